@@ -78,7 +78,7 @@ class RawAction:
     def row(self, batched: Any, i: int) -> Any:
         """Returns one of the actions that `assemble` returned together."""
         if self.parts is None:
-            return batched[i]
+            return batched[i, ...] if self.continuous else batched[i]  # an array also of shape (), as a Box has it
         if self.keys is None:
             return tuple(part.row(entry, i) for part, entry in zip(self.parts, batched, strict=True))
         return {key: part.row(batched[key], i) for key, part in zip(self.keys, self.parts, strict=True)}

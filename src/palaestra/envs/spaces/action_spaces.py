@@ -65,7 +65,8 @@ class SpaceActions:
 
     def single(self, batched: Any, count: int) -> Iterable[Any]:
         """Returns the actions of single environments."""
-        return batched if self._raw.parts is None else [self._raw.row(batched, i) for i in range(count)]
+        rows_as_they_are = self._raw.parts is None and (self._raw.shape or not self._raw.continuous)
+        return batched if rows_as_they_are else [self._raw.row(batched, i) for i in range(count)]
 
 
 class _Parts:

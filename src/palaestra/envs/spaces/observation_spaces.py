@@ -167,7 +167,7 @@ def check_form(leaf: Leaf, values: np.ndarray) -> None:
     if values.shape[1:] != (expected := _given_shape(leaf)):
         raise EnvError(f"observation '{leaf.spec.name}' has shape {values.shape[1:]}; its space says {expected}")
     if values.dtype.kind not in "biuf":
-        raise EnvError(f"observation '{leaf.spec.name}' is {values.flat[0]!r}; expected numbers, as its space says")
+        raise EnvError(f"observation '{leaf.spec.name}' is {values.ravel()[:1].tolist()[0]!r}; expected numbers, as its space says")
 
 
 def _given_shape(leaf: Leaf) -> tuple[int, ...]:

@@ -1,0 +1,171 @@
+"""What users read when a Gymnasium environment is missing, old or wrong."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from palaestra.core.errors import EnvError, NotFinite
+from palaestra.core.timestep import Action
+from palaestra.envs.gymnasium import GymnasiumEnv
+from palaestra.envs.gymnasium.packages import nearest_ids
+from palaestra.envs.unity.options import UnityOptions
+from palaestra.runtime.environments.make import make_env
+from palaestra.runtime.environments.unity_games import GameSettings
+
+
+class Steps(gymnasium.Env):
+    """Returns what it is told to return."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float64)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, obs: Any = (0.0, 0.0, 0.0), reward: Any = 0.0) -> None:
+        self.obs, self.reward = obs, reward
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(3), {}
+
+    def step(self, action):
+        return self.obs, self.reward, False, False, {}
+
+
+class Fails(Steps):
+    def step(self, action):
+        raise ZeroDivisionError("the wheel fell off")
+
+
+class Unmakable(Steps):
+    def __init__(self) -> None:
+        raise FileNotFoundError("no level in ./levels")
+
+
+class FourValues(Steps):
+    def step(self, action):
+        return np.zeros(3), 0.0, False, {}
+
+
+def fails() -> gymnasium.Env:
+    return Fails()
+
+
+def step(*envs: gymnasium.Env) -> None:
+    env = GymnasiumEnv.wrap(list(envs))
+    env.reset(0)
+    env.step({env.behavior: Action(torch.zeros(len(envs), 0), torch.zeros(len(envs), 1, dtype=torch.int64))})
+
+
+@pytest.mark.parametrize(
+    ("module", "id", "message"),
+    [
+        ("Box2D", "LunarLander-v3", r"needs the package Box2D, which is not installed: pip install 'palaestra\[box2d\]'"),
+        ("mujoco", "HalfCheetah-v5", r"needs the package mujoco, which is not installed: pip install 'palaestra\[mujoco\]'"),
+        ("ale_py", "ALE/Pong-v5", r"comes with the package ale_py, which is not installed: pip install 'palaestra\[atari\]'"),
+        ("ale_py", "BreakoutNoFrameskip-v4", r"comes with the package ale_py, .*pip install 'palaestra\[atari\]'"),
+        ("minigrid", "MiniGrid-Empty-5x5-v0", "comes with the package minigrid, which is not installed: pip install minigrid"),
+    ],
+)
+def test_a_missing_package_is_named_with_its_pip_line(module: str, id: str, message: str):
+    if module in {one.partition(".")[0] for one in sys.modules} or _installed(module):
+        pytest.skip(f"{module} is installed")
+    with pytest.raises(EnvError, match=message):
+        GymnasiumEnv(id, 1)
+
+
+def _installed(module: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec(module) is not None
+
+
+@pytest.mark.parametrize(
+    ("id", "meant"),
+    [
+        ("CartPole-v7", ["CartPole-v1", "CartPole-v0"]),
+        ("LunarLander-v2", ["LunarLander-v3"]),
+        ("cartpole", ["CartPole-v1", "CartPole-v0"]),
+        ("Carpole-v1", ["CartPole-v1"]),
+        ("Half-Cheetah-v5", ["HalfCheetah-v5"]),
+        ("Zaxxon", []),
+    ],
+)
+def test_an_unknown_id_gets_the_nearest_ids_by_name_newest_version_first(id: str, meant: list[str]):
+    assert [one for one in nearest_ids(id, gymnasium.registry) if "/" not in one] == meant
+    with pytest.raises(EnvError, match=", ".join(f"'{one}'" for one in meant) or "has no environment 'Zaxxon' \\(for one"):
+        GymnasiumEnv(id, 1)
+
+
+def test_an_old_version_is_taken_with_a_warning_that_names_the_newest():
+    with pytest.warns(UserWarning, match="gymnasium:CartPole-v0 is out of date: CartPole-v1 replaces it"):
+        assert GymnasiumEnv("CartPole-v0", 1).num_areas == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"obs": [0, 1e300, 0]}, r"observation 'observation'\[1\] is 1e\+300, too large for float32"),
+        ({"reward": -1e300}, r"agent 1: reward is -1e\+300, too large for float32"),
+        ({"reward": None}, "environment of area 1 gave the reward None; expected a number"),
+        ({"reward": "1"}, "environment of area 1 gave the reward '1'"),
+        ({"obs": np.zeros(4)}, "area 1: observation 'observation' has shape \\(4,\\); its space says \\(3,\\)"),
+        ({"obs": None}, "area 1: observation 'observation' has shape \\(\\); its space says \\(3,\\)"),
+        ({"obs": ["a", "b", "c"]}, "observation 'observation' is '0.0'; expected numbers"),
+    ],
+)
+def test_numbers_that_do_not_fit_are_named(given: dict[str, Any], message: str):
+    with pytest.raises(EnvError, match=message) as raised:
+        step(Steps(), Steps(**given))
+    assert not isinstance(raised.value, NotFinite)
+
+
+def test_observations_of_another_shape_than_their_space_are_refused_in_every_area_at_once():
+    with pytest.raises(EnvError, match=r"has shape \(4,\); its space says \(3,\)"):
+        step(*(Steps(np.zeros(4)) for _ in range(2)))
+
+
+def test_an_environment_of_four_values_is_told_what_to_do():
+    with pytest.raises(EnvError, match=r"`step` returned 4 values; expected five: .*pip install shimmy.*GymV21Environment-v0"):
+        step(FourValues())
+
+
+def test_an_exception_in_a_constructor_is_told_with_its_place():
+    gymnasium.register("Unmakable-v0", Unmakable)
+    try:
+        with pytest.raises(
+            EnvError, match=r"cannot be made: FileNotFoundError: no level in ./levels \(.*test_gymnasium_errors.py, line \d+\)"
+        ):
+            GymnasiumEnv("Unmakable-v0", 1)
+    finally:
+        del gymnasium.registry["Unmakable-v0"]
+
+
+def test_an_exception_in_a_copy_names_the_copy_the_area_and_the_line():
+    env = make_env("python:test_gymnasium_errors:fails", areas=2, games=GameSettings(UnityOptions(copies=2)))
+    try:
+        env.reset(0)
+        with pytest.raises(EnvError) as raised:
+            env.step({name: Action(torch.zeros(2, 0), torch.zeros(2, 1, dtype=torch.int64)) for name in env.behaviors})
+    finally:
+        env.close()
+    assert str(raised.value).startswith("copy ")
+    assert "broke off in step, area 0: ZeroDivisionError: the wheel fell off (" in str(raised.value)
+    assert "test_gymnasium_errors.py, line " in str(raised.value)
+    assert 'raise ZeroDivisionError("the wheel fell off")' in str(raised.value.__cause__)  # the copy's traceback, which --debug prints
+
+
+def test_an_unknown_id_is_refused_before_copies_start():
+    with pytest.raises(EnvError, match=r"^Gymnasium has no environment 'CartPole-v7'"):
+        make_env("gymnasium:CartPole-v7", games=GameSettings(UnityOptions(copies=2)))
+
+
+def test_areas_of_different_spaces_are_refused():
+    other = Steps()
+    other.action_space = spaces.Discrete(3)
+    with pytest.raises(EnvError, match=r"area 1 has the action_space Discrete\(3\), but area 0 has Discrete\(2\)"):
+        GymnasiumEnv.wrap([Steps(), other])
