@@ -30,13 +30,13 @@ env_settings: {{num_areas: {areas}}}
 behaviors:
   {id}:
     trainer_type: ppo
-    hyperparameters: {{batch_size: {areas}0, buffer_size: 2048, learning_rate: 1.0e-3, beta: 0.001, num_epoch: 8}}
+    hyperparameters: {{batch_size: 256, buffer_size: 2048, learning_rate: 5.0e-4, beta: 0.0, num_epoch: 10}}
     network_settings: {{normalize: true, hidden_units: 64, num_layers: 2}}
-    behavioral_cloning: {{demo_path: "minari:{dataset}", strength: 0.5, steps: 100000}}
+    behavioral_cloning: {{demo_path: "minari:{dataset}", strength: 0.5, steps: 150000}}
     reward_signals:
-      gail: {{gamma: 0.97, demo_path: "minari:{dataset}", use_actions: true, network_settings: {{hidden_units: 64}}}}
-    max_steps: 200000
-    time_horizon: 32
+      gail: {{gamma: 0.95, demo_path: "minari:{dataset}", use_actions: true, network_settings: {{hidden_units: 64, num_layers: 2}}}}
+    max_steps: 150000
+    time_horizon: 64
 """
 
 

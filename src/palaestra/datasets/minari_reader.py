@@ -10,22 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from palaestra.core.errors import DemoError, EmptyDemo, EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.system_memory import format_bytes, free_memory
 from palaestra.datasets.dataset_form import DatasetForm, form_of_our_env, in_file_order, unit_differences
+from palaestra.datasets.minari_episode import OURS, EpisodeRecords
 from palaestra.datasets.minari_library import data_folder, open_storage, storage_type, unreadable
 from palaestra.demos import DemoColumns, DemoRecord, Episode, Pairs, ReadTiming
 from palaestra.demos.pairs import episodes_of, pairs_of
 from palaestra.demos.record_columns import join, records_of
 
-OURS = "palaestra"
-"""Key of our own entry in a dataset's metadata, and with an underscore the first part of the names of our infos."""
-KEPT = ("reward", "group_reward", "done", "truncated", "id", "group", "continuous", "discrete")
-"""Columns of records that infos hold where Minari has no place for them, such as `palaestra_group_reward`."""
-MASK = "action_mask"
 TOGETHER = 1 << 20
 """Bytes of short episodes that are put together in one chunk."""
 DECODED = 32 << 20
@@ -94,7 +89,8 @@ class MinariDemo:
         lines = [] if self.form.own else unit_differences(self.spec, spec)
         if lines:
             raise DemoError(
-                f"{self.title} was recorded with other spaces than those of the behavior that is to learn from it:\n" + "\n".join(lines)
+                f"{self.title} has other spaces than those it is used with, so the same numbers mean something else (the dataset's, the "
+                f"others):\n" + "\n".join(lines)
             )
 
     def metadata_problems(self, decisions: int, done: int, reward: float) -> list[str]:
@@ -191,74 +187,6 @@ class MinariDemo:
             )
 
 
-class EpisodeRecords:
-    """Records of one episode: one for each observation, and one more after an end within it, where another episode begins."""
-
-    def __init__(self, form: DatasetForm, episode: Mapping[str, Any], number: int) -> None:
-        """Raises EnvError, ValueError, KeyError, IndexError or TypeError for arrays that do not fit the form."""
-        self._form, self._observations = form, episode["observations"]
-        reward = np.asarray(episode["rewards"], np.float32).reshape(-1)
-        terminated, truncated = (np.asarray(episode[key], np.bool_).reshape(-1) for key in ("terminations", "truncations"))
-        self.steps = steps = len(reward)
-        if not steps or len(terminated) != steps or len(truncated) != steps:
-            raise EnvError(
-                f"{steps} rewards, {len(terminated)} terminations and {len(truncated)} truncations came; expected one for each step"
-            )
-        continuous, discrete = form.read_actions(episode["actions"], steps)
-        ended = terminated | truncated
-        within = np.flatnonzero(ended[:-1])
-        self._rows = np.insert(np.arange(steps + 1), within + 2, within + 1)
-        begins = np.insert(np.zeros(steps + 1, np.bool_), within + 2, True)
-        begins[0] = True
-        step = np.where(begins, 0, self._rows - 1)  # that a record follows
-
-        def following(values: NDArray[Any]) -> NDArray[Any]:
-            taken = values[step]
-            taken[begins] = 0
-            return taken
-
-        self.reward, self.done = following(reward), following(ended)
-        self.group_reward = np.zeros(len(step), np.float32)
-        self.truncated = following(truncated & ~terminated)
-        self.id, self.group = np.full(len(step), number), np.zeros(len(step), np.int64)
-        self.continuous, self.discrete = following(continuous), following(discrete)
-        infos = episode.get("infos") or {}
-        self._take_kept(infos)
-        self.mask = None
-        if infos.get(MASK) is not None:
-            self.mask = form.read_masks(infos[MASK], steps + 1, np.append(False, ended) | _last(steps + 1), f"in infos['{MASK}']")
-            self.mask = None if self.mask is None else self.mask[self._rows]
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def columns(self, begin: int, end: int) -> DemoColumns:
-        """Returns the records from `begin` to before `end`."""
-        part = slice(begin, end)
-        return DemoColumns(
-            first=begin,
-            obs=self._form.read_observations(self._observations, self._rows[part]),
-            reward=self.reward[part],
-            group_reward=self.group_reward[part],
-            done=self.done[part],
-            truncated=self.truncated[part],
-            id=self.id[part],
-            group=self.group[part],
-            mask=None if self.mask is None else self.mask[part],
-            continuous=self.continuous[part],
-            discrete=self.discrete[part],
-            acted=np.ones(len(self.reward[part]), np.bool_),
-        )
-
-    def _take_kept(self, infos: Mapping[str, Any]) -> None:
-        """Takes columns from our infos, if there are any."""
-        for name in KEPT:
-            values = infos.get(f"{OURS}_{name}")
-            if values is not None:
-                column = getattr(self, name)
-                setattr(self, name, np.asarray(values).reshape(column.shape).astype(column.dtype))
-
-
 def read_minari(source: str) -> MinariDemo:
     """Opens a Minari dataset: `minari:ID` or `minari:FOLDER`, on this machine.
 
@@ -346,7 +274,3 @@ def _space(space: Any, written: Any) -> Any:
 def _own_spec(ours: Mapping[str, Any]) -> BehaviorSpec:
     obs = tuple(ObsSpec(str(one["name"]), tuple(map(int, one["shape"])), bool(one["goal"])) for one in ours["observations"])
     return BehaviorSpec(obs, ActionSpec(int(ours["continuous"]), tuple(map(int, ours["branches"]))))
-
-
-def _last(count: int) -> NDArray[np.bool_]:
-    return np.arange(count) == count - 1

@@ -20,8 +20,8 @@ from palaestra.core.errors import DemoError, EnvError, exception_summary
 from palaestra.core.files import explain
 from palaestra.core.specs import differences
 from palaestra.datasets.dataset_form import DatasetForm, own_form
+from palaestra.datasets.minari_episode import KEPT, MASK, OURS, EpisodeRecords
 from palaestra.datasets.minari_library import PIP, DatasetPlace, new_place, storage_type
-from palaestra.datasets.minari_reader import KEPT, MASK, OURS, EpisodeRecords
 from palaestra.demos import DemoColumns, DemoRecord, DemoSource, DemoWriter, Pairs, ReadTiming
 from palaestra.demos.pairs import check_finite, ends
 from palaestra.demos.record_columns import join, records_of
@@ -82,6 +82,8 @@ def write_minari(
         form = own_form(demos[0].spec)
     elif table := differences(demos[0].spec, form.spec, ("the demonstration", "the environment")):
         raise DemoError(f"{demos[0].title} does not fit the spaces of the environment:\n{table}")
+    for demo in demos if not form.own else []:
+        demo.must_fit(form.spec)
     folder = place.folder.parent / f".palaestra-{os.getpid()}-{secrets.token_hex(4)}"
     try:
         (folder / "data").mkdir(parents=True)
@@ -113,14 +115,13 @@ def write_demo(demos: Sequence[DemoSource], path: Path, *, force: bool = False) 
                 raise DemoError(f"{path} cannot be written onto itself")
     first = demos[0]
     with DemoWriter(path, first.name, first.key, first.spec) as writer:
-        open_id = -1
-        for demo in demos:
-            for columns in episode_records(demo):
-                if open_id >= 0 and columns.id[0] == open_id:  # or two episodes without an end would become one
-                    columns = replace(columns, id=columns.id + 1)
-                open_id = -1 if columns.done[-1] else int(columns.id[-1])
+        try:
+            for columns in _apart(demos):
                 for record in _records(columns):
                     writer.write(record)
+        except BaseException:
+            writer.discard()
+            raise
     return writer
 
 
@@ -318,6 +319,17 @@ def _retimed(pairs: Pairs, final_obs: Sequence[NDArray[np.float32]] | None, *, e
         discrete=after(pairs.discrete),
         acted=np.ones(count + 1, np.bool_),
     )
+
+
+def _apart(demos: Sequence[DemoSource]) -> Iterator[DemoColumns]:
+    """Yields the episodes of all demonstrations. One after an episode without an end gets another id, or the two would become one."""
+    open_id = -1
+    for demo in demos:
+        for columns in episode_records(demo):
+            if open_id >= 0 and columns.id[0] == open_id:
+                columns = replace(columns, id=columns.id + 1)
+            open_id = -1 if columns.done[-1] else int(columns.id[-1])
+            yield columns
 
 
 def _records(columns: DemoColumns) -> Iterator[DemoRecord]:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium
@@ -12,7 +13,7 @@ import pytest
 import torch
 from demo_files import HYBRID, episodes, record, write
 from gymnasium import spaces
-from minari_files import assert_same, episode, records, simple
+from minari_files import BOX, assert_same, dataset, episode, records, simple
 
 from palaestra.core.errors import DemoError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
@@ -105,6 +106,29 @@ def test_files_are_joined_and_stay_apart(tmp_path, monkeypatch):
     other = write(tmp_path / "other.demo", episodes(2), key="Other?team=0")
     with pytest.raises(DemoError, match=r"is of the behavior 'Other\?team=0', and .* of 'Thing\?team=2'"):
         write_demo([*demos, read_demo(other)], tmp_path / "all.demo")
+
+
+def test_datasets_with_other_units_are_not_joined(tmp_path):
+    wide, narrow = ({**episode(2), "actions": np.ones((2, 1), np.float32)} for _ in range(2))
+    demos = []
+    for id, high, one in (("my/b-v0", 2, wide), ("my/c-v0", 1, narrow)):
+        dataset(id, BOX, spaces.Box(-high, high, (1,)), [one])
+        demos.append(replace(read_demo(f"minari:{id}"), behavior="same"))
+    with pytest.raises(DemoError, match=r"minari:my/c-v0 has other spaces.*\n  continuous actions   -1\.\.1   -2\.\.2"):
+        write_minari(demos, "my/both-v0", DatasetFacts(), demos[0].form)
+
+
+def test_a_conversion_that_fails_leaves_the_old_file(tmp_path):
+    path = write(tmp_path / "x.demo", episodes(2))
+    before = path.read_bytes()
+    simple("my/b-v0", episode(2), episode(3))
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "datasets" / "my" / "b-v0" / "data" / "main_data.hdf5", "a") as file:
+        del file["episode_1/actions"]
+    with pytest.raises(DemoError, match="episode 1 cannot be read: no entry"):
+        write_demo([read_demo("minari:my/b-v0")], path, force=True)
+    assert path.read_bytes() == before
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["datasets", "x.demo"]
 
 
 def test_metadata_say_who_played_what(root, tmp_path):

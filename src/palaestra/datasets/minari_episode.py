@@ -1,0 +1,89 @@
+"""Converts the arrays of one episode of a Minari dataset to records of a demonstration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.core.errors import EnvError
+from palaestra.datasets.dataset_form import DatasetForm
+from palaestra.demos import DemoColumns
+
+OURS = "palaestra"
+"""Key of our own entry in a dataset's metadata, and with an underscore the first part of the names of our infos."""
+KEPT = ("reward", "group_reward", "done", "truncated", "id", "group", "continuous", "discrete")
+"""Columns of records that infos hold where Minari has no place for them, such as `palaestra_group_reward`."""
+MASK = "action_mask"
+
+
+class EpisodeRecords:
+    """Records of one episode: one for each observation, and one more after an end within it, where another episode begins."""
+
+    def __init__(self, form: DatasetForm, episode: Mapping[str, Any], number: int) -> None:
+        """Raises EnvError, ValueError, KeyError, IndexError or TypeError for arrays that do not fit the form."""
+        self._form, self._observations = form, episode["observations"]
+        reward = np.asarray(episode["rewards"], np.float32).reshape(-1)
+        terminated, truncated = (np.asarray(episode[key], np.bool_).reshape(-1) for key in ("terminations", "truncations"))
+        self.steps = steps = len(reward)
+        if not steps or len(terminated) != steps or len(truncated) != steps:
+            raise EnvError(
+                f"{steps} rewards, {len(terminated)} terminations and {len(truncated)} truncations came; expected one for each step"
+            )
+        continuous, discrete = form.read_actions(episode["actions"], steps)
+        ended = terminated | truncated
+        within = np.flatnonzero(ended[:-1])
+        self._rows = np.insert(np.arange(steps + 1), within + 2, within + 1)
+        begins = np.insert(np.zeros(steps + 1, np.bool_), within + 2, True)
+        begins[0] = True
+        step = np.where(begins, 0, self._rows - 1)  # that a record follows
+
+        def following(values: NDArray[Any]) -> NDArray[Any]:
+            taken = values[step]
+            taken[begins] = 0
+            return taken
+
+        self.reward, self.done = following(reward), following(ended)
+        self.group_reward = np.zeros(len(step), np.float32)
+        self.truncated = following(truncated & ~terminated)
+        self.id, self.group = np.full(len(step), number), np.zeros(len(step), np.int64)
+        self.continuous, self.discrete = following(continuous), following(discrete)
+        infos = episode.get("infos") or {}
+        self._take_kept(infos)
+        self.mask = None
+        if infos.get(MASK) is not None:
+            self.mask = form.read_masks(
+                infos[MASK], steps + 1, np.append(False, ended) | (np.arange(steps + 1) == steps), f"in infos['{MASK}']"
+            )
+            self.mask = None if self.mask is None else self.mask[self._rows]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def columns(self, begin: int, end: int) -> DemoColumns:
+        """Returns the records from `begin` to before `end`."""
+        part = slice(begin, end)
+        return DemoColumns(
+            first=begin,
+            obs=self._form.read_observations(self._observations, self._rows[part]),
+            reward=self.reward[part],
+            group_reward=self.group_reward[part],
+            done=self.done[part],
+            truncated=self.truncated[part],
+            id=self.id[part],
+            group=self.group[part],
+            mask=None if self.mask is None else self.mask[part],
+            continuous=self.continuous[part],
+            discrete=self.discrete[part],
+            acted=np.ones(len(self.reward[part]), np.bool_),
+        )
+
+    def _take_kept(self, infos: Mapping[str, Any]) -> None:
+        """Takes columns from our infos, if there are any."""
+        for name in KEPT:
+            values = infos.get(f"{OURS}_{name}")
+            if values is not None:
+                column = getattr(self, name)
+                setattr(self, name, np.asarray(values).reshape(column.shape).astype(column.dtype))
