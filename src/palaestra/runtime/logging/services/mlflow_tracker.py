@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from palaestra.core.files import file_name
 from palaestra.runtime.logging.services.run_ids import RunIds, flat, group_of, import_service, videos_in
-from palaestra.runtime.logging.services.sender import PATIENCE, Sender
+from palaestra.runtime.logging.services.sender import PATIENCE
+from palaestra.runtime.logging.services.service_tracker import ServiceTracker
 from palaestra.runtime.logging.tracker import Outcome, Summary, TrackedRun
 
 STATUS: Mapping[Outcome, str] = {"finished": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
@@ -20,8 +20,11 @@ BATCH = 100
 """Settings in one message at most."""
 
 
-class MLflowTracker:
-    """Sends metrics, settings, models and recordings of a run to one run of MLflow, which has no histograms."""
+class MLflowTracker(ServiceTracker):
+    """Sends metrics, settings, models and recordings of a run to one run of MLflow, which has no histograms.
+
+    The settings are its parameters. The final model goes to `models/`, the others to `models/<Behavior>/`.
+    """
 
     def __init__(
         self,
@@ -37,38 +40,13 @@ class MLflowTracker:
         self._uri = tracking_uri or self._mlflow.get_tracking_uri()
         if self._uri.startswith("sqlite:"):
             import_service("mlflow", "sqlalchemy", "alembic")
-        self._run, self._experiment, self._models = run, experiment, models
+        unsent = f"MLflow at {self._uri} has not received everything after {PATIENCE:g} s; metrics.jsonl has all numbers"
+        super().__init__(run, "mlflow", unsent, models=models)
+        self._experiment = experiment
         self._tags = dict(tags) if isinstance(tags, Mapping) else dict.fromkeys([tags] if isinstance(tags, str) else tags, "true")
         self._ids = RunIds(run, "mlflow", {"tracking_uri": self._uri, "experiment": experiment})
-        self._sender = Sender("mlflow")
         self._client: Any = None
         self._id = ""  # of the service's run, opened by the thread with the first call
-        self._outcome: Outcome = "stopped"
-
-    def write(self, summary: Summary) -> None:
-        """Sends the numbers of one behavior, with its decisions as the step."""
-        self._sender.send(partial(self._write, summary))
-
-    def text(self, behavior: str, tag: str, body: str) -> None:
-        """Opens the run in the service; the settings are its parameters."""
-        self._sender.send(self._open)
-
-    def record_model(self, behavior: str, path: Path, step: int, final: bool) -> None:
-        """Sends an ONNX file to the artifacts, the final one to `models/`, the others to `models/<Behavior>/`."""
-        if self._models:
-            self._sender.send(partial(self._model, behavior, path, final))
-
-    def record_end(self, outcome: Outcome, reason: str) -> None:
-        """Marks the run there as finished, killed (stopped) or failed."""
-        self._outcome = outcome
-        if reason:
-            self._sender.send(partial(self._tag, "reason", reason))
-
-    def close(self) -> None:
-        """Ends the run there, and waits until everything is sent, for at most a minute."""
-        self._sender.send(self._finish)
-        if not self._sender.finish():
-            self._run.info(f"MLflow at {self._uri} has not received everything after {PATIENCE:g} s; metrics.jsonl has all numbers")
 
     def _open(self) -> str:
         if self._id:
@@ -109,17 +87,16 @@ class MLflowTracker:
         for first in range(0, len(rows), BATCH):
             self._client.log_batch(run, metrics=rows[first : first + BATCH])
 
-    def _model(self, behavior: str, path: Path, final: bool) -> None:
-        if path.is_file():  # else a later checkpoint has replaced it
-            self._client_log(path, "models" if final else f"models/{file_name(behavior)}")
+    def _model(self, behavior: str, path: Path, step: int, final: bool) -> None:
+        self._client_log(path, "models" if final else f"models/{file_name(behavior)}")
 
     def _client_log(self, path: Path, folder: str) -> None:
         run = self._open()
         self._client.log_artifact(run, str(path), folder)
 
-    def _tag(self, key: str, text: str) -> None:
-        if self._id:
-            self._client.set_tag(self._id, key, text[:LONGEST_TAG])
+    def _end(self, outcome: Outcome, reason: str) -> None:
+        if self._id and reason:
+            self._client.set_tag(self._id, "reason", reason[:LONGEST_TAG])
 
     def _finish(self) -> None:
         if not self._id:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
@@ -14,7 +13,8 @@ from palaestra.core.display import escaped
 from palaestra.core.errors import PluginError
 from palaestra.core.files import file_name
 from palaestra.runtime.logging.services.run_ids import RunIds, group_of, import_service, videos_in
-from palaestra.runtime.logging.services.sender import PATIENCE, Sender
+from palaestra.runtime.logging.services.sender import PATIENCE
+from palaestra.runtime.logging.services.service_tracker import ServiceTracker, artifact_name
 from palaestra.runtime.logging.tracker import Outcome, Summary, TrackedRun
 
 Mode = Literal["online", "offline", "disabled", "shared"]
@@ -23,7 +23,7 @@ UNREACHABLE = 60.0
 """Seconds after which a run that could not be opened online is recorded offline."""
 
 
-class WandbTracker:
+class WandbTracker(ServiceTracker):
     """Sends metrics, histograms, settings, models and recordings of a run to one run of Weights & Biases."""
 
     def __init__(
@@ -43,7 +43,11 @@ class WandbTracker:
         self._mode = mode or os.environ.get("WANDB_MODE") or "online"
         if self._mode not in MODES:
             raise PluginError(f"tracker 'wandb': mode is '{self._mode}'; expected one of {', '.join(MODES)}")
-        self._run, self._models = run, models
+        unsent = (
+            f"Weights & Biases has not received everything after {PATIENCE:g} s; `wandb sync {run.folder / 'wandb'}/run-*` "
+            "sends the rest later"
+        )
+        super().__init__(run, "wandb", unsent, models=models)
         self._ids = RunIds(run, "wandb", {"project": project, "entity": entity})
         self._given: dict[str, Any] = {
             "project": project,
@@ -55,37 +59,8 @@ class WandbTracker:
             **(init or {}),
         }
         self._must_be_logged_in()
-        self._sender = Sender("wandb")
         self._there: Any = None  # the service's run, opened by the thread with the first call
         self._known: set[str] = set()
-        self._outcome: Outcome = "stopped"
-
-    def write(self, summary: Summary) -> None:
-        """Sends the numbers and histograms of one behavior, with its decisions as the x axis."""
-        self._sender.send(partial(self._write, summary))
-
-    def text(self, behavior: str, tag: str, body: str) -> None:
-        """Opens the run in the service; the settings are its config."""
-        self._sender.send(self._open)
-
-    def record_model(self, behavior: str, path: Path, step: int, final: bool) -> None:
-        """Sends an ONNX file as a version of the artifact `<run>-<Behavior>`."""
-        if self._models:
-            self._sender.send(partial(self._model, behavior, path, step, final))
-
-    def record_end(self, outcome: Outcome, reason: str) -> None:
-        """Marks the run: 'failed' there where an error ended it."""
-        self._outcome = outcome
-        self._sender.send(partial(self._end, outcome, reason))
-
-    def close(self) -> None:
-        """Ends the run there, and waits until everything is sent, for at most a minute."""
-        self._sender.send(self._finish)
-        if not self._sender.finish():
-            self._run.info(
-                f"Weights & Biases has not received everything after {PATIENCE:g} s; `wandb sync {self._run.folder / 'wandb'}/run-*` "
-                "sends the rest later"
-            )
 
     def _must_be_logged_in(self) -> None:
         """Raises PluginError if the service does not know who sends; nothing is sent for this."""
@@ -136,12 +111,9 @@ class WandbTracker:
         run.log({f"{name}/Step": summary.step, f"{name}/Time Elapsed": summary.elapsed, **row})
 
     def _model(self, behavior: str, path: Path, step: int, final: bool) -> None:
-        if not path.is_file():  # a later checkpoint has replaced it
-            return
         run = self._open()
-        artifact = self._wandb.Artifact(
-            _allowed(f"{self._run.run_id}-{behavior}"), type="model", metadata={"step": step, "file": path.name}
-        )
+        name, metadata = artifact_name(self._run.run_id, behavior), {"step": step, "file": path.name}
+        artifact = self._wandb.Artifact(name, type="model", metadata=metadata)
         artifact.add_file(str(path), name=f"{file_name(behavior)}.onnx")
         run.log_artifact(artifact, aliases=["latest", "final" if final else f"step-{step}"])
 
@@ -155,8 +127,3 @@ class WandbTracker:
         for video in videos_in(self._run.folder):
             self._there.log({video.name: self._wandb.Video(str(video), format=video.suffix[1:])})
         self._there.finish(exit_code=1 if self._outcome == "failed" else 0)
-
-
-def _allowed(name: str) -> str:
-    """Returns the name with dashes for what the names of artifacts may not have."""
-    return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_.") else "-" for letter in name)[:128]
