@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "env",
         nargs="?",
         metavar="ENV",
-        help="environment to show: a built-in name, a build, gymnasium:ID, pettingzoo:module or python:module:factory; "
+        help="environment to show: a built-in name, a build, gymnasium:ID, envpool:TASK, pettingzoo:module or python:module:factory; "
         "without it, list the built-in ones",
     )
     add_game_flags(parser, without=("num_envs", "no_graphics_monitor"))
@@ -77,6 +77,7 @@ def _list(console: Console) -> None:
     console.print(table)
     console.print("\n'palaestra envs NAME' shows one: its observations, actions and rewards. Others:")
     console.print("  --env=gymnasium:CartPole-v1    any Gymnasium id")
+    console.print("  --env=envpool:CartPole-v1      any task of EnvPool")
     console.print("  --env=pettingzoo:MODULE        any PettingZoo environment, such as pettingzoo:mpe2.simple_spread_v3")
     console.print("  --env=python:module:factory    your own")
 

@@ -109,7 +109,7 @@ def draw(options: argparse.Namespace) -> None:
             f"{name} is a Unity game, which draws in its own window only: watch it there with 'palaestra learn --run-id=ID --inference "
             f"--time-scale=1', and record the screen"
         )
-    drawn = {"render": True} if name.startswith(("gymnasium:", "pettingzoo:")) else {}
+    drawn = {"render": True} if name.startswith(("gymnasium:", "envpool:", "pettingzoo:")) else {}
     out = options.out or (
         run_folder(options.run, options.results_dir).path / "recording.gif" if models.settings else Path(f"{Path(options.run).stem}.gif")
     )

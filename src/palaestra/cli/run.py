@@ -46,7 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "env",
         metavar="ENV",
-        help="a Unity build, 'editor', a built-in environment (3DBall), gymnasium:ID, pettingzoo:module or python:module:factory",
+        help="a Unity build, 'editor', a built-in environment (3DBall), gymnasium:ID, envpool:TASK, pettingzoo:module or "
+        "python:module:factory",
     )
     parser.add_argument(
         "--brain",

@@ -61,11 +61,13 @@ def failed(stream: TextIO, error: OSError) -> int:
 
 def shorten_warnings() -> None:
     """Makes warnings for users (UserWarning) a line without the place in the code that gave them."""
+    import re
     import warnings
 
     whole = warnings.formatwarning
 
     def line(message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None) -> str:
-        return f"[WARNING] {message}\n" if category is UserWarning else whole(message, category, filename, lineno, line)
+        text = re.sub(r"\x1b\[\d+m", "", str(message)).removeprefix("WARN: ")  # Gymnasium's are colored
+        return f"[WARNING] {text}\n" if category is UserWarning else whole(message, category, filename, lineno, line)
 
     warnings.formatwarning = line

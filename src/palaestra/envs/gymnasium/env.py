@@ -44,15 +44,16 @@ class GymnasiumEnv:
         self._adapt(build(registered, count, options), f"gymnasium:{id}", id, registered)
 
     @classmethod
-    def wrap(cls, made: gymnasium.Env | VectorEnv | Sequence[gymnasium.Env]) -> GymnasiumEnv:
+    def wrap(cls, made: gymnasium.Env | VectorEnv | Sequence[gymnasium.Env], title: str | None = None) -> GymnasiumEnv:
         """Wraps existing environments: a single one becomes one area, a vector environment or a sequence one area for each environment.
 
-        The behavior is named after the registered id, or else the class. Raises EnvError for unsupported spaces.
+        The behavior is named after the registered id, or else the class; `title` names the environment in messages. Raises EnvError for
+        unsupported spaces.
         """
         one = made if isinstance(made, gymnasium.Env | VectorEnv) else made[0]
         registered = one.spec
         name = type(one.unwrapped).__name__ if registered is None else registered.id
-        title = f"{'vector environment' if isinstance(one, VectorEnv) else 'environment'} {name}"
+        title = title or f"{'vector environment' if isinstance(one, VectorEnv) else 'environment'} {name}"
         env = cls.__new__(cls)
         if isinstance(made, VectorEnv):
             copies = made.envs if type(made) is SyncVectorEnv else []
@@ -69,7 +70,8 @@ class GymnasiumEnv:
         self.device, self.num_areas = torch.device("cpu"), envs.count
         self.parameters: Mapping[str, float] = {}
         self.benchmark = None if registered is None else registered.reward_threshold
-        self.summary = f"Gymnasium's {id if registered is None else registered.id}, one agent an area."
+        library = "EnvPool" if name.startswith("envpool:") else "Gymnasium"
+        self.summary = f"{library}'s {id if registered is None else registered.id}, one agent an area."
         fps = envs.metadata.get("render_fps")
         self.tick_seconds = 1 / fps if fps else None
         self._leaves, self._actions = envs.leaves, envs.actions

@@ -6,6 +6,7 @@
 `editor`                   the Unity Editor
 `builtin:3DBall`           the built-in, even if a file of that name exists
 `gymnasium:CartPole-v1`    a Gymnasium id; `gymnasium:module:Id-v0` imports a module first
+`envpool:CartPole-v1`      a task of EnvPool
 `pettingzoo:module`        a PettingZoo module with `parallel_env` or `env`; `pettingzoo:module:function`
 `python:module:factory`    a function or class of yours that makes an `Env`, a Gymnasium or a PettingZoo environment
 =========================  ==========================================================
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from palaestra.runtime.environments.unity_games import GameSettings
 
 EDITOR = "editor"
-IN_PROCESS = ("gymnasium", "pettingzoo", "python")
+IN_PROCESS = ("gymnasium", "envpool", "pettingzoo", "python")
 """Kinds of names whose environments run in a process of ours, one or several copies."""
 
 NO_OPTIONS: Mapping[str, Any] = {}
@@ -64,6 +65,10 @@ def make_env(
         from palaestra.envs.gymnasium import GymnasiumEnv  # not needed by the others: 0.1 s
 
         return GymnasiumEnv(rest, areas, **options)
+    if colon and kind == "envpool":
+        from palaestra.envs.gymnasium.envpool_tasks import open_envpool
+
+        return open_envpool(rest, areas, options)
     if colon and kind == "pettingzoo":
         from palaestra.envs.pettingzoo.opening import open_pettingzoo
 
@@ -134,7 +139,7 @@ def _shares(name: str, areas: int | None, count: int) -> list[int | None]:
             f"{name} is built in: one process simulates all of its areas, so there are no copies of it (--num-envs={count}); "
             "more areas are --num-areas"
         )
-    if areas is None and kind in ("gymnasium", "pettingzoo"):
+    if areas is None and kind in ("gymnasium", "envpool", "pettingzoo"):
         from palaestra.envs.gymnasium import DEFAULT_AREAS
 
         areas = max(DEFAULT_AREAS, count)
@@ -167,7 +172,7 @@ def _builtin(name: str, areas: int | None, device: str, options: Mapping[str, An
         known = ", ".join(registry.names())
         raise EnvError(
             f"no file and no built-in environment is named '{name}'{_meant(name, registry)} "
-            f"(built in: {known}; others as gymnasium:ID, pettingzoo:module or python:module:factory)"
+            f"(built in: {known}; others as gymnasium:ID, envpool:TASK, pettingzoo:module or python:module:factory)"
         )
     return cast(Env, call(registry.get(name), name, areas, device, options))
 

@@ -367,7 +367,7 @@ def check_teachers(run: Run, loaded: Loaded) -> None:
 def shows_all(run: Run) -> bool:
     """Whether all behaviors of the environment appear at the start."""
     name = run.settings.env_settings.env_path or ""
-    return (name.startswith(("builtin:", "gymnasium:", "pettingzoo:")) or name in Registry("envs")) and not is_game(name)
+    return (name.startswith(("builtin:", "gymnasium:", "envpool:", "pettingzoo:")) or name in Registry("envs")) and not is_game(name)
 
 
 def begin(run: Run, checkpoint: Checkpoint | None) -> None:

@@ -292,7 +292,7 @@ def watch_command(name: str, env: Env, record: str, play: str, *, no_graphics: b
     if is_game(name):
         window = " --set engine_settings.no_graphics=false" if no_graphics else ""
         return None if name.endswith(".py") else f"{play} --time-scale=1{window}"
-    if name.startswith("pettingzoo:"):
+    if name.startswith(("pettingzoo:", "envpool:")):
         return record  # drawn only if it is made for that: the command makes another
     if name.startswith("gymnasium:"):
         return _gymnasium(name.removeprefix("gymnasium:"), record)

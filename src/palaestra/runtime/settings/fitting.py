@@ -50,7 +50,7 @@ def preset_for(env_path: str | None) -> Path | None:
         return made_for(env_path)
     if kind == "pettingzoo":
         return made_for(re.split(r"[./]", re.sub(r"_v\d+$", "", name))[-1]) if is_published(name) else None
-    return made_for(name.rpartition(":")[2].replace("/", "-")) if kind in ("builtin", "gymnasium") else None
+    return made_for(name.rpartition(":")[2].replace("/", "-")) if kind in ("builtin", "gymnasium", "envpool") else None
 
 
 def fitted(behaviors: Mapping[str, BehaviorSpec], areas: int, trainer: str = "ppo") -> dict[str, Any]:

@@ -21,7 +21,7 @@ class EnvSettings(Settings):
     """The environment, and how many copies of it."""
 
     env_path: str | None = None
-    """A build, a built-in's name, `gymnasium:ID`, `pettingzoo:module` or `python:module:factory`; null: none is named."""
+    """A build, a built-in's name, `gymnasium:ID`, `envpool:TASK`, `pettingzoo:module` or `python:module:factory`; null: none is named."""
     env_args: tuple[str, ...] | None = None
     """Command line arguments passed on to a Unity build."""
     base_port: int | None = Field(default=None, ge=0, le=65535)

@@ -1,0 +1,101 @@
+"""Tasks of EnvPool. Most tests need its wheel, which is large, and are skipped without it."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from palaestra.core.errors import EnvError
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.unity.options import UnityOptions
+from palaestra.runtime.environments.make import make_env
+from palaestra.runtime.environments.unity_games import GameSettings
+from palaestra.runtime.settings.fitting import preset_for
+from palaestra.testing import check_env
+
+INSTALLED = importlib.util.find_spec("envpool") is not None
+needs_envpool = pytest.mark.skipif(not INSTALLED, reason="the extra palaestra[envpool] is not installed")
+
+
+def opened(areas: int, **options: Any):
+    return make_env("envpool:CartPole-v1", areas=areas, options=options)
+
+
+def play(env: Any, seed: int, ticks: int) -> list[TimeStep]:
+    steps = [env.reset(seed)["CartPole-v1"]]
+    for tick in range(ticks):
+        choices = torch.full((env.num_areas, 1), tick // 2 % 2)
+        steps.append(env.step({"CartPole-v1": Action(torch.zeros(env.num_areas, 0), choices)})["CartPole-v1"])
+    return steps
+
+
+@pytest.mark.skipif(INSTALLED, reason="envpool is installed")
+def test_without_the_package_the_pip_line_is_told():
+    with pytest.raises(EnvError, match=r"needs the package envpool, which is not installed: pip install 'palaestra\[envpool\]'"):
+        opened(2)
+
+
+def test_a_task_takes_the_settings_of_the_gymnasium_environment_of_that_name():
+    assert preset_for("envpool:CartPole-v1") == preset_for("gymnasium:CartPole-v1") is not None
+
+
+@needs_envpool
+def test_a_task_keeps_the_contract_of_environments():
+    env = opened(3)
+    check_env(env, ticks=60)
+    env.close()
+
+
+@needs_envpool
+def test_areas_play_as_tasks_of_their_own_with_the_next_seeds():
+    together, alone = opened(3, max_episode_steps=9), [opened(1, max_episode_steps=9) for _ in range(3)]
+    steps = play(together, 7, 40)
+    for i, env in enumerate(alone):
+        for whole, single in zip(steps, play(env, 7 + i, 40), strict=True):
+            assert torch.equal(whole.obs[0][i], single.obs[0][0])
+            for name in ("acting", "reward", "terminated", "truncated"):
+                assert getattr(whole, name)[i] == getattr(single, name)[0]
+    assert sum(int(step.truncated.sum()) for step in steps) >= 3
+    assert not any((step.truncated & step.terminated).any() for step in steps)
+    again = play(together, 7, 40)
+    assert all(torch.equal(one.obs[0], other.obs[0]) for one, other in zip(steps, again, strict=True))
+    for env in (together, *alone):
+        env.close()
+
+
+@needs_envpool
+def test_a_task_is_drawn_where_asked_for():
+    env = opened(2, render=True)
+    env.reset(0)
+    picture = env.render(1)
+    assert picture.ndim == 3
+    assert picture.dtype == np.uint8
+    env.close()
+
+
+@needs_envpool
+@pytest.mark.parametrize(
+    ("task", "options", "message"),
+    [
+        ("CartPol-v1", {}, "EnvPool has no task 'CartPol-v1'; did you mean 'CartPole-v1'"),
+        ("LunarLander-v9", {}, "did you mean 'LunarLander-v3'"),
+        ("CartPole-v1", {"num_thread": 2}, "takes no option 'num_thread'; did you mean 'num_threads'"),
+        ("CartPole-v1", {"seed": 2}, "takes no option 'seed': --seed seeds the run"),
+        ("CartPole-v1", {"max_episode_steps": "many"}, "cannot be made: "),
+    ],
+)
+def test_unknown_tasks_and_options_are_refused(task: str, options: dict[str, Any], message: str):
+    with pytest.raises(EnvError, match=message):
+        make_env(f"envpool:{task}", areas=1, options=options).reset(0)
+
+
+@needs_envpool
+def test_copies_of_a_task_share_the_areas():
+    env = make_env("envpool:CartPole-v1", areas=4, games=GameSettings(UnityOptions(copies=2)))
+    assert env.num_areas == 4
+    assert env.reset(0)["CartPole-v1"].obs[0].unique(dim=0).shape[0] == 4
+    env.close()
