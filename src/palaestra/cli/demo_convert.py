@@ -99,7 +99,7 @@ def facts_of(options: argparse.Namespace, env_spec: Any, algorithm: str | None =
     return DatasetFacts(options.author, options.algorithm or algorithm, options.description, env_spec, options.format or "hdf5")
 
 
-def spaces_of(env: str | None) -> tuple[DatasetForm | None, Any]:
+def spaces_of(env: str | None, env_options: Mapping[str, Any] | None = None) -> tuple[DatasetForm | None, Any]:
     """Returns the spaces of an environment, None for our own form, and Gymnasium's EnvSpec of it, None without one.
 
     Raises EnvError for an environment that has neither, or is unknown; DemoError for a Minari dataset that cannot be read.
@@ -116,7 +116,7 @@ def spaces_of(env: str | None) -> tuple[DatasetForm | None, Any]:
         like = read_minari(env)
         return like.form, env_spec_of(like)
     if env.startswith("gymnasium:"):
-        return _gymnasium_spaces(env.removeprefix("gymnasium:"))
+        return _gymnasium_spaces(env.removeprefix("gymnasium:"), env_options or {})
     name = env.removeprefix("builtin:")
     if name not in built_in_names():
         raise EnvError(
@@ -126,12 +126,12 @@ def spaces_of(env: str | None) -> tuple[DatasetForm | None, Any]:
     return None, _own_env_spec(name)
 
 
-def known_spaces(env: str) -> tuple[DatasetForm | None, Any]:
+def known_spaces(env: str, env_options: Mapping[str, Any]) -> tuple[DatasetForm | None, Any]:
     """Returns what `spaces_of` does for the environment of a recording, also for a game, which has no EnvSpec."""
     from palaestra.interop.registration import built_in_names
 
     known = env.startswith("gymnasium:") or env.removeprefix("builtin:") in built_in_names()
-    return spaces_of(env) if known else (None, None)
+    return spaces_of(env, env_options) if known else (None, None)
 
 
 def id_of_side(target: str, behavior: str, team: int, *, first: bool) -> str:
@@ -143,7 +143,7 @@ def id_of_side(target: str, behavior: str, team: int, *, first: bool) -> str:
     return f"{stem}-{side}-v{number}" if version else f"{target}-{side}"
 
 
-def _gymnasium_spaces(id: str) -> tuple[DatasetForm, Any]:
+def _gymnasium_spaces(id: str, env_options: Mapping[str, Any]) -> tuple[DatasetForm, Any]:
     import gymnasium
 
     from palaestra.core.errors import EnvError, exception_summary
@@ -152,12 +152,14 @@ def _gymnasium_spaces(id: str) -> tuple[DatasetForm, Any]:
 
     spec = spec_of(id)
     try:
-        made = gymnasium.make(spec, disable_env_checker=True)
+        made = gymnasium.make(
+            spec, disable_env_checker=True, **{key: env_options[key] for key in env_options.keys() - {"render", "max_elements"}}
+        )
     except Exception as error:  # a user's environment may raise anything
         raise EnvError(f"gymnasium:{id} cannot be made: {exception_summary(error)}") from error
     try:
         ours = form_of_our_env(made.observation_space, made.action_space) if spec.id.startswith("palaestra/") else None
-        return ours or DatasetForm(made.observation_space, made.action_space), spec
+        return ours or DatasetForm(made.observation_space, made.action_space), made.spec
     finally:
         made.close()
 

@@ -6,13 +6,15 @@ import argparse
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from palaestra.cli.demo_convert import facts_of, id_of_side, known_spaces, write_dataset
 from palaestra.cli.game_flags import given_flags
 from palaestra.core.display import escaped
-from palaestra.core.errors import PalaestraError
+from palaestra.core.specs import differences
 
 if TYPE_CHECKING:
     from palaestra.envs.base import Env
@@ -27,11 +29,8 @@ AREAS = 4
 def record(options: argparse.Namespace) -> int:
     """Plays and writes the files; after Ctrl-C, the episodes so far. Raises PalaestraError."""
     from palaestra.core.errors import ConfigError
-    from palaestra.datasets.minari_writer import check_target
-    from palaestra.runtime.play.brain_assignment import BrainAssignment, model_parts, read_parts
-    from palaestra.runtime.play.demo_recording import DemoRecorder, record_demo
-    from palaestra.runtime.play.players import Players
-    from palaestra.runtime.play.run_models import env_name, find_models, run_folder
+    from palaestra.runtime.play.brain_assignment import model_parts, read_parts
+    from palaestra.runtime.play.run_models import find_models, run_folder
 
     parts = read_parts(options.brain)
     models = find_models(options.run, options.results_dir, options.trust) if options.run else None
@@ -42,15 +41,33 @@ def record(options: argparse.Namespace) -> int:
     named = {part.behavior for part in parts}
     parts += [part for part in model_parts(models.files if models else {}) if part.behavior not in named]
     folder = run_folder(options.run, options.results_dir).path / "demonstrations" if models and models.settings else Path("demonstrations")
-    if options.to_minari is not None:
-        check_target(options.to_minari, force=options.force)
-        folder = Path(tempfile.mkdtemp(prefix="palaestra-")) if options.demo_out is None else folder
+    if options.to_minari is None:
+        return _record(options, parts, models, options.demo_out or folder)[0]
+    from palaestra.datasets.minari_writer import check_target
+
+    check_target(options.to_minari, force=options.force)
+    if options.demo_out is not None:
+        status, recorder = _record(options, parts, models, options.demo_out)
+        _write_datasets(options, recorder, models)
+        return status
+    with _scratch() as scratch:
+        status, recorder = _record(options, parts, models, scratch)
+        _write_datasets(options, recorder, models)
+    return status
+
+
+def _record(options: argparse.Namespace, parts: list[BrainSpec], models: Models | None, path: Path) -> tuple[int, DemoRecorder]:
+    """Plays and writes the files; returns the exit status and the closed recorder."""
+    from palaestra.runtime.play.brain_assignment import BrainAssignment
+    from palaestra.runtime.play.demo_recording import DemoRecorder, record_demo
+    from palaestra.runtime.play.players import Players
+
     status = 0
     env = _open(options, models)
     try:
         assignment = BrainAssignment(parts, env, seed=options.seed, deterministic=not options.sampled, results=options.results_dir)
         players = Players(env, assignment.brain, lambda agents: sys.maxsize)
-        recorder = DemoRecorder(env, options.demo_out or folder, options.episodes or EPISODES, pictures=options.demo_png)
+        recorder = DemoRecorder(env, path, options.episodes or EPISODES, pictures=options.demo_png)
         try:
             record_demo(env, recorder, players.act, players.note, options.seed)
         except KeyboardInterrupt as signal:
@@ -61,30 +78,45 @@ def record(options: argparse.Namespace) -> int:
         _tell_idle(assignment.idle(), env)
     finally:
         env.close()
-    if options.to_minari is not None:
-        name = options.env if models is None else env_name(models, options.env)
-        _write_datasets(options, recorder, name, models, folder if options.demo_out is None else None)
-    return status
+    return status, recorder
 
 
-def _write_datasets(options: argparse.Namespace, recorder: DemoRecorder, env: str, models: Models | None, scratch: Path | None) -> None:
-    """Converts what was recorded to a dataset for each behavior and team, and removes the scratch folder. Raises DemoError."""
-    from palaestra.datasets import read_demo
-
-    form, env_spec = known_spaces(env)
-    written = {side: writer for side, writer in recorder.writers.items() if writer.records}
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    """Yields a temporary folder. If what is done with it fails, recordings in it are kept, and a message says where they are."""
+    folder = Path(tempfile.mkdtemp(prefix="palaestra-demo-"))
     try:
-        for number, ((behavior, team), writer) in enumerate(written.items()):
-            trained = models.settings.behaviors.get(behavior) if models and models.settings and not options.brain else None
-            algorithm = f"Palaestra {trained.trainer_type}" if trained else ", ".join(options.brain) or None
-            target = id_of_side(options.to_minari, behavior, team, first=not number)
-            write_dataset([read_demo(writer.path)], target, form, facts_of(options, env_spec, algorithm), force=options.force)
-    except PalaestraError:
-        if scratch is not None and written:
-            print(f"palaestra: what was recorded is kept in {scratch}", file=sys.stderr)
+        yield folder
+    except BaseException:
+        if any(folder.glob("*.demo")):
+            print(f"palaestra: what was recorded is kept in {folder}", file=sys.stderr)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
         raise
-    if scratch is not None:
-        shutil.rmtree(scratch, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write_datasets(options: argparse.Namespace, recorder: DemoRecorder, models: Models | None) -> None:
+    """Converts what was recorded to a dataset for each behavior and team. Raises DemoError."""
+    from palaestra.datasets import read_demo
+    from palaestra.datasets.minari_writer import storable
+    from palaestra.runtime.play.run_models import env_name
+
+    settings = models.settings if models else None
+    own_env = settings is not None and options.env is None
+    form, env_spec = known_spaces(
+        env_name(models, options.env) if models else str(options.env),
+        settings.env_settings.env_options if settings is not None and own_env else {},
+    )
+    written = [(side, writer) for side, writer in recorder.writers.items() if writer.records]
+    for number, ((behavior, team), writer) in enumerate(written):
+        trained = settings.behaviors.get(behavior) if settings is not None and not options.brain else None
+        algorithm = f"Palaestra {trained.trainer_type}" if trained else ", ".join(options.brain) or None
+        target = id_of_side(options.to_minari, behavior, team, first=not number)
+        demo = read_demo(writer.path)
+        if form is not None and (differences(demo.spec, form.spec, ("", "")) or not storable(form)):
+            form = None  # the environment is shown in another form, such as several frames as one
+        write_dataset([demo], target, form, facts_of(options, env_spec, algorithm), force=options.force)
 
 
 def _open(options: argparse.Namespace, models: Models | None) -> Env:

@@ -67,6 +67,16 @@ def check_target(target: str, *, force: bool) -> DatasetPlace:
     return place
 
 
+def storable(form: DatasetForm) -> bool:
+    """Whether Minari can store values of the spaces: it has no Sequence."""
+    from minari.serialization import serialize_space
+
+    try:
+        return all(serialize_space(space) for space in (form.observation_space, form.action_space))
+    except NotImplementedError:
+        return False
+
+
 def write_minari(
     demos: Sequence[DemoSource], target: str, facts: DatasetFacts, form: DatasetForm | None = None, *, force: bool = False
 ) -> WrittenDataset:
@@ -82,14 +92,20 @@ def write_minari(
         form = own_form(demos[0].spec)
     elif table := differences(demos[0].spec, form.spec, ("the demonstration", "the environment")):
         raise DemoError(f"{demos[0].title} does not fit the spaces of the environment:\n{table}")
+    if not storable(form):
+        raise DemoError(f"Minari cannot store a Sequence: {form.observation_space}; without --env the numbers are written as recorded")
     for demo in demos if not form.own else []:
         demo.must_fit(form.spec)
     folder = place.folder.parent / f".palaestra-{os.getpid()}-{secrets.token_hex(4)}"
     try:
         (folder / "data").mkdir(parents=True)
         writer = _DatasetWriter(demos, form, facts.data_format, _Room(folder))
+        env_spec = facts.env_spec
+        if env_spec is not None and (problem := _unstorable(env_spec)):
+            writer.notes.append(f"the dataset does not name its environment: {problem}")
+            env_spec = None
         storage = storage_type().new(
-            folder / "data", form.observation_space, form.action_space, facts.env_spec, facts.data_format, jpeg_encoding=False
+            folder / "data", form.observation_space, form.action_space, env_spec, facts.data_format, jpeg_encoding=False
         )
         storage.update_metadata(_metadata(place, demos[0], form, facts))
         storage.update_episodes(writer.buffers())
@@ -248,6 +264,15 @@ class _DatasetWriter:
         if columns.mask is not None and not columns.mask.all():
             kept.add(MASK)
         return episode, kept
+
+
+def _unstorable(env_spec: Any) -> str:
+    """Returns why an EnvSpec cannot be stored, such as that it holds a function; '' if it can."""
+    try:
+        env_spec.to_json()
+    except (TypeError, ValueError) as error:
+        return str(error).strip().split(". ")[0]
+    return ""
 
 
 def _metadata(place: DatasetPlace, demo: DemoSource, form: DatasetForm, facts: DatasetFacts) -> dict[str, Any]:

@@ -144,6 +144,18 @@ def test_metadata_say_who_played_what(root, tmp_path):
     assert sorted(path.name for path in root.iterdir()) == ["my"]
 
 
+def test_what_minari_cannot_store_is_said(tmp_path):
+    demo = read_demo(write(tmp_path / "x.demo", episodes(2)))
+    written = write_minari([demo], "my/b-v0", DatasetFacts(env_spec=gymnasium.envs.registration.EnvSpec("A-v0", lambda: None)))
+    assert "does not name its environment: Callable found" in written.notes[0]
+    assert len(records("minari:my/b-v0")) == 3
+    form = DatasetForm(spaces.Sequence(BOX), spaces.Discrete(3))
+    entities = BehaviorSpec((ObsSpec("observation", (32, 3)),), ActionSpec(0, (3,)))
+    demo = read_demo(write(tmp_path / "y.demo", episodes(2, spec=entities), entities))
+    with pytest.raises(DemoError, match="Minari cannot store a Sequence"):
+        write_minari([demo], "my/c-v0", DatasetFacts(), form)
+
+
 def test_an_existing_dataset_is_only_overwritten_with_force(root, tmp_path):
     demo = read_demo(write(tmp_path / "x.demo", episodes(2)))
     simple("my/b-v0")
