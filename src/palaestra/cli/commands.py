@@ -30,7 +30,7 @@ COMMANDS = {
     "plot": "draw the learning curves of one or several runs",
     "record": "make a GIF of trained agents",
     "export": "write a run's policies as ONNX models",
-    "demo": "show what is in demonstration files: episodes, rewards, actions, problems",
+    "demo": "show what is in demonstrations, and convert files and Minari datasets",
     "doctor": "check a Unity build, the Editor's scene or another environment for problems",
     "envs": "list the built-in environments, or show one",
     "config": "check a settings file and print it with every default",
