@@ -213,6 +213,10 @@ def read_minari(source: str) -> MinariDemo:
         raise unreadable(source, error, " from its metadata") from error
     if episodes < 1 or steps < 1:
         raise EmptyDemo(f"{source} is an empty dataset: its metadata counts {episodes} episodes and {steps} steps")
+    if episodes > steps:
+        raise DemoError(
+            f"{source} is damaged: its metadata counts {episodes} episodes of {steps} steps; expected at least one step for each"
+        )
     try:
         form = form_of_our_env(observation_space, action_space) if own is None and env.startswith(f"{OURS}/") else None
         form = form or DatasetForm(observation_space, action_space, own)

@@ -27,7 +27,7 @@ def space_observations(space: spaces.Space[Any], leaves: Sequence[Leaf], columns
 def policy_actions(actions: SpaceActions, batched: Any, count: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Returns the continuous actions (N, numbers), scaled to -1..1, and the choices (N, branches) from 0, of N actions of the space.
 
-    Raises KeyError, IndexError, TypeError or ValueError for actions of another form.
+    Raises EnvError for arrays of other shapes, KeyError, IndexError or TypeError for actions of another form.
     """
     spec, numbers, choices = actions.spec, list[NDArray[Any]](), list[NDArray[Any]]()
     if spec.raw is not None:
@@ -48,7 +48,7 @@ def _collect(form: RawAction, value: Any, count: int, numbers: list[NDArray[Any]
     if form.parts is None:
         array = np.asarray(value)
         if array.shape not in ((count, *form.shape), (count, *(form.shape or (1,)))):
-            raise ValueError(f"actions of shape {array.shape}; expected {(count, *form.shape)}")
+            raise EnvError(f"actions have shape {array.shape}; expected {(count, *form.shape)}")
         (numbers if form.continuous else choices).append(array.reshape(count, -1))
         return
     for key, part in zip(range(len(form.parts)) if form.keys is None else form.keys, form.parts, strict=True):
