@@ -11,7 +11,8 @@ Each name imports what it needs when it is first used; `load_policy` needs neith
 from __future__ import annotations
 
 import os
-import sys
+
+from palaestra.interop.import_hooks import when_imported
 
 TYPE_CHECKING = False  # typing would be most of the time that this import takes
 if TYPE_CHECKING:
@@ -29,10 +30,15 @@ if TYPE_CHECKING:
 # a machine that has other work, such as a game, they wait for cores that nobody gives: 12,000 agent-steps/s where this makes 80,000
 os.environ.setdefault("GOMP_SPINCOUNT", "100000")
 
-if "gymnasium" in sys.modules:  # palaestra/3DBall-v0 and the others, for gymnasium.make("palaestra:palaestra/3DBall-v0")
+
+def _register_envs() -> None:
+    """Gives Gymnasium the ids palaestra/3DBall-v0 and the others."""
     from palaestra.interop.registration import register_envs
 
     register_envs()
+
+
+when_imported("gymnasium", _register_envs)
 
 __all__ = ["__version__", "load_policy", "make", "read_demo", "stop_at_reward", "train"]
 

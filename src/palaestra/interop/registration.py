@@ -1,7 +1,7 @@
 """Registers our environments with Gymnasium.
 
-Gymnasium's own form `gymnasium.make("palaestra:palaestra/3DBall-v0")` imports `palaestra`, which calls this. Nothing heavy may be imported
-here: names are read, environments are not.
+`import palaestra` has this called as soon as Gymnasium is imported too. Nothing heavy may be imported here: names are read, environments
+are not.
 """
 
 from __future__ import annotations
