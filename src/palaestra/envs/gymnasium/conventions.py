@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import gymnasium
 import numpy as np
 
 from palaestra.core.errors import EnvError
 from palaestra.envs.spaces.action_masks import KEY
-from palaestra.envs.spaces.observation_spaces import MOST_ELEMENTS
+from palaestra.envs.spaces.observation_spaces import MOST_ELEMENTS, Leaf, observation_leaves
 
 MAX_ELEMENTS = "max_elements"
 ALLOW_ALL = "missing_mask_allows_all"
+LEAVE_OUT = "leave_out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +27,23 @@ class Conventions:
     """Rows for the elements of a Sequence; None: not said."""
     missing_mask_allows_all: bool | None = None
     """Whether every choice is allowed where an info has no mask, also after `reset`; None: not said."""
+    leave_out: tuple[str, ...] | None = None
+    """Names of entries of the observation that the agent does not see; None: not said."""
 
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> Conventions:
         """Takes ours out of an environment's options. Raises EnvError for a wrong value."""
-        return _checked(cls(options.pop(MAX_ELEMENTS, None), options.pop(ALLOW_ALL, None)))
+        return _checked(options.pop(MAX_ELEMENTS, None), options.pop(ALLOW_ALL, None), options.pop(LEAVE_OUT, None))
 
     def completed(self, metadata: Mapping[str, Any]) -> Conventions:
         """Returns these, with what is not said taken from an environment's metadata. Raises EnvError for a wrong value."""
         elements = metadata.get(MAX_ELEMENTS, MOST_ELEMENTS) if self.max_elements is None else self.max_elements
         allow = metadata.get(ALLOW_ALL, False) if self.missing_mask_allows_all is None else self.missing_mask_allows_all
-        return _checked(Conventions(elements, allow))
+        return _checked(elements, allow, metadata.get(LEAVE_OUT, ()) if self.leave_out is None else self.leave_out)
+
+    def leaves(self, space: gymnasium.Space) -> list[Leaf]:
+        """Returns the leaves of an observation space. Raises EnvError for an unsupported one."""
+        return observation_leaves(space, most=self.max_elements or MOST_ELEMENTS, leave_out=self.leave_out or ())
 
 
 UNSAID = Conventions()
@@ -73,10 +81,12 @@ class MissingMasks:
         return masks
 
 
-def _checked(given: Conventions) -> Conventions:
-    most, allow = given.max_elements, given.missing_mask_allows_all
+def _checked(most: Any, allow: Any, out: Any) -> Conventions:
     if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
         raise EnvError(f"{MAX_ELEMENTS} is {most!r}; expected the largest number of elements of a Sequence, at least 1")
     if not isinstance(allow, bool | None):
         raise EnvError(f"{ALLOW_ALL} is {allow!r}; expected true or false")
-    return given
+    names = (out,) if isinstance(out, str) else out
+    if not isinstance(names, list | tuple | None) or any(not isinstance(name, str | int) for name in names or ()):
+        raise EnvError(f"{LEAVE_OUT} is {out!r}; expected a list of names of observations")
+    return Conventions(most, allow, None if names is None else tuple(map(str, names)))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
-from palaestra.core.errors import EnvError, PalaestraError, exception_summary, user_code_location
-from palaestra.core.plugins import import_user_module
+from palaestra.core.errors import EnvError, PalaestraError, exception_summary
+from palaestra.core.plugins import import_user_module, nearest
 from palaestra.envs.gymnasium.conventions import Conventions
 from palaestra.envs.gymnasium.native_envs import native_envs
 from palaestra.envs.gymnasium.packages import explain_unknown, import_registering_package, missing_package, newest_version
@@ -37,15 +38,20 @@ def build(spec: EnvSpec, count: int, options: dict[str, Any]) -> SingleEnvs | Ve
     except PalaestraError:
         raise
     except Exception as error:  # a user's environment may raise anything
-        raise _explained(error, spec, name) from error
+        raise _explained(error, spec, name, options) from error
 
 
-def _explained(error: Exception, spec: EnvSpec, name: str) -> EnvError:
+def _explained(error: Exception, spec: EnvSpec, name: str, options: Mapping[str, Any]) -> EnvError:
     """Returns the error for an environment that cannot be made."""
     if (missing := missing_package(error, name)) is not None:
         return missing
-    told = isinstance(error, gymnasium.error.Error | TypeError) and not user_code_location(error)
-    return EnvError(f"{name} cannot be made: {error if told else exception_summary(error)}")
+    unknown = next((each for each in options if f"unexpected keyword argument '{each}'" in str(error)), None)
+    if unknown is not None and isinstance(error, TypeError):
+        takes = [each for each in signature(_creator(spec)).parameters if each != "self"]
+        return EnvError(f"{name} takes no option '{unknown}'{nearest(unknown, takes)} (it takes: {', '.join(takes) or 'none'})")
+    if isinstance(error, gymnasium.error.Error):
+        return EnvError(f"{name} cannot be made: {error}")
+    return EnvError(f"{name} cannot be made: {exception_summary(error)}")
 
 
 def drawn_by(id: str) -> str | None:
@@ -70,6 +76,8 @@ def _creator(spec: EnvSpec) -> Any:
 def spec_of(id: str) -> EnvSpec:
     """Looks up an id, after importing the module before its colon. Raises EnvError for an unknown id."""
     module, _, name = id.rpartition(":")
+    if not name:
+        raise EnvError(f"'gymnasium:{id}' is incomplete; expected gymnasium:ID or gymnasium:module:ID, such as gymnasium:CartPole-v1")
     if module:
         import_user_module(module, f"gymnasium:{id}")
     elif name not in gymnasium.registry:

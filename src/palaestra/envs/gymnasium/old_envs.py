@@ -31,7 +31,7 @@ def check_reset(result: Any, name: str) -> tuple[Any, dict[str, Any]]:
     raise EnvError(f"{name}: {OLD_RESET.format(f'returned {given}')}")
 
 
-def is_old_step(error: Exception) -> bool:
+def is_old_step(error: BaseException) -> bool:
     """Whether a wrapper of Gymnasium failed to unpack the values of an environment's `step`."""
     frames = traceback.extract_tb(error.__traceback__)
     inside = bool(frames) and "gymnasium" in frames[-1].filename and frames[-1].name == "step" and ".step(" in (frames[-1].line or "")

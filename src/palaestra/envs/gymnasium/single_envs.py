@@ -15,7 +15,7 @@ from palaestra.envs.gymnasium.old_envs import OLD_RESET, OLD_STEP, check_reset, 
 from palaestra.envs.gymnasium.self_resets import ResetWatch, final_observation
 from palaestra.envs.spaces.action_masks import KEY, METHOD, ActionMasks
 from palaestra.envs.spaces.action_spaces import SpaceActions
-from palaestra.envs.spaces.observation_spaces import MOST_ELEMENTS, gathered, observation_leaves, pick
+from palaestra.envs.spaces.observation_spaces import gathered, pick
 
 SUCCESS = "is_success"
 """Info key for the success of an episode, as in robotics environments."""
@@ -56,13 +56,12 @@ class SingleEnvs:
         self._envs, self._name = list(envs), name
         self.metadata = envs[0].metadata
         self.actions = SpaceActions(envs[0].action_space)
-        conventions = conventions.completed(self.metadata)
-        self._most_elements = conventions.max_elements or MOST_ELEMENTS
-        self.leaves = observation_leaves(envs[0].observation_space, most=self._most_elements)
+        self._conventions = conventions.completed(self.metadata)
+        self.leaves = self._conventions.leaves(envs[0].observation_space)
         self._check_alike()
         self._masks = ActionMasks(envs[0].action_space, self.actions.spec)
         self._mask_methods = [env.get_wrapper_attr(METHOD) for env in envs if self._masks.choices and env.has_wrapper_attr(METHOD)]
-        self._missing_masks, self._masked = MissingMasks(name, conventions), False
+        self._missing_masks, self._masked = MissingMasks(name, self._conventions), False
         self._watches = [ResetWatch(env) for env in envs]
         self._none, self._nobody = np.zeros(len(envs), np.bool_), np.zeros(0, np.int64)
 
@@ -90,7 +89,7 @@ class SingleEnvs:
         try:
             for env, action in zip(self._envs, self.actions.single(actions, len(self._envs)), strict=True):
                 steps.append(env.step(action))
-        except Exception as error:  # whatever a user's environment does
+        except (Exception, SystemExit) as error:  # whatever a user's environment does
             raise self._blame(error, "step", len(steps)) from error
         try:
             obs, reward, terminated, truncated, infos = (list(column) for column in zip(*steps, strict=True))
@@ -137,16 +136,16 @@ class SingleEnvs:
         """Returns what must be the same in all areas."""
         if what == "action_space":
             return SpaceActions(space).spec
-        return [leaf.spec for leaf in observation_leaves(space, most=self._most_elements)]
+        return [leaf.spec for leaf in self._conventions.leaves(space)]
 
     def _reset(self, i: int, **options: Any) -> tuple[Any, dict[str, Any]]:
         try:
             result = self._envs[i].reset(**options)
-        except Exception as error:  # whatever a user's environment does
+        except (Exception, SystemExit) as error:  # whatever a user's environment does
             raise self._blame(error, "reset", i) from error
         return check_reset(result, f"{self._name}, area {i}")
 
-    def _blame(self, error: Exception, method: str, area: int) -> PalaestraError:
+    def _blame(self, error: Exception | SystemExit, method: str, area: int) -> PalaestraError:
         """Returns an exception of an environment as an EnvError that says where it came from."""
         if isinstance(error, PalaestraError):
             return error

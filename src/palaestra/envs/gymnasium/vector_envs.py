@@ -20,7 +20,7 @@ from palaestra.envs.gymnasium.self_resets import FINAL_KEYS
 from palaestra.envs.gymnasium.single_envs import SUCCESS, BatchedObs, SingleEnvs, Start, Tick, rewards, successes
 from palaestra.envs.spaces.action_masks import KEY, METHOD, ActionMasks
 from palaestra.envs.spaces.action_spaces import SpaceActions
-from palaestra.envs.spaces.observation_spaces import MOST_ELEMENTS, gathered, observation_leaves, pick
+from palaestra.envs.spaces.observation_spaces import gathered, pick
 
 
 class VectorEnvs:
@@ -35,7 +35,7 @@ class VectorEnvs:
         self.metadata = envs.metadata
         self.actions = SpaceActions(envs.single_action_space)
         conventions = conventions.completed(self.metadata)
-        self.leaves = observation_leaves(envs.single_observation_space, most=conventions.max_elements or MOST_ELEMENTS)
+        self.leaves = conventions.leaves(envs.single_observation_space)
         self._masks = ActionMasks(envs.single_action_space, self.actions.spec)
         self._missing_masks, self._masked = MissingMasks(name, conventions), False
         self._mask_method = self._find_mask_method() if self._masks.choices else None

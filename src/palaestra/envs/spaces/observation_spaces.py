@@ -6,7 +6,7 @@ values of N environments together, `column` converts them to float32.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import getitem
@@ -19,6 +19,7 @@ from gymnasium.vector.utils import iterate
 from torch import Tensor
 
 from palaestra.core.errors import EnvError
+from palaestra.core.plugins import nearest
 from palaestra.core.specs import ObsSpec, RawObs
 
 MAX_CHANNELS = 4  # an image with a longer last axis may have its channels first
@@ -29,6 +30,7 @@ MOST_CHOICES = 2**16
 MOST_ELEMENTS = 32
 """Rows for the elements of a Sequence, unless the environment says otherwise."""
 WHITE = 255
+LEAVE_OUT = "--set env_settings.env_options.leave_out=[{}] (or metadata['leave_out'] in the environment's class)"
 
 
 @dataclass(frozen=True)
@@ -176,12 +178,17 @@ def _given_shape(leaf: Leaf) -> tuple[int, ...]:
     return leaf.spec.shape if raw is None or isinstance(leaf, Elements) else raw.shape
 
 
-def observation_leaves(space: spaces.Space, *, most: int = MOST_ELEMENTS) -> list[Leaf]:
-    """Returns the leaves of an observation space; entries without numbers are left out. `most`: elements of a Sequence.
+def observation_leaves(space: spaces.Space, *, most: int = MOST_ELEMENTS, leave_out: Collection[str] | None = None) -> list[Leaf]:
+    """Returns the leaves of an observation space; entries without numbers are left out.
 
-    Raises EnvError for an unsupported space.
+    `most`: elements of a Sequence; `leave_out`: names of entries that are not observed; None: the user has no way to name them.
+    Raises EnvError for an unsupported space, and for an entry to leave out that is missing.
     """
-    leaves = list(_leaves(space, (), most))
+    names = _names(space, ())
+    if unknown := [name for name in leave_out or () if name not in names]:
+        has = ", ".join(names) or "no entries"
+        raise EnvError(f"there is no observation '{unknown[0]}' to leave out{nearest(unknown[0], names)} (the environment has: {has})")
+    leaves = list(_leaves(space, (), most, leave_out))
     if not leaves:
         raise EnvError(f"the observations are a {space}, which holds no number; an agent needs at least one (a constant 0 will do)")
     names = [leaf.spec.name for leaf in leaves]
@@ -190,14 +197,25 @@ def observation_leaves(space: spaces.Space, *, most: int = MOST_ELEMENTS) -> lis
     return leaves
 
 
-def _leaves(space: spaces.Space, path: tuple[Hashable, ...], most: int) -> Iterator[Leaf]:
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        entries: Iterable[tuple[Hashable, spaces.Space]] = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space)
-        for key, one in entries:
-            yield from _leaves(one, (*path, key), most)
-        return
+def _entries(space: spaces.Space) -> Iterable[tuple[Hashable, spaces.Space]]:
+    if isinstance(space, spaces.Dict):
+        return space.spaces.items()
+    return enumerate(space) if isinstance(space, spaces.Tuple) else ()
+
+
+def _names(space: spaces.Space, path: tuple[Hashable, ...]) -> list[str]:
+    """Returns the names of all entries of a space, those within others as well."""
+    return [name for key, one in _entries(space) for name in (".".join(map(str, (*path, key))), *_names(one, (*path, key)))]
+
+
+def _leaves(space: spaces.Space, path: tuple[Hashable, ...], most: int, leave_out: Collection[str] | None = None) -> Iterator[Leaf]:
     name = ".".join(map(str, path)) or "observation"
-    if isinstance(space, spaces.Sequence):
+    if path and name in (leave_out or ()):
+        return
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        for key, one in _entries(space):
+            yield from _leaves(one, (*path, key), most, leave_out)
+    elif isinstance(space, spaces.Sequence):
         yield _elements(path, name, space, most)
     elif isinstance(space, spaces.Discrete):
         yield _one_hot(path, name, np.array(space.n), np.array(space.start))
@@ -205,7 +223,7 @@ def _leaves(space: spaces.Space, path: tuple[Hashable, ...], most: int) -> Itera
         if space.nvec.size:
             yield _one_hot(path, name, space.nvec, space.start)
     elif not isinstance(space, spaces.Box | spaces.MultiBinary):
-        raise EnvError(_refusal(name, space))
+        raise EnvError(_refusal(name, space, may_leave_out=bool(path) and leave_out is not None))
     elif np.prod(space.shape) > MOST_NUMBERS:
         raise EnvError(
             f"observation '{name}' is a {space} of {np.prod(space.shape)} numbers; at most {MOST_NUMBERS} can be learned from: "
@@ -216,7 +234,7 @@ def _leaves(space: spaces.Space, path: tuple[Hashable, ...], most: int) -> Itera
         yield image or _vector(path, name, space.shape)
 
 
-def _refusal(name: str, space: spaces.Space) -> str:
+def _refusal(name: str, space: spaces.Space, *, may_leave_out: bool) -> str:
     instead = "a wrapper (gymnasium.wrappers.TransformObservation) can turn it into one of these"
     if isinstance(space, spaces.Text):
         instead = "encode the text as numbers, such as MultiDiscrete with the index of each character"
@@ -226,7 +244,7 @@ def _refusal(name: str, space: spaces.Space) -> str:
         instead = "give a Tuple of all alternatives, zeros for those absent, and a Discrete that says which one holds"
     return (
         f"observation '{name}' is a {space}; supported are Box (vectors, images), Discrete, MultiDiscrete, MultiBinary, Sequence, "
-        f"and Dict or Tuple of these: {instead}"
+        f"and Dict or Tuple of these: {instead}" + (f". {LEAVE_OUT.format(name)} leaves it out" if may_leave_out else "")
     )
 
 

@@ -169,3 +169,27 @@ def test_areas_of_different_spaces_are_refused():
     other.action_space = spaces.Discrete(3)
     with pytest.raises(EnvError, match=r"area 1 has the action_space Discrete\(3\), but area 0 has Discrete\(2\)"):
         GymnasiumEnv.wrap([Steps(), other])
+
+
+class Leaves(Steps):
+    def step(self, action):
+        sys.exit(3)
+
+
+def test_an_environment_that_ends_the_process_is_named():
+    with pytest.raises(EnvError, match=r"broke off in step, area 0: SystemExit: 3 \(.*test_gymnasium_errors.py, line \d+\)"):
+        step(Leaves())
+
+
+@pytest.mark.parametrize(
+    ("id", "options", "message"),
+    [
+        ("", {}, "'gymnasium:' is incomplete; expected gymnasium:ID"),
+        ("Pendulum-v1", {"gg": 1}, "gymnasium:Pendulum-v1 takes no option 'gg'; did you mean 'g'.*it takes: render_mode, g"),
+        ("Pendulum-v1", {"leave_out": 3.5}, "leave_out is 3.5; expected a list of names"),
+        ("Pendulum-v1", {"max_elements": 0}, "max_elements is 0; expected the largest number of elements"),
+    ],
+)
+def test_a_wrong_option_is_named(id: str, options: dict[str, Any], message: str):
+    with pytest.raises(EnvError, match=message):
+        GymnasiumEnv(id, 1, **options)

@@ -230,3 +230,13 @@ def test_an_action_space_that_cannot_be_learned_is_refused_by_name(name: str):
     space, reason = NO_DONE[name]
     with pytest.raises(EnvError, match=reason):
         SpaceActions(space)
+
+
+def test_an_entry_that_cannot_be_learned_from_may_be_left_out():
+    space = spaces.Dict(place=box(0, 1, 2), told=spaces.Dict(mission=spaces.Text(9), kind=spaces.Discrete(3)))
+    with pytest.raises(EnvError, match=r"'told.mission' is a Text.*env_options.leave_out=\[told.mission\]"):
+        observation_leaves(space, leave_out=())
+    assert [leaf.spec.name for leaf in observation_leaves(space, leave_out=["told.mission"])] == ["place", "told.kind"]
+    assert [leaf.spec.name for leaf in observation_leaves(space, leave_out=["told"])] == ["place"]
+    with pytest.raises(EnvError, match=r"no observation 'told.misson' to leave out; did you mean 'told.mission'"):
+        observation_leaves(space, leave_out=["told.misson"])
