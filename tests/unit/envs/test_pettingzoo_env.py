@@ -249,8 +249,7 @@ def test_games_with_shipped_settings_need_no_file():
 
 @pytest.mark.slow
 def test_copies_in_processes_are_told_apart_and_play():
-    told: list[str] = []
-    games = GameSettings(UnityOptions(copies=2), tell=lambda kind, text: told.append(text))
+    games = GameSettings(UnityOptions(copies=2))
     env = make_env("pettingzoo:classic.tictactoe_v3", areas=3, games=games)
     try:
         step, players = env.reset(0)["player"], set[tuple[int, int]]()
@@ -260,7 +259,8 @@ def test_copies_in_processes_are_told_apart_and_play():
             step = env.step({"player": action})["player"]
     finally:
         env.close()
-    assert told == ["behavior 'player': player_1, player_2 (teams 0, 1)"]
+    assert env.notes == ("behavior 'player': player_1, player_2 (teams 0, 1)",)
+    assert env.opponents == ("player",)
     assert players == {(area, team) for area in range(3) for team in range(2)}
 
 

@@ -15,7 +15,7 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.spaces.action_masks import KEY, ActionMasks
 from palaestra.envs.spaces.action_spaces import SpaceActions
-from palaestra.envs.spaces.observation_spaces import observation_leaves, pick
+from palaestra.envs.spaces.observation_spaces import Leaf, observation_leaves, pick
 
 
 class AgentSpaces:
@@ -43,15 +43,27 @@ class AgentSpaces:
                 column = leaf.column(values)
                 if column.shape[1:] != leaf.spec.shape:
                     raise ValueError(f"shape {values.shape[1:]} came")
-            except (ValueError, TypeError, KeyError, IndexError, RuntimeError) as error:
-                raise EnvError(
-                    f"{self._where}: observation '{leaf.spec.name}' of {agents[0]} does not fit its space: {type(error).__name__}: {error}"
-                ) from error
+            except (EnvError, ValueError, TypeError, KeyError, IndexError, RuntimeError) as error:
+                who, why = self._misfit(leaf, observations, agents, error)
+                raise EnvError(f"{self._where}: observation '{leaf.spec.name}' of {who} does not fit its space: {why}") from error
             if values.dtype.kind == "f" and not np.isfinite(column.sum().item()) and len(bad := (~column.isfinite()).nonzero()):
                 at = [int(i) for i in bad[0]]
                 raise NotFinite(behavior, agents[at[0]], f"observation '{leaf.spec.name}'{at[1:]}", float(column[tuple(bad[0])]))
             columns.append(column)
         return tuple(columns)
+
+    @staticmethod
+    def _misfit(leaf: Leaf, observations: Sequence[Any], agents: Sequence[str], error: Exception) -> tuple[str, str]:
+        """Returns the first agent whose observation alone does not fit, and why."""
+        for agent, one in zip(agents, observations, strict=True):
+            try:
+                if (column := leaf.column(leaf.gather([pick(leaf, one)]))).shape[1:] != leaf.spec.shape:
+                    return agent, f"shape {tuple(column.shape[1:])} came, expected {leaf.spec.shape}"
+            except EnvError as alone:
+                return agent, str(alone).removeprefix("area 0: ")
+            except (ValueError, TypeError, KeyError, IndexError, RuntimeError) as alone:
+                return agent, f"{type(alone).__name__}: {alone}"
+        return agents[0], f"{type(error).__name__}: {error}"
 
     def masks(self, observations: Sequence[Any], infos: Sequence[Mapping[str, Any]], agents: Sequence[str]) -> np.ndarray | None:
         """Returns the allowed choices (N, choices), of observations or infos; None: neither has a mask. Raises EnvError for a wrong one."""

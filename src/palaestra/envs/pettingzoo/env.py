@@ -21,6 +21,9 @@ from palaestra.envs.pettingzoo.roster import Roster, Spaces
 from palaestra.envs.pettingzoo.shared_rewards import SharedRewards
 from palaestra.envs.pettingzoo.turns import AgentView, Area, AreaTick, ParallelArea, TurnArea
 
+COOPERATIVE = ("hanabi",)
+"""Games of PettingZoo whose players act in turn but are one team."""
+
 
 class PettingZooEnv:
     """Steps several copies of a PettingZoo environment. It has no parameters and cannot be saved."""
@@ -43,15 +46,16 @@ class PettingZooEnv:
         nothing_shared = SharedRewards(None)
         self._areas = [self._area(env, i, nothing_shared) for i, env in enumerate(envs)]
         agents = self._areas[0].agents
-        in_turns = isinstance(first, AECEnv) and not first.metadata.get("is_parallelizable", True)
-        self._roster = Roster(agents, self._spaces, options, in_turns=in_turns, name=name)
+        lasting = agents if getattr(first, "possible_agents", None) else []
+        self._roster = Roster(agents, self._spaces, options, in_turns=_opposed(first), name=name, complete=bool(lasting))
         if self._roster.shares_rewards:
             for area in self._areas:
                 area.shared = SharedRewards(self._roster.group_of)
         self.summary = f"{'An AEC' if isinstance(first, AECEnv) else 'A parallel'} environment of PettingZoo."
         self.notes = tuple(self._roster.lines())
         """Sentences for users on which agents became what."""
-        lasting = agents if getattr(first, "possible_agents", None) else []
+        self.opponents = tuple(self._roster.opponents)
+        """Behaviors whose agents are in several teams, so that they can learn by self-play."""
         self._tables: dict[str, AgentTable] = {}
         self._specs: dict[str, BehaviorSpec] = {}
         self.behaviors: Mapping[str, BehaviorSpec] = self._specs
@@ -130,3 +134,11 @@ class PettingZooEnv:
                     self._add(behavior, ())
                 found.setdefault(behavior, []).append((area, view))
         return found
+
+
+def _opposed(env: ParallelEnv | AECEnv) -> bool:
+    """Whether each agent is a team unless the options say otherwise: in games whose players act one after another by the rules."""
+    metadata = getattr(env, "metadata", None)
+    if not isinstance(env, AECEnv) or not isinstance(metadata, Mapping):
+        return False
+    return not metadata.get("is_parallelizable", True) and not str(metadata.get("name", "")).startswith(COOPERATIVE)

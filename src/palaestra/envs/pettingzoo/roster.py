@@ -36,15 +36,24 @@ class Roster:
     """
 
     def __init__(
-        self, agents: Sequence[Hashable], spaces_of: Callable[[Hashable], Spaces], options: Mapping[str, Any], *, in_turns: bool, name: str
+        self,
+        agents: Sequence[Hashable],
+        spaces_of: Callable[[Hashable], Spaces],
+        options: Mapping[str, Any],
+        *,
+        in_turns: bool,
+        name: str,
+        complete: bool = True,
     ) -> None:
         """`options`: those of `MAPPINGS`. `in_turns`: agents act one after another by the rules, as in board games: each is a team.
 
-        `name` is for messages. Raises EnvError for options that fit no agent.
+        `name` is for messages. `complete`: no other agents come later. Raises EnvError for options that fit no agent.
         """
         self._name, self._spaces_of = name, spaces_of
         self._patterns = {key: _mapping(options.get(key), key, name) for key in ("behaviors", "teams", "groups")}
-        self._shared = bool(options.get("shared_reward", False))
+        self._shared = options.get("shared_reward", False)
+        if not isinstance(self._shared, bool):
+            raise EnvError(f"{name}: env_options.shared_reward is {self._shared!r}; expected true or false")
         self._in_turns = in_turns and not (self._shared and not self._patterns["teams"])
         self._groups: dict[object, int] = {}
         self._roles: dict[Hashable, AgentRole] = {}
@@ -52,7 +61,8 @@ class Roster:
         """The agent of each behavior whose spaces are the behavior's."""
         self._bases: dict[str, list[str]] = {}
         names = self._default_names(agents)
-        self._check(agents, names)
+        if complete:
+            self._check(agents, names)
         for agent in agents:
             self._add(agent, names[agent])
 
@@ -72,8 +82,13 @@ class Roster:
         return self[agent].group
 
     @property
+    def opponents(self) -> list[str]:
+        """Behaviors that can learn by self-play: all, if the agents are in several teams."""
+        return list(self.kinds) if len({role.team for role in self._roles.values()}) > 1 else []
+
+    @property
     def shares_rewards(self) -> bool:
-        """Whether equal rewards of a group's members are the group's."""
+        """Whether the mean reward of a group's members is the group's."""
         return self._shared
 
     def lines(self) -> list[str]:
@@ -121,7 +136,9 @@ class Roster:
         return base if base not in self.kinds else str(agent)
 
     def _add(self, agent: Hashable, default: str) -> None:
-        behavior = str(self._chosen("behaviors", agent, default, default))
+        behavior = self._chosen("behaviors", agent, default, default)
+        if not isinstance(behavior, str) or not behavior:
+            raise EnvError(f"{self._name}: the behavior of agent '{agent}' is {behavior!r}; expected a name (env_options.behaviors)")
         if behavior in self.kinds:
             self._must_fit(agent, behavior)
         self.kinds.setdefault(behavior, agent)
@@ -131,6 +148,8 @@ class Roster:
                 f"{self._name}: the team of agent '{agent}' is {team!r}; expected a whole number of at least 0 (env_options.teams)"
             )
         group = self._chosen("groups", agent, behavior, ("team", team) if self._shared and not self._patterns["groups"] else None)
+        if not isinstance(group, Hashable):
+            raise EnvError(f"{self._name}: the group of agent '{agent}' is {group!r}; expected a name or number (env_options.groups)")
         number = NO_GROUP if group is None else self._groups.setdefault(group, len(self._groups))
         self._roles[agent] = AgentRole(behavior, team, number)
 

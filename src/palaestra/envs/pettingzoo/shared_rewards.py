@@ -1,4 +1,4 @@
-"""Finds rewards that all members of a group get alike, which then are the group's reward."""
+"""Splits what the members of a group earn into the group's reward, their mean, and each member's own."""
 
 from __future__ import annotations
 
@@ -20,12 +20,16 @@ class SharedRewards:
         return self._group_of is not None
 
     def parts(self, earned: Mapping[Hashable, float]) -> dict[Hashable, float]:
-        """Returns what each agent earned as its group's reward: its whole reward if all members present earned the same, else nothing."""
+        """Returns what each agent earned as its group's reward: the mean of the members present, exactly if all earned the same."""
         if self._group_of is None:
             return {}
         members: dict[int, list[Hashable]] = {}
         for agent in earned:
             members.setdefault(self._group_of(agent), []).append(agent)
         members.pop(-1, None)
-        alike = [agents for agents in members.values() if np.allclose([earned[one] for one in agents], earned[agents[0]], atol=0.0)]
-        return {agent: earned[agent] for agents in alike for agent in agents}
+        return {agent: part for agents in members.values() for part in [_common([earned[one] for one in agents])] for agent in agents}
+
+
+def _common(rewards: list[float]) -> float:
+    alike = np.allclose(rewards, rewards[0], atol=0.0)
+    return rewards[0] if alike else sum(rewards) / len(rewards)

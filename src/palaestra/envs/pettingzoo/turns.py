@@ -21,6 +21,8 @@ Agent: TypeAlias = Hashable
 """An agent's name in its environment, nearly always text."""
 MOST_DEAD_TURNS = 100_000
 """Turns of dead agents in a row after which a game is taken to repeat one of them forever."""
+PARTS = ("observations", "rewards", "terminations", "truncations", "infos")
+"""Values that a parallel environment's step returns, in their order."""
 ZERO = 1e-9
 """Share of a reward below which the rest is taken for a rounding error, once the group's part is subtracted."""
 
@@ -59,7 +61,7 @@ class Area:
         possible = getattr(self.env, "possible_agents", None)
         if possible:
             return list(possible)
-        self.guarded("reset", self.env.reset)
+        self.guarded("reset", self.env.reset, seed=0)  # some make their random numbers only when they get a seed
         return list(self.env.agents)
 
     def reset(self, seed: int | None) -> AreaTick:
@@ -100,6 +102,15 @@ class Area:
         """Returns an error that names the area."""
         return EnvError(f"{self.name}, area {self.number}: {text}")
 
+    def number_of(self, reward: Any, agent: Agent) -> float:
+        """Returns a reward as a number. Raises EnvError for anything else."""
+        try:
+            return float(reward)
+        except (TypeError, ValueError):
+            if isinstance(reward, np.ndarray) and reward.size == 1:
+                return float(reward.item())
+            raise self.wrong(f"the reward of agent '{agent}' is {reward!r}; expected a number") from None
+
     def unflagged(self, agent: Agent) -> None:
         """Warns of an agent that left without an end."""
         self.warn(
@@ -123,11 +134,11 @@ class ParallelArea(Area):
         given = self.guarded("reset", self.env.reset, seed=seed)
         if not isinstance(given, tuple) or len(given) != 2 or not isinstance(given[0], Mapping):
             raise self.wrong(f"reset returned a {type(given).__name__}; expected observations and infos, as in PettingZoo 1.24 and later")
-        obs, infos = given
+        obs, infos = given[0], given[1] or {}
         self._living, self._last = list(self.env.agents), obs
         if not self._living:
             raise self.wrong("no agent is there after reset; expected at least one in `agents`")
-        return AreaTick(asking=[AgentView(agent, self._of(obs, agent, "observations"), infos.get(agent, {})) for agent in self._living])
+        return AreaTick(asking=[AgentView(agent, self._of(obs, agent, "observations"), infos.get(agent) or {}) for agent in self._living])
 
     def step(self, actions: Mapping[Agent, Any]) -> AreaTick:
         """Steps the environment once."""
@@ -135,29 +146,33 @@ class ParallelArea(Area):
         if not isinstance(given, tuple) or len(given) != 5:
             count = f"{len(given)} values" if isinstance(given, tuple) else f"a {type(given).__name__}"
             raise self.wrong(f"step returned {count}; expected observations, rewards, terminations, truncations and infos")
+        for what, values in zip(PARTS, given, strict=True):
+            if not isinstance(values, Mapping) and not (values is None and what == "infos"):
+                raise self.wrong(f"step returned {type(values).__name__} as {what}; expected a dict with an entry for each agent")
         obs, rewards, terminations, truncations, infos = given
+        infos = infos or {}
         living = [agent for agent in self.env.agents if not terminations.get(agent, False) and not truncations.get(agent, False)]
         now, acted = set(living), set(self._living)
-        earned = {agent: float(self._of(rewards, agent, "rewards")) for agent in self._living}
+        earned = {agent: self.number_of(self._of(rewards, agent, "rewards"), agent) for agent in self._living}
         if any(rewards[agent] for agent in rewards if agent not in acted and agent not in now):
             self.warn("an agent whose episode ended got a reward on a later step; such rewards are lost")
         shared, tick = self.shared.parts(earned), AreaTick()
         for agent in self._living:
             part = shared.get(agent, 0.0)
             if agent in now:
-                view = AgentView(agent, self._of(obs, agent, "observations"), infos.get(agent, {}), earned[agent] - part, part)
+                view = AgentView(agent, self._of(obs, agent, "observations"), infos.get(agent) or {}, earned[agent] - part, part)
                 tick.asking.append(view)
                 continue
             terminated, truncated = bool(terminations.get(agent, False)), bool(truncations.get(agent, False))
             if not terminated and not truncated:
                 self.unflagged(agent)
             last = obs[agent] if agent in obs else self._last[agent]
-            tick.ended.append(AgentView(agent, last, infos.get(agent, {}), earned[agent] - part, part, not terminated))
+            tick.ended.append(AgentView(agent, last, infos.get(agent) or {}, earned[agent] - part, part, not terminated))
         if not living:
             tick.asking = self.reset(None).asking
             return tick
         new = [agent for agent in living if agent not in acted]
-        tick.asking += [AgentView(agent, self._of(obs, agent, "observations"), infos.get(agent, {})) for agent in new]
+        tick.asking += [AgentView(agent, self._of(obs, agent, "observations"), infos.get(agent) or {}) for agent in new]
         self._living, self._last = living, obs
         return tick
 
@@ -222,9 +237,9 @@ class TurnArea(Area):
             self._turn = agent = env.agent_selection
             obs, reward, terminated, truncated, info = self.guarded("last", env.last)
             part = self._parts.pop(agent, 0.0)
-            own = float(reward) - part
+            own = self.number_of(reward, agent) - part
             own = 0.0 if abs(own) <= ZERO * abs(part) else own
-            view = AgentView(agent, obs, info, own, part, truncated=not terminated)
+            view = AgentView(agent, obs, info or {}, own, part, truncated=not terminated)
             if not terminated and not truncated:
                 self._open[agent] = view
                 tick.asking.append(view)

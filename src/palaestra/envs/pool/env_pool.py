@@ -102,6 +102,7 @@ class EnvPool:
         self.parameters: Mapping[str, float] = facts[0].parameters
         self.name, self.tick_seconds = facts[0].name, facts[0].tick_seconds
         self.shared_areas = facts[0].shared_areas
+        self.notes, self.opponents = facts[0].notes, facts[0].opponents
         self._takes_any_parameter = facts[0].samples
         if facts[0].samples:  # only then it is a `SamplesParameters`
             self.draw_parameter = self._draw_parameter

@@ -49,13 +49,16 @@ class EnvFacts:
     shared_areas: bool
     samples: bool  # it draws random parameters itself
     run_aware: bool
+    notes: tuple[str, ...]  # for users
+    opponents: tuple[str, ...]  # behaviors whose agents play against one another
 
     @classmethod
     def of(cls, env: Env) -> EnvFacts:
         """Returns the facts about an environment."""
         name, tick_seconds = getattr(env, "name", ""), getattr(env, "tick_seconds", None)
         shared, samples = bool(getattr(env, "shared_areas", False)), isinstance(env, SamplesParameters)
-        return cls(env.num_areas, dict(env.parameters), name, tick_seconds, shared, samples, isinstance(env, RunAware))
+        notes, opponents = tuple(getattr(env, "notes", ())), tuple(getattr(env, "opponents", ()))
+        return cls(env.num_areas, dict(env.parameters), name, tick_seconds, shared, samples, isinstance(env, RunAware), notes, opponents)
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.plugins import nearest
 from palaestra.core.specs import ObsSpec, RawObs
 
-MAX_CHANNELS = 4  # an image with a longer last axis may have its channels first
+MAX_CHANNELS = 4  # an image with a longer last axis may have its channels first, unless its other axes are a square's
 MOST_NUMBERS = 2**22
 """Most numbers of one observation: 16 MB for each stored decision."""
 MOST_CHOICES = 2**16
@@ -273,8 +273,8 @@ def _image(path: tuple[Hashable, ...], name: str, space: spaces.Box) -> Image | 
     is_bytes = is_uint8 or bool((space.low == 0).all() and (space.high == WHITE).all())
     if axes not in (3, 4) or not (is_bytes or within_one):
         return None
-    stack, (first, _, last) = space.shape[:-3], space.shape[-3:]
-    channels = axes - 3 if last > MAX_CHANNELS and first < last else axes - 1
+    stack, (first, middle, last) = space.shape[:-3], space.shape[-3:]
+    channels = axes - 3 if last > MAX_CHANNELS and first < last and first != middle else axes - 1
     height, width = (size for axis, size in enumerate(space.shape) if axis >= axes - 3 and axis != channels)
     scale = 1 / WHITE if is_bytes else 1.0
     raw = RawObs(space.shape, channels=channels, scale=scale)

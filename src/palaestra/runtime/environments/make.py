@@ -87,7 +87,7 @@ def _copies(name: str, areas: int | None, options: Mapping[str, Any], games: Gam
 
     shares = _shares(name, areas, games.copies)
     add_current_folder_to_path()
-    _tell_notes(name, options, games)
+    _check_name(name, options, games)
     given = games.options
     copies = (EnvProcess(i, make_copy, (name, dict(options)), share) for i, share in enumerate(shares))
     return cast(Env, EnvPool(copies, timeout=given.timeout_wait, restarts=given.restarts, tell=games.tell))
@@ -101,25 +101,18 @@ def _on_runners(name: str, areas: int | None, options: Mapping[str, Any], games:
     if kind == "builtin" or (name in Registry("envs") and not is_game(name)):
         raise EnvError(f"{name} is built in: this process simulates all of its areas, and runners are for games (--env-runners)")
     shares = _shares(name, areas, games.copies) if kind in IN_PROCESS else None
-    _tell_notes(name, options, games)
+    _check_name(name, options, games)
     return open_on_runners(name, areas, shares, options, games, make_on_runner)
 
 
-def _tell_notes(name: str, options: Mapping[str, Any], games: GameSettings) -> None:
-    """Tells what a PettingZoo environment's agents become. One made here for it also refuses wrong options before copies start.
-
-    A Gymnasium id that does not exist is refused here, too.
-    """
+def _check_name(name: str, options: Mapping[str, Any], games: GameSettings) -> None:
+    """Raises EnvError for a Gymnasium id that does not exist, and for wrong options of a PettingZoo environment, before copies start."""
     if name.startswith("gymnasium:") and games.runners is None:
         from palaestra.envs.gymnasium.ids import spec_of
 
         spec_of(name.partition(":")[2])
     if name.startswith("pettingzoo:"):
-        probe = make_env(name, areas=1, options=options)
-        probe.close()
-        if games.tell is not None:
-            for note in getattr(probe, "notes", ()):
-                games.tell("info", note)
+        make_env(name, areas=1, options=options).close()
 
 
 def make_on_runner(

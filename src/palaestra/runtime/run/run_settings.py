@@ -91,7 +91,8 @@ def fitted_to(loaded: Loaded, env: Env, settings: RunSettings) -> tuple[Loaded, 
         return loaded, settings
     default = loaded.settings.default_settings
     trainer = "ppo" if default is None else default.trainer_type
-    found = loaded.with_tree(fitted(env.behaviors, ranks.from_first(env.num_areas) * ranks.size(), trainer))
+    areas = ranks.from_first(env.num_areas) * ranks.size()
+    found = loaded.with_tree(fitted(env.behaviors, areas, trainer, getattr(env, "opponents", ())))
     told = [describe_fit(name, spec, found.settings.behaviors[name]) for name, spec in env.behaviors.items()]
     found = replace(found, told=tuple(told), with_tree=None)
     return found, found.settings.model_copy(update={"env_settings": settings.env_settings})

@@ -7,7 +7,7 @@ Andrychowicz et al. 2021, https://arxiv.org/abs/2006.05990 (normalized observati
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,9 @@ LEAST_HORIZON = 16
 SUMMARIES = 50
 ENCODERS = {"nature_cnn": 36, "simple": 20, "match3": 5, "fully_connected": 1}
 """Visual encoders, and the least number of pixels on each side that they take."""
-IMAGES, CONTINUOUS, DISCRETE = "images", "continuous actions", "discrete actions"
+IMAGES, BOARDS, CONTINUOUS, DISCRETE = "images", "boards", "continuous actions", "discrete actions"
+SELF_PLAY = {"save_steps": 10_000, "team_change": 20_000, "swap_steps": 2000, "window": 100, "play_against_latest_model_ratio": 0.5}
+"""Short turns of learning, and opponents of the whole run: bad moves of beginners are answered, too."""
 SAC_VALUES = {
     "batch_size": 256,
     "buffer_size": 200_000,
@@ -53,9 +55,13 @@ def preset_for(env_path: str | None) -> Path | None:
     return made_for(name.rpartition(":")[2].replace("/", "-")) if kind in ("builtin", "gymnasium", "envpool") else None
 
 
-def fitted(behaviors: Mapping[str, BehaviorSpec], areas: int, trainer: str = "ppo") -> dict[str, Any]:
-    """Returns a tree of settings that fit the observations and actions of each behavior. Trainers of your own keep their defaults."""
-    return {"behaviors": {name: _block(spec, areas, trainer) for name, spec in behaviors.items()}}
+def fitted(behaviors: Mapping[str, BehaviorSpec], areas: int, trainer: str = "ppo", opponents: Collection[str] = ()) -> dict[str, Any]:
+    """Returns a tree of settings that fit the observations and actions of each behavior. Trainers of your own keep their defaults.
+
+    `opponents`: behaviors that play against one another, which learn by self-play.
+    """
+    blocks = {name: _block(spec, areas, trainer) for name, spec in behaviors.items()}
+    return {"behaviors": {name: {**block, "self_play": SELF_PLAY} if name in opponents else block for name, block in blocks.items()}}
 
 
 def describe_fit(name: str, spec: BehaviorSpec, settings: BehaviorSettings) -> str:
@@ -63,15 +69,16 @@ def describe_fit(name: str, spec: BehaviorSpec, settings: BehaviorSettings) -> s
     hyper = settings.hyperparameters
     known = [(words, getattr(hyper, key, None)) for key, words in WORDS.items()]
     values = [words.format(value) for words, value in known if value is not None]
+    opponents = ", self-play because the players are opponents (teams)" if settings.self_play is not None else ""
     return (
         f"{name}: no settings are given and none are shipped for it: {settings.trainer_type} with settings for {_kind(spec)}, "
-        f"{', '.join(values)}, {settings.max_steps:,} decisions (--set changes them)"
+        f"{', '.join(values)}, {settings.max_steps:,} decisions{opponents} (--set changes them)"
     )
 
 
 def _kind(spec: BehaviorSpec) -> str:
     if any(obs.is_visual for obs in spec.obs):
-        return IMAGES
+        return BOARDS if _side(spec) < ENCODERS["simple"] else IMAGES
     return CONTINUOUS if spec.action.continuous else DISCRETE
 
 
@@ -80,6 +87,8 @@ def _block(spec: BehaviorSpec, areas: int, trainer: str) -> dict[str, Any]:
     horizon = next((horizon for most, horizon in HORIZONS if areas <= most), LEAST_HORIZON)
     numbers = sum(obs.shape[0] for obs in spec.obs if obs.is_vector)
     network: dict[str, Any] = {"normalize": numbers > 0, "hidden_units": 64 if numbers < LARGE else 256, "num_layers": 2}
+    if kind == BOARDS:
+        network = {"normalize": numbers > 0, "hidden_units": 256, "num_layers": 2, "vis_encode_type": _encoder(spec)}
     if kind == IMAGES:
         network = {"normalize": numbers > 0, "hidden_units": 512, "num_layers": 1, "vis_encode_type": _encoder(spec)}
     steps = 10_000_000 if kind == IMAGES else 1_000_000
@@ -101,14 +110,18 @@ def _block(spec: BehaviorSpec, areas: int, trainer: str) -> dict[str, Any]:
 
 def _encoder(spec: BehaviorSpec) -> str:
     """Returns the first encoder that takes the smallest image; those of few cells are boards."""
-    side = min(min(obs.shape[1:]) for obs in spec.obs if obs.is_visual)
-    return next(name for name, smallest in ENCODERS.items() if side >= smallest)
+    return next(name for name, smallest in ENCODERS.items() if _side(spec) >= smallest)
+
+
+def _side(spec: BehaviorSpec) -> int:
+    return min(min(obs.shape[1:]) for obs in spec.obs if obs.is_visual)
 
 
 def _on_policy(kind: str, rollout: int) -> dict[str, Any]:
     # images: few passes, as for Atari; continuous control: many small steps; choices: fewer, and more entropy
     minibatches, passes, rate, entropy = {
         IMAGES: (8, 4, 2.5e-4, 0.01),
+        BOARDS: (8, 3, 1e-3, 0.01),
         CONTINUOUS: (32, 10, 3e-4, 1e-4),
         DISCRETE: (8, 6, 7e-4, 5e-3),
     }[kind]

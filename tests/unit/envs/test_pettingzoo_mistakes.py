@@ -1,0 +1,163 @@
+"""What games that break PettingZoo's rules, or barely keep them, lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+pytest.importorskip("pettingzoo", reason="needs pettingzoo: pip install 'palaestra[pettingzoo]'")
+from pettingzoo.utils import aec_to_parallel, parallel_to_aec
+from zoo_games import Crowd, Duel, zeros
+
+from palaestra.core.errors import EnvError
+from palaestra.core.timestep import Action
+from palaestra.envs.pettingzoo.env import PettingZooEnv
+from palaestra.envs.pettingzoo.opening import open_pettingzoo
+from palaestra.envs.pettingzoo.shared_rewards import SharedRewards
+from palaestra.runtime.settings.fitting import fitted
+from palaestra.testing import check_env
+
+
+class Bent(Crowd):
+    """A crowd whose step returns something else."""
+
+    def __init__(self, bend: Callable[..., tuple]) -> None:
+        super().__init__(2)
+        self.bend = bend
+
+    def step(self, actions):
+        return self.bend(*super().step(actions))
+
+
+class Unannounced(Crowd):
+    """A crowd that does not say which agents there may be, with cells that come later."""
+
+    def __init__(self) -> None:
+        super().__init__(4)
+        self.hidden = self.possible_agents
+        del self.possible_agents
+
+    def __getattribute__(self, name: str) -> Any:
+        return super().__getattribute__("hidden" if name == "possible_agents" and "hidden" in vars(self) else name)
+
+
+def stepped(env: PettingZooEnv, ticks: int = 1):
+    steps = env.reset(0)
+    for _ in range(ticks):
+        steps = env.step({name: zeros(step, env.behaviors[name].action) for name, step in steps.items()})
+    return steps
+
+
+@pytest.mark.parametrize(
+    ("bend", "message"),
+    [
+        (lambda o, r, t, u, i: (o, dict.fromkeys(r, None), t, u, i), "the reward of agent 'cell_0' is None; expected a number"),
+        (lambda o, r, t, u, i: (o, list(r.values()), t, u, i), "step returned list as rewards; expected a dict"),
+        (lambda o, r, t, u, i: (o, r, t, None, i), "step returned NoneType as truncations; expected a dict"),
+        (lambda o, r, t, u, i: ({}, r, t, u, i), "the observations lack agent 'cell_0'"),
+        (lambda o, r, t, u, i: (o, r, t, i), "step returned 4 values"),
+        (
+            lambda o, r, t, u, i: ({**o, "cell_1": {**o["cell_1"], "me": 99}}, r, t, u, i),
+            "bent, behavior 'cell': observation 'me' of 'cell_1' of area 0 does not fit its space: observation 'me' is 99",
+        ),
+        (
+            lambda o, r, t, u, i: ({**o, "cell_1": {**o["cell_1"], "clock": np.zeros(3)}}, r, t, u, i),
+            "observation 'clock' of 'cell_1' of area 0 does not fit its space",
+        ),
+    ],
+)
+def test_a_step_that_returns_something_else_is_refused_with_agent_and_area(bend: Callable[..., tuple], message: str):
+    with pytest.raises(EnvError) as error:
+        stepped(PettingZooEnv([Bent(bend)], "bent"))
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "bend",
+    [
+        lambda o, r, t, u, i: (o, r, t, u, None),
+        lambda o, r, t, u, i: (o, r, t, u, dict.fromkeys(i)),
+        lambda o, r, t, u, i: (o, {k: np.array([v], np.float32) for k, v in r.items()}, t, u, {}),
+        lambda o, r, t, u, i: (o, r, {k: np.bool_(v) for k, v in t.items()}, {k: np.bool_(v) for k, v in u.items()}, i),
+    ],
+)
+def test_what_is_clearly_meant_is_taken_as_the_same(bend: Callable[..., tuple]):
+    step, plain = stepped(PettingZooEnv([Bent(bend)], "bent"), 3)["cell"], stepped(PettingZooEnv([Crowd(2)], "plain"), 3)["cell"]
+    assert step.reward.tolist() == plain.reward.tolist()
+    assert step.terminated.tolist() == plain.terminated.tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"groups": {"*": [1]}}, "the group of agent 'cell_0' is [1]; expected a name or number"),
+        ({"behaviors": {"*": None}}, "the behavior of agent 'cell_0' is None; expected a name"),
+        ({"teams": {"*": "red"}}, "the team of agent 'cell_0' is 'red'; expected a whole number"),
+        ({"shared_reward": "yes"}, "env_options.shared_reward is 'yes'; expected true or false"),
+    ],
+)
+def test_options_of_a_wrong_type_are_refused(options: dict, message: str):
+    with pytest.raises(EnvError) as error:
+        PettingZooEnv([Crowd()], "crowd", options)
+    assert message in str(error.value)
+
+
+def test_an_agents_own_name_goes_before_patterns_and_the_first_pattern_before_later_ones():
+    env = PettingZooEnv([Crowd()], "crowd", {"teams": {"cell_*": 1, "*_2": 3, "cell_0": 2}})
+    assert env.reset(0)["cell"].team.tolist() == [2, 1, 1, 1]
+
+
+@pytest.mark.parametrize("wrapped", [lambda: parallel_to_aec(Crowd(2)), lambda: aec_to_parallel(parallel_to_aec(Crowd(2)))])
+def test_games_that_pettingzoo_turned_into_the_other_kind_keep_the_contract(wrapped: Callable[[], Any]):
+    check_env(PettingZooEnv([wrapped(), wrapped()], "wrapped"), 25)
+
+
+def test_a_group_gets_the_mean_of_its_members_rewards_and_each_member_the_rest():
+    shared = SharedRewards(lambda agent: {"a": 0, "b": 0, "c": 0, "d": 1, "e": -1}[str(agent)])
+    assert shared.parts({"a": -2.5, "b": -2.5, "c": -1.0, "d": 4.0, "e": 7.0}) == {"a": -2.0, "b": -2.0, "c": -2.0, "d": 4.0}
+    assert shared.parts({"a": 0.1, "b": 0.1, "c": 0.1}) == {"a": 0.1, "b": 0.1, "c": 0.1}
+
+
+def test_agents_that_collide_share_the_rest_of_their_reward_in_simple_spread():
+    options = {"N": 6, "max_cycles": 40}
+    apart, shared = (open_pettingzoo("mpe2.simple_spread_v3", 2, {**options, **more}) for more in ({}, {"shared_reward": True}))
+    before, now, differing = apart.reset(0)["agent"], shared.reset(0)["agent"], 0
+    for _ in range(10):
+        before, now = (
+            env.step({"agent": zeros(step, env.behaviors["agent"].action)})["agent"] for env, step in ((apart, before), (shared, now))
+        )
+        means = before.reward.view(2, 6).mean(1, keepdim=True).expand(2, 6).flatten()
+        torch.testing.assert_close(now.group_reward, means)
+        torch.testing.assert_close(now.reward + now.group_reward, before.reward)
+        differing += int((before.reward != means).any())
+    assert differing
+
+
+def test_boards_with_many_planes_keep_their_squares():
+    class Chess(Duel):
+        def observation_space(self, agent):
+            return spaces.Box(0, 1, (8, 8, 111), bool)
+
+    assert PettingZooEnv([Chess()], "chess").behaviors["player"].obs[0].shape == (111, 8, 8)
+
+
+def test_without_a_file_opponents_learn_by_self_play_and_partners_do_not():
+    for name, opposed in (("classic.tictactoe_v3", True), ("mpe2.simple_spread_v3", False)):
+        env = open_pettingzoo(name, 1, {})
+        assert list(env.opponents) == (list(env.behaviors) if opposed else [])
+        assert all(("self_play" in block) == opposed for block in fitted(env.behaviors, 16, "ppo", env.opponents)["behaviors"].values())
+
+
+def test_agents_that_nobody_announced_take_part_and_may_be_named_by_patterns():
+    env = PettingZooEnv([Unannounced()], "crowd", {"teams": {"cell_0": 0, "cell_1": 0, "cell_3": 5}})
+    step = env.reset(0)["cell"]
+    teams = set[int]()
+    for _ in range(4):
+        teams |= set(step.team[step.acting].tolist())
+        step = env.step({"cell": Action(torch.zeros(len(step.acting), 0), torch.zeros(len(step.acting), 1, dtype=torch.int64))})["cell"]
+    assert 5 in teams
