@@ -13,7 +13,14 @@ def test_importing_palaestra_imports_not_even_numpy():
     assert done.stdout.strip() == "[] ['__version__', 'load_policy', 'make', 'read_demo', 'stop_at_reward', 'train']"
 
 
-@pytest.mark.parametrize("first", ["import palaestra, gymnasium", "import gymnasium"])
+@pytest.mark.parametrize(
+    "first",
+    [
+        "import palaestra, gymnasium",
+        "import gymnasium",
+        "import palaestra, importlib.util as u; u.find_spec('gymnasium'); import gymnasium",
+    ],
+)
 def test_gymnasium_makes_our_environments_whichever_is_imported_first(first: str):
     id = "palaestra/Basic-v0" if "palaestra" in first else "palaestra:palaestra/Basic-v0"
     code = f"{first}\nprint(gymnasium.make({id!r}).action_space)"

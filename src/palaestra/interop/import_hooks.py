@@ -21,26 +21,31 @@ def when_imported(package: str, call: Callable[[], object]) -> None:
 
 
 class _Finder:
-    """Finds the package as Python would, once, and makes its loader call a function after it."""
+    """Finds the package as Python would, and makes its loader call a function after the package has run."""
 
     def __init__(self, package: str, call: Callable[[], object]) -> None:
-        self._package, self._call = package, call
+        self._package, self._call, self._searching = package, call, False
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
         """Returns None for other packages, which leaves them to Python."""
-        if name != self._package:
+        if name != self._package or self._searching:
             return None
         from importlib.util import find_spec
 
-        sys.meta_path.remove(self)
-        spec = find_spec(name)
+        self._searching = True  # the other finders are asked, not this one again
+        try:
+            spec = find_spec(name)
+        finally:
+            self._searching = False
         if spec is not None and spec.loader is not None:
             loader: Any = spec.loader
             execute = loader.exec_module
 
             def execute_and_call(module: ModuleType) -> None:
                 execute(module)
-                self._call()
+                if self in sys.meta_path:  # some programs only look whether there is such a package: the finder stays until it runs
+                    sys.meta_path.remove(self)
+                    self._call()
 
             loader.exec_module = execute_and_call
         return spec

@@ -12,6 +12,7 @@ import torch
 from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from torch import Tensor
 
+from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.spaces.behavior_spaces import BehaviorSpaces
@@ -21,6 +22,8 @@ Place: TypeAlias = tuple[str, int]
 """Behavior and slot."""
 SUCCESS = "is_success"
 """Key of the info that says whether an episode that ended was a success."""
+MOST_EMPTY_TICKS = 1000
+"""Ticks without agents after a reset."""
 
 
 @dataclass(slots=True)
@@ -114,7 +117,16 @@ class Agents:
             raise ClosedEnvironmentError(f"{self.env.name} is closed; make another environment")
 
     def _begin(self) -> None:
-        """Names the agents of new episodes."""
+        """Names the agents of new episodes. Ticks before the first agent are passed over. Raises EnvError if there are too many."""
+        self._name_agents()
+        for _ in range(MOST_EMPTY_TICKS):
+            if self.places:
+                return
+            self.env.step(self._actions({}))
+            self._name_agents()
+        raise EnvError(f"{self.env.name} has no agents: none requested a decision in {MOST_EMPTY_TICKS:,} ticks after the reset")
+
+    def _name_agents(self) -> None:
         self.places, self._views, self._numbers = {}, {}, Counter[str]()
         self._idle: set[Place] = set()
         self._is_new, self._over = True, False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,12 +31,13 @@ class OpenedEnv:
         self.name, self._given = name, {"areas": areas, "device": device}
         self._parameters: dict[str, Any] = dict(options.pop("parameters", None) or {})
         self._options = options
-        self._game, self._ticks, self._seed, self.closed = is_game(name), 0, seed, False
-        self._env = self._open()
+        self._game, self._seed, self._is_fresh, self.closed = is_game(name), seed, False, False
+        self._take(self._open())
         try:
             self.tables: Tables = self._reset(seed)
+            self._is_fresh = self._game
         except BaseException:
-            self._env.close()
+            self.close()
             raise
 
     @classmethod
@@ -43,7 +45,8 @@ class OpenedEnv:
         """Takes an environment that is open. It can be neither copied nor pickled."""
         opened = cls.__new__(cls)
         opened.name, opened._given, opened._parameters, opened._options = name, None, {}, {}
-        opened._game, opened._ticks, opened._seed, opened.closed, opened._env = False, 0, 0, False, env
+        opened._game, opened._seed, opened._is_fresh, opened.closed = False, 0, False, False
+        opened._take(env)
         opened.tables = env.reset(0)
         return opened
 
@@ -63,21 +66,25 @@ class OpenedEnv:
         return not self._game and hasattr(self._env, "render")
 
     def reset(self, seed: int) -> Tables:
-        """Resets the environment. A game takes a seed only when it starts, so one that has been stepped is started again."""
+        """Resets the environment. A game takes a seed only when it starts, so it is started again unless it has just started with it."""
         seed = seed % MOST_SEED
-        if self._game and (self._ticks or seed != self._seed):
+        if self._is_fresh and seed == self._seed:
+            return self.tables
+        if self._game:
             self._start_again(seed)
         self.tables = self._reset(seed)
+        self._is_fresh = self._game
         return self.tables
 
     def reset_unseeded(self, seed: int) -> Tables:
         """Resets the environment for a caller who gave no seed: a game begins new episodes as it is; others take `seed`."""
+        self._is_fresh = False
         self.tables = self._reset(self._seed if self._game else seed % MOST_SEED)
         return self.tables
 
     def step(self, actions: Mapping[str, Action]) -> Tables:
         """Simulates one tick."""
-        self._ticks += 1
+        self._is_fresh = False
         self.tables = self._env.step(actions)
         return self.tables
 
@@ -92,6 +99,7 @@ class OpenedEnv:
                     f"{self.name}, parameter '{name}' is {value!r}; expected a number, or one for each of {areas} areas"
                 ) from error
         self._env.set_parameters(columns)
+        self._is_fresh = False
         self._parameters |= values
 
     def render(self) -> np.ndarray:
@@ -100,21 +108,24 @@ class OpenedEnv:
 
     def close(self) -> None:
         """Closes the environment; may be called again."""
-        if not self.closed:
-            self.closed = True
-            self._env.close()
+        self.closed = True
+        self._close()
 
     def __getstate__(self) -> dict[str, Any]:
         saved = {} if self._given is None or self.closed else self._env.state_dict()
         if not saved:
             why = "it is closed" if self.closed else "it has no state that can be saved; make another one instead"
             raise EnvError(f"{self.name} cannot be copied or pickled: {why}")
-        return {**self.__dict__, "_env": saved}
+        return {**{key: value for key, value in self.__dict__.items() if key != "_close"}, "_env": saved}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._env = self._open()
+        self._take(self._open())
         self._env.load_state_dict(state["_env"])
+
+    def _take(self, env: Env) -> None:
+        """Keeps an environment, which is closed with this object, at the latest when that is garbage or Python ends."""
+        self._env, self._close = env, weakref.finalize(self, env.close)
 
     def _open(self) -> Env:
         assert self._given is not None
@@ -125,11 +136,11 @@ class OpenedEnv:
         if self.name == EDITOR:
             warnings.warn(f"the Editor took its seed when Play was pressed; {seed} is not used", stacklevel=4)
             return
-        self._env.close()
-        self._env = self._open()
+        self._close()
+        self._take(self._open())
 
     def _reset(self, seed: int) -> Tables:
-        self._ticks, self._seed = 0, seed
+        self._seed = seed
         if self._parameters:
             self.set_parameters(self._parameters)
         return self._env.reset(seed)

@@ -1,0 +1,63 @@
+"""Unity games through Gymnasium's and PettingZoo's interfaces, played by games that speak Unity's protocol."""
+
+import gc
+import json
+import os
+import time
+import warnings
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+from unity_games import make_build
+
+import palaestra  # noqa: F401 - registers its environments
+from palaestra.pettingzoo import parallel_env
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # its tests import deprecated games
+    from pettingzoo.test import api_test, parallel_api_test
+    from pettingzoo.utils.conversions import parallel_to_aec
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # recommendations of PettingZoo's tests
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_seed_given_twice_in_a_row_begins_the_same_episode_of_a_unity_game(tmp_path: Path):
+    env = gymnasium.make("palaestra/Game-v0", env=str(make_build(tmp_path, "Ball", agents=1)))
+    first, _ = env.reset(seed=3)
+    np.testing.assert_array_equal(env.reset(seed=3)[0], first)
+    env.step(np.zeros(1, np.float32))
+    env.reset()
+    np.testing.assert_array_equal(env.reset(seed=3)[0], first)
+    env.close()
+
+
+def test_a_game_whose_agents_come_and_go_passes_the_tests_of_pettingzoo(tmp_path: Path):
+    build = str(make_build(tmp_path, "Crowd"))
+    env = parallel_env(build)
+    assert env.reset()[0], "the game's first ticks have no agents"
+    parallel_api_test(env, num_cycles=20)
+    api_test(parallel_to_aec(env), num_cycles=20)
+    env.close()
+
+
+def test_a_game_ends_with_its_environment_even_if_it_is_not_closed(tmp_path: Path):
+    env = parallel_env(str(make_build(tmp_path, "Ball", notes=tmp_path / "notes")))
+    (note,) = (tmp_path / "notes").glob("*.json")
+    pid = json.loads(note.read_text())["pid"]
+    assert is_running(pid)
+    del env
+    gc.collect()
+    deadline = time.monotonic() + 10
+    while is_running(pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not is_running(pid)
