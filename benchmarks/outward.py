@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from statistics import median
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -24,35 +26,38 @@ AGENTS, ROUNDS, SECONDS = 1024, 7, 0.5
 def main(names: list[str]) -> None:
     for name in names:
         try:
-            agents = gymnasium.make_vec(f"palaestra/{name}-v0", num_envs=_agents_per_area(name)).num_envs
+            bare, vector = _rates(name)
         except EnvError as error:
             print(f"{name}: no vector environment ({str(error).partition(':')[0]})", flush=True)
-            continue
-        areas = AGENTS // agents
-        env, envs = palaestra.make(name, areas=areas), gymnasium.make_vec(f"palaestra/{name}-v0", num_envs=areas * agents)
-        behaviors = list(env.reset(0))
-        envs.reset(seed=0)
-        arrays = [envs.action_space.sample() for _ in range(16)]
-        actions = [dict.fromkeys(behaviors, _action(array)) for array in arrays]
-        ticks = max(16, round(SECONDS / max(1e-6, _seconds(lambda i: env.step(actions[i % 16]), 16) / 16)))
-        pairs = [
-            (_seconds(lambda i: env.step(actions[i % 16]), ticks), _seconds(lambda i: envs.step(arrays[i % 16]), ticks))
-            for _ in range(ROUNDS)
-        ]
-        bare, vector = (envs.num_envs * ticks / median(column) / 1e6 for column in zip(*pairs, strict=True))
-        print(f"{name}: {bare:.3f} million agent-steps/s alone, {vector:.3f} through make_vec ({vector / bare:.0%})", flush=True)
-        envs.close()
+        else:
+            print(f"{name}: {bare:.3f} million agent-steps/s alone, {vector:.3f} through make_vec ({vector / bare:.0%})", flush=True)
+
+
+def _rates(name: str) -> tuple[float, float]:
+    """Returns millions of agent-steps per CPU second, alone and through make_vec."""
+    areas = AGENTS // _agents_per_area(name)
+    num_envs = areas * _agents_per_area(name)
+    envs, env = gymnasium.make_vec(f"palaestra/{name}-v0", num_envs=num_envs), palaestra.make(name, areas=areas)
+    behaviors = list(env.reset(0))
+    envs.reset(seed=0)
+    arrays = [envs.action_space.sample() for _ in range(16)]
+    actions = [dict.fromkeys(behaviors, _action(array)) for array in arrays]
+    ticks = max(16, round(SECONDS / max(1e-6, _seconds(env.step, actions, 16) / 16)))
+    pairs = [(_seconds(env.step, actions, ticks), _seconds(envs.step, arrays, ticks)) for _ in range(ROUNDS)]
+    bare, vector = (num_envs * ticks / median(column) / 1e6 for column in zip(*pairs, strict=True))
+    envs.close()
+    return bare, vector
 
 
 def _agents_per_area(name: str) -> int:
     return sum(int(step.acting.sum()) for step in palaestra.make(name, areas=1).reset(0).values())
 
 
-def _seconds(step, ticks: int) -> float:
+def _seconds(step: Callable[[Any], object], actions: list[Any], ticks: int) -> float:
     """Returns the CPU seconds of some ticks, which other programs on the machine disturb less than a clock's."""
     begin = time.process_time()
     for i in range(ticks):
-        step(i)
+        step(actions[i % len(actions)])
     return time.process_time() - begin
 
 
