@@ -182,14 +182,23 @@ class _Room:
         """Reserves bytes for what is written next. Raises OSError if there is no room, or for a quota or a limit of file sizes."""
         if size > self._left:
             self._left = size + AHEAD
-            if hasattr(os, "posix_fallocate"):
-                with self._probe.open("wb") as file:
-                    os.posix_fallocate(file.fileno(), self._used, self._left)
-                self._probe.unlink()
-            elif shutil.disk_usage(self._probe.parent).free < self._left:
+            if shutil.disk_usage(self._probe.parent).free < self._left:
                 raise OSError(errno.ENOSPC, "the disk is full")
+            self._allocate()
         self._left -= size
         self._used += size
+
+    def _allocate(self) -> None:
+        """Allocates a file as large as what was written and comes next, but for what was written, and deletes it."""
+        if not hasattr(os, "posix_fallocate"):
+            return
+        with self._probe.open("wb") as file:
+            try:
+                os.posix_fallocate(file.fileno(), self._used, self._left)
+            except OSError as error:
+                if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS):  # which some file systems do not support
+                    raise
+        self._probe.unlink()
 
 
 class _DatasetWriter:
