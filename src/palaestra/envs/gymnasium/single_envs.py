@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +60,7 @@ class SingleEnvs:
         self.leaves = self._conventions.leaves(envs[0].observation_space)
         self._check_alike()
         self._masks = ActionMasks(envs[0].action_space, self.actions.spec)
-        self._mask_methods = [env.get_wrapper_attr(METHOD) for env in envs if self._masks.choices and env.has_wrapper_attr(METHOD)]
+        self._mask_methods = [_mask_getter(env) for env in envs if self._masks.choices and env.has_wrapper_attr(METHOD)]
         self._missing_masks, self._masked = MissingMasks(name, self._conventions), False
         self._watches = [ResetWatch(env) for env in envs]
         self._none, self._nobody = np.zeros(len(envs), np.bool_), np.zeros(0, np.int64)
@@ -186,6 +186,12 @@ class SingleEnvs:
 
     def _same(self, one: Any, other: Any) -> bool:
         return all(np.array_equal(pick(leaf, one), pick(leaf, other)) for leaf in self.leaves)
+
+
+def _mask_getter(env: gymnasium.Env) -> Callable[[], Any]:
+    """Returns a function that returns the mask, which an environment may have as a method or as an attribute."""
+    method = env.get_wrapper_attr(METHOD)
+    return method if callable(method) else lambda: env.get_wrapper_attr(METHOD)
 
 
 def _described(steps: Sequence[Any]) -> str:

@@ -25,7 +25,7 @@ class Door(gymnasium.Env):
     action_space: spaces.Space = spaces.Discrete(4)
 
     def __init__(self, gives: tuple[int, ...] = (0, 1, 2, 3), length: int = LENGTH, **metadata: Any) -> None:
-        self.gives, self.length = gives, length
+        self.gives, self.length, self.tick = gives, length, 0
         self.metadata = {**self.metadata, **metadata}
 
     def reset(self, *, seed=None, options=None):
@@ -46,6 +46,12 @@ class AsksMethod(Door):
     def _info(self) -> dict[str, Any]:
         return {}
 
+    def action_masks(self) -> np.ndarray:
+        return np.arange(4) == self.tick
+
+
+class HasProperty(AsksMethod):
+    @property
     def action_masks(self) -> np.ndarray:
         return np.arange(4) == self.tick
 
@@ -75,7 +81,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", [Door, AsksMethod])
+@pytest.mark.parametrize("kind", [Door, AsksMethod, HasProperty])
 @pytest.mark.parametrize("made", KINDS)
 def test_masks_follow_the_episodes_wherever_they_come_from(made: str, kind: type[Door]):
     steps = play(KINDS[made](kind, lambda: kind(length=2)), 9)
