@@ -1,17 +1,18 @@
 """PPO in one file on 3DBall, through Gymnasium's vector interface alone: nothing of our trainers is used.
 
-python examples/ppo_make_vec.py
+python examples/ppo_make_vec.py [SEED]
 """
 
 from __future__ import annotations
 
+import sys
 import time
 
 import gymnasium
 import torch
 from torch import Tensor, nn
 
-import palaestra  # noqa: F401 - registers its environments
+import palaestra  # noqa: F401 - Gymnasium knows its environments from here on
 
 AGENTS, STEPS, EPOCHS, BATCH = 256, 32, 4, 1024
 GAMMA, LAMBDA, CLIP, BAR = 0.99, 0.95, 0.2, 95.0
@@ -22,14 +23,14 @@ def network(outputs: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, outputs))
 
 
-def main(most_steps: int = 6_000_000) -> float:
+def main(seed: int = 0, most_steps: int = 6_000_000) -> float:
     """Trains until the mean of the last 100 episodes reaches BAR, and returns it."""
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     envs = gymnasium.make_vec("palaestra/3DBall-v0", num_envs=AGENTS, tensors=True)
     actor, critic, log_std = network(2), network(1), nn.Parameter(torch.full((2,), -0.5))
     parameters = [*actor.parameters(), *critic.parameters(), log_std]
     optimizer = torch.optim.Adam(parameters, lr=1e-3)
-    obs, _ = envs.reset(seed=0)
+    obs, _ = envs.reset(seed=seed)
     sums, returns, mean, begin, updates = torch.zeros(AGENTS), list[float](), 0.0, time.perf_counter(), 0
     while updates * AGENTS * STEPS < most_steps and mean < BAR:
         rows: list[list[Tensor]] = []
@@ -74,4 +75,4 @@ def main(most_steps: int = 6_000_000) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 0)

@@ -1,7 +1,10 @@
-"""rsl_rl's runner on 3DBall through `make_vec`, with tensors and without copies.
+"""rsl_rl's PPO on 3DBall through `make_vec`, with tensors and without copies: prints the mean reward of its last 100 episodes.
 
-pip install rsl-rl-lib; python examples/train_rsl_rl.py
+pip install rsl-rl-lib
+python examples/train_rsl_rl.py [SEED]
 """
+
+import sys
 
 import gymnasium
 import torch
@@ -9,26 +12,26 @@ from rsl_rl.env import VecEnv
 from rsl_rl.runners import OnPolicyRunner
 from tensordict import TensorDict
 
-import palaestra  # noqa: F401 - registers its environments
+import palaestra  # noqa: F401 - Gymnasium knows its environments from here on
 
 
-class VectorEnvs(VecEnv):
-    """A vector environment of ours, made with `tensors=True`, as one of rsl_rl."""
+class RslRlVectorEnv(VecEnv):
+    """Adapts a vector environment that was made with `tensors=True` to rsl_rl's own interface."""
 
-    def __init__(self, envs):
+    def __init__(self, envs, seed):
         self.envs, self.device, self.cfg = envs, envs.device, {}
         self.num_envs, self.num_actions = envs.num_envs, envs.single_action_space.shape[0]
         self.max_episode_length = envs.max_episode_steps or 1_000_000
         self.episode_length_buf = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
         self.sums, self.returns = torch.zeros(self.num_envs, device=self.device), []
-        self.obs, _ = envs.reset(seed=0)
+        self.obs, _ = envs.reset(seed=seed)
 
     def get_observations(self):
-        """Returns the current observations."""
+        """Returns the current observations as the group `policy`."""
         return TensorDict({"policy": self.obs}, batch_size=[self.num_envs])
 
     def step(self, actions):
-        """Steps, and returns ends as rsl_rl reads them."""
+        """Steps all environments. `time_outs` tells rsl_rl which episodes were truncated."""
         self.obs, rewards, terminated, truncated, _ = self.envs.step(actions)
         done = terminated | truncated
         self.sums += rewards
@@ -52,6 +55,9 @@ SETTINGS = {
 }
 
 if __name__ == "__main__":
-    envs = VectorEnvs(gymnasium.make_vec("palaestra/3DBall-v0", num_envs=256, tensors=True))
+    seed = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+    torch.manual_seed(seed)
+    envs = RslRlVectorEnv(gymnasium.make_vec("palaestra/3DBall-v0", num_envs=256, tensors=True), seed)
     OnPolicyRunner(envs, SETTINGS, log_dir=None, device="cpu").learn(100)
-    print("mean reward", sum(envs.returns[-100:]) / len(envs.returns[-100:]))
+    print(f"mean reward {sum(envs.returns[-100:]) / len(envs.returns[-100:]):.1f}")
+    envs.envs.close()

@@ -1,69 +1,76 @@
-"""Stable-Baselines3's PPO on 3DBall through `make_vec`.
+"""Stable-Baselines3's PPO on 3DBall through `make_vec`: prints the mean reward of its last 100 episodes.
 
-pip install stable-baselines3; python examples/train_sb3.py
+pip install stable-baselines3
+python examples/train_sb3.py [SEED]
 """
+
+import sys
 
 import gymnasium
 import numpy as np
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecEnv
 
-import palaestra  # noqa: F401 - registers its environments
+import palaestra  # noqa: F401 - Gymnasium knows its environments from here on
+
+STEPS = 250_000
 
 
-class VectorEnvs(VecEnv):
-    """A vector environment of Gymnasium as one of Stable-Baselines3."""
+class SB3VectorEnv(VecEnv):
+    """Adapts a vector environment of Gymnasium, whose episodes restart at once, to Stable-Baselines3's own interface."""
 
-    def __init__(self, envs):
-        self.envs = envs
+    def __init__(self, envs, seed):
+        self.envs, self.first_seed = envs, seed
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
 
     def reset(self):
-        """Begins new episodes."""
-        self.sums, self.lengths = np.zeros(self.num_envs), np.zeros(self.num_envs, int)
-        return self.envs.reset(seed=0)[0]
+        """Starts new episodes and returns their observations."""
+        self.returns, self.lengths = np.zeros(self.num_envs), np.zeros(self.num_envs, int)
+        return self.envs.reset(seed=self.first_seed)[0]
 
     def step_async(self, actions):
-        """Keeps the actions."""
+        """Takes the actions of the next step, which `step_wait` makes."""
         self.actions = actions
 
     def step_wait(self):
-        """Steps, and returns ends as Stable-Baselines3 reads them."""
+        """Steps all environments. Infos get the keys from which Stable-Baselines3 learns how an episode ended."""
         obs, rewards, terminated, truncated, infos = self.envs.step(self.actions)
-        done, each = terminated | truncated, [{} for _ in rewards]
-        self.sums, self.lengths = self.sums + rewards, self.lengths + 1
+        done, infos_by_env = terminated | truncated, [{} for _ in rewards]
+        self.returns, self.lengths = self.returns + rewards, self.lengths + 1
         for i in np.flatnonzero(done):
-            each[i] = {
+            infos_by_env[i] = {
                 "terminal_observation": infos["final_obs"][i],
                 "TimeLimit.truncated": bool(truncated[i]),
-                "episode": {"r": self.sums[i], "l": int(self.lengths[i]), "t": 0},
+                "episode": {"r": self.returns[i], "l": int(self.lengths[i]), "t": 0},
             }
-        self.sums[done], self.lengths[done] = 0, 0
-        return obs, rewards, done, each
+        self.returns[done], self.lengths[done] = 0, 0
+        return obs, rewards, done, infos_by_env
 
     def close(self):
-        """Closes the environment."""
+        """Closes the vector environment."""
         self.envs.close()
 
     def get_attr(self, attr_name, indices=None):
-        """Returns an attribute, the same for each environment."""
+        """Returns an attribute of the vector environment once for each environment."""
         return [getattr(self.envs, attr_name, None)] * self.num_envs
 
     def set_attr(self, attr_name, value, indices=None):
-        """Is not needed."""
+        """Raises NotImplementedError: there are no single environments to set it in."""
         raise NotImplementedError
 
     def env_method(self, method_name, *args, indices=None, **kwargs):
-        """Is not needed."""
+        """Raises NotImplementedError: there are no single environments to call."""
         raise NotImplementedError
 
     def env_is_wrapped(self, wrapper_class, indices=None):
-        """Returns that there are no wrappers."""
+        """Returns False for each environment."""
         return [False] * self.num_envs
 
 
 if __name__ == "__main__":
-    envs = VectorEnvs(gymnasium.make_vec("palaestra/3DBall-v0", num_envs=64))
-    model = PPO("MlpPolicy", envs, n_steps=128, batch_size=512, n_epochs=4, learning_rate=1e-3, device="cpu")
-    model.learn(250_000)
-    print("mean reward", np.mean([episode["r"] for episode in model.ep_info_buffer]))
+    seed = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+    envs = SB3VectorEnv(gymnasium.make_vec("palaestra/3DBall-v0", num_envs=64), seed)
+    model = PPO("MlpPolicy", envs, n_steps=128, batch_size=512, n_epochs=4, learning_rate=1e-3, seed=seed, device="cpu")
+    model.learn(STEPS)
+    print(f"mean reward {np.mean([episode['r'] for episode in model.ep_info_buffer]):.1f}")
+    envs.close()

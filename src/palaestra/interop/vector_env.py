@@ -73,6 +73,7 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
 
     def __init__(self, env: OpenedEnv, render_mode: str | None = None, *, tensors: bool = False) -> None:
         self._env, self.tensors, self.device = env, tensors, env.env.device
+        self._on_cpu = self.device.type == "cpu"
         self._first = next(iter(env.tables))
         step = env.tables[self._first]
         self.num_envs = len(step.acting)
@@ -168,9 +169,14 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
         return Action(numbers.clamp(-1.0, 1.0) if spec.continuous else numbers, choices)
 
     def _column(self, values: Any, dtype: torch.dtype) -> Tensor:
-        column = values if isinstance(values, Tensor) else torch.from_numpy(np.ascontiguousarray(values))
+        if isinstance(values, np.ndarray) and values.flags.c_contiguous:
+            column = torch.from_numpy(values)
+        else:
+            column = values if isinstance(values, Tensor) else torch.from_numpy(np.ascontiguousarray(values))
         if dtype == torch.int64 and (column.is_floating_point() or column.dtype == torch.bool):
             raise ValueError("choices are whole numbers")
+        if column.dtype is dtype and column.device == self.device and not column.requires_grad:
+            return column
         return column.detach().to(self.device, dtype)
 
     def _observe(self, columns: tuple[Tensor, ...]) -> Any:
@@ -179,7 +185,9 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
         return {name: self._out(column) for name, column in zip(self._names, columns, strict=True)}
 
     def _out(self, column: Tensor) -> Any:
-        return column if self.tensors else column.cpu().numpy()
+        if self.tensors:
+            return column
+        return column.numpy() if self._on_cpu else column.cpu().numpy()
 
     def _infos(self, tables: Tables) -> dict[str, Any]:
         infos: dict[str, Any] = {}
@@ -188,7 +196,8 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
             assert self._masks is not None
             infos["action_mask"] = self._out(self._masks.to(torch.int8))
         if self._several:
-            infos["behavior"] = self._out(torch.stack([step.acting for step in tables.values()]).int().argmax(0))
+            others = [step.acting for step in tables.values()][1:]
+            infos["behavior"] = self._out(torch.stack([number * acting for number, acting in enumerate(others, 1)]).sum(0))
         return infos
 
     def _add_ends(self, infos: dict[str, Any], step: TimeStep) -> None:
@@ -202,18 +211,14 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
             columns = [_spread(column, slots, self.num_envs) for column in step.final_obs.obs]
             final: Any = columns[0] if len(columns) == 1 else dict(zip(self._names, columns, strict=True))
         else:
-            mask, slots = ended.cpu().numpy(), slots.cpu().numpy()
-            rows = mask.nonzero()[0]
-            columns = [column.cpu().numpy() for column in step.final_obs.obs]
+            rows = self._out(ended).nonzero()[0]
+            columns = [self._out(column) for column in step.final_obs.obs]
             columns = columns if len(slots) == len(rows) else [column[rows] for column in columns]
+            ends = columns[0] if len(columns) == 1 else [dict(zip(self._names, row, strict=True)) for row in zip(*columns, strict=True)]
             final = np.empty(self.num_envs, object)
-            ends = (
-                list(columns[0]) if len(columns) == 1 else [dict(zip(self._names, row, strict=True)) for row in zip(*columns, strict=True)]
-            )
-            for row, end in zip(rows.tolist(), ends, strict=True):
-                final[row] = end
-            ended = torch.from_numpy(mask)
-        infos |= {"final_obs": final, "_final_obs": self._out(ended), "final_info": final_info, "_final_info": self._out(ended)}
+            final[rows] = np.fromiter(ends, object, len(rows))
+        mask = self._out(ended)
+        infos |= {"final_obs": final, "_final_obs": mask, "final_info": final_info, "_final_info": mask}
 
 
 def merged(tables: Mapping[str, TimeStep]) -> TimeStep:
