@@ -24,7 +24,7 @@ from palaestra.envs.gymnasium.ids import build, spec_of
 from palaestra.envs.gymnasium.self_resets import SelfResetDetector
 from palaestra.envs.gymnasium.single_envs import BatchedObs, SingleEnvs, Tick
 from palaestra.envs.gymnasium.vector_envs import VectorEnvs, adapted
-from palaestra.envs.spaces.observation_spaces import as_float32, check_form
+from palaestra.envs.spaces.observation_spaces import as_float32, check_form, given_shape
 
 DEFAULT_AREAS = 16
 
@@ -82,6 +82,7 @@ class GymnasiumEnv:
         self._all_false, self._all_true = torch.zeros(n, dtype=torch.bool), torch.ones(n, dtype=torch.bool)
         self._zero_rewards, self._teams = torch.zeros(n), torch.zeros(n, dtype=torch.int64)
         self._areas, self._no_group = torch.arange(n), torch.full((n,), -1)
+        self._shapes = [(n, *given_shape(leaf)) for leaf in self._leaves]
         self._no_final_obs = FinalObs(torch.zeros(0, dtype=torch.int64), tuple(torch.zeros(0, *leaf.spec.shape) for leaf in self._leaves))
         action = spec.action
         self._no_action = Action(torch.zeros(n, action.continuous), torch.zeros(n, len(action.branches), dtype=torch.int64))
@@ -124,7 +125,8 @@ class GymnasiumEnv:
             own["reward"][...] = tick.reward
         sums = [own["reward"].sum()]
         for i, (leaf, observation) in enumerate(zip(self._leaves, tick.obs, strict=True)):
-            check_form(leaf, observation)
+            if observation.shape != self._shapes[i] or observation.dtype.kind not in "biuf":
+                check_form(leaf, observation)
             leaf.write(observation, own[f"obs{i}"])
             sums.append(own[f"obs{i}"].sum())
         if not all(map(math.isfinite, sums)):
@@ -135,7 +137,7 @@ class GymnasiumEnv:
 
     def _tables(self, tick: Tick) -> dict[str, TimeStep]:
         """Returns the table after a tick."""
-        obs, reward = self._columns(tick.obs, self._areas), torch.from_numpy(as_float32(tick.reward))
+        obs, reward = self._columns(tick.obs, self._areas), torch.from_numpy(tick.reward).to(torch.float32)
         if not math.isfinite(reward.sum()):
             self._refuse("reward", tick.reward, self._areas)
         final_obs, terminated, truncated, success = self._no_final_obs, self._all_false, self._all_false, None
@@ -202,14 +204,17 @@ class GymnasiumEnv:
         self._envs.close()
 
     def _columns(self, observations: BatchedObs, agents: Tensor) -> tuple[Tensor, ...]:
-        for leaf, observation in zip(self._leaves, observations, strict=True):
-            check_form(leaf, observation)
-        columns = tuple([leaf.column(observation) for leaf, observation in zip(self._leaves, observations, strict=True)])
-        for leaf, observation, column in zip(self._leaves, observations, columns, strict=True):
+        columns = []
+        for leaf, observation, shape in zip(self._leaves, observations, self._shapes, strict=True):
+            kind = observation.dtype.kind
+            if observation.shape != shape or kind not in "biuf":
+                check_form(leaf, observation)
+            column = leaf.column(observation)
             # A sum is cheap and detects every NaN and infinity; very large finite numbers may overflow it too.
-            if observation.dtype.kind == "f" and not math.isfinite(column.sum()):
+            if kind == "f" and not math.isfinite(column.sum()):
                 self._refuse(f"observation '{leaf.spec.name}'", observation, agents)
-        return columns
+            columns.append(column)
+        return tuple(columns)
 
     def _refuse(self, what: str, given: np.ndarray, agents: Tensor) -> None:
         """Raises for the first number that is no finite float32; does nothing if only the sum overflowed."""

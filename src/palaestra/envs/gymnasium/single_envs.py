@@ -215,6 +215,8 @@ def rewards(given: Any, count: int) -> np.ndarray:
         array = np.array([np.reshape(one, ()) for one in given], np.float64)
     if array.size != count:
         raise EnvError(f"the environment gave rewards of shape {array.shape}; expected one number for each of {count} areas")
+    if array.dtype.itemsize > 8:
+        array = array.astype(np.float64)  # torch has no longer numbers
     return array.reshape(count)
 
 

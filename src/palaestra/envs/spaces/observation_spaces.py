@@ -30,6 +30,7 @@ MOST_CHOICES = 2**16
 MOST_ELEMENTS = 32
 """Rows for the elements of a Sequence, unless the environment says otherwise."""
 WHITE = 255
+FLOAT32 = np.dtype(np.float32)
 LEAVE_OUT = "--set env_settings.env_options.leave_out=[{}] (or metadata['leave_out'] in the environment's class)"
 
 
@@ -151,6 +152,8 @@ class Elements:
 
 def as_float32(values: np.ndarray) -> np.ndarray:
     """Returns a new array in float32; numbers that are too large become infinite, without a warning."""
+    if values.dtype is FLOAT32:  # the usual case
+        return np.array(values, order="C")
     with np.errstate(over="ignore"):
         return np.array(values, np.float32, order="C")
 
@@ -166,13 +169,13 @@ def pick(leaf: Leaf, observation: Any) -> Any:
 
 def check_form(leaf: Leaf, values: np.ndarray) -> None:
     """Raises EnvError if N gathered values have another shape than the space says, or are no numbers."""
-    if values.shape[1:] != (expected := _given_shape(leaf)):
+    if values.shape[1:] != (expected := given_shape(leaf)):
         raise EnvError(f"observation '{leaf.spec.name}' has shape {values.shape[1:]}; its space says {expected}")
     if values.dtype.kind not in "biuf":
         raise EnvError(f"observation '{leaf.spec.name}' is {values.ravel()[:1].tolist()[0]!r}; expected numbers, as its space says")
 
 
-def _given_shape(leaf: Leaf) -> tuple[int, ...]:
+def given_shape(leaf: Leaf) -> tuple[int, ...]:
     """Returns the shape of a gathered value."""
     raw = leaf.spec.raw
     return leaf.spec.shape if raw is None or isinstance(leaf, Elements) else raw.shape
@@ -317,7 +320,7 @@ def _misfit(leaves: Sequence[Leaf], observations: Sequence[Any]) -> str:
             except (KeyError, IndexError, TypeError):
                 keys = f" with {', '.join(map(str, observation))}" if isinstance(observation, dict) else ""
                 return f"{what} is missing from what the environment returned, a {type(observation).__name__}{keys}"
-            shape = _given_shape(leaf)
+            shape = given_shape(leaf)
             try:
                 given = np.shape(value)
             except ValueError:
