@@ -198,6 +198,12 @@ def hybrid(academy: sdk.Academy) -> None:
 
 
 @sdk.game
+def hybrid_alone(academy: sdk.Academy) -> None:
+    """One agent with masks."""
+    academy.add(Masked())
+
+
+@sdk.game
 def visual(academy: sdk.Academy) -> None:
     """Sees pictures."""
     for _ in range(2):

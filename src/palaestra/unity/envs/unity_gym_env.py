@@ -41,6 +41,7 @@ class UnityToGymWrapper(gymnasium.Env):
     images, then the concatenated vectors.
     """
 
+    _takes_hybrid = False
     metadata: dict[str, Any] = {"render.modes": ["rgb_array"], "render_modes": ["rgb_array"]}  # noqa: RUF012 - as Gymnasium declares it
 
     def __init__(
@@ -73,6 +74,14 @@ class UnityToGymWrapper(gymnasium.Env):
             self.action_space.seed(action_space_seed)
         self.observation_space = self._make_observation_space()
 
+    @classmethod
+    def with_hybrid_actions(cls, *args: Any) -> UnityToGymWrapper:
+        """Wraps an environment whose actions may be both continuous and discrete: a Dict of `continuous` and `discrete`."""
+        wrapper = cls.__new__(cls)
+        wrapper._takes_hybrid = True
+        wrapper.__init__(*args)
+        return wrapper
+
     def reset(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - the original's manner
         """Begins a new episode and returns its first observation."""
         self._env.reset()
@@ -85,11 +94,7 @@ class UnityToGymWrapper(gymnasium.Env):
         """Returns the observation, reward, done flag and info, with the step under 'step'. Raises UnityGymException after the end."""
         if self.game_over:
             raise UnityGymException("the episode has ended; call reset() before the next step()")
-        spec = self.group_spec.action_spec
-        if self._flattener is not None:
-            action = self._flattener.lookup_action(action)
-        row = np.array(action).reshape(1, -1)
-        self._env.set_actions(self.name, ActionTuple(continuous=row) if spec.is_continuous() else ActionTuple(discrete=row))
+        self._env.set_actions(self.name, self._row(action))
         self._env.step()
         decisions, terminals = self._env.get_steps(self.name)
         self._check_agents(max(len(decisions), len(terminals)))
@@ -113,6 +118,15 @@ class UnityToGymWrapper(gymnasium.Env):
         """Bounds of rewards: infinite, since none are known."""
         return -float("inf"), float("inf")
 
+    def _row(self, action: Any) -> ActionTuple:
+        """Converts an action to the form that the environment takes."""
+        if self._flattener is not None:
+            action = self._flattener.lookup_action(action)
+        if isinstance(self.action_space, spaces.Dict):
+            return ActionTuple(*(np.asarray(action[part]).reshape(1, -1) for part in ("continuous", "discrete")))
+        row = np.array(action).reshape(1, -1)
+        return ActionTuple(continuous=row) if self.group_spec.action_spec.is_continuous() else ActionTuple(discrete=row)
+
     def _check_specs(self) -> None:
         shapes = [spec.shape for spec in self.group_spec.observation_specs]
         visuals = [shape for shape in shapes if len(shape) == 3]
@@ -134,11 +148,20 @@ class UnityToGymWrapper(gymnasium.Env):
                 self._flattener = ActionFlattener(spec.discrete_branches)
                 return self._flattener.action_space
             return spaces.MultiDiscrete(list(spec.discrete_branches))
+        if self._takes_hybrid and spec.continuous_size and spec.discrete_size:
+            return self._hybrid_space(flatten_branched)
         if not spec.is_continuous():
             raise UnityGymException(f"expected actions that are continuous or discrete; behavior '{self.name}' has {spec}")
         if flatten_branched:
             get_logger(__name__).warning(f"flatten_branched has no effect: behavior '{self.name}' has no branches")
         return spaces.Box(-1.0, 1.0, (spec.continuous_size,), np.float32)
+
+    def _hybrid_space(self, flatten_branched: bool) -> Any:
+        spec = self.group_spec.action_spec
+        box, branches = spaces.Box(-1.0, 1.0, (spec.continuous_size,), np.float32), list(spec.discrete_branches)
+        if flatten_branched and len(branches) > 1:
+            raise UnityGymException(f"flatten_branched needs actions that are discrete only; behavior '{self.name}' has {spec}")
+        return spaces.Dict({"continuous": box, "discrete": spaces.MultiDiscrete(branches)})
 
     def _make_observation_space(self) -> Any:
         kind, most = (np.uint8, 255) if self._uint8 else (np.float32, 1)

@@ -1,0 +1,146 @@
+"""PettingZoo's interfaces of today for a BaseEnv: parallel and AEC. They need the package pettingzoo."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import error, spaces
+from pettingzoo import AECEnv, ParallelEnv
+from pettingzoo.utils.conversions import parallel_to_aec
+
+from palaestra.core import specs
+from palaestra.envs.spaces.behavior_spaces import BehaviorSpaces
+from palaestra.unity.base_env import ActionTuple, BaseEnv, BehaviorSpec
+from palaestra.unity.envs.env_helpers import split_agent
+from palaestra.unity.envs.unity_parallel_env import UnityParallelEnv
+
+Values = dict[str, Any]
+
+
+class UnityToPettingZooWrapper(ParallelEnv[str, Any, Any]):
+    """Parallel environment of all agents of a BaseEnv, named '<behavior>?agent_id=<id>'.
+
+    An agent whose episode ends leaves until `reset`; an id that comes later is a new agent. One observation is a Box, several are a Dict;
+    with discrete actions an agent observes a dictionary of `observation` and `action_mask`, in which 1 is allowed. With hybrid actions the
+    mask is in infos instead, in the form that `action_space.sample` takes.
+    """
+
+    def __init__(self, env: BaseEnv, seed: int | None = None) -> None:
+        """Wraps an environment and begins its first episodes; `seed` seeds the action spaces."""
+        self._old, self._seed, self._left = UnityParallelEnv(env, seed), seed, set[str]()
+        self.metadata = {"name": "unity", "render_modes": [], "is_parallelizable": True}
+        self.render_mode = None
+        self._old.reset()
+        self.possible_agents, self.agents = list(self._old.agents), []
+        self._behaviors: dict[str, BehaviorSpaces] = {}
+        self._observation_spaces: dict[str, spaces.Space[Any]] = {}
+        self._action_spaces: dict[str, spaces.Space[Any]] = {}
+        self._specs = env.behavior_specs
+        self._last: dict[str, tuple[Any, Values]] = {}
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        """Returns an agent's observation space, always the same object. Raises KeyError for an unknown behavior."""
+        if agent not in self._observation_spaces:
+            behavior = self._behavior(agent)
+            shown = behavior.copied_observation()
+            if behavior.spec.action.branches and not behavior.spec.action.continuous:
+                shown = spaces.Dict({"observation": shown, "action_mask": behavior.mask_space()})
+            self._observation_spaces[agent] = shown
+        return self._observation_spaces[agent]
+
+    def action_space(self, agent: str) -> spaces.Space[Any]:
+        """Returns an agent's action space, always the same object. Raises KeyError for an unknown behavior."""
+        if agent not in self._action_spaces:
+            space = self._action_spaces[agent] = self._behavior(agent).copied_action()
+            if self._seed is not None:
+                space.seed(self._seed)
+        return self._action_spaces[agent]
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Values, dict[str, Values]]:
+        """Begins new episodes. The arguments are not used: a game takes its seed when it starts, UnityEnvironment(seed=...)."""
+        shown, infos = self._old.reset(), self._old.infos
+        self._left.clear()
+        self.agents = list(self._old.agents)
+        self._note_new()
+        self._last = {agent: (self._observe(agent, shown[agent]), self._info(agent, shown[agent], infos[agent])) for agent in self.agents}
+        return {agent: obs for agent, (obs, _) in self._last.items()}, {agent: info for agent, (_, info) in self._last.items()}
+
+    def step(self, actions: Values) -> tuple[Values, dict[str, float], dict[str, bool], dict[str, bool], dict[str, Values]]:
+        """Steps with actions by agent; agents without one get zeros. Infos have behavior_name, group_id and group_reward.
+
+        Raises gymnasium.error.ResetNeeded if no agents are left, and InvalidAction for an action that does not fit.
+        """
+        if not self.agents:
+            raise error.ResetNeeded("every agent's episode has ended, or none has begun: call reset() before the next step()")
+        seen, rewards, dones, infos = self._old.step({agent: self._told(agent, action) for agent, action in actions.items()})
+        shown = [agent for agent in seen if agent not in self._left]
+        last = {agent: infos[agent].pop("final_observation", seen[agent]) for agent in shown}
+        obs = {agent: self._observe(agent, last[agent]) for agent in shown}
+        infos = {agent: self._info(agent, last[agent], infos[agent]) for agent in shown}
+        cut = {agent: dones[agent] and infos[agent]["interrupted"] for agent in shown}
+        ended = {agent: dones[agent] and not cut[agent] for agent in shown}
+        self._left |= {agent for agent in shown if dones[agent]}
+        earned = {agent: float(rewards[agent]) for agent in shown}
+        for agent in self.agents:
+            if agent not in seen:  # it requests no decision on this tick, and remains as it was
+                obs[agent], infos[agent], earned[agent] = *self._last[agent], 0.0
+                cut[agent] = ended[agent] = False
+        self._last = {agent: (obs[agent], infos[agent]) for agent in obs}
+        self.agents = [agent for agent in obs if not (cut[agent] or ended[agent])]
+        self._note_new()
+        return obs, earned, ended, cut, infos
+
+    def render(self) -> None:
+        """Does nothing: a game draws in its own window."""
+
+    def close(self) -> None:
+        """Closes the environment; may be called again."""
+        self._old.close()
+
+    def _note_new(self) -> None:
+        self.possible_agents.extend(agent for agent in self.agents if agent not in self.possible_agents)
+
+    def _behavior(self, agent: str) -> BehaviorSpaces:
+        name = split_agent(agent)[0]
+        if name not in self._behaviors:
+            self._behaviors[name] = _spaces(self._specs[name])
+        return self._behaviors[name]
+
+    def _observe(self, agent: str, old: Any) -> Any:
+        behavior = self._behavior(agent)
+        columns = old["observation"] if isinstance(old, dict) else old
+        shown = behavior.observe(columns if isinstance(columns, list) else [columns])
+        if not behavior.spec.action.branches or behavior.spec.action.continuous:
+            return shown
+        return {"observation": shown, "action_mask": behavior.mask(_allowed(behavior, old))}
+
+    def _info(self, agent: str, old: Any, info: Values) -> Values:
+        behavior = self._behavior(agent)
+        if not (behavior.spec.action.branches and behavior.spec.action.continuous):
+            return info
+        return {**info, "action_mask": behavior.hybrid_mask(_allowed(behavior, old))}
+
+    def _told(self, agent: str, action: Any) -> ActionTuple:
+        if agent not in self.agents:
+            raise KeyError(f"'{agent}' is none of the agents that are there ({', '.join(self.agents)})")
+        continuous, discrete = self._behavior(agent).read_action(agent, action)
+        return ActionTuple(continuous[None], discrete[None].astype(np.int32))
+
+
+def unity_aec_env(env: BaseEnv, seed: int | None = None) -> AECEnv[str, Any, Any]:
+    """Returns an AEC environment, in which the agents of UnityToPettingZooWrapper act one after another within each step."""
+    return parallel_to_aec(UnityToPettingZooWrapper(env, seed))
+
+
+def _spaces(spec: BehaviorSpec) -> BehaviorSpaces:
+    obs = [specs.ObsSpec(each.name or f"obs_{i}", tuple(each.shape)) for i, each in enumerate(spec.observation_specs)]
+    action = specs.ActionSpec(spec.action_spec.continuous_size, tuple(spec.action_spec.discrete_branches))
+    return BehaviorSpaces(specs.BehaviorSpec(tuple(obs), action))
+
+
+def _allowed(behavior: BehaviorSpaces, old: Any) -> np.ndarray:
+    """Returns the choices that the old wrapper's mask allows. An agent whose episode ended has no mask, and may choose anything."""
+    if isinstance(old, dict) and old["action_mask"] is not None:
+        return ~np.concatenate([np.asarray(mask, np.bool_) for mask in old["action_mask"]])
+    return np.ones(behavior.spec.action.choices, np.bool_)
