@@ -85,7 +85,7 @@ def test_the_editor_is_an_environment_once_play_is_pressed():
     port, game = 5997, Ball(agents=4)
     play = threading.Thread(target=lambda: game.run(Client(port, patience=60)), daemon=True)
     play.start()
-    env = parallel_env("editor", base_port=port)
+    env = parallel_env("editor", editor_port=port)
     parallel_api_test(env, num_cycles=60)
     env.close()
     play.join(30)
