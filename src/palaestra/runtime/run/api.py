@@ -176,7 +176,8 @@ def train_rank(
         stream = stack.enter_context(open(os.devnull, "w")) if quiet or not ranks.leads() else None
         warnings = RankWarnings()
         console = stack.enter_context(closing(Console(loaded.settings.debug, stream, warnings.heard)))
-        for note in (*notes, *loaded.warnings):
+        may_fit = loaded.with_tree is not None  # settings that fit the environment replace these, and warn for themselves
+        for note in (*notes, *(() if may_fit else loaded.warnings)):
             console.warning(note)
         if not loaded.settings.checkpoint_settings.inference:
             if loaded.settings.checkpoint_settings.resume:
@@ -192,6 +193,8 @@ def train_rank(
         if env is None:
             stack.enter_context(closing(world))
         loaded, settings = fitted_to(loaded, world, settings)
+        for note in loaded.warnings if may_fit else ():
+            console.warning(note)
         tell_origin(loaded, console)
         if invalid := list(invalid_values(world, settings.environment_parameters)):
             raise loaded.refusal(invalid, "parameters are not taken by the environment")
