@@ -176,9 +176,7 @@ def train_rank(
         stream = stack.enter_context(open(os.devnull, "w")) if quiet or not ranks.leads() else None
         warnings = RankWarnings()
         console = stack.enter_context(closing(Console(loaded.settings.debug, stream, warnings.heard)))
-        may_fit = loaded.with_tree is not None  # settings that fit the environment replace these, and warn for themselves
-        for note in (*notes, *(() if may_fit else loaded.warnings)):
-            console.warning(note)
+        warn_all(console, (*notes, *(loaded.warnings if loaded.with_tree is None else ())))
         if not loaded.settings.checkpoint_settings.inference:
             if loaded.settings.checkpoint_settings.resume:
                 folder.must_exist("resume")
@@ -192,10 +190,7 @@ def train_rank(
             world = open_env(settings, folder, console) if env is None else take_env(env, settings, stack)
         if env is None:
             stack.enter_context(closing(world))
-        loaded, settings = fitted_to(loaded, world, settings)
-        for note in loaded.warnings if may_fit else ():
-            console.warning(note)
-        tell_origin(loaded, console)
+        loaded, settings = fit_settings(loaded, world, settings, console)
         if invalid := list(invalid_values(world, settings.environment_parameters)):
             raise loaded.refusal(invalid, "parameters are not taken by the environment")
         timers = Timers()
@@ -274,6 +269,23 @@ def device_of(settings: RunSettings) -> str:
 def on_device(env: Env, device: str) -> Env:
     """Returns the environment, wrapped if its tensors are on another device."""
     return env if env.device.type == torch.device(device).type else cast(Env, Transfer(env, torch.device(device)))
+
+
+def fit_settings(loaded: Loaded, env: Env, settings: RunSettings, console: Console) -> tuple[Loaded, RunSettings]:
+    """Returns settings that fit the environment if there is no file, else the given ones; says where they come from.
+
+    Without a file warnings are shown now, since those of the defaults would be about settings that are replaced.
+    """
+    found, settings = fitted_to(loaded, env, settings)
+    warn_all(console, () if loaded.with_tree is None else found.warnings)
+    tell_origin(found, console)
+    return found, settings
+
+
+def warn_all(console: Console, notes: Sequence[str]) -> None:
+    """Shows warnings, one after another."""
+    for note in notes:
+        console.warning(note)
 
 
 def open_env(settings: RunSettings, folder: RunFolder, console: Console) -> Env:
