@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-OPTIONAL = {"pettingzoo", "ray"}
+OPTIONAL = {"minari", "pettingzoo", "ray"}
 """Imported where a user has it, and done without otherwise."""
 
 DISTRIBUTIONS = {"PIL": "pillow", "google": "protobuf", "grpc": "grpcio", "warp": "warp-lang", "yaml": "pyyaml"}

@@ -128,7 +128,8 @@ def test_a_wrong_value_is_named_with_line_path_expected_and_got(write: Write, te
 )
 def test_demonstrations_that_are_no_paths_are_reported_once(write: Write, text: str, at: str, path: str):
     output = refused(write(f"behaviors: {{Ball: {text.replace('PATH', path)}}}"))
-    assert output == f"x.yaml:1: behaviors.Ball.{at}.demo_path: expected a demonstration file, a folder of them, or a list of both"
+    expected = "expected a demonstration file, a folder of them, minari:ID, or a list of these"
+    assert output == f"x.yaml:1: behaviors.Ball.{at}.demo_path: {expected}"
 
 
 @pytest.mark.parametrize(
