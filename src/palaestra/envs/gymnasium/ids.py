@@ -17,6 +17,7 @@ from palaestra.envs.gymnasium.native_envs import native_envs
 from palaestra.envs.gymnasium.packages import explain_unknown, import_registering_package, missing_package, newest_version
 from palaestra.envs.gymnasium.single_envs import SingleEnvs
 from palaestra.envs.gymnasium.vector_envs import VectorEnvs
+from palaestra.envs.screens import draw_in_memory
 
 
 def build(spec: EnvSpec, count: int, options: dict[str, Any]) -> SingleEnvs | VectorEnvs:
@@ -25,6 +26,8 @@ def build(spec: EnvSpec, count: int, options: dict[str, Any]) -> SingleEnvs | Ve
     if (newest := newest_version(spec.id)) != spec.id:
         warnings.warn(f"{name} is out of date: {newest} replaces it", stacklevel=3)
     rendered, conventions = options.pop("render", False), Conventions.taken_from(options)
+    if rendered:
+        draw_in_memory()
     try:
         if (native := native_envs(spec, count, options, conventions, rendered=rendered)) is not None:
             return native

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from palaestra.core.errors import EnvError, PalaestraError, exception_summary
 from palaestra.core.plugins import add_current_folder_to_path, import_user_module, nearest
 from palaestra.envs.pettingzoo.agent_mappings import MAPPINGS
+from palaestra.envs.screens import draw_in_memory
 
 if TYPE_CHECKING:
     from pettingzoo.utils.env import AECEnv, ParallelEnv
@@ -49,6 +50,7 @@ def open_pettingzoo(place: str, areas: int | None, options: Mapping[str, Any]) -
     maker, module = _maker(place, name, api)
     if drawn:
         own["render_mode"] = "rgb_array"
+        draw_in_memory()
     _check_options(maker, module, own, name)
     return PettingZooEnv([_made(maker, own, name) for _ in range(count)], name, {key: options[key] for key in MAPPINGS if key in options})
 

@@ -1,0 +1,12 @@
+"""Lets environments that draw with pygame do so on a machine without a screen."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def draw_in_memory() -> None:
+    """Makes pygame draw into memory where there is no screen; it would otherwise print an error about it, and draw there all the same."""
+    if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
