@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-OPTIONAL = {"minari", "pettingzoo", "ray"}
+OPTIONAL = {"fastapi", "minari", "nicegui", "pettingzoo", "ray", "starlette", "uvicorn"}
 """Imported where a user has it, and done without otherwise."""
 
 DISTRIBUTIONS = {"PIL": "pillow", "google": "protobuf", "grpc": "grpcio", "warp": "warp-lang", "yaml": "pyyaml"}

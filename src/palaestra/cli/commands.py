@@ -27,6 +27,7 @@ COMMANDS = {
     "evaluate": "play a trained model for a number of episodes and report its rewards",
     "run": "play an environment with models, its heuristic, random actions or your code, and report the results",
     "league": "play every snapshot of a self-play run against every other, and write a table and a heat map",
+    "view": "open a page in the browser: watch, compare, play, record demonstrations",
     "plot": "draw the learning curves of one or several runs",
     "record": "make a GIF of trained agents",
     "export": "write a run's policies as ONNX models",

@@ -1,0 +1,111 @@
+"""Open a page in the browser: watch training, compare runs, see agents act, play against them, record demonstrations.
+
+The page runs on this machine's loopback address, and its address has a token that keeps others out. It ends with this command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import webbrowser
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from palaestra.cli.trust import add_trust
+
+if TYPE_CHECKING:
+    from palaestra.web.server import Listener, Site
+
+EPILOG = """\
+examples:
+  palaestra view
+  palaestra view first
+  palaestra view other/results
+  palaestra view 3DBall
+  palaestra view --bind 0.0.0.0 --port 9000
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `palaestra view`."""
+    parser.add_argument(
+        "what", nargs="?", metavar="WHAT", help="a run, a folder of runs, or an environment (default: the runs of --results-dir)"
+    )
+    parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
+    parser.add_argument(
+        "--port", type=int, default=8600, metavar="N", help="port; the next free one is used if it is taken (default: 8600)"
+    )
+    parser.add_argument(
+        "--bind", default="127.0.0.1", metavar="ADDRESS", help="address to listen on; 0.0.0.0: other machines too (default: 127.0.0.1)"
+    )
+    parser.add_argument("--no-browser", action="store_true", help="print the address, but open no browser")
+    add_trust(parser)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Serves the page until Ctrl-C. Raises ConfigError, RunError or PluginError."""
+    from palaestra.core.errors import ConfigError
+
+    if not 1 <= options.port <= 65535:
+        raise ConfigError(f"--port is {options.port}; expected 1 to 65535")
+    require_page()
+    from palaestra.web.server import listen, serve
+
+    site = _site(options)
+    listener = listen(options.bind, options.port)
+    announce(listener)
+    if not options.no_browser and listener.is_private:
+        _open_browser(listener.address)
+    with suppress(KeyboardInterrupt):  # the usual way to end it
+        serve(site, listener)
+    return 0
+
+
+def require_page() -> None:
+    """Raises PluginError with the pip command if the page's libraries are not installed."""
+    from importlib.util import find_spec
+
+    from palaestra.core.errors import PluginError
+
+    if find_spec("nicegui") is None:
+        raise PluginError("the page needs NiceGUI, which is not installed: pip install 'palaestra[view]'")
+
+
+def announce(listener: Listener) -> None:
+    """Prints the address, and warns if others can reach it."""
+    if listener.port != listener.wanted:
+        print(f"port {listener.wanted} is taken; the page uses {listener.port}")
+    print(f"page         {listener.address}", flush=True)
+    if not listener.is_private:
+        print(
+            f"palaestra: warning: the page listens on {listener.bind}: anyone on the network who has this address, token included, can "
+            "watch, play and stop runs; the traffic is not encrypted",
+            file=sys.stderr,
+        )
+
+
+def _site(options: argparse.Namespace) -> Site:
+    """Returns what to show: a folder of runs, a run, or an environment, in this order."""
+    from palaestra.runtime.play.run_models import run_folder
+    from palaestra.runtime.storage.run_folder import CONFIGURATION
+    from palaestra.web.server import Site
+
+    what = options.what
+    if what is None:
+        return Site(options.results_dir, trust=options.trust)
+    path = Path(what)
+    if path.is_dir() and not (path / CONFIGURATION).is_file() and not (options.results_dir / what).is_dir():
+        return Site(path, trust=options.trust)
+    if (options.results_dir / what).is_dir() or path.is_dir():
+        folder = run_folder(what, options.results_dir)
+        return Site(folder.results, run=folder.run_id, trust=options.trust)
+    return Site(options.results_dir, env=what, trust=options.trust)
+
+
+def _open_browser(address: str) -> None:
+    """Opens the browser of a desktop; machines without one, or reached over SSH, print the address only."""
+    desktop = sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if desktop and sys.stdout.isatty() and not os.environ.get("SSH_CONNECTION"):
+        webbrowser.open(address)

@@ -1,0 +1,154 @@
+"""Decides who may see the page: only those with its token, and only under its own address.
+
+The token keeps out other users of the machine; the checks of `Host` and `Origin` keep out pages of other sites that a user has open
+(cross-site requests and WebSockets, DNS rebinding).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import socket
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+TOKEN = "token"
+"""Name of the token in an address."""
+
+HEADERS = {
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    # the page's libraries evaluate templates, hence 'unsafe-eval'; nothing is loaded from elsewhere, and nothing is sent there
+    "Content-Security-Policy": "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; connect-src 'self' data: blob:; "
+    "frame-ancestors 'none'; form-action 'self'; base-uri 'self'",
+}
+
+Headers = list[tuple[bytes, bytes]]
+
+
+def new_token() -> str:
+    """Returns an unguessable token."""
+    return secrets.token_urlsafe(24)
+
+
+class Access:
+    """ASGI middleware that refuses whoever has no token (403), and requests for or from another site (403).
+
+    The first request has the token in its address; the answer stores it in a cookie and leads to the same address without it.
+    """
+
+    def __init__(self, app: ASGIApp, token: str, port: int, hosts: Iterable[str]) -> None:
+        """`hosts` are the names, beside IP addresses, under which the page may be opened."""
+        self._app, self._token, self._port = app, token, port
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._cookie = f"palaestra-{port}"  # browsers share cookies between the ports of a host
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request, or hands it on."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers: Headers = list(scope["headers"])
+        if (reason := self._foreign(headers)) is not None:
+            await _refuse(scope, send, reason)
+            return
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        given = dict(query).get(TOKEN)
+        if given is not None and self._equals(given) and scope["type"] == "http" and scope["method"] in ("GET", "HEAD"):
+            rest = urlencode([(key, value) for key, value in query if key != TOKEN])
+            await self._enter(send, "/" + scope["path"].lstrip("/") + (f"?{rest}" if rest else ""))
+            return
+        if not self._equals(_cookie(headers, self._cookie)):
+            await _refuse(scope, send, "open the address that 'palaestra view' printed: it ends with the token that this page asks for")
+            return
+        await self._app(scope, receive, _with_headers(send))
+
+    def _foreign(self, headers: Headers) -> str | None:
+        """Returns why a request is for or from another site; None if it is not."""
+        (host, *more) = [value.decode("latin-1") for name, value in headers if name == b"host"] or [""]
+        if more or not self._ours(host):
+            return "this page is not served under that name"
+        for name, value in headers:
+            if name == b"origin" and urlsplit(value.decode("latin-1")).netloc.lower() != host.lower():
+                return "this request comes from another site"
+            if name == b"sec-fetch-site" and value == b"cross-site" and _fetch_mode(headers) != b"navigate":
+                return "this request comes from another site"
+        return None
+
+    def _ours(self, host: str) -> bool:
+        """Whether a `Host` header names this page: by an IP address, which no other site can have, or by a name that was allowed."""
+        try:
+            place = urlsplit(f"//{host}")
+            name, port = place.hostname or "", place.port
+        except ValueError:
+            return False
+        if (port or 80) != self._port or place.username is not None:
+            return False
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return name in self._hosts
+        return True
+
+    def _equals(self, given: str) -> bool:
+        return secrets.compare_digest(given.encode(), self._token.encode())
+
+    async def _enter(self, send: Send, place: str) -> None:
+        """Stores the token in a cookie that scripts cannot read, and leads on."""
+        cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Lax"
+        headers = [(b"location", place.encode("latin-1")), (b"set-cookie", cookie.encode()), (b"referrer-policy", b"no-referrer")]
+        await send({"type": "http.response.start", "status": 303, "headers": [*headers, (b"cache-control", b"no-store")]})
+        await send({"type": "http.response.body", "body": b""})
+
+
+def names_of_this_machine() -> tuple[str, ...]:
+    """Returns the names under which others may open a page that is bound to an address of this machine."""
+    own = socket.gethostname()
+    return ("localhost", own, own.partition(".")[0])
+
+
+def _cookie(headers: Headers, name: str) -> str:
+    text = "; ".join(value.decode("latin-1") for key, value in headers if key == b"cookie")
+    try:
+        found = SimpleCookie(text).get(name)
+    except CookieError:
+        return ""
+    return "" if found is None else found.value
+
+
+def _fetch_mode(headers: Headers) -> bytes:
+    return next((value for name, value in headers if name == b"sec-fetch-mode"), b"")
+
+
+async def _refuse(scope: Scope, send: Send, reason: str) -> None:
+    """Answers 403; a WebSocket that is closed before it is accepted is answered so by the server."""
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008, "reason": ""})
+        return
+    body = f"403: {reason}\n".encode()
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"no-store"),
+    ]
+    await send({"type": "http.response.start", "status": 403, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _with_headers(send: Send) -> Send:
+    async def wrapped(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            extra = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+            message = {**message, "headers": [*message["headers"], *extra]}
+        await send(message)
+
+    return wrapped

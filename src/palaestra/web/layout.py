@@ -1,0 +1,53 @@
+"""What all pages share: the bar on top, colors, and texts from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from nicegui import ui
+
+PLACES = {"Runs": "/", "Watch": "/watch", "Play": "/play", "Demonstrations": "/demos"}
+"""Pages in the bar on top, by what they are called there."""
+
+ICON = (
+    "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'><rect width='32' height='32' rx='7' fill='#4275c4'/>"
+    "<rect x='6' y='19' width='20' height='6' rx='1.5' fill='#fff' transform='rotate(-6 16 22)'/><circle cx='17' cy='12' r='5.5' "
+    "fill='#eeb03c'/></svg>"
+)
+
+STYLE = """
+.q-page { background: var(--palaestra-paper); }
+body { --palaestra-paper: #f6f5f0; --palaestra-card: #ffffff; --palaestra-ink: #343a46; --palaestra-quiet: #6b7280; }
+body.body--dark { --palaestra-paper: #16181d; --palaestra-card: #20242c; --palaestra-ink: #e5e7eb; --palaestra-quiet: #9ca3af; }
+.p-card { background: var(--palaestra-card); color: var(--palaestra-ink); border-radius: 10px; padding: 12px 16px;
+  box-shadow: 0 1px 3px #0002; }
+.p-quiet { color: var(--palaestra-quiet); }
+"""
+
+
+@contextmanager
+def page(title: str, here: str) -> Iterator[None]:
+    """Opens a page with the bar on top, and its content in the block. `here` is the current one of `PLACES`.
+
+    Texts from outside (names of runs, games' messages) go into labels and cells, which show HTML as text: never into ui.html or
+    ui.markdown.
+    """
+    ui.page_title(f"{title} - Palaestra")
+    ui.colors(primary="#4275c4", secondary="#8a68ba", positive="#3ea062", negative="#d05046", warning="#eeb03c", accent="#eeb03c")
+    ui.add_css(STYLE)
+    dark = ui.dark_mode(None)
+    with ui.header().classes("items-center gap-1 px-3 py-1 no-wrap").style("background: #343a46"):
+        ui.html(ICON, sanitize=False).classes("w-7 h-7")
+        ui.label("Palaestra").classes("text-base font-medium gt-xs")
+        ui.space()
+        for name, address in PLACES.items():
+            chosen = "" if name == here else "opacity-70"
+            ui.button(name, on_click=lambda to=address: ui.navigate.to(to)).props("flat dense no-caps color=white").classes(
+                f"{chosen} px-2"
+            )
+        ui.button(icon="contrast", on_click=lambda: dark.set_value(not dark.value)).props("flat dense round color=white").tooltip(
+            "Light or dark"
+        )
+    with ui.column().classes("w-full max-w-screen-2xl mx-auto p-3 gap-3"):
+        yield

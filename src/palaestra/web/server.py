@@ -1,0 +1,131 @@
+"""Serves the page from this process until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import os
+import socket
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from palaestra.core.errors import ConfigError
+from palaestra.web.access import Access, names_of_this_machine, new_token
+
+LOOPBACK = "127.0.0.1"
+PORT = 8600
+TRIED = 50
+"""Number of ports that are tried, from the wanted one on."""
+GRACE = 1
+"""Seconds that browsers have to leave when the page ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What the page shows."""
+
+    results: Path
+    """Folder of all runs. No file outside it is read for a browser."""
+    run: str | None = None
+    """Run that the page opens with."""
+    env: str | None = None
+    """Environment that the page opens with."""
+    brains: Sequence[str] = ()
+    """Brains for it, as typed after --brain."""
+    trust: bool = False
+    """Whether code that folders of other users name may be run."""
+
+
+@dataclass(slots=True)
+class Listener:
+    """Socket of the page, bound before anything is loaded, and the address to open."""
+
+    bind: str
+    port: int
+    wanted: int
+    socket: socket.socket
+    token: str = field(default_factory=new_token)
+
+    @property
+    def address(self) -> str:
+        """Address with the token, for a browser on this machine, or on another one if the page is bound to more than the loopback."""
+        host = socket.gethostname() if ipaddress.ip_address(self.bind).is_unspecified else self.bind
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/?token={self.token}"
+
+    @property
+    def is_private(self) -> bool:
+        """Whether only this machine can reach the page."""
+        return ipaddress.ip_address(self.bind).is_loopback
+
+
+def listen(bind: str = LOOPBACK, port: int = PORT) -> Listener:
+    """Binds the wanted port, or the next free one. Raises ConfigError for an address that is not this machine's, or if none is free."""
+    try:
+        family = socket.AF_INET6 if ipaddress.ip_address(bind).version == 6 else socket.AF_INET
+    except ValueError as error:
+        raise ConfigError(
+            f"--bind {bind}: expected an IP address of this machine, such as 127.0.0.1, or 0.0.0.0 for all of them"
+        ) from error
+    for number in range(port, min(port + TRIED, 65536)):
+        bound = socket.socket(family, socket.SOCK_STREAM)
+        if os.name == "posix":
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that was just left; one that is in use stays refused
+        try:
+            bound.bind((bind, number))
+            bound.listen(128)  # two that bind one port at once are told apart here
+        except PermissionError as error:
+            bound.close()
+            raise ConfigError(f"--port {number}: ports below 1024 are the administrator's; choose a greater one") from error
+        except OSError as error:
+            bound.close()
+            if error.errno in _NOT_OURS:
+                raise ConfigError(f"--bind {bind} is not an address of this machine: {error.strerror}") from error
+            continue
+        return Listener(bind, bound.getsockname()[1], port, bound)
+    raise ConfigError(f"none of the ports {port} to {min(port + TRIED, 65536) - 1} is free on {bind}; choose another with --port")
+
+
+def serve(site: Site, listener: Listener, ended: Callable[[], bool] | None = None) -> None:
+    """Serves the page until a signal, or until `ended` returns True, which is asked twice a second."""
+    os.environ.setdefault("NICEGUI_STORAGE_PATH", str(Path(tempfile.gettempdir()) / "palaestra-page"))  # else a folder here
+    import uvicorn
+    from fastapi import FastAPI
+    from nicegui import ui
+
+    from palaestra.web import pages
+
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    pages.add(site, app)
+    ui.run_with(app, title="Palaestra", favicon=pages.ICON, dark=None, reconnect_timeout=10.0, show_welcome_message=False)
+    hosts = names_of_this_machine() if not listener.is_private else ("localhost",)
+    warnings.filterwarnings("ignore", "`torch.distributed.reduce_op`", FutureWarning)  # NiceGUI looks at every object once, torch's too
+    logging.getLogger("nicegui").setLevel(logging.ERROR)
+    guarded = Access(app, listener.token, listener.port, hosts)
+    config = uvicorn.Config(
+        guarded, log_level="error", access_log=False, timeout_graceful_shutdown=GRACE, lifespan="on", server_header=False
+    )
+    server = uvicorn.Server(config)
+
+    async def run() -> None:
+        watching = asyncio.create_task(_watch(server, ended)) if ended is not None else None
+        await server.serve(sockets=[listener.socket])
+        if watching is not None:
+            watching.cancel()
+
+    try:
+        asyncio.run(run())
+    finally:
+        pages.close()
+
+
+async def _watch(server: object, ended: Callable[[], bool]) -> None:
+    while not ended():
+        await asyncio.sleep(0.5)
+    server.should_exit = True  # type: ignore[attr-defined]
+
+
+_NOT_OURS = {99, 49, 10049}  # EADDRNOTAVAIL on Linux, macOS and Windows
