@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from palaestra.cli.trust import add_trust
 
 if TYPE_CHECKING:
-    from palaestra.web.server import Listener, Site
+    from palaestra.web.serving import PageSocket
+    from palaestra.web.site import Site
 
 EPILOG = """\
 examples:
@@ -51,7 +52,7 @@ def main(options: argparse.Namespace) -> int:
     if not 1 <= options.port <= 65535:
         raise ConfigError(f"--port is {options.port}; expected 1 to 65535")
     require_page()
-    from palaestra.web.server import listen, serve
+    from palaestra.web.serving import listen, serve
 
     site = _site(options)
     listener = listen(options.bind, options.port)
@@ -73,7 +74,7 @@ def require_page() -> None:
         raise PluginError("the page needs NiceGUI, which is not installed: pip install 'palaestra[view]'")
 
 
-def announce(listener: Listener) -> None:
+def announce(listener: PageSocket) -> None:
     """Prints the address, and warns if others can reach it."""
     if listener.port != listener.wanted:
         print(f"port {listener.wanted} is taken; the page uses {listener.port}")
@@ -90,7 +91,7 @@ def _site(options: argparse.Namespace) -> Site:
     """Returns what to show: a folder of runs, a run, or an environment, in this order."""
     from palaestra.runtime.play.run_models import run_folder
     from palaestra.runtime.storage.run_folder import CONFIGURATION
-    from palaestra.web.server import Site
+    from palaestra.web.site import Site
 
     what = options.what
     if what is None:

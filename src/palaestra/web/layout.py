@@ -1,4 +1,4 @@
-"""What all pages share: the bar on top, colors, and texts from outside."""
+"""Parts that all pages share: the bar on top, colors, cards, messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from nicegui import ui
 
 PLACES = {"Runs": "/", "Watch": "/watch", "Play": "/play", "Demonstrations": "/demos"}
-"""Pages in the bar on top, by what they are called there."""
+"""Address of each page, by its name in the bar."""
 
 ICON = (
     "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'><rect width='32' height='32' rx='7' fill='#4275c4'/>"
@@ -51,3 +51,22 @@ def page(title: str, here: str) -> Iterator[None]:
         )
     with ui.column().classes("w-full max-w-screen-2xl mx-auto p-3 gap-3"):
         yield
+
+
+@contextmanager
+def card(title: str = "") -> Iterator[None]:
+    """Opens a card: a rounded surface with a title."""
+    with ui.column().classes("p-card w-full gap-2"):
+        if title:
+            ui.label(title).classes("text-sm font-medium")
+        yield
+
+
+def quiet(text: str) -> ui.label:
+    """Adds a text in a pale color, such as an explanation."""
+    return ui.label(text).classes("p-quiet text-sm")
+
+
+def complain(message: str) -> None:
+    """Shows an error on the page until it is closed."""
+    ui.notification(message, type="negative", position="top", timeout=None, close_button="Close", multi_line=True)

@@ -9,12 +9,13 @@ import os
 import socket
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from palaestra.core.errors import ConfigError
 from palaestra.web.access import Access, names_of_this_machine, new_token
+from palaestra.web.site import Site
 
 LOOPBACK = "127.0.0.1"
 PORT = 8600
@@ -24,24 +25,8 @@ GRACE = 1
 """Seconds that browsers have to leave when the page ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
-    """What the page shows."""
-
-    results: Path
-    """Folder of all runs. No file outside it is read for a browser."""
-    run: str | None = None
-    """Run that the page opens with."""
-    env: str | None = None
-    """Environment that the page opens with."""
-    brains: Sequence[str] = ()
-    """Brains for it, as typed after --brain."""
-    trust: bool = False
-    """Whether code that folders of other users name may be run."""
-
-
 @dataclass(slots=True)
-class Listener:
+class PageSocket:
     """Socket of the page, bound before anything is loaded, and the address to open."""
 
     bind: str
@@ -62,7 +47,7 @@ class Listener:
         return ipaddress.ip_address(self.bind).is_loopback
 
 
-def listen(bind: str = LOOPBACK, port: int = PORT) -> Listener:
+def listen(bind: str = LOOPBACK, port: int = PORT) -> PageSocket:
     """Binds the wanted port, or the next free one. Raises ConfigError for an address that is not this machine's, or if none is free."""
     try:
         family = socket.AF_INET6 if ipaddress.ip_address(bind).version == 6 else socket.AF_INET
@@ -85,22 +70,22 @@ def listen(bind: str = LOOPBACK, port: int = PORT) -> Listener:
             if error.errno in _NOT_OURS:
                 raise ConfigError(f"--bind {bind} is not an address of this machine: {error.strerror}") from error
             continue
-        return Listener(bind, bound.getsockname()[1], port, bound)
+        return PageSocket(bind, bound.getsockname()[1], port, bound)
     raise ConfigError(f"none of the ports {port} to {min(port + TRIED, 65536) - 1} is free on {bind}; choose another with --port")
 
 
-def serve(site: Site, listener: Listener, ended: Callable[[], bool] | None = None) -> None:
+def serve(site: Site, listener: PageSocket, ended: Callable[[], bool] | None = None) -> None:
     """Serves the page until a signal, or until `ended` returns True, which is asked twice a second."""
     os.environ.setdefault("NICEGUI_STORAGE_PATH", str(Path(tempfile.gettempdir()) / "palaestra-page"))  # else a folder here
     import uvicorn
     from fastapi import FastAPI
     from nicegui import ui
 
-    from palaestra.web import pages
+    from palaestra.web.layout import ICON
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    pages.add(site, app)
-    ui.run_with(app, title="Palaestra", favicon=pages.ICON, dark=None, reconnect_timeout=10.0, show_welcome_message=False)
+    add_pages(site)
+    ui.run_with(app, title="Palaestra", favicon=ICON, dark=None, reconnect_timeout=10.0, show_welcome_message=False)
     hosts = names_of_this_machine() if not listener.is_private else ("localhost",)
     warnings.filterwarnings("ignore", "`torch.distributed.reduce_op`", FutureWarning)  # NiceGUI looks at every object once, torch's too
     logging.getLogger("nicegui").setLevel(logging.ERROR)
@@ -116,10 +101,19 @@ def serve(site: Site, listener: Listener, ended: Callable[[], bool] | None = Non
         if watching is not None:
             watching.cancel()
 
-    try:
-        asyncio.run(run())
-    finally:
-        pages.close()
+    asyncio.run(run())
+
+
+def add_pages(site: Site) -> None:
+    """Registers every page, and the WebSockets they need."""
+    from nicegui import ui
+
+    from palaestra.web.layout import page
+
+    @ui.page("/")
+    def runs() -> None:
+        with page("Runs", "Runs"):
+            ui.label(str(site.results))
 
 
 async def _watch(server: object, ended: Callable[[], bool]) -> None:
