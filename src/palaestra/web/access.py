@@ -11,7 +11,7 @@ import secrets
 import socket
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,7 +65,7 @@ class Access:
         given = dict(query).get(TOKEN)
         if given is not None and self._equals(given) and scope["type"] == "http" and scope["method"] in ("GET", "HEAD"):
             rest = urlencode([(key, value) for key, value in query if key != TOKEN])
-            await self._enter(send, "/" + scope["path"].lstrip("/") + (f"?{rest}" if rest else ""))
+            await self._enter(send, "/" + quote(scope["path"].lstrip("/\\")) + (f"?{rest}" if rest else ""))
             return
         if not self._equals(_cookie(headers, self._cookie)):
             await _refuse(scope, send, "open the address that 'palaestra view' printed: it ends with the token that this page asks for")
