@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 RUN_ID ?= 3DBall-$(shell date +%Y%m%d-%H%M%S)
 
 .DEFAULT_GOAL := help
-.PHONY: help install learn test test-learning test-install check format proto test-gpu bench bench-scale bench-gpu bench-peers clean
+.PHONY: help install learn test test-learning test-page test-install check format proto test-gpu bench bench-scale bench-gpu bench-peers clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -29,6 +29,10 @@ test: $(READY)  ## run the fast tests
 
 test-learning: $(READY)  ## train every environment to its bar, three seeds each (several hours)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow --durations=0 -rA tests/learning
+
+test-page: $(READY)  ## use the page in headless Chromium as a person would (installs it); pictures in results/page
+	$(BIN)/python tests/page/browser.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'slow or not slow' --durations=0 -rA tests/page
 
 test-install: $(READY)  ## install the wheel in clean environments, oldest and newest versions, and use it there; INSTALL='--python 3.11 ...'
 	$(BIN)/python .ci/test_install.py $(INSTALL)

@@ -113,7 +113,7 @@ def add_pages(site: Site) -> None:
     @ui.page("/")
     def runs() -> None:
         with page("Runs", "Runs"):
-            ui.label(str(site.results))
+            ui.label(f"No runs yet in {site.results}: start one with palaestra learn")
 
 
 async def _watch(server: object, ended: Callable[[], bool]) -> None:
