@@ -12,10 +12,14 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from palaestra.core.errors import ConfigError
 from palaestra.web.access import Access, names_of_this_machine, new_token
 from palaestra.web.site import Site
+
+if TYPE_CHECKING:
+    from palaestra.web.scene.stream import SceneStreams
 
 LOOPBACK = "127.0.0.1"
 PORT = 8600
@@ -82,9 +86,12 @@ def serve(site: Site, listener: PageSocket, ended: Callable[[], bool] | None = N
     from nicegui import ui
 
     from palaestra.web.layout import ICON
+    from palaestra.web.scene.stream import SceneStreams
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    add_pages(site)
+    streams = SceneStreams()
+    app.router.routes.append(streams.route)
+    add_pages(site, streams)
     ui.run_with(app, title="Palaestra", favicon=ICON, dark=None, reconnect_timeout=10.0, show_welcome_message=False)
     hosts = names_of_this_machine() if not listener.is_private else ("localhost",)
     warnings.filterwarnings("ignore", "`torch.distributed.reduce_op`", FutureWarning)  # NiceGUI looks at every object once, torch's too
@@ -104,7 +111,7 @@ def serve(site: Site, listener: PageSocket, ended: Callable[[], bool] | None = N
     asyncio.run(run())
 
 
-def add_pages(site: Site) -> None:
+def add_pages(site: Site, streams: SceneStreams) -> None:
     """Registers every page, and the WebSockets they need."""
     from nicegui import ui
 

@@ -1,0 +1,36 @@
+"""Element of the page that shows a scene."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nicegui.element import Element
+from nicegui.elements import scene as _three  # noqa: F401  registers three.js, which lies in NiceGUI's wheel
+from nicegui.events import GenericEventArguments
+
+
+class SceneCanvas(Element, component="canvas.js", default_classes="p-scene"):
+    """Shows one stream: solids with three.js, or pictures. Drag turns the view, the wheel or two fingers come closer."""
+
+    def __init__(self, key: str, on_pick: Callable[[str, int], Any] | None = None) -> None:
+        """`key` is that of the stream. `on_pick` is called with the group and the number of the solid that was clicked."""
+        super().__init__()
+        self._props["stream"] = f"/scene/{key}"
+        if on_pick is not None:
+            self.on("pick", lambda event: _pick(event, on_pick))
+
+    def focus(self, area: int | None) -> None:
+        """Looks at one area, or at all."""
+        self.run_method("focus", area)
+
+    def watch(self, key: str) -> None:
+        """Shows another stream."""
+        self._props["stream"] = f"/scene/{key}"
+        self.update()
+
+
+def _pick(event: GenericEventArguments, on_pick: Callable[[str, int], Any]) -> None:
+    group, number = event.args.get("group"), event.args.get("number")
+    if isinstance(group, str) and isinstance(number, int):
+        on_pick(group, number)

@@ -1,0 +1,97 @@
+"""Packs drawings for the browser: each solid is a row of numbers, all areas stand in a grid."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.envs.solids import Drawing, Solids
+
+NUMBERS = 11
+"""Numbers of a solid: position (3), quaternion (4), size (3), color as red * 65536 + green * 256 + blue."""
+GAP = 0.12
+"""Space between areas, as a share of an area's size."""
+JUMP = 0.35
+"""A solid that moves by more than this share of an area's size within a tick has jumped, as at the start of an episode."""
+DEGENERATE = 1e-9
+
+
+def grid(areas: int, half: tuple[float, float, float]) -> NDArray[np.float32]:
+    """Returns the middle (areas, 3) of each area in a grid that is about as wide as it is deep, the first at the back on the left."""
+    width, depth = (2 * side * (1 + GAP) for side in (half[0], half[2]))
+    columns = min(areas, max(1, math.ceil(math.sqrt(areas * depth / width))))
+    rows = math.ceil(areas / columns)
+    number = np.arange(areas)
+    x = (number % columns - (columns - 1) / 2) * width
+    z = (number // columns - (rows - 1) / 2) * depth
+    return np.stack([x, np.zeros(areas), z], axis=1).astype(np.float32)
+
+
+def outline(drawing: Drawing) -> dict[str, Any]:
+    """Returns what the browser needs to know once: groups of solids in the order of their rows, and the extent of all areas.
+
+    Rows of fixed solids are part of it; `rows` has those of the others.
+    """
+    areas = len(drawing.solids[0].position) if drawing.solids else 0
+    middles = grid(areas, drawing.half)
+    groups = [
+        {
+            "name": group.name,
+            "shape": group.shape,
+            "count": group.position.shape[0] * group.position.shape[1],
+            "each": group.position.shape[1],
+            "opacity": group.opacity,
+            "agents": group.slot is not None,
+            "fixed": _packed(group, middles).ravel().tolist() if group.fixed else None,
+        }
+        for group in drawing.solids
+    ]
+    return {"groups": groups, "half": drawing.half, "center": drawing.center, "elevation": drawing.elevation, "middles": middles.tolist()}
+
+
+def structure(drawing: Drawing) -> tuple[Any, ...]:
+    """Returns a value that changes when the outline does, at a small part of its cost: fixed solids never move."""
+    groups = [(group.name, group.shape, group.position.shape[:2], group.opacity, group.fixed) for group in drawing.solids]
+    return (groups, drawing.half, drawing.center, drawing.elevation)
+
+
+def rows(drawing: Drawing) -> NDArray[np.float32]:
+    """Returns the numbers (solids, NUMBERS) of all solids that are not fixed, group after group."""
+    moving = [group for group in drawing.solids if not group.fixed]
+    if not moving:
+        return np.zeros((0, NUMBERS), np.float32)
+    middles = grid(len(moving[0].position), drawing.half)
+    return np.concatenate([_packed(group, middles) for group in moving])
+
+
+def blend(before: NDArray[np.float32], now: NDArray[np.float32], share: float, extent: float) -> NDArray[np.float32]:
+    """Returns rows between two ticks, at this share of the time from one to the next.
+
+    A solid that has jumped, appeared or vanished is where it is now. `extent` is the size of an area.
+    """
+    if share >= 1 or before.shape != now.shape:
+        return now
+    moved = np.abs(now[:, :3] - before[:, :3]).max(axis=1) <= JUMP * extent
+    moved &= ((before[:, 7:10] > 0) == (now[:, 7:10] > 0)).all(axis=1)
+    share_of = np.where(moved, np.float32(share), np.float32(1))[:, None]
+    mixed = now.copy()
+    mixed[:, :3] += (1 - share_of) * (before[:, :3] - now[:, :3])
+    mixed[:, 7:10] += (1 - share_of) * (before[:, 7:10] - now[:, 7:10])
+    same_side = np.sign((before[:, 3:7] * now[:, 3:7]).sum(axis=1, keepdims=True) + DEGENERATE)
+    turned = share_of * now[:, 3:7] + (1 - share_of) * same_side * before[:, 3:7]
+    mixed[:, 3:7] = turned / np.maximum(np.linalg.norm(turned, axis=1, keepdims=True), DEGENERATE)
+    return mixed
+
+
+def _packed(group: Solids, middles: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Returns the numbers (areas * n, NUMBERS) of a group."""
+    areas, each = group.position.shape[:2]
+    packed = np.empty((areas, each, NUMBERS), np.float32)
+    packed[..., :3] = group.position + middles[:, None]
+    packed[..., 3:7] = group.rotation
+    packed[..., 7:10] = group.size
+    packed[..., 10] = group.color.astype(np.uint32) @ np.array([65536, 256, 1], np.uint32)  # below 2^24: exact in float32
+    return packed.reshape(-1, NUMBERS)

@@ -1,0 +1,124 @@
+"""Sends what is to be seen to browsers: always the newest, and nothing to a browser that has not received the last."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from starlette.routing import WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from palaestra.envs.solids import Drawing
+from palaestra.web.scene.packing import blend, outline, rows, structure
+
+RATE = 30.0
+"""Frames a second."""
+PATH = "/scene/{key}"
+
+
+class Watched(Protocol):
+    """Something that can be watched."""
+
+    def ticks(self) -> tuple[int, float, float]:
+        """Returns the number of the newest tick, when it was made (time.monotonic) and how many seconds it lasts on the page."""
+        ...
+
+    def drawing(self) -> Drawing | None:
+        """Returns the solids of the newest tick; None: there are only pictures."""
+        ...
+
+    def picture(self) -> bytes | None:
+        """Returns a picture of the newest tick as a JPEG or PNG; None: there is none."""
+        ...
+
+    def overlay(self) -> dict[str, Any] | None:
+        """Returns lines to draw into the scene, such as {"lines": [[x, y, z, x, y, z, color], ...]}; None: none."""
+        ...
+
+
+class SceneStreams:
+    """Sources that browsers may watch, each under a key that cannot be guessed."""
+
+    def __init__(self) -> None:
+        self._sources: dict[str, Watched] = {}
+        self.route = WebSocketRoute(PATH, self._serve)
+
+    def add(self, source: Watched) -> str:
+        """Offers a source; returns its key."""
+        key = secrets.token_urlsafe(12)
+        self._sources[key] = source
+        return key
+
+    def remove(self, key: str) -> None:
+        """Stops offering a source; browsers that watch it are sent away."""
+        self._sources.pop(key, None)
+
+    async def _serve(self, socket: WebSocket) -> None:
+        """Sends one frame for each answer of the browser, at most `RATE` a second."""
+        key = socket.path_params["key"]
+        if key not in self._sources:
+            await socket.close(4404)
+            return
+        await socket.accept()
+        frames, due = Frames(self._sources[key]), time.monotonic()
+        try:
+            while key in self._sources:
+                message = frames.next()
+                if message is None:
+                    await asyncio.sleep(0.5 / RATE)
+                    continue
+                await (socket.send_bytes(message) if isinstance(message, bytes) else socket.send_text(json.dumps(message)))
+                await socket.receive_text()  # the browser has it
+                due = max(due + 1 / RATE, time.monotonic() - 1 / RATE)  # a delay is made up for, but not a long one
+                await asyncio.sleep(max(0.0, due - time.monotonic()))
+            await socket.close(4404)
+        except (WebSocketDisconnect, RuntimeError):
+            return  # the browser has left
+
+
+class Frames:
+    """Messages for one browser: an outline at first and whenever it changes, then rows between the last two ticks, or pictures."""
+
+    def __init__(self, source: Watched) -> None:
+        self._source = source
+        self._tick = -1
+        self._structure: tuple[Any, ...] | None = None
+        self._before = self._now = np.zeros((0, 0), np.float32)
+        self._extent = 0.0
+        self._done = False  # the newest tick has been shown as it is
+        self._overlay: dict[str, Any] | None = None
+
+    def next(self) -> bytes | dict[str, Any] | None:
+        """Returns the next message; None if nothing has changed."""
+        tick, made, lasts = self._source.ticks()
+        if tick < 0:
+            return None
+        overlay = self._source.overlay()
+        if overlay != self._overlay:
+            self._overlay = overlay
+            return {"overlay": overlay}
+        if tick != self._tick:
+            drawing = self._source.drawing()
+            if drawing is None:
+                self._tick = tick
+                return self._source.picture()
+            if (found := structure(drawing)) != self._structure:
+                self._structure, self._now = found, rows(drawing)
+                self._extent = 2 * max(drawing.half)
+                return {"outline": outline(drawing)}
+            self._before, self._now = (self._now if tick == self._tick + 1 else rows(drawing)), rows(drawing)
+            self._tick, self._done = tick, False
+        elif self._done or self._structure is None:
+            return None
+        share = 1.0 if lasts <= 1 / RATE else min((time.monotonic() - made) / lasts, 1.0)
+        self._done = share >= 1
+        return _numbered(tick, blend(self._before, self._now, share, self._extent))
+
+
+def _numbered(tick: int, numbers: NDArray[np.float32]) -> bytes:
+    return np.array([tick & 0xFFFFFFFF], np.uint32).tobytes() + numbers.tobytes()

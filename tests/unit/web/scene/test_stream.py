@@ -1,0 +1,171 @@
+"""Messages to a browser that watches."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import numpy as np
+from starlette.websockets import WebSocketDisconnect
+
+from palaestra.envs.solids import Drawing, solids
+from palaestra.web.scene.stream import Frames, SceneStreams
+
+
+class Moving:
+    """A ball whose x is the number of the tick."""
+
+    def __init__(self) -> None:
+        self.tick, self.made, self.lasts = 0, 0.0, 0.0
+        self.areas, self.lines = 1, None
+        self.asked = 0
+
+    def ticks(self) -> tuple[int, float, float]:
+        return self.tick, self.made, self.lasts
+
+    def drawing(self) -> Drawing | None:
+        self.asked += 1
+        place = np.full((self.areas, 1, 3), (self.tick, 0, 0))
+        return Drawing((solids("ball", "sphere", place, 1, (0, 0, 0)),), (50, 1, 50))
+
+    def picture(self) -> bytes | None:
+        return None
+
+    def overlay(self) -> dict[str, Any] | None:
+        return self.lines
+
+
+class Pictures(Moving):
+    def drawing(self) -> Drawing | None:
+        return None
+
+    def picture(self) -> bytes | None:
+        return b"jpeg %d" % self.tick
+
+
+def x_of(message: object) -> float:
+    assert isinstance(message, bytes)
+    return float(np.frombuffer(message, np.float32, offset=4)[0])
+
+
+def test_the_outline_comes_first_and_again_when_the_number_of_areas_changes():
+    source = Moving()
+    frames = Frames(source)
+    first = frames.next()
+    assert isinstance(first, dict)
+    assert list(first) == ["outline"]
+    assert x_of(frames.next()) == 0
+    source.areas, source.tick = 2, 1
+    again = frames.next()
+    assert isinstance(again, dict)
+    assert again["outline"]["groups"][0]["count"] == 2
+
+
+def test_a_tick_that_has_been_shown_is_not_sent_again():
+    source = Moving()
+    frames = Frames(source)
+    frames.next(), frames.next()
+    assert frames.next() is None
+    source.tick = 1
+    assert x_of(frames.next()) == 1
+    assert frames.next() is None
+
+
+def test_ticks_that_were_missed_are_left_out():
+    source = Moving()
+    frames = Frames(source)
+    frames.next(), frames.next()
+    source.tick, source.made, source.lasts = 7, time.monotonic(), 10.0
+    assert x_of(frames.next()) == 7
+
+
+def test_a_slow_tick_is_sent_in_between_from_the_place_before_to_the_new_one():
+    source = Moving()
+    frames = Frames(source)
+    frames.next(), frames.next()
+    source.tick, source.made, source.lasts = 1, time.monotonic() - 5, 10.0
+    between = x_of(frames.next())
+    assert 0.4 < between < 0.7
+    source.made -= 5
+    assert x_of(frames.next()) == 1
+    assert frames.next() is None
+
+
+def test_pictures_are_sent_where_there_are_no_solids():
+    source = Pictures()
+    frames = Frames(source)
+    assert frames.next() == b"jpeg 0"
+    assert frames.next() is None
+    source.tick = 3
+    assert frames.next() == b"jpeg 3"
+
+
+def test_lines_are_sent_when_they_change():
+    source = Moving()
+    frames = Frames(source)
+    frames.next(), frames.next()
+    source.lines = {"lines": [[0, 0, 0, 1, 1, 1, 255]]}
+    assert frames.next() == {"overlay": source.lines}
+    assert frames.next() is None
+
+
+class Socket:
+    """A browser's end of a WebSocket: it answers `answers` messages and then leaves."""
+
+    def __init__(self, key: str, answers: int, source: Moving | None = None) -> None:
+        self.path_params = {"key": key}
+        self.sent: list[object] = []
+        self.closed: int | None = None
+        self._answers, self._source = answers, source
+
+    async def accept(self) -> None: ...
+
+    async def send_bytes(self, message: bytes) -> None:
+        self.sent.append(message)
+
+    async def send_text(self, message: str) -> None:
+        self.sent.append(message)
+
+    async def receive_text(self) -> str:
+        if self._answers == 0:
+            raise WebSocketDisconnect
+        self._answers -= 1
+        if self._source is not None:
+            self._source.tick += 1
+        return ""
+
+    async def close(self, code: int = 1000) -> None:
+        self.closed = code
+
+
+def serve(streams: SceneStreams, socket: Socket) -> None:
+    asyncio.run(asyncio.wait_for(streams.route.endpoint(socket), 20))
+
+
+def test_a_browser_gets_one_message_for_each_answer_and_none_after_it_left():
+    streams, source = SceneStreams(), Moving()
+    socket = Socket(streams.add(source), 3, source)
+    serve(streams, socket)
+    assert len(socket.sent) == 4
+
+
+def test_an_unknown_stream_is_refused():
+    socket = Socket("guess", 0)
+    serve(SceneStreams(), socket)
+    assert socket.closed == 4404
+    assert socket.sent == []
+
+
+def test_a_stream_that_is_removed_sends_its_browsers_away():
+    streams, source = SceneStreams(), Moving()
+    key = streams.add(source)
+
+    class Last(Socket):
+        async def receive_text(self) -> str:
+            streams.remove(key)
+            return ""
+
+    socket = Last(key, 1)
+    serve(streams, socket)
+    assert socket.closed == 4404
