@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from typing import Any, NamedTuple
 
@@ -54,6 +55,8 @@ class Crowd(ParallelEnv):
         self.tick += 1
         if self.wrong == "raise" and self.tick == 2:
             raise ZeroDivisionError("the clock stood still")
+        if self.wrong == "exit" and self.tick == 2:
+            sys.exit("no more coins")
         acted = self.agents
         rewards = {
             agent: self.luck

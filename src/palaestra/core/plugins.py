@@ -43,7 +43,7 @@ def import_user_module(module: str, name: str, error_class: type[PalaestraError]
         if error.name and (module == error.name or module.startswith(error.name + ".")):
             raise error_class(f"{name}: there is no module '{module}', neither in {Path.cwd()} nor installed") from error
         raise error_class(f"{name}: module '{module}' cannot be imported: {exception_summary(error)}") from error
-    except Exception as error:  # a user's module may raise anything
+    except (Exception, SystemExit) as error:  # a user's module may raise anything
         raise error_class(f"{name}: module '{module}' cannot be imported: {exception_summary(error)}") from error
 
 

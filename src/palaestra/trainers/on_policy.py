@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -157,3 +158,9 @@ def init_intrinsic_values(head: nn.Linear, settings: BehaviorSettings) -> None:
     for row, name in zip(head.weight, settings.reward_signals, strict=True):
         if name != EXTRINSIC:
             nn.init.xavier_uniform_(row.unsqueeze(0))
+
+
+@torch.no_grad()
+def init_deviation(network: ActorCritic, hyper: PPOSettings | POCASettings) -> None:
+    """Sets the standard deviation with which continuous actions are first drawn."""
+    network.log_std.fill_(math.log(hyper.initial_deviation))

@@ -22,7 +22,7 @@ from palaestra.trainers.advantages import VALUE_ROWS
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.gradients import GroupGradient, GroupRows
 from palaestra.trainers.group_advantages import GroupValues, group_advantages
-from palaestra.trainers.on_policy import OnPolicy, UpdateData, init_intrinsic_values
+from palaestra.trainers.on_policy import OnPolicy, UpdateData, init_deviation, init_intrinsic_values
 from palaestra.trainers.settings import POCASettings
 from palaestra.trainers.stale_rollouts import actor_outputs, corrected
 from palaestra.trainers.update_metrics import value_metrics
@@ -58,6 +58,7 @@ class POCA(OnPolicy[GroupRows]):
         network = ActorCritic(spec, settings.network_settings, len(settings.reward_signals), hyper.shared_critic, head)
         assert isinstance(network.value_head, GroupCritic)
         init_intrinsic_values(network.value_head.own_head, settings)
+        init_deviation(network, hyper)
         return network
 
     def _prepare(self, rollout: Rollout, metrics: Metrics) -> UpdateData[GroupRows]:

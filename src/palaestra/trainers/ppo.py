@@ -17,7 +17,7 @@ from palaestra.models.optimizer import flatten
 from palaestra.trainers.advantages import VALUE_ROWS, advantages
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.gradients import Autograd, ClosedForm, bfloat16_pays
-from palaestra.trainers.on_policy import OnPolicy, UpdateData, init_intrinsic_values
+from palaestra.trainers.on_policy import OnPolicy, UpdateData, init_deviation, init_intrinsic_values
 from palaestra.trainers.settings import PPOSettings
 from palaestra.trainers.stale_rollouts import actor_outputs, corrected
 from palaestra.trainers.update_metrics import value_metrics
@@ -50,6 +50,7 @@ class PPO(OnPolicy[Minibatch]):
         network = ActorCritic(spec, settings.network_settings, len(settings.reward_signals), settings.hyperparameters.shared_critic)
         assert isinstance(network.value_head, nn.Linear)
         init_intrinsic_values(network.value_head, settings)
+        init_deviation(network, settings.hyperparameters)
         return network
 
     def _prepare(self, rollout: Rollout, metrics: Metrics) -> UpdateData[Minibatch]:

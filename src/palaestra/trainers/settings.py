@@ -57,6 +57,8 @@ class PPOSettings(Settings):
     """Weight of the value loss."""
     joint_ratio: bool = False
     """One policy ratio for the whole action, instead of one for each of its components, as ML-Agents has it."""
+    initial_deviation: float = Field(default=1.0, gt=0, le=100)
+    """Standard deviation of continuous actions at the start, before they are clipped to -3..3 and divided by 3: 3 tries the whole range."""
     clip_value: bool = False
     """Value clipping: bound how far a value moves from the old one, by the clip range. ML-Agents' never takes hold."""
 
@@ -96,6 +98,8 @@ class POCASettings(Settings):
     """Weight of the value loss; the baseline's weighs half of it."""
     joint_ratio: bool = False
     """One policy ratio for the whole action, instead of one for each of its components, as ML-Agents has it."""
+    initial_deviation: float = Field(default=1.0, gt=0, le=100)
+    """Standard deviation of continuous actions at the start, before they are clipped to -3..3 and divided by 3: 3 tries the whole range."""
 
     _schedules = model_validator(mode="before")(lambda data: _follow_learning_rate(data))
 

@@ -166,6 +166,7 @@ def test_an_agent_that_leaves_without_an_end_is_truncated_with_a_warning():
     ("wrong", "error", "message"),
     [
         ("raise", EnvError, r"crowd, area 1: step raised ZeroDivisionError: the clock stood still \(.*zoo_games.py, line \d+\)"),
+        ("exit", EnvError, r"crowd, area 1: step raised SystemExit: no more coins \(.*zoo_games.py, line \d+\)"),
         ("nan", NotFinite, r"behavior 'cell', agent 'cell_1' of area 1: reward is nan"),
     ],
 )

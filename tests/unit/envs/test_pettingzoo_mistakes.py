@@ -161,3 +161,10 @@ def test_agents_that_nobody_announced_take_part_and_may_be_named_by_patterns():
         teams |= set(step.team[step.acting].tolist())
         step = env.step({"cell": Action(torch.zeros(len(step.acting), 0), torch.zeros(len(step.acting), 1, dtype=torch.int64))})["cell"]
     assert 5 in teams
+
+
+def test_a_module_that_ends_the_process_as_it_is_imported_is_named(tmp_path, monkeypatch):
+    (tmp_path / "quitting_game.py").write_text("import sys\nsys.exit(1)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(EnvError, match=r"module 'quitting_game' cannot be imported: SystemExit: 1 \(.*quitting_game.py, line 2\)"):
+        open_pettingzoo("quitting_game", 1, {})

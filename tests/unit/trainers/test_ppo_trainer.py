@@ -311,3 +311,14 @@ def test_values_of_rewards_that_are_learned_start_at_random_and_those_of_the_env
     assert not torch.equal(head.weight[1], head.weight[2])
     assert head.weight.abs().max() < (6 / (1 + network.width)) ** 0.5  # Glorot and Bengio 2010, eq. 16
     assert not head.bias.any()
+
+
+@pytest.mark.parametrize("make", [PPO, POCA])
+def test_continuous_actions_first_spread_as_the_settings_say(make: type[PPO] | type[POCA]):
+    trained = make(SPEC, behavior_settings({"initial_deviation": 3.0}, trainer_type=make.__name__.lower()), CPU, 0)
+    plain = make(SPEC, behavior_settings(trainer_type=make.__name__.lower()), CPU, 0)
+    assert_close(trained.network.log_std.exp(), torch.full((2,), 3.0))
+    assert_close(plain.network.log_std.exp(), torch.ones(2))
+    assert_close(trained.network.action_head.weight, plain.network.action_head.weight)
+    plain.load_state_dict(trained.state_dict())  # resumed: what was learned counts
+    assert_close(plain.network.log_std.exp(), torch.full((2,), 3.0))

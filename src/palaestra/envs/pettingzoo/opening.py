@@ -76,7 +76,7 @@ def _made(maker: Callable[..., Any], options: Mapping[str, Any], name: str) -> P
         raise
     except ImportError as error:
         raise EnvError(f"{name} cannot be made: {error}{_advice(error, getattr(maker, '__module__', ''))}") from error
-    except Exception as error:  # a user's environment may raise anything
+    except (Exception, SystemExit) as error:  # a user's environment may raise anything
         raise EnvError(f"{name} cannot be made: {exception_summary(error)}") from error
     if not isinstance(made, ParallelEnv | AECEnv):
         raise EnvError(

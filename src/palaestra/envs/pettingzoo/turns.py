@@ -87,7 +87,7 @@ class Area:
             return method(*arguments, **options)
         except PalaestraError:
             raise
-        except Exception as error:  # whatever a user's environment does
+        except (Exception, SystemExit) as error:  # whatever a user's environment does
             raise EnvError(
                 f"{self.name}, area {self.number}: {what} raised {exception_summary(error)}; --debug shows the whole traceback"
             ) from error

@@ -53,7 +53,7 @@ def _blaming(method: Callable[..., Any], what: str) -> Callable[..., Any]:
             return method(*arguments, **options)
         except PalaestraError:
             raise
-        except Exception as error:  # whatever a user's environment does
+        except (Exception, SystemExit) as error:  # whatever a user's environment does
             raise EnvError(f"{what}: {exception_summary(error)}; --debug shows the whole traceback") from error
 
     return call

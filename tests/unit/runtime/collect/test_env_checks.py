@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from inspect import getattr_static
 from typing import Any
 
@@ -150,3 +151,13 @@ def test_an_environment_that_stands_for_another_shows_what_that_one_may_do_besid
     assert env.tick_seconds == 0.5
     for member in ("take_measurements", "tick_seconds", "behaviors"):
         getattr_static(env, member)  # as `isinstance` looks them up from Python 3.12 on
+
+
+class Leaves(Bandit):
+    def step(self, actions):
+        sys.exit("bye")
+
+
+def test_an_environment_that_ends_the_process_is_named():
+    with pytest.raises(EnvError, match=r"leaves broke off in step: SystemExit: bye \(.*test_env_checks.py, line \d+\)"):
+        guarded(Leaves(1, branches=(2,)), "leaves").step({})

@@ -17,11 +17,11 @@ KEYS = {
     ),
     "PPOSettings": (
         "batch_size buffer_size learning_rate learning_rate_schedule beta beta_schedule epsilon "
-        "epsilon_schedule lambd num_epoch shared_critic max_grad_norm value_coef joint_ratio clip_value"
+        "epsilon_schedule lambd num_epoch shared_critic max_grad_norm value_coef joint_ratio initial_deviation clip_value"
     ),
     "POCASettings": (
         "batch_size buffer_size learning_rate learning_rate_schedule beta beta_schedule epsilon epsilon_schedule lambd num_epoch "
-        "shared_critic max_grad_norm value_coef joint_ratio individual_values"
+        "shared_critic max_grad_norm value_coef joint_ratio initial_deviation individual_values"
     ),
     "SACSettings": (
         "batch_size buffer_size learning_rate learning_rate_schedule buffer_init_steps tau steps_per_update "

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch import Tensor
 from palaestra.core.errors import EnvError
 from palaestra.core.plugins import nearest
 from palaestra.core.timestep import Action, FinalObs, TimeStep
+from palaestra.envs.builtin.base.host_ticks import HostTicks
 from palaestra.envs.builtin.base.world_columns import allocate, quiet_warp, resolve, seed_streams
 
 if TYPE_CHECKING:
@@ -161,14 +163,22 @@ class WarpEnv:
             raise EnvError(f"{self.behavior}: step before reset; call reset(seed) first")
         for number, name in enumerate(self.behaviors):
             self._write_actions(name, number, actions)
+        return self._tables.make(ended=self._simulate())
+
+    @cached_property
+    def host_ticks(self) -> HostTicks | None:
+        """Makes ticks as NumPy arrays; None: on an accelerator, for several behaviors or hybrid actions, or if not every agent acts."""
+        columns = self._columns
+        if self.device.type != "cpu" or len(self.behaviors) > 1 or "action" not in columns or "acting" in columns:
+            return None
+        return HostTicks(columns, self._tables.obs_copies(), self._simulate)
+
+    def _simulate(self) -> bool:
+        """Makes a tick; returns whether it ended an episode, False where reading that would wait for the device."""
         if self._host_report is not None:
             self._host_report[:] = 0
         for launch in self._tick:
             self._run(launch)
-        return self._tables.make(ended=self._has_ended())
-
-    def _has_ended(self) -> bool:
-        """Returns whether the tick ended an episode; False where reading that would wait for the device."""
         if self._host_report is None:
             return False
         ended, wrong = self._host_report
@@ -331,23 +341,27 @@ class PooledCopies:
     def __init__(self, column: Tensor) -> None:
         self._column = column
         self._kept: list[np.ndarray] = []
+        self._array = column.numpy() if column.device.type == "cpu" else np.empty(0)
         self._keeps = column.device.type == "cpu" and column.numel() * column.element_size() >= WORTH_KEEPING
 
     def take(self) -> Tensor:
         """Returns the column as it is now. The copy is not written to while anything references it or a view of it."""
-        if not self._keeps:
-            return self._column.clone()
-        for k in range(len(self._kept)):
-            if sys.getrefcount(self._kept[k]) == 2:  # our list's and the call's: no tensor is left over this memory
-                return self._filled(self._kept[k])
-        if len(self._kept) == MOST_KEPT:
-            return self._column.clone()
-        self._kept.append(np.empty_like(self._column.numpy()))
-        return self._filled(self._kept[-1])
+        return torch.from_numpy(self.take_array()) if self._keeps else self._column.clone()
 
-    def _filled(self, memory: np.ndarray) -> Tensor:
-        np.copyto(memory, self._column.numpy())
-        return torch.from_numpy(memory)
+    def take_array(self) -> np.ndarray:
+        """Returns what `take` does as an array; only on the host."""
+        if self._keeps:
+            for k in range(len(self._kept)):
+                if sys.getrefcount(self._kept[k]) == 2:  # our list's and the call's: nothing else refers to this memory
+                    return self._filled(self._kept[k])
+            if len(self._kept) < MOST_KEPT:
+                self._kept.append(np.empty_like(self._array))
+                return self._filled(self._kept[-1])
+        return self._array.copy()
+
+    def _filled(self, memory: np.ndarray) -> np.ndarray:
+        np.copyto(memory, self._array)
+        return memory
 
 
 class Table:
@@ -362,7 +376,7 @@ class Table:
         device, areas = columns["reward"].device, len(columns["reward"]) // len(teams)
         self._columns, self._on_host = columns, device.type == "cpu"
         obs = tuple(column for name, column in columns.items() if name.startswith(f"{prefix}obs") and column.shape[1])
-        self._obs = tuple(PooledCopies(column) for column in obs)
+        self.obs = tuple(PooledCopies(column) for column in obs)
         self._final_obs = tuple(column for name, column in columns.items() if name.startswith(f"{prefix}final_obs") and column.shape[1])
         self._area = torch.arange(areas, device=device).repeat_interleave(len(agents))
         self._team = torch.tensor([teams[agent] for agent in agents], device=device).repeat(areas)
@@ -379,7 +393,7 @@ class Table:
         """Returns the current TimeStep. `ended` tells whether an episode ended; it is ignored on an accelerator."""
         terminated, truncated = self._copied("terminated"), self._copied("truncated")
         return TimeStep(
-            obs=tuple([copies.take() for copies in self._obs]),
+            obs=tuple([copies.take() for copies in self.obs]),
             acting=self._copied("acting") if "acting" in self._columns else self._acting,
             reward=self._copied("reward"),
             group_reward=self._copied("group_reward") if "group_reward" in self._columns else self._no_group_reward,
@@ -422,6 +436,10 @@ class Tables:
         (whole,) = steps.values()
         plays, played = self._columns["plays"], self._columns["played"]
         return {name: self._share(whole, plays == k, played == k) for k, name in enumerate(self._names)}
+
+    def obs_copies(self) -> list[Callable[[], np.ndarray]]:
+        """Returns for each observation of the first behavior what copies it, on the host."""
+        return [copies.take_array for copies in next(iter(self._tables.values())).obs]
 
     def rows(self, name: str) -> Tensor | None:
         """(S,) int64: the rows of a behavior's slots in columns with a row per agent; None for all rows."""
