@@ -22,6 +22,11 @@ body { --palaestra-paper: #f6f5f0; --palaestra-card: #ffffff; --palaestra-ink: #
 body.body--dark { --palaestra-paper: #16181d; --palaestra-card: #20242c; --palaestra-ink: #e5e7eb; --palaestra-quiet: #9ca3af; }
 .p-card { background: var(--palaestra-card); color: var(--palaestra-ink); border-radius: 10px; padding: 12px 16px;
   box-shadow: 0 1px 3px #0002; }
+.p-canvas { height: min(62vh, 640px); min-height: 300px; }
+.p-grow { flex: 1 1 480px; min-width: 0; }
+.p-side { flex: 1 1 300px; max-width: 420px; min-width: 0; }
+.p-select { width: 300px; max-width: 100%; }
+@media (max-width: 700px) { .p-side { max-width: none; } .p-card { padding: 8px; } }
 .p-quiet { color: var(--palaestra-quiet); }
 """
 
@@ -43,7 +48,7 @@ def page(title: str, here: str) -> Iterator[None]:
         ui.space()
         for name, address in PLACES.items():
             chosen = "" if name == here else "opacity-70"
-            ui.button(name, on_click=lambda to=address: ui.navigate.to(to)).props("flat dense no-caps color=white").classes(
+            ui.button(name, on_click=lambda _, to=address: ui.navigate.to(to)).props("flat dense no-caps color=white").classes(
                 f"{chosen} px-2"
             )
         ui.button(icon="contrast", on_click=lambda: dark.set_value(not dark.value)).props("flat dense round color=white").tooltip(

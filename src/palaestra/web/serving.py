@@ -116,6 +116,9 @@ def add_pages(site: Site, streams: SceneStreams) -> None:
     from nicegui import ui
 
     from palaestra.web.layout import page
+    from palaestra.web.watch.watch_page import add_watch_page
+
+    add_watch_page(site, streams)
 
     @ui.page("/")
     def runs() -> None:

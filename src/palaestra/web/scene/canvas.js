@@ -274,6 +274,23 @@ export default {
       this.resize();
     },
 
+    record(seconds) {
+      const recorder = new MediaRecorder(this.canvas.captureStream(30), { mimeType: "video/webm", videoBitsPerSecond: 4e6 });
+      const parts = [];
+      recorder.ondataavailable = (event) => parts.push(event.data);
+      recorder.onstop = () => {
+        const link = document.createElement("a");
+        link.href = URL.createObjectURL(new Blob(parts, { type: "video/webm" }));
+        link.download = "recording.webm";
+        link.click();
+        URL.revokeObjectURL(link.href);
+        this.note.textContent = "";
+      };
+      recorder.start();
+      this.note.textContent = "Recording.";
+      setTimeout(() => recorder.stop(), 1000 * seconds);
+    },
+
     pick(event) {
       const box = this.canvas.getBoundingClientRect();
       const at = new THREE.Vector2(((event.clientX - box.left) / box.width) * 2 - 1, 1 - ((event.clientY - box.top) / box.height) * 2);

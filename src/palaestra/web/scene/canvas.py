@@ -24,6 +24,10 @@ class SceneCanvas(Element, component="canvas.js", default_classes="p-scene"):
         """Looks at one area, or at all."""
         self.run_method("focus", area)
 
+    def record(self) -> None:
+        """Records what the browser shows for some seconds, and hands it to the person as a WebM file."""
+        self.run_method("record", 6.0)
+
     def watch(self, key: str) -> None:
         """Shows another stream."""
         self._props["stream"] = f"/scene/{key}"

@@ -1,0 +1,1 @@
+"""Reads the runs of a results folder while they learn and afterwards; writes nothing."""

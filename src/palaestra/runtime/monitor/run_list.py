@@ -1,0 +1,48 @@
+"""Finds runs in a results folder: ours, those of ML-Agents, and folders with TensorBoard's files alone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from palaestra.runtime.storage.run_folder import CONFIGURATION
+
+DEPTH = 4
+"""Folders above a run, at most: ids may have slashes."""
+EVENTS = "events.out.tfevents."
+
+
+def find_runs(results: Path) -> list[str]:
+    """Returns the ids of all runs, without following links out of the folder, sorted."""
+    found: list[str] = []
+    _search(results, "", found, DEPTH)
+    return sorted(found)
+
+
+def run_path(results: Path, run_id: str) -> Path | None:
+    """Returns the folder of a run that `find_runs` would list, so that no id from outside leads to another place; None if there is none."""
+    return results / run_id if run_id in find_runs(results) else None
+
+
+def _search(folder: Path, prefix: str, found: list[str], depth: int) -> None:
+    try:
+        entries = [entry for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")]
+    except OSError:
+        return
+    for entry in entries:
+        run_id = f"{prefix}{entry.name}"
+        if is_run(Path(entry.path)):
+            found.append(run_id)
+        elif depth > 1:
+            _search(Path(entry.path), f"{run_id}/", found, depth - 1)
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder has a run's settings, or TensorBoard's files of its own or of its behaviors."""
+    if (folder / CONFIGURATION).is_file():
+        return True
+    try:
+        with os.scandir(folder) as entries:
+            return any(EVENTS in entry.name for entry in entries)
+    except OSError:
+        return False

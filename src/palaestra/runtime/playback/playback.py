@@ -1,0 +1,308 @@
+"""Plays an environment in a thread at real speed, and obeys commands from other threads."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from palaestra.brains.base import Brain
+from palaestra.core.errors import PalaestraError, exception_summary
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.base import Env
+from palaestra.envs.solids import Drawing, Draws
+from palaestra.runtime.play.players import BrainOf
+from palaestra.runtime.playback.seats import Seats
+from palaestra.runtime.playback.tally import Tally
+
+USUAL_TICK = 0.05
+"""Seconds of a tick of an environment that does not say how long one lasts."""
+FASTEST = 10.0
+WANTED = 2.0
+"""Seconds for which drawings and pictures are made after someone asked for one."""
+FRAME = 1 / 60
+"""Least seconds between two drawings."""
+PICTURE = 1 / 25
+"""Least seconds between two pictures, which cost more."""
+NICE = 10
+"""Priority of the thread below that of training runs beside it, where threads have priorities of their own."""
+
+Opened = tuple[Env, BrainOf]
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybackState:
+    """State that a page shows; see `Playback.state`."""
+
+    opening: bool
+    paused: bool
+    speed: float
+    ticks: int
+    error: str | None
+    """Why it ended; None while it plays."""
+    seconds: float | None
+    """Seconds of a tick at normal speed; None: unknown, so `USUAL_TICK`."""
+
+
+class Playback:
+    """Owns an environment from the thread's start to its end. All methods may be called from any thread and return at once."""
+
+    def __init__(self, opener: Callable[[], Opened], *, seed: int = 0, speed: float = 1.0, paused: bool = False) -> None:
+        """`opener` is called in the thread; what it raises becomes the `error` of the state."""
+        self._opener, self._seed, self._speed, self._paused = opener, seed, speed, paused
+        self._commands: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+        self._wake = threading.Event()
+        self._closed = False
+        self._error: str | None = None
+        self._tick, self._made, self._drawn_tick, self._drawn_at = -1, 0.0, -1, 0.0
+        self._drawing: Drawing | None = None
+        self._picture: bytes | None = None
+        self._asked_drawing = self._asked_picture = 0.0
+        self._overlay: dict[str, Any] | None = None
+        self.env: Env | None = None
+        """The environment, once it is open; only to read what never changes."""
+        self.seats: Seats | None = None
+        self.tally = Tally()
+        self.steps: dict[str, TimeStep] = {}
+        """Tables of the newest tick, which are never modified."""
+        self.actions: dict[str, Action] = {}
+        """Actions that led to the newest tick."""
+        self.watchers: list[Callable[[Mapping[str, TimeStep], Mapping[str, Action], Mapping[str, TimeStep]], None]] = []
+        """Called in the thread after each tick with the tables before it, the actions and the tables after it; after a restart with no
+        tables before it and no actions."""
+        self._thread = threading.Thread(target=self._run, name="playback", daemon=True)
+        self._thread.start()
+
+    # --- commands ---
+
+    def pause(self) -> None:
+        """Stops before the next tick."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """Continues."""
+        self._paused = False
+        self._wake.set()
+
+    def advance(self) -> None:
+        """Makes one tick while paused."""
+        self._order(self._advance)
+
+    def set_speed(self, speed: float) -> None:
+        """Sets the speed, 0.1 to `FASTEST` times the simulated time."""
+        self._speed = min(max(speed, 0.1), FASTEST)
+        self._wake.set()
+
+    def restart(self, seed: int | None = None) -> None:
+        """Begins all episodes anew."""
+        self._order(lambda: self._restart(seed))
+
+    def set_parameter(self, name: str, value: float) -> None:
+        """Sets a parameter of the environment, from each area's next episode on."""
+        self._order(lambda: self._set_parameter(name, value))
+
+    def set_brains(self, brain_of: BrainOf) -> None:
+        """Replaces the brains of all sides; those in single seats stay."""
+        self._order(lambda: self.seats and self.seats.replace(brain_of))
+
+    def seat(self, behavior: str, slot: int, brain: Brain) -> None:
+        """Lets a brain act for one agent."""
+        self._order(lambda: self.seats and self.seats.seat(behavior, slot, brain))
+
+    def leave(self, behavior: str, slot: int) -> None:
+        """Gives an agent back to the brain of its side."""
+        self._order(lambda: self.seats and self.seats.leave(behavior, slot))
+
+    def show_lines(self, overlay: dict[str, Any] | None) -> None:
+        """Draws lines into the scene."""
+        self._overlay = overlay
+
+    def close(self, wait: float = 0.0) -> None:
+        """Ends the thread, which closes the environment; waits so many seconds for it."""
+        self._closed = True
+        self._wake.set()
+        if wait:
+            self._thread.join(wait)
+
+    # --- what there is to see ---
+
+    @property
+    def state(self) -> PlaybackState:
+        """The current state."""
+        seconds = getattr(self.env, "tick_seconds", None)
+        return PlaybackState(self._tick < 0 and self._error is None, self._paused, self._speed, max(self._tick, 0), self._error, seconds)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the thread has ended."""
+        return not self._thread.is_alive()
+
+    def ticks(self) -> tuple[int, float, float]:
+        """Returns the number of the newest tick that is drawn, when it was made and how many seconds it lasts at this speed."""
+        self._asked_drawing = time.monotonic()
+        lasts = 0.0 if self._paused else (self._seconds() / self._speed)
+        return self._drawn_tick, self._drawn_at, lasts
+
+    def drawing(self) -> Drawing | None:
+        """Returns the newest drawing; None for an environment that describes no solids, or could not yet."""
+        self._asked_drawing = time.monotonic()
+        return self._drawing
+
+    def picture(self) -> bytes | None:
+        """Returns the newest picture of an environment that describes no solids, as a JPEG; None if it has none."""
+        self._asked_picture = time.monotonic()
+        return self._picture
+
+    def overlay(self) -> dict[str, Any] | None:
+        """Returns the lines in the scene."""
+        return self._overlay
+
+    def record_gif(self, seconds: float, rate: int = 10) -> bytes | None:
+        """Returns pictures of the first areas over so many seconds as a GIF; None if the environment cannot draw. Waits for that long."""
+        frames: queue.SimpleQueue[NDArray[np.uint8] | None] = queue.SimpleQueue()
+        taken: list[NDArray[np.uint8]] = []
+        for _ in range(max(int(seconds * rate), 1)):
+            self._order(lambda: frames.put(None if self.env is None else self._rendered(self.env)))
+            began = time.monotonic()
+            try:
+                picture = frames.get(timeout=5.0)
+            except queue.Empty:
+                break
+            if picture is None:
+                return None
+            taken.append(picture)
+            time.sleep(max(0.0, 1 / rate - (time.monotonic() - began)))
+        return animated(taken, rate) if taken else None
+
+    # --- the thread ---
+
+    def _order(self, command: Callable[[], object]) -> None:
+        self._commands.put(command)
+        self._wake.set()
+
+    def _run(self) -> None:
+        with suppress(AttributeError, OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)  # of this thread alone, on Linux
+        torch.set_num_threads(1)
+        try:
+            self.env, brain_of = self._opener()
+            self.seats = Seats(self.env.behaviors, brain_of)
+            self._restart(None)
+            self._play()
+        except PalaestraError as error:
+            self._error = str(error)
+        except Exception as error:  # a user's environment may raise anything
+            self._error = exception_summary(error)
+        finally:
+            if self.env is not None:
+                with suppress(Exception):
+                    self.env.close()
+
+    def _play(self) -> None:
+        due = time.monotonic()
+        while not self._closed:
+            while not self._commands.empty():
+                self._commands.get()()
+            if self._paused:
+                self._draw()
+                self._wake.wait(0.05)
+                self._wake.clear()
+                due = time.monotonic()
+                continue
+            wait = due - time.monotonic()
+            if wait > 0:
+                self._wake.wait(wait)
+                self._wake.clear()
+                if time.monotonic() < due and not self._commands.empty():
+                    continue
+            if self._paused or self._closed or time.monotonic() < due - 1e-4:
+                continue
+            self._advance()
+            due = max(due + self._seconds() / self._speed, time.monotonic())  # lost time is not made up for
+
+    def _seconds(self) -> float:
+        return getattr(self.env, "tick_seconds", None) or USUAL_TICK
+
+    def _restart(self, seed: int | None) -> None:
+        assert self.env is not None
+        assert self.seats is not None
+        self._seed = self._seed + 1 if seed is None else seed
+        self.steps = self.env.reset(self._seed)
+        self.seats.restart()
+        self.tally.note(self.steps, first=True)
+        self._noted({}, {})
+
+    def _advance(self) -> None:
+        assert self.env is not None
+        assert self.seats is not None
+        before = self.steps
+        self.actions = self.seats.act(before)
+        self.steps = self.env.step(self.actions)
+        self.tally.note(self.steps)
+        self._noted(before, self.actions)
+
+    def _noted(self, before: Mapping[str, TimeStep], actions: Mapping[str, Action]) -> None:
+        self._tick, self._made = self._tick + 1, time.monotonic()
+        for watcher in tuple(self.watchers):
+            watcher(before, actions, self.steps)
+        self._draw()
+
+    def _set_parameter(self, name: str, value: float) -> None:
+        assert self.env is not None
+        self.env.set_parameters({name: torch.full((self.env.num_areas,), value, device=self.env.device)})
+
+    def _draw(self) -> None:
+        """Draws the newest tick if someone watches, and the last drawing is not too recent."""
+        now = time.monotonic()
+        if self.env is None or self._drawn_tick == self._tick or now - self._asked_drawing > WANTED:
+            return
+        if isinstance(self.env, Draws):
+            if now - self._drawn_at >= FRAME or self._paused:
+                self._drawing = self.env.drawing(np.arange(self.env.num_areas))
+                self._drawn_tick, self._drawn_at = self._tick, self._made
+        elif now - self._drawn_at >= PICTURE or self._paused:
+            self._picture = encoded(self._rendered(self.env))
+            self._drawn_tick, self._drawn_at = self._tick, self._made
+
+    @staticmethod
+    def _rendered(env: Env) -> NDArray[np.uint8] | None:
+        """Returns the pictures of up to four areas side by side; None if the environment cannot draw."""
+        try:
+            pictures = [env.render(area) for area in range(min(env.num_areas, 4))]
+        except PalaestraError:
+            return None
+        return np.concatenate(pictures, axis=1)
+
+
+def encoded(picture: NDArray[np.uint8] | None) -> bytes | None:
+    """Returns a picture (H, W, 3) as a JPEG."""
+    if picture is None:
+        return None
+    from io import BytesIO
+
+    from PIL import Image
+
+    file = BytesIO()
+    Image.fromarray(picture).save(file, "JPEG", quality=88)
+    return file.getvalue()
+
+
+def animated(pictures: list[NDArray[np.uint8]], rate: int) -> bytes:
+    """Returns pictures (H, W, 3) as an endless GIF."""
+    from io import BytesIO
+
+    from PIL import Image
+
+    first, *others = [Image.fromarray(picture).quantize(64) for picture in pictures]
+    file = BytesIO()
+    first.save(file, "GIF", save_all=True, append_images=others, duration=round(1000 / rate), loop=0)
+    return file.getvalue()

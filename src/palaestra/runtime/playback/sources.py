@@ -1,0 +1,133 @@
+"""Opens what a playback plays: a run with the models of one of its steps, or an environment with brains of one's choice."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+from palaestra.brains.base import Brain
+from palaestra.core.errors import PalaestraError, PolicyError
+from palaestra.core.files import file_name
+from palaestra.envs.base import Env, Heuristic
+from palaestra.runtime.play.brain_assignment import BrainAssignment, BrainSpec, read_parts
+from palaestra.runtime.play.run_models import Models, env_name, find_models, open_for, open_named
+from palaestra.runtime.playback.playback import Opened
+from palaestra.runtime.storage.run_folder import RunFolder
+
+PICTURED = ("gymnasium:", "pettingzoo:", "envpool:")
+"""Environments that draw only if they are opened for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Choices of a person: what to play, and with which brains."""
+
+    results: Path
+    run: str | None = None
+    """Id of a run in `results`."""
+    env: str | None = None
+    """Environment, by the name that --env has; None: the run's own."""
+    step: int | None = None
+    """Step of the run whose models play; None: the newest."""
+    brains: Sequence[str] = ()
+    """Brains as typed after --brain; they go before the run's models."""
+    areas: int = 1
+    deterministic: bool = False
+    trust: bool = False
+
+    def open(self) -> Opened:
+        """Opens the environment and returns it with its brains. Raises PalaestraError."""
+        models = None if self.run is None else self.models()
+        env = self._open_env(models)
+        return env, self.brain_of(env, self.parts(models))
+
+    def parts(self, models: Models | None) -> list[BrainSpec]:
+        """Returns the chosen brains, and the run's models for behaviors that none is named for."""
+        chosen = read_parts(self.brains)
+        named = {part.behavior for part in chosen if part.team is None}
+        files = {} if models is None or None in named else models.files
+        return [*chosen, *(BrainSpec("model", str(file), name) for name, file in files.items() if name not in named)]
+
+    def models(self) -> Models:
+        """Returns the models of the run: those of `step`, made from its checkpoint if there are no files, or the newest."""
+        assert self.run is not None
+        folder = RunFolder(self.results, self.run)
+        if self.step is None:
+            return find_models(str(folder.path), self.results, self.trust)
+        try:
+            exact = find_models(str(folder.path), self.results, self.trust, self.step)
+        except PalaestraError:
+            exact = None
+        if exact is not None and all(file.stem.endswith(f"-{self.step}") for file in exact.files.values()):
+            return exact
+        if (folder.checkpoints / str(self.step)).is_dir():
+            newest = find_models(str(folder.path), self.results, self.trust)
+            return replace(newest, files=models_of_checkpoint(folder, self.step, self.trust))
+        if exact is not None:
+            return exact
+        return find_models(str(folder.path), self.results, self.trust, self.step)  # tells which there are
+
+    def brain_of(self, env: Env, parts: Sequence[BrainSpec]) -> Callable[[str, int], Brain]:
+        """Returns the brain of each side: as chosen, else the environment's own rule, else random actions."""
+        assigned = BrainAssignment(parts, env, deterministic=self.deterministic, results=self.results)
+        own = BrainAssignment([BrainSpec("heuristic")], env)
+        random = BrainAssignment([BrainSpec("random")], env)
+
+        def brain(behavior: str, team: int) -> Brain:
+            if assigned.part(behavior, team) is not None:
+                return assigned.brain(behavior, team)
+            if isinstance(env, Heuristic):
+                try:
+                    return own.brain(behavior, team)
+                except PolicyError:
+                    pass
+            return random.brain(behavior, team)
+
+        return brain
+
+    def _open_env(self, models: Models | None) -> Env:
+        name = self.env if models is None else env_name(models, self.env)
+        assert name is not None
+        drawn: dict[str, Any] = {"render": True} if name.startswith(PICTURED) else {}
+        if models is None:
+            return open_named(name, self.areas, self.areas, drawn)
+        return open_for(models, self.env, self.areas, self.areas, **drawn)
+
+
+def models_of_checkpoint(folder: RunFolder, step: int, trust: bool) -> Mapping[str, Path]:
+    """Returns models of a checkpoint, written once to a temporary folder. Raises RunError or ExportError."""
+    stamp = (folder.checkpoints / str(step)).stat().st_mtime_ns  # a run that was started anew has other networks at this step
+    return _written(folder.path.absolute(), step, stamp, trust)
+
+
+@lru_cache(maxsize=64)
+def _written(run: Path, step: int, stamp: int, trust: bool) -> Mapping[str, Path]:
+    from palaestra.export.onnx import export
+    from palaestra.runtime.storage.networks import load_networks
+
+    place = Path(tempfile.mkdtemp(dir=_temporary()))
+    files: dict[str, Path] = {}
+    for name, (network, spec) in load_networks(run, step, trust).items():
+        files[name] = place / f"{file_name(name)}-{step}.onnx"
+        export(network, spec, files[name])
+    return files
+
+
+@cache
+def _temporary() -> str:
+    place = tempfile.mkdtemp(prefix="palaestra-page-")
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    return place
+
+
+def steps_of(folder: RunFolder) -> list[int]:
+    """Returns the steps of which there are models or checkpoints, in order."""
+    named = [path.name for path in folder.checkpoints.glob("*") if path.is_dir()]
+    named += [path.stem.rpartition("-")[2] for path in folder.path.glob("*/*.onnx")]
+    return sorted({int(name) for name in named if name.isdecimal()})

@@ -1,0 +1,83 @@
+"""Counts what those who watch want to know: rewards of open episodes, recent results, and the score between teams."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.core.timestep import TimeStep
+
+RECENT = 100
+"""Number of episodes that the mean is taken over."""
+
+
+@dataclass(slots=True)
+class SideScore:
+    """Results of one team of a behavior since the playback began."""
+
+    episodes: int = 0
+    won: int = 0
+    drawn: int = 0
+    lost: int = 0
+    recent: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+    """Returns of the last episodes."""
+
+    @property
+    def mean(self) -> float | None:
+        """Mean return of the recent episodes; None before the first has ended."""
+        return float(np.mean(self.recent)) if self.recent else None
+
+
+class Tally:
+    """Counts the episodes of every behavior. Between teams the sign of an episode's last reward decides it, as in self-play."""
+
+    def __init__(self) -> None:
+        self.returns: dict[str, NDArray[np.float64]] = {}
+        """By behavior (S,): rewards of each slot's open episode so far."""
+        self.lengths: dict[str, NDArray[np.int64]] = {}
+        """By behavior (S,): ticks of each slot's open episode."""
+        self.scores: dict[tuple[str, int], SideScore] = {}
+        """By behavior and team."""
+
+    def note(self, steps: Mapping[str, TimeStep], *, first: bool = False) -> list[tuple[str, int, float]]:
+        """Adds a tick, or the first one of `reset`. Returns the episodes that ended: behavior, slot and return."""
+        ended: list[tuple[str, int, float]] = []
+        for name, step in steps.items():
+            slots = len(step.reward)
+            before = self.returns.get(name, np.zeros(0))
+            returns = np.pad(before, (0, max(slots - len(before), 0)))
+            lengths = np.pad(self.lengths.get(name, np.zeros(0, np.int64)), (0, max(slots - len(before), 0)))
+            if first:
+                returns[:], lengths[:] = 0, 0
+            else:
+                reward = (step.reward + step.group_reward).cpu().numpy()
+                counts = (step.acting | step.terminated | step.truncated).cpu().numpy()
+                returns[counts] += reward[counts]
+                lengths += 1
+                ended += self._close(name, step, returns, lengths, reward)
+            self.returns[name], self.lengths[name] = returns, lengths
+        return ended
+
+    def _close(
+        self, name: str, step: TimeStep, returns: NDArray[np.float64], lengths: NDArray[np.int64], reward: NDArray[np.float32]
+    ) -> list[tuple[str, int, float]]:
+        over = (step.terminated | step.truncated).cpu().numpy()
+        if step.lost is not None:
+            lost = step.lost.cpu().numpy()
+            returns[lost], lengths[lost] = 0, 0
+        ended = []
+        team = step.team.cpu().numpy()
+        for slot in over.nonzero()[0].tolist():
+            score = self.scores.setdefault((name, int(team[slot])), SideScore())
+            score.episodes += 1
+            score.won += bool(reward[slot] > 0)
+            score.drawn += bool(reward[slot] == 0)
+            score.lost += bool(reward[slot] < 0)
+            score.recent.append(float(returns[slot]))
+            ended.append((name, slot, float(returns[slot])))
+        returns[over], lengths[over] = 0, 0
+        return ended

@@ -1,0 +1,1 @@
+"""Page that shows agents at work."""

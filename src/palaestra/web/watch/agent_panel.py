@@ -1,0 +1,124 @@
+"""Panel of one agent: its observations, its action distribution, its value and rewards."""
+
+from __future__ import annotations
+
+import base64
+
+import numpy as np
+from nicegui import ui
+from numpy.typing import NDArray
+
+from palaestra.runtime.playback.inspection import AgentInspection
+from palaestra.runtime.playback.playback import encoded
+from palaestra.web.layout import card, quiet
+from palaestra.web.watch.watched import WatchedPlayback
+
+MOST = 60
+"""Numbers of an observation that are shown one by one."""
+
+
+class AgentPanel:
+    """Shows the agent that was clicked, twice a second."""
+
+    def __init__(self, watched: WatchedPlayback) -> None:
+        self._watched = watched
+        self._chosen: tuple[str, int] | None = None
+        with card("Agent"):
+            self._select = ui.select({}, label="Click an agent, or choose one").props("dense outlined").classes("w-full").mark("agent")
+            self._select.on_value_change(lambda event: self._selected(event.value))
+            self._facts = ui.label().classes("text-sm whitespace-pre-line").mark("agent-facts")
+            self._actions = ui.column().classes("w-full gap-1")
+            self._obs = ui.column().classes("w-full gap-1").style("max-height: 420px; overflow: auto")
+
+    def choose(self, behavior: str, slot: int) -> None:
+        """Shows another agent. An empty behavior means the one that the slot's agent has now."""
+        steps = self._watched.playback.steps
+        name = behavior or next((name for name, step in steps.items() if slot < len(step.acting) and bool(step.acting[slot])), "")
+        if name in steps:
+            self._select.set_value(f"{name}#{slot}")
+
+    def _selected(self, value: object) -> None:
+        behavior, _, slot = str(value).rpartition("#")
+        self._chosen = (behavior, int(slot)) if slot.isdecimal() else None
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Updates the panel."""
+        steps = self._watched.playback.steps
+        options = {f"{name}#{slot}": f"{name}, agent {slot}" for name, step in steps.items() for slot in range(min(len(step.reward), 256))}
+        if options.keys() != (self._select.options.keys() if isinstance(self._select.options, dict) else ()):
+            self._select.set_options(options)
+        if self._chosen is None:
+            return
+        found = self._watched.inspector.look(*self._chosen)
+        if found is None:
+            self._facts.set_text("This agent has gone.")
+            return
+        value = "unknown (no checkpoint with a critic)" if found.value is None else f"{found.value:.3f}"
+        self._facts.set_text(
+            f"Team {found.team}\nReward so far: {found.reward:.3f} in {found.length:,} ticks\nExpected from here (value): {value}"
+        )
+        self._show_actions(found)
+        self._show_obs(found)
+
+    def _show_actions(self, found: AgentInspection) -> None:
+        self._actions.clear()
+        with self._actions:
+            for number, (mean, deviation) in enumerate(found.continuous):
+                quiet(f"Action {number}: {mean:+.2f} ± {deviation:.2f}")
+                _bar((mean + 1) / 2)
+            for branch, probabilities in enumerate(found.discrete):
+                quiet(f"Branch {branch}")
+                for choice, probability in enumerate(probabilities):
+                    with ui.row().classes("w-full items-center gap-2 no-wrap"):
+                        ui.label(f"{choice}").classes("text-xs w-6")
+                        _bar(probability)
+                        ui.label(f"{probability:.2f}").classes("text-xs w-10")
+
+    def _show_obs(self, found: AgentInspection) -> None:
+        self._obs.clear()
+        with self._obs:
+            for name, values in found.obs.items():
+                quiet(f"{name} {'x'.join(map(str, values.shape))}")
+                if values.ndim == 3:
+                    _picture(values)
+                else:
+                    _numbers(values)
+
+
+def _bar(share: float) -> None:
+    ui.linear_progress(value=min(max(share, 0.0), 1.0), show_value=False, size="8px").props("instant-feedback rounded").classes("grow")
+
+
+def _numbers(values: NDArray[np.float32]) -> None:
+    """Shows numbers one by one, each with a bar from -1 to 1; a long observation as a strip of shades."""
+    flat = values.ravel()
+    if len(flat) <= MOST:
+        with ui.grid(columns="auto 1fr auto").classes("w-full gap-x-2 gap-y-0 items-center"):
+            for number, value in enumerate(flat.tolist()):
+                ui.label(f"{number}").classes("text-xs p-quiet")
+                _bar((value + 1) / 2)
+                ui.label(f"{value:.3f}").classes("text-xs")
+        return
+    width = 32
+    rows = np.pad(flat, (0, -len(flat) % width)).reshape(-1, width)
+    _image((np.clip((rows + 1) / 2, 0, 1) * 255).astype(np.uint8)[..., None].repeat(3, 2), 8)
+
+
+def _picture(values: NDArray[np.float32]) -> None:
+    """Shows an image as the agent sees it: colors, or one color for each channel of a grid."""
+    channels, height, width = values.shape
+    if channels == 3:
+        image = np.moveaxis(values, 0, -1)
+    elif channels == 1:
+        image = np.moveaxis(values, 0, -1).repeat(3, 2)
+    else:
+        hues = np.stack([np.cos(2 * np.pi * (np.arange(channels) / channels + shift)) / 2 + 0.5 for shift in (0, 1 / 3, 2 / 3)], 1)
+        image = np.einsum("chw,cr->hwr", np.clip(values, 0, 1), hues)
+    _image((np.clip(image, 0, 1) * 255).astype(np.uint8), max(1, 260 // max(height, width)))
+
+
+def _image(picture: NDArray[np.uint8], scale: int) -> None:
+    large = picture.repeat(scale, 0).repeat(scale, 1)
+    data = base64.b64encode(encoded(large) or b"").decode()
+    ui.image(f"data:image/jpeg;base64,{data}").style(f"width: {large.shape[1]}px; max-width: 100%").props("no-spinner no-transition")

@@ -1,0 +1,220 @@
+"""The page `/watch`: a run's models, or an environment's own rule, in the scene."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nicegui import ui
+
+from palaestra.core.plugins import Registry
+from palaestra.runtime.monitor.run_list import find_runs
+from palaestra.runtime.playback.sources import Source, steps_of
+from palaestra.runtime.storage.run_folder import RunFolder
+from palaestra.web.layout import card, page, quiet
+from palaestra.web.scene.canvas import SceneCanvas
+from palaestra.web.scene.stream import SceneStreams
+from palaestra.web.site import Site
+from palaestra.web.watch.agent_panel import AgentPanel
+from palaestra.web.watch.watched import WatchedPlayback, close_with_page, follows
+
+AREAS = (1, 2, 4, 9, 16, 36, 64)
+SPEEDS = {0.1: "0.1x", 0.5: "0.5x", 1.0: "1x", 2.0: "2x", 5.0: "5x", 10.0: "10x"}
+
+
+def add_watch_page(site: Site, streams: SceneStreams) -> None:
+    """Registers the page."""
+
+    @ui.page("/watch")
+    def watch(run: str = "", env: str = "", step: str = "", areas: str = "") -> None:
+        runs = find_runs(site.results)
+        if run not in runs:
+            run = ""
+        if not run and not env:
+            run, env = (site.run or "", site.env or "") if site.run or site.env else (runs[0] if runs else "", "" if runs else "3DBall")
+        source = Source(
+            site.results,
+            run=run or None,
+            env=env or None,
+            step=int(step) if step.isdecimal() else None,
+            brains=tuple(site.brains) if env and env == site.env else (),
+            areas=min(max(int(areas), 1), 64) if areas.isdecimal() else 4,
+            trust=site.trust,
+        )
+        with page("Watch", "Watch"):
+            WatchPage(source, runs, streams)
+
+
+class WatchPage:
+    """One browser's view of one playback."""
+
+    def __init__(self, source: Source, runs: list[str], streams: SceneStreams) -> None:
+        self.watched = WatchedPlayback(source, streams)
+        close_with_page(self.watched.close)
+        self._choices(source, runs)
+        with ui.row().classes("w-full gap-3 items-start"):
+            with ui.column().classes("p-grow gap-3"):
+                with card():
+                    self.canvas = SceneCanvas(self.watched.key, self._pick).classes("w-full p-canvas").mark("scene")
+                    self._transport()
+                self._steps(source)
+            with ui.column().classes("p-side gap-3"):
+                self._status()
+                self._parameters_card = ui.column().classes("w-full")
+                self.agent = AgentPanel(self.watched)
+        ui.timer(0.5, self._refresh)
+        self._parameters_shown = False
+
+    def _choices(self, source: Source, runs: list[str]) -> None:
+        """Builds the row that chooses what to watch; another choice opens another address."""
+        options = {f"run={name}": f"run {name}" for name in runs} | {f"env={name}": name for name in sorted(Registry("envs").names())}
+        now = f"run={source.run}" if source.run else f"env={source.env}"
+        options.setdefault(now, now.partition("=")[2])
+
+        def go(what: str, areas: int) -> None:
+            key, _, name = what.partition("=")
+            ui.navigate.to(address("/watch", **{key: name}, areas=str(areas)))
+
+        with ui.row().classes("w-full items-center gap-3"):
+            what = ui.select(options, value=now, with_input=True, label="Run or environment").classes("p-select").props("dense outlined")
+            areas = ui.select(list(AREAS), value=min(AREAS, key=lambda n: abs(n - source.areas)), label="Areas").props("dense outlined")
+            areas.classes("w-24")
+            what.on_value_change(lambda event: event.value and go(event.value, areas.value))
+            areas.on_value_change(lambda event: go(what.value, event.value))
+            ui.space()
+            ui.button("Play it yourself", icon="sports_esports", on_click=lambda: ui.navigate.to(self._play_address())).props(
+                "flat dense no-caps"
+            )
+
+    def _play_address(self) -> str:
+        source = self.watched.source
+        return address("/play", **({"run": source.run} if source.run else {"env": source.env or ""}))
+
+    def _transport(self) -> None:
+        """Builds the buttons under the scene."""
+        playback = self.watched.playback
+        with ui.row().classes("w-full items-center gap-1"):
+            self._pause = ui.button(icon="pause", on_click=self._toggle).props("flat round dense").tooltip("Pause or go on").mark("pause")
+            ui.button(icon="skip_next", on_click=self._one_tick).props("flat round dense").tooltip("One tick").mark("tick")
+            ui.button(icon="replay", on_click=lambda: playback.restart()).props("flat round dense").tooltip("Begin anew").mark("restart")
+            ui.toggle(SPEEDS, value=1.0, on_change=lambda event: playback.set_speed(event.value)).props("dense no-caps unelevated").mark(
+                "speed"
+            )
+            ui.space()
+            ui.button("GIF", icon="gif_box", on_click=self._record).props("flat dense no-caps").tooltip("Record 6 seconds").mark("record")
+            ui.button("WebM", icon="videocam", on_click=self.canvas.record).props("flat dense no-caps").tooltip(
+                "Record 6 seconds as a video"
+            )
+
+    def _toggle(self) -> None:
+        playback = self.watched.playback
+        (playback.resume if playback.state.paused else playback.pause)()
+        self._pause.props(f"icon={'pause' if not playback.state.paused else 'play_arrow'}")
+
+    def _one_tick(self) -> None:
+        if not self.watched.playback.state.paused:
+            self._toggle()
+        self.watched.playback.advance()
+
+    async def _record(self) -> None:
+        from nicegui import run
+
+        ui.notify("Recording 6 seconds")
+        content = await run.io_bound(self.watched.playback.record_gif, 6.0)
+        if content is None:
+            ui.notify("There is nothing to draw here", type="warning")
+        else:
+            ui.download.content(content, "recording.gif")
+
+    def _steps(self, source: Source) -> None:
+        """Builds the slider of checkpoints."""
+        if source.run is None:
+            return
+        steps = steps_of(RunFolder(source.results, source.run))
+        if len(steps) < 2:
+            return
+        with card("Watch it learn"):
+            where = ui.label().classes("text-sm").mark("step")
+            start = len(steps) if source.step is None else min(range(len(steps)), key=lambda k: abs(steps[k] - (source.step or 0)))
+
+            async def show(position: int) -> None:
+                newest = position >= len(steps)
+                where.set_text("Newest models; newer ones follow" if newest else f"Step {steps[position]:,}")
+                if (error := await self.watched.show_step(None if newest else steps[position])) is not None:
+                    where.set_text(error)
+
+            slider = ui.slider(min=0, max=len(steps), value=start).props("markers snap").mark("checkpoints")
+            slider.on("change", lambda event: show(int(event.args)))
+            ui.timer(0.1, lambda: show(start), once=True)
+
+    def _status(self) -> None:
+        with card():
+            self._headline = ui.label("Opening...").classes("text-sm font-medium").mark("state")
+            self._numbers = ui.label().classes("p-quiet text-sm whitespace-pre-line").mark("score")
+
+    async def _refresh(self) -> None:
+        """Updates the texts, twice a second."""
+        playback = self.watched.playback
+        state = playback.state
+        if state.error is not None:
+            self._headline.set_text(f"Ended: {state.error}")
+            self._headline.classes("text-negative")
+        elif state.opening:
+            self._headline.set_text("Opening...")
+        else:
+            self._headline.set_text(f"{'Paused at' if state.paused else 'Playing,'} tick {state.ticks:,}")
+            self._numbers.set_text("\n".join(score_lines(playback)) or "No episode has ended yet.")
+            if not self._parameters_shown:
+                self._parameters_shown = True
+                self._parameters()
+            self.agent.refresh()
+        if follows(self.watched):
+            await self.watched.show_step(None)
+
+    def _parameters(self) -> None:
+        """Builds a slider for each parameter of the environment."""
+        playback = self.watched.playback
+        env: Any = playback.env
+        ranges = getattr(env, "parameter_ranges", {}) or {}
+        if env is None or not env.parameters:
+            return
+        with self._parameters_card, card("Parameters"):
+            quiet("They take hold at each area's next episode.")
+            for name, default in env.parameters.items():
+                _, low, high = ranges.get(name, (default, min(0.0, 2 * default), max(1.0, 2 * default)))
+                text = ui.label(f"{name}: {default:g}").classes("text-sm")
+
+                def change(value: float, name: str = name, text: ui.label = text) -> None:
+                    text.set_text(f"{name}: {value:g}")
+                    playback.set_parameter(name, float(value))
+
+                slider = ui.slider(min=low, max=high, step=(high - low) / 200, value=default).mark(f"parameter-{name}")
+                slider.on("change", lambda event, change=change: change(event.args))
+
+    def _pick(self, group: str, number: int) -> None:
+        drawing = self.watched.playback.drawing()
+        chosen = next((one for one in drawing.solids if one.name == group), None) if drawing is not None else None
+        if chosen is None or chosen.slot is None or number >= chosen.slot.size:
+            return
+        slot = int(chosen.slot.ravel()[number])
+        if slot >= 0:
+            self.agent.choose(chosen.behavior, slot)
+
+
+def score_lines(playback: Any) -> list[str]:
+    """Returns the results of each side as text."""
+    scores = dict(playback.tally.scores)
+    several = len({team for _, team in scores}) > 1
+    lines = []
+    for (behavior, team), score in sorted(scores.items()):
+        name = f"{behavior}, team {team}" if several else behavior
+        mean = "" if score.mean is None else f", mean reward {score.mean:.2f}"
+        result = f", {score.won} won, {score.drawn} drawn, {score.lost} lost" if several else ""
+        lines.append(f"{name}: {score.episodes:,} episodes{mean}{result}")
+    return lines
+
+
+def address(path: str, **query: str) -> str:
+    """Returns an address with a query."""
+    from urllib.parse import urlencode
+
+    return f"{path}?{urlencode(query)}"

@@ -1,0 +1,83 @@
+"""One browser's playback: what it shows, its stream and its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from nicegui import run as worker
+from nicegui import ui
+
+from palaestra.core.errors import PalaestraError
+from palaestra.runtime.playback.inspection import Inspector
+from palaestra.runtime.playback.playback import Playback
+from palaestra.runtime.playback.sources import Source, steps_of
+from palaestra.runtime.storage.networks import load_networks
+from palaestra.runtime.storage.run_folder import RunFolder
+from palaestra.web.scene.stream import SceneStreams
+
+MOST = 6
+"""Playbacks at once, of all browsers; the oldest ends when another begins."""
+
+_open: list[WatchedPlayback] = []
+
+
+class WatchedPlayback:
+    """A playback that ends when its browser leaves."""
+
+    def __init__(self, source: Source, streams: SceneStreams, *, paused: bool = False) -> None:
+        self.source, self._streams = source, streams
+        self.playback = Playback(source.open, paused=paused)
+        self.inspector = Inspector(self.playback)
+        self.key = streams.add(self.playback)
+        self.newest: int | None = None
+        """Step of the models that play, where the newest are followed."""
+        _open.append(self)
+        while len(_open) > MOST:
+            _open[0].close()
+
+    def close(self) -> None:
+        """Ends the playback and its stream."""
+        if self in _open:
+            _open.remove(self)
+        self._streams.remove(self.key)
+        self.playback.close()
+
+    async def show_step(self, step: int | None) -> str | None:
+        """Plays the models of a step of the run, or the newest. Returns an error as text."""
+        self.source = replace(self.source, step=step)
+        try:
+            await worker.io_bound(self._exchange)
+        except (PalaestraError, OSError) as error:
+            return str(error)
+        return None
+
+    def _exchange(self) -> None:
+        env, source = self.playback.env, self.source
+        if env is None or source.run is None:
+            return
+        models = source.models()
+        self.playback.set_brains(source.brain_of(env, source.parts(models)))
+        folder = RunFolder(source.results, source.run)
+        there = [step for step in steps_of(folder) if (folder.checkpoints / str(step)).is_dir()]
+        near = min(there, key=lambda step: abs(step - (source.step or there[-1])), default=None)
+        self.inspector.networks = (
+            {} if near is None else {name: net for name, (net, _) in load_networks(folder.path, near, source.trust).items()}
+        )
+
+
+def follows(watched: WatchedPlayback) -> bool:
+    """Whether newer models have come than those that play, where the newest are wanted."""
+    source = watched.source
+    if source.run is None or source.step is not None:
+        return False
+    steps = steps_of(RunFolder(source.results, source.run))
+    if not steps or steps[-1] == watched.newest:
+        return False
+    first, watched.newest = watched.newest is None, steps[-1]
+    return not first
+
+
+def close_with_page(closes: Callable[[], object]) -> None:
+    """Calls `closes` when the browser has left for good."""
+    ui.context.client.on_delete(lambda: closes() and None)
