@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import urlencode
 
 from nicegui import ui
 
@@ -22,6 +23,11 @@ body { --palaestra-paper: #f6f5f0; --palaestra-card: #ffffff; --palaestra-ink: #
 body.body--dark { --palaestra-paper: #16181d; --palaestra-card: #20242c; --palaestra-ink: #e5e7eb; --palaestra-quiet: #9ca3af; }
 .p-card { background: var(--palaestra-card); color: var(--palaestra-ink); border-radius: 10px; padding: 12px 16px;
   box-shadow: 0 1px 3px #0002; }
+.p-pad { display: flex; flex-wrap: wrap; gap: 6px; padding-top: 8px; }
+.p-pad button { min-width: 62px; padding: 6px 8px; border: 1px solid #8884; border-radius: 8px; background: transparent; color: inherit;
+  display: flex; flex-direction: column; align-items: center; touch-action: none; user-select: none; cursor: pointer; }
+.p-pad button.held { background: #4275c4; color: #fff; }
+.p-pad button span { font-size: 11px; opacity: .8; }
 .p-canvas { height: min(62vh, 640px); min-height: 300px; }
 .p-grow { flex: 1 1 480px; min-width: 0; }
 .p-side { flex: 1 1 300px; max-width: 420px; min-width: 0; }
@@ -65,6 +71,12 @@ def card(title: str = "") -> Iterator[None]:
         if title:
             ui.label(title).classes("text-sm font-medium")
         yield
+
+
+def address(path: str, **query: str) -> str:
+    """Returns an address with a query; entries without text are left out."""
+    given = {key: text for key, text in query.items() if text}
+    return f"{path}?{urlencode(given)}" if given else path
 
 
 def quiet(text: str) -> ui.label:

@@ -116,9 +116,13 @@ def add_pages(site: Site, streams: SceneStreams) -> None:
     from nicegui import ui
 
     from palaestra.web.layout import page
+    from palaestra.web.people.play_page import add_play_page
+    from palaestra.web.recorded.demos_page import add_demos_page
     from palaestra.web.watch.watch_page import add_watch_page
 
     add_watch_page(site, streams)
+    add_play_page(site, streams)
+    add_demos_page(site)
 
     @ui.page("/")
     def runs() -> None:

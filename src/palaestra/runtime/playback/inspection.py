@@ -17,7 +17,7 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.trunk import Trunk
-from palaestra.runtime.playback.playback import Playback
+from palaestra.runtime.playback.playing import Playback
 
 SAMPLES = 256
 """Actions that are drawn from a model for its distribution: a model's file has no probabilities."""

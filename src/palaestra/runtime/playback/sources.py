@@ -17,15 +17,17 @@ from palaestra.core.files import file_name
 from palaestra.envs.base import Env, Heuristic
 from palaestra.runtime.play.brain_assignment import BrainAssignment, BrainSpec, read_parts
 from palaestra.runtime.play.run_models import Models, env_name, find_models, open_for, open_named
-from palaestra.runtime.playback.playback import Opened
+from palaestra.runtime.playback.playing import Opened
 from palaestra.runtime.storage.run_folder import RunFolder
 
+PLAYER = "player"
+"""Brain that is a person: it sits in a single seat, while its mates are played by other brains."""
 PICTURED = ("gymnasium:", "pettingzoo:", "envpool:")
 """Environments that draw only if they are opened for it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PlaybackSource:
     """Choices of a person: what to play, and with which brains."""
 
     results: Path
@@ -49,7 +51,7 @@ class Source:
 
     def parts(self, models: Models | None) -> list[BrainSpec]:
         """Returns the chosen brains, and the run's models for behaviors that none is named for."""
-        chosen = read_parts(self.brains)
+        chosen = [part for part in read_parts(self.brains) if part.kind != PLAYER]
         named = {part.behavior for part in chosen if part.team is None}
         files = {} if models is None or None in named else models.files
         return [*chosen, *(BrainSpec("model", str(file), name) for name, file in files.items() if name not in named)]
@@ -72,6 +74,10 @@ class Source:
         if exact is not None:
             return exact
         return find_models(str(folder.path), self.results, self.trust, self.step)  # tells which there are
+
+    def people(self) -> list[BrainSpec]:
+        """Returns the sides that people play."""
+        return [part for part in read_parts(self.brains) if part.kind == PLAYER]
 
     def brain_of(self, env: Env, parts: Sequence[BrainSpec]) -> Callable[[str, int], Brain]:
         """Returns the brain of each side: as chosen, else the environment's own rule, else random actions."""

@@ -1,18 +1,27 @@
-"""Counts what those who watch want to know: rewards of open episodes, recent results, and the score between teams."""
+"""Counts what those who watch want to know: rewards of open episodes, results, the score between teams, the rating of a person."""
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from palaestra.core.files import write_whole
 from palaestra.core.timestep import TimeStep
+from palaestra.scenario.ratings import elo_change
 
 RECENT = 100
 """Number of episodes that the mean is taken over."""
+PERSON = ".player.json"
+PERSON_START = 1200.0
+PERSON_K = 32.0
+"""Greatest change in one game: more than a model's, since a person plays few games."""
 
 
 @dataclass(slots=True)
@@ -81,3 +90,27 @@ class Tally:
             ended.append((name, slot, float(returns[slot])))
         returns[over], lengths[over] = 0, 0
         return ended
+
+
+class PersonRating:
+    """Elo and results of the person, by behavior."""
+
+    def __init__(self, results: Path) -> None:
+        self._file = results / PERSON
+        self._known: dict[str, dict[str, float]] = {}
+        with suppress(OSError, ValueError, AttributeError):
+            read = json.loads(self._file.read_text(encoding="utf-8"))
+            self._known = {str(name): {key: float(value) for key, value in entry.items()} for name, entry in read.items()}
+
+    def elo(self, behavior: str) -> float:
+        """Returns the person's rating in a behavior."""
+        return self._known.get(behavior, {}).get("elo", PERSON_START)
+
+    def played(self, behavior: str, opponent: float, result: float) -> float:
+        """Enters a game: 1 won, 0.5 drawn, 0 lost. Returns the new rating, which is stored if the folder can be written."""
+        entry = self._known.setdefault(behavior, {"elo": PERSON_START, "games": 0.0})
+        entry["elo"] = self.elo(behavior) + elo_change(self.elo(behavior), opponent, result, PERSON_K)
+        entry["games"] = entry.get("games", 0.0) + 1
+        with suppress(OSError):
+            write_whole(self._file, json.dumps(self._known, indent=1).encode())
+        return entry["elo"]

@@ -9,7 +9,7 @@ from nicegui import ui
 from numpy.typing import NDArray
 
 from palaestra.runtime.playback.inspection import AgentInspection
-from palaestra.runtime.playback.playback import encoded
+from palaestra.runtime.playback.playing import encoded
 from palaestra.web.layout import card, quiet
 from palaestra.web.watch.watched import WatchedPlayback
 

@@ -8,9 +8,9 @@ from nicegui import ui
 
 from palaestra.core.plugins import Registry
 from palaestra.runtime.monitor.run_list import find_runs
-from palaestra.runtime.playback.sources import Source, steps_of
+from palaestra.runtime.playback.sources import PlaybackSource, steps_of
 from palaestra.runtime.storage.run_folder import RunFolder
-from palaestra.web.layout import card, page, quiet
+from palaestra.web.layout import address, card, page, quiet
 from palaestra.web.scene.canvas import SceneCanvas
 from palaestra.web.scene.stream import SceneStreams
 from palaestra.web.site import Site
@@ -31,7 +31,7 @@ def add_watch_page(site: Site, streams: SceneStreams) -> None:
             run = ""
         if not run and not env:
             run, env = (site.run or "", site.env or "") if site.run or site.env else (runs[0] if runs else "", "" if runs else "3DBall")
-        source = Source(
+        source = PlaybackSource(
             site.results,
             run=run or None,
             env=env or None,
@@ -47,7 +47,7 @@ def add_watch_page(site: Site, streams: SceneStreams) -> None:
 class WatchPage:
     """One browser's view of one playback."""
 
-    def __init__(self, source: Source, runs: list[str], streams: SceneStreams) -> None:
+    def __init__(self, source: PlaybackSource, runs: list[str], streams: SceneStreams) -> None:
         self.watched = WatchedPlayback(source, streams)
         close_with_page(self.watched.close)
         self._choices(source, runs)
@@ -64,22 +64,19 @@ class WatchPage:
         ui.timer(0.5, self._refresh)
         self._parameters_shown = False
 
-    def _choices(self, source: Source, runs: list[str]) -> None:
+    def _choices(self, source: PlaybackSource, runs: list[str]) -> None:
         """Builds the row that chooses what to watch; another choice opens another address."""
-        options = {f"run={name}": f"run {name}" for name in runs} | {f"env={name}": name for name in sorted(Registry("envs").names())}
-        now = f"run={source.run}" if source.run else f"env={source.env}"
-        options.setdefault(now, now.partition("=")[2])
-
-        def go(what: str, areas: int) -> None:
-            key, _, name = what.partition("=")
-            ui.navigate.to(address("/watch", **{key: name}, areas=str(areas)))
-
         with ui.row().classes("w-full items-center gap-3"):
-            what = ui.select(options, value=now, with_input=True, label="Run or environment").classes("p-select").props("dense outlined")
-            areas = ui.select(list(AREAS), value=min(AREAS, key=lambda n: abs(n - source.areas)), label="Areas").props("dense outlined")
-            areas.classes("w-24")
-            what.on_value_change(lambda event: event.value and go(event.value, areas.value))
-            areas.on_value_change(lambda event: go(what.value, event.value))
+            choice_of_what("/watch", source, runs)
+
+            def more(areas: int) -> None:
+                what = {"run": source.run} if source.run else {"env": source.env}
+                ui.navigate.to(address("/watch", **{key: text or "" for key, text in what.items()}, areas=str(areas)))
+
+            nearest = min(AREAS, key=lambda number: abs(number - source.areas))
+            ui.select(list(AREAS), value=nearest, label="Areas", on_change=lambda event: more(event.value)).props("dense outlined").classes(
+                "w-24"
+            )
             ui.space()
             ui.button("Play it yourself", icon="sports_esports", on_click=lambda: ui.navigate.to(self._play_address())).props(
                 "flat dense no-caps"
@@ -125,7 +122,7 @@ class WatchPage:
         else:
             ui.download.content(content, "recording.gif")
 
-    def _steps(self, source: Source) -> None:
+    def _steps(self, source: PlaybackSource) -> None:
         """Builds the slider of checkpoints."""
         if source.run is None:
             return
@@ -200,6 +197,22 @@ class WatchPage:
             self.agent.choose(chosen.behavior, slot)
 
 
+def choice_of_what(path: str, source: PlaybackSource, runs: list[str]) -> None:
+    """Adds the select of runs and environments; another choice opens another address of the page `path`."""
+    options = {f"run={name}": f"run {name}" for name in runs} | {f"env={name}": name for name in sorted(Registry("envs").names())}
+    now = f"run={source.run}" if source.run else f"env={source.env}"
+    options.setdefault(now, now.partition("=")[2])
+
+    def go(what: str | None) -> None:
+        if what:
+            key, _, name = what.partition("=")
+            ui.navigate.to(address(path, **{key: name}))
+
+    ui.select(options, value=now, with_input=True, label="Run or environment", on_change=lambda event: go(event.value)).props(
+        "dense outlined"
+    ).classes("p-select").mark("what")
+
+
 def score_lines(playback: Any) -> list[str]:
     """Returns the results of each side as text."""
     scores = dict(playback.tally.scores)
@@ -211,10 +224,3 @@ def score_lines(playback: Any) -> list[str]:
         result = f", {score.won} won, {score.drawn} drawn, {score.lost} lost" if several else ""
         lines.append(f"{name}: {score.episodes:,} episodes{mean}{result}")
     return lines
-
-
-def address(path: str, **query: str) -> str:
-    """Returns an address with a query."""
-    from urllib.parse import urlencode
-
-    return f"{path}?{urlencode(query)}"

@@ -10,8 +10,8 @@ from nicegui import ui
 
 from palaestra.core.errors import PalaestraError
 from palaestra.runtime.playback.inspection import Inspector
-from palaestra.runtime.playback.playback import Playback
-from palaestra.runtime.playback.sources import Source, steps_of
+from palaestra.runtime.playback.playing import Playback
+from palaestra.runtime.playback.sources import PlaybackSource, steps_of
 from palaestra.runtime.storage.networks import load_networks
 from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.web.scene.stream import SceneStreams
@@ -25,7 +25,7 @@ _open: list[WatchedPlayback] = []
 class WatchedPlayback:
     """A playback that ends when its browser leaves."""
 
-    def __init__(self, source: Source, streams: SceneStreams, *, paused: bool = False) -> None:
+    def __init__(self, source: PlaybackSource, streams: SceneStreams, *, paused: bool = False) -> None:
         self.source, self._streams = source, streams
         self.playback = Playback(source.open, paused=paused)
         self.inspector = Inspector(self.playback)

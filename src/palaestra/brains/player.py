@@ -1,0 +1,62 @@
+"""Brain `player`: a person, whose keys come from the page.
+
+The page tells it which keys are pressed and released, from another thread than the one that asks for actions: single operations of
+dictionaries and lists are atomic, and a key that comes between two of them acts one tick later.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.brains.base import Choice, Role, Seen
+from palaestra.brains.player_keys import KeyMap, key_map, read_keys
+
+
+class PlayerBrain:
+    """Acts as the keys that are held say: for every agent it is asked for, which is one at a time on the page."""
+
+    def __init__(self, role: Role) -> None:
+        """The role's argument is a file of keys, or empty for the usual ones. Raises ConfigError for a file that does not fit."""
+        own = Path(role.argument) if role.argument else None
+        self.keys: KeyMap = key_map(role.behavior, role.spec.action) if own is None else read_keys(own, role.behavior, role.spec.action)
+        self._held: dict[str, float] = {}
+        self._pressed: list[str] = []
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """Keys that are held, the last pressed at the end."""
+        return tuple(self._held)
+
+    def press(self, key: str) -> None:
+        """Begins to hold a key. One that does nothing, or is held already, is ignored: a keyboard repeats keys.
+
+        A letter counts in either case, since a person may hold shift.
+        """
+        key = key.lower() if len(key) == 1 else key
+        if key in self.keys.keys and key not in self._held:
+            self._held[key] = 1.0
+            self._pressed.append(key)
+
+    def release(self, key: str) -> None:
+        """Stops holding a key."""
+        self._held.pop(key.lower() if len(key) == 1 else key, None)
+
+    def release_all(self) -> None:
+        """Stops holding every key, as when the window loses the focus."""
+        self._held.clear()
+
+    def begin(self, slots: NDArray[np.int64]) -> None:
+        """Does nothing: a person remembers."""
+
+    def decide(self, seen: Seen) -> Choice:
+        """Returns the action of the keys held now, and of those pressed since the last tick and released already."""
+        held = [key for key in self._pressed if key not in self._held] + list(self._held)
+        self._pressed.clear()
+        rows = [self.keys.decide(held, None if seen.mask is None else seen.mask[row]) for row in range(len(seen.slots))]
+        action = self.keys.action
+        continuous = np.stack([row[0] for row in rows]) if rows else np.zeros((0, action.continuous), np.float32)
+        discrete = np.stack([row[1] for row in rows]) if rows else np.zeros((0, len(action.branches)), np.int64)
+        return Choice(continuous, discrete)

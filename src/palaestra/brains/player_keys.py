@@ -1,0 +1,262 @@
+"""Keys of a person who plays: which key sets a choice of a branch, or moves a continuous action to a value.
+
+A file of keys (YAML) for `--brain BEHAVIOR=player:KEYS.yaml`:
+    keys:
+      W: {branch: 0, choice: 1, name: forward}
+      Left: {axis: 0, value: -1}
+      Space: {branch: 1, choice: 1}
+    idle: [0, 0]                             # choice of each branch while none of its keys is held
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.core.errors import ConfigError
+from palaestra.core.plugins import nearest
+from palaestra.core.specs import ActionSpec
+
+ARROWS = {"Up": "ArrowUp", "Down": "ArrowDown", "Left": "ArrowLeft", "Right": "ArrowRight", "Space": " "}
+"""Names of keys in files, and their names in a browser (`KeyboardEvent.key`); any other key has the same name in both."""
+SHOWN = {"ArrowUp": "↑", "ArrowDown": "↓", "ArrowLeft": "←", "ArrowRight": "→", " ": "Space"}
+PADS = {"w": ("ArrowUp", "pad:up"), "s": ("ArrowDown", "pad:down"), "a": ("ArrowLeft", "pad:left"), "d": ("ArrowRight", "pad:right")}
+"""Keys and directions of a gamepad that do the same as a letter, unless they do something of their own."""
+BUTTONS = {" ": "pad:0", "e": "pad:5", "q": "pad:4"}
+"""Buttons of a gamepad, as browsers number them, that do the same as a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyAction:
+    """Effect of one key while it is held: a choice of a branch, or a value of a continuous action."""
+
+    name: str
+    branch: int | None = None
+    choice: int = 0
+    axis: int | None = None
+    value: float = 1.0
+
+
+def choice(branch: int, number: int, name: str) -> KeyAction:
+    """Returns a key's effect on a branch."""
+    return KeyAction(name, branch=branch, choice=number)
+
+
+def axis(number: int, value: float, name: str) -> KeyAction:
+    """Returns a key's effect on a continuous action."""
+    return KeyAction(name, axis=number, value=value)
+
+
+DRIVE = {"w": choice(0, 0, "forward"), "s": choice(0, 1, "back"), "d": choice(0, 2, "turn right"), "a": choice(0, 3, "turn left")}
+DRIVE_OR_STAY = {key: choice(0, one.choice + 1, one.name) for key, one in DRIVE.items()}
+PUSH = DRIVE_OR_STAY | {"q": choice(0, 5, "step left"), "e": choice(0, 6, "step right")}
+SOCCER = {
+    "w": choice(0, 1, "forward"),
+    "s": choice(0, 2, "back"),
+    "e": choice(1, 1, "step right"),
+    "q": choice(1, 2, "step left"),
+    "a": choice(2, 1, "turn left"),
+    "d": choice(2, 2, "turn right"),
+}
+WALL = {
+    "w": choice(0, 1, "forward"),
+    "s": choice(0, 2, "back"),
+    "a": choice(1, 1, "turn left"),
+    "d": choice(1, 2, "turn right"),
+    "q": choice(2, 1, "step left"),
+    "e": choice(2, 2, "step right"),
+    " ": choice(3, 1, "jump"),
+}
+BALL = {"w": axis(1, 1, "tilt back"), "s": axis(1, -1, "tilt forward"), "a": axis(0, 1, "tilt left"), "d": axis(0, -1, "tilt right")}
+BEHAVIORS: Mapping[str, Mapping[str, KeyAction]] = {
+    "3DBall": BALL,
+    "3DBallHard": BALL,
+    "Basic": {"a": choice(0, 1, "left"), "d": choice(0, 2, "right")},
+    "CartPole": {"a": choice(0, 0, "left"), "d": choice(0, 1, "right")},
+    "GridWorld": {"w": choice(0, 1, "up"), "s": choice(0, 2, "down"), "a": choice(0, 3, "left"), "d": choice(0, 4, "right")},
+    "Hallway": DRIVE,
+    "Pyramids": DRIVE,
+    "HallwayUnity": DRIVE_OR_STAY,
+    "PushBlock": PUSH,
+    "DungeonEscape": PUSH,
+    "CooperativePushBlock": PUSH,
+    "PushBlockCollab": PUSH,
+    "SoccerTwos": SOCCER,
+    "Striker": SOCCER,
+    "Goalie": SOCCER,
+    "Sorter": SOCCER,
+    "SmallWallJump": WALL,
+    "BigWallJump": WALL,
+    "WallJump": WALL,
+    "FoodCollector": {
+        "w": axis(0, 1, "forward"),
+        "s": axis(0, -1, "back"),
+        "a": axis(2, 1, "turn left"),
+        "d": axis(2, -1, "turn right"),
+        "e": axis(1, 1, "step right"),
+        "q": axis(1, -1, "step left"),
+        " ": choice(0, 1, "laser"),
+    },
+    "Tennis": {
+        "d": axis(0, 1, "to the net"),
+        "a": axis(0, -1, "from the net"),
+        " ": axis(1, 1, "jump"),
+        "w": axis(2, 1, "racket up"),
+        "s": axis(2, -1, "racket down"),
+    },
+    "RingOut": {
+        "d": choice(0, 1, "0°"),
+        "e": choice(0, 2, "45°"),
+        "w": choice(0, 3, "90°"),
+        "q": choice(0, 4, "135°"),
+        "a": choice(0, 5, "180°"),
+        "z": choice(0, 6, "225°"),
+        "s": choice(0, 7, "270°"),
+        "c": choice(0, 8, "315°"),
+    },
+}
+"""Keys of the built-in environments by behavior, where Unity's scenes have keys, as theirs."""
+PAIRS = (("d", "a"), ("w", "s"), ("e", "q"), ("l", "j"), ("i", "k"), ("o", "u"))
+"""Keys for continuous actions of which nothing is known: up and down by one."""
+ROWS = ("wsadqe", "ikjluo", "tgfhry")
+"""Keys for the choices of branches of which nothing is known."""
+
+
+class KeyMap:
+    """Turns the keys that are held into an action."""
+
+    def __init__(self, action: ActionSpec, keys: Mapping[str, KeyAction], idle: Iterable[int] = ()) -> None:
+        self.action, self.idle = action, np.array([*idle, *([0] * len(action.branches))][: len(action.branches)], np.int64)
+        """`idle` is the choice of each branch while none of its keys is held."""
+        self.keys: dict[str, KeyAction] = dict(keys)
+        for key, other in (*((key, other) for key, others in PADS.items() for other in others), *BUTTONS.items()):
+            if key in keys:
+                self.keys.setdefault(other, keys[key])
+
+    def decide(self, held: Iterable[str], mask: NDArray[np.bool_] | None = None) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Returns the continuous (n,) and discrete (b,) action for keys in the order in which they were pressed.
+
+        Values of several keys for one axis add up, within -1..1; of several for one branch the last counts that is not masked.
+        `mask` (choices,) is true where a choice is allowed; an idle choice that is masked becomes the first allowed one.
+        """
+        continuous, discrete = np.zeros(self.action.continuous, np.float32), self.idle.copy()
+        starts = np.cumsum((0, *self.action.branches[:-1]))
+        for branch, (start, size) in enumerate(zip(starts, self.action.branches, strict=True) if self.action.branches else ()):
+            allowed = np.ones(size, np.bool_) if mask is None else mask[start : start + size]
+            if not allowed[discrete[branch]] and allowed.any():
+                discrete[branch] = int(allowed.argmax())
+        for key in held:
+            one = self.keys.get(key)
+            if one is None:
+                continue
+            if one.axis is not None:
+                continuous[one.axis] += one.value
+            elif one.branch is not None and (mask is None or mask[starts[one.branch] + one.choice]):
+                discrete[one.branch] = one.choice
+        return continuous.clip(-1, 1), discrete
+
+    def table(self) -> list[tuple[str, str]]:
+        """Returns which keys do what: names of keys, and the effect."""
+        named: dict[KeyAction, list[str]] = {}
+        for key, one in self.keys.items():
+            if not key.startswith("pad:"):
+                named.setdefault(one, []).append(SHOWN.get(key, key.upper()))
+        return [(" or ".join(keys), one.name) for one, keys in named.items()]
+
+
+def key_map(behavior: str, action: ActionSpec) -> KeyMap:
+    """Returns the keys of the built-in behavior of that name, if they fit the actions, else keys that are made from the actions."""
+    own = BEHAVIORS.get(behavior.partition("?")[0], {})
+    if own is DRIVE and action.branches == (5,):
+        own = DRIVE_OR_STAY  # Unity's Hallway can also stand still
+    return KeyMap(action, own if own and fits(action, own.values()) else made_keys(action))
+
+
+def fits(action: ActionSpec, effects: Iterable[KeyAction]) -> bool:
+    """Whether the effects are all among the actions."""
+    return all(
+        one.axis < action.continuous
+        if one.axis is not None
+        else (one.branch or 0) < len(action.branches) and one.choice < action.branches[one.branch or 0]
+        for one in effects
+    )
+
+
+def made_keys(action: ActionSpec) -> dict[str, KeyAction]:
+    """Returns keys for actions of which nothing is known: a pair for each continuous action, a key for each choice but the first.
+
+    With a single branch of two choices, which has no idle one as a rule, both have a key. Actions beyond the keys of a keyboard have none.
+    """
+    keys: dict[str, KeyAction] = {}
+    for number in range(min(action.continuous, len(PAIRS))):
+        for key, value in zip(PAIRS[number], (1.0, -1.0), strict=True):
+            keys[key] = axis(number, value, f"action {number} {'up' if value > 0 else 'down'}")
+    rows = iter(ROWS if not action.continuous else ROWS[1:])
+    digits = iter("1234567890")
+    for branch, size in enumerate(action.branches):
+        if size == 2 and len(action.branches) == 1:
+            names = dict(zip("ad", range(2), strict=True)) if "a" not in keys else {" ": 1}
+        elif size == 2:
+            names = {" " if " " not in keys else next(digits, ""): 1}
+        else:
+            row = next(rows, "")
+            names = {(row[k - 1] if k <= len(row) else next(digits, "")): k for k in range(1, size)}
+        keys |= {key: choice(branch, number, f"branch {branch}: {number}") for key, number in names.items() if key and key not in keys}
+    return keys
+
+
+def read_keys(file: Path, behavior: str, action: ActionSpec) -> KeyMap:
+    """Reads a file of keys. Raises ConfigError with the file and the key that is wrong."""
+    import yaml
+
+    try:
+        whole = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror or error}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{file} is no YAML: {error}") from error
+    expected = f"{file}: expected 'keys: {{W: forward, ...}}', and 'idle: [0, ...]' if wanted"
+    if not isinstance(whole, dict) or not isinstance(whole.get("keys"), dict):
+        raise ConfigError(expected)
+    if unknown := set(whole) - {"keys", "idle"}:
+        raise ConfigError(f"{expected}; '{min(map(str, unknown))}' is unknown")
+    known = {one.name: one for one in key_map(behavior, action).keys.values()}
+    keys: dict[str, KeyAction] = {}
+    for key, value in whole["keys"].items():
+        where = f"{file}: key {key}"
+        keys[ARROWS.get(str(key), str(key).lower() if len(str(key)) == 1 else str(key))] = _effect(value, known, where, action)
+    idle = whole.get("idle", [])
+    if not isinstance(idle, list) or any(
+        not isinstance(k, int) or not 0 <= k < size for k, size in zip(idle, action.branches, strict=False)
+    ):
+        raise ConfigError(f"{file}: 'idle' is {idle}; expected a choice of each of the branches {list(action.branches)}, such as [0]")
+    return KeyMap(action, keys, idle)
+
+
+def _effect(value: Any, known: Mapping[str, KeyAction], where: str, action: ActionSpec) -> KeyAction:
+    if isinstance(value, str):
+        if value not in known:
+            raise ConfigError(f"{where} does '{value}', which is unknown{nearest(value, known)} (there are: {', '.join(known)})")
+        return known[value]
+    fields = {"branch": int, "choice": int, "axis": int, "value": (int, float), "name": str}
+    if not isinstance(value, dict) or ("axis" in value) == ("branch" in value):
+        raise ConfigError(f"{where} is {value!r}; expected a name, {{axis: 0, value: -1}} or {{branch: 0, choice: 1}}")
+    for field, given in value.items():
+        if field not in fields:
+            raise ConfigError(f"{where}: '{field}' is unknown{nearest(str(field), fields)} (there are: {', '.join(fields)})")
+        if not isinstance(given, fields[field]) or isinstance(given, bool):
+            raise ConfigError(f"{where}: '{field}' is {given!r}; expected a {'text' if field == 'name' else 'number'}")
+    named: dict[str, Any] = {"name": ", ".join(f"{field} {given}" for field, given in value.items())} | value
+    effect = KeyAction(**named)
+    negative = min(effect.branch or 0, effect.axis or 0, effect.choice) < 0
+    if negative or not fits(action, [effect]) or abs(effect.value) > 1:
+        raise ConfigError(
+            f"{where} is {value}, but the agents take {action.continuous} continuous actions within -1..1 and branches of "
+            f"{list(action.branches)} choices, all counted from 0"
+        )
+    return effect

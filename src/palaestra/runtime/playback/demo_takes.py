@@ -1,0 +1,109 @@
+"""Records the episodes of one seat, of which single ones can be dropped before they are written as a demonstration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.base import Env
+from palaestra.runtime.play.demo_recording import DemoRecorder
+
+Tables = Mapping[str, TimeStep]
+
+
+@dataclass(slots=True)
+class Take:
+    """Ticks of one episode: tables before each action and the actions, then the tables in which it ended."""
+
+    ticks: list[tuple[dict[str, TimeStep], dict[str, Action]]] = field(default_factory=list)
+    last: dict[str, TimeStep] = field(default_factory=dict)
+    reward: float = 0.0
+
+
+class DemoTakes:
+    """Watches a playback (see `Playback.watchers`) and keeps the whole episodes of one seat while it records.
+
+    Recording begins and ends with episodes: what was half played when it began is left out, what is half played when it stops too.
+    """
+
+    def __init__(self, slot: int) -> None:
+        self.slot = slot
+        self.recording = False
+        self.kept: list[Take] = []
+        self.ended_reward = 0.0
+        """Return of the last episode that ended, recorded or not."""
+        self._open: Take | None = None
+        self._reward = 0.0
+
+    def __call__(self, before: Tables, actions: Mapping[str, Action], after: Tables) -> None:
+        """Takes a tick in."""
+        if not before:
+            self._open, self._reward = Take() if self.recording else None, 0.0
+            return
+        take = self._open
+        self._reward += sum(self._earned(step) for step in after.values())
+        if take is not None and any(self._acts(step) for step in before.values()):
+            take.ticks.append((dict(before), dict(actions)))
+        ended = any(self._has_ended(step) for step in after.values())
+        if ended:
+            if take is not None and take.ticks:
+                take.last, take.reward = dict(after), self._reward
+                self.kept.append(take)
+            self._open = Take() if self.recording else None
+            self.ended_reward, self._reward = self._reward, 0.0
+
+    def start(self) -> None:
+        """Records from the next episode on."""
+        self.recording = True
+
+    def stop(self) -> None:
+        """Stops; the open episode is dropped."""
+        self.recording, self._open = False, None
+
+    def drop_last(self) -> bool:
+        """Drops the last whole episode. Returns whether there was one."""
+        if not self.kept:
+            return False
+        self.kept.pop()
+        return True
+
+    def save(self, env: Env, path: Path) -> list[Path]:
+        """Writes the kept episodes to a file (.demo), and forgets them. Raises DemoError."""
+        recorder = DemoRecorder(env, path)
+        for take in self.kept:
+            for number, (tables, actions) in enumerate(take.ticks):
+                recorder.note({name: self._alone(step, ends=number > 0, acts=True) for name, step in tables.items()})
+                recorder.decided(actions)
+            recorder.note({name: self._alone(step, ends=True, acts=False) for name, step in take.last.items()})
+        files = recorder.close()
+        self.kept.clear()
+        return files
+
+    def _alone(self, step: TimeStep, *, ends: bool, acts: bool) -> TimeStep:
+        """Returns a table in which nobody but this seat acts or ends."""
+        own = torch.zeros_like(step.acting)
+        if self.slot < len(own):
+            own[self.slot] = True
+        nobody = torch.zeros_like(own)
+        ended = own if ends else nobody
+        return replace(
+            step,
+            acting=step.acting & own if acts else nobody,
+            terminated=step.terminated & ended,
+            truncated=step.truncated & ended,
+            lost=None,
+        )
+
+    def _acts(self, step: TimeStep) -> bool:
+        return self.slot < len(step.acting) and bool(step.acting[self.slot])
+
+    def _has_ended(self, step: TimeStep) -> bool:
+        return self.slot < len(step.acting) and bool(step.terminated[self.slot] | step.truncated[self.slot])
+
+    def _earned(self, step: TimeStep) -> float:
+        counts = self.slot < len(step.acting) and bool((step.acting | step.terminated | step.truncated)[self.slot])
+        return float(step.reward[self.slot] + step.group_reward[self.slot]) if counts else 0.0

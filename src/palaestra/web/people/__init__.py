@@ -1,0 +1,1 @@
+"""Page on which people play, alone or with others, against models, and record demonstrations."""

@@ -1,0 +1,239 @@
+"""The page `/play`: a person plays an agent, against or with models, heuristics, and another person."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from nicegui import ui
+from nicegui.element import Element
+from nicegui.events import GenericEventArguments
+
+from palaestra.brains.player_keys import SHOWN, KeyMap
+from palaestra.core.errors import PalaestraError
+from palaestra.runtime.monitor.run_list import find_runs
+from palaestra.runtime.playback.sources import PlaybackSource
+from palaestra.web.layout import address, card, complain, page, quiet
+from palaestra.web.people.played_game import Person, PlayedGame, games
+from palaestra.web.scene.canvas import SceneCanvas
+from palaestra.web.scene.stream import SceneStreams
+from palaestra.web.site import Site
+from palaestra.web.watch.watch_page import SPEEDS, choice_of_what, score_lines
+from palaestra.web.watch.watched import close_with_page
+
+
+def add_play_page(site: Site, streams: SceneStreams) -> None:
+    """Registers the page."""
+
+    @ui.page("/play")
+    def play(run: str = "", env: str = "", join: str = "", against: str = "") -> None:
+        runs = find_runs(site.results)
+        run = run if run in runs else ""
+        if not run and not env:
+            run, env = site.run or "", "" if site.run else site.env or "3DBall"
+        with page("Play", "Play"):
+            if join:
+                game = games.get(join)
+                if game is None:
+                    ui.label("This game has ended.").classes("text-base")
+                    return
+            else:
+                typed = tuple(site.brains) if env and env == site.env else ()
+                brains = (*typed, against) if against and not typed else typed
+                source = PlaybackSource(site.results, run=run or None, env=env or None, brains=brains, trust=site.trust)
+                game = PlayedGame(source, streams)
+            PlayPage(game, runs, site.results)
+
+
+class PlayPage:
+    """One person's window."""
+
+    def __init__(self, game: PlayedGame, runs: list[str], results: Path) -> None:
+        self.game, self._results, self._name = game, results, uuid.uuid4().hex
+        self.person: Person | None = None
+        close_with_page(lambda: game.leave(self._name))
+        self._choices(runs)
+        with ui.row().classes("w-full gap-3 items-start"):
+            with ui.column().classes("p-grow gap-3"), card():
+                SceneCanvas(game.key).classes("w-full p-canvas").mark("scene")
+                self._pad = ui.column().classes("w-full")
+                self._transport()
+            with ui.column().classes("p-side gap-3"):
+                with card():
+                    self._state = ui.label("Opening...").classes("text-sm font-medium").mark("state")
+                    self._score = ui.label().classes("text-sm whitespace-pre-line").mark("score")
+                with card("Seat"):
+                    self._seat = ui.select({}, label="You play").props("dense outlined").classes("w-full").mark("seat")
+                    self._seat.on_value_change(lambda event: self._sit(event.value))
+                    self._invitation = ui.label().classes("p-quiet text-sm").style("overflow-wrap: anywhere")
+                self._keys = ui.column().classes("w-full")
+                self._demonstrations()
+        ui.timer(0.25, self._refresh)
+
+    def _choices(self, runs: list[str]) -> None:
+        source = self.game.source
+        with ui.row().classes("w-full items-center gap-3"):
+            choice_of_what("/play", source, runs)
+            kinds = {"": "its own models or rules", "heuristic": "heuristic", "random": "random actions"}
+            rivals = kinds | {f"model:{name}": f"models of run {name}" for name in runs}
+            chosen = next((part for part in source.brains if part in rivals), "")
+
+            def against(value: str) -> None:
+                what = {"run": source.run} if source.run else {"env": source.env or ""}
+                ui.navigate.to(address("/play", **{key: text or "" for key, text in what.items()}, against=value or ""))
+
+            ui.select(rivals, value=chosen, label="All others are played by", on_change=lambda event: against(event.value)).props(
+                "dense outlined"
+            ).classes("p-select")
+
+    def _transport(self) -> None:
+        playback = self.game.playback
+        with ui.row().classes("w-full items-center gap-1"):
+            self._pause = ui.button(icon="pause", on_click=self._toggle).props("flat round dense").tooltip("Pause or go on").mark("pause")
+            ui.button(icon="replay", on_click=lambda: playback.restart()).props("flat round dense").tooltip("Begin anew").mark("restart")
+            ui.toggle(SPEEDS, value=1.0, on_change=lambda event: playback.set_speed(event.value)).props("dense no-caps unelevated")
+
+    def _toggle(self) -> None:
+        playback = self.game.playback
+        (playback.resume if playback.state.paused else playback.pause)()
+        self._pause.props(f"icon={'pause' if not playback.state.paused else 'play_arrow'}")
+
+    def _sit(self, number: Any) -> None:
+        """Takes another seat."""
+        places = self.game.places()
+        if not isinstance(number, int) or not 0 <= number < len(places):
+            return
+        if self.person is not None and self.person.place == places[number]:
+            return
+        self.game.people.pop(self._name, None)
+        if self.person is not None:
+            self.person.stand_up()
+        try:
+            self.person = self.game.people[self._name] = Person(self.game, places[number])
+        except PalaestraError as error:
+            complain(str(error))
+            return
+        self._show_keys(self.person)
+
+    def _show_keys(self, person: Person) -> None:
+        self._pad.clear()
+        with self._pad:
+            KeyPad(person.brains[0].keys, self._hold).classes("w-full").mark("pad")
+        self._keys.clear()
+        with self._keys, card("Keys"), ui.grid(columns="auto 1fr").classes("gap-x-4 gap-y-1"):
+            for keys, effect in person.keys:
+                ui.label(keys).classes("text-sm font-medium")
+                ui.label(effect).classes("text-sm")
+
+    def _hold(self, key: str, down: bool) -> None:
+        if self.person is not None:
+            if not key:
+                self.person.release_all()
+            elif down:
+                self.person.press(key)
+            else:
+                self.person.release(key)
+
+    def _first_seat(self) -> None:
+        """Sits down as the command line says, else in the first free seat."""
+        free = self.game.free()
+        sides = [part for part in self.game.source.people() if part.behavior is not None]
+        wanted = [place for place in free for part in sides if part.behavior in place.behaviors and part.team in (None, place.team)]
+        place = next(iter([*wanted, *free]), None)
+        labels = {one.number: one.label for one in self.game.places()}
+        self._seat.set_options(labels, value=None if place is None else place.number)
+        others = len(labels) > 1
+        self._invitation.set_text(f"A second person joins in another window: {address('/play', join=self.game.key)}" if others else "")
+
+    def _refresh(self) -> None:
+        playback = self.game.playback
+        state = playback.state
+        if state.error is not None:
+            self._state.set_text(f"Ended: {state.error}")
+            return
+        if state.opening or not playback.steps:
+            return
+        if self.person is None:
+            self._first_seat()
+            return
+        person = self.person
+        reward = playback.tally.returns.get(person.place.behaviors[0])
+        now = 0.0 if reward is None or person.place.slot >= len(reward) else reward[person.place.slot]
+        seconds = state.ticks * (state.seconds or 0.05)
+        self._state.set_text(f"{'Paused' if state.paused else 'Playing'}: {seconds:.0f} s, reward {now:.2f}")
+        lines = [f"Last episode: {person.last_reward:.2f}"] if person.last_reward is not None else []
+        games_played = person.won + person.drawn + person.lost
+        if games_played and len({place.team for place in self.game.places()}) > 1:
+            lines.append(f"You: {person.won} won, {person.drawn} drawn, {person.lost} lost ({person.won / games_played:.0%})")
+            lines += [] if person.elo is None else [f"Your Elo: {person.elo:.0f}"]
+        self._score.set_text("\n".join([*lines, *score_lines(playback)]))
+        kept = person.takes.kept
+        self._recorded.set_text(
+            f"{'Recording. ' if person.takes.recording else ''}{len(kept)} episodes"
+            + (f", rewards {', '.join(f'{take.reward:.2f}' for take in kept[-8:])}" if kept else "")
+        )
+
+    def _demonstrations(self) -> None:
+        """Builds the card that records demonstrations."""
+        with card("Demonstration"):
+            self._recorded = ui.label("0 episodes").classes("text-sm").mark("recorded")
+            with ui.row().classes("gap-1"):
+                ui.button("Record", icon="fiber_manual_record", on_click=lambda: self._record(True)).props("flat dense no-caps").mark(
+                    "record"
+                )
+                ui.button("Stop", icon="stop", on_click=lambda: self._record(False)).props("flat dense no-caps").mark("stop-recording")
+                ui.button("Drop the last", icon="undo", on_click=self._drop).props("flat dense no-caps").mark("drop")
+            quiet("Recording begins with the next episode; 'Begin anew' starts one.")
+            with ui.row().classes("w-full items-center gap-2 no-wrap"):
+                self._file = ui.input("Name").props("dense outlined").classes("grow").mark("demo-name")
+                ui.button("Save", on_click=self._save).props("dense no-caps").mark("save-demo")
+
+    def _record(self, on: bool) -> None:
+        if self.person is not None:
+            (self.person.takes.start if on else self.person.takes.stop)()
+
+    def _drop(self) -> None:
+        if self.person is not None and not self.person.takes.drop_last():
+            ui.notify("There is no episode to drop", type="warning")
+
+    def _save(self) -> None:
+        from palaestra.web.recorded.demo_files import demo_path
+
+        env = self.game.playback.env
+        if self.person is None or env is None:
+            return
+        if not self.person.takes.kept:
+            complain("No whole episode has been recorded yet: press Record, and play until an episode has ended")
+            return
+        try:
+            files = self.person.takes.save(env, demo_path(self._results, self._file.value or self.person.place.behaviors[0]))
+        except PalaestraError as error:
+            complain(str(error))
+            return
+        ui.notify(f"Saved {', '.join(file.name for file in files)}", type="positive")
+
+
+class KeyPad(Element, component="pad.js"):
+    """Calls `on_hold` with each key that is pressed (True) or released (False), and with "" when all are released."""
+
+    def __init__(self, keys: KeyMap, on_hold: Callable[[str, bool], Any]) -> None:
+        super().__init__()
+        self._props["buttons"] = buttons(keys)
+        self.on("hold", lambda event: _hold(event, on_hold))
+
+
+def buttons(keys: KeyMap) -> Sequence[dict[str, str]]:
+    """Returns a button for each effect of a key, labeled with its first key."""
+    first: dict[object, str] = {}
+    for key, effect in keys.keys.items():
+        if not key.startswith("pad:"):
+            first.setdefault(effect, key)
+    return [{"key": key, "shown": SHOWN.get(key, key.upper()), "name": getattr(effect, "name", "")} for effect, key in first.items()]
+
+
+def _hold(event: GenericEventArguments, on_hold: Callable[[str, bool], Any]) -> None:
+    key, down = event.args.get("key"), event.args.get("down")
+    if isinstance(key, str) and isinstance(down, bool):
+        on_hold(key, down)

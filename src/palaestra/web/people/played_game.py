@@ -1,0 +1,164 @@
+"""A game that people play: one playback, and a seat for each person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from palaestra.brains.base import Role
+from palaestra.brains.player import PlayerBrain
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.runtime.play.run_models import run_folder
+from palaestra.runtime.playback.demo_takes import DemoTakes
+from palaestra.runtime.playback.playing import Playback
+from palaestra.runtime.playback.sources import PlaybackSource
+from palaestra.runtime.playback.tally import PersonRating
+from palaestra.runtime.storage.status import TrainingStatus
+from palaestra.web.scene.stream import SceneStreams
+from palaestra.web.watch.watched import WatchedPlayback
+
+games: dict[str, PlayedGame] = {}
+"""Open games by their key, which the address for a second person has."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSeat:
+    """An agent that a person may play."""
+
+    behaviors: tuple[str, ...]  # several, if the agent changes its behavior
+    slot: int
+    team: int
+    number: int  # among all agents of the area
+
+    @property
+    def label(self) -> str:
+        """Text for the list of seats."""
+        return f"Agent {self.number + 1} of {' / '.join(self.behaviors)}, team {self.team}"
+
+
+class PlayedGame:
+    """A playback with people in it. It ends when the last of them has left."""
+
+    def __init__(self, source: PlaybackSource, streams: SceneStreams) -> None:
+        self.source = source
+        self.watched = WatchedPlayback(source, streams)
+        self.playback: Playback = self.watched.playback
+        self.people: dict[str, Person] = {}
+        games[self.watched.key] = self
+
+    @property
+    def key(self) -> str:
+        """Key of the game and its stream."""
+        return self.watched.key
+
+    def places(self) -> list[AgentSeat]:
+        """Returns the agents of the first area."""
+        return places(self.playback)
+
+    def free(self) -> list[AgentSeat]:
+        """Returns the agents of the first area that no person plays."""
+        taken = {person.place for person in self.people.values()}
+        return [place for place in self.places() if place not in taken]
+
+    def leave(self, name: str) -> None:
+        """Ends the game if nobody is left, else gives the person's agent back to its brain."""
+        person = self.people.pop(name, None)
+        if person is not None:
+            person.stand_up()
+        if not self.people:
+            games.pop(self.key, None)
+            self.watched.close()
+
+    def rating_of(self, behavior: str, team: int) -> float | None:
+        """Returns the rating of the model that plays a team: that of its run in self-play; None if it has none."""
+        part = next((one for one in self.source.parts(None) if one.behavior in (behavior, None) and one.team in (team, None)), None)
+        name = self.source.run if part is None else part.argument if part.kind == "model" and not part.argument.endswith(".onnx") else None
+        if not name:
+            return None
+        status = TrainingStatus(run_folder(name, self.source.results).logs / "training_status.json")
+        status.load()
+        return status.elo(behavior)
+
+
+class Person:
+    """Someone at a keyboard, in one agent's seat."""
+
+    def __init__(self, game: PlayedGame, place: AgentSeat) -> None:
+        """Raises ConfigError for a file of keys that does not fit."""
+        self.game, self.place = game, place
+        env = game.playback.env
+        assert env is not None
+        self.brains: list[PlayerBrain] = []
+        self.takes = DemoTakes(place.slot)
+        self.won = self.drawn = self.lost = 0
+        self.last_reward: float | None = None
+        self.elo: float | None = None
+        self._rating = PersonRating(game.source.results)
+        for behavior in place.behaviors:
+            role = Role(behavior, env.behaviors[behavior], keys_file(game.source, behavior, place.team), env, 0, False)
+            brain = PlayerBrain(role)
+            self.brains.append(brain)
+            game.playback.seat(behavior, place.slot, brain)
+        game.playback.watchers += [self.takes, self._watch]
+
+    @property
+    def keys(self) -> list[tuple[str, str]]:
+        """Keys and what they do."""
+        return self.brains[0].keys.table()
+
+    def press(self, key: str) -> None:
+        """Holds a key."""
+        for brain in self.brains:
+            brain.press(key)
+
+    def release(self, key: str) -> None:
+        """Releases a key."""
+        for brain in self.brains:
+            brain.release(key)
+
+    def release_all(self) -> None:
+        """Releases all keys."""
+        for brain in self.brains:
+            brain.release_all()
+
+    def stand_up(self) -> None:
+        """Gives the agent back."""
+        for behavior in self.place.behaviors:
+            self.game.playback.leave(behavior, self.place.slot)
+        for watcher in (self.takes, self._watch):
+            if watcher in self.game.playback.watchers:
+                self.game.playback.watchers.remove(watcher)
+
+    def _watch(self, before: Mapping[str, TimeStep], actions: Mapping[str, Action], after: Mapping[str, TimeStep]) -> None:
+        """Counts the person's episodes; the sign of the last reward says who won."""
+        for behavior in self.place.behaviors if before else ():
+            step, slot = after.get(behavior), self.place.slot
+            if step is None or slot >= len(step.reward) or not bool(step.terminated[slot] | step.truncated[slot]):
+                continue
+            reward = float(step.reward[slot] + step.group_reward[slot])
+            self.last_reward = self.takes.ended_reward
+            self.won, self.drawn, self.lost = self.won + (reward > 0), self.drawn + (reward == 0), self.lost + (reward < 0)
+            others = {place.team for place in self.game.places()} - {self.place.team}
+            ratings = [rating for team in others if (rating := self.game.rating_of(behavior, team)) is not None]
+            if ratings:
+                self.elo = self._rating.played(behavior, sum(ratings) / len(ratings), 0.5 * (1 + (reward > 0) - (reward < 0)))
+
+
+def keys_file(source: PlaybackSource, behavior: str, team: int) -> str:
+    """Returns the file of keys that `--brain BEHAVIOR=player:FILE` names; empty if none does."""
+    parts = [part for part in source.people() if part.behavior in (behavior, None) and part.team in (team, None)]
+    return parts[0].argument if parts else ""
+
+
+def places(playback: Playback) -> list[AgentSeat]:
+    """Returns the agents of the first area, in the order of behaviors, teams and slots."""
+    env, steps = playback.env, playback.steps
+    if env is None or not steps:
+        return []
+    shared = tuple(getattr(env, "behavior_names", ()))  # agents that change their behavior have one slot in all of them
+    tables = {shared: steps[shared[0]]} if shared and shared[0] in steps else {(name,): step for name, step in steps.items()}
+    found: list[AgentSeat] = []
+    for names, step in tables.items():
+        for slot in (step.area == 0).nonzero()[:, 0].tolist():
+            found.append(AgentSeat(names, slot, int(step.team[slot]), len(found)))
+    return found

@@ -1,0 +1,1 @@
+"""Page of demonstrations: what was recorded, and training from it."""

@@ -1,0 +1,121 @@
+"""Demonstration files of a results folder, and training runs that learn from them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from palaestra.core.errors import ConfigError, DemoError
+from palaestra.core.files import explain, file_name, write_whole
+from palaestra.demos import read_demo
+from palaestra.demos.summary import summarize
+from palaestra.runtime.settings.examples import made_for
+from palaestra.runtime.storage.run_folder import RunFolder, check_run_id
+
+FOLDER = "demos"
+"""Folder of demonstrations that were recorded on the page, in the results folder."""
+METHODS = {"bc": "Behavioral cloning alone", "gail": "PPO with GAIL and cloning"}
+
+
+@dataclass(frozen=True, slots=True)
+class DemoFacts:
+    """A demonstration file."""
+
+    path: Path
+    behavior: str
+    episodes: int
+    decisions: int
+    mean: float | None
+    """Mean reward of an episode."""
+    problem: str = ""
+
+
+def demo_path(results: Path, name: str) -> Path:
+    """Returns the file of a name that a person typed, always in the folder of demonstrations, and one that does not exist yet."""
+    base = file_name(re.sub(r"\.demo$", "", name.strip()) or "demonstration").lstrip(".-") or "demonstration"
+    folder = results / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    path, number = folder / f"{base}.demo", 1
+    while path.exists():
+        number += 1
+        path = folder / f"{base}-{number}.demo"
+    return path
+
+
+def demo_list(results: Path) -> list[DemoFacts]:
+    """Returns the files in the folder of demonstrations and in those of runs, the newest first."""
+    files = [*(results / FOLDER).glob("*.demo"), *results.glob("*/demonstrations/*.demo")]
+    return [demo_facts(path) for path in sorted(files, key=lambda path: -path.stat().st_mtime)]
+
+
+def demo_facts(path: Path) -> DemoFacts:
+    """Reads a file's facts; a file that cannot be read has its problem as text."""
+    try:
+        summary = summarize(read_demo(path))
+    except (DemoError, OSError) as error:
+        return DemoFacts(path, path.stem, 0, 0, None, str(error))
+    mean = sum(summary.returns) / len(summary.returns) if summary.returns else None
+    return DemoFacts(path, summary.demo.behavior, len(summary.returns), summary.pairs, mean)
+
+
+def training_settings(facts: list[DemoFacts], env: str, method: str, max_steps: int) -> dict[str, Any]:
+    """Returns settings that learn a behavior from files: cloning alone, or PPO with GAIL and a cloning loss at first.
+
+    Raises ConfigError if the files are of several behaviors.
+    """
+    behaviors = sorted({one.behavior for one in facts})
+    if len(behaviors) != 1:
+        raise ConfigError(f"choose files of one behavior; these are of {', '.join(behaviors) or 'none'}")
+    demo: Any = str(facts[0].path.absolute()) if len(facts) == 1 else str(facts[0].path.parent.absolute())
+    if len(facts) > 1 and {one.path for one in facts} != set(facts[0].path.parent.glob("*.demo")):
+        raise ConfigError("choose one file, or all files of a folder: a run learns from a file or from a folder")
+    network = {"normalize": True, "hidden_units": 256, "num_layers": 2}
+    if method == "bc":
+        own: dict[str, Any] = {
+            "trainer_type": "bc",
+            "hyperparameters": {"demo_path": demo, "batch_size": 128, "buffer_size": 2048, "learning_rate": 1e-3, "num_epoch": 5},
+            "network_settings": network,
+            "max_steps": max_steps,
+            "summary_freq": max(max_steps // 20, 1000),
+        }
+    else:
+        example = made_for(env)
+        written = yaml.safe_load(example.read_text(encoding="utf-8")) if example is not None else {}
+        own = dict((written.get("behaviors") or {}).get(behaviors[0]) or {"trainer_type": "ppo", "network_settings": network})
+        signals = dict(own.get("reward_signals") or {"extrinsic": {"gamma": 0.99, "strength": 1.0}})
+        signals["gail"] = {"strength": 0.1, "gamma": 0.99, "demo_path": demo}
+        own |= {"reward_signals": signals, "behavioral_cloning": {"demo_path": demo, "strength": 0.5, "steps": max_steps // 4}}
+        own |= {"max_steps": max_steps, "summary_freq": max(max_steps // 20, 1000)}
+    return {"env_settings": {"env_path": env}, "behaviors": {behaviors[0]: own}}
+
+
+def start_training(results: Path, run_id: str, settings: dict[str, Any]) -> list[str]:
+    """Writes settings beside the demonstrations and starts a run that goes on when the page ends. Returns the command.
+
+    Raises ConfigError or RunError for a name that is taken or cannot be one.
+    """
+    check_run_id(run_id)
+    RunFolder(results, run_id).must_be_free(force=False)
+    folder = results / FOLDER
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file, log = folder / f"{run_id.replace('/', '-')}.yaml", folder / f"{run_id.replace('/', '-')}.log"
+        write_whole(file, yaml.safe_dump(settings, sort_keys=False).encode())
+        command = ["learn", str(file), f"--run-id={run_id}", f"--results-dir={results}"]
+        with log.open("wb") as output:
+            subprocess.Popen(
+                [sys.executable, "-m", "palaestra", *command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise ConfigError(f"the run cannot be started: {explain(error)}") from error
+    return ["palaestra", *command]

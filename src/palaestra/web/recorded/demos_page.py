@@ -1,0 +1,101 @@
+"""The page `/demos`: demonstrations, and training from them."""
+
+from __future__ import annotations
+
+from nicegui import run as worker
+from nicegui import ui
+
+from palaestra.core.errors import PalaestraError
+from palaestra.core.plugins import Registry
+from palaestra.web.layout import address, card, complain, page, quiet
+from palaestra.web.recorded.demo_files import FOLDER, METHODS, DemoFacts, demo_list, start_training, training_settings
+from palaestra.web.site import Site
+
+COLUMNS = [
+    {"name": "file", "label": "File", "field": "file", "align": "left", "sortable": True},
+    {"name": "behavior", "label": "Behavior", "field": "behavior", "align": "left", "sortable": True},
+    {"name": "episodes", "label": "Episodes", "field": "episodes", "sortable": True},
+    {"name": "decisions", "label": "Decisions", "field": "decisions", "sortable": True},
+    {"name": "mean", "label": "Mean reward", "field": "mean", "sortable": True},
+]
+
+
+def add_demos_page(site: Site) -> None:
+    """Registers the page."""
+
+    @ui.page("/demos")
+    async def demos() -> None:
+        with page("Demonstrations", "Demonstrations"):
+            found = await worker.io_bound(demo_list, site.results)
+            if not found:
+                with card():
+                    ui.label("No demonstrations yet").classes("text-base font-medium")
+                    quiet(f"Record some on the Play page; they are stored in {site.results / FOLDER}.")
+                    ui.button("Play and record", on_click=lambda: ui.navigate.to("/play")).props("dense no-caps")
+                return
+            DemosPage(site, found)
+
+
+class DemosPage:
+    """One browser's list, with the form that starts a run."""
+
+    def __init__(self, site: Site, found: list[DemoFacts]) -> None:
+        self._site, self._found = site, found
+        rows = [
+            {
+                "id": number,
+                "file": str(one.path.relative_to(site.results)),
+                "behavior": one.problem or one.behavior,
+                "episodes": one.episodes,
+                "decisions": one.decisions,
+                "mean": "" if one.mean is None else f"{one.mean:.3f}",
+            }
+            for number, one in enumerate(found)
+        ]
+        with card("Demonstrations"):
+            self._table = ui.table(rows=rows, columns=COLUMNS, row_key="id", selection="multiple").props("flat dense").classes("w-full")
+            self._table.mark("demos")
+            self._table.on_select(lambda _: self._suggest())
+        with card("Learn from them"):
+            quiet("Choose files of one behavior above.")
+            with ui.row().classes("w-full items-center gap-3"):
+                environments = sorted(Registry("envs").names())
+                self._env = (
+                    ui.select(environments, label="Environment", with_input=True).props("dense outlined").classes("p-select").mark("env")
+                )
+                self._method = ui.select(METHODS, value="bc", label="Method").props("dense outlined").classes("p-select").mark("method")
+                self._steps = ui.number("Decisions", value=100_000, min=1000).props("dense outlined").classes("w-36").mark("steps")
+                self._run = ui.input("Run").props("dense outlined").classes("w-48").mark("run-id")
+                ui.button("Start", on_click=self._start).props("no-caps").mark("start")
+            self._command = ui.label().classes("p-quiet text-sm").style("overflow-wrap: anywhere").mark("command")
+
+    def _chosen(self) -> list[DemoFacts]:
+        return [self._found[row["id"]] for row in self._table.selected]
+
+    def _suggest(self) -> None:
+        chosen = self._chosen()
+        if not chosen:
+            return
+        behavior = chosen[0].behavior
+        names = [name for name in Registry("envs").names() if name == behavior] or [
+            name for name in Registry("envs").names() if name.startswith(behavior) or behavior.endswith(name)
+        ]
+        if names and not self._env.value:
+            self._env.set_value(names[0])
+        if not self._run.value:
+            self._run.set_value(f"{behavior}-from-demos")
+
+    def _start(self) -> None:
+        chosen, env, run_id = self._chosen(), self._env.value, (self._run.value or "").strip()
+        if not chosen or not env or not run_id:
+            complain("Choose files in the table, an environment, and a name for the run")
+            return
+        try:
+            settings = training_settings(chosen, env, self._method.value, int(self._steps.value or 100_000))
+            command = start_training(self._site.results, run_id, settings)
+        except PalaestraError as error:
+            complain(str(error))
+            return
+        self._command.set_text(f"Started: {' '.join(command)}")
+        ui.notify("The run has started", type="positive")
+        ui.timer(2.0, lambda: ui.navigate.to(address("/run", id=run_id)), once=True)
