@@ -6,6 +6,7 @@ A brain decides for one behavior, for one team of it (BEHAVIOR?team=N), or, if n
   heuristic               the environment's own rule, if it has one
   random                  random actions
   python:MODULE:FUNCTION  a function (obs, mask) of yours, or a class with a method decide(seen)
+  player                  you, with keyboard, gamepad or buttons, on a page in the browser (player:KEYS.yaml: keys of your own)
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ examples:
   palaestra run 3DBall --brain model:first --deterministic --episodes=20
   palaestra run gymnasium:CartPole-v1 --brain random
   palaestra run ./Soccer.x86_64 --brain 'Soccer?team=0=model:Soccer.onnx' --brain 'Soccer?team=1=random' --time-scale=1
+  palaestra run SoccerTwos --brain 'SoccerTwos?team=0=player' --brain 'SoccerTwos?team=1=model:first'
   palaestra run editor --brain Walker=model:first --brain random
 """
 
@@ -82,11 +84,28 @@ def main(options: argparse.Namespace) -> int:
 
     _check(options)
     parts = read_parts(options.brains)
+    if any(part.kind == "player" for part in parts):
+        return _open_page(options)
     env = _open(options)
     try:
         return _play(env, parts, options)
     finally:
         env.close()
+
+
+def _open_page(options: argparse.Namespace) -> int:
+    """Opens the page on which a person plays, until Ctrl-C. Raises ConfigError for a Unity game, whose window takes no keys from here."""
+    from palaestra.cli.view import open_page
+    from palaestra.core.errors import ConfigError
+    from palaestra.runtime.environments.make import is_game
+    from palaestra.web.site import Site
+
+    if is_game(options.env):
+        raise ConfigError(
+            f"--brain player: {options.env} is a Unity game, which is played in its own window: set the Behavior Type of its agents to "
+            "Heuristic Only"
+        )
+    return open_page(Site(options.results_dir, env=options.env, brains=tuple(options.brains)), path="/play")
 
 
 def _play(env: Env, parts: Sequence[BrainSpec], options: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ import webbrowser
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from palaestra.cli.trust import add_trust
 
@@ -51,14 +52,20 @@ def main(options: argparse.Namespace) -> int:
 
     if not 1 <= options.port <= 65535:
         raise ConfigError(f"--port is {options.port}; expected 1 to 65535")
+    site = _site(options)
+    path = "/watch" if site.env is not None else "/" if site.run is None else f"/run?{urlencode({'id': site.run})}"
+    return open_page(site, options.bind, options.port, path, browser=not options.no_browser)
+
+
+def open_page(site: Site, bind: str = "127.0.0.1", port: int = 8600, path: str = "/", *, browser: bool = True) -> int:
+    """Serves the page until Ctrl-C, and opens a browser at `path` where there is a desktop. Raises PluginError or ConfigError."""
     require_page()
     from palaestra.web.serving import listen, serve
 
-    site = _site(options)
-    listener = listen(options.bind, options.port)
-    announce(listener)
-    if not options.no_browser and listener.is_private:
-        _open_browser(listener.address)
+    listener = listen(bind, port)
+    announce(listener, path)
+    if browser and listener.is_private:
+        _open_browser(listener.address(path))
     with suppress(KeyboardInterrupt):  # the usual way to end it
         serve(site, listener)
     return 0
@@ -74,11 +81,11 @@ def require_page() -> None:
         raise PluginError("the page needs NiceGUI, which is not installed: pip install 'palaestra[view]'")
 
 
-def announce(listener: PageSocket) -> None:
+def announce(listener: PageSocket, path: str = "/") -> None:
     """Prints the address, and warns if others can reach it."""
     if listener.port != listener.wanted:
         print(f"port {listener.wanted} is taken; the page uses {listener.port}")
-    print(f"page         {listener.address}", flush=True)
+    print(f"page         {listener.address(path)}", flush=True)
     if not listener.is_private:
         print(
             f"palaestra: warning: the page listens on {listener.bind}: anyone on the network who has this address, token included, can "
@@ -89,6 +96,9 @@ def announce(listener: PageSocket) -> None:
 
 def _site(options: argparse.Namespace) -> Site:
     """Returns what to show: a folder of runs, a run, or an environment, in this order."""
+    from palaestra.core.errors import RunError
+    from palaestra.core.plugins import Registry, nearest
+    from palaestra.runtime.monitor.run_list import find_runs
     from palaestra.runtime.play.run_models import run_folder
     from palaestra.runtime.storage.run_folder import CONFIGURATION
     from palaestra.web.site import Site
@@ -102,6 +112,13 @@ def _site(options: argparse.Namespace) -> Site:
     if (options.results_dir / what).is_dir() or path.is_dir():
         folder = run_folder(what, options.results_dir)
         return Site(folder.results, run=folder.run_id, trust=options.trust)
+    known = Registry("envs").names()
+    if what not in known and not what.startswith(("gymnasium:", "envpool:", "pettingzoo:", "python:", "builtin:")) and not path.exists():
+        runs = find_runs(options.results_dir)
+        raise RunError(
+            f"there is no run, folder or environment '{what}'{nearest(what, [*runs, *known])} (runs in {options.results_dir}: "
+            f"{', '.join(runs[:10]) or 'none'}; environments: {', '.join(known)})"
+        )
     return Site(options.results_dir, env=what, trust=options.trust)
 
 

@@ -39,11 +39,10 @@ class PageSocket:
     socket: socket.socket
     token: str = field(default_factory=new_token)
 
-    @property
-    def address(self) -> str:
-        """Address with the token, for a browser on this machine, or on another one if the page is bound to more than the loopback."""
+    def address(self, path: str = "/") -> str:
+        """Returns a page's address with the token: for browsers of other machines too, if it is bound to more than the loopback."""
         host = socket.gethostname() if ipaddress.ip_address(self.bind).is_unspecified else self.bind
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/?token={self.token}"
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}{path}{'&' if '?' in path else '?'}token={self.token}"
 
     @property
     def is_private(self) -> bool:
