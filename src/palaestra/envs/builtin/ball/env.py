@@ -11,17 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import torch
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
-from palaestra.envs.builtin.drawing.scenes import draw_ball_on_block
+from palaestra.envs.builtin.base.world_columns import Rows, next_parameter, save_final_obs
+from palaestra.envs.builtin.drawing.figures import turned_by
+from palaestra.envs.solids import BLUE, GOLD, INK, Drawing, solids
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 wp.set_module_options({"enable_backward": False})
@@ -232,6 +233,23 @@ def balance(columns: Mapping[str, torch.Tensor]) -> Action:
     return Action(continuous, torch.zeros(len(continuous), 0, dtype=torch.int64, device=continuous.device))
 
 
+EYES = np.array([[-0.75, 0.6, 2.5], [0.75, 0.6, 2.5]], np.float32)
+
+
+def draw_ball(rows: Rows, behavior: str) -> Drawing:
+    """Draws the block, whose eyes look at the viewer, and the ball on it. Unity's z points away from the viewer."""
+    turn, place = rows["tilt"] * np.float32([-1, -1, 1, 1]), rows["position"] * np.float32([1, 1, -1])
+    edge, agents = 2 * float(HALF_EDGE), (behavior, rows.slots)
+    middle = np.zeros((rows.areas, 1, 3), np.float32)
+    eyes = turn[:, None] * np.ones((1, 2, 1), np.float32)
+    shapes = (
+        solids("block", "box", middle, edge, BLUE, rotation=turn[:, None], agents=agents),
+        solids("eyes", "sphere", turned_by(eyes, EYES), (0.55, 0.9, 0.2), INK, rotation=eyes, agents=(behavior, rows.slots)),
+        solids("ball", "sphere", place[:, None], rows["parameters"][:, :1, None], GOLD),
+    )
+    return Drawing(shapes, (3.8, 4.4, 3.8), elevation=30.0)
+
+
 class Ball(WarpEnv):
     """3DBall: vector 8 (block's rotation z and x, ball's position and velocity), two continuous actions."""
 
@@ -253,8 +271,8 @@ class Ball(WarpEnv):
         """Returns `balance`'s actions; None for another behavior."""
         return balance(self._columns) if behavior == self.behavior else None
 
-    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return draw_ball_on_block(row["tilt"], row["position"], float(row["parameters"][0]) / 2)
+    def _drawing(self, rows: Rows) -> Drawing:
+        return draw_ball(rows, self.behavior)
 
 
 class BallHard(WarpEnv):
@@ -278,5 +296,5 @@ class BallHard(WarpEnv):
         """Returns `balance`'s actions; None for another behavior."""
         return balance(self._columns) if behavior == self.behavior else None
 
-    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return draw_ball_on_block(row["tilt"], row["position"], float(row["parameters"][0]) / 2)
+    def _drawing(self, rows: Rows) -> Drawing:
+        return draw_ball(rows, self.behavior)

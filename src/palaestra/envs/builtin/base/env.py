@@ -17,13 +17,15 @@ from palaestra.core.errors import EnvError
 from palaestra.core.plugins import nearest
 from palaestra.core.timestep import Action, FinalObs, TimeStep
 from palaestra.envs.builtin.base.host_ticks import HostTicks
-from palaestra.envs.builtin.base.world_columns import allocate, quiet_warp, resolve, seed_streams
+from palaestra.envs.builtin.base.world_columns import Rows, allocate, quiet_warp, resolve, seed_streams
+from palaestra.envs.builtin.drawing.raycast import picture_of
 
 if TYPE_CHECKING:
-    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from palaestra.core.specs import BehaviorSpec
+    from palaestra.envs.solids import Drawing
 
 QUEUE = 32
 """Number of episodes per area whose parameters can be set ahead."""
@@ -288,19 +290,26 @@ class WarpEnv:
             column.copy_(state[name])
         self._started = True
 
+    def drawing(self, areas: NDArray[np.int64]) -> Drawing:
+        """Returns the current solids of these areas (A,), in this order; waits for the device. Raises EnvError for an unknown area."""
+        chosen = np.asarray(areas, np.int64)
+        if unknown := [area for area in chosen.tolist() if not 0 <= area < self.num_areas]:
+            raise EnvError(f"{self.behavior} has no area {unknown[0]}, only 0 to {self.num_areas - 1}")
+        return self._drawing(Rows(self._columns, chosen, self.num_areas, self.roles or (self.behavior,) * self.agents))
+
+    def _drawing(self, rows: Rows) -> Drawing:
+        """Returns the solids of some areas, from their rows of the columns."""
+        raise EnvError(f"{self.behavior} has no picture")
+
     def render(self, area: int) -> np.ndarray:
         """Returns a picture of one area as it is now, (H, W, 3) uint8; waits for the device."""
-        if not 0 <= area < self.num_areas:
-            raise EnvError(f"{self.behavior} has no area {area}, only 0 to {self.num_areas - 1}")
-        return self._picture({name: self._rows_of(area, column).cpu().numpy() for name, column in self._columns.items()})
+        if hasattr(self, "_picture") and 0 <= area < self.num_areas:
+            return self._picture({name: self._rows_of(area, column).cpu().numpy() for name, column in self._columns.items()})
+        return picture_of(self.drawing(np.array([area])))
 
     def _rows_of(self, area: int, column: Tensor) -> Tensor:
         rows = len(column) // self.num_areas
         return column[area] if rows == 1 else column[area * rows : (area + 1) * rows]
-
-    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        """Draws one area from its row of every column; columns of several agents are (agents, ...)."""
-        raise EnvError(f"{self.behavior} has no picture")
 
     def close(self) -> None:
         """Does nothing: the columns are freed with the last reference to them."""

@@ -7,14 +7,16 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import warp as wp
+from numpy.typing import NDArray
 
 from palaestra.core.errors import EnvError
 
@@ -141,6 +143,28 @@ def allocate(
         columns[name] = torch.zeros((rows.get(name, slots), *outer, *inner), dtype=_TORCH[scalar], device=device)
         setattr(world, name, wp.from_torch(columns[name], dtype=var.type.dtype))
     return world, columns
+
+
+class Rows(dict[str, NDArray[Any]]):
+    """Rows of some areas, gathered from a column when it is asked for: (A, agents, ...), or (A, ...) of columns with a row per area.
+
+    Gathering waits for the device. `slots` (A, agents) are those of the agents; with roles, an agent's within its own behavior.
+    """
+
+    def __init__(self, columns: Mapping[str, torch.Tensor], areas: NDArray[np.int64], total: int, roles: Sequence[str]) -> None:
+        """`roles` is the behavior of each of an area's agents, or the same name for all."""
+        super().__init__()
+        self._columns, self._areas, self._total = columns, torch.from_numpy(np.ascontiguousarray(areas)), total
+        self.areas = len(areas)
+        within = np.array([roles[:agent].count(role) for agent, role in enumerate(roles)])
+        self.slots: NDArray[np.int64] = areas[:, None] * np.array([roles.count(role) for role in roles]) + within
+
+    def __missing__(self, name: str) -> NDArray[Any]:
+        column = self._columns[name]
+        each = len(column) // self._total
+        table = column if each == 1 else column.view(self._total, each, *column.shape[1:])
+        self[name] = table[self._areas.to(column.device)].cpu().numpy()
+        return self[name]
 
 
 @wp.kernel

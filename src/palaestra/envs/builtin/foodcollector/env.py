@@ -10,22 +10,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import torch
 
 from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
-from palaestra.envs.builtin.drawing.plane import BLUE, GOLD, GRAY, GREEN, RED, Plane
+from palaestra.envs.builtin.base.world_columns import Rows
+from palaestra.envs.builtin.drawing import figures as figures
 from palaestra.envs.builtin.foodcollector.observations import AGENTS, GREENS, HALF, REDS, TAGS
 from palaestra.envs.builtin.foodcollector.rules import BEAM, GRID, MOST_DECISIONS, TICKS, VISUAL
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sensors.camera import STRIPS
+from palaestra.envs.solids import BLUE, GOLD, GRAY, GREEN, RED, Drawing, on_plane, solids, upright
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 
@@ -59,19 +61,25 @@ def gather(columns: Mapping[str, Tensor]) -> Action:
     return Action(torch.cat([local, turn[:, None]], 1), torch.zeros(len(angle), 1, dtype=torch.int64, device=angle.device))
 
 
-def draw_floor(row: dict[str, np.ndarray]) -> np.ndarray:
-    """Draws an area from above."""
-    plane = Plane(float(HALF) + 2, float(HALF) + 2)
-    plane.floor((0, 0), (float(HALF), float(HALF)))
-    for k, place in enumerate(row["food"]):
-        plane.circle(place, 0.7, GREEN if k < int(GREENS) else RED)
-    reach, radius = row["parameters"]
-    for slot in range(int(AGENTS)):
-        place, angle = row["position"][slot], float(row["angle"][slot])
-        if row["firing"][slot]:
-            plane.ray(place, angle, float(BEAM * reach), GOLD)
-        plane.agent(place, angle, float(radius), GRAY if row["frozen"][slot] else BLUE)
-    return plane.to_array()
+def draw_floor(rows: Rows, behavior: str) -> Drawing:
+    """Draws the floor, the food, and the agents: gray while frozen, with a beam that ends at a wall while firing."""
+    half, reach = float(HALF), rows["parameters"][:, 0, None]
+    radius = rows["parameters"][:, 1, None]
+    place, angle, agents = rows["position"], rows["angle"], (behavior, rows.slots)
+    way = np.stack([np.cos(angle), np.sin(angle)], -1)
+    to_wall = ((half - place * np.sign(way)) / np.maximum(np.abs(way), 1e-6)).min(-1)
+    beam = np.minimum(float(BEAM) * reach, to_wall)
+    shot = figures.hidden_unless(rows["firing"], np.stack([beam, np.full_like(beam, 0.3), np.full_like(beam, 0.3)], -1))
+    middle = on_plane(figures.ahead(place, angle, beam / 2), 0.9 * radius)
+    food, kinds = on_plane(rows["food"], 0.7), np.where(np.arange(rows["food"].shape[1])[:, None] < int(GREENS), GREEN, RED)
+    color = np.where(rows["frozen"][..., None] > 0, GRAY, BLUE)
+    shapes = (
+        *figures.room(rows.areas, (half, half), wall=2.0, thick=1.0),
+        solids("food", "sphere", food, 1.4, kinds),
+        *figures.agent(place, angle, np.broadcast_to(1.25 * radius, angle.shape), agents, color=color),
+        solids("beam", "box", middle, shot, GOLD, rotation=upright(angle), agents=agents),
+    )
+    return Drawing(shapes, (half + 1, 2.0, half + 1), center=(0.0, 0.5, 0.0))
 
 
 def _sizes(image: ObsSpec) -> dict[str, int | tuple[int, ...]]:
@@ -120,8 +128,8 @@ class FoodCollector(WarpEnv):
         """Returns `gather`'s actions; None for another behavior."""
         return gather(self._columns) if behavior == self.behavior else None
 
-    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return draw_floor(row)
+    def _drawing(self, rows: Rows) -> Drawing:
+        return draw_floor(rows, self.behavior)
 
 
 class VisualFoodCollector(WarpEnv):
@@ -157,5 +165,5 @@ class VisualFoodCollector(WarpEnv):
         """Returns `gather`'s actions; None for another behavior."""
         return gather(self._columns) if behavior == self.behavior else None
 
-    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return draw_floor(row)
+    def _drawing(self, rows: Rows) -> Drawing:
+        return draw_floor(rows, self.behavior)

@@ -28,7 +28,6 @@ from palaestra.envs.builtin.match3.rules import CELLS, COLUMNS, KINDS, MOVES, RO
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 

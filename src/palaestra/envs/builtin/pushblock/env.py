@@ -19,8 +19,8 @@ import warp as wp
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
-from palaestra.envs.builtin.drawing.plane import BLUE, GOLD, GREEN, PAPER, Plane
+from palaestra.envs.builtin.base.world_columns import Rows, next_parameter, save_final_obs
+from palaestra.envs.builtin.drawing import figures as figures
 from palaestra.envs.builtin.physics.rigid_bodies import (
     Body,
     add_speed,
@@ -34,6 +34,7 @@ from palaestra.envs.builtin.physics.rigid_bodies import (
     resolve_contact,
 )
 from palaestra.envs.builtin.sensors.rays import heading, ray_angle, ray_box, ray_room, write_ray
+from palaestra.envs.solids import GOLD, GREEN, Drawing, on_plane, solids, upright
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -252,6 +253,22 @@ def shove(columns: Mapping[str, torch.Tensor]) -> Action:
     return Action(torch.zeros(len(choice), 0, device=choice.device), choice[:, None])
 
 
+def draw_room(rows: Rows, behavior: str) -> Drawing:
+    """Draws the room with the goal along its far wall, the block, and the agent."""
+    room, edge, side = float(ROOM), float(GOAL_EDGE), rows["parameters"][:, :1]
+    tall = 0.8 * side
+    size, turn = np.stack([side, tall, side], -1), upright(rows["block_angle"][:, None])
+    shapes = (
+        *figures.room(rows.areas, (room, room)),
+        figures.plate("goal", rows.areas, (0.0, (room + edge) / 2), (room, (room - edge) / 2), GREEN),
+        solids("block", "box", on_plane(rows["block_position"][:, None], tall / 2), size, GOLD, rotation=turn),
+        *figures.agent(
+            rows["agent_position"][:, None], rows["agent_angle"][:, None], float(AGENT_HALF), (behavior, rows.slots), shape="box"
+        ),
+    )
+    return Drawing(shapes, (room + 0.4, 1.2, room + 0.4), center=(0.0, 0.6, 0.0))
+
+
 class PushBlock(WarpEnv):
     """PushBlock: 14 rays of 5 numbers (wall, goal, block, nothing, distance), discrete [7]."""
 
@@ -278,16 +295,5 @@ class PushBlock(WarpEnv):
         """Returns `shove`'s actions; None for another behavior."""
         return shove(self._columns) if behavior == self.behavior else None
 
-    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        room, edge, side = float(ROOM), float(GOAL_EDGE), float(row["parameters"][0]) / 2
-        picture = Plane(room + 0.5, room + 0.5)
-        picture.floor((0, 0), (room, room))
-        picture.box((0, (room + edge) / 2), (room, (room - edge) / 2), 0.0, GREEN)
-        eye, angle = row["agent_position"], float(row["agent_angle"])
-        for k, ray in enumerate(row["obs"].reshape(2, int(RAYS), -1)[0]):
-            turn = (1 if k % 2 == 0 else -1) * ((k + 1) // 2) * float(RAY_STEP)
-            picture.ray(eye, angle + turn, float(ray[-1]) * float(RAY_LENGTH))
-        picture.box(row["block_position"], (side, side), float(row["block_angle"]), GOLD)
-        picture.box(eye, (float(AGENT_HALF),) * 2, angle, BLUE)
-        picture.circle(eye + 0.28 * np.array([np.cos(angle), np.sin(angle)]), 0.14, PAPER)
-        return picture.to_array()
+    def _drawing(self, rows: Rows) -> Drawing:
+        return draw_room(rows, self.behavior)

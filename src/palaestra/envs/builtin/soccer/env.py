@@ -19,7 +19,7 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import save_final_obs
+from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sensors.rays import write_ray
 from palaestra.envs.builtin.soccer.field import AREA_COLUMNS, PARAMETER_RANGES, TICKS, check_actions, kick_off, line_up, simulate
@@ -37,6 +37,7 @@ from palaestra.envs.builtin.soccer.observations import (
     ray_offset,
     shift_frames,
 )
+from palaestra.envs.solids import BLUE, VIOLET, Drawing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -178,5 +179,5 @@ class SoccerTwos(WarpEnv):
         """Returns `chase`'s actions; None for another behavior."""
         return chase(self._columns, self.teams) if behavior == self.behavior else None
 
-    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return draw_field(row, self.teams, (-1, 1))
+    def _drawing(self, rows: Rows) -> Drawing:
+        return draw_field(rows, ((self.behavior, (0, 1), BLUE), (self.behavior, (2, 3), VIOLET)), (-1, 1))

@@ -21,7 +21,7 @@ import warp as wp
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import save_final_obs
+from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sensors.rays import ray_angle, write_ray
 from palaestra.envs.builtin.soccer.field import AREA_COLUMNS, PARAMETER_RANGES, TICKS, check_actions, kick_off, line_up, simulate
@@ -38,6 +38,7 @@ from palaestra.envs.builtin.soccer.observations import (
     ray_offset,
     shift_frames,
 )
+from palaestra.envs.solids import BLUE, VIOLET, Drawing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -194,5 +195,5 @@ class StrikersVsGoalie(WarpEnv):
         rows = self._tables.rows(behavior)
         return Action(actions.continuous[rows], actions.discrete[rows])
 
-    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return draw_field(row, self.teams, (1,))
+    def _drawing(self, rows: Rows) -> Drawing:
+        return draw_field(rows, (("Striker", (0, 1), BLUE), ("Goalie", (2,), VIOLET)), (1,))

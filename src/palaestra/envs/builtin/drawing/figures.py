@@ -1,0 +1,112 @@
+"""Figures that several games show: agents with an arrow, rooms with walls, and boxes marked with a letter.
+
+All take a row for each area: places are (areas, figures, 2), in the plane of the game.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from palaestra.envs.solids import BLUE, FLOOR, GRAY, PAPER, Color, on_plane, solids, upright
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from palaestra.envs.solids import Shape, Solids
+
+THICK = 0.2
+"""Thickness of a floor, whose top is at height 0."""
+QUARTER = np.sqrt(0.5, dtype=np.float32)
+
+
+def turned(first: ArrayLike, then: ArrayLike) -> NDArray[np.float32]:
+    """Returns the quaternions (..., 4) that turn by `first` in the frame that `then` has turned."""
+    a, b = np.asarray(then, np.float32), np.asarray(first, np.float32)
+    axis = a[..., 3:] * b[..., :3] + b[..., 3:] * a[..., :3] + np.cross(a[..., :3], b[..., :3])
+    return np.concatenate([axis, a[..., 3:] * b[..., 3:] - (a[..., :3] * b[..., :3]).sum(-1, keepdims=True)], -1)
+
+
+def turned_by(turn: NDArray[np.float32], place: ArrayLike) -> NDArray[np.float32]:
+    """Returns positions (..., 3) turned by quaternions (..., 4)."""
+    axis, at = turn[..., :3], np.asarray(place, np.float32)
+    return at + 2 * np.cross(axis, np.cross(axis, at) + turn[..., 3:] * at)
+
+
+def lying(angle: ArrayLike) -> NDArray[np.float32]:
+    """Returns the quaternions (..., 4) that lay a cone down so that it points in these directions of the plane."""
+    return turned((0.0, 0.0, -QUARTER, QUARTER), upright(angle))
+
+
+def ahead(place: NDArray[np.float32], angle: NDArray[np.float32], far: ArrayLike) -> NDArray[np.float32]:
+    """Returns the places (..., 2) so far ahead."""
+    return place + np.asarray(far, np.float32)[..., None] * np.stack([np.cos(angle), np.sin(angle)], -1)
+
+
+def agent(
+    place: NDArray[np.float32],
+    angle: NDArray[np.float32],
+    radius: ArrayLike,
+    agents: tuple[str, ArrayLike],
+    *,
+    color: ArrayLike = BLUE,
+    height: ArrayLike = 0.0,
+    shape: Shape = "cylinder",
+    name: str = "agent",
+) -> tuple[Solids, ...]:
+    """Returns agents with an arrow on top that shows their heading. A radius (areas, figures) of 0 hides one; `height` is its feet's."""
+    size = np.broadcast_to(np.asarray(radius, np.float32), place.shape[:2])
+    feet = np.broadcast_to(np.asarray(height, np.float32), place.shape[:2])
+    body = np.stack([2 * size, 1.6 * size, 2 * size], -1)
+    arrow = np.stack([0.5 * size, 1.7 * size, 1.2 * size], -1)
+    top = on_plane(ahead(place, angle, 0.08 * size), feet + 1.8 * size)
+    turn = upright(angle)
+    return (
+        solids(name, shape, on_plane(place, feet + 0.8 * size), body, color, rotation=turn, agents=agents),
+        solids(f"{name}'s arrow", "cone", top, arrow, PAPER, rotation=lying(angle), agents=agents),
+    )
+
+
+@cache
+def floor(areas: int, half: tuple[float, float], color: Color = FLOOR) -> Solids:
+    """Returns a floor with these half sides about the middle."""
+    return plate("floor", areas, (0.0, 0.0), half, color, top=0.0, thick=THICK)
+
+
+@cache
+def plate(
+    name: str, areas: int, middle: tuple[float, float], half: tuple[float, float], color: Color, top: float = 0.02, thick: float = 0.02
+) -> Solids:
+    """Returns a flat box that never moves, such as a goal on the floor; lies between walls and figures."""
+    return boxes(name, areas, (((middle[0], middle[1]), half),), color, top, thick)
+
+
+@cache
+def boxes(
+    name: str, areas: int, places: tuple[tuple[tuple[float, float], tuple[float, float]], ...], color: Color, top: float, thick: float
+) -> Solids:
+    """Returns boxes that never move, each given by its middle and half its sides in the plane, from `top` down by `thick`."""
+    middle = on_plane(np.array([place for place, _ in places], np.float32), top - thick / 2)
+    size = np.array([[2 * half[0], thick, 2 * half[1]] for _, half in places], np.float32)
+    return solids(name, "box", np.broadcast_to(middle, (areas, *middle.shape)), size, color, fixed=True)
+
+
+@cache
+def room(areas: int, half: tuple[float, float], wall: float = 1.0, thick: float = 0.4, color: Color = FLOOR) -> tuple[Solids, ...]:
+    """Returns a floor and the walls around it, of this height and thickness."""
+    x, y = half
+    out = thick / 2
+    sides = (
+        ((0.0, y + out), (x + thick, out)),
+        ((0.0, -y - out), (x + thick, out)),
+        ((x + out, 0.0), (out, y)),
+        ((-x - out, 0.0), (out, y)),
+    )
+    return floor(areas, (x + thick, y + thick), color), boxes("walls", areas, sides, GRAY, wall, wall)
+
+
+def hidden_unless(shown: ArrayLike, size: ArrayLike) -> NDArray[np.float32]:
+    """Returns the sizes (..., 3) of solids, with 0 for those that are not shown."""
+    return np.asarray(shown, bool)[..., None] * np.asarray(size, np.float32)
