@@ -13,7 +13,8 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import next_parameter
+from palaestra.envs.builtin.base.world_columns import Rows, next_parameter
+from palaestra.envs.solids import BLUE, Drawing, solids
 
 wp.set_module_options({"enable_backward": False})
 
@@ -110,5 +111,8 @@ class Crowd(WarpEnv):
         sizes = {"obs": 2, "obs_things": (2, 1), "final_obs": 2, "final_obs_things": (2, 1), "action_continuous": 1, "action_discrete": 1}
         super().__init__(Program(World, begin, tick, area_columns=("age", "length")), spec, areas, device, **sizes)
 
-    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return np.full((1, len(row["plays"]), 3), int(row["age"]), np.uint8)
+    def _drawing(self, rows: Rows) -> Drawing:
+        place = np.zeros((rows.areas, self.agents, 3))
+        place[..., 0] = rows["action_continuous"][..., 0]
+        place[..., 1] = rows["age"][:, None]
+        return Drawing((solids("agent", "box", place, 0.1, BLUE, agents=("", rows.slots)),), (1.0, 9.0, 1.0))

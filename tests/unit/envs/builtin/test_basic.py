@@ -76,5 +76,5 @@ def test_a_picture_shows_the_agent_where_it_is():
     before = env.render(0)
     played(env, LEFT)
     blue = [np.argwhere((p[..., 2] > 150) & (p[..., 0] < 100))[:, 1].mean() for p in (before, env.render(0))]
-    assert before.shape == (200, 480, 3)
+    assert before.shape == (144, 480, 3)
     assert blue[1] + 10 < blue[0]

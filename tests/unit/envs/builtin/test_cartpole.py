@@ -74,5 +74,5 @@ def test_a_picture_shows_the_leaning_pole():
     env.reset(0)
     upright = env.render(0)
     env.load_state_dict({**env.state_dict(), "state": torch.tensor([[1.5, 0, 0.2, 0]]).double()})
-    assert upright.shape == (240, 480, 3)
+    assert upright.shape[1:] == (480, 3)
     assert (env.render(0) != upright).any()

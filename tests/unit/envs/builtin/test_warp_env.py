@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from envs.crowd_env import Crowd
@@ -110,12 +111,22 @@ def test_hybrid_actions_of_a_wrong_shape_are_refused():
         env.step({"Many": Action(torch.zeros(6, 1), torch.zeros(6, 2, dtype=torch.int64)), "Few": actions(0, 0)})
 
 
-def test_a_picture_is_drawn_from_the_rows_of_all_agents_of_the_area():
+def test_areas_are_drawn_from_the_rows_of_all_their_agents_in_the_order_asked_for():
     env, _ = crowd((9, 9))
-    env.step({"Many": actions(0, 0), "Few": actions(0, 0)})
-    picture = env.render(1)
-    assert picture.shape == (1, 3, 3)
-    assert picture.max() == 1
+    numbers = Action(torch.arange(6.0)[:, None] / 10, torch.zeros(6, 1, dtype=torch.int64))
+    env.step({"Many": numbers, "Few": numbers})
+    (agents,) = env.drawing(np.array([1, 0])).solids
+    assert agents.slot is not None
+    assert agents.slot.tolist() == [[3, 4, 5], [0, 1, 2]]
+    assert agents.position[..., 0].tolist() == pytest.approx(np.array([[0.3, 0.4, 0.5], [0.0, 0.1, 0.2]]))
+    assert (agents.position[..., 1] == 1).all()
+
+
+def test_an_area_that_does_not_exist_cannot_be_drawn():
+    env, _ = crowd((9, 9))
+    for area in (-1, 2):
+        with pytest.raises(EnvError, match=f"Crowd has no area {area}, only 0 to 1"):
+            env.drawing(np.array([0, area]))
 
 
 def test_staggered_episodes_end_at_different_times_and_the_next_ones_have_all_theirs():

@@ -247,7 +247,7 @@ def draw_ball(rows: Rows, behavior: str) -> Drawing:
         solids("eyes", "sphere", turned_by(eyes, EYES), (0.55, 0.9, 0.2), INK, rotation=eyes, agents=(behavior, rows.slots)),
         solids("ball", "sphere", place[:, None], rows["parameters"][:, :1, None], GOLD),
     )
-    return Drawing(shapes, (3.8, 4.4, 3.8), elevation=30.0)
+    return Drawing(shapes, (3.5, 4.0, 3.5), elevation=30.0)
 
 
 class Ball(WarpEnv):

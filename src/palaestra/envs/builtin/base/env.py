@@ -303,13 +303,7 @@ class WarpEnv:
 
     def render(self, area: int) -> np.ndarray:
         """Returns a picture of one area as it is now, (H, W, 3) uint8; waits for the device."""
-        if hasattr(self, "_picture") and 0 <= area < self.num_areas:
-            return self._picture({name: self._rows_of(area, column).cpu().numpy() for name, column in self._columns.items()})
         return picture_of(self.drawing(np.array([area])))
-
-    def _rows_of(self, area: int, column: Tensor) -> Tensor:
-        rows = len(column) // self.num_areas
-        return column[area] if rows == 1 else column[area * rows : (area + 1) * rows]
 
     def close(self) -> None:
         """Does nothing: the columns are freed with the last reference to them."""

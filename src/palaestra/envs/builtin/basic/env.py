@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import torch
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import save_final_obs
-from palaestra.envs.builtin.drawing.scenes import draw_line
+from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
+from palaestra.envs.solids import BLUE, FLOOR, GRAY, GREEN, INK, Drawing, solids
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 wp.set_module_options({"enable_backward": False})
@@ -87,6 +87,27 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
 PROGRAM = Program(World, begin, tick)
 
 
+GROUND = -0.8
+
+
+def draw_line(rows: Rows, behavior: str) -> Drawing:
+    """Draws the line of places, a ball at each goal, as large as its prize, and the agent."""
+    middle, places = (int(PLACES) - 1) / 2, int(PLACES)
+    dots = [(k - middle, GROUND + 0.01, 0.0) for k in range(places)]
+    goals = [(int(SMALL_GOAL) - middle, GROUND + 0.4, 0.0), (int(LARGE_GOAL) - middle, GROUND + 0.95, 0.0)]
+    place = np.zeros((rows.areas, 1, 3), np.float32) + [0.0, GROUND + 0.42, 0.0]
+    place[:, 0, 0] += rows["position"] - middle
+    shown = (behavior, rows.slots)
+    shapes = (
+        solids("track", "box", np.full((rows.areas, 1, 3), (0, GROUND - 0.1, 0)), (places, 0.2, 1.6), FLOOR, fixed=True),
+        solids("places", "cylinder", np.broadcast_to(dots, (rows.areas, places, 3)), (0.3, 0.04, 0.3), GRAY, fixed=True),
+        solids("goals", "sphere", np.broadcast_to(goals, (rows.areas, 2, 3)), [[0.8] * 3, [1.9] * 3], GREEN, fixed=True),
+        solids("agent", "box", place, 0.84, BLUE, agents=shown),
+        solids("eyes", "sphere", place + [[-0.17, 0.12, 0.42], [0.17, 0.12, 0.42]], (0.14, 0.2, 0.06), INK, agents=(behavior, rows.slots)),
+    )
+    return Drawing(shapes, (middle + 0.7, 1.2, 1.1), elevation=24.0)
+
+
 class Basic(WarpEnv):
     """Basic: vector 20 (one-hot place), discrete [3]; the best return is 1 - 7 * 0.01 = 0.93."""
 
@@ -111,5 +132,5 @@ class Basic(WarpEnv):
         right = torch.full((self.num_areas, 1), 2, dtype=torch.int64, device=self.device)
         return Action(torch.zeros(self.num_areas, 0, device=self.device), right)
 
-    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return draw_line(int(row["position"]), int(PLACES), ((int(SMALL_GOAL), 0.4), (int(LARGE_GOAL), 0.95)))
+    def _drawing(self, rows: Rows) -> Drawing:
+        return draw_line(rows, self.behavior)

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import torch
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import save_final_obs
-from palaestra.envs.builtin.drawing.scenes import draw_cart
+from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
+from palaestra.envs.builtin.drawing.figures import QUARTER
+from palaestra.envs.solids import BLUE, FLOOR, GOLD, GRAY, INK, Drawing, solids
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 wp.set_module_options({"enable_backward": False})
@@ -121,6 +122,32 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
 PROGRAM = Program(World, begin, tick)
 
 
+TRACK = -0.62  # height of the track
+
+
+def draw_cart(rows: Rows, behavior: str) -> Drawing:
+    """Draws the track, which ends where the cart may not go, and the cart with its pole."""
+    x, angle, areas = rows["state"][:, 0, None], rows["state"][:, 2, None], rows.areas
+    zero, length, axle = np.zeros_like(x), 2 * float(HALF_LENGTH), TRACK + 0.34
+    cart = np.stack([x, zero, zero], -1)
+    pole = cart + np.stack([np.sin(angle) * length / 2, axle + np.cos(angle) * length / 2, zero + 0.2], -1)
+    tip = cart + np.stack([np.sin(angle) * length, axle + np.cos(angle) * length, zero + 0.2], -1)
+    lean = np.stack([zero, zero, -np.sin(angle / 2), np.cos(angle / 2)], -1)
+    wheels = [(side, TRACK + 0.07, front) for side in (-0.18, 0.18) for front in (-0.16, 0.16)]
+    ends = [(side * (float(MOST_X) + 0.05), TRACK + 0.06, 0.0) for side in (-1, 1)]
+    agents = behavior, rows.slots
+    shapes = (
+        solids("track", "box", np.full((areas, 1, 3), (0, TRACK - 0.04, 0)), (2 * float(MOST_X) + 0.3, 0.08, 0.6), FLOOR, fixed=True),
+        solids("ends", "box", np.broadcast_to(ends, (areas, 2, 3)), (0.1, 0.12, 0.6), GRAY, fixed=True),
+        solids("cart", "box", cart + [0, TRACK + 0.21, 0], (0.56, 0.22, 0.34), BLUE, agents=agents),
+        solids("wheels", "cylinder", cart + wheels, (0.14, 0.06, 0.14), INK, rotation=(QUARTER, 0, 0, QUARTER), agents=agents),
+        solids("pole", "cylinder", pole, (0.07, length, 0.07), GOLD, rotation=lean, agents=agents),
+        solids("tip", "sphere", tip, 0.11, GOLD, agents=agents),
+        solids("axle", "sphere", cart + [0, axle, 0.2], 0.11, INK, agents=agents),
+    )
+    return Drawing(shapes, (float(MOST_X) + 0.2, 0.82, 0.4), elevation=14.0)
+
+
 class CartPole(WarpEnv):
     """CartPole: vector 4 (place, velocity, angle, angular velocity), discrete [2]."""
 
@@ -146,5 +173,5 @@ class CartPole(WarpEnv):
         right = (angle + 0.25 * turning + 0.02 * x + 0.05 * velocity > 0).long()[:, None]
         return Action(torch.zeros(self.num_areas, 0, device=self.device), right)
 
-    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return draw_cart(float(row["state"][0]), float(row["state"][2]), float(MOST_X), float(HALF_LENGTH))
+    def _drawing(self, rows: Rows) -> Drawing:
+        return draw_cart(rows, self.behavior)

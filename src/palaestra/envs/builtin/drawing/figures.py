@@ -110,3 +110,20 @@ def room(areas: int, half: tuple[float, float], wall: float = 1.0, thick: float 
 def hidden_unless(shown: ArrayLike, size: ArrayLike) -> NDArray[np.float32]:
     """Returns the sizes (..., 3) of solids, with 0 for those that are not shown."""
     return np.asarray(shown, bool)[..., None] * np.asarray(size, np.float32)
+
+
+def marked(
+    name: str, place: NDArray[np.float32], half: tuple[float, float], tall: float, mark: NDArray[np.int32], color: ArrayLike
+) -> tuple[Solids, ...]:
+    """Returns boxes with these half sides and height that have an X (mark 0) or an O (1) on top; `mark` is (areas, boxes)."""
+    small = 0.85 * min(half)
+    beam = hidden_unless(mark == 0, (2.2 * small, 0.1, 0.45 * small))
+    ring, hole = (hidden_unless(mark == 1, (2 * share * small, 0.1, 2 * share * small)) for share in (1.0, 0.55))
+    top = on_plane(place, tall + 0.05)
+    return (
+        solids(name, "box", on_plane(place, tall / 2), (2 * half[0], tall, 2 * half[1]), color),
+        solids(f"{name}'s first beam", "box", top, beam, PAPER, rotation=upright(np.pi / 4)),
+        solids(f"{name}'s second beam", "box", top, beam, PAPER, rotation=upright(-np.pi / 4)),
+        solids(f"{name}'s ring", "cylinder", top, ring, PAPER),
+        solids(f"{name}'s hole", "cylinder", top + np.float32([0.0, 0.01, 0.0]), hole, color),
+    )

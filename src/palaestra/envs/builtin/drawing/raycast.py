@@ -22,6 +22,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 3})
 
 SMALL_WIDTH, LARGE_WIDTH = 320, 480  # pixels; a game that is much wider than it is deep, or large, takes the large one
 WIDE, LARGE = 1.25, 20.0
+FLATTEST = 0.3  # least height of a picture as a share of its width
 SIGHT = float(np.tan(np.deg2rad(17.5)))  # half the camera's view, as a share of the distance
 MARGIN = 1.03
 SLACK = 0.05  # cells
@@ -237,7 +238,7 @@ class Camera:
 def camera_of(drawing: Drawing, width: int | None = None) -> Camera:
     """Returns the camera for a drawing, so near that an area's extent just fits."""
     if width is None:
-        is_large = drawing.half[0] > WIDE * drawing.half[2] or max(drawing.half) > LARGE
+        is_large = drawing.half[0] > WIDE * drawing.half[2] or max(drawing.half) >= LARGE
         width = LARGE_WIDTH if is_large else SMALL_WIDTH
     angle = np.deg2rad(drawing.elevation)
     back = np.array([0.0, np.sin(angle), np.cos(angle)])
@@ -249,8 +250,13 @@ def camera_of(drawing: Drawing, width: int | None = None) -> Camera:
     seen = np.stack([corners @ right, corners @ up], 1) / (distance - near)[:, None]
     (left, bottom), (rightmost, top) = seen.min(0), seen.max(0)
     border = (MARGIN - 1) / 2 * (rightmost - left)
-    pixel = (rightmost - left + 2 * border) / width
-    height = 2 * round((top - bottom + 2 * border) / pixel / 2)
+    across, upward = rightmost - left + 2 * border, top - bottom + 2 * border
+    if (missing := FLATTEST * across - upward) > 0:
+        bottom, top, upward = bottom - missing / 2, top + missing / 2, upward + missing
+    if across < upward:  # no side is longer than the width
+        width = round(width * across / upward)
+    pixel = across / width
+    height = round(upward / pixel)
     corner = -back + (left - border) * right + (top + border) * up
     parts = (center + distance * back, pixel * right, pixel * up, corner)
     eye, right, up, corner = (part.astype(np.float32) for part in parts)

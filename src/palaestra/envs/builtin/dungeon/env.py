@@ -26,31 +26,29 @@ import torch
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
-from palaestra.envs.builtin.drawing.plane import BLUE, GOLD, GREEN, RED, VIOLET, Plane
+from palaestra.envs.builtin.base.world_columns import Rows
+from palaestra.envs.builtin.drawing import figures as figures
 from palaestra.envs.builtin.dungeon.rules import (
     AGENT_RADIUS,
     AGENTS,
     DOOR_HALF,
-    DRAGON_RADIUS,
-    KEY_RADIUS,
     MOST_DECISIONS,
     OBS,
     PORTAL_HALF,
     PROGRAM,
-    RAY_LENGTH,
-    RAY_STEP,
-    RAYS,
     ROOM,
-    TAGS,
     TICKS,
 )
 from palaestra.envs.builtin.physics.driving import steer
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
+from palaestra.envs.solids import BLUE, GOLD, GREEN, INK, RED, VIOLET, Drawing, Solids, on_plane, solids, upright
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
+
+    from palaestra.envs.solids import Color, Shape
 
 
 def escape(columns: Mapping[str, torch.Tensor]) -> Action:
@@ -65,6 +63,51 @@ def escape(columns: Mapping[str, torch.Tensor]) -> Action:
     goes = torch.nn.functional.one_hot(far.argmin(1), agents).view(-1, 1)
     choice = steer(place, columns["angle"], goal.repeat_interleave(agents, 0), 0.2) + 1  # choice 0 does nothing, as in PushBlock
     return Action(torch.zeros(len(place), 0, device=place.device), choice * goes)
+
+
+WINE = (168, 60, 52)
+
+
+def draw_room(rows: Rows, behavior: str) -> Drawing:
+    """Draws the room with its green door and its violet portal, the dragon, the key, and the living agents: golden with the key."""
+    room, areas = float(ROOM), rows.areas
+    door = np.stack([rows["door"], np.full_like(rows["door"], room + 0.15)], -1)[:, None]
+    portal = (rows["portal"] + [0.15, 0.0] * np.sign(rows["portal"]))[:, None]
+    key = figures.hidden_unless(rows["key_lies"][:, None], np.ones(3))
+    color = np.where(rows["holds_key"][..., None], GOLD, BLUE)
+    bow, bit = on_plane(rows["key"][:, None], 0.3), on_plane(rows["key"][:, None] + [0.55, 0.0], 0.3)
+    shapes = (
+        *figures.room(areas, (room, room), wall=1.2, thick=0.3),
+        solids("door", "box", on_plane(door, 0.75), (2 * float(DOOR_HALF), 1.5, 0.36), GREEN),
+        solids("portal", "box", on_plane(portal, 0.75), (0.36, 1.5, 2 * float(PORTAL_HALF)), VIOLET),
+        *_dragon(rows),
+        solids("key's bow", "cylinder", bow, key * [0.7, 0.2, 0.7], GOLD),
+        solids("key's bit", "box", bit, key * [0.8, 0.16, 0.18], GOLD),
+        *figures.agent(rows["position"], rows["angle"], rows["acting"] * np.float32(AGENT_RADIUS), (behavior, rows.slots), color=color),
+    )
+    return Drawing(shapes, (room + 0.4, 1.4, room + 0.4), center=(0.0, 0.6, 0.0))
+
+
+def _dragon(rows: Rows) -> tuple[Solids, ...]:
+    """Returns the dragon, which looks toward its portal: body, head, eyes, spikes, wings and tail."""
+    angle = np.where(rows["portal"][:, :1] < 0, np.pi, 0.0)
+    turn, place = upright(angle)[:, :, None], on_plane(rows["dragon"][:, None])[:, :, None]
+    living = figures.hidden_unless(rows["dragon_lives"][:, None], np.ones(3))
+
+    def part(name: str, shape: Shape, offset: ArrayLike, size: ArrayLike, color: Color, tilt: ArrayLike = (0, 0, 0, 1)) -> Solids:
+        at = np.atleast_2d(np.asarray(offset, np.float32))
+        where = (place + figures.turned_by(turn, at))[:, 0]
+        rotation = figures.turned(np.broadcast_to(tilt, (*where.shape[:2], 4)), np.broadcast_to(turn[:, 0], (*where.shape[:2], 4)))
+        return solids(f"dragon's {name}", shape, where, living * np.asarray(size), color, rotation=rotation)
+
+    return (
+        part("body", "sphere", (0, 0.8, 0), (2.0, 1.4, 1.5), RED),
+        part("head", "sphere", (0.9, 1.4, 0), (0.9, 0.75, 0.8), RED),
+        part("eyes", "sphere", [(1.2, 1.6, -0.22), (1.2, 1.6, 0.22)], 0.22, GOLD),
+        part("spikes", "cone", [(0.3, 1.55, 0), (-0.15, 1.6, 0), (-0.55, 1.4, 0)], (0.35, 0.5, 0.3), INK),
+        part("wings", "box", [(-0.1, 1.2, -1.0), (-0.1, 1.2, 1.0)], (0.9, 0.08, 1.1), WINE, [(0.2, 0, 0, 0.98), (-0.2, 0, 0, 0.98)]),
+        part("tail", "cone", (-1.2, 0.6, 0), (0.5, 1.1, 0.5), RED, (0, 0, figures.QUARTER, figures.QUARTER)),
+    )
 
 
 class DungeonEscape(WarpEnv):
@@ -89,22 +132,5 @@ class DungeonEscape(WarpEnv):
         """Returns `escape`'s actions; None for another behavior."""
         return escape(self._columns) if behavior == self.behavior else None
 
-    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        room = float(ROOM)
-        picture = Plane(room + 1, room + 1)
-        picture.floor((0, 0), (room, room))
-        picture.box((float(row["door"]), room + 0.25), (float(DOOR_HALF), 0.25), 0.0, GREEN)
-        picture.box(row["portal"] * [1 + 0.25 / room, 1], (0.25, float(PORTAL_HALF)), 0.0, VIOLET)
-        mates = np.flatnonzero(row["acting"])
-        for slot in mates:
-            for k, ray in enumerate(row["obs"][slot][:-1].reshape(int(RAYS), int(TAGS) + 2)):
-                turn = (-1 if k % 2 else 1) * ((k + 1) // 2) * float(RAY_STEP)
-                picture.ray(row["position"][slot], float(row["angle"][slot]) + turn, float(ray[-1]) * float(RAY_LENGTH))
-        if row["dragon_lives"]:
-            picture.circle(row["dragon"], float(DRAGON_RADIUS), RED)
-        if row["key_lies"]:
-            picture.circle(row["key"], float(KEY_RADIUS), GOLD)
-        for slot in mates:
-            color = GOLD if row["holds_key"][slot] else BLUE
-            picture.agent(row["position"][slot], float(row["angle"][slot]), float(AGENT_RADIUS), color)
-        return picture.to_array()
+    def _drawing(self, rows: Rows) -> Drawing:
+        return draw_room(rows, self.behavior)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import torch
 import warp as wp
 from torch.nn.functional import pad
@@ -16,13 +17,15 @@ from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
-from palaestra.envs.builtin.drawing.scenes import draw_board
+from palaestra.envs.builtin.base.world_columns import Rows, next_parameter, save_final_obs
+from palaestra.envs.builtin.drawing import figures as figures
+from palaestra.envs.solids import BLUE, FLOOR, INK, Color, Drawing, Solids, on_plane, solids, upright
+from palaestra.envs.solids import GREEN as LEAF
+from palaestra.envs.solids import RED as ROSE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
 wp.set_module_options({"enable_backward": False})
@@ -245,6 +248,51 @@ def neighbors(grid: torch.Tensor) -> torch.Tensor:
     return torch.stack([up, down, left, right], 1)
 
 
+BOARD, NORTH = 5.0, -0.5  # meters along the board's edge, and from the middle of the area to the board's
+MOST_GOALS = 4  # of a color
+
+
+def draw_board(rows: Rows, behavior: str) -> Drawing:
+    """Draws the board with its goals, green plusses and red crosses, the agent, and above the board the wanted goal."""
+    edge, areas = rows["edge"][:, None], rows.areas
+    side = BOARD / edge
+
+    def centers(cell: NDArray[np.int32], height: NDArray[np.float64]) -> NDArray[np.float32]:
+        return on_plane(np.stack([(cell % edge + 0.5) * side - BOARD / 2, BOARD / 2 - (cell // edge + 0.5) * side + NORTH], -1), height)
+
+    shapes = [
+        figures.plate("frame", areas, (0.0, NORTH), (BOARD / 2 + 0.15,) * 2, INK, -0.02, 0.2),
+        figures.plate("board", areas, (0.0, NORTH), (BOARD / 2,) * 2, FLOOR, 0.0, 0.1),
+        *_lines(edge),
+    ]
+    for kind, name, color, turn in ((GREEN, "plus", LEAF, 0.0), (RED, "cross", ROSE, np.pi / 4)):
+        found = rows["board"] == int(kind)
+        cell = np.argsort(~found, axis=1, kind="stable")[:, :MOST_GOALS]
+        shown = np.take_along_axis(found, cell, 1)
+        shapes += _beams(name, centers(cell, 0.12 * side), shown * side, color, turn)
+        sign = on_plane(np.full((areas, 1, 2), (0.0, BOARD / 2 + 0.75 + NORTH)), 0.1)
+        shapes += _beams(f"wanted {name}", sign, (rows["wanted"] == int(kind))[:, None] * np.ones(1), color, turn)
+    place = centers(rows["agent"][:, None], 0.34 * side)
+    size = np.broadcast_to(0.62 * side[..., None], (areas, 1, 3))
+    shapes.append(solids("agent", "box", place, size, BLUE, agents=(behavior, rows.slots)))
+    return Drawing(tuple(shapes), (2.75, 0.7, 3.2), elevation=62.0)
+
+
+def _beams(name: str, place: NDArray[np.float32], size: NDArray[np.float64], color: Color, turn: float) -> list[Solids]:
+    """Returns figures of two beams each, in cells of these sizes (A, n)."""
+    beam = size[..., None] * [0.8, 0.24, 0.24]
+    return [solids(f"{name} {k}", "box", place, beam, color, rotation=upright(turn + k * np.pi / 2)) for k in range(2)]
+
+
+def _lines(edge: NDArray[np.int32]) -> tuple[Solids, Solids]:
+    """Returns the lines between the cells of boards with this many along an edge, (A, 1)."""
+    number = np.arange(1, int(LONGEST))
+    at, zero = number * (BOARD / edge) - BOARD / 2, np.zeros((len(edge), len(number)))
+    size = figures.hidden_unless(number < edge, (0.05, 0.02, BOARD))
+    upward = solids("columns", "box", on_plane(np.stack([at, zero + NORTH], -1)), size, INK)
+    return upward, solids("rows", "box", on_plane(np.stack([zero, at + NORTH], -1)), size[..., ::-1], INK)
+
+
 class GridWorld(WarpEnv):
     """GridWorld: an image (3, height, width), the goal signal (green, red), discrete [5] with moves into walls masked."""
 
@@ -273,6 +321,5 @@ class GridWorld(WarpEnv):
         """Returns `follow_shortest_path`'s actions; None for another behavior."""
         return follow_shortest_path(self._columns) if behavior == self.behavior else None
 
-    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        edge = int(row["edge"])
-        return draw_board(row["board"][: edge * edge].reshape(edge, edge), int(row["wanted"]))
+    def _drawing(self, rows: Rows) -> Drawing:
+        return draw_board(rows, self.behavior)

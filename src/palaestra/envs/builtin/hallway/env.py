@@ -22,22 +22,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import torch
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import save_final_obs
-from palaestra.envs.builtin.drawing.plane import GREEN, RED, VIOLET, Plane, draw_marked_box
+from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
+from palaestra.envs.builtin.drawing import figures as figures
 from palaestra.envs.builtin.physics.driving import CHOICES, detour, drive, steer
 from palaestra.envs.builtin.physics.rigid_bodies import Body, box_body, circle_body, circle_box, keep_circle_out, keep_circle_within
 from palaestra.envs.builtin.sensors.rays import heading, ray_angle, ray_box, ray_room, write_ray
+from palaestra.envs.solids import GREEN, RED, VIOLET, Drawing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
@@ -219,17 +220,19 @@ def go_to_matching_goal(columns: Mapping[str, torch.Tensor], goal_x: float, idle
     return Action(torch.zeros(len(discrete), 0, device=discrete.device), discrete)
 
 
-def draw_hall(row: dict[str, np.ndarray], goal_x: float) -> np.ndarray:
-    """Draws the hall from above; the right goal is green."""
-    plane = Plane(11.0, 26.0, 480)
-    plane.floor((0, 0), tuple(HALL))
-    left = int(row["left_goal"])
-    for side, mark in ((-1, left), (1, 1 - left)):
-        color = GREEN if mark == int(row["symbol"]) else RED
-        draw_marked_box(plane, (side * goal_x, float(GOAL_Y)), tuple(GOAL), mark, color)
-    draw_marked_box(plane, row["symbol_place"], tuple(SYMBOL), int(row["symbol"]), VIOLET)
-    plane.agent(row["place"], float(row["angle"]), 1.5 * float(RADIUS))
-    return plane.to_array()
+def draw_hall(rows: Rows, behavior: str, goal_x: float) -> Drawing:
+    """Draws the hall with the goals, the right one green, the symbol, and the agent."""
+    left, symbol, wide = rows["left_goal"], rows["symbol"], tuple(HALL)
+    marks = np.stack([left, 1 - left], 1)
+    colors = np.where((marks == symbol[:, None])[..., None], GREEN, RED)
+    goals = np.broadcast_to(np.array([[-goal_x, float(GOAL_Y)], [goal_x, float(GOAL_Y)]]), (rows.areas, 2, 2))
+    shapes = (
+        *figures.room(rows.areas, wide, wall=1.5),
+        *figures.marked("goal", goals, tuple(GOAL), 1.5, marks, colors),
+        *figures.marked("symbol", rows["symbol_place"][:, None], tuple(SYMBOL), 2.0, symbol[:, None], VIOLET),
+        *figures.agent(rows["place"][:, None], rows["angle"][:, None], 1.5 * float(RADIUS), (behavior, rows.slots)),
+    )
+    return Drawing(shapes, (wide[0] + 0.5, 1.5, wide[1] + 0.5), elevation=62.0)
 
 
 class Hallway(WarpEnv):
@@ -254,8 +257,8 @@ class Hallway(WarpEnv):
         """Returns `go_to_matching_goal`'s actions; None for another behavior."""
         return go_to_matching_goal(self._columns, 5.0, 0) if behavior == self.behavior else None
 
-    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return draw_hall(row, 5.0)
+    def _drawing(self, rows: Rows) -> Drawing:
+        return draw_hall(rows, self.behavior, 5.0)
 
 
 class HallwayUnity(WarpEnv):
@@ -280,5 +283,5 @@ class HallwayUnity(WarpEnv):
         """Returns `go_to_matching_goal`'s actions; None for another behavior."""
         return go_to_matching_goal(self._columns, 7.0, 1) if behavior == self.behavior else None
 
-    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return draw_hall(row, 7.0)
+    def _drawing(self, rows: Rows) -> Drawing:
+        return draw_hall(rows, self.behavior, 7.0)

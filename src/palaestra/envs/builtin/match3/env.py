@@ -20,10 +20,11 @@ import warp as wp
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, Tables, WarpEnv
-from palaestra.envs.builtin.base.world_columns import save_final_obs
-from palaestra.envs.builtin.drawing.plane import BLUE, GOLD, GREEN, PAPER, RED, VIOLET, Plane
+from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
+from palaestra.envs.builtin.drawing import figures as figures
 from palaestra.envs.builtin.match3 import rules as rules
 from palaestra.envs.builtin.match3.rules import CELLS, COLUMNS, KINDS, MOVES, ROWS, WORTHS, World
+from palaestra.envs.solids import BLUE, FLOOR, GOLD, GREEN, INK, PAPER, RED, VIOLET, Color, Drawing, Solids, on_plane, solids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from palaestra.envs.builtin.drawing.plane import Color
 
 wp.set_module_options({"enable_backward": False})
 
@@ -134,18 +134,25 @@ def best_move(columns: Mapping[str, Tensor], greedy: bool) -> Action:
     return Action(torch.zeros(len(score), 0, device=score.device), score.argmax(1, keepdim=True))
 
 
-def draw_gems(kind: np.ndarray, worth: np.ndarray) -> np.ndarray:
-    """Draws a board of colors (rows, columns), row 0 at the bottom, with one or two dots on pieces that are worth more."""
-    rows, columns = kind.shape
-    picture = Plane(columns / 2 + 0.3, rows / 2 + 0.3)
-    picture.floor((0, 0), (columns / 2, rows / 2))
-    for (row, column), color in np.ndenumerate(kind):
-        center = np.array([column - (columns - 1) / 2, row - (rows - 1) / 2])
-        picture.circle(center, 0.4, COLORS[color])
-        for dot in range(int(worth[row, column])):
-            aside = 0.0 if worth[row, column] == 1 else (-0.14, 0.14)[dot]
-            picture.circle(center + np.array([aside, 0.0]), 0.1, PAPER)
-    return picture.to_array()
+def draw_gems(rows: Rows, behavior: str) -> Drawing:
+    """Draws the board of colored pieces, row 0 in front, with one or two dots on pieces that are worth more."""
+    across, deep, worth = int(COLUMNS), int(ROWS), rows["worth"]
+    cell = np.arange(int(CELLS))
+    place = np.stack([cell % across - (across - 1) / 2, cell // across - (deep - 1) / 2], -1)
+    middle = np.broadcast_to(on_plane(place, 0.32), (rows.areas, int(CELLS), 3))
+    dots = list[Solids]()
+    aside = 0.17 * (worth == 2)[..., None] * [1.0, 0.0, 0.0]
+    for k, sign in enumerate((-1, 1)):
+        size = figures.hidden_unless(worth > k, (0.24, 0.14, 0.24))
+        dots.append(solids(f"dot {k}", "sphere", middle + sign * aside + [0.0, 0.27, 0.06], size, PAPER))
+    board = np.zeros((rows.areas, 1, 3)) - [0.0, 0.15, 0.0]
+    shapes = (
+        solids("board", "box", board, (across + 0.4, 0.3, deep + 0.4), INK, agents=(behavior, rows.slots)),
+        solids("field", "box", board + [0, 0.01, 0], (across, 0.3, deep), FLOOR, agents=(behavior, rows.slots)),
+        solids("pieces", "sphere", middle, (0.84, 0.64, 0.84), np.array(COLORS)[rows["kind"]]),
+        *dots,
+    )
+    return Drawing(shapes, (across / 2 + 0.3, 0.7, deep / 2 + 0.3), elevation=66.0)
 
 
 class Match3(WarpEnv):
@@ -171,8 +178,8 @@ class Match3(WarpEnv):
         """Returns `best_move`'s actions; None for another behavior."""
         return best_move(self._columns, self._greedy) if behavior == self.behavior else None
 
-    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return draw_gems(row["kind"].reshape(int(ROWS), -1), row["worth"].reshape(int(ROWS), -1))
+    def _drawing(self, rows: Rows) -> Drawing:
+        return draw_gems(rows, self.behavior)
 
 
 class Match3Visual(WarpEnv):
@@ -203,5 +210,5 @@ class Match3Visual(WarpEnv):
         """Returns `best_move`'s actions; None for another behavior."""
         return best_move(self._columns, self._greedy) if behavior == self.behavior else None
 
-    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return draw_gems(row["kind"].reshape(int(ROWS), -1), row["worth"].reshape(int(ROWS), -1))
+    def _drawing(self, rows: Rows) -> Drawing:
+        return draw_gems(rows, self.behavior)

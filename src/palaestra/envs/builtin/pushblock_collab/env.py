@@ -16,11 +16,13 @@ import torch
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
-from palaestra.envs.builtin.drawing.plane import GOLD, GREEN, RED, VIOLET, Plane
+from palaestra.envs.builtin.base.world_columns import Rows
+from palaestra.envs.builtin.drawing import figures as figures
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.pushblock.env import AGENT_DRAG, TICKS
 from palaestra.envs.builtin.pushblock_collab.observations import AGENTS, BLOCKS, DEEP, GOAL_EDGE, LARGE, MEDIUM, RADIUS, SMALL, TAGS, WIDE
 from palaestra.envs.builtin.pushblock_collab.rules import MOST_DECISIONS, PROGRAM, SPEED
+from palaestra.envs.solids import GOLD, GREEN, RED, VIOLET, Drawing, on_plane, solids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,6 +75,23 @@ def _clear_way(place: Tensor, wish: Tensor, blocks: Tensor) -> Tensor:
     return torch.tensor([1, 2, 5, 6], device=place.device)[score.argmax(2)]
 
 
+BLOCK_COLORS = np.array([(GOLD, RED, VIOLET)[size - 1] for size in SIZES.tolist()])
+
+
+def draw_room(rows: Rows, behavior: str) -> Drawing:
+    """Draws the room with the goal along its far wall, the blocks, colored by size, and the agents."""
+    wide, deep, edge = float(WIDE), float(DEEP), float(GOAL_EDGE)
+    half = HALVES.numpy()
+    size = figures.hidden_unless(~rows["block_gone"], np.stack([2 * half, 1.5 * half, 2 * half], -1))
+    shapes = (
+        *figures.room(rows.areas, (wide, deep), wall=0.8, thick=0.3),
+        figures.plate("goal", rows.areas, (0.0, (deep + edge) / 2), (wide, (deep - edge) / 2), GREEN),
+        solids("blocks", "box", on_plane(rows["block_position"], 0.75 * half), size, BLOCK_COLORS),
+        *figures.agent(rows["position"], rows["angle"], float(RADIUS), (behavior, rows.slots)),
+    )
+    return Drawing(shapes, (wide + 0.4, 1.2, deep + 0.4), center=(0.0, 0.4, 0.0))
+
+
 class CooperativePushBlock(WarpEnv):
     """PushBlockCollab: a grid (6, 20, 20), discrete [7]."""
 
@@ -102,15 +121,5 @@ class CooperativePushBlock(WarpEnv):
         """Returns `haul`'s actions; None for another behavior."""
         return haul(self._columns) if behavior == self.behavior else None
 
-    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        wide, deep, edge = float(WIDE), float(DEEP), float(GOAL_EDGE)
-        plane = Plane(wide + 0.5, deep + 0.5)
-        plane.floor((0, 0), (wide, deep))
-        plane.box((0, (deep + edge) / 2), (wide, (deep - edge) / 2), 0.0, GREEN)
-        for place, gone, size in zip(row["block_position"], row["block_gone"], SIZES.tolist(), strict=True):
-            if not gone:
-                half = 0.5 + 0.25 * size
-                plane.box(place, (half, half), 0.0, (GOLD, RED, VIOLET)[size - 1])
-        for place, angle in zip(row["position"], row["angle"], strict=True):
-            plane.agent(place, float(angle), float(RADIUS))
-        return plane.to_array()
+    def _drawing(self, rows: Rows) -> Drawing:
+        return draw_room(rows, self.behavior)

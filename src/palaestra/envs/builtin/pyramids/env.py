@@ -16,16 +16,18 @@ for 10 m/s; turns are 200 degrees/s.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import torch
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import save_final_obs
-from palaestra.envs.builtin.drawing.plane import GOLD, GRAY, SWITCH_COLORS, Plane, draw_heap, draw_rooms
+from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
+from palaestra.envs.builtin.drawing import figures as figures
 from palaestra.envs.builtin.physics.driving import CHOICES, detour, drive, steer
 from palaestra.envs.builtin.physics.rigid_bodies import Body, circle_body, keep_circle_out
 from palaestra.envs.builtin.pyramids.observations import (
@@ -51,11 +53,12 @@ from palaestra.envs.builtin.pyramids.observations import (
     row_of,
 )
 from palaestra.envs.builtin.sensors.rays import heading
+from palaestra.envs.solids import GOLD, GRAY, RED, Drawing, Solids, on_plane, solids
+from palaestra.envs.solids import GREEN as LEAF
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 
@@ -248,6 +251,45 @@ def pick_room(table: Tensor, room: Tensor) -> Tensor:
     return table[torch.arange(len(room), device=room.device), room]
 
 
+SIDES = np.array([(0, 0, 0), (0.6, 0.4, 0), (1.6, 1.2, 0.8), (1.6, 1.2, 0.8), (1.6, 0, 0)])  # half the sides of each thing's layers
+LAYER = 0.9  # height of a layer
+SWITCH_COLORS = np.array([RED, LEAF])  # before and after the switch is pressed
+BRICK_COLORS = ((152, 156, 156), (176, 180, 178), (198, 201, 199))
+
+
+def draw_rooms(rows: Rows, behavior: str) -> Drawing:
+    """Draws the rooms with their heaps of bricks, the switch, red before it is pressed, the golden brick, and the agent."""
+    thing, half = rows["thing"], float(EDGE) * float(HALF)
+    shapes = list(_walls(rows.areas))
+    for level, gray in enumerate(BRICK_COLORS):
+        side = SIDES[thing, level]
+        color = np.where(((thing == int(PYRAMID)) & (level == 2))[..., None], GOLD, gray)
+        if level == 1:
+            color = np.where((thing == int(SWITCH))[..., None], SWITCH_COLORS[rows["pressed"]][:, None], color)
+        size = np.stack([2 * side, LAYER * (side > 0), 2 * side], -1)
+        shapes.append(solids(f"layer {level}", "box", on_plane(rows["thing_place"], (level + 0.5) * LAYER), size, color))
+    brick = figures.hidden_unless((thing == int(RUBBLE)).any(1, keepdims=True), 2 * float(BRICK) * np.ones(3))
+    shapes.append(solids("golden brick", "box", on_plane(rows["golden"][:, None], float(BRICK)), brick, GOLD))
+    shapes += figures.agent(rows["place"][:, None], rows["angle"][:, None], 1.8 * float(RADIUS), (behavior, rows.slots))
+    return Drawing(tuple(shapes), (half + 0.5, 2.5, half + 0.5), elevation=58.0)
+
+
+@cache
+def _walls(areas: int) -> tuple[Solids, ...]:
+    """Returns the floor, the walls around it, and those between rooms on either side of each door."""
+    edge, half, door = int(EDGE), float(HALF), float(DOOR)
+    length = (half - door) / 2
+    pieces = []
+    for k in range(1, edge):
+        at = 2 * half * k - edge * half
+        for other in range(edge):
+            middle = 2 * half * other - edge * half + half
+            for side in (-1, 1):
+                along = middle + side * (door + length)
+                pieces += [((at, along), (0.15, length)), ((along, at), (length, 0.15))]
+    return (*figures.room(areas, (edge * half, edge * half), wall=1.5), figures.boxes("inner walls", areas, tuple(pieces), GRAY, 1.5, 1.5))
+
+
 class Pyramids(WarpEnv):
     """Pyramids: vector 148 (21 rays and the switch's state), discrete [4]: forward, back, turn right, turn left."""
 
@@ -270,17 +312,5 @@ class Pyramids(WarpEnv):
         """Returns `fetch_golden_brick`'s actions; None for another behavior."""
         return fetch_golden_brick(self._columns) if behavior == self.behavior else None
 
-    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        edge, half = int(EDGE), float(HALF)
-        picture = Plane(edge * half + 1, edge * half + 1, 480)
-        draw_rooms(picture, edge, half, float(DOOR))
-        for thing, place in zip(row["thing"].tolist(), row["thing_place"], strict=True):
-            if thing == int(SWITCH):
-                draw_heap(picture, place, (0.6,), SWITCH_COLORS[int(row["pressed"])])
-            elif thing == int(RUBBLE):
-                draw_heap(picture, place, (1.6,))
-                draw_heap(picture, row["golden"], (float(BRICK),), GOLD)
-            elif thing:
-                draw_heap(picture, place, (1.6, 1.2, 0.8), GOLD if thing == int(PYRAMID) else GRAY)
-        picture.agent(row["place"], float(row["angle"]), 1.5 * float(RADIUS))
-        return picture.to_array()
+    def _drawing(self, rows: Rows) -> Drawing:
+        return draw_rooms(rows, self.behavior)

@@ -18,21 +18,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import torch
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
-from palaestra.envs.builtin.drawing.plane import BLUE, GOLD, GRAY, GREEN, INK, RED, Plane
+from palaestra.envs.builtin.base.world_columns import Rows, next_parameter, save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, add_speed, advance, apply_drag, circle_body, circle_circle
 from palaestra.envs.builtin.sensors.rays import heading, rotate
+from palaestra.envs.solids import BLUE, FLOOR, GOLD, GREEN, INK, PAPER, RED, Drawing, on_plane, solids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 
@@ -246,6 +246,25 @@ def hold_center(columns: Mapping[str, Tensor]) -> Action:
     return Action(torch.zeros(len(wish), 0, device=wish.device), choice[:, None])
 
 
+def draw_ring(rows: Rows, behavior: str) -> Drawing:
+    """Draws the ring, which shrinks on its base, and the agents: those that are out lie beside it, small."""
+    areas, inside = rows.areas, rows["inside"]
+    size = 2 * float(RING) * np.clip(1 - (rows["age"] - int(WHOLE)) / int(SHRINKING), 0, 1)[:, None]
+    flat = np.full_like(size, 0.2)
+    radius = float(RADIUS) * np.where(inside, 1.0, 0.5)
+    middle, agents = np.zeros((areas, 1, 3)), (behavior, rows.slots)
+    colors, low = np.array([BLUE, RED, GOLD]), np.where(inside, 0.0, -0.16)
+    body, knob = np.stack([2 * radius, 0.9 * radius, 2 * radius], -1), np.stack([radius, 0.6 * radius, radius], -1)
+    shapes = (
+        solids("base", "cylinder", middle - [0, 0.26, 0], (2 * float(RING) + 2.2, 0.2, 2 * float(RING) + 2.2), FLOOR, fixed=True),
+        solids("rim", "cylinder", middle - [0, 0.11, 0], np.stack([size + 0.2, flat, size + 0.2], -1), INK),
+        solids("ring", "cylinder", middle - [0, 0.1, 0], np.stack([size, flat, size], -1), GREEN),
+        solids("agent", "cylinder", on_plane(rows["position"], low + 0.45 * radius), body, colors, agents=agents),
+        solids("knob", "sphere", on_plane(rows["position"], low + 0.9 * radius), knob, PAPER, agents=agents),
+    )
+    return Drawing(shapes, (float(RING) + 1.2, 0.7, float(RING) + 1.2))
+
+
 class RingOut(WarpEnv):
     """RingOut: vector 16, discrete [9]: nothing, or a push in one of eight directions, counterclockwise from the center at the start."""
 
@@ -268,12 +287,5 @@ class RingOut(WarpEnv):
         """Returns `hold_center`'s actions; None for another behavior."""
         return hold_center(self._columns) if behavior == self.behavior else None
 
-    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        ring = float(RING) * min(max(1 - (int(row["age"]) - int(WHOLE)) / int(SHRINKING), 0.0), 1.0)
-        picture = Plane(float(RING) + 1, float(RING) + 1)
-        picture.circle((0, 0), float(RING), GRAY)
-        picture.circle((0, 0), ring + 0.1, INK)
-        picture.circle((0, 0), ring, GREEN)
-        for place, inside, color in zip(row["position"], row["inside"], (BLUE, RED, GOLD), strict=True):
-            picture.circle(place, float(RADIUS) if inside else float(RADIUS) / 2, color)
-        return picture.to_array()
+    def _drawing(self, rows: Rows) -> Drawing:
+        return draw_ring(rows, self.behavior)

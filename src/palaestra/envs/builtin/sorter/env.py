@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import torch
 import warp as wp
-from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
+from palaestra.envs.builtin.base.world_columns import Rows, next_parameter, save_final_obs
+from palaestra.envs.builtin.drawing import figures as figures
+from palaestra.envs.solids import FLOOR, GREEN, INK, Drawing, on_plane, solids
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,9 +50,6 @@ COST = wp.constant(0.0002)
 NONE = wp.constant(-1)
 INNER = 10.0  # radius of a circle on which no tile is in the way
 ALIGNED = math.radians(8)  # this close to a tile's direction, walking outward touches that tile alone
-EDGE, FINE = 320, 3  # pixels along a picture's edge, and pixels drawn for each of them
-PAPER, FLOOR, INK = (246, 245, 240), (228, 230, 228), (52, 58, 70)
-BLUE, GREEN, GOLD = (66, 122, 196), (62, 160, 98), (238, 176, 60)
 
 
 @wp.struct
@@ -259,27 +257,29 @@ def _choice(value: Tensor, least: float) -> Tensor:
     return (value > least).long() + 2 * (value < -least).long()
 
 
-def draw_room(numbers: np.ndarray, angles: np.ndarray, touched: int, position: np.ndarray, heading: float) -> np.ndarray:
-    """Draws a round room with numbered tiles on a circle, the first `touched` of them green, and the agent, (H, W, 3) uint8.
+PALE, DEEP = np.array([250, 226, 150]), np.array([214, 120, 40])  # colors of the lowest and the highest number
+STEP = 0.14  # height of a post for each number
 
-    Angles count from the north (up) through the east; lengths are those of the environment.
-    """
-    image = Image.new("RGB", (EDGE * FINE, EDGE * FINE), PAPER)
-    draw, unit = ImageDraw.Draw(image), EDGE * FINE / 38
 
-    def at(east: float, north: float) -> tuple[float, float]:
-        return EDGE * FINE / 2 + east * unit, EDGE * FINE / 2 - north * unit
-
-    draw.circle(at(0, 0), 17.75 * unit, fill=FLOOR, outline=INK, width=2 * FINE)
-    font = ImageFont.load_default(size=1.5 * unit)
-    for row, (number, angle) in enumerate(zip(numbers, angles, strict=True)):
-        middle = at(16 * np.sin(angle), 16 * np.cos(angle))
-        draw.circle(middle, 1.25 * unit, fill=GREEN if row < touched else GOLD)
-        draw.text(middle, str(number), fill=INK, font=font, anchor="mm")
-    x, y = float(position[0]), float(position[1])
-    draw.circle(at(x, y), 0.75 * unit, fill=BLUE)
-    draw.line([at(x, y), at(x + 1.3 * np.sin(heading), y + 1.3 * np.cos(heading))], fill=INK, width=2 * FINE)
-    return np.asarray(image.resize((EDGE, EDGE), Image.Resampling.LANCZOS)).copy()
+def draw_room(rows: Rows, behavior: str) -> Drawing:
+    """Draws the round room with its tiles, touched ones green, others the darker the higher their number, as is the post on each."""
+    areas, number = rows.areas, rows["number"]
+    slot = np.arange(int(NUMBERS))
+    angle = rows["place"] * (2 * math.pi / int(NUMBERS))
+    place = float(RING) * np.stack([np.sin(angle), np.cos(angle)], -1)
+    shown, tall = slot < rows["tiles"][:, None], 0.3 + STEP * (number + 1)
+    share = (number / (int(NUMBERS) - 1))[..., None]
+    color = np.where((slot < rows["touched"][:, None])[..., None], GREEN, PALE + share * (DEEP - PALE))
+    post = figures.hidden_unless(shown, np.stack([np.full_like(tall, 0.7), tall, np.full_like(tall, 0.7)], -1))
+    middle, wide = np.zeros((areas, 1, 3)), 2 * (float(REACH) + 0.75)
+    shapes = (
+        solids("rim", "cylinder", middle - [0, 0.25, 0], (wide + 0.8, 0.4, wide + 0.8), INK, fixed=True),
+        solids("floor", "cylinder", middle - [0, 0.1, 0], (wide, 0.2, wide), FLOOR, fixed=True),
+        solids("tiles", "cylinder", on_plane(place, 0.05), figures.hidden_unless(shown, (2.5, 0.1, 2.5)), color),
+        solids("posts", "cylinder", on_plane(place, tall / 2), post, color),
+        *figures.agent(rows["position"][:, None], math.pi / 2 - rows["heading"][:, None], 0.9, (behavior, rows.slots)),
+    )
+    return Drawing(shapes, (wide / 2 + 0.5, 1.6, wide / 2 + 0.5), elevation=52.0)
 
 
 class Sorter(WarpEnv):
@@ -309,7 +309,5 @@ class Sorter(WarpEnv):
         """Returns `touch_in_order`'s actions; None for another behavior."""
         return touch_in_order(self._columns) if behavior == self.behavior else None
 
-    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        tiles, touched = int(row["tiles"]), int(row["touched"])
-        angles = row["place"][:tiles] * (2 * 3.141592653589793 / int(NUMBERS))
-        return draw_room(row["number"][:tiles] + 1, angles, touched, row["position"], float(row["heading"]))
+    def _drawing(self, rows: Rows) -> Drawing:
+        return draw_room(rows, self.behavior)

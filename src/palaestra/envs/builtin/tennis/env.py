@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import torch
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
-from palaestra.envs.builtin.drawing.plane import BLUE, GOLD, INK, RED, Plane
+from palaestra.envs.builtin.base.world_columns import Rows, next_parameter, save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.tennis.motion import (
     BALL_RADIUS,
@@ -37,11 +37,11 @@ from palaestra.envs.builtin.tennis.motion import (
     move_racket,
     step_ball,
 )
+from palaestra.envs.solids import BLUE, FLOOR, GOLD, GRAY, INK, PAPER, RED, Drawing, solids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 
@@ -237,6 +237,42 @@ def return_ball(columns: Mapping[str, Tensor]) -> Action:
     return Action(continuous, torch.zeros(len(run), 0, dtype=torch.int64, device=run.device))
 
 
+FLOOR_HEIGHT, SPAN = -3.2, 3.0  # of the drawing: the court lies low, so that high balls are seen; SPAN is its depth
+
+
+def draw_court(rows: Rows, behavior: str) -> Drawing:
+    """Draws the court from the side with its net, the ball with a disc on the floor below it, and the rackets."""
+    areas, court = rows.areas, float(COURT)
+    sign = np.array([1.0, -1.0], np.float32)
+    x, y, tilt = sign * rows["position"][..., 0], rows["position"][..., 1] + FLOOR_HEIGHT, sign * rows["tilt"]
+    zero, long = np.zeros_like(x), 2 * float(HALF_LENGTH) * np.broadcast_to(rows["parameters"][:, 1:2], x.shape)
+    face = np.stack([np.full_like(x, 2 * float(THICKNESS)), long, np.full_like(x, 1.2)], -1)
+    lean, agents, colors = np.stack([zero, zero, np.sin(tilt / 2), np.cos(tilt / 2)], -1), (behavior, rows.slots), np.array([BLUE, RED])
+    ball = np.stack([rows["ball"][:, 0], rows["ball"][:, 1] + FLOOR_HEIGHT, 0 * rows["ball"][:, 0]], -1)[:, None]
+    leg = np.stack([zero + 0.14, y - FLOOR_HEIGHT, zero + 0.14], -1)
+    lines = [(side * court, FLOOR_HEIGHT + 0.005, 0.0) for side in (-0.5, 0.5)]
+    ends = [(side * (court + 0.1), FLOOR_HEIGHT + 0.4, 0.0) for side in (-1, 1)]
+    middle = np.zeros((areas, 1, 3))
+    shapes = (
+        solids("floor", "box", middle + [0, FLOOR_HEIGHT - 0.1, 0], (2 * court, 0.2, SPAN), FLOOR, fixed=True),
+        solids("lines", "box", np.broadcast_to(lines, (areas, 2, 3)), (0.08, 0.02, SPAN), PAPER, fixed=True),
+        solids("net", "box", middle + [0, FLOOR_HEIGHT + float(NET) / 2, 0], (0.12, float(NET), SPAN), INK, fixed=True),
+        solids(
+            "ends",
+            "box",
+            np.broadcast_to(ends, (areas, 2, 3)),
+            (0.2, 1, SPAN),
+            GRAY,
+            fixed=True,
+        ),
+        solids("racket", "box", np.stack([x, y, zero], -1), face, colors, rotation=lean, agents=agents),
+        solids("leg", "cylinder", np.stack([x, (y + FLOOR_HEIGHT) / 2, zero], -1), leg, INK, agents=agents),
+        solids("foot", "cylinder", np.stack([x, zero + FLOOR_HEIGHT + 0.08, zero], -1), (0.7, 0.16, 0.7), colors, agents=agents),
+        solids("ball", "sphere", ball, 2 * float(BALL_RADIUS), GOLD),
+    )
+    return Drawing(shapes, (court + 0.3, 3.5, SPAN / 2), elevation=12.0)
+
+
 class Tennis(WarpEnv):
     """Tennis: vector 27 (three frames of 9), three continuous actions: toward the net, up, the racket's tilt."""
 
@@ -259,13 +295,5 @@ class Tennis(WarpEnv):
         """Returns `return_ball`'s actions; None for another behavior."""
         return return_ball(self._columns) if behavior == self.behavior else None
 
-    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        court, half_length = float(COURT), float(HALF_LENGTH) * float(row["parameters"][1])
-        picture = Plane(court + 0.5, 4.0, 480)
-        picture.box((0, -3.5), (court, 0.25), 0.0, INK)
-        picture.box((0, float(NET) / 2 - 3.25), (0.08, float(NET) / 2), 0.0, INK)
-        for side, color in enumerate((BLUE, RED)):
-            (x, y), tilt, sign = row["position"][side], float(row["tilt"][side]), 1 - 2 * side
-            picture.box((sign * x, y - 3.25), (float(THICKNESS), half_length), sign * tilt, color)
-        picture.circle(row["ball"] - [0, 3.25], float(BALL_RADIUS), GOLD)
-        return picture.to_array()
+    def _drawing(self, rows: Rows) -> Drawing:
+        return draw_court(rows, self.behavior)

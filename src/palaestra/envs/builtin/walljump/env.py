@@ -33,10 +33,12 @@ from torch import Tensor
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
-from palaestra.envs.builtin.drawing.plane import GOLD, GRAY, GREEN, INK, Plane
+from palaestra.envs.builtin.base.world_columns import Rows, next_parameter, save_final_obs
+from palaestra.envs.builtin.drawing import figures as figures
 from palaestra.envs.builtin.sensors.rays import heading, ray_angle, ray_slabs, write_ray
 from palaestra.envs.builtin.walljump import motion as motion
+from palaestra.envs.solids import GOLD, GRAY, INK, Drawing, on_plane, solids
+from palaestra.envs.solids import GREEN as LEAF
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -284,21 +286,23 @@ def plan(columns: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
     return way, (y > NEAR_JUMP) & (y < 0) & (ready | ~needs_block)
 
 
-def draw_scene(row: dict[str, np.ndarray]) -> np.ndarray:
-    """Draws one area, (H, W, 3) uint8; the goal is at the top."""
-    picture = Plane(motion.HALF_WIDTH + 1, HALF_LENGTH + 1)
-    picture.floor((0, 0), (motion.HALF_WIDTH, HALF_LENGTH))
-    goal = np.array([0, (motion.GOAL + motion.FAR_END) / 2])
-    picture.box(goal - MIDDLE, (motion.HALF_WIDTH, (motion.FAR_END - motion.GOAL) / 2), 0.0, GREEN)
-    wall, height = float(row["wall"]), float(row["height"])
-    if wall > 0:
-        shade = np.array(GRAY) + (np.array(INK) - GRAY) * wall / HIGHEST_WALL
-        picture.box(-MIDDLE, (motion.HALF_WIDTH, motion.HALF_WALL), 0.0, (int(shade[0]), int(shade[1]), int(shade[2])))
-    picture.box(row["block"] - MIDDLE, (motion.HALF_BLOCK, motion.HALF_BLOCK), 0.0, GOLD)
-    if height > 0:
-        picture.circle(row["agent"] - MIDDLE + np.array([0.1, -0.1]) * height, motion.RADIUS, GRAY)  # the agent's shadow
-    picture.agent(row["agent"] - MIDDLE, float(row["angle"]), motion.RADIUS * (1 + 0.15 * height))
-    return picture.to_array()
+def draw_scene(rows: Rows) -> Drawing:
+    """Draws the ground, the goal along its far edge, the wall, darker the higher it is, the block, and the agent."""
+    wide, zero = float(motion.HALF_WIDTH), np.zeros((rows.areas, 1, 2))
+    goal = ((motion.GOAL + motion.FAR_END) / 2 - MIDDLE[1], (motion.FAR_END - motion.GOAL) / 2)
+    wall, block = rows["wall"][:, None], (2 * motion.HALF_BLOCK, motion.BLOCK_TOP, 2 * motion.HALF_BLOCK)
+    size = np.stack([np.full_like(wall, 2 * wide), wall, np.full_like(wall, 2 * motion.HALF_WALL)], -1)
+    shade = np.array(GRAY) + (np.array(INK) - GRAY) * 0.7 * np.clip(wall[..., None] / HIGHEST_WALL, 0, 1)
+    shapes = (
+        figures.floor(rows.areas, (wide, HALF_LENGTH)),
+        figures.plate("goal", rows.areas, (0.0, goal[0]), (wide, goal[1]), LEAF),
+        solids("wall", "box", on_plane(zero - MIDDLE, wall / 2), size, shade),
+        solids("block", "box", on_plane(rows["block"][:, None] - MIDDLE, motion.BLOCK_TOP / 2), block, GOLD),
+        *figures.agent(
+            (rows["agent"] - MIDDLE)[:, None], rows["angle"][:, None], 1.5 * motion.RADIUS, ("", rows.slots), height=rows["height"][:, None]
+        ),
+    )
+    return Drawing(shapes, (wide + 0.2, 4.0, HALF_LENGTH + 0.2), elevation=50.0)
 
 
 class WallJump(WarpEnv):
@@ -328,5 +332,5 @@ class WallJump(WarpEnv):
         """Returns `over_the_wall`'s actions; None for another behavior."""
         return over_the_wall(self._columns) if behavior in self.behaviors else None
 
-    def _picture(self, row: dict[str, np.ndarray]) -> np.ndarray:
-        return draw_scene(row)
+    def _drawing(self, rows: Rows) -> Drawing:
+        return draw_scene(rows)
