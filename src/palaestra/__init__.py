@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from palaestra.brains.model import load_policy as load_policy
     from palaestra.datasets import read_demo as read_demo
     from palaestra.envs.base import Env
+    from palaestra.runtime.control.stopping import stop_at_reward as stop_at_reward
     from palaestra.runtime.run.api import train as train
-    from palaestra.runtime.run.stopping import stop_at_reward as stop_at_reward
 
     __version__: str
 
@@ -66,7 +66,7 @@ def __getattr__(name: str) -> Any:
 
         return train
     if name == "stop_at_reward":
-        from palaestra.runtime.run.stopping import stop_at_reward
+        from palaestra.runtime.control.stopping import stop_at_reward
 
         return stop_at_reward
     if name == "__version__":

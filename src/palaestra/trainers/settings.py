@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -206,6 +207,12 @@ class BehavioralCloningSettings(Settings):
 
 TRAINERS: dict[str, type[Settings]] = {"ppo": PPOSettings, "sac": SACSettings, "poca": POCASettings, "bc": BCSettings}
 """The class of each trainer's hyperparameters, by its name in the YAML."""
+
+
+def changed(hyper: Any, values: Mapping[str, float]) -> Any:
+    """Returns hyperparameters with constant values in place of schedules."""
+    constant = {f"{name}_schedule": "constant" for name in values if hasattr(hyper, f"{name}_schedule")}
+    return hyper.model_copy(update={**values, **constant})
 
 
 def _follow_learning_rate(data: Any) -> Any:

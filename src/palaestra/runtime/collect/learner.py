@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.bodies import StackedMLP
 from palaestra.models.custom import OwnModule
 from palaestra.models.lstm import LSTMLayer
+from palaestra.models.optimizer import scheduled
 from palaestra.models.policy import Actor
 from palaestra.models.trunk import Trunk
 from palaestra.parallel import ranks
@@ -26,7 +27,10 @@ from palaestra.runtime.collect.collector import BehaviorCollector
 from palaestra.runtime.collect.trainer_process import TrainerProcess
 from palaestra.runtime.settings import BehaviorSettings
 from palaestra.trainers.base import Progresses, Remarks, Trainer, Warns, make_trainer
+from palaestra.trainers.settings import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, changed
 
+LAST = {"learning_rate": LAST_LEARNING_RATE, "beta": LAST_BETA, "epsilon": LAST_EPSILON}
+"""Values at which schedules end."""
 MOST_WEIGHT = 1e15
 """Weights above this size give outputs that float32 cannot hold."""
 
@@ -69,6 +73,23 @@ class Learner:
         self.agreed, self.met = 0, 0
         """Decisions of all ranks, and of this one, when the ranks last met."""
         self._aligned = ranks.size() == 1
+        self.changes: dict[str, float] = {}
+        """Hyperparameters that were given a constant value while the run learned, which is part of its state."""
+
+    def current(self, name: str) -> float | None:
+        """Returns the value of a hyperparameter that follows a schedule, at this step; None if its trainer has none of that name."""
+        hyper = self.settings.hyperparameters
+        first: float | None = getattr(hyper, name, None)
+        kind: Any = getattr(hyper, f"{name}_schedule", "constant")
+        if first is None or not hasattr(self.trainer, "hyper"):
+            return None
+        return self.changes.get(name) or scheduled(kind, first, LAST.get(name, 0.0), self.step, self.settings.max_steps)
+
+    def change(self, changes: Mapping[str, float]) -> None:
+        """Gives hyperparameters constant values, from the next update on."""
+        self.changes = dict(changes)
+        if not self.inference and self.changes:
+            cast(Any, self.trainer).hyper = changed(self.settings.hyperparameters, self.changes)
 
     @property
     def waited(self) -> float:
@@ -228,11 +249,13 @@ class Learner:
             "next_summary": self.next_summary,
             "next_checkpoint": self.next_checkpoint,
             "signals": sorted(self.settings.reward_signals),
+            **({"changes": self.changes} if self.changes else {}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a state; a summary or checkpoint that new settings make due earlier comes at once."""
         self.trainer.load_state_dict(state["trainer"])
+        self.change(state.get("changes", {}))
         every, interval = self.settings.summary_freq, self.settings.checkpoint_interval
         self.next_summary = min(state["next_summary"], (self.step // every + 1) * every)
         self.next_checkpoint = min(state["next_checkpoint"], (self.step // interval + 1) * interval)

@@ -126,6 +126,8 @@ class TrainerProcess:
         """An outcome that has arrived and has not taken effect."""
         self._sent_network = False
         """Whether the other process has the weights of `network`, which may be another run's at first."""
+        self.hyper: Any = None
+        """Hyperparameters for the next updates; None: those of the settings."""
         self.learning_seconds, self.waiting_seconds = 0.0, 0.0
 
     @staticmethod
@@ -138,7 +140,7 @@ class TrainerProcess:
         if not self._sent_network:
             self._ask("network", self.network.state_dict())
             self._sent_network = True
-        message = self._sender.pack(("update", (rollout, step, torch.get_num_threads())))
+        message = self._sender.pack(("update", (rollout, step, torch.get_num_threads(), self.hyper)))
         self._wait()
         self._worker.send(message)
         self._updating = True
@@ -248,7 +250,9 @@ def serve(
         request, value = receiver.unpack(connection.recv_bytes())
         match request:
             case "update":
-                rollout, step, threads = value
+                rollout, step, threads, hyper = value
+                if hyper is not None:
+                    trainer.hyper = hyper  # pyright: ignore[reportAttributeAccessIssue]  all of ours have it
                 torch.set_num_threads(threads)
                 start = perf_counter()
                 metrics = trainer.update(rollout, step).read()

@@ -53,6 +53,8 @@ class Parameters:
         """Number of each area's next episode (areas,) when the queue was filled, and the least number of ticks that it lasts."""
         self._dropped: list[str] = []
         """Parameters that were set in the resumed run and have no settings in this one."""
+        self.fixed: dict[str, float] = {}
+        """Values that were given while the run learned; they go before the settings."""
         for _, sentence in invalid_values(env, self._settings):
             raise EnvError(sentence)
 
@@ -66,6 +68,8 @@ class Parameters:
             self._env.set_parameters({name: torch.full((self._env.num_areas,), self._env.parameters[name])})
         for name, form in self._settings.items():
             self._set(name, value_of(form, lessons.get(name, 0)), lessons.get(name, 0))
+        for name in self.fixed.keys() - self._settings.keys():
+            self._set(name, self.fixed[name], 0)
         if self._ticks_left:  # restored from a checkpoint
             self._fill()
         else:
@@ -73,10 +77,18 @@ class Parameters:
 
     def change(self, name: str, lesson: int) -> None:
         """Sets a parameter's lesson from each area's next episode on."""
+        self.fixed.pop(name, None)  # a lesson that begins goes before a value given earlier
         self._set(name, value_of(self._settings[name], lesson), lesson)
         self._refill()
 
+    def fix(self, name: str, value: float) -> None:
+        """Gives a parameter a constant value from each area's next episode on, whatever the settings say."""
+        self.fixed[name] = value
+        self._set(name, value, 0)
+        self._refill()
+
     def _set(self, name: str, value: float | SamplerSettings, lesson: int) -> None:
+        value = self.fixed.get(name, value)
         sampler, own = sampler_of(value), own_seed(value)
         self._streams.pop(name, None)
         if isinstance(sampler, Constant):
@@ -129,6 +141,7 @@ class Parameters:
     def state_dict(self) -> dict[str, Any]:
         """Returns the episode counts of the areas and their open episodes."""
         state: dict[str, Any] = {"episode": self._next, "filled": self._filled_at, "left": self._ticks_left, "names": list(self._settings)}
+        state |= {"fixed": dict(self.fixed)} if self.fixed else {}
         return {**state, "areas": self._queue.state_dict()} if isinstance(self._queue, ParameterQueue) else state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -136,6 +149,9 @@ class Parameters:
         now = self._queue.episodes
         self._episodes_before = _resized(state["episode"], now) - now
         self._filled_at, self._ticks_left = _resized(state["filled"], now), state["left"]
+        self.fixed = {
+            name: value for name, value in state.get("fixed", {}).items() if name in self._env.parameters or not self._env.parameters
+        }
         self._dropped = [name for name in state["names"] if name not in self._settings and name in self._env.parameters]
         if isinstance(self._queue, ParameterQueue) and "areas" in state:
             self._queue.load_state_dict(state["areas"])

@@ -34,6 +34,7 @@ from palaestra.runtime.logging.waiting import WaitingNotice
 from palaestra.runtime.run import report
 from palaestra.runtime.run.loop import Callback
 from palaestra.runtime.run.loop import train as loop
+from palaestra.runtime.run.obeying import tell_progress
 from palaestra.runtime.run.os_signals import Terminated, break_on_signals, pass_on, stop_on_signals
 from palaestra.runtime.run.rank_launch import count_of, share_of, shares
 from palaestra.runtime.run.resuming import resume, steps_in
@@ -214,6 +215,7 @@ def train_rank(
             statistics.end("finished" if result.finished else "stopped")
             return replace(result, signal=stopper.heard)
         except PalaestraError as error:
+            tell_progress(run, "failed", str(error))
             lost = rescue(run, error) if isinstance(error, RunError) and not isinstance(error, Diverged) else None
             if lost is None or lost.saved is None:
                 report.tell_what_is_safe(run)
@@ -459,6 +461,7 @@ def finish(run: Run) -> Result:
     report.conclude(run, finals)
     last = {name: run.statistics.last_reward(name) for name in run.learners}
     rewards = {name: None if one is None else one.judged[0] for name, one in last.items()}
+    tell_progress(run, "finished" if run.finished else "stopped")
     episodes = {name: 0 if one is None else one.judged[1] for name, one in last.items()}
     steps = {name: learner.step for name, learner in run.learners.items()}
     return Result(run.folder.path, steps, rewards, episodes, finals, run.finished)

@@ -14,6 +14,7 @@ from palaestra.runtime.logging.bottleneck import LEARNING
 from palaestra.runtime.logging.console import ProgressRow
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.run import report
+from palaestra.runtime.run.obeying import obey, tell_progress
 from palaestra.runtime.run.saving import is_late, may_be_lost, must_be_writable, save_if_due, write_due_models
 from palaestra.runtime.run.training_run import Run
 
@@ -34,12 +35,16 @@ def train(run: Run, callbacks: Sequence[Callback] = ()) -> None:
         note_episodes(run)
         note_measurements(run)
         report.outline_new(run)
+        if ranks.size() == 1:
+            obey(run)
         if not run.rounds.due(run.stopped):
             show(run)
             continue
         full = run.rounds.meet(stopped=run.stopped, late=lambda: is_late(run), lost=lambda: may_be_lost(run))
         if run.rounds.lost:
             must_be_writable(run)
+        if ranks.size() > 1:
+            obey(run)
         rollouts = {name: run.collector.take(name) for name in full}
         learning = [student.name for name in rollouts for student in run.teachers.students(name, run.learners)]
         with run.update_times.of(learning), run.all_threads():
@@ -113,7 +118,8 @@ def change_lessons(run: Run) -> None:
 
 
 def show(run: Run) -> None:
-    """Updates the progress line."""
+    """Updates the progress line and the file of the progress."""
+    tell_progress(run)
     if not run.console.due():
         return
     rows = [

@@ -18,6 +18,8 @@ from palaestra.envs.transfer import Transfer
 from palaestra.parallel import ranks
 from palaestra.runtime.collect.collector import BehaviorCollector, Collector
 from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.control.progress_file import ProgressFile
+from palaestra.runtime.control.run_requests import RequestBox
 from palaestra.runtime.curriculum.lessons import Lessons
 from palaestra.runtime.logging.bottleneck import EnvKind, Setup, TimeUse
 from palaestra.runtime.logging.console import Console
@@ -79,6 +81,9 @@ class Run:
         """Whether this session has said what holds it up."""
         self.threads = settings.torch_settings.threads
         self.unseen = UnseenBehaviors()
+        learns = ranks.leads() and not self.inference
+        self.requests = RequestBox(folder.path) if learns else None
+        self.progress = ProgressFile(folder.path, time.time()) if learns else None
         saved: Any = None if origin is None else origin.state["run"].get("lessons")
         self.lessons = Lessons(env, settings, console, saved, settings.env_settings.seed + (0 if origin is None else origin.step))
         if isinstance(env, RunAware):

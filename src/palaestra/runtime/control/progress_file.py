@@ -1,0 +1,70 @@
+"""Progress of a run as a file, `run_logs/progress.json`, written once a second for pages and scripts to read."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from palaestra.core.files import write_whole
+
+PROGRESS = "progress.json"
+EVERY = 1.0
+WINDOW = 30.0
+"""Seconds over which the rate is measured."""
+OLD = 15.0
+"""Seconds after which a process that learns has written again, unless it is in a long update."""
+
+
+class ProgressFile:
+    """Writes the file; does nothing where the run's folder is lost, which is noticed elsewhere."""
+
+    def __init__(self, run: Path, since: float) -> None:
+        """`since`: when the session began, in Unix seconds."""
+        self._file, self._since = run / "run_logs" / PROGRESS, since
+        self._due = 0.0
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def due(self) -> bool:
+        """Whether a second has passed since the last time."""
+        return time.monotonic() >= self._due
+
+    def write(self, state: str, behaviors: dict[str, dict[str, Any]], message: str = "", **more: Any) -> None:
+        """Writes the state (learning, stopped, finished, failed), and for each behavior its step, max_steps, reward and so on."""
+        now = time.monotonic()
+        self._due = now + EVERY
+        steps = sum(int(entry["step"]) for entry in behaviors.values())
+        self._seen.append((now, steps))
+        while len(self._seen) > 2 and now - self._seen[0][0] > WINDOW:
+            self._seen.popleft()
+        seconds, before = now - self._seen[0][0], self._seen[0][1]
+        rate = (steps - before) / seconds if seconds > 0 and state == "learning" else None
+        left = sum(max(int(entry["max_steps"]) - int(entry["step"]), 0) for entry in behaviors.values() if entry.get("max_steps"))
+        whole = {
+            "state": state,
+            "message": message,
+            "time": time.time(),
+            "since": self._since,
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "rate": rate,
+            "seconds_left": left / rate if rate else None,
+            "behaviors": behaviors,
+            **more,
+        }
+        with suppress(OSError, ValueError):
+            write_whole(self._file, json.dumps(whole, allow_nan=False).encode())
+
+
+def read_progress(run: Path) -> dict[str, Any] | None:
+    """Returns a run's last progress; None if it has none."""
+    with suppress(OSError, ValueError):
+        found = json.loads((run / "run_logs" / PROGRESS).read_text(encoding="utf-8"))
+        if isinstance(found, dict) and isinstance(found.get("behaviors"), dict):
+            return found
+    return None

@@ -1,0 +1,174 @@
+"""Requests to a run that learns, and its progress file."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from palaestra import train
+from palaestra.runtime.control.progress_file import read_progress
+from palaestra.runtime.control.run_requests import LARGEST, RequestBox, RunAnswer, RunRequest, answers, ask
+from palaestra.runtime.storage.checkpoints import Checkpoints
+from palaestra.runtime.storage.state_checks import check_state
+
+SETTINGS: dict[str, Any] = {
+    "env_settings": {"seed": 3},
+    "behaviors": {
+        "Basic": {
+            "trainer_type": "ppo",
+            "hyperparameters": {"batch_size": 64, "buffer_size": 320, "learning_rate": 1e-3},
+            "network_settings": {"hidden_units": 16, "num_layers": 1},
+            "max_steps": 3200,
+            "summary_freq": 320,
+        }
+    },
+}
+
+
+def learn(folder: Path, run_id: str, callbacks: Any = (), **more: Any) -> None:
+    checkpoint = {"run_id": run_id, "results_dir": str(folder), **more}
+    train({**SETTINGS, "checkpoint_settings": checkpoint}, env="Basic", callbacks=list(callbacks), quiet=True)
+
+
+def asking(folder: Path, *requests: RunRequest, at: int = 960) -> Callable[[Any], bool]:
+    """A callback that leaves requests once, and waits until the run may look again."""
+    left = list(requests)
+
+    def callback(summary: Any) -> bool:
+        if summary.step >= at and left:
+            for request in left:
+                ask(folder, request)
+            left.clear()
+            time.sleep(0.6)
+        return False
+
+    return callback
+
+
+def answered(folder: Path, *requests: RunRequest) -> list[RunAnswer]:
+    learn(folder.parent, folder.name, [asking(folder, *requests)])
+    return answers(folder)
+
+
+def network_of(folder: Path) -> dict[str, torch.Tensor]:
+    return Checkpoints(folder / "checkpoints", 0).load(None, check_state).state["Basic"]["trainer"]["network"]
+
+
+def test_a_stop_saves_and_ends_the_run_and_is_told(tmp_path: Path):
+    (answer,) = answered(tmp_path / "first", RunRequest("stop"))
+    assert answer.done
+    assert 960 <= answer.step < 3200
+    progress = read_progress(tmp_path / "first")
+    assert progress is not None
+    assert progress["state"] == "stopped"
+    assert progress["behaviors"]["Basic"]["step"] < 3200
+    learn(tmp_path, "first", resume=True)
+    progress = read_progress(tmp_path / "first")
+    assert progress is not None
+    assert (progress["state"], progress["behaviors"]["Basic"]["step"]) == ("finished", 3200)
+
+
+def test_a_checkpoint_is_saved_on_request(tmp_path: Path):
+    (answer,) = answered(tmp_path / "first", RunRequest("save"))
+    assert answer.done
+    assert any(960 <= int(path.name) < 3200 for path in (tmp_path / "first" / "checkpoints").iterdir() if path.name.isdecimal())
+
+
+def test_a_learning_rate_is_changed_from_the_next_update_on_and_stays_after_a_resume(tmp_path: Path):
+    change = RunRequest("hyperparameter", name="learning_rate", value=2e-5)
+    (answer,) = answered(tmp_path / "whole", change)
+    assert answer.told.startswith("Basic: learning_rate 0.0006 -> 2e-05")
+    lines = [json.loads(line) for line in (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()]
+    rates = [line["Policy/Learning Rate"] for line in lines]
+    assert rates[1] > 6e-4
+    assert rates[-1] == pytest.approx(2e-5)
+    learn(tmp_path, "parted", [asking(tmp_path / "parted", change), lambda summary: summary.step >= 1920])
+    learn(tmp_path, "parted", resume=True)
+    progress = read_progress(tmp_path / "parted")
+    assert progress is not None
+    assert progress["behaviors"]["Basic"]["changes"] == {"learning_rate": 2e-5}
+    whole, parted = network_of(tmp_path / "whole"), network_of(tmp_path / "parted")
+    assert all(torch.equal(whole[name], parted[name]) for name in whole)
+
+
+@pytest.mark.parametrize(
+    ("request_", "why"),
+    [
+        (RunRequest("hyperparameter", name="gamma", value=1), "'gamma' cannot be changed"),
+        (RunRequest("hyperparameter", behavior="Basik", name="beta", value=1), "no behavior 'Basik'; did you mean 'Basic'"),
+        (RunRequest("hyperparameter", name="learning_rate", value=-1), "expected a positive number"),
+        (RunRequest("parameter", name="gravity", value=1), "no parameter 'gravity'"),
+        (RunRequest("lesson", name="gravity", value=1), "no curriculum for 'gravity'"),
+    ],
+)
+def test_a_request_that_makes_no_sense_is_refused_with_the_reason(tmp_path: Path, request_: RunRequest, why: str):
+    (answer,) = answered(tmp_path / "first", request_)
+    assert not answer.done
+    assert why in answer.told
+
+
+def test_requests_of_before_the_session_are_stale(tmp_path: Path):
+    ask(tmp_path, RunRequest("stop"))
+    file = next((tmp_path / "run_logs" / "requests").iterdir())
+    entry = json.loads(file.read_text())
+    file.write_text(json.dumps({**entry, "time": entry["time"] - 60}))
+    assert RequestBox(tmp_path).take() == []
+    (answer,) = answers(tmp_path)
+    assert "before this session" in answer.told
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{", '{"kind": "format"}', '{"kind": "stop", "value": "x"}', '{"surprise": 1}', "x" * (LARGEST + 1)]
+)
+def test_files_that_are_no_requests_are_refused_and_removed(tmp_path: Path, content: str):
+    box = RequestBox(tmp_path)
+    folder = tmp_path / "run_logs" / "requests"
+    folder.mkdir(parents=True)
+    (folder / "1.json").write_text(content)
+    assert box.take() == []
+    assert list(folder.iterdir()) == []
+    assert [answer.done for answer in answers(tmp_path)] == [False]
+
+
+def test_a_request_says_who_asked_and_is_read_once(tmp_path: Path):
+    box = RequestBox(tmp_path)
+    number = ask(tmp_path, RunRequest("parameter", name="gravity", value=3.5))
+    time.sleep(0.55)
+    (request,) = box.take()
+    assert (request.id, request.name, request.value) == (number, "gravity", 3.5)
+    assert " on " in request.who
+    time.sleep(0.55)
+    assert box.take() == []
+
+
+def test_damaged_lines_of_the_log_are_left_out(tmp_path: Path):
+    RequestBox(tmp_path)
+    (tmp_path / "run_logs").mkdir()
+    RequestBox(tmp_path).tell(RunRequest("save"), "saved", 7)
+    with (tmp_path / "run_logs" / "requests.jsonl").open("a") as file:
+        file.write("{half\n")
+    assert [answer.step for answer in answers(tmp_path)] == [7]
+
+
+def test_progress_is_read_while_a_run_learns(tmp_path: Path):
+    seen: list[dict[str, Any]] = []
+
+    def callback(summary: Any) -> bool:
+        time.sleep(0.3)
+        if (progress := read_progress(tmp_path / "first")) is not None:
+            seen.append(progress)
+        return False
+
+    learn(tmp_path, "first", [callback])
+    assert {one["state"] for one in seen} == {"learning"}
+    steps = [one["behaviors"]["Basic"]["step"] for one in seen]
+    assert steps == sorted(steps)
+    assert steps[-1] > steps[0]
+    assert threading.active_count() >= 1
