@@ -8,6 +8,11 @@ A first Ctrl-C (or SIGTERM) saves everything and ends; a second one ends at once
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +96,7 @@ def _run_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--multi-gpu", dest="gpus", action="store_const", const=-1, help="train on all GPUs")
     group.add_argument("--rank-timeout", type=float, metavar="S", help="seconds after which a silent process is lost (default: 600)")
     add_track(group)
+    group.add_argument("--view", action="store_true", help="open the page in the browser beside the training (see palaestra view)")
     group.add_argument("--debug", help="log in detail", **switch)
     group.add_argument(
         "--set",
@@ -158,14 +164,52 @@ def _flag(key: str) -> str:
 
 def main(options: argparse.Namespace) -> int:
     """Trains. Returns 0 also after Ctrl-C, once everything is saved."""
-    from palaestra.core.errors import SeveralProcesses
-    from palaestra.runtime.run.api import learn
-    from palaestra.runtime.run.rank_launch import end_with_launcher, launch
+    from palaestra.runtime.run.rank_launch import end_with_launcher
 
     end_with_launcher()
+    with page_beside(options) if options.view else nullcontext():
+        return train(options)
+
+
+def train(options: argparse.Namespace) -> int:
+    """Trains here, or starts the processes that do."""
+    from palaestra.core.errors import SeveralProcesses
+    from palaestra.runtime.run.api import learn
+    from palaestra.runtime.run.rank_launch import launch
+
     notes = [f"the flag {flag} was removed long ago and has no effect" for flag in options.removed or []]
     try:
         learn(options.config, overrides(options), options.sets, notes=notes, trust=options.trust)
     except SeveralProcesses as several:
         return launch(several.count, options.arguments)
     return 0
+
+
+@contextmanager
+def page_beside(options: argparse.Namespace) -> Iterator[None]:
+    """Serves the page from a process of its own within the block, in which the run is trained.
+
+    That process ends when its input is closed, which happens however this one ends. Of several ranks, the one that starts them has it.
+    Raises PluginError if the page's libraries are not installed.
+    """
+    from palaestra.cli.view import require_page
+    from palaestra.runtime.run.os_signals import LAUNCHED
+
+    if LAUNCHED in os.environ or os.environ.get("RANK", "0") != "0":
+        yield
+        return
+    require_page()
+    command = [sys.executable, "-m", "palaestra", "view", "--beside", "--no-browser"]
+    command += [f"--results-dir={options.results_dir or 'results'}", *([options.run_id] if options.run_id else [])]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE)
+    try:
+        yield
+    finally:
+        assert process.stdin is not None
+        with suppress(OSError):
+            process.stdin.close()
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

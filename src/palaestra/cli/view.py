@@ -8,7 +8,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import threading
 import webbrowser
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bind", default="127.0.0.1", metavar="ADDRESS", help="address to listen on; 0.0.0.0: other machines too (default: 127.0.0.1)"
     )
+    parser.add_argument("--beside", action="store_true", help=argparse.SUPPRESS)  # of `learn --view`: ends with its input
     parser.add_argument("--no-browser", action="store_true", help="print the address, but open no browser")
     add_trust(parser)
 
@@ -52,12 +55,34 @@ def main(options: argparse.Namespace) -> int:
 
     if not 1 <= options.port <= 65535:
         raise ConfigError(f"--port is {options.port}; expected 1 to 65535")
+    if options.beside:
+        return _beside(options)
     site = _site(options)
     path = "/watch" if site.env is not None else "/" if site.run is None else f"/run?{urlencode({'id': site.run})}"
     return open_page(site, options.bind, options.port, path, browser=not options.no_browser)
 
 
-def open_page(site: Site, bind: str = "127.0.0.1", port: int = 8600, path: str = "/", *, browser: bool = True) -> int:
+def _beside(options: argparse.Namespace) -> int:
+    """Serves the page of a run that is about to begin, until the process that trains it closes this one's input."""
+    from palaestra.web.site import Site
+
+    with suppress(AttributeError, OSError):
+        os.nice(10)  # the training goes first
+    over = threading.Event()
+
+    def wait() -> None:
+        with suppress(OSError, ValueError):
+            sys.stdin.buffer.read()
+        over.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    path = f"/run?{urlencode({'id': options.what})}" if options.what else "/"
+    return open_page(Site(options.results_dir, run=options.what), path=path, browser=False, ended=over.is_set)
+
+
+def open_page(
+    site: Site, bind: str = "127.0.0.1", port: int = 8600, path: str = "/", *, browser: bool = True, ended: Callable[[], bool] | None = None
+) -> int:
     """Serves the page until Ctrl-C, and opens a browser at `path` where there is a desktop. Raises PluginError or ConfigError."""
     require_page()
     from palaestra.web.serving import listen, serve
@@ -67,7 +92,7 @@ def open_page(site: Site, bind: str = "127.0.0.1", port: int = 8600, path: str =
     if browser and listener.is_private:
         _open_browser(listener.address(path))
     with suppress(KeyboardInterrupt):  # the usual way to end it
-        serve(site, listener)
+        serve(site, listener, ended)
     return 0
 
 

@@ -32,7 +32,7 @@ body.body--dark { --palaestra-paper: #16181d; --palaestra-card: #20242c; --palae
 .p-grow { flex: 1 1 480px; min-width: 0; }
 .p-side { flex: 1 1 300px; max-width: 420px; min-width: 0; }
 .p-select { width: 300px; max-width: 100%; }
-@media (max-width: 700px) { .p-side { max-width: none; } .p-card { padding: 8px; } }
+@media (max-width: 700px) { .p-canvas { height: 46vh; } .p-side { max-width: none; } .p-card { padding: 8px; } }
 .p-quiet { color: var(--palaestra-quiet); }
 """
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from palaestra.core.errors import ConfigError
@@ -129,3 +130,28 @@ def test_without_the_library_one_line_says_how_to_get_it(tmp_path: Path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.strip() == "palaestra: error: the page needs NiceGUI, which is not installed: pip install 'palaestra[view]'"
+
+
+def pages_of(run: str) -> list[int]:
+    """Processes that serve a page beside a run of this name."""
+    return [one.pid for one in psutil.process_iter(["cmdline"]) if {"--beside", run} <= set(one.info["cmdline"] or ())]
+
+
+def test_a_page_beside_a_training_ends_with_it_even_if_it_is_killed(tmp_path: Path):
+    run = f"killed-{os.getpid()}"
+    command = [sys.executable, "-m", "palaestra", "learn", "--env=Basic", f"--run-id={run}", "--view", "--max-steps=1e9"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path)
+    try:
+        assert process.stdout is not None
+        lines = iter(process.stdout.readline, "")
+        address = next(match[0] for line in lines if (match := re.search(r"http://\S+", line)))
+        assert f"/run?id={run}&token=" in address
+        assert status(address) == 303
+        assert len(pages_of(run)) == 1
+    finally:
+        process.kill()
+        process.communicate()
+    end = time.monotonic() + 20
+    while pages_of(run) and time.monotonic() < end:
+        time.sleep(0.2)
+    assert pages_of(run) == []

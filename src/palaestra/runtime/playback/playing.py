@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,9 @@ from palaestra.brains.base import Brain
 from palaestra.core.errors import PalaestraError, exception_summary
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env
-from palaestra.envs.solids import Drawing, Draws
+from palaestra.envs.solids import GOLD, Drawing, Draws, solids
 from palaestra.runtime.play.players import BrainOf
-from palaestra.runtime.playback.seats import Seats
+from palaestra.runtime.playback.seats import Seat, Seats
 from palaestra.runtime.playback.tally import Tally
 
 USUAL_TICK = 0.05
@@ -267,7 +267,8 @@ class Playback:
             return
         if isinstance(self.env, Draws):
             if now - self._drawn_at >= FRAME or self._paused:
-                self._drawing = self.env.drawing(np.arange(self.env.num_areas))
+                drawing = self.env.drawing(np.arange(self.env.num_areas))
+                self._drawing = marked(drawing, self.seats.taken if self.seats is not None else set())
                 self._drawn_tick, self._drawn_at = self._tick, self._made
         elif now - self._drawn_at >= PICTURE or self._paused:
             self._picture = encoded(self._rendered(self.env))
@@ -281,6 +282,25 @@ class Playback:
         except PalaestraError:
             return None
         return np.concatenate(pictures, axis=1)
+
+
+def marked(drawing: Drawing, taken: set[Seat]) -> Drawing:
+    """Returns the drawing with a disc under each agent of the first area that a person plays."""
+    places, sizes = [], []
+    for behavior, slot in sorted(taken):
+        parts = [group for group in drawing.solids if group.slot is not None and group.behavior in ("", behavior)]
+        own = [(group, number) for group in parts if group.slot is not None for number in np.flatnonzero(group.slot[0] == slot)]
+        if own:
+            group, number = own[0]
+            places.append(group.position[0, number] * [1, 0, 1] + [0, 0.03, 0])
+            sizes.append(2.2 * max(group.size[0, number, 0], group.size[0, number, 2]))
+    if not places:
+        return drawing
+    areas = len(drawing.solids[0].position)
+    size = np.zeros((areas, len(places), 3))
+    size[0] = np.array(sizes)[:, None] * [1, 0, 1] + [0, 0.04, 0]
+    disc = solids("seats", "cylinder", np.broadcast_to(np.array(places), (areas, len(places), 3)), size, GOLD)
+    return replace(drawing, solids=(*drawing.solids, replace(disc, opacity=0.7)))
 
 
 def encoded(picture: NDArray[np.uint8] | None) -> bytes | None:
