@@ -30,6 +30,7 @@ MUJOCO = pytest.mark.skipif(find_spec("mujoco") is None, reason="pip install 'pa
         ("Pendulum-v1", -200.0),
         ("MountainCar-v0", -110.0),
         pytest.param("LunarLander-v3", 200.0, marks=BOX2D),
+        pytest.param("BipedalWalker-v3", 250.0, marks=BOX2D),
         pytest.param("HalfCheetah-v5", 1442.64, marks=MUJOCO),
         pytest.param("Hopper-v5", 2382.86, marks=MUJOCO),
     ],
