@@ -188,4 +188,4 @@ def test_a_picture_shows_touched_tiles_in_green():
     green = [int(((p[..., 1] > p[..., 0] + 40) & (p[..., 1] > p[..., 2] + 20)).sum()) for p in pictures]
     assert before.shape[1:] == (320, 3)
     assert green[0] == 0
-    assert green[1] > 50
+    assert green[1] > 10

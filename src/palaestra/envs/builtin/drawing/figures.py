@@ -26,13 +26,14 @@ def turned(first: ArrayLike, then: ArrayLike) -> NDArray[np.float32]:
     """Returns the quaternions (..., 4) that turn by `first` in the frame that `then` has turned."""
     a, b = np.asarray(then, np.float32), np.asarray(first, np.float32)
     axis = a[..., 3:] * b[..., :3] + b[..., 3:] * a[..., :3] + np.cross(a[..., :3], b[..., :3])
-    return np.concatenate([axis, a[..., 3:] * b[..., 3:] - (a[..., :3] * b[..., :3]).sum(-1, keepdims=True)], -1)
+    return np.concatenate([axis, a[..., 3:] * b[..., 3:] - (a[..., :3] * b[..., :3]).sum(-1, keepdims=True)], -1, dtype=np.float32)
 
 
 def turned_by(turn: NDArray[np.float32], place: ArrayLike) -> NDArray[np.float32]:
     """Returns positions (..., 3) turned by quaternions (..., 4)."""
     axis, at = turn[..., :3], np.asarray(place, np.float32)
-    return at + 2 * np.cross(axis, np.cross(axis, at) + turn[..., 3:] * at)
+    moved = 2 * np.cross(axis, np.cross(axis, at) + turn[..., 3:] * at)
+    return at + moved.astype(np.float32)
 
 
 def lying(angle: ArrayLike) -> NDArray[np.float32]:

@@ -294,7 +294,7 @@ def _bodies(drawing: Drawing, camera: Camera) -> Bodies:
     columns = {"shape": shape, "place": place, "size": size, "turn": turn, "color": color, "opacity": opacity}
     columns["seen_first"], columns["seen"] = _lists(camera.cells_of(corners))
     across = corners @ np.array([tuple(ASIDE), tuple(ALONG)], np.float32).T
-    low, high = across.min((0, 1)) - SMALLEST, across.max((0, 1)) + SMALLEST
+    low, high = across.min((0, 1), initial=0.0) - SMALLEST, across.max((0, 1), initial=0.0) + SMALLEST
     side = (high - low) / int(CELLS_ACROSS)
     bodies.lit_corner, bodies.lit_side = wp.vec2(*low.tolist()), wp.vec2(*side.tolist())
     columns["lit_first"], columns["lit"] = _lists((across - low)[opacity >= 1] / side)
@@ -307,5 +307,5 @@ def _lists(corners: NDArray[np.float32]) -> tuple[NDArray[np.int32], NDArray[np.
     """Returns where each cell's list of solids begins, and the lists; `corners` (n, 8, 2) of each solid are measured in cells."""
     least, most = np.arange(int(CELLS_ACROSS)), np.arange(int(CELLS_ACROSS)) + 1
     inside = (corners.min(1)[..., None] < most + SLACK) & (corners.max(1)[..., None] > least - SLACK)  # (n, 2, cells)
-    cell, which = (inside[:, 1, :, None] & inside[:, 0, None]).reshape(len(corners), -1).T.nonzero()
+    cell, which = (inside[:, 1, :, None] & inside[:, 0, None]).reshape(len(corners), int(CELLS_ACROSS) ** 2).T.nonzero()
     return np.searchsorted(cell, np.arange(int(CELLS_ACROSS) ** 2 + 1)).astype(np.int32), which.astype(np.int32)

@@ -232,7 +232,7 @@ def draw_hall(rows: Rows, behavior: str, goal_x: float) -> Drawing:
         *figures.marked("symbol", rows["symbol_place"][:, None], tuple(SYMBOL), 2.0, symbol[:, None], VIOLET),
         *figures.agent(rows["place"][:, None], rows["angle"][:, None], 1.5 * float(RADIUS), (behavior, rows.slots)),
     )
-    return Drawing(shapes, (wide[0] + 0.5, 1.5, wide[1] + 0.5), elevation=62.0)
+    return Drawing(shapes, (wide[0] + 0.5, 2.0, wide[1] + 0.5), elevation=62.0)
 
 
 class Hallway(WarpEnv):

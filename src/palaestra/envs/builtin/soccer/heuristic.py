@@ -85,7 +85,7 @@ def draw_field(rows: Rows, sides: Sequence[tuple[str, Sequence[int], Color]], go
         chosen = list(players)
         agents = behavior, rows.slots[:, chosen]
         shapes += agent(rows["position"][:, chosen], rows["angle"][:, chosen], RADIUS, agents, color=color, name=f"side {number}")
-    return Drawing(tuple(shapes), (LENGTH + 1.2, 1.0, WIDTH + 0.4), center=(0.0, 0.3, 0.0), elevation=50.0)
+    return Drawing(tuple(shapes), (LENGTH + 1.2, 1.4, WIDTH + 0.4), center=(0.0, 0.3, 0.0), elevation=50.0)
 
 
 @cache

@@ -258,7 +258,7 @@ def _choice(value: Tensor, least: float) -> Tensor:
 
 
 PALE, DEEP = np.array([250, 226, 150]), np.array([214, 120, 40])  # colors of the lowest and the highest number
-STEP = 0.14  # height of a post for each number
+STEP = 0.18  # height of a post for each number
 
 
 def draw_room(rows: Rows, behavior: str) -> Drawing:
