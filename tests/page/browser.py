@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -46,7 +47,7 @@ class Visitor:
         self.errors: list[str] = []
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.goto(address)
-        self.home = address.partition("?")[0].rstrip("/")
+        self.home = "http://" + urlsplit(address).netloc
         self._name = f"{size}-{scheme}"
 
     def open(self, path: str) -> None:

@@ -57,15 +57,15 @@ class PlayPage:
         self._choices(runs)
         with ui.row().classes("w-full gap-3 items-start"):
             with ui.column().classes("p-grow gap-3"), card():
-                SceneCanvas(game.key).classes("w-full p-canvas").mark("scene")
+                SceneCanvas(game.key).classes("w-full p-canvas").props("data-mark=scene")
                 self._pad = ui.column().classes("w-full")
                 self._transport()
             with ui.column().classes("p-side gap-3"):
                 with card():
-                    self._state = ui.label("Opening...").classes("text-sm font-medium").mark("state")
-                    self._score = ui.label().classes("text-sm whitespace-pre-line").mark("score")
+                    self._state = ui.label("Opening...").classes("text-sm font-medium").props("data-mark=state")
+                    self._score = ui.label().classes("text-sm whitespace-pre-line").props("data-mark=score")
                 with card("Seat"):
-                    self._seat = ui.select({}, label="You play").props("dense outlined").classes("w-full").mark("seat")
+                    self._seat = ui.select({}, label="You play").props("dense outlined").classes("w-full").props("data-mark=seat")
                     self._seat.on_value_change(lambda event: self._sit(event.value))
                     self._invitation = ui.label().classes("p-quiet text-sm").style("overflow-wrap: anywhere")
                 self._keys = ui.column().classes("w-full")
@@ -91,8 +91,12 @@ class PlayPage:
     def _transport(self) -> None:
         playback = self.game.playback
         with ui.row().classes("w-full items-center gap-1"):
-            self._pause = ui.button(icon="pause", on_click=self._toggle).props("flat round dense").tooltip("Pause or go on").mark("pause")
-            ui.button(icon="replay", on_click=lambda: playback.restart()).props("flat round dense").tooltip("Begin anew").mark("restart")
+            self._pause = (
+                ui.button(icon="pause", on_click=self._toggle).props("flat round dense").tooltip("Pause or go on").props("data-mark=pause")
+            )
+            ui.button(icon="replay", on_click=lambda: playback.restart()).props("flat round dense").tooltip("Begin anew").props(
+                "data-mark=restart"
+            )
             ui.toggle(SPEEDS, value=1.0, on_change=lambda event: playback.set_speed(event.value)).props("dense no-caps unelevated")
 
     def _toggle(self) -> None:
@@ -120,7 +124,7 @@ class PlayPage:
     def _show_keys(self, person: Person) -> None:
         self._pad.clear()
         with self._pad:
-            KeyPad(person.brains[0].keys, self._hold).classes("w-full").mark("pad")
+            KeyPad(person.brains[0].keys, self._hold).classes("w-full").props("data-mark=pad")
         self._keys.clear()
         with self._keys, card("Keys"), ui.grid(columns="auto 1fr").classes("gap-x-4 gap-y-1"):
             for keys, effect in person.keys:
@@ -178,17 +182,19 @@ class PlayPage:
     def _demonstrations(self) -> None:
         """Builds the card that records demonstrations."""
         with card("Demonstration"):
-            self._recorded = ui.label("0 episodes").classes("text-sm").mark("recorded")
+            self._recorded = ui.label("0 episodes").classes("text-sm").props("data-mark=recorded")
             with ui.row().classes("gap-1"):
-                ui.button("Record", icon="fiber_manual_record", on_click=lambda: self._record(True)).props("flat dense no-caps").mark(
-                    "record"
+                ui.button("Record", icon="fiber_manual_record", on_click=lambda: self._record(True)).props("flat dense no-caps").props(
+                    "data-mark=record"
                 )
-                ui.button("Stop", icon="stop", on_click=lambda: self._record(False)).props("flat dense no-caps").mark("stop-recording")
-                ui.button("Drop the last", icon="undo", on_click=self._drop).props("flat dense no-caps").mark("drop")
+                ui.button("Stop", icon="stop", on_click=lambda: self._record(False)).props("flat dense no-caps").props(
+                    "data-mark=stop-recording"
+                )
+                ui.button("Drop the last", icon="undo", on_click=self._drop).props("flat dense no-caps").props("data-mark=drop")
             quiet("Recording begins with the next episode; 'Begin anew' starts one.")
             with ui.row().classes("w-full items-center gap-2 no-wrap"):
-                self._file = ui.input("Name").props("dense outlined").classes("grow").mark("demo-name")
-                ui.button("Save", on_click=self._save).props("dense no-caps").mark("save-demo")
+                self._file = ui.input("Name").props("dense outlined").classes("grow").props("data-mark=demo-name")
+                ui.button("Save", on_click=self._save).props("dense no-caps").props("data-mark=save-demo")
 
     def _record(self, on: bool) -> None:
         if self.person is not None:

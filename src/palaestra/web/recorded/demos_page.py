@@ -54,20 +54,27 @@ class DemosPage:
         ]
         with card("Demonstrations"):
             self._table = ui.table(rows=rows, columns=COLUMNS, row_key="id", selection="multiple").props("flat dense").classes("w-full")
-            self._table.mark("demos")
+            self._table.props("data-mark=demos")
             self._table.on_select(lambda _: self._suggest())
         with card("Learn from them"):
             quiet("Choose files of one behavior above.")
             with ui.row().classes("w-full items-center gap-3"):
                 environments = sorted(Registry("envs").names())
                 self._env = (
-                    ui.select(environments, label="Environment", with_input=True).props("dense outlined").classes("p-select").mark("env")
+                    ui.select(environments, label="Environment", with_input=True)
+                    .props("dense outlined")
+                    .classes("p-select")
+                    .props("data-mark=env")
                 )
-                self._method = ui.select(METHODS, value="bc", label="Method").props("dense outlined").classes("p-select").mark("method")
-                self._steps = ui.number("Decisions", value=100_000, min=1000).props("dense outlined").classes("w-36").mark("steps")
-                self._run = ui.input("Run").props("dense outlined").classes("w-48").mark("run-id")
-                ui.button("Start", on_click=self._start).props("no-caps").mark("start")
-            self._command = ui.label().classes("p-quiet text-sm").style("overflow-wrap: anywhere").mark("command")
+                self._method = (
+                    ui.select(METHODS, value="bc", label="Method").props("dense outlined").classes("p-select").props("data-mark=method")
+                )
+                self._steps = (
+                    ui.number("Decisions", value=100_000, min=1000).props("dense outlined").classes("w-36").props("data-mark=steps")
+                )
+                self._run = ui.input("Run").props("dense outlined").classes("w-48").props("data-mark=run-id")
+                ui.button("Start", on_click=self._start).props("no-caps").props("data-mark=start")
+            self._command = ui.label().classes("p-quiet text-sm").style("overflow-wrap: anywhere").props("data-mark=command")
 
     def _chosen(self) -> list[DemoFacts]:
         return [self._found[row["id"]] for row in self._table.selected]

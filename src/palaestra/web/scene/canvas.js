@@ -98,7 +98,7 @@ export default {
         socket.send("");
         this.received++;
         if (typeof event.data === "string") this.take(JSON.parse(event.data));
-        else if (this.outlined) this.frame = event.data;
+        else if (this.outlined) this.frame = this.newest = event.data;
         else this.paint(event.data);
       };
       socket.onclose = (event) => {
@@ -289,6 +289,20 @@ export default {
       recorder.start();
       this.note.textContent = "Recording.";
       setTimeout(() => recorder.stop(), 1000 * seconds);
+    },
+
+    // Returns the rows of a group in the newest frame: position, quaternion, size and color of each solid.
+    rows(name) {
+      let at = 0;
+      const numbers = this.newest ? new Float32Array(this.newest, 4) : [];
+      for (const { mesh, fixed } of this.groups) {
+        if (fixed) continue;
+        const { count } = mesh.userData;
+        const own = mesh.userData.name === name;
+        if (own && at < numbers.length) return Array.from({ length: count }, (_, k) => [...numbers.slice(at + k * NUMBERS, at + (k + 1) * NUMBERS)]);
+        at += count * NUMBERS;
+      }
+      return [];
     },
 
     pick(event) {

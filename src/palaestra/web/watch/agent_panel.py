@@ -24,9 +24,11 @@ class AgentPanel:
         self._watched = watched
         self._chosen: tuple[str, int] | None = None
         with card("Agent"):
-            self._select = ui.select({}, label="Click an agent, or choose one").props("dense outlined").classes("w-full").mark("agent")
+            self._select = (
+                ui.select({}, label="Click an agent, or choose one").props("dense outlined").classes("w-full").props("data-mark=agent")
+            )
             self._select.on_value_change(lambda event: self._selected(event.value))
-            self._facts = ui.label().classes("text-sm whitespace-pre-line").mark("agent-facts")
+            self._facts = ui.label().classes("text-sm whitespace-pre-line").props("data-mark=agent-facts")
             self._actions = ui.column().classes("w-full gap-1")
             self._obs = ui.column().classes("w-full gap-1").style("max-height: 420px; overflow: auto")
 

@@ -54,7 +54,7 @@ class WatchPage:
         with ui.row().classes("w-full gap-3 items-start"):
             with ui.column().classes("p-grow gap-3"):
                 with card():
-                    self.canvas = SceneCanvas(self.watched.key, self._pick).classes("w-full p-canvas").mark("scene")
+                    self.canvas = SceneCanvas(self.watched.key, self._pick).classes("w-full p-canvas").props("data-mark=scene")
                     self._transport()
                 self._steps(source)
             with ui.column().classes("p-side gap-3"):
@@ -90,14 +90,20 @@ class WatchPage:
         """Builds the buttons under the scene."""
         playback = self.watched.playback
         with ui.row().classes("w-full items-center gap-1"):
-            self._pause = ui.button(icon="pause", on_click=self._toggle).props("flat round dense").tooltip("Pause or go on").mark("pause")
-            ui.button(icon="skip_next", on_click=self._one_tick).props("flat round dense").tooltip("One tick").mark("tick")
-            ui.button(icon="replay", on_click=lambda: playback.restart()).props("flat round dense").tooltip("Begin anew").mark("restart")
-            ui.toggle(SPEEDS, value=1.0, on_change=lambda event: playback.set_speed(event.value)).props("dense no-caps unelevated").mark(
-                "speed"
+            self._pause = (
+                ui.button(icon="pause", on_click=self._toggle).props("flat round dense").tooltip("Pause or go on").props("data-mark=pause")
+            )
+            ui.button(icon="skip_next", on_click=self._one_tick).props("flat round dense").tooltip("One tick").props("data-mark=tick")
+            ui.button(icon="replay", on_click=lambda: playback.restart()).props("flat round dense").tooltip("Begin anew").props(
+                "data-mark=restart"
+            )
+            ui.toggle(SPEEDS, value=1.0, on_change=lambda event: playback.set_speed(event.value)).props("dense no-caps unelevated").props(
+                "data-mark=speed"
             )
             ui.space()
-            ui.button("GIF", icon="gif_box", on_click=self._record).props("flat dense no-caps").tooltip("Record 6 seconds").mark("record")
+            ui.button("GIF", icon="gif_box", on_click=self._record).props("flat dense no-caps").tooltip("Record 6 seconds").props(
+                "data-mark=record"
+            )
             ui.button("WebM", icon="videocam", on_click=self.canvas.record).props("flat dense no-caps").tooltip(
                 "Record 6 seconds as a video"
             )
@@ -130,7 +136,7 @@ class WatchPage:
         if len(steps) < 2:
             return
         with card("Watch it learn"):
-            where = ui.label().classes("text-sm").mark("step")
+            where = ui.label().classes("text-sm").props("data-mark=step")
             start = len(steps) if source.step is None else min(range(len(steps)), key=lambda k: abs(steps[k] - (source.step or 0)))
 
             async def show(position: int) -> None:
@@ -139,14 +145,14 @@ class WatchPage:
                 if (error := await self.watched.show_step(None if newest else steps[position])) is not None:
                     where.set_text(error)
 
-            slider = ui.slider(min=0, max=len(steps), value=start).props("markers snap").mark("checkpoints")
+            slider = ui.slider(min=0, max=len(steps), value=start).props("markers snap").props("data-mark=checkpoints")
             slider.on("change", lambda event: show(int(event.args)))
             ui.timer(0.1, lambda: show(start), once=True)
 
     def _status(self) -> None:
         with card():
-            self._headline = ui.label("Opening...").classes("text-sm font-medium").mark("state")
-            self._numbers = ui.label().classes("p-quiet text-sm whitespace-pre-line").mark("score")
+            self._headline = ui.label("Opening...").classes("text-sm font-medium").props("data-mark=state")
+            self._numbers = ui.label().classes("p-quiet text-sm whitespace-pre-line").props("data-mark=score")
 
     async def _refresh(self) -> None:
         """Updates the texts, twice a second."""
@@ -184,7 +190,7 @@ class WatchPage:
                     text.set_text(f"{name}: {value:g}")
                     playback.set_parameter(name, float(value))
 
-                slider = ui.slider(min=low, max=high, step=(high - low) / 200, value=default).mark(f"parameter-{name}")
+                slider = ui.slider(min=low, max=high, step=(high - low) / 200, value=default).props(f"data-mark=parameter-{name}")
                 slider.on("change", lambda event, change=change: change(event.args))
 
     def _pick(self, group: str, number: int) -> None:
@@ -210,7 +216,7 @@ def choice_of_what(path: str, source: PlaybackSource, runs: list[str]) -> None:
 
     ui.select(options, value=now, with_input=True, label="Run or environment", on_change=lambda event: go(event.value)).props(
         "dense outlined"
-    ).classes("p-select").mark("what")
+    ).classes("p-select").props("data-mark=what")
 
 
 def score_lines(playback: Any) -> list[str]:
