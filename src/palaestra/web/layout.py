@@ -28,6 +28,18 @@ body.body--dark { --palaestra-paper: #16181d; --palaestra-card: #20242c; --palae
   display: flex; flex-direction: column; align-items: center; touch-action: none; user-select: none; cursor: pointer; }
 .p-pad button.held { background: #4275c4; color: #fff; }
 .p-pad button span { font-size: 11px; opacity: .8; }
+.p-columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); gap: 12px; width: 100%; }
+.p-columns > * { min-width: 0; }
+.p-log { font-family: ui-monospace, monospace; font-size: 12px; white-space: pre-wrap; overflow-wrap: anywhere; }
+.p-chart { height: 360px; }
+.p-table { background: transparent; color: inherit; }
+.p-table th, .p-table td { padding: 4px 8px !important; }
+.p-progress { min-width: 120px; }
+.p-cut { max-width: 180px; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.p-run { color: var(--q-primary); font-weight: 500; text-decoration: none; overflow-wrap: anywhere; }
+.body--dark .p-run { color: #8fb4e8; }
+.p-state { font-weight: 500; }
+.p-run-card { padding: 8px; border: 1px solid #8884; border-radius: 8px; }
 .p-canvas { height: min(62vh, 640px); min-height: 300px; }
 .p-grow { flex: 1 1 480px; min-width: 0; }
 .p-side { flex: 1 1 300px; max-width: 420px; min-width: 0; }
@@ -65,12 +77,12 @@ def page(title: str, here: str) -> Iterator[None]:
 
 
 @contextmanager
-def card(title: str = "") -> Iterator[None]:
+def card(title: str = "") -> Iterator[ui.column]:
     """Opens a card: a rounded surface with a title."""
-    with ui.column().classes("p-card w-full gap-2"):
+    with ui.column().classes("p-card w-full gap-2") as surface:
         if title:
             ui.label(title).classes("text-sm font-medium")
-        yield
+        yield surface
 
 
 def address(path: str, **query: str) -> str:

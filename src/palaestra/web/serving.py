@@ -112,21 +112,15 @@ def serve(site: Site, listener: PageSocket, ended: Callable[[], bool] | None = N
 
 def add_pages(site: Site, streams: SceneStreams) -> None:
     """Registers every page, and the WebSockets they need."""
-    from nicegui import ui
-
-    from palaestra.web.layout import page
+    from palaestra.web.dashboard.runs_page import add_runs_page
     from palaestra.web.people.play_page import add_play_page
     from palaestra.web.recorded.demos_page import add_demos_page
     from palaestra.web.watch.watch_page import add_watch_page
 
+    add_runs_page(site)
     add_watch_page(site, streams)
     add_play_page(site, streams)
     add_demos_page(site)
-
-    @ui.page("/")
-    def runs() -> None:
-        with page("Runs", "Runs"):
-            ui.label(f"No runs yet in {site.results}: start one with palaestra learn")
 
 
 async def _watch(server: object, ended: Callable[[], bool]) -> None:

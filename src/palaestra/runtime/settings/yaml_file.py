@@ -88,12 +88,13 @@ def _shipped(path: Path) -> str:
     return "" if example is None else f"\n  An example of that name comes with Palaestra: palaestra config --example {example} --out {out}"
 
 
-def parse(text: str, file: Path | None = None, repeats: list[tuple[str, int]] | None = None) -> Document:
+def parse(text: str, file: Path | None = None, repeats: list[tuple[str, int]] | None = None, *, quick: bool = False) -> Document:
     """Parses a text. Raises ConfigError with line and column.
 
-    A duplicate key is an error. With `repeats` it is added there, with the line of its last value, which is used.
+    A duplicate key is an error. With `repeats` it is added there, with the line of its last value, which is used. `quick` is for many
+    files that programs wrote: its messages explain less.
     """
-    loader_class = _Loader if len(text) <= _SMALL else _FastLoader
+    loader_class = _FastLoader if quick or len(text) > _SMALL else _Loader
     try:
         check_limits(loader_class(text), file)
         loader = loader_class(text)

@@ -1,0 +1,93 @@
+"""The card that stops, saves and changes a run while it learns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nicegui import run as worker
+from nicegui import ui
+
+from palaestra.core.errors import PalaestraError
+from palaestra.runtime.control.run_requests import RunAnswer, RunRequest, answers, ask
+from palaestra.runtime.monitor.run_facts import LessonStatus
+from palaestra.runtime.monitor.run_status import RunStatus
+from palaestra.web.layout import card, complain, quiet
+
+SCHEDULES = {"learning_rate": "Learning rate", "beta": "Entropy (beta)", "epsilon": "Clip range (epsilon)"}
+MOST = 6
+"""Requests whose outcome is shown."""
+
+
+class ControlCard:
+    """Buttons whose requests the run reads within a second, and what became of the last ones."""
+
+    def __init__(self, run: Path) -> None:
+        self._run = run
+        self._told: list[RunAnswer] = []
+        self._lessons: dict[str, str] = {}
+        with card("While it learns") as self._card:
+            self._buttons = ui.column().classes("w-full gap-2")
+            with self._buttons:
+                with ui.row().classes("gap-2"):
+                    ui.button("Stop", icon="stop", color="negative", on_click=self._stop).props("dense no-caps data-mark=stop")
+                    ui.button("Save now", icon="save", on_click=lambda: self._ask(RunRequest("save"))).props("dense no-caps data-mark=save")
+                with ui.row().classes("w-full items-center gap-2 no-wrap"):
+                    self._what = ui.select(SCHEDULES, value="learning_rate").props("dense outlined data-mark=change-what").classes("grow")
+                    self._value = ui.input("New value").props("dense outlined data-mark=change-value").classes("w-28")
+                    ui.button("Change", on_click=self._change).props("dense no-caps data-mark=change")
+                quiet(
+                    "A value that is given here stays constant, also after the run is resumed. Parameters take hold at the next episodes."
+                )
+            self._outcome = ui.label().classes("text-sm whitespace-pre-line").props("data-mark=outcome")
+
+    def show(self, status: RunStatus, lessons: list[LessonStatus], parameters: list[str]) -> None:
+        """Offers what can be changed; only a run that learns can be asked."""
+        self._buttons.visible = status.state == "learning" and status.source == "Palaestra"
+        self._card.visible = self._buttons.visible or bool(self._told)
+        options = SCHEDULES | {f"parameter:{name}": f"Parameter {name}" for name in parameters}
+        options |= {f"lesson:{each.parameter}": f"Lesson of {each.parameter} (from 1 to {each.count})" for each in lessons}
+        if options != self._what.options:
+            self._what.set_options(options, value=self._what.value if self._what.value in options else "learning_rate")
+
+    def tell(self, told: list[RunAnswer]) -> None:
+        """Shows what became of requests."""
+        if told != self._told:
+            self._told = told
+            lines = [f"{'Done' if one.done else 'Refused'} at step {one.step:,}: {one.told}" for one in told[-MOST:]]
+            self._outcome.set_text("\n".join(reversed(lines)))
+
+    def read(self) -> list[RunAnswer]:
+        """Reads the outcomes, in a thread."""
+        return answers(self._run)[-MOST:]
+
+    async def _stop(self) -> None:
+        with ui.dialog() as dialog, card("Stop the run?"):
+            ui.label("It saves everything and ends; palaestra learn --resume continues it.").classes("text-sm")
+            with ui.row():
+                ui.button("Stop it", color="negative", on_click=lambda: dialog.submit(True)).props("dense no-caps data-mark=stop-it")
+                ui.button("Let it learn", on_click=lambda: dialog.submit(False)).props("flat dense no-caps")
+        if await dialog:
+            await self._ask(RunRequest("stop"))
+
+    async def _change(self) -> None:
+        try:
+            value = float(str(self._value.value).replace(",", "."))
+        except ValueError:
+            complain(f"'{self._value.value}' is no number")
+            return
+        kind, _, name = str(self._what.value).rpartition(":")
+        match kind:
+            case "parameter":
+                await self._ask(RunRequest("parameter", name=name, value=value))
+            case "lesson":
+                await self._ask(RunRequest("lesson", name=name, value=value - 1))
+            case _:
+                await self._ask(RunRequest("hyperparameter", name=name, value=value))
+
+    async def _ask(self, request: RunRequest) -> None:
+        try:
+            await worker.io_bound(ask, self._run, request)
+        except PalaestraError as error:
+            complain(str(error))
+            return
+        ui.notify("Asked; the run answers within seconds")

@@ -1,0 +1,226 @@
+"""The page `/run?id=...`: curves, lessons, ratings, times, settings and logs of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nicegui import run as worker
+from nicegui import ui
+
+from palaestra.core.display import escaped
+from palaestra.core.plugins import Registry
+from palaestra.runtime.monitor.run_facts import (
+    LeagueTable,
+    LessonStatus,
+    TimeShares,
+    league,
+    lessons,
+    log_tail,
+    logs,
+    time_shares,
+    warnings_in,
+)
+from palaestra.runtime.monitor.run_index import RunIndex
+from palaestra.runtime.monitor.run_status import RunStatus
+from palaestra.runtime.storage.run_folder import CONFIGURATION
+from palaestra.web.dashboard.control_card import ControlCard
+from palaestra.web.dashboard.run_cards import show_lessons, show_ratings, show_times
+from palaestra.web.dashboard.run_rows import COLORS, MEANINGS, duration, number, steps, when
+from palaestra.web.dashboard.small_charts import SmallCharts
+from palaestra.web.layout import address, card, page, quiet
+from palaestra.web.site import Site
+
+REFRESH = 1.0
+"""Seconds between two looks at the files, while a browser is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """Content of the page, read in a thread."""
+
+    status: RunStatus
+    lessons: list[LessonStatus]
+    league: LeagueTable | None
+    times: TimeShares | None
+    settings: str
+    logs: list[str]
+    log: str
+    warnings: list[str]
+
+
+def add_run_page(site: Site, index: RunIndex) -> None:
+    """Registers the page."""
+
+    @ui.page("/run")
+    async def run(id: str = "") -> None:
+        with page(escaped(id) or "Run", "Runs"):
+            if await worker.io_bound(index.status, id) is None:
+                with card("No such run"):
+                    ui.label(f"There is no run '{escaped(id)}' in {escaped(str(site.results))}.")
+                    ui.link("All runs", "/")
+                return
+            RunPage(index, id)
+
+
+class RunPage:
+    """One browser's view of one run."""
+
+    def __init__(self, index: RunIndex, run_id: str) -> None:
+        self._index, self._id = index, run_id
+        self._log_name = ""
+        self._seen: RunView | None = None
+        self._parameters = parameters_of(index.settings(run_id))
+        self._head()
+        self.charts = SmallCharts(index, run_id)
+        with ui.element("div").classes("p-columns"):
+            with ui.column().classes("gap-3"):
+                self._lessons, self._ratings, self._times = (
+                    ui.column().classes("w-full"),
+                    ui.column().classes("w-full"),
+                    ui.column().classes("w-full"),
+                )
+            with ui.column().classes("gap-3"):
+                self._control = ControlCard(index.results / run_id)
+                self._warnings = ui.column().classes("w-full")
+                self._texts()
+        client = ui.context.client
+
+        async def refresh() -> None:
+            if client.has_socket_connection:
+                await self.refresh()
+
+        ui.timer(REFRESH, refresh)
+
+    def _head(self) -> None:
+        with card():
+            with ui.row().classes("w-full items-center gap-x-3 gap-y-1"):
+                ui.label(escaped(self._id)).classes("text-lg font-medium").style("overflow-wrap: anywhere").props("data-mark=name")
+                self._state = ui.badge("").classes("p-state").props("data-mark=state")
+                self._meaning = quiet("")
+                ui.space()
+                ui.button("Watch", icon="visibility", on_click=lambda: ui.navigate.to(address("/watch", run=self._id))).props(
+                    "flat dense no-caps"
+                )
+                ui.button("Play", icon="sports_esports", on_click=lambda: ui.navigate.to(address("/play", run=self._id))).props(
+                    "flat dense no-caps"
+                )
+            self._bar = ui.linear_progress(0, show_value=False, size="6px").props("rounded instant-feedback")
+            self._numbers = ui.label().classes("text-sm").props("data-mark=numbers")
+
+    def _texts(self) -> None:
+        with card():
+            with ui.tabs().props("dense no-caps align=left inline-label") as tabs:
+                ui.tab("Console and logs").props("data-mark=tab-logs")
+                ui.tab("Settings").props("data-mark=tab-settings")
+            with ui.tab_panels(tabs, value="Console and logs").classes("w-full").style("background: transparent"):
+                with ui.tab_panel("Console and logs").classes("p-0 pt-2 gap-2"):
+                    self._which = (
+                        ui.select([], label="File", on_change=self._other_log).props("dense outlined options-dense").classes("p-select")
+                    )
+                    with ui.scroll_area().classes("w-full").style("height: 420px") as self._scroll:
+                        self._log = ui.label().classes("p-log w-full").props("data-mark=log")
+                with ui.tab_panel("Settings").classes("p-0 pt-2"), ui.scroll_area().classes("w-full").style("height: 480px"):
+                    self._settings = ui.label().classes("p-log w-full").props("data-mark=settings")
+
+    async def _other_log(self) -> None:
+        self._log_name = str(self._which.value or "")
+        await self.refresh()
+
+    async def refresh(self) -> None:
+        """Shows what has changed."""
+        view = await worker.io_bound(self._read, self._log_name)
+        if view is None:  # the run is gone, or the page is ending
+            return
+        self._control.tell(await worker.io_bound(self._control.read) or [])
+        self._control.show(view.status, view.lessons, self._parameters)
+        before, self._seen = self._seen, view
+        if view != before:
+            self._show(view, before)
+        await self.charts.refresh()
+
+    def _read(self, log_name: str) -> RunView | None:
+        files, status = self._index.files, self._index.status(self._id)
+        if status is None:
+            return None
+        settings = self._index.settings(self._id)
+        names = logs(files, self._id)
+        text = log_tail(files, self._id, log_name if log_name in names else names[0] if names else "")
+        console = text if log_name.startswith("console") or not names else log_tail(files, self._id, names[0])
+        return RunView(
+            status,
+            lessons(files, status, settings),
+            league(files, self._id),
+            time_shares(files, status),
+            files.text(files.root / self._id / CONFIGURATION, 2 * 2**20) or "",
+            names,
+            text,
+            warnings_in(console) if names and names[0].startswith("console") else [],
+        )
+
+    def _show(self, view: RunView, before: RunView | None) -> None:
+        status = view.status
+        self._state.set_text(status.state)
+        self._state.props(f"color={COLORS[status.state]}")
+        self._meaning.set_text(MEANINGS[status.state])
+        self._bar.visible = status.share is not None
+        self._bar.set_value(status.share or 0.0)
+        self._bar.props(f"color={COLORS[status.state]}")
+        self._numbers.set_text(headline(status))
+        if before is None or view.lessons != before.lessons:
+            show_lessons(self._lessons, view.lessons)
+        if before is None or view.league != before.league or _ratings(view) != _ratings(before):
+            show_ratings(self._ratings, _ratings(view), self._id, view.league)
+        if before is None or view.times != before.times:
+            show_times(self._times, view.times)
+        if before is None or view.warnings != before.warnings:
+            self._show_warnings(view.warnings)
+        if before is None or view.settings != before.settings:
+            self._settings.set_text(view.settings or "This run has no configuration.yaml.")
+        if before is None or view.logs != before.logs:
+            self._which.set_options(view.logs, value=self._log_name if self._log_name in view.logs else view.logs[0] if view.logs else None)
+            self._which.visible = bool(view.logs)
+        if before is None or view.log != before.log:
+            self._log.set_text(view.log or "This run has written no log so far. Unity builds write run_logs/Player-0.log.")
+            self._scroll.scroll_to(percent=1.0)
+
+    def _show_warnings(self, found: list[str]) -> None:
+        self._warnings.clear()
+        if found:
+            with self._warnings, card("Warnings"):
+                for line in found[-12:]:
+                    ui.label(line).classes("p-log").style("color: #c98a1b")
+
+
+def _ratings(view: RunView) -> dict[str, float]:
+    return {each.name: each.values["Self-play/ELO"] for each in view.status.behaviors if "Self-play/ELO" in each.values}
+
+
+def headline(status: RunStatus) -> str:
+    """Returns the numbers of a run as one line."""
+    parts = [steps(status)]
+    if status.rate is not None:
+        parts.append(f"{status.rate:,.0f} steps/s")
+    if status.left is not None:
+        parts.append(f"{duration(status.left)} left")
+    for each in status.behaviors:
+        if each.reward is not None:
+            parts.append(f"mean reward {number(each.reward)}" + (f" ({escaped(each.name)})" if len(status.behaviors) > 1 else ""))
+    parts += [escaped(text) for text in (status.environment, status.trainer) if text]
+    if status.source != "Palaestra":
+        parts.append(f"written by {status.source}")
+    if status.started is not None:
+        parts.append(f"begun {when(status.started)}")
+    return "  ·  ".join(parts)
+
+
+def parameters_of(settings: Mapping[str, Any]) -> list[str]:
+    """Returns the parameters of a run's environment: those that its settings name, and all of a built-in environment."""
+    named = settings.get("environment_parameters")
+    names = list(map(str, named)) if isinstance(named, Mapping) else []
+    env = settings.get("env_settings")
+    path = str(env.get("env_path") or "").removeprefix("builtin:") if isinstance(env, Mapping) else ""
+    if path in (envs := Registry("envs")).names():
+        names += list(envs.get(path).parameter_ranges)
+    return list(dict.fromkeys(names))

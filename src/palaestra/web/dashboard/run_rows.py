@@ -1,0 +1,129 @@
+"""Rows of the table of runs, and how its cells look."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from palaestra.core.display import escaped
+from palaestra.runtime.monitor.run_status import RunStatus
+
+COLORS = {"learning": "primary", "finished": "positive", "stopped": "blue-grey-5", "died": "negative", "recorded": "blue-grey-5"}
+"""Color of each state."""
+MEANINGS = {
+    "learning": "a process trains it now",
+    "finished": "it has reached its max_steps",
+    "stopped": "it was saved and ended before its max_steps; --resume continues it",
+    "died": "its process is gone without having ended it; --resume continues it from its last checkpoint",
+    "recorded": "files of another program, which do not say whether it has ended",
+}
+
+
+def _column(name: str, label: str, align: str = "right", **more: Any) -> dict[str, Any]:
+    return {"name": name, "label": label, "field": name, "sortable": True, "align": align, **more}
+
+
+COLUMNS = [
+    _column("id", "Run", "left"),
+    _column("state", "State", "left"),
+    _column("share", "Progress", "left"),
+    _column("reward", "Reward"),
+    _column("rate", "Steps / s"),
+    _column("left", "Time left"),
+    _column("environment", "Environment", "left"),
+    _column("trainer", "Trainer", "left"),
+    _column("started", "Begun"),
+]
+
+SLOTS = {
+    # text within {{ }} and attributes bound with : are shown as text, whatever they hold
+    "body-cell-id": """<q-td :props="props"><a class="p-run" :title="props.value"
+        :href="'/run?id=' + encodeURIComponent(props.row.key)">{{ props.value }}</a></q-td>""",
+    "body-cell-state": """<q-td :props="props"><q-badge :color="props.row.color" :label="props.value" class="p-state">
+        <q-tooltip>{{ props.row.meaning }}</q-tooltip></q-badge></q-td>""",
+    "body-cell-share": """<q-td :props="props" class="p-progress"><q-linear-progress v-if="props.value !== null" :value="props.value"
+        :color="props.row.color" size="6px" rounded instant-feedback /><div class="p-quiet text-xs">{{ props.row.steps }}</div></q-td>""",
+    **{
+        f"body-cell-{name}": f'<q-td :props="props" :title="props.row.{name}_text">{{{{ props.row.{name}_text }}}}</q-td>'
+        for name in ("reward", "rate", "left", "started")
+    },
+    **{
+        f"body-cell-{name}": f'<q-td :props="props"><div class="p-cut" :title="props.row.{name}">{{{{ props.row.{name} }}}}</div></q-td>'
+        for name in ("environment", "trainer")
+    },
+    "item": """<div class="w-full p-1"><div class="p-run-card">
+        <div class="row items-center no-wrap"><q-checkbox dense v-model="props.selected" class="q-mr-sm" />
+        <a class="p-run col" :href="'/run?id=' + encodeURIComponent(props.row.key)">{{ props.row.id }}</a>
+        <q-badge :color="props.row.color" :label="props.row.state" class="p-state" /></div>
+        <q-linear-progress v-if="props.row.share !== null" :value="props.row.share" :color="props.row.color" size="6px" rounded
+        instant-feedback class="q-my-xs" />
+        <div class="row p-quiet text-xs"><span class="col">{{ props.row.steps }}</span>
+        <span>{{ [props.row.rate_text && props.row.rate_text + ' steps/s', props.row.left_text && props.row.left_text + ' left']
+        .filter(Boolean).join(', ') }}</span></div>
+        <div class="row text-xs"><span class="col">{{ [props.row.environment, props.row.trainer].filter(Boolean).join(', ') }}</span>
+        <span v-if="props.row.reward_text">reward {{ props.row.reward_text }}</span></div></div></div>""",
+}
+"""Templates of cells; `item` is a run's card on a narrow screen."""
+
+
+def row_of(status: RunStatus, now: float | None = None) -> dict[str, Any]:
+    """Returns a run's row: what is sorted by, and the texts that are shown."""
+    return {
+        "key": status.run_id,
+        "id": escaped(status.run_id),
+        "state": status.state,
+        "color": COLORS[status.state],
+        "meaning": MEANINGS[status.state] + (f" ({status.writer})" if status.writer and status.state == "learning" else ""),
+        "share": status.share,
+        "steps": steps(status),
+        "rate": status.rate,
+        "rate_text": "" if status.rate is None else f"{status.rate:,.0f}",
+        "left": status.left,
+        "left_text": "" if status.left is None else duration(status.left),
+        "reward": status.reward,
+        "reward_text": "" if status.reward is None else number(status.reward),
+        "environment": escaped(status.environment),
+        "trainer": escaped(status.trainer or status.source),
+        "started": status.started or status.changed or None,
+        "started_text": when(status.started or status.changed or None, now),
+    }
+
+
+def steps(status: RunStatus) -> str:
+    """Returns the steps that are done, of how many."""
+    return f"{short(status.step)} of {short(status.max_steps)} steps" if status.max_steps else f"{short(status.step)} steps"
+
+
+def short(count: float) -> str:
+    """Returns a large number with three digits: 1500000 is 1.5M."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(count) >= size:
+            return f"{count / size:.3g}{unit}"
+    return f"{count:g}"
+
+
+def number(value: float) -> str:
+    """Returns a number with as many digits as tell something."""
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+
+
+def duration(seconds: float) -> str:
+    """Returns a time such as 1:02:03 or 2 d 3 h."""
+    whole = int(seconds)
+    if whole >= 86400:
+        return f"{whole // 86400} d {whole // 3600 % 24} h"
+    hours, minutes = whole // 3600, whole // 60
+    return f"{hours}:{minutes % 60:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
+def when(moment: float | None, now: float | None = None) -> str:
+    """Returns a moment: the time of today, or the day."""
+    if moment is None:
+        return ""
+    now = time.time() if now is None else now
+    try:
+        there, here = time.localtime(moment), time.localtime(now)
+        same = there[:3] == here[:3]
+        return time.strftime("%H:%M" if same else "%d %b" if there[0] == here[0] else "%b %Y", there)
+    except (ValueError, OverflowError, OSError):
+        return ""

@@ -1,0 +1,123 @@
+"""Small charts of a run's main metrics."""
+
+from __future__ import annotations
+
+from nicegui import run as worker
+from nicegui import ui
+
+from palaestra.core.display import escaped
+from palaestra.core.metrics import ELO, GROUP_REWARD, LENGTH, REWARD, SUCCESS
+from palaestra.runtime.monitor.run_index import RunIndex
+from palaestra.runtime.monitor.thinning import CurveView
+from palaestra.web.dashboard.chart_options import CurveLine, curve_options
+from palaestra.web.layout import card, quiet
+
+MAIN = (
+    REWARD,
+    GROUP_REWARD,
+    SUCCESS,
+    ELO,
+    LENGTH,
+    "Policy/Entropy",
+    "Losses/Policy Loss",
+    "Losses/Value Loss",
+    "Policy/Extrinsic Value Estimate",
+    "Policy/Learning Rate",
+)
+"""Metrics that come first."""
+SHOWN = 8
+MOST = 48
+POINTS = 300
+"""Points of a small curve, at most."""
+MOST_LINES = 8
+
+Charts = dict[str, list[tuple[str, list[list[float]]]]]
+"""Name and points of each curve, by metric."""
+
+
+class SmallCharts:
+    """A grid of charts; more of them on request."""
+
+    def __init__(self, index: RunIndex, run_id: str) -> None:
+        self._index, self._id = index, run_id
+        self._charts: dict[str, ui.echart] = {}
+        self._shown: object = None
+        self._all = self._over_time = self._busy = False
+        with card("Curves"):
+            with ui.row().classes("w-full items-center gap-4"):
+                ui.toggle({False: "Steps", True: "Time"}, value=False, on_change=lambda event: self._change(time=event.value)).props(
+                    "dense no-caps unelevated"
+                )
+                ui.switch("All metrics", on_change=lambda event: self._change(every=event.value)).props("dense").props(
+                    "data-mark=all-metrics"
+                )
+                self._count = quiet("")
+            self._grid = ui.element("div").classes("p-small-charts w-full")
+
+    async def _change(self, *, time: bool | None = None, every: bool | None = None) -> None:
+        self._over_time = self._over_time if time is None else time
+        self._all = self._all if every is None else every
+        await self.refresh()
+
+    async def refresh(self) -> None:
+        """Draws what is new."""
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            read = await worker.io_bound(self._read, self._over_time, self._all)
+            if read is not None:
+                self._shown, total, charts = read
+                self._draw(charts, total)
+        finally:
+            self._busy = False
+
+    def _read(self, over_time: bool, every: bool) -> tuple[object, int, Charts] | None:
+        curves = self._index.curves.of(self._index.results / self._id)
+        state = (curves.refresh(), over_time, every)
+        if state == self._shown:
+            return None
+        behaviors = curves.tags
+        tags = ordered({tag for found in behaviors.values() for tag in found})
+        view = CurveView(over_time, 0.0, POINTS)
+        charts: Charts = {}
+        for tag in tags[: MOST if every else SHOWN]:
+            lines = [(name, curves.curve(name, tag, view)) for name, found in behaviors.items() if tag in found]
+            charts[tag] = [(name, data) for name, data in lines[:MOST_LINES] if data]
+        return state, len(tags), charts
+
+    def _draw(self, charts: Charts, total: int) -> None:
+        self._count.set_text(f"{len(charts)} of {total} metrics" if total else "No metrics yet: the first come with the first summary")
+        if list(charts) != list(self._charts):
+            self._grid.clear()
+            self._charts.clear()
+            with self._grid:
+                for tag in charts:
+                    with ui.column().classes("gap-0 min-w-0"):
+                        ui.label(escaped(tag)).classes("text-xs font-medium p-ellipsis")
+                        self._charts[tag] = (
+                            ui.echart(curve_options([], over_time=self._over_time, log=False, small=True))
+                            .classes("w-full")
+                            .style("height: 150px")
+                        )
+        for tag, lines in charts.items():
+            chart = self._charts[tag]
+            new = curve_options(
+                [CurveLine(name, data, i) for i, (name, data) in enumerate(lines)], over_time=self._over_time, log=False, small=True
+            )
+            if new != chart.options:
+                chart.options.clear()
+                chart.options.update(new)
+                chart.update()
+
+
+def ordered(tags: set[str]) -> list[str]:
+    """Returns the main metrics first, then losses, policy and the rest by name."""
+    groups = ("Environment/", "Self-play/", "Losses/", "Policy/")
+
+    def rank(tag: str) -> tuple[int, int, str]:
+        main = MAIN.index(tag) if tag in MAIN else len(MAIN)
+        group = next((i for i, start in enumerate(groups) if tag.startswith(start)), len(groups))
+        return main, group, tag
+
+    return sorted(tags, key=rank)
