@@ -30,6 +30,8 @@ body.body--dark { --palaestra-paper: #16181d; --palaestra-card: #20242c; --palae
 .p-pad button span { font-size: 11px; opacity: .8; }
 .p-columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); gap: 12px; width: 100%; }
 .p-columns > * { min-width: 0; }
+.p-small-charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 340px), 1fr)); gap: 12px; }
+.p-ellipsis { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .p-log { font-family: ui-monospace, monospace; font-size: 12px; white-space: pre-wrap; overflow-wrap: anywhere; }
 .p-chart { height: 360px; }
 .p-table { background: transparent; color: inherit; }

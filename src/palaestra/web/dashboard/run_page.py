@@ -73,6 +73,7 @@ class RunPage:
         self._seen: RunView | None = None
         self._parameters = parameters_of(index.settings(run_id))
         self._head()
+        self._control = ControlCard(index.results / run_id)
         self.charts = SmallCharts(index, run_id)
         with ui.element("div").classes("p-columns"):
             with ui.column().classes("gap-3"):
@@ -82,7 +83,6 @@ class RunPage:
                     ui.column().classes("w-full"),
                 )
             with ui.column().classes("gap-3"):
-                self._control = ControlCard(index.results / run_id)
                 self._warnings = ui.column().classes("w-full")
                 self._texts()
         client = ui.context.client
