@@ -11,9 +11,11 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -41,6 +43,8 @@ PACKAGES = {
 }  # fmt: skip
 """Part of a command, and the module that it needs."""
 LIMIT_S = 300
+PAGE = r"palaestra (view\b|run .*\bplayer\b)"
+"""Commands that serve the page until they are stopped."""
 
 
 @pytest.fixture(scope="module")
@@ -123,8 +127,47 @@ def run(command: str, folder: Path) -> None:
     path = os.pathsep.join([str(folder), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     env = {**os.environ, "PYTHONPATH": path, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     began = time.monotonic()
+    if re.match(PAGE, command):
+        open_page(words, folder, env)
+        print(f"{time.monotonic() - began:.1f} s: {command}")
+        return
     done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL)
     print(f"{time.monotonic() - began:.1f} s: {command}")
     shown = f"{shlex.join(words)}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
     assert done.returncode == 0, shown
     assert "Traceback" not in done.stderr, shown
+
+
+def open_page(words: list[str], folder: Path, env: dict[str, str]) -> None:
+    """Runs a command that serves the page, until its address answers. Fails unless an interrupt ends it well."""
+    if find_spec("nicegui") is None:
+        print(f"not run, needs nicegui: {shlex.join(words)}")
+        return
+    process = subprocess.Popen(words, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        assert process.stdout is not None
+        lines = []
+        while not (lines and (found := re.search(r"http://\S+", lines[-1]))):
+            lines.append(process.stdout.readline())
+            assert lines[-1], "".join(lines)
+        answers(found[0])
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=60)
+        assert process.returncode == 0, said
+        assert "Traceback" not in said, said
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def answers(address: str) -> None:
+    """Waits until an address answers."""
+    end = time.monotonic() + 60
+    while True:
+        try:
+            with urllib.request.build_opener(urllib.request.HTTPCookieProcessor()).open(address, timeout=10) as answer:
+                assert b"Palaestra" in answer.read()
+                return
+        except OSError:
+            assert time.monotonic() < end, f"{address} does not answer"
+            time.sleep(0.3)
