@@ -12,7 +12,7 @@ sync_api = pytest.importorskip("playwright.sync_api")
 from browser import FLAGS, Visitor, chromium  # noqa: E402
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[sync_api.Browser]:
     path = chromium()
     if path is None:

@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import Visitor, until, viewing
+from browser import Visitor, palaestra, until, viewing
+
+from palaestra.demos import read_demo
+from palaestra.demos.summary import summarize
 
 ROWS = "name => document.querySelector('.p-scene')?.counters?.rows(name) ?? []"
 
@@ -67,3 +70,62 @@ def test_someone_keeps_the_ball_for_20_seconds_with_held_keys(tmp_path: Path, vi
         someone.shoot("play-3dball")
         fingers.hold(set())
         assert longest >= 20
+
+
+@pytest.mark.slow
+def test_someone_plays_soccer_against_a_trained_team_and_sees_the_score(tmp_path: Path, visit: Callable[..., Visitor]):
+    settings = ["--max-steps=60000", "--summary-freq=10000", "--num-areas=64"]
+    done = palaestra(tmp_path, "learn", "--env=SoccerTwos", "--run-id=soccer", *settings)
+    assert done.returncode == 0, done.stderr
+    with viewing(tmp_path) as (_, address):
+        someone = visit(address)
+        someone.open("/play?run=soccer")
+        until(lambda: "Playing" in label(someone, "state"), 90, "playing")
+        assert someone.page.get_by_text("turn left").count() >= 1
+        someone.page.get_by_text("10x").click()
+        fingers, end = Fingers(someone), time.monotonic() + 120
+        while time.monotonic() < end and "You:" not in label(someone, "score"):
+            for keys in ({"w"}, {"w", "a"}, {"w", "d"}):
+                fingers.hold(keys)
+                time.sleep(0.3)
+        fingers.hold(set())
+        someone.page.get_by_text("1x", exact=True).click()
+        someone.shoot("play-soccer")
+        assert re.search(r"You: \d+ won, \d+ drawn, \d+ lost", label(someone, "score"))
+        assert re.search(r"Your Elo: \d+", label(someone, "score"))
+    assert (tmp_path / "results" / ".player.json").is_file()
+
+
+@pytest.mark.slow
+def test_someone_records_three_episodes_of_pushblock_learns_from_them_and_watches(tmp_path: Path, visit: Callable[..., Visitor]):
+    with viewing(tmp_path) as (_, address):
+        someone = visit(address)
+        someone.open("/play?env=PushBlock")
+        until(lambda: "Playing" in label(someone, "state"), 90, "playing")
+        someone.page.get_by_text("10x").click()
+        marked(someone, "record").click()
+        marked(someone, "restart").click()
+        fingers, end, number = Fingers(someone), time.monotonic() + 200, 0
+        while time.monotonic() < end and not label(someone, "recorded").split(",")[0].endswith(" 4 episodes"):
+            fingers.hold({"w"} if number % 3 else {"a"})
+            number += 1
+            time.sleep(0.2)
+        fingers.hold(set())
+        marked(someone, "drop").click()
+        marked(someone, "stop-recording").click()
+        until(lambda: label(someone, "recorded").startswith("3 episodes"), 20, "three episodes")
+        marked(someone, "demo-name").fill("../mine")
+        marked(someone, "save-demo").click()
+        until(lambda: list((tmp_path / "results/demos").glob("*.demo")), 20, "the file")
+        (file,) = (tmp_path / "results/demos").glob("*.demo")
+        assert len(summarize(read_demo(file)).returns) == 3
+        someone.open("/demos")
+        someone.page.locator("[data-mark=demos] tbody .q-checkbox").first.click()
+        until(lambda: marked(someone, "run-id").input_value(), 20, "a name for the run")
+        marked(someone, "steps").fill("4000")
+        someone.shoot("demonstrations")
+        marked(someone, "start").click()
+        until(lambda: (tmp_path / "results/PushBlock-from-demos/PushBlock.onnx").is_file(), 120, "the model")
+        someone.open("/watch?run=PushBlock-from-demos")
+        until(lambda: "Playing" in label(someone, "state"), 60, "playing")
+        someone.shoot("watch-pushblock")

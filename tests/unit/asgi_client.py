@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
+
+
+def in_a_loop(work: Coroutine[Any, Any, None]) -> None:
+    """Runs a coroutine in a thread of its own: tests in a browser leave a loop running in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, work).result()
 
 
 @dataclass
@@ -33,7 +41,7 @@ def call(app: Any, path: str, query: str = "", headers: list[tuple[str, str]] | 
         else:
             answer.text += message.get("body", b"").decode()
 
-    asyncio.run(app(scope_of("http", path, query, headers or [], method), receive, send))
+    in_a_loop(app(scope_of("http", path, query, headers or [], method), receive, send))
     return answer
 
 
@@ -47,5 +55,5 @@ def opens(app: Any, path: str, headers: list[tuple[str, str]]) -> bool:
     async def send(message: dict[str, Any]) -> None:
         sent.append(message["type"])
 
-    asyncio.run(app(scope_of("websocket", path, "", headers), receive, send))
+    in_a_loop(app(scope_of("websocket", path, "", headers), receive, send))
     return sent[0] == "websocket.accept"

@@ -7,7 +7,6 @@ import os
 import socket
 import time
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,6 @@ PROGRESS = "progress.json"
 CONSOLE = "console.log"
 LARGEST = 4 << 20
 """Bytes after which the older half is dropped."""
-KEPT_AT_FIRST = 100
-"""Lines that are kept until the run's folder is there."""
 EVERY = 1.0
 WINDOW = 30.0
 """Seconds over which the rate is measured."""
@@ -36,6 +33,11 @@ class ProgressFile:
         self._file, self._since = run / "run_logs" / PROGRESS, since
         self._due = 0.0
         self._seen: deque[tuple[float, int]] = deque()
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has been written in this session: a run that is refused leaves an earlier one's as it is."""
+        return bool(self._seen)
 
     def due(self) -> bool:
         """Whether a second has passed since the last time."""
@@ -78,34 +80,16 @@ def read_progress(run: Path) -> dict[str, Any] | None:
 
 
 class ConsoleLog:
-    """Appends each line with its time, also when the run is resumed. A folder that is lost or full is noticed elsewhere.
+    """Appends each line with its time, also when the run is resumed. A folder that is lost or full is noticed elsewhere."""
 
-    The folder is not made here: a run that is refused leaves nothing behind. Lines that come before it is there are kept until then.
-    """
-
-    def __init__(self, folder: Path | None, heard: Callable[[str, str], object]) -> None:
-        """`folder`: the run's logs; None: nothing is kept. `heard` gets each line too."""
-        self._folder, self._heard = folder, heard
-        self._waiting: list[str] = []
+    def __init__(self, run: Path) -> None:
+        self._file = run / "run_logs" / CONSOLE
 
     def heard(self, level: str, text: str) -> None:
         """Takes a line in."""
-        self._heard(level, text)
-        if self._folder is None:
-            return
-        self._waiting = [*self._waiting, f"{time.strftime('%Y-%m-%d %H:%M:%S')} [{level}] {escaped_lines(text)}\n"][-KEPT_AT_FIRST:]
-        if not self._folder.is_dir():
-            return
         with suppress(OSError):
-            file = self._folder / CONSOLE
-            with file.open("a", encoding="utf-8") as stream:
-                stream.writelines(self._waiting)
-            self._waiting = []
-            if file.stat().st_size > LARGEST:
-                self._halve(file)
-
-    @staticmethod
-    def _halve(file: Path) -> None:
-        """Drops the older half of the file, whole lines."""
-        newer = file.read_bytes()[-LARGEST // 2 :]
-        file.write_bytes(newer.partition(b"\n")[2])
+            with self._file.open("a", encoding="utf-8") as stream:
+                stream.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} [{level}] {escaped_lines(text)}\n")
+            if self._file.stat().st_size > LARGEST:
+                newer = self._file.read_bytes()[-LARGEST // 2 :]
+                self._file.write_bytes(newer.partition(b"\n")[2])  # whole lines

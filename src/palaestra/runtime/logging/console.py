@@ -23,6 +23,8 @@ REFRESH = 0.25
 """Seconds between two updates of the progress line."""
 SILENCE = 60.0
 """Seconds without output after which a line about progress is printed where there is no terminal."""
+EARLY = 100
+"""Lines that are kept until a log is attached."""
 _WINDOW = 60.0  # seconds over which the rate is measured
 _BARS = (8, 30)  # least and most columns of the bar
 _STYLES = {"WARNING": "yellow", "ERROR": "bold red"}
@@ -58,6 +60,15 @@ class Console:
         self._due = 0.0
         self._last_output = time.monotonic()
         self._silent = False
+        self._early: deque[tuple[str, str]] | None = deque(maxlen=EARLY)
+        """Lines until a log is attached, which gets them then; None afterwards."""
+        self._log: Callable[[str, str], object] | None = None
+
+    def attach(self, log: Callable[[str, str], object]) -> None:
+        """Calls `log` with the level and the text of each line, those so far included."""
+        for level, text in self._early or ():
+            log(level, text)
+        self._early, self._log = None, log
 
     def debug(self, text: str) -> None:
         """Prints a line that is shown with --debug only."""
@@ -132,6 +143,10 @@ class Console:
     def _say(self, level: str, text: str) -> None:
         if self._heard is not None:
             self._heard(level, text)
+        if self._early is not None:
+            self._early.append((level, text))
+        elif self._log is not None:
+            self._log(level, text)
         if self._silent:
             return
         self._last_output = time.monotonic()

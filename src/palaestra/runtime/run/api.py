@@ -19,7 +19,6 @@ from palaestra.envs.transfer import Transfer
 from palaestra.parallel import ranks
 from palaestra.parallel.worker import WorkerLost
 from palaestra.runtime.collect.env_checks import guarded
-from palaestra.runtime.control.progress_file import ConsoleLog
 from palaestra.runtime.curriculum.parameters import invalid_values
 from palaestra.runtime.environments.custom_envs import as_env
 from palaestra.runtime.environments.make import EDITOR, is_game, make_env
@@ -177,7 +176,7 @@ def train_rank(
         stack.enter_context(break_on_signals())
         stream = stack.enter_context(open(os.devnull, "w")) if quiet or not ranks.leads() else None
         warnings = RankWarnings()
-        console = stack.enter_context(closing(Console(loaded.settings.debug, stream, logged(loaded, folder, warnings))))
+        console = stack.enter_context(closing(Console(loaded.settings.debug, stream, warnings.heard)))
         warn_all(console, (*notes, *(loaded.warnings if loaded.with_tree is None else ())))
         if not loaded.settings.checkpoint_settings.inference:
             if loaded.settings.checkpoint_settings.resume:
@@ -223,12 +222,6 @@ def train_rank(
             if lost is not None:
                 raise lost from error
             raise
-
-
-def logged(loaded: Loaded, folder: RunFolder, warnings: RankWarnings) -> Callable[[str, str], object]:
-    """Returns what hears the console's lines: the ranks' warnings and, of a run that learns, its log."""
-    writes = ranks.leads() and not loaded.settings.checkpoint_settings.inference
-    return ConsoleLog(folder.logs if writes else None, warnings.heard).heard
 
 
 def tell_origin(loaded: Loaded, console: Console) -> None:

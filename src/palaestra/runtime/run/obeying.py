@@ -11,6 +11,7 @@ import torch
 from palaestra.core.errors import EnvError
 from palaestra.core.plugins import nearest
 from palaestra.parallel import ranks
+from palaestra.runtime.control.progress_file import ConsoleLog
 from palaestra.runtime.control.run_requests import RunRequest
 from palaestra.runtime.run.training_run import Run
 
@@ -107,8 +108,10 @@ def change_lesson(run: Run, request: RunRequest) -> str:
 
 def tell_progress(run: Run, state: str = "learning", message: str = "") -> None:
     """Writes `progress.json`, once a second or, with another state than learning, at once."""
-    if run.progress is None or (state == "learning" and not run.progress.due()):
+    if run.progress is None or (not run.progress.due() if state == "learning" else not run.progress.begun):
         return
+    if not run.progress.begun:
+        run.console.attach(ConsoleLog(run.folder.path).heard)
     elo = {name: behavior.elo for name, behavior in run.self_play.behaviors.items()}
     behaviors: dict[str, dict[str, Any]] = {}
     for name, learner in run.learners.items():

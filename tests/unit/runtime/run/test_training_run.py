@@ -51,7 +51,8 @@ def test_a_run_in_an_environment_of_ones_own_leaves_model_curves_and_settings(tm
     assert result.models == {"Bandit": tmp_path / "mine" / "Bandit.onnx"}
     there = {path.name for path in result.folder.iterdir()}
     assert there == {"Bandit", "Bandit.onnx", "checkpoints", "configuration.yaml", "curves.png", "metrics.jsonl", "run_logs"}
-    assert {path.name for path in (result.folder / "run_logs").iterdir()} == {"signature", "timers.json", "training_status.json"}
+    logs = {"console.log", "progress.json", "signature", "timers.json", "training_status.json"}
+    assert {path.name for path in (result.folder / "run_logs").iterdir()} == logs
     reward = result.rewards["Bandit"]
     assert reward is not None
     assert reward > 0.6

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import numpy as np
+from asgi_client import in_a_loop
 from starlette.websockets import WebSocketDisconnect
 
 from palaestra.envs.solids import Drawing, solids
@@ -140,7 +141,10 @@ class Socket:
 
 
 def serve(streams: SceneStreams, socket: Socket) -> None:
-    asyncio.run(asyncio.wait_for(streams.route.endpoint(socket), 20))
+    async def watched() -> None:
+        await asyncio.wait_for(streams.route.endpoint(socket), 20)
+
+    in_a_loop(watched())
 
 
 def test_a_browser_gets_one_message_for_each_answer_and_none_after_it_left():
