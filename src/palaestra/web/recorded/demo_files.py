@@ -15,6 +15,7 @@ from palaestra.core.errors import ConfigError, DemoError
 from palaestra.core.files import explain, file_name, write_whole
 from palaestra.demos import read_demo
 from palaestra.demos.summary import summarize
+from palaestra.runtime.monitor.bounded_reading import ResultsFiles, signature
 from palaestra.runtime.settings.examples import made_for
 from palaestra.runtime.storage.run_folder import RunFolder, check_run_id
 
@@ -49,9 +50,11 @@ def demo_path(results: Path, name: str) -> Path:
 
 
 def demo_list(results: Path) -> list[DemoFacts]:
-    """Returns the files in the folder of demonstrations and in those of runs, the newest first."""
-    files = [*(results / FOLDER).glob("*.demo"), *results.glob("*/demonstrations/*.demo")]
-    return [demo_facts(path) for path in sorted(files, key=lambda path: -path.stat().st_mtime)]
+    """Returns the files in the folder of demonstrations and in those of runs, the newest first; none through a link out of the results."""
+    inside = ResultsFiles(results)
+    found = [*(results / FOLDER).glob("*.demo"), *results.glob("*/demonstrations/*.demo")]
+    times = {path: sign[0] for path in found if inside.contains(path) and (sign := signature(path)) is not None}
+    return [demo_facts(path) for path in sorted(times, key=lambda path: -times[path])]
 
 
 def demo_facts(path: Path) -> DemoFacts:
