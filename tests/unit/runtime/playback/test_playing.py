@@ -1,0 +1,185 @@
+"""An environment played in a thread, commands to it, and what becomes of both."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from palaestra.brains.base import Brain, Choice, Seen
+from palaestra.core.errors import EnvError
+from palaestra.demos import read_demo
+from palaestra.demos.summary import summarize
+from palaestra.runtime.playback.demo_takes import DemoTakes
+from palaestra.runtime.playback.inspection import Inspector
+from palaestra.runtime.playback.playing import Opened, Playback
+from palaestra.runtime.playback.sources import PlaybackSource
+
+
+class Constant(Brain):
+    """Always takes the same choice."""
+
+    def __init__(self, choice: int) -> None:
+        self.choice = choice
+
+    def decide(self, seen: Seen) -> Choice:
+        count = len(seen.slots)
+        return Choice(np.zeros((count, 0), np.float32), np.full((count, 1), self.choice))
+
+
+@contextmanager
+def playing(env: str, results: Path, **more: object) -> Iterator[Playback]:
+    playback = Playback(PlaybackSource(results, env=env, brains=["random"]).open, paused=True, **more)  # type: ignore[arg-type]
+    try:
+        until(lambda: not playback.state.opening)
+        yield playback
+    finally:
+        playback.close(10.0)
+        assert playback.ended
+
+
+def until(met: Callable[[], object], patience: float = 20.0) -> None:
+    end = time.monotonic() + patience
+    while not met():
+        assert time.monotonic() < end, "did not come true in time"
+        time.sleep(0.005)
+
+
+def advance(playback: Playback, ticks: int = 1) -> None:
+    for _ in range(ticks):
+        now = playback.state.ticks
+        playback.advance()
+        until(lambda now=now: playback.state.ticks == now + 1)
+
+
+def test_a_paused_playback_makes_one_tick_at_a_time(tmp_path: Path):
+    with playing("Basic", tmp_path) as playback:
+        assert playback.state.ticks == 0
+        advance(playback, 3)
+        time.sleep(0.2)
+        assert playback.state.ticks == 3
+        playback.resume()
+        until(lambda: playback.state.ticks > 5)
+        playback.pause()
+
+
+def test_a_seat_has_a_brain_of_its_own_until_it_is_left(tmp_path: Path):
+    with playing("Basic", tmp_path) as playback:
+        playback.seat("Basic", 0, Constant(2))
+        for _ in range(4):
+            advance(playback)
+            assert playback.actions["Basic"].discrete.tolist() == [[2]]
+        assert playback.seats is not None
+        assert playback.seats.taken == {("Basic", 0)}
+        playback.leave("Basic", 0)
+        playback.set_brains(lambda behavior, team: Constant(1))
+        advance(playback)
+        assert playback.seats.taken == set()
+        assert playback.actions["Basic"].discrete.tolist() == [[1]]
+
+
+def test_a_restart_with_a_seed_gives_the_same_first_observations(tmp_path: Path):
+    with playing("3DBall", tmp_path) as playback:
+        seen = []
+        for seed in (7, 8, 7):
+            before = playback.state.ticks
+            playback.restart(seed)
+            until(lambda before=before: playback.state.ticks == before + 1)
+            seen.append(playback.steps["3DBall"].obs[0].clone())
+            advance(playback, 2)
+        assert torch.equal(seen[0], seen[2])
+        assert not torch.equal(seen[0], seen[1])
+
+
+def test_drawings_are_made_for_those_who_ask_and_show_the_newest_tick(tmp_path: Path):
+    with playing("3DBall", tmp_path) as playback:
+        advance(playback)
+        until(lambda: playback.drawing() is not None)
+        advance(playback)
+        until(lambda: playback.ticks()[0] == playback.state.ticks)
+        assert playback.picture() is None  # solids go before pictures
+        gif = playback.record_gif(0.2, 10)
+        assert gif is not None
+        assert gif.startswith(b"GIF8")
+
+
+def test_an_environment_that_cannot_open_is_told_as_one_line(tmp_path: Path):
+    def fails() -> Opened:
+        raise EnvError("no such game")
+
+    def breaks() -> Opened:
+        return 1 / 0  # type: ignore[return-value]
+
+    for opener, told in ((fails, "no such game"), (breaks, "ZeroDivisionError")):
+        playback = Playback(opener)
+        until(lambda playback=playback: playback.ended)
+        assert told in (playback.state.error or "")
+        assert not playback.state.opening
+        playback.advance()  # and whoever still clicks is not answered with an exception
+
+
+def test_the_environment_is_closed_at_the_end_and_after_an_error(tmp_path: Path):
+    for action in (lambda playback: playback.close(10.0), lambda playback: playback.set_parameter("no such parameter", 1.0)):
+        closed: list[bool] = []
+        env, brain_of = PlaybackSource(tmp_path, env="Basic").open()
+        close = env.close
+
+        def closing(close: Callable[[], None] = close, closed: list[bool] = closed) -> None:
+            closed.append(True)
+            close()
+
+        env.close = closing  # type: ignore[method-assign]
+        playback = Playback(lambda env=env, brain_of=brain_of: (env, brain_of), paused=True)
+        until(lambda playback=playback: not playback.state.opening)
+        action(playback)
+        playback.close(10.0)
+        assert closed == [True]
+
+
+def test_speed_is_kept_within_its_bounds(tmp_path: Path):
+    with playing("Basic", tmp_path) as playback:
+        for wanted, kept in ((0.01, 0.1), (2.0, 2.0), (1000.0, 10.0)):
+            playback.set_speed(wanted)
+            assert playback.state.speed == kept
+
+
+def test_an_agent_is_looked_at_with_the_names_of_its_observations(tmp_path: Path):
+    with playing("3DBall", tmp_path) as playback:
+        advance(playback, 3)
+        found = Inspector(playback).look("3DBall", 0)
+        assert found is not None
+        env = playback.env
+        assert env is not None
+        assert list(found.obs) == [spec.name for spec in env.behaviors["3DBall"].obs]
+        assert found.obs[env.behaviors["3DBall"].obs[0].name].tolist() == playback.steps["3DBall"].obs[0][0].tolist()
+        assert (found.length, found.value) == (3, None)
+        assert Inspector(playback).look("3DBall", 99) is None
+        assert Inspector(playback).look("Nobody", 0) is None
+
+
+def test_recorded_episodes_are_whole_and_single_ones_can_be_dropped(tmp_path: Path):
+    with playing("Basic", tmp_path) as playback:
+        playback.seat("Basic", 0, Constant(2))  # to the right, to the large goal
+        takes = DemoTakes(0)
+        playback.watchers.append(takes)
+        advance(playback, 2)
+        takes.start()  # in the middle of an episode, which is left out
+        while len(takes.kept) < 3:
+            advance(playback)
+        assert takes.drop_last()
+        advance(playback)
+        takes.stop()
+        lengths = [len(take.ticks) for take in takes.kept]
+        rewards = [take.reward for take in takes.kept]
+        assert playback.env is not None
+        (file,) = takes.save(playback.env, tmp_path / "right.demo")
+        assert takes.kept == []
+        assert not takes.drop_last()
+        found = summarize(read_demo(file))
+        assert found.returns == pytest.approx(rewards)
+        assert (len(found.returns), found.pairs) == (2, sum(lengths))
