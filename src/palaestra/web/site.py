@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from palaestra.core.plugins import Registry
+from palaestra.runtime.monitor.run_list import find_runs
+
 
 @dataclass(frozen=True, slots=True)
 class Site:
@@ -21,3 +24,15 @@ class Site:
     """Brains for it, as typed after --brain."""
     trust: bool = False
     """Whether code that folders of other users name may be run."""
+
+    def allows_env(self, name: str) -> bool:
+        """Whether an address may name this environment: a registered one, or the command line's.
+
+        Any other name could start a program, or import a module, and a link on another site can lead to any address of the page.
+        """
+        return not name or name == self.env or name in Registry("envs")
+
+    def allows_brain(self, text: str) -> bool:
+        """Whether an address may name this brain: no file, only a run of the results folder."""
+        kind, _, run = text.partition(":")
+        return text in ("", "heuristic", "random") or (kind == "model" and run in find_runs(self.results))

@@ -20,7 +20,7 @@ from palaestra.web.people.played_game import Person, PlayedGame, games
 from palaestra.web.scene.canvas import SceneCanvas
 from palaestra.web.scene.stream import SceneStreams
 from palaestra.web.site import Site
-from palaestra.web.watch.watch_page import SPEEDS, choice_of_what, score_lines
+from palaestra.web.watch.watch_page import SPEEDS, choice_of_what, refused, score_lines
 from palaestra.web.watch.watched import close_with_page
 
 
@@ -30,7 +30,8 @@ def add_play_page(site: Site, streams: SceneStreams) -> None:
     @ui.page("/play")
     def play(run: str = "", env: str = "", join: str = "", against: str = "") -> None:
         runs = find_runs(site.results)
-        run = run if run in runs else ""
+        if refused(site, run, env, runs, against):
+            return
         if not run and not env:
             run, env = site.run or "", "" if site.run else site.env or "3DBall"
         with page("Play", "Play"):

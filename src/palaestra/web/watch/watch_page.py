@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from nicegui import ui
 
+from palaestra.core.display import escaped
 from palaestra.core.plugins import Registry
 from palaestra.runtime.monitor.run_list import find_runs
 from palaestra.runtime.playback.sources import PlaybackSource, steps_of
@@ -27,8 +29,8 @@ def add_watch_page(site: Site, streams: SceneStreams) -> None:
     @ui.page("/watch")
     def watch(run: str = "", env: str = "", step: str = "", areas: str = "") -> None:
         runs = find_runs(site.results)
-        if run not in runs:
-            run = ""
+        if refused(site, run, env, runs):
+            return
         if not run and not env:
             run, env = (site.run or "", site.env or "") if site.run or site.env else (runs[0] if runs else "", "" if runs else "3DBall")
         source = PlaybackSource(
@@ -201,6 +203,22 @@ class WatchPage:
         slot = int(chosen.slot.ravel()[number])
         if slot >= 0:
             self.agent.choose(chosen.behavior, slot)
+
+
+def refused(site: Site, run: str, env: str, runs: list[str], brain: str = "") -> bool:
+    """Whether an address names what the page may not open; then the page says so."""
+    if run and run not in runs:
+        problem = f"There is no run '{escaped(run)}' in {escaped(str(site.results))}."
+    elif not site.allows_env(env):
+        problem = f"To open '{escaped(env)}', name it in the terminal: palaestra view {escaped(shlex.quote(env))}"
+    elif not site.allows_brain(brain):
+        problem = f"To play against '{escaped(brain)}', name it in the terminal: palaestra run ENV --brain player --brain OTHER=model:FILE"
+    else:
+        return False
+    with page("Not opened", ""), card("Not opened"):
+        ui.label(problem).props("data-mark=refused")
+        ui.link("All runs", "/")
+    return True
 
 
 def choice_of_what(path: str, source: PlaybackSource, runs: list[str]) -> None:
