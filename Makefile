@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 RUN_ID ?= 3DBall-$(shell date +%Y%m%d-%H%M%S)
 
 .DEFAULT_GOAL := help
-.PHONY: help install learn test test-learning test-page test-install check format proto test-gpu bench bench-scale bench-gpu bench-peers clean
+.PHONY: help install learn test test-learning test-page test-install check format proto test-gpu bench bench-scale bench-gpu bench-page bench-peers clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -61,6 +61,9 @@ bench-scale: $(READY)  ## measure what ticks, messages, updates and exchanges co
 
 bench-gpu: $(READY)  ## measure speed and memory of a GPU, in ten minutes: results/bench-gpu.md (without a GPU: smaller, on the CPU)
 	$(BIN)/python benchmarks/gpu/bench.py
+
+bench-page: $(READY)  ## measure the page: frames, what a watched run loses, how fast many runs open
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/page.py
 
 bench-peers: $(READY)  ## run the original toolkit and other libraries on the same work (long)
 	$(BIN)/python benchmarks/peers/run.py
