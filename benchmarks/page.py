@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -34,7 +33,7 @@ SCENES = (("3DBall", 64), ("FoodCollector", 16))
 LEARN = [sys.executable, "-m", "palaestra", "learn", "--env=3DBall", "--seed=1", "--force", "--set", "behaviors.*.max_steps=600000"]
 
 
-async def watch(address: str, path: str, seconds: float, each: Callable[[float], None] = lambda moment: None) -> list[float]:
+async def watch(address: str, path: str, seconds: float) -> list[float]:
     """Receives frames as a browser does, without drawing them. Returns when each came, seconds."""
     with httpx.Client(follow_redirects=True) as client:
         home = address.partition("?")[0].rstrip("/")
@@ -49,7 +48,6 @@ async def watch(address: str, path: str, seconds: float, each: Callable[[float],
             if isinstance(message, bytes):
                 came.append(time.monotonic())
             await socket.send("")
-            each(time.monotonic() - began)
     return came
 
 
@@ -138,17 +136,15 @@ def runs(folder: Path, count: int = 100, steps: int = 10_000_000, every: int = 1
 
 
 def memory(folder: Path, minutes: float) -> None:
-    """Memory of the server while a scene is watched, every tenth of the time."""
-    with viewing(folder) as (process, address):
-        server = psutil.Process(process.pid)
-        due = [0.1 * minutes * 60 * part for part in range(1, 11)]
-
-        def each(moment: float) -> None:
-            if due and moment > due[0]:
-                due.pop(0)
-                print(f"memory: {moment / 60:.1f} min: {server.memory_info().rss / 2**20:.1f} MiB", flush=True)
-
-        asyncio.run(watch(address, "/watch?env=3DBall&areas=64", minutes * 60 + 1, each))
+    """Memory of the server while a browser watches a scene, every tenth of the time."""
+    with viewing(folder) as (process, address), sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium(), args=FLAGS)
+        someone = Visitor(browser, address)
+        someone.open("/watch?env=3DBall&areas=64")
+        for part in range(1, 11):
+            someone.page.wait_for_timeout(minutes * 6000)
+            print(f"memory: {part * minutes / 10:.1f} min: {psutil.Process(process.pid).memory_info().rss / 2**20:.1f} MiB", flush=True)
+        browser.close()
 
 
 def main() -> None:
