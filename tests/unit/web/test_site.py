@@ -12,11 +12,6 @@ from palaestra.web.recorded.demo_files import FOLDER, demo_list, demo_path
 from palaestra.web.site import Site
 
 
-def make_run(folder: Path) -> None:
-    folder.mkdir(parents=True)
-    (folder / "configuration.yaml").write_text("behaviors: {}\n")
-
-
 @pytest.mark.parametrize(
     "name", ["./evil.x86_64", "/bin/sh", "python:os:getcwd", "gymnasium:evil_module:Id-v0", "pettingzoo:os:getcwd", "editor"]
 )
@@ -31,12 +26,19 @@ def test_an_address_may_name_what_is_built_in(tmp_path: Path):
 
 
 def test_an_address_cannot_name_a_model_outside_the_results(tmp_path: Path):
-    make_run(tmp_path / "results" / "a")
-    make_run(tmp_path / "secret")
-    site = Site(tmp_path / "results")
-    assert [text for text in ("", "random", "heuristic", "model:a") if not site.allows_brain(text)] == []
+    site = Site(tmp_path)
+    assert [text for text in ("", "random", "heuristic", "model:a") if not site.allows_brain(text, ["a"])] == []
     refused = ("model:../secret", "model:/etc/passwd", "model:b", "A=model:a", "player", "custom:os:getcwd", "model")
-    assert [text for text in refused if site.allows_brain(text)] == []
+    assert [text for text in refused if site.allows_brain(text, ["a"])] == []
+
+
+def test_a_chosen_opponent_takes_the_place_of_the_typed_ones_and_leaves_the_seats_of_people(tmp_path: Path):
+    typed = ("A?team=0=player", "A?team=1=model:first")
+    site = Site(tmp_path, env="Tennis", brains=typed)
+    assert site.brains_for("Tennis") == typed
+    assert site.brains_for("Tennis", "random") == ("A?team=0=player", "random")
+    assert site.brains_for("Basic", "random") == ("random",)
+    assert site.brains_for("Basic") == ()
 
 
 @pytest.mark.parametrize("name", ["../../secret", "/etc/passwd", "..", ".", "", "a/b", "...demo", "-rf", "\0", "C:\\x", "<b>x</b>"])

@@ -41,8 +41,7 @@ def add_play_page(site: Site, streams: SceneStreams) -> None:
                     ui.label("This game has ended.").classes("text-base")
                     return
             else:
-                typed = tuple(site.brains) if env and env == site.env else ()
-                brains = (*typed, against) if against and not typed else typed
+                brains = site.brains_for(env, against)
                 source = PlaybackSource(site.results, run=run or None, env=env or None, brains=brains, trust=site.trust)
                 game = PlayedGame(source, streams)
             PlayPage(game, runs, site.results)

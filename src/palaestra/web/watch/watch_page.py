@@ -38,7 +38,7 @@ def add_watch_page(site: Site, streams: SceneStreams) -> None:
             run=run or None,
             env=env or None,
             step=int(step) if step.isdecimal() else None,
-            brains=tuple(site.brains) if env and env == site.env else (),
+            brains=site.brains_for(env),
             areas=min(max(int(areas), 1), 64) if areas.isdecimal() else 4,
             trust=site.trust,
         )
@@ -206,12 +206,12 @@ class WatchPage:
 
 
 def refused(site: Site, run: str, env: str, runs: list[str], brain: str = "") -> bool:
-    """Whether an address names what the page may not open; then the page says so."""
+    """Returns whether an address names something that the page may not open, and if so shows a page that says why."""
     if run and run not in runs:
         problem = f"There is no run '{escaped(run)}' in {escaped(str(site.results))}."
     elif not site.allows_env(env):
         problem = f"To open '{escaped(env)}', name it in the terminal: palaestra view {escaped(shlex.quote(env))}"
-    elif not site.allows_brain(brain):
+    elif not site.allows_brain(brain, runs):
         problem = f"To play against '{escaped(brain)}', name it in the terminal: palaestra run ENV --brain player --brain OTHER=model:FILE"
     else:
         return False
