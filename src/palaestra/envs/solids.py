@@ -102,7 +102,7 @@ def solids(
 
 def upright(angle: ArrayLike) -> NDArray[np.float32]:
     """Returns the quaternions (..., 4) that turn by these angles about y: counterclockwise seen from above, in radians."""
-    half = np.asarray(angle, np.float32) / np.float32(2)
+    half: NDArray[np.float32] = np.multiply(angle, 0.5, dtype=np.float32)
     zero = np.zeros_like(half)
     return np.stack([zero, np.sin(half), zero, np.cos(half)], axis=-1)
 
