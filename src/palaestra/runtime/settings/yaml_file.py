@@ -171,12 +171,19 @@ class _Reader:
             return
         self._flattened.add(id(node))
         self._refuse_repeats(node)
+        own: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        merged: dict[str, tuple[yaml.Node, yaml.Node]] = {}  # of several maps with a key, the first one's counts
         for key, value in node.value:
-            if key.tag == f"{_TAG}merge":
-                for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-                    if isinstance(source, yaml.MappingNode):
-                        self._flatten(source)
-        self.loader.flatten_mapping(node)
+            if key.tag != f"{_TAG}merge":
+                own[self._name(key)] = (key, value)
+                continue
+            for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                if not isinstance(source, yaml.MappingNode):
+                    raise self._error("a merge key (<<) takes a map or a list of maps", source)
+                self._flatten(source)
+                for pair in source.value:
+                    merged.setdefault(self._name(pair[0]), pair)
+        node.value = list((merged | own).values())
 
     def _refuse_repeats(self, node: yaml.MappingNode) -> None:
         first: dict[Hashable, int] = {}

@@ -80,7 +80,7 @@ def test_anchors_and_merge_keys_work_and_may_be_overridden():
         ('a: 1\nb: "x\\0y"\n', 2, "a text with a NUL character"),
         ('a: 1\n"x\\0y": 2\n', 2, "a text with a NUL character"),
         ('a: "\\ud800"\n', 1, "a text with half of a surrogate pair"),
-        ("a: {<<: 3}\n", 1, "expected a mapping or list of mappings for merging"),
+        ("a: {<<: 3}\n", 1, r"a merge key \(<<\) takes a map or a list of maps"),
     ],
 )
 def test_what_is_not_yaml_is_an_error_at_its_line(text: str, line: int | None, what: str):
@@ -125,6 +125,11 @@ def test_a_map_with_a_merge_key_may_be_used_again():
     assert tree["c"] == {"x": 2}
     assert tree["d"] == {"x": 3, "y": 4}
     assert tree["e"] == {"x": 3}
+
+
+def test_of_several_merged_maps_the_first_counts_and_own_keys_before_all():
+    text = "a: &a {rate: 1, size: 1}\nb: &b {rate: 2, size: 2, kind: 2}\nc: {size: 3, <<: [*a, *b]}\n"
+    assert parse(text).tree["c"] == {"rate": 1, "size": 3, "kind": 2}
 
 
 def test_plain_symbols_of_yaml_are_text_where_they_are_values():
