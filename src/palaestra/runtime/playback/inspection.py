@@ -15,9 +15,10 @@ from palaestra.brains.model import Policy
 from palaestra.brains.trained import ModelBrain
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.ray_fans import RayFan, RayHit
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.trunk import Trunk
-from palaestra.runtime.playback.playing import Playback
+from palaestra.runtime.playback.playing import Playback, rays_of
 
 SAMPLES = 256
 """Actions that are drawn from a model for its distribution: a model's file has no probabilities."""
@@ -44,6 +45,8 @@ class AgentInspection:
     """Mean and standard deviation of each continuous action, as sampled for the environment."""
     discrete: list[list[float]] = field(default_factory=list)
     """Probability of each choice of each branch, as sampled."""
+    rays: list[tuple[RayFan, list[RayHit]]] = field(default_factory=list)
+    """Ray sensors and what they hit."""
     value: float | None = None
     """Value that the critic expects from here on; None without a critic."""
 
@@ -70,7 +73,8 @@ class Inspector:
             continuous, discrete, value = _computed(network, step, slot)
         else:
             (continuous, discrete), value = self._sampled(seats.brain(behavior, team), spec, step, slot), None
-        return AgentInspection(behavior, slot, team, obs, reward, int(length), continuous, discrete, value)
+        rays = [(fan, fan.hits(values)) for fan, values in rays_of(env, self._playback.steps, behavior, slot)]
+        return AgentInspection(behavior, slot, team, obs, reward, int(length), continuous, discrete, rays, value)
 
     def _sampled(self, brain: object, spec: BehaviorSpec, step: TimeStep, slot: int) -> Distributions:
         """Draws actions of a model for this agent's observations; other brains, and models with memory, have no distribution."""

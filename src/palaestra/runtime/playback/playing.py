@@ -8,8 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -19,8 +18,10 @@ from palaestra.brains.base import Brain
 from palaestra.core.errors import PalaestraError, exception_summary
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env
-from palaestra.envs.solids import GOLD, Drawing, Draws, solids
+from palaestra.envs.ray_fans import RayFan, SeesRays
+from palaestra.envs.solids import Drawing, Draws
 from palaestra.runtime.play.players import BrainOf
+from palaestra.runtime.playback.annotations import with_discs, with_rays
 from palaestra.runtime.playback.seats import Seat, Seats
 from palaestra.runtime.playback.tally import Tally
 
@@ -67,7 +68,8 @@ class Playback:
         self._drawing: Drawing | None = None
         self._picture: bytes | None = None
         self._asked_drawing = self._asked_picture = 0.0
-        self._overlay: dict[str, Any] | None = None
+        self._looked: Seat | None = None
+        self._changed = False  # the newest tick is to be drawn again
         self.env: Env | None = None
         """The environment, once it is open; only to read what never changes."""
         self.seats: Seats | None = None
@@ -122,9 +124,9 @@ class Playback:
         """Gives an agent back to the brain of its side."""
         self._order(lambda: self.seats and self.seats.leave(behavior, slot))
 
-    def show_lines(self, overlay: dict[str, Any] | None) -> None:
-        """Draws lines into the scene."""
-        self._overlay = overlay
+    def look_at(self, behavior: str, slot: int) -> None:
+        """Draws the rays of an agent into the scene, if the environment tells where they are in its observations."""
+        self._looked, self._changed = (behavior, slot), True
 
     def close(self, wait: float = 0.0) -> None:
         """Ends the thread, which closes the environment; waits so many seconds for it."""
@@ -161,10 +163,6 @@ class Playback:
         """Returns the newest picture of an environment that describes no solids, as a JPEG; None if it has none."""
         self._asked_picture = time.monotonic()
         return self._picture
-
-    def overlay(self) -> dict[str, Any] | None:
-        """Returns the lines in the scene."""
-        return self._overlay
 
     def record_gif(self, seconds: float, rate: int = 10) -> bytes | None:
         """Returns pictures of the first areas over so many seconds as a GIF; None if the environment cannot draw. Waits for that long."""
@@ -263,16 +261,25 @@ class Playback:
     def _draw(self) -> None:
         """Draws the newest tick if someone watches, and the last drawing is not too recent."""
         now = time.monotonic()
-        if self.env is None or self._drawn_tick == self._tick or now - self._asked_drawing > WANTED:
+        if self.env is None or (self._drawn_tick == self._tick and not self._changed) or now - self._asked_drawing > WANTED:
             return
+        self._changed = False
         if isinstance(self.env, Draws):
             if now - self._drawn_at >= FRAME or self._paused:
                 drawing = self.env.drawing(np.arange(self.env.num_areas))
-                self._drawing = marked(drawing, self.seats.taken if self.seats is not None else set())
+                drawing = with_discs(drawing, self.seats.taken if self.seats is not None else set())
+                self._drawing = self._with_rays(drawing)
                 self._drawn_tick, self._drawn_at = self._tick, self._made
         elif now - self._drawn_at >= PICTURE or self._paused:
             self._picture = encoded(self._rendered(self.env))
             self._drawn_tick, self._drawn_at = self._tick, self._made
+
+    def _with_rays(self, drawing: Drawing) -> Drawing:
+        """Returns the drawing with the rays of the agent that is looked at."""
+        if self._looked is None or self.env is None:
+            return drawing
+        behavior, slot = self._looked
+        return with_rays(drawing, behavior, slot, rays_of(self.env, self.steps, behavior, slot))
 
     @staticmethod
     def _rendered(env: Env) -> NDArray[np.uint8] | None:
@@ -284,23 +291,13 @@ class Playback:
         return np.concatenate(pictures, axis=1)
 
 
-def marked(drawing: Drawing, taken: set[Seat]) -> Drawing:
-    """Returns the drawing with a disc under each agent of the first area that a person plays."""
-    places, sizes = [], []
-    for behavior, slot in sorted(taken):
-        parts = [group for group in drawing.solids if group.slot is not None and group.behavior in ("", behavior)]
-        own = [(group, number) for group in parts if group.slot is not None for number in np.flatnonzero(group.slot[0] == slot)]
-        if own:
-            group, number = own[0]
-            places.append(group.position[0, number] * [1, 0, 1] + [0, 0.03, 0])
-            sizes.append(2.2 * max(group.size[0, number, 0], group.size[0, number, 2]))
-    if not places:
-        return drawing
-    areas = len(drawing.solids[0].position)
-    size = np.zeros((areas, len(places), 3))
-    size[0] = np.array(sizes)[:, None] * [1, 0, 1] + [0, 0.04, 0]
-    disc = solids("seats", "cylinder", np.broadcast_to(np.array(places), (areas, len(places), 3)), size, GOLD)
-    return replace(drawing, solids=(*drawing.solids, replace(disc, opacity=0.7)))
+def rays_of(env: Env, steps: Mapping[str, TimeStep], behavior: str, slot: int) -> list[tuple[RayFan, NDArray[np.float32]]]:
+    """Returns the ray sensors of an agent, each with the observation (n,) that it is in; none if the environment names none."""
+    step = steps.get(behavior)
+    if not isinstance(env, SeesRays) or step is None or slot >= len(step.acting):
+        return []
+    columns = {part.name: column for part, column in zip(env.behaviors[behavior].obs, step.obs, strict=True)}
+    return [(fan, columns[fan.obs][slot].cpu().numpy()) for fan in env.ray_fans.get(behavior, ()) if fan.obs in columns]
 
 
 def encoded(picture: NDArray[np.uint8] | None) -> bytes | None:

@@ -110,7 +110,6 @@ export default {
 
     take(message) {
       if (message.outline) this.outline(message.outline);
-      if ("overlay" in message) this.draw_lines(message.overlay?.lines || []);
     },
 
     paint(data) {
@@ -214,25 +213,6 @@ export default {
     focus(area) {
       this.area = area;
       this.fit();
-    },
-
-    draw_lines(lines) {
-      if (!this.renderer) return;
-      if (this.lines) {
-        this.scene.remove(this.lines);
-        this.lines.geometry.dispose();
-        this.lines.material.dispose();
-        this.lines = null;
-      }
-      this.dirty = true;
-      if (!lines.length) return;
-      const geometry = new THREE.BufferGeometry();
-      geometry.setAttribute("position", new THREE.Float32BufferAttribute(lines.flatMap((line) => line.slice(0, 6)), 3));
-      const color = new THREE.Color();
-      const colors = lines.flatMap((line) => [...color.setHex(line[6]).toArray(), ...color.toArray()]);
-      geometry.setAttribute("color", new THREE.Float32BufferAttribute(colors, 3));
-      this.lines = new THREE.LineSegments(geometry, new THREE.LineBasicMaterial({ vertexColors: true }));
-      this.scene.add(this.lines);
     },
 
     // Draws the newest frame, unless the last one is still being drawn: where WebGL runs in software, frames would queue up and grow stale.

@@ -36,10 +36,6 @@ class Watched(Protocol):
         """Returns a picture of the newest tick as a JPEG or PNG; None: there is none."""
         ...
 
-    def overlay(self) -> dict[str, Any] | None:
-        """Returns lines to draw into the scene, such as {"lines": [[x, y, z, x, y, z, color], ...]}; None: none."""
-        ...
-
 
 class SceneStreams:
     """Sources that browsers may watch, each under a key that cannot be guessed."""
@@ -87,23 +83,19 @@ class Frames:
     def __init__(self, source: Watched) -> None:
         self._source = source
         self._tick = -1
+        self._drawing: Drawing | None = None  # a paused one changes too, when another agent is looked at
         self._structure: tuple[Any, ...] | None = None
         self._before = self._now = np.zeros((0, 0), np.float32)
         self._extent = 0.0
         self._done = False  # the newest tick has been shown as it is
-        self._overlay: dict[str, Any] | None = None
 
     def next(self) -> bytes | dict[str, Any] | None:
         """Returns the next message; None if nothing has changed."""
         tick, made, lasts = self._source.ticks()
         if tick < 0:
             return None
-        overlay = self._source.overlay()
-        if overlay != self._overlay:
-            self._overlay = overlay
-            return {"overlay": overlay}
-        if tick != self._tick:
-            drawing = self._source.drawing()
+        drawing = self._source.drawing()
+        if tick != self._tick or drawing is not self._drawing:
             if drawing is None:
                 self._tick = tick
                 return self._source.picture()
@@ -111,6 +103,7 @@ class Frames:
                 self._structure, self._now = found, rows(drawing)
                 self._extent = 2 * max(drawing.half)
                 return {"outline": outline(drawing)}
+            self._drawing = drawing
             self._before, self._now = (self._now if tick == self._tick + 1 else rows(drawing)), rows(drawing)
             self._tick, self._done = tick, False
         elif self._done or self._structure is None:

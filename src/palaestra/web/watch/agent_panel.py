@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import math
 
 import numpy as np
 from nicegui import ui
 from numpy.typing import NDArray
 
+from palaestra.envs.ray_fans import RayFan, RayHit
+from palaestra.runtime.playback.annotations import color_of
 from palaestra.runtime.playback.inspection import AgentInspection
 from palaestra.runtime.playback.playing import encoded
 from palaestra.web.layout import card, quiet
@@ -42,6 +45,8 @@ class AgentPanel:
     def _selected(self, value: object) -> None:
         behavior, _, slot = str(value).rpartition("#")
         self._chosen = (behavior, int(slot)) if slot.isdecimal() else None
+        if self._chosen is not None:
+            self._watched.playback.look_at(*self._chosen)
         self.refresh()
 
     def refresh(self) -> None:
@@ -82,6 +87,9 @@ class AgentPanel:
         with self._obs:
             for name, values in found.obs.items():
                 quiet(f"{name} {'x'.join(map(str, values.shape))}")
+                for fan, hits in found.rays:
+                    if fan.obs == name:
+                        _rays(fan, hits)
                 if values.ndim == 3:
                     _picture(values)
                 else:
@@ -90,6 +98,18 @@ class AgentPanel:
 
 def _bar(share: float) -> None:
     ui.linear_progress(value=min(max(share, 0.0), 1.0), show_value=False, size="8px").props("instant-feedback rounded").classes("grow")
+
+
+def _rays(fan: RayFan, hits: list[RayHit]) -> None:
+    """Shows what each ray hit, from the left to the right, in the color that the ray has in the scene."""
+    with ui.grid(columns="auto auto 1fr auto").classes("w-full gap-x-2 gap-y-0 items-center").props("data-mark=rays"):
+        for hit in sorted(hits, key=lambda hit: -hit.angle):
+            name = "nothing" if not hit.hit else "untagged" if hit.tag is None else fan.tags[hit.tag]
+            red, green, blue = color_of(hit)
+            ui.element("div").style(f"width: 10px; height: 10px; border-radius: 5px; background: rgb({red}, {green}, {blue})")
+            ui.label(f"{math.degrees(hit.angle):.0f}°").classes("text-xs p-quiet text-right")
+            ui.label(name).classes("text-xs")
+            ui.label(f"{hit.distance:.1f} m" if hit.hit else "").classes("text-xs")
 
 
 def _numbers(values: NDArray[np.float32]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
 
 import numpy as np
 from asgi_client import in_a_loop
@@ -19,8 +18,9 @@ class Moving:
 
     def __init__(self) -> None:
         self.tick, self.made, self.lasts = 0, 0.0, 0.0
-        self.areas, self.lines = 1, None
+        self.areas, self.size = 1, 1.0
         self.asked = 0
+        self.drawn: dict[object, Drawing] = {}
 
     def ticks(self) -> tuple[int, float, float]:
         return self.tick, self.made, self.lasts
@@ -28,13 +28,11 @@ class Moving:
     def drawing(self) -> Drawing | None:
         self.asked += 1
         place = np.full((self.areas, 1, 3), (self.tick, 0, 0))
-        return Drawing((solids("ball", "sphere", place, 1, (0, 0, 0)),), (50, 1, 50))
+        new = Drawing((solids("ball", "sphere", place, self.size, (0, 0, 0)),), (50, 1, 50))
+        return self.drawn.setdefault((self.tick, self.areas, self.size), new)
 
     def picture(self) -> bytes | None:
         return None
-
-    def overlay(self) -> dict[str, Any] | None:
-        return self.lines
 
 
 class Pictures(Moving):
@@ -102,12 +100,14 @@ def test_pictures_are_sent_where_there_are_no_solids():
     assert frames.next() == b"jpeg 3"
 
 
-def test_lines_are_sent_when_they_change():
+def test_a_tick_that_is_drawn_anew_is_sent_again():
     source = Moving()
     frames = Frames(source)
     frames.next(), frames.next()
-    source.lines = {"lines": [[0, 0, 0, 1, 1, 1, 255]]}
-    assert frames.next() == {"overlay": source.lines}
+    source.size = 2.0
+    message = frames.next()
+    assert isinstance(message, bytes)
+    assert np.frombuffer(message, np.float32, offset=4)[7:10].tolist() == [2, 2, 2]
     assert frames.next() is None
 
 

@@ -36,11 +36,15 @@ from palaestra.envs.builtin.dungeon.rules import (
     OBS,
     PORTAL_HALF,
     PROGRAM,
+    RAY_LENGTH,
+    RAY_STEP,
+    RAYS,
     ROOM,
     TICKS,
 )
 from palaestra.envs.builtin.physics.driving import steer
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
+from palaestra.envs.ray_fans import RayFan, unity_order
 from palaestra.envs.solids import BLUE, GOLD, GREEN, INK, RED, VIOLET, Drawing, Solids, on_plane, solids, upright
 
 if TYPE_CHECKING:
@@ -123,6 +127,16 @@ class DungeonEscape(WarpEnv):
     most_decisions = int(MOST_DECISIONS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {}
+    ray_fans: ClassVar = {
+        behavior: (
+            RayFan(
+                "rays and key",
+                unity_order(int(RAYS), float(RAY_STEP)),
+                float(RAY_LENGTH),
+                ("wall", "agent", "door", "key", "dragon", "portal"),
+            ),
+        )
+    }
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         spec = BehaviorSpec((ObsSpec("rays and key", (OBS,)),), ActionSpec(branches=(7,)))

@@ -34,6 +34,7 @@ from palaestra.envs.builtin.drawing import figures as figures
 from palaestra.envs.builtin.physics.driving import CHOICES, detour, drive, steer
 from palaestra.envs.builtin.physics.rigid_bodies import Body, box_body, circle_body, circle_box, keep_circle_out, keep_circle_within
 from palaestra.envs.builtin.sensors.rays import heading, ray_angle, ray_box, ray_room, write_ray
+from palaestra.envs.ray_fans import RayFan, unity_order
 from palaestra.envs.solids import GREEN, RED, VIOLET, Drawing
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ LENGTH = wp.constant(15.0)  # length of a ray
 GOAL_TAG = wp.constant(0)  # X's; O's follows
 SYMBOL_TAG = wp.constant(2)
 WALL_TAG = wp.constant(4)  # beyond the four tags, so only the distance of a hit is written
+SEEN = ("goal X", "goal O", "symbol X", "symbol O")  # names of the tags
+ANGLES = unity_order(int(RAYS), float(BETWEEN))
 
 
 @wp.struct
@@ -247,6 +250,7 @@ class Hallway(WarpEnv):
     most_decisions = int(MOST_DECISIONS)
     tick_seconds = 0.1
     parameter_ranges: ClassVar = {}
+    ray_fans: ClassVar = {behavior: (RayFan("rays", ANGLES, float(LENGTH), SEEN),)}
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         spec = BehaviorSpec((ObsSpec("rays", (30,)),), ActionSpec(branches=(CHOICES,)), steady=True)
@@ -273,6 +277,7 @@ class HallwayUnity(WarpEnv):
     most_decisions = int(MOST_DECISIONS)
     tick_seconds = 0.1
     parameter_ranges: ClassVar = {}
+    ray_fans: ClassVar = {behavior: (RayFan("rays", ANGLES, float(LENGTH), (*SEEN, "wall"), first=70),)}
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         spec = BehaviorSpec((ObsSpec("rays", (105,)), ObsSpec("time", (3,))), ActionSpec(branches=(CHOICES + 1,)), steady=True)

@@ -34,6 +34,7 @@ from palaestra.envs.builtin.physics.rigid_bodies import (
     resolve_contact,
 )
 from palaestra.envs.builtin.sensors.rays import heading, ray_angle, ray_box, ray_room, write_ray
+from palaestra.envs.ray_fans import RayFan, unity_order
 from palaestra.envs.solids import GOLD, GREEN, Drawing, on_plane, solids, upright
 
 if TYPE_CHECKING:
@@ -285,6 +286,14 @@ class PushBlock(WarpEnv):
         "dynamic_friction": (0.0, 0.0, 1.0),
         "static_friction": (0.0, 0.0, 1.0),
         "block_drag": (0.5, 0.0, 2000.0),
+    }
+    ray_fans: ClassVar = {
+        behavior: (
+            RayFan("rays", unity_order(int(RAYS), float(RAY_STEP)), float(RAY_LENGTH), ("wall", "goal", "block")),
+            RayFan(
+                "rays", unity_order(int(RAYS), float(RAY_STEP)), float(RAY_LENGTH), ("wall", "goal", "block"), first=OBS // 2, height=0.4
+            ),
+        )
     }
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:

@@ -32,6 +32,7 @@ from palaestra.envs.builtin.physics.driving import CHOICES, detour, drive, steer
 from palaestra.envs.builtin.physics.rigid_bodies import Body, circle_body, keep_circle_out
 from palaestra.envs.builtin.pyramids.observations import (
     ASTRAY,
+    BETWEEN,
     BRICK,
     BRICKS,
     DOOR,
@@ -39,6 +40,7 @@ from palaestra.envs.builtin.pyramids.observations import (
     FALL,
     FANS,
     HALF,
+    LENGTH,
     NOTHING,
     PYRAMID,
     RAYS,
@@ -53,6 +55,7 @@ from palaestra.envs.builtin.pyramids.observations import (
     row_of,
 )
 from palaestra.envs.builtin.sensors.rays import heading
+from palaestra.envs.ray_fans import RayFan, unity_order
 from palaestra.envs.solids import GOLD, GRAY, RED, Drawing, Solids, on_plane, solids
 from palaestra.envs.solids import GREEN as LEAF
 
@@ -302,6 +305,19 @@ class Pyramids(WarpEnv):
     most_decisions = int(MOST_DECISIONS)
     tick_seconds = 0.1
     parameter_ranges: ClassVar = {}
+    ray_fans: ClassVar = {
+        behavior: tuple(
+            RayFan(
+                "rays",
+                unity_order(int(RAYS), float(BETWEEN), ahead=lean * float(BETWEEN) / 3),
+                float(LENGTH),
+                ("switch", "pressed switch", "brick", "golden brick", "wall"),
+                first=fan * int(RAYS) * (int(TAGS) + 2),
+                height=0.3 * fan,
+            )
+            for fan, lean in enumerate((0, 1, -1))
+        )
+    }
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         spec = BehaviorSpec((ObsSpec("rays", (SIZE,)),), ActionSpec(branches=(CHOICES,)), steady=True)

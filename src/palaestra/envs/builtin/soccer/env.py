@@ -28,6 +28,7 @@ from palaestra.envs.builtin.soccer.observations import (
     AHEAD,
     BALL,
     BEHIND,
+    FIELD_ANGLES,
     FRAMES,
     LEFT_GOAL,
     LENGTH,
@@ -37,6 +38,7 @@ from palaestra.envs.builtin.soccer.observations import (
     ray_offset,
     shift_frames,
 )
+from palaestra.envs.ray_fans import RayFan
 from palaestra.envs.solids import BLUE, VIOLET, Drawing
 
 if TYPE_CHECKING:
@@ -170,6 +172,17 @@ class SoccerTwos(WarpEnv):
     most_decisions = int(MOST_DECISIONS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = PARAMETER_RANGES
+    ray_fans: ClassVar = {
+        behavior: (
+            RayFan(
+                "rays",
+                FIELD_ANGLES,
+                float(LENGTH),
+                ("ball", "own goal", "their goal", "wall", "mate", "opponent"),
+                first=(int(FRAMES) - 1) * int(FRAME_SIZE),
+            ),
+        )
+    }
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         spec = BehaviorSpec((ObsSpec("rays", (OBS,)),), ActionSpec(branches=(3, 3, 3)), steady=True)

@@ -6,12 +6,14 @@ Columns are those of `field`.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import warp as wp
 
 from palaestra.envs.builtin.sensors.rays import heading, ray_angle, ray_circle
 from palaestra.envs.builtin.soccer.field import GOAL_HALF, HALF, PLAYER_RADIUS, wall_ahead
+from palaestra.envs.ray_fans import unity_order
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -22,6 +24,7 @@ AHEAD_STEP = wp.constant(0.20943951023931953)  # 12 degrees: over 120
 BEHIND = wp.constant(3)
 BEHIND_STEP = wp.constant(0.7853981633974483)  # 45 degrees: over 90
 FRAMES = wp.constant(3)  # frames in an observation, oldest first
+FIELD_ANGLES = unity_order(int(AHEAD), float(AHEAD_STEP)) + unity_order(int(BEHIND), float(BEHIND_STEP), ahead=math.pi)
 # what a ray meets; a player is its number
 BALL, WALL, LEFT_GOAL, RIGHT_GOAL = (wp.constant(-case) for case in range(1, 5))
 

@@ -30,6 +30,7 @@ from palaestra.envs.builtin.soccer.observations import (
     AHEAD,
     BALL,
     BEHIND,
+    FIELD_ANGLES,
     FRAMES,
     LENGTH,
     RIGHT_GOAL,
@@ -38,6 +39,7 @@ from palaestra.envs.builtin.soccer.observations import (
     ray_offset,
     shift_frames,
 )
+from palaestra.envs.ray_fans import RayFan, unity_order
 from palaestra.envs.solids import BLUE, VIOLET, Drawing
 
 if TYPE_CHECKING:
@@ -180,6 +182,26 @@ class StrikersVsGoalie(WarpEnv):
     most_decisions = int(MOST_DECISIONS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = PARAMETER_RANGES
+    ray_fans: ClassVar = {
+        "Striker": (
+            RayFan(
+                "rays",
+                FIELD_ANGLES,
+                float(LENGTH),
+                ("ball", "goal", "wall", "Striker", "Goalie"),
+                first=(int(FRAMES) - 1) * int(STRIKER_FRAME_SIZE),
+            ),
+        ),
+        "Goalie": (
+            RayFan(
+                "rays",
+                unity_order(int(GOALIE_RAYS), float(GOALIE_STEP)),
+                float(LENGTH),
+                ("ball", "goal", "wall", "Striker"),
+                first=(int(FRAMES) - 1) * int(GOALIE_FRAME_SIZE),
+            ),
+        ),
+    }
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         widths, action = {"Striker": STRIKER_OBS, "Goalie": GOALIE_OBS}, ActionSpec(branches=(3, 3, 3))

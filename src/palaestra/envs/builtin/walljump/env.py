@@ -37,6 +37,7 @@ from palaestra.envs.builtin.base.world_columns import Rows, next_parameter, save
 from palaestra.envs.builtin.drawing import figures as figures
 from palaestra.envs.builtin.sensors.rays import heading, ray_angle, ray_slabs, write_ray
 from palaestra.envs.builtin.walljump import motion as motion
+from palaestra.envs.ray_fans import RayFan, unity_order
 from palaestra.envs.solids import GOLD, GRAY, INK, Drawing, on_plane, solids
 from palaestra.envs.solids import GREEN as LEAF
 
@@ -59,6 +60,7 @@ TAGS = wp.constant(3)
 WALL = wp.constant(0)
 GOAL = wp.constant(1)
 BLOCK = wp.constant(2)
+SEEN = ("wall", "goal", "block")  # names of these tags
 COLUMNS = wp.constant(74)
 
 NEAR_JUMP = -5.5
@@ -322,6 +324,21 @@ class WallJump(WarpEnv):
         "big_wall_height": (0.0, 0.0, 10.0),
         "small_wall_height": (4.0, 0.0, 5.0),
     }
+    ray_fans: ClassVar = dict.fromkeys(
+        behavior_names,
+        (
+            RayFan("vector", unity_order(int(RAYS), float(RAY_STEP)), float(SIGHT), SEEN),
+            RayFan(
+                "vector",
+                unity_order(int(RAYS), float(RAY_STEP)),
+                float(SIGHT),
+                SEEN,
+                int(RAYS) * (int(TAGS) + 2),
+                float(EYE_UP),
+                float(EYE_UP),
+            ),
+        ),
+    )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         columns = int(COLUMNS)

@@ -1,0 +1,71 @@
+"""Describes rays in an observation, so that the page can show what an agent sees with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class RayHit:
+    """A ray as an observation reports it."""
+
+    angle: float
+    """Radians from straight ahead, counterclockwise seen from above."""
+    distance: float
+    """Meters to the hit; the ray's length if it hit nothing."""
+    tag: int | None
+    """Number of the hit tag; None for what has no tag, and for nothing."""
+    hit: bool
+    """Whether it hit anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class RayFan:
+    """Rays of one sensor in a vector observation, as Unity's ray sensors lay them out.
+
+    Each ray has a one-hot of the hit tag, a flag that is 1 if nothing was hit, and the distance as a share of the ray's length.
+    """
+
+    obs: str
+    """Name of the observation."""
+    angles: tuple[float, ...]
+    """Radians of each ray from straight ahead, counterclockwise seen from above, in the order of the columns."""
+    length: float
+    """Meters."""
+    tags: tuple[str, ...]
+    """Names of what a ray tells apart."""
+    first: int = 0
+    """Column at which the first ray begins, of the newest frame."""
+    height: float = 0.0
+    """Meters of the rays' start above the middle of the agent's body."""
+    rise: float = 0.0
+    """Meters by which the end of a ray is higher than its start."""
+
+    def hits(self, values: NDArray[np.float32]) -> list[RayHit]:
+        """Returns the rays of one agent's observation (n,)."""
+        size, known = len(self.tags) + 2, len(self.tags)
+        rays = values[self.first : self.first + size * len(self.angles)].reshape(len(self.angles), size)
+        found: list[RayHit] = []
+        for angle, ray in zip(self.angles, rays, strict=True):
+            hit = bool(ray[known] < 0.5)
+            tag = int(ray[:known].argmax()) if hit and known and ray[:known].max() > 0.5 else None
+            found.append(RayHit(angle, float(ray[known + 1]) * self.length if hit else self.length, tag, hit))
+        return found
+
+
+@runtime_checkable
+class SeesRays(Protocol):
+    """An environment that tells where rays are in its observations."""
+
+    ray_fans: Mapping[str, Sequence[RayFan]]
+    """Fans of each behavior, by its name."""
+
+
+def unity_order(rays: int, step: float, *, ahead: float = 0.0) -> tuple[float, ...]:
+    """Returns the angles of rays `step` radians apart around the direction `ahead`: the middle one, then right and left in turn."""
+    return tuple(ahead + (-(ray + 1) // 2 * step if ray % 2 else ray // 2 * step) for ray in range(rays))

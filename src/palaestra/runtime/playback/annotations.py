@@ -1,0 +1,87 @@
+"""Solids that the page adds to a drawing: discs under agents that people play, and the rays of the agent that is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.envs.ray_fans import RayFan, RayHit
+from palaestra.envs.solids import BLUE, GOLD, GRAY, GREEN, INK, RED, VIOLET, Color, Drawing, Solids, solids
+from palaestra.runtime.playback.seats import Seat
+
+HIT_COLORS = (RED, GREEN, BLUE, GOLD, VIOLET, INK)
+"""Colors of a fan's tags, in their order; after the last they begin again."""
+THIN, POINT = 0.004, 0.016
+"""Thickness of a ray and diameter of the point where it ends, as shares of an area's size."""
+
+
+def color_of(hit: RayHit) -> Color:
+    """Returns the color of what a ray hit; gray for nothing, and for what has no tag."""
+    return GRAY if hit.tag is None else HIT_COLORS[hit.tag % len(HIT_COLORS)]
+
+
+def with_discs(drawing: Drawing, taken: set[Seat]) -> Drawing:
+    """Returns the drawing with a disc under each agent of the first area that a person plays."""
+    places, sizes = [], []
+    for behavior, slot in sorted(taken):
+        found = _body(drawing, behavior, slot)
+        if found is not None and found[1] == 0:
+            group, _, number = found
+            places.append(group.position[0, number] * [1, 0, 1] + [0, 0.03, 0])
+            sizes.append(2.2 * max(group.size[0, number, 0], group.size[0, number, 2]))
+    if not places:
+        return drawing
+    areas = len(drawing.solids[0].position)
+    size = np.zeros((areas, len(places), 3))
+    size[0] = np.array(sizes)[:, None] * [1, 0, 1] + [0, 0.04, 0]
+    disc = solids("seats", "cylinder", np.broadcast_to(np.array(places), (areas, len(places), 3)), size, GOLD)
+    return replace(drawing, solids=(*drawing.solids, replace(disc, opacity=0.7)))
+
+
+def with_rays(drawing: Drawing, behavior: str, slot: int, fans: Sequence[tuple[RayFan, NDArray[np.float32]]]) -> Drawing:
+    """Returns the drawing with the rays of an agent, in the colors of what they hit. `fans` come with the observation (n,) they are in."""
+    found = _body(drawing, behavior, slot)
+    rays = [(fan, hit) for fan, values in fans for hit in fan.hits(values)]
+    if found is None or not rays:
+        return drawing
+    group, area, number = found
+    _, y, _, w = group.rotation[area, number]
+    heading = 2 * np.arctan2(y, w) + np.array([hit.angle for _, hit in rays])
+    tilt = np.arctan2([fan.rise for fan, _ in rays], [fan.length for fan, _ in rays])
+    start = group.position[area, number] + np.array([[0.0, fan.height, 0.0] for fan, _ in rays])
+    far = np.array([hit.distance for _, hit in rays]) / np.cos(tilt)
+    way = np.stack([np.cos(tilt) * np.cos(heading), np.sin(tilt), -np.cos(tilt) * np.sin(heading)], 1)
+    sin, cos, sin_tilt, cos_tilt = np.sin(heading / 2), np.cos(heading / 2), np.sin(tilt / 2), np.cos(tilt / 2)
+    turn = np.stack([sin * sin_tilt, sin * cos_tilt, cos * sin_tilt, cos * cos_tilt], 1)
+    hits = np.array([hit.hit for _, hit in rays])[:, None]
+    colors = np.array([color_of(hit) for _, hit in rays])
+    extent = 2 * max(drawing.half)
+    thick = np.where(hits, THIN, THIN / 2) * extent
+    size = np.concatenate([far[:, None], thick, thick], 1)
+    lines = solids("rays", "box", *_everywhere(drawing, area, start + way * far[:, None] / 2, size), colors, rotation=turn)
+    points = _everywhere(drawing, area, start + way * far[:, None], hits * POINT * extent * np.ones(3))
+    ends = solids("ray ends", "sphere", *points, colors)
+    return replace(drawing, solids=(*drawing.solids, lines, ends))
+
+
+def _body(drawing: Drawing, behavior: str, slot: int) -> tuple[Solids, int, int] | None:
+    """Returns the first group with a solid that is part of the agent, with the solid's area and number; None if there is none."""
+    for group in drawing.solids:
+        if group.slot is None or group.behavior not in ("", behavior):
+            continue
+        areas, numbers = np.nonzero(group.slot == slot)
+        if len(areas):
+            return group, int(areas[0]), int(numbers[0])
+    return None
+
+
+def _everywhere(drawing: Drawing, area: int, position: NDArray[Any], size: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Returns positions and sizes (A, n, 3) of solids (n, 3) of one area; in all others their size is zero."""
+    areas, n = len(drawing.solids[0].position), len(position)
+    sizes = np.zeros((areas, n, 3), np.float32)
+    sizes[area] = size
+    return np.broadcast_to(position, (areas, n, 3)), sizes

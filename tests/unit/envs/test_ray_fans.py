@@ -1,0 +1,106 @@
+"""Rays in observations, as the page shows them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import palaestra
+from palaestra.envs.ray_fans import RayFan, SeesRays, unity_order
+from palaestra.envs.solids import Drawing, Draws
+from palaestra.runtime.playback.annotations import HIT_COLORS, with_rays
+from palaestra.runtime.playback.playing import rays_of
+
+
+def test_rays_are_in_the_order_of_unity():
+    assert unity_order(5, 0.5) == (0.0, -0.5, 0.5, -1.0, 1.0)
+    assert unity_order(1, 0.5, ahead=2.0) == (2.0,)
+
+
+def test_numbers_of_a_ray_are_a_tag_a_flag_and_a_share_of_the_length():
+    fan = RayFan("rays", (0.0, -0.5, 0.5), 20.0, ("ball", "wall"), first=1)
+    first, second, third = fan.hits(np.array([9, 0, 1, 0, 0.25, 0, 0, 1, 1, 0, 0, 0, 0.5], np.float32))
+    assert (first.tag, first.distance, first.hit) == (1, 5.0, True)
+    assert (second.tag, second.distance, second.hit) == (None, 20.0, False)
+    assert (third.tag, third.distance, third.hit) == (None, 10.0, True)  # something without a tag
+    assert [first.angle, second.angle, third.angle] == [0.0, -0.5, 0.5]
+
+
+def drawn_ends(name: str, slot: int, areas: int = 3, seed: int = 5) -> tuple[Drawing, list[tuple[str, np.ndarray]], int]:
+    """Returns the drawing, and what each ray that hit has hit, with the place in the scene where it ends."""
+    env = palaestra.make(name, areas=areas)
+    assert isinstance(env, SeesRays)
+    assert isinstance(env, Draws)
+    steps = env.reset(seed)
+    behavior = next(name for name, step in steps.items() if slot < len(step.acting) and bool(step.acting[slot]))
+    fans = rays_of(env, steps, behavior, slot)
+    drawing = with_rays(env.drawing(np.arange(areas)), behavior, slot, fans)
+    ends = next(group for group in drawing.solids if group.name == "ray ends")
+    (area,) = np.flatnonzero(ends.size.any((1, 2)))
+    hits = [(fan, hit) for fan, values in fans for hit in fan.hits(values)]
+    found = [("" if hit.tag is None else fan.tags[hit.tag], ends.position[area, k]) for k, (fan, hit) in enumerate(hits) if hit.hit]
+    env.close()
+    assert found
+    return drawing, found, int(area)
+
+
+@pytest.mark.parametrize(("name", "half"), [("PushBlock", (12.5, 12.5)), ("HallwayUnity", (10.0, 25.0)), ("DungeonEscape", (6.0, 6.0))])
+def test_rays_that_hit_the_wall_end_at_it(name: str, half: tuple[float, float]):
+    _, found, _ = drawn_ends(name, 1)
+    walls = np.array([place for tag, place in found if tag == "wall"])
+    assert len(walls) > 1
+    gap = np.minimum(np.abs(np.abs(walls[:, 0]) - half[0]), np.abs(np.abs(walls[:, 2]) - half[1]))
+    assert gap.max() < 1e-3
+
+
+# a ray is as thick as a ball of radius 0.4, so it ends that far from the thing, whose radius is 0.75 or 1
+@pytest.mark.parametrize(
+    ("name", "tag", "solid", "reach"), [("SoccerTwos", "ball", "ball", 1.15), ("DungeonEscape", "dragon", "dragon's body", 1.4)]
+)
+def test_rays_end_at_the_thing_that_they_report(name: str, tag: str, solid: str, reach: float):
+    seen = 0
+    for slot in range(6):
+        drawing, found, area = drawn_ends(name, slot, areas=4)
+        thing = next(group for group in drawing.solids if group.name == solid).position[area, 0]
+        for place in (place for what, place in found if what == tag):
+            seen += 1
+            assert math.dist(place[[0, 2]], thing[[0, 2]]) == pytest.approx(reach, abs=1e-3)
+    assert seen > 3
+
+
+def test_the_rays_of_an_agent_are_drawn_in_its_own_area_alone():
+    drawing, found, area = drawn_ends("PushBlock", 2)
+    lines = next(group for group in drawing.solids if group.name == "rays")
+    assert area == 2
+    assert not lines.size[:2].any()
+    assert lines.position.shape[1] == 14
+    wall = next(k for k, (tag, _) in enumerate(found) if tag == "wall")
+    assert tuple(lines.color[2, wall]) == HIT_COLORS[0]
+
+
+@pytest.mark.parametrize(
+    "name", ["PushBlock", "Hallway", "HallwayUnity", "SoccerTwos", "StrikersVsGoalie", "Pyramids", "WallJump", "DungeonEscape"]
+)
+def test_a_line_runs_from_the_agent_to_the_end_of_its_ray(name: str):
+    env = palaestra.make(name, areas=2)
+    assert isinstance(env, SeesRays)
+    assert isinstance(env, Draws)
+    steps = env.reset(3)
+    for behavior, step in steps.items():
+        for slot in torch.nonzero(step.acting)[:, 0].tolist():
+            drawing = with_rays(env.drawing(np.arange(2)), behavior, slot, rays_of(env, steps, behavior, slot))
+            lines, ends = (next(group for group in drawing.solids if group.name == part) for part in ("rays", "ray ends"))
+            area = int(np.flatnonzero(lines.size.any((1, 2)))[0])
+            axis = np.array([turned_x(turn) for turn in lines.rotation[area]])
+            half = lines.size[area, :, :1] / 2
+            np.testing.assert_allclose(lines.position[area] + axis * half, ends.position[area], atol=1e-4)
+    env.close()
+
+
+def turned_x(turn: np.ndarray) -> list[float]:
+    """Where the x axis goes under a quaternion (x, y, z, w)."""
+    x, y, z, w = turn.tolist()
+    return [1 - 2 * (y * y + z * z), 2 * (x * y + w * z), 2 * (x * z - w * y)]
