@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -145,9 +146,8 @@ def _alive(pid: int) -> bool:
     if pid == GONE:
         return False
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE  # ended, although whoever started it has not noticed yet
+    except psutil.NoSuchProcess:
         return False
-    except PermissionError:
-        pass
-    return True
+    except psutil.AccessDenied:
+        return True

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -49,3 +51,15 @@ def test_a_rank_that_leaves_or_does_not_come_is_noticed(monkeypatch: pytest.Monk
     with pytest.raises(RuntimeError, match="rank 1 has ended"):
         sums[0].add(torch.ones(1))
     leaving.join()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no process stays there after its end")
+def test_a_rank_has_ended_also_while_its_parent_has_not_noticed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(shared_sums, "LOOK_SECONDS", 0.01)
+    sums = made(2)
+    with subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE) as ended:
+        assert ended.stdout is not None
+        ended.stdout.read()  # until it ends; nobody waits for it within this block
+        sums[1]._pids[1] = ended.pid
+        with pytest.raises(RuntimeError, match="rank 1 has ended"):
+            sums[0].add(torch.ones(1))
