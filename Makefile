@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 RUN_ID ?= 3DBall-$(shell date +%Y%m%d-%H%M%S)
 
 .DEFAULT_GOAL := help
-.PHONY: help install learn test test-learning test-page test-install check format proto test-gpu bench bench-scale bench-gpu bench-page bench-peers clean
+.PHONY: help install learn test test-learning test-slow test-page test-install check format proto test-gpu bench bench-scale bench-gpu bench-page bench-peers clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -25,10 +25,13 @@ learn: $(READY)  ## train the built-in 3DBall and show where its model and plots
 	$(BIN)/palaestra evaluate $(RUN_ID) --episodes 100
 
 test: $(READY)  ## run the fast tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=2 --dist=worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=3 --dist=worksteal
 
 test-learning: $(READY)  ## train every environment to its bar, three seeds each (several hours)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow --durations=0 -rA tests/learning
+
+test-slow: $(READY)  ## run what the fast tests leave out, but for learning and the page (half an hour)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow --durations=0 -rA --ignore=tests/learning --ignore=tests/page
 
 test-page: $(READY)  ## use the page in headless Chromium as a person would (installs it); pictures in results/page
 	$(BIN)/python tests/page/browser.py

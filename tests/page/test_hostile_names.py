@@ -56,7 +56,6 @@ def test_no_address_opens_what_lies_outside(tmp_path: Path, visit: Callable[...,
             f"/play?run={quote('../secret')}",
             f"/watch?env={quote(str(game))}",
             f"/play?env={quote(str(game))}",
-            f"/play?env=Basic&against={quote('model:../secret')}",
         ):
             someone.open(path)
             someone.page.get_by_text("All runs").first.wait_for(timeout=20_000)

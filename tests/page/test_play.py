@@ -93,6 +93,12 @@ def test_someone_plays_soccer_against_a_trained_team_and_sees_the_score(tmp_path
         someone.shoot("play-soccer")
         assert re.search(r"You: \d+ won, \d+ drawn, \d+ lost", label(someone, "score"))
         assert re.search(r"Your Elo: \d+", label(someone, "score"))
+        marked(someone, "side-1").click()
+        someone.page.get_by_role("option", name=re.compile(r"run soccer, step \d")).last.click()
+        until(lambda: "step" in marked(someone, "side-1").input_value(), 20, "an earlier model")
+        someone.page.wait_for_timeout(2000)
+        assert "Playing" in label(someone, "state")
+        someone.shoot("play-soccer-snapshot")
     assert (tmp_path / "results" / ".player.json").is_file()
 
 

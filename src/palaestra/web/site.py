@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from palaestra.core.plugins import Registry
-from palaestra.runtime.play.brain_assignment import read_parts
-from palaestra.runtime.playback.sources import PLAYER
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +24,9 @@ class Site:
     trust: bool = False
     """Whether code that folders of other users name may be run."""
 
-    def brains_for(self, env: str, others: str = "") -> tuple[str, ...]:
-        """Returns the brains for an environment, as typed. `others`: one that takes the place of all of them but for the people's."""
-        typed = tuple(self.brains) if env and env == self.env else ()
-        return (*(text for text in typed if read_parts([text])[0].kind == PLAYER), others) if others else typed
+    def brains_for(self, env: str) -> tuple[str, ...]:
+        """Returns the brains for an environment, as typed: none but for that of the command line."""
+        return tuple(self.brains) if env and env == self.env else ()
 
     def allows_env(self, name: str) -> bool:
         """Whether an address may name this environment: a registered one, or the command line's.
@@ -37,8 +34,3 @@ class Site:
         Any other name could start a program, or import a module, and a link on another site can lead to any address of the page.
         """
         return not name or name == self.env or name in Registry("envs")
-
-    def allows_brain(self, text: str, runs: Container[str]) -> bool:
-        """Whether an address may name this brain: no file, only one of the `runs` of the results folder."""
-        kind, _, run = text.partition(":")
-        return text in ("", "heuristic", "random") or (kind == "model" and run in runs)

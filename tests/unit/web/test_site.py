@@ -25,19 +25,10 @@ def test_an_address_may_name_what_is_built_in(tmp_path: Path):
     assert Site(tmp_path).allows_env("")
 
 
-def test_an_address_cannot_name_a_model_outside_the_results(tmp_path: Path):
-    site = Site(tmp_path)
-    assert [text for text in ("", "random", "heuristic", "model:a") if not site.allows_brain(text, ["a"])] == []
-    refused = ("model:../secret", "model:/etc/passwd", "model:b", "A=model:a", "player", "custom:os:getcwd", "model")
-    assert [text for text in refused if site.allows_brain(text, ["a"])] == []
-
-
-def test_a_chosen_opponent_takes_the_place_of_the_typed_ones_and_leaves_the_seats_of_people(tmp_path: Path):
+def test_typed_brains_are_for_the_typed_environment_alone(tmp_path: Path):
     typed = ("A?team=0=player", "A?team=1=model:first")
     site = Site(tmp_path, env="Tennis", brains=typed)
     assert site.brains_for("Tennis") == typed
-    assert site.brains_for("Tennis", "random") == ("A?team=0=player", "random")
-    assert site.brains_for("Basic", "random") == ("random",)
     assert site.brains_for("Basic") == ()
 
 

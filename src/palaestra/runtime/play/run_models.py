@@ -23,6 +23,9 @@ from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
 from palaestra.runtime.storage.status import TrainingStatus
 from palaestra.runtime.storage.trust import env_code, must_be_trusted
 
+AT_STEP = re.compile(r"(?P<run>.+)@(?P<step>\d+)")
+"""A run's models of one step, as `first@500000`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Models:
@@ -53,7 +56,7 @@ def run_folder(run: str, results: Path) -> RunFolder:
 
 
 def find_models(run: str, results: Path, trust: bool = False, step: int | None = None) -> Models:
-    """Finds the newest model of each behavior of a run, or those of `step`; or one model file. Runs no code. Raises RunError.
+    """Finds the newest model of each behavior of a run, or those of `step` or RUN@STEP; or one model file. Runs no code. Raises RunError.
 
     A model file in a run's folder is played in the run's environment; other behaviors of the run play their newest models.
     `trust`: its environment may be opened although someone else wrote the run's folder.
@@ -62,7 +65,16 @@ def find_models(run: str, results: Path, trust: bool = False, step: int | None =
         if step is not None:
             raise RunError(f"{run} is one model: a step is chosen of a run, such as --step {step} of the run that it lies in")
         return _of_file(Path(run), trust)
-    return _of_run(run_folder(run, results), trust, step)
+    run, named = split_step(run, results)
+    return _of_run(run_folder(run, results), trust, named if step is None else step)
+
+
+def split_step(run: str, results: Path) -> tuple[str, int | None]:
+    """Returns run and step of RUN@STEP; without a step for any other text, and for a run of that very name."""
+    match = AT_STEP.fullmatch(run)
+    if match is None or (results / run).is_dir() or Path(run).is_dir():
+        return run, None
+    return match["run"], int(match["step"])
 
 
 def _of_file(file: Path, trust: bool) -> Models:
@@ -105,7 +117,7 @@ def _of_run(folder: RunFolder, trust: bool, step: int | None) -> Models:
 
 def _at_step(folder: RunFolder, names: Sequence[str], step: int) -> dict[str, Path]:
     """Returns the models of a step; for behaviors without one, those of the nearest step."""
-    there = {name: _by_step(folder, name) for name in names}
+    there = {name: models_by_step(folder, name) for name in names}
     if not any(step in models for models in there.values()):
         steps = "; ".join(f"'{name}': {', '.join(map(str, sorted(models))) or 'none'}" for name, models in there.items())
         hint = ""
@@ -115,7 +127,7 @@ def _at_step(folder: RunFolder, names: Sequence[str], step: int) -> dict[str, Pa
     return {name: models[min(models, key=lambda at: abs(at - step))] for name, models in there.items() if models}
 
 
-def _by_step(folder: RunFolder, behavior: str) -> dict[int, Path]:
+def models_by_step(folder: RunFolder, behavior: str) -> dict[int, Path]:
     """Returns the model files of a behavior by the step in their name."""
     name = file_name(behavior)
     files = (folder.path / name).glob("*.onnx")

@@ -39,6 +39,8 @@ class PlaybackSource:
     """Step of the run whose models play; None: the newest."""
     brains: Sequence[str] = ()
     """Brains as typed after --brain; they go before the run's models."""
+    chosen: Sequence[str] = ()
+    """Brains of sides, such as `Ball?team=1=random`, that were chosen on the page; they go before `brains`."""
     areas: int = 1
     deterministic: bool = False
     trust: bool = False
@@ -51,10 +53,11 @@ class PlaybackSource:
 
     def parts(self, models: Models | None) -> list[BrainSpec]:
         """Returns the chosen brains, and the run's models for behaviors that none is named for."""
-        chosen = [part for part in read_parts(self.brains) if part.kind != PLAYER]
-        named = {part.behavior for part in chosen if part.team is None}
+        typed = [part for part in read_parts(self.brains) if part.kind != PLAYER]
+        named = {part.behavior for part in typed if part.team is None}
         files = {} if models is None or None in named else models.files
-        return [*chosen, *(BrainSpec("model", str(file), name) for name, file in files.items() if name not in named)]
+        own = [BrainSpec("model", str(file), name) for name, file in files.items() if name not in named]
+        return [*read_parts(self.chosen), *typed, *own]
 
     def models(self) -> Models:
         """Returns the models of the run: those of `step`, made from its checkpoint if there are no files, or the newest."""

@@ -16,6 +16,7 @@ from palaestra.core.errors import PalaestraError
 from palaestra.runtime.monitor.run_list import find_runs
 from palaestra.runtime.playback.sources import PlaybackSource
 from palaestra.web.layout import address, card, complain, page, quiet
+from palaestra.web.people.opponents import choices
 from palaestra.web.people.played_game import Person, PlayedGame, games
 from palaestra.web.scene.canvas import SceneCanvas
 from palaestra.web.scene.stream import SceneStreams
@@ -28,9 +29,9 @@ def add_play_page(site: Site, streams: SceneStreams) -> None:
     """Registers the page."""
 
     @ui.page("/play")
-    def play(run: str = "", env: str = "", join: str = "", against: str = "") -> None:
+    def play(run: str = "", env: str = "", join: str = "") -> None:
         runs = find_runs(site.results)
-        if refused(site, run, env, runs, against):
+        if refused(site, run, env, runs):
             return
         if not run and not env:
             run, env = site.run or "", "" if site.run else site.env or "3DBall"
@@ -41,8 +42,7 @@ def add_play_page(site: Site, streams: SceneStreams) -> None:
                     ui.label("This game has ended.").classes("text-base")
                     return
             else:
-                brains = site.brains_for(env, against)
-                source = PlaybackSource(site.results, run=run or None, env=env or None, brains=brains, trust=site.trust)
+                source = PlaybackSource(site.results, run=run or None, env=env or None, brains=site.brains_for(env), trust=site.trust)
                 game = PlayedGame(source, streams)
             PlayPage(game, runs, site.results)
 
@@ -51,10 +51,11 @@ class PlayPage:
     """One person's window."""
 
     def __init__(self, game: PlayedGame, runs: list[str], results: Path) -> None:
-        self.game, self._results, self._name = game, results, uuid.uuid4().hex
+        self.game, self._runs, self._results, self._name = game, runs, results, uuid.uuid4().hex
         self.person: Person | None = None
         close_with_page(lambda: game.leave(self._name))
-        self._choices(runs)
+        with ui.row().classes("w-full items-center gap-3"):
+            choice_of_what("/play", game.source, runs)
         with ui.row().classes("w-full gap-3 items-start"):
             with ui.column().classes("p-grow gap-3"), card():
                 SceneCanvas(game.key).classes("w-full p-canvas").props("data-mark=scene")
@@ -68,25 +69,25 @@ class PlayPage:
                     self._seat = ui.select({}, label="You play").props("dense outlined").classes("w-full").props("data-mark=seat")
                     self._seat.on_value_change(lambda event: self._sit(event.value))
                     self._invitation = ui.label().classes("p-quiet text-sm").style("overflow-wrap: anywhere")
+                self._sides = ui.column().classes("w-full")
                 self._keys = ui.column().classes("w-full")
                 self._demonstrations()
         ui.timer(0.25, self._refresh)
 
-    def _choices(self, runs: list[str]) -> None:
-        source = self.game.source
-        with ui.row().classes("w-full items-center gap-3"):
-            choice_of_what("/play", source, runs)
-            kinds = {"": "its own models or rules", "heuristic": "heuristic", "random": "random actions"}
-            rivals = kinds | {f"model:{name}": f"models of run {name}" for name in runs}
-            chosen = next((part for part in source.brains if part in rivals), "")
+    def _show_sides(self) -> None:
+        """Builds a choice for each side: what plays its agents that no person plays."""
+        game = self.game
+        with self._sides, card("All others are played by"):
+            for (behavior, team), label in game.sides().items():
+                now = game.brain_of_side(behavior, team)
+                options = {now: now, **choices(self._results, self._runs, behavior)}
 
-            def against(value: str) -> None:
-                what = {"run": source.run} if source.run else {"env": source.env or ""}
-                ui.navigate.to(address("/play", **{key: text or "" for key, text in what.items()}, against=value or ""))
+                async def choose(brain: str, behavior: str = behavior, team: int = team) -> None:
+                    if (error := await game.play_side(behavior, team, brain)) is not None:
+                        complain(error)
 
-            ui.select(rivals, value=chosen, label="All others are played by", on_change=lambda event: against(event.value)).props(
-                "dense outlined"
-            ).classes("p-select")
+                select = ui.select(options, value=now, label=label, on_change=lambda event, choose=choose: choose(event.value))
+                select.props(f"dense outlined data-mark=side-{team}").classes("w-full")
 
     def _transport(self) -> None:
         playback = self.game.playback
@@ -161,6 +162,8 @@ class PlayPage:
             return
         if self.person is None:
             self._first_seat()
+            if len(self.game.places()) > 1:
+                self._show_sides()
             return
         person = self.person
         reward = playback.tally.returns.get(person.place.behaviors[0])

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from nicegui import run as worker
 
 from palaestra.brains.base import Role
 from palaestra.brains.player import PlayerBrain
+from palaestra.core.errors import PalaestraError
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.runtime.play.run_models import run_folder
+from palaestra.runtime.play.brain_assignment import side_name
 from palaestra.runtime.playback.demo_takes import DemoTakes
 from palaestra.runtime.playback.playing import Playback
 from palaestra.runtime.playback.sources import PlaybackSource
 from palaestra.runtime.playback.tally import PersonRating
-from palaestra.runtime.storage.status import TrainingStatus
+from palaestra.web.people.opponents import OWN, rating
 from palaestra.web.scene.stream import SceneStreams
 from palaestra.web.watch.watched import WatchedPlayback
 
@@ -69,15 +72,43 @@ class PlayedGame:
             games.pop(self.key, None)
             self.watched.close()
 
+    def sides(self) -> dict[tuple[str, int], str]:
+        """Returns each behavior and team in the first area, with its text."""
+        found = dict.fromkeys((behavior, place.team) for place in self.places() for behavior in place.behaviors)
+        several = len({behavior for behavior, _ in found}) > 1
+        return {(behavior, team): f"Team {team}" + (f", {behavior}" if several else "") for behavior, team in found}
+
+    def brain_of_side(self, behavior: str, team: int) -> str:
+        """Returns what was chosen for a side, as typed after --brain; `OWN` for nothing."""
+        for whom in ((behavior, team), (behavior, None), (None, None)):
+            for part in self.source.parts(None):
+                if (part.behavior, part.team) == whom:
+                    return part.brain
+        return OWN
+
+    async def play_side(self, behavior: str, team: int, brain: str) -> str | None:
+        """Lets another brain play a side, but for the agents of people. Returns an error as text."""
+        others = [text for text in self.source.chosen if not text.startswith(f"{side_name(behavior, team)}=")]
+        source = replace(self.source, chosen=(*others, *([f"{side_name(behavior, team)}={brain}"] if brain else [])))
+        try:
+            await worker.io_bound(self._exchange, source, behavior, team)
+        except (PalaestraError, OSError) as error:
+            return str(error)
+        self.source = source
+        return None
+
+    def _exchange(self, source: PlaybackSource, behavior: str, team: int) -> None:
+        env = self.playback.env
+        if env is not None:
+            brain_of = source.brain_of(env, source.parts(None if source.run is None else source.models()))
+            brain_of(behavior, team)  # raises what the thread that plays would meet
+            self.playback.set_brains(brain_of)
+
     def rating_of(self, behavior: str, team: int) -> float | None:
         """Returns the rating of the model that plays a team: that of its run in self-play; None if it has none."""
-        part = next((one for one in self.source.parts(None) if one.behavior in (behavior, None) and one.team in (team, None)), None)
-        name = self.source.run if part is None else part.argument if part.kind == "model" and not part.argument.endswith(".onnx") else None
-        if not name:
-            return None
-        status = TrainingStatus(run_folder(name, self.source.results).logs / "training_status.json")
-        status.load()
-        return status.elo(behavior)
+        kind, _, argument = self.brain_of_side(behavior, team).partition(":")
+        model = self.source.run if not kind else argument if kind == "model" and not argument.endswith(".onnx") else None
+        return rating(self.source.results, model, behavior) if model else None
 
 
 class Person:

@@ -205,14 +205,12 @@ class WatchPage:
             self.agent.choose(chosen.behavior, slot)
 
 
-def refused(site: Site, run: str, env: str, runs: list[str], brain: str = "") -> bool:
+def refused(site: Site, run: str, env: str, runs: list[str]) -> bool:
     """Returns whether an address names something that the page may not open, and if so shows a page that says why."""
     if run and run not in runs:
         problem = f"There is no run '{escaped(run)}' in {escaped(str(site.results))}."
     elif not site.allows_env(env):
         problem = f"To open '{escaped(env)}', name it in the terminal: palaestra view {escaped(shlex.quote(env))}"
-    elif not site.allows_brain(brain, runs):
-        problem = f"To play against '{escaped(brain)}', name it in the terminal: palaestra run ENV --brain player --brain OTHER=model:FILE"
     else:
         return False
     with page("Not opened", ""), card("Not opened"):

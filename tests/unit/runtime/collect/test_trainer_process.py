@@ -57,7 +57,11 @@ def children() -> list[psutil.Process]:
     return [child for child in running if "palaestra.parallel.worker" in child.cmdline()]
 
 
-@pytest.mark.parametrize("case", CASES)
+SLOW = {"ppo", "poca", "bc", "curiosity"}
+"""Cases of which others, which are fast tests, run the larger part."""
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, marks=[pytest.mark.slow] if case in SLOW else []) for case in CASES])
 def test_an_interrupted_run_that_goes_on_ends_as_one_that_never_stopped(case: str, tmp_path: Path):
     whole = train(case, tmp_path / "whole")
     stopped = train(case, tmp_path / "parts", until=300)
@@ -68,7 +72,7 @@ def test_an_interrupted_run_that_goes_on_ends_as_one_that_never_stopped(case: st
     assert children() == []
 
 
-@pytest.mark.parametrize("case", ["ppo", "sac"])
+@pytest.mark.parametrize("case", ["ppo", pytest.param("sac", marks=pytest.mark.slow)])
 def test_a_finished_run_that_is_given_more_steps_ends_as_one_that_had_them(case: str, tmp_path: Path):
     constant = {"learning_rate_schedule": "constant"}
     env, block = CASES[case]

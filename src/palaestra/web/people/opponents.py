@@ -1,0 +1,51 @@
+"""Brains that a person may choose for mates and opponents, and their ratings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from palaestra.core.errors import PalaestraError
+from palaestra.core.files import file_name
+from palaestra.runtime.monitor.bounded_reading import ResultsFiles
+from palaestra.runtime.monitor.metrics_reader import MetricsReader
+from palaestra.runtime.play.run_models import models_by_step, run_folder, split_step
+from palaestra.runtime.storage.run_folder import RunFolder
+from palaestra.runtime.storage.status import TrainingStatus
+
+OWN = ""
+"""The models of the run that is played, else the environment's own rule."""
+KINDS = {OWN: "newest model or own rule", "heuristic": "heuristic", "random": "random actions"}
+
+
+def choices(results: Path, runs: Sequence[str], behavior: str) -> dict[str, str]:
+    """Returns the brains that can play a behavior, as typed after --brain, each with its text: models of all runs and of their steps."""
+    found = dict(KINDS)
+    for run in runs:
+        if run.endswith(".onnx") or "," in run:  # would be read as a file
+            continue
+        folder = RunFolder(results, run)
+        steps = sorted(models_by_step(folder, behavior))
+        if not steps and not (folder.path / f"{file_name(behavior)}.onnx").is_file():
+            continue
+        found[f"model:{run}"] = f"run {run}"
+        found |= {f"model:{run}@{step}": f"run {run}, step {step:,}" for step in reversed(steps)}
+    return found
+
+
+def rating(results: Path, model: str, behavior: str) -> float | None:
+    """Returns the rating of a run's model, as RUN or RUN@STEP: that of its self-play at this step; None if it has none."""
+    run, step = split_step(model, results)
+    try:
+        folder = run_folder(run, results)
+    except PalaestraError:
+        return None
+    if step is not None:
+        reader = MetricsReader(ResultsFiles(results), folder.path / "metrics.jsonl")
+        reader.refresh()
+        metrics = reader.behaviors.get(behavior)
+        points = None if metrics is None else metrics.points("Self-play/ELO")
+        return None if points is None else float(points.value[abs(points.step - step).argmin()])
+    status = TrainingStatus(folder.logs / "training_status.json")
+    status.load()
+    return status.elo(behavior)
