@@ -63,9 +63,8 @@ def wait_for(file: Path) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize(
-    ("rank", "threaded"), [pytest.param(0, "false", marks=pytest.mark.slow), pytest.param(1, "false", marks=pytest.mark.slow), (1, "true")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("rank", "threaded"), [(0, "false"), (1, "false"), (1, "true")])
 def test_a_run_whose_rank_is_killed_says_so_and_goes_on_as_if_it_had_not_been(tmp_path: Path, rank: int, threaded: str):
     given = "--set", f"behaviors.*.threaded={threaded}"
     whole = new(tmp_path, "whole", 24_000, *given)

@@ -76,6 +76,7 @@ def running(word: str) -> list[int]:
     return [one.pid for one in found if one.info["status"] != psutil.STATUS_ZOMBIE and word in " ".join(one.info["cmdline"] or ())]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_copies_in_runners_act_together_and_a_runner_that_is_killed_starts_again_while_the_other_goes_on(tmp_path: Path):
     told = list[str]()
