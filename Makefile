@@ -25,7 +25,7 @@ learn: $(READY)  ## train the built-in 3DBall and show where its model and plots
 	$(BIN)/palaestra evaluate $(RUN_ID) --episodes 100
 
 test: $(READY)  ## run the fast tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=3 --dist=worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=2 --dist=worksteal
 
 test-learning: $(READY)  ## train every environment to its bar, three seeds each (several hours)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow --durations=0 -rA tests/learning

@@ -14,6 +14,7 @@ from palaestra.core.settings import Settings
 from palaestra.models.settings import MemorySettings, NetworkSettings
 from palaestra.rewards.settings import REWARDS
 from palaestra.runtime.settings import CheckpointSettings, EngineSettings, EnvSettings, RunSettings, TorchSettings
+from palaestra.scenario.ending_settings import KeepBestSettings, StopSettings
 from palaestra.scenario.settings import SAMPLERS, CompletionCriteriaSettings, LessonSettings, SamplerSettings, SelfPlaySettings
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.settings import TRAINERS, BehavioralCloningSettings
@@ -38,6 +39,8 @@ SECTIONS: list[tuple[str, type[Settings]]] = [
     ("`network_settings`", NetworkSettings),
     ("`network_settings.memory`", MemorySettings),
     *((f"`reward_signals.{name}`", settings) for name, settings in REWARDS.items()),
+    ("`stop_when`", StopSettings),
+    ("`keep_best`", KeepBestSettings),
     ("`behavioral_cloning`", BehavioralCloningSettings),
     ("`self_play`", SelfPlaySettings),
     ("`environment_parameters.NAME` as a sampler", SamplerSettings),

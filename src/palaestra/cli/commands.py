@@ -19,8 +19,8 @@ from palaestra.cli.streams import broken
 from palaestra.core.display import escaped_lines, shortened
 from palaestra.core.errors import PalaestraError, RankLost
 from palaestra.core.files import explain
+from palaestra.runtime.control.os_signals import break_on_signals, is_read, reports
 from palaestra.runtime.logging.waiting import WaitingNotice, on_stderr, on_stdout
-from palaestra.runtime.run.os_signals import break_on_signals, is_read, reports
 
 COMMANDS = {
     "learn": "train the agents of an environment, or resume a run",

@@ -3,6 +3,7 @@
 The settings are ML-Agents' YAML. Precedence: default < YAML < flag < --set.
 The trainer_type is ppo, sac, poca, bc, or your own class as package.module:Class.
 A first Ctrl-C (or SIGTERM) saves everything and ends; a second one ends at once.
+Exit status: 0 finished, good enough or stopped; 1 error; 2 wrong command; 3 no progress.
 """
 
 from __future__ import annotations
@@ -48,8 +49,14 @@ SHORT = {
     "buffer_size": ("hyperparameters.buffer_size", "decisions before each update (ppo, poca), or in the replay (sac)"),
     "hidden_units": ("network_settings.hidden_units", "units of each layer"),
     "num_layers": ("network_settings.num_layers", "layers of the network"),
+    "stop_at": ("stop_when.at_least", "mean reward of 100 episodes at which training ends (stop_when)"),
+    "stop_without_progress": ("stop_when.no_progress", "decisions without a better reward after which it ends (exit status 3)"),
 }
 """Short flags for the settings that are changed most, in every behavior: path in its block, and help."""
+
+
+STUCK = 3
+"""Exit status of a run that ended because it made no progress."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -163,7 +170,7 @@ def _flag(key: str) -> str:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Trains. Returns 0 also after Ctrl-C, once everything is saved."""
+    """Trains. Returns 0 also after Ctrl-C, once everything is saved; `STUCK` if a run ended because it made no progress."""
     from palaestra.runtime.run.rank_launch import end_with_launcher
 
     end_with_launcher()
@@ -179,10 +186,10 @@ def train(options: argparse.Namespace) -> int:
 
     notes = [f"the flag {flag} was removed long ago and has no effect" for flag in options.removed or []]
     try:
-        learn(options.config, overrides(options), options.sets, notes=notes, trust=options.trust)
+        result = learn(options.config, overrides(options), options.sets, notes=notes, trust=options.trust)
     except SeveralProcesses as several:
         return launch(several.count, options.arguments)
-    return 0
+    return STUCK if "no progress" in result.endings.values() else 0
 
 
 @contextmanager
@@ -193,7 +200,7 @@ def page_beside(options: argparse.Namespace) -> Iterator[None]:
     Raises PluginError if the page's libraries are not installed.
     """
     from palaestra.cli.view import require_page
-    from palaestra.runtime.run.os_signals import LAUNCHED
+    from palaestra.runtime.control.os_signals import LAUNCHED
 
     if LAUNCHED in os.environ or os.environ.get("RANK", "0") != "0":
         yield

@@ -13,6 +13,7 @@ from palaestra.core.plugins import find_plugin, nearest, registry
 from palaestra.core.settings import SKIP_USER_CODE, Settings, field_error
 from palaestra.models.settings import NetworkSettings
 from palaestra.rewards.settings import REWARDS, ExtrinsicSettings, RewardSettings, UnreadSignalSettings, signal_class
+from palaestra.scenario.ending_settings import KeepBestSettings, StopSettings
 from palaestra.scenario.settings import SelfPlaySettings
 from palaestra.trainers.settings import TRAINERS, BCSettings, BehavioralCloningSettings, POCASettings, PPOSettings, SACSettings
 
@@ -48,6 +49,10 @@ class BehaviorSettings(Settings):
     """Decisions after which a stream of experience is cut and bootstrapped, with ppo and poca; sac and bc do not ask."""
     summary_freq: int = Field(default=50000, gt=0)
     """Decisions between summaries."""
+    stop_when: StopSettings | None = None
+    """Ends training before max_steps; null: never."""
+    keep_best: KeepBestSettings | None = None
+    """Keeps the best model besides the newest ones; null: no."""
     threaded: bool = False
     """Learn in a process of its own while the next rollout is collected, by a policy one update older."""
     self_play: SelfPlaySettings | None = None

@@ -101,6 +101,7 @@ def test_ctrl_c_saves_all_ranks_and_another_number_of_them_goes_on(tmp_path: Pat
     assert (tmp_path / "run" / "3DBall.onnx").is_file()
 
 
+@pytest.mark.slow
 def test_torchrun_starts_ranks(tmp_path: Path):
     file = tmp_path / "settings.yaml"
     file.write_text(yaml.safe_dump(settings("3DBall", 1000)))
@@ -183,6 +184,7 @@ def test_the_traceback_of_a_rank_that_fails_is_shown(tmp_path: Path, monkeypatch
     assert "game.py" in text
 
 
+@pytest.mark.slow
 def test_more_ranks_than_areas_are_refused_in_one_message(tmp_path: Path):
     process = new(tmp_path, "run", 1000, "--num-areas=1")
     text = process.communicate(timeout=100)[0]

@@ -82,6 +82,7 @@ def test_ranks_exchange_numbers_and_objects(exchanged: list[dict[str, Any]]):
     assert second["split"] == [3, 4, 3 + ranks.SEED_STRIDE]
 
 
+@pytest.mark.slow
 def test_three_ranks_exchange_as_two_do(tmp_path: Path):
     assert in_ranks("exchange", tmp_path / "x", 3) == [0, 0, 0]
     found = [torch.load(tmp_path / f"x.{rank}") for rank in range(3)]

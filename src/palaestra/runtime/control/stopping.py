@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
-
-import numpy as np
-
 from palaestra.core.errors import ConfigError
-from palaestra.core.metrics import GROUP_REWARD, REWARD
+from palaestra.runtime.control.goals import Goals
 from palaestra.runtime.logging.tracker import Summary
+from palaestra.scenario.ending_settings import StopSettings
 
 
 class StopAtReward:
@@ -23,20 +20,14 @@ class StopAtReward:
         if min_episodes < 1:
             raise ConfigError(f"stop_at_reward: expected min_episodes of at least 1, got {min_episodes}")
         self.reward, self.min_episodes, self.behavior = reward, min_episodes, behavior
-        self._rewards: dict[str, deque[np.ndarray]] = {}
-        """By behavior: the returns of its newest summaries, as many as are needed."""
+        self._goals, self._settings = Goals(lambda text: None), StopSettings(at_least=float(reward), episodes=min_episodes)
 
     def __call__(self, summary: Summary) -> bool:
         """Returns whether to end the training."""
         if self.behavior not in (None, summary.behavior):
             return False
-        tag = GROUP_REWARD if GROUP_REWARD in summary.histograms else REWARD
-        newest = self._rewards.setdefault(summary.behavior, deque())
-        newest.append(summary.histograms.get(tag, np.zeros(0)))
-        while sum(map(len, newest)) - len(newest[0]) >= self.min_episodes:
-            newest.popleft()
-        returns = np.concatenate(newest)
-        return len(returns) >= self.min_episodes and float(returns.mean()) >= self.reward
+        self._goals.note(summary, self._settings)
+        return self._goals.met(summary.behavior)
 
 
 def stop_at_reward(reward: float, *, min_episodes: int = 100, behavior: str | None = None) -> StopAtReward:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 ENVIRONMENT, INFERENCE, LEARNING, SAVING, OTHER = "environment", "inference", "learning", "saving", "other"
+EVALUATION = "evaluation"
 TRAINER, RANKS, EXCHANGE = "waiting for the trainer", "waiting for other ranks", "exchange with other ranks"
-OWN = (ENVIRONMENT, INFERENCE, LEARNING, TRAINER, SAVING, OTHER)
+OWN = (ENVIRONMENT, INFERENCE, LEARNING, TRAINER, SAVING, EVALUATION, OTHER)
 """Parts that a rank does not spend on others."""
 UNEQUAL = 0.15
 """Share of the time by which the waits of two ranks differ if one of them is slow."""
@@ -114,6 +115,8 @@ def bottleneck(uses: Sequence[TimeUse], setup: Setup) -> str:
                 f"learning is the bottleneck (collecting waits for the trainer's process {share}): {_more_ranks(setup, len(uses))} "
                 "share it if minibatches are large"
             )
+        case "evaluation":
+            return f"evaluating for keep_best is the bottleneck ({share}): a larger keep_best.every makes it rarer, fewer episodes shorter"
         case "saving":
             return f"writing checkpoints is the bottleneck ({share}): a larger checkpoint_interval makes them rarer"
     return f"the run's own records are the bottleneck ({share}): a larger summary_freq makes summaries rarer, and callbacks may be slow"
@@ -136,6 +139,7 @@ DOING = {
     LEARNING: "learning",
     TRAINER: "waiting for its trainer",
     SAVING: "writing checkpoints",
+    EVALUATION: "evaluating for keep_best",
     OTHER: "on its own records",
 }
 

@@ -25,6 +25,8 @@ from palaestra.runtime.storage.trust import env_code, must_be_trusted
 
 AT_STEP = re.compile(r"(?P<run>.+)@(?P<step>\d+)")
 """A run's models of one step, as `first@500000`."""
+OF_RUN = re.compile(r"-(\d+|best)$")
+"""End of a model's file name that is not part of its behavior's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ def split_step(run: str, results: Path) -> tuple[str, int | None]:
 def _of_file(file: Path, trust: bool) -> Models:
     if not file.is_file():
         raise RunError(f"there is no model file {file}")
-    behavior = re.sub(r"-\d+$", "", file.stem)
+    behavior = OF_RUN.sub("", file.stem)
     alone = Models({behavior: file}, None, str(file))
     for place in file.absolute().parents[:2]:
         if not (place / CONFIGURATION).is_file():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,6 +19,7 @@ from palaestra.envs.transfer import Transfer
 from palaestra.parallel import ranks
 from palaestra.parallel.worker import WorkerLost
 from palaestra.runtime.collect.env_checks import guarded
+from palaestra.runtime.control.os_signals import Terminated, break_on_signals, pass_on, stop_on_signals
 from palaestra.runtime.curriculum.parameters import invalid_values
 from palaestra.runtime.environments.custom_envs import as_env
 from palaestra.runtime.environments.make import EDITOR, is_game, make_env
@@ -31,11 +32,12 @@ from palaestra.runtime.logging.tracker import TrackedRun, Tracker
 from palaestra.runtime.logging.tracker_plugins import find_trackers, make_trackers
 from palaestra.runtime.logging.trackers import ConsoleTracker, GaugeTracker
 from palaestra.runtime.logging.waiting import WaitingNotice
+from palaestra.runtime.play.best_models import reopening
 from palaestra.runtime.run import report
+from palaestra.runtime.run.keeping_best import prepare
 from palaestra.runtime.run.loop import Callback
 from palaestra.runtime.run.loop import train as loop
 from palaestra.runtime.run.obeying import tell_progress
-from palaestra.runtime.run.os_signals import Terminated, break_on_signals, pass_on, stop_on_signals
 from palaestra.runtime.run.rank_launch import count_of, share_of, shares
 from palaestra.runtime.run.resuming import resume, steps_in
 from palaestra.runtime.run.run_settings import NO_FILE, fitted_to, seeded, settled_settings
@@ -67,6 +69,7 @@ class Result:
     models: dict[str, Path]  # the final ONNX models
     finished: bool  # False: it was stopped early, and resumes
     signal: int | None = None  # the number of the signal that stopped it
+    endings: dict[str, str] = field(default_factory=dict)  # by behavior, "goal" or "no progress", where stop_when ended the run
 
 
 def train(
@@ -202,9 +205,8 @@ def train_rank(
             run = stack.enter_context(closing(Run(settings, folder, world, statistics, console, timers, checkpoint)))
         run.rounds.warnings = warnings
         run.env_kind = "own" if env is not None else report.kind_of(settings.env_settings.env_path or EDITOR)
-        check_lessons(run, loaded)
-        check_teachers(run, loaded)
-        warn_of_unused_blocks(run, loaded)
+        prepare(run, reopening(settings, env))
+        check(run, loaded)
         if checkpoint is not None:
             resume(run, checkpoint)
         stopper = stack.enter_context(stop_on_signals(run))
@@ -212,7 +214,7 @@ def train_rank(
         try:
             loop(run, callbacks)
             result = finish(run)
-            statistics.end("finished" if result.finished else "stopped")
+            statistics.end("finished" if result.finished or result.endings else "stopped")
             return replace(result, signal=stopper.heard)
         except PalaestraError as error:
             tell_progress(run, "failed", str(error))
@@ -348,6 +350,13 @@ def trackers(
     return make_trackers(found, run, console.warning)
 
 
+def check(run: Run, loaded: Loaded) -> None:
+    """Raises ConfigError for what could never happen, and warns of what may not."""
+    check_lessons(run, loaded)
+    check_teachers(run, loaded)
+    warn_of_unused_blocks(run, loaded)
+
+
 def check_lessons(run: Run, loaded: Loaded) -> None:
     """Raises ConfigError for lessons that could never end; warns if a game may still show what they wait for."""
     if unclear := list(ambiguous(run.settings, run.learners)):
@@ -401,6 +410,7 @@ def begin(run: Run, checkpoint: Checkpoint | None) -> None:
             save(run)
         return
     warnings = [] if checkpoint is None else run.models.status.load()
+    run.models.status.forget_endings(run.learners)
     origin = None if chosen.initialize_from is None or chosen.resume else RunFolder(run.folder.results, chosen.initialize_from)
     if checkpoint is None:
         names = initialize(run, origin)
@@ -455,16 +465,20 @@ def checkpoint_place(path: str | None, origin: RunFolder | None) -> tuple[Path, 
 def finish(run: Run) -> Result:
     """Saves, writes the final models, and says where everything is; a run that was finished before stays as it is."""
     run.console.close()  # its live line tells of what is over
+    endings = {} if run.inference else run.endings
     if run.stopped and not run.inference:
-        run.console.info("Training was stopped; saving what it has learned")
+        why = "; ".join(f"'{name}': {course.reason}" for name, course in endings.items())
+        run.console.info(f"Training ends early ({why})" if endings else "Training was stopped; saving what it has learned")
     finals = {} if run.inference else ranks.from_first(run.models.finals(run.learners)) or conclude(run)
     report.conclude(run, finals)
     last = {name: run.statistics.last_reward(name) for name in run.learners}
     rewards = {name: None if one is None else one.judged[0] for name, one in last.items()}
-    tell_progress(run, "finished" if run.finished else "stopped")
+    reason = "; ".join(f"{name}: {course.ending}, {course.reason}" for name, course in endings.items())
+    tell_progress(run, "finished" if run.finished or endings else "stopped", reason)
     episodes = {name: 0 if one is None else one.judged[1] for name, one in last.items()}
     steps = {name: learner.step for name, learner in run.learners.items()}
-    return Result(run.folder.path, steps, rewards, episodes, finals, run.finished)
+    why = {name: course.ending for name, course in endings.items()}
+    return Result(run.folder.path, steps, rewards, episodes, finals, run.finished, endings=why)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from palaestra.runtime.logging.bottleneck import LEARNING
 from palaestra.runtime.logging.console import ProgressRow
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.run import report
+from palaestra.runtime.run.keeping_best import keep_best
 from palaestra.runtime.run.obeying import obey, tell_progress
 from palaestra.runtime.run.saving import is_late, may_be_lost, must_be_writable, save_if_due, write_due_models
 from palaestra.runtime.run.training_run import Run
@@ -54,7 +55,7 @@ def train(run: Run, callbacks: Sequence[Callback] = ()) -> None:
         run.retire()
         if ranks.size() == 1:  # several have heard of it when they met
             run.folder.must_be_writable(at_once=False)
-        summarize(run, callbacks)
+        keep_best(run, summarize(run, callbacks))
         change_lessons(run)
         write_due_models(run)
         save_if_due(run)
@@ -83,8 +84,9 @@ def update(run: Run, name: str, rollout: Rollout) -> None:
         run.self_play.updated(learner.name)
 
 
-def summarize(run: Run, callbacks: Sequence[Callback]) -> None:
-    """Writes the summaries that are due."""
+def summarize(run: Run, callbacks: Sequence[Callback]) -> list[Summary]:
+    """Writes the summaries that are due, and returns them."""
+    written = list[Summary]()
     if any(learner.step >= learner.next_summary for learner in run.learners.values()):
         run.rounds.report()
     for name, learner in run.learners.items():
@@ -96,15 +98,23 @@ def summarize(run: Run, callbacks: Sequence[Callback]) -> None:
         run.lessons.log(run.statistics, name)
         training, times = learner.training or run.finished, report.times_since_summary(run, name)
         summary = run.statistics.summarize(name, due, elapsed=run.clock.elapsed, training=training, times=times)
+        written.append(summary)
         run.lessons.summary(summary)
         for symptom in run.symptoms.note(summary, learner.settings, learner.spec.action):
             run.console.warning(symptom)
         for line in run.lessons.status(name):
             run.console.info(line)
         learner.tell(run.console.info, run.console.warning)
+        wanted = None if run.inference or not learner.training else learner.settings.stop_when
+        if (ended := run.goals.note(summary, wanted)) is not None:
+            run.console.info(f"'{name}' needs no more training ({ended.ending}): {ended.reason}")
+            run.models.status.set_ending(name, ended.ending, ended.reason)
         if ranks.leads() and any(callback(summary) is True for callback in callbacks):  # what stops rank 0 stops all
             run.stopped = True
+    if ranks.leads() and run.endings:
+        run.stopped = True
     report.tell_bottleneck_once(run)
+    return written
 
 
 def change_lessons(run: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -55,6 +56,23 @@ class ModelWriter:
         final = self._models(learner).final(path, learner.step, reward)
         self._show(learner.name, final, learner.step, True)
         return final
+
+    def write_best(self, learner: Learner, value: float) -> Path | None:
+        """Writes `<run>/<Behavior>-best.onnx`. Returns None if that failed, which is logged."""
+        target = self._folder.path / f"{file_name(learner.name)}-best.onnx"
+        try:
+            from palaestra.export import onnx
+
+            with tempfile.TemporaryDirectory() as place:
+                onnx.export(learner.trainer.network, learner.spec, path := Path(place) / target.name)
+                write_whole(target, path.read_bytes())
+            self.status.set_best(learner.name, Model.of(target, learner.step, value))
+            self.status.save()
+        except (PalaestraError, OSError, ImportError, RuntimeError, ValueError) as problem:
+            self._console.warning(f"the best model of '{learner.name}' could not be written: {problem}; training goes on")
+            return None
+        self._show(learner.name, target, learner.step, False)
+        return target
 
     def final(self, learner: Learner) -> Path | None:
         """Returns `<run>/<Behavior>.onnx` if it was written at the behavior's present step."""

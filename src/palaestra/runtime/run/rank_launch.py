@@ -20,9 +20,9 @@ import torch
 from palaestra.core.errors import ConfigError, RankLost
 from palaestra.envs.base import Env
 from palaestra.parallel import ranks
+from palaestra.runtime.control.os_signals import LAUNCHED
 from palaestra.runtime.environments.make import is_game
 from palaestra.runtime.environments.unity_games import GameSettings
-from palaestra.runtime.run.os_signals import LAUNCHED
 from palaestra.runtime.settings.tree import TorchSettings
 
 GRACE = 10.0

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.core.errors import EnvError, PalaestraError
+from palaestra.core.files import file_name
 from palaestra.core.plugins import nearest
 from palaestra.envs.base import Env
 from palaestra.runtime.environments.make import EDITOR, is_game
@@ -82,6 +83,7 @@ def conclude(run: Run, finals: Mapping[str, Path]) -> None:
     ]
     if not run.inference:
         lines += [f"model        {path}" for path in finals.values()]
+        lines += [f"best model   {text}" for text in best_models(run)]
         lines += [f"curves       {path}" for path in curves(run)]
         lines.append(f"TensorBoard  tensorboard --logdir {shlex.quote(str(run.folder.results))}")
         if finals and run.settings.env_settings.env_path:
@@ -89,6 +91,14 @@ def conclude(run: Run, finals: Mapping[str, Path]) -> None:
             lines += [f"watch it     {command}" for command in watching(run)]
         lines += [f"go on        {go_on(run)}", *gently(run)]
     run.console.info("\n  ".join(lines))
+
+
+def best_models(run: Run) -> Iterator[str]:
+    """Returns the best model of each behavior that keeps one, with its value and step."""
+    for name, best in run.best.found.items():
+        path = run.folder.path / f"{file_name(name)}-best.onnx"
+        if best.value is not None and path.is_file():
+            yield f"{path} ({best.value:.4g} at step {best.step:,})"
 
 
 def shares(spent: Mapping[str, float], total: float) -> str:

@@ -70,6 +70,8 @@ def resume(run: Run, checkpoint: Checkpoint) -> None:
     else:  # a checkpoint of an earlier version: what was earned at first is not known
         for name in run.learners:
             run.symptoms.started_trained(name)
+    run.goals.load_state_dict(whole.get("goals", {}))
+    run.best.load_state_dict(whole.get("best", {}))
     run.clock.before, run.first_step = whole["elapsed"], run.step
     if run.settings.torch_settings.threads is None:
         run.threads = whole["threads"]

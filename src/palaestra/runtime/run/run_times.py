@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from palaestra.envs.base import Env, ReportsBusyTime
 from palaestra.envs.transfer import Transfer
 from palaestra.parallel import ranks
-from palaestra.runtime.logging.bottleneck import EXCHANGE, LEARNING, RANKS, SAVING, TRAINER, TimeUse
+from palaestra.runtime.logging.bottleneck import EVALUATION, EXCHANGE, LEARNING, RANKS, SAVING, TRAINER, TimeUse
 
 LONG = 1.0
 """Seconds from which a wait is mentioned."""
@@ -77,7 +77,7 @@ class RunClock:
         """Seconds of the sessions before this one."""
         self._collecting, self._waited = collecting, waited
         self._env = env.wrapped if isinstance(env, Transfer) else env
-        self._parts: dict[str, float] = {LEARNING: 0.0, SAVING: 0.0, EXCHANGE: 0.0}
+        self._parts: dict[str, float] = {LEARNING: 0.0, SAVING: 0.0, EVALUATION: 0.0, EXCHANGE: 0.0}
         self.start()
 
     def start(self) -> None:
@@ -90,7 +90,7 @@ class RunClock:
 
     @contextmanager
     def spending_on(self, part: str) -> Iterator[None]:
-        """Counts the time of a block for LEARNING or SAVING, less what it waits for other processes."""
+        """Counts the time of a block for LEARNING, SAVING or EVALUATION, less what it waits for other processes."""
         start, waited, met = time.perf_counter(), self._waited(), ranks.waited()
         try:
             yield
@@ -118,6 +118,7 @@ class RunClock:
             EXCHANGE: exchange,
             RANKS: ranks.waited() - self._ranks_before - exchange,
             SAVING: self._parts[SAVING],
+            EVALUATION: self._parts[EVALUATION],
         }
         return {**self._collecting, LEARNING: self._parts[LEARNING], **{part: seconds for part, seconds in others.items() if seconds > 0}}
 

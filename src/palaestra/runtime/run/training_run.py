@@ -18,6 +18,7 @@ from palaestra.envs.transfer import Transfer
 from palaestra.parallel import ranks
 from palaestra.runtime.collect.collector import BehaviorCollector, Collector
 from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.control.goals import Course, Goals
 from palaestra.runtime.control.progress_file import ProgressFile
 from palaestra.runtime.control.run_requests import RequestBox
 from palaestra.runtime.curriculum.lessons import Lessons
@@ -27,6 +28,7 @@ from palaestra.runtime.logging.journal import Journal
 from palaestra.runtime.logging.statistics import Statistics
 from palaestra.runtime.logging.symptoms import Symptoms
 from palaestra.runtime.logging.timers import Timers
+from palaestra.runtime.play.best_models import BestModels
 from palaestra.runtime.play.teachers import Teachers
 from palaestra.runtime.run.analytics_facts import behavior_facts, training_facts
 from palaestra.runtime.run.model_writer import ModelWriter
@@ -63,7 +65,9 @@ class Run:
         self.learners: dict[str, Learner] = {}
         self.checkpoints = Checkpoints(folder.checkpoints, most_kept(settings))
         self.stopped = False
-        """Set by a signal or a callback: the run saves and ends at the next tick."""
+        """Set by a signal, a callback or a goal: the run saves and ends at the next tick."""
+        self.goals = Goals(console.warning)
+        self.best = BestModels()
         self.outlined: set[str] = set()
         """Behaviors whose settings have been written to TensorBoard."""
         self.update_times, self.symptoms = UpdateTimes(), Symptoms()
@@ -186,6 +190,14 @@ class Run:
             return False
         return not any(learner.training for name, learner in self.learners.items() if self.rounds.counts(name))
 
+    @property
+    def endings(self) -> dict[str, Course]:
+        """Behaviors that need no more training by their `stop_when`; empty while others still train."""
+        still = [
+            name for name, learner in self.learners.items() if learner.training and self.rounds.counts(name) and not self.goals.met(name)
+        ]
+        return {} if still else {name: course for name, course in self.goals.courses.items() if course.ending}
+
     def ticks_ahead(self) -> int:
         """Returns the number of ticks until something is due."""
         return min((self.lessons.ticks_ahead(), *(learner.ticks_ahead() for learner in self.learners.values())), default=1)
@@ -208,7 +220,8 @@ class Run:
             self.env.abandon()
 
     def close(self) -> None:
-        """Ends the processes of trainers."""
+        """Ends the processes of trainers, and the environment of evaluations."""
+        self.best.close()
         for learner in self.learners.values():
             learner.close()
 

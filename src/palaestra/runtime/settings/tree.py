@@ -206,14 +206,14 @@ class RunSettings(Settings):
         return {name: {} if block is None else block for name, block in value.items()}
 
 
-PACE = {"max_steps", "summary_freq", "checkpoint_interval", "keep_checkpoints"}
+PACE = {"max_steps", "summary_freq", "checkpoint_interval", "keep_checkpoints", "stop_when", "keep_best"}
 """Settings of a behavior that may change when a run is resumed."""
 
 
 def changes(before: RunSettings, now: RunSettings) -> list[str]:
     """Returns a line for each setting of a behavior that differs, with both values, if a checkpoint may depend on it."""
     old, new = (dict(_leaves(settings.model_dump(mode="json")["behaviors"])) for settings in (before, now))
-    paths = [path for path in dict.fromkeys((*new, *old)) if path[-1] not in PACE and old.get(path) != new.get(path)]
+    paths = [path for path in dict.fromkeys((*new, *old)) if not PACE.intersection(path[1:]) and old.get(path) != new.get(path)]
     return [f"behaviors.{'.'.join(path)} is {_shown(new, path)}, was {_shown(old, path)}" for path in paths]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -87,6 +87,10 @@ class TrainingStatus:
         """Sets the final model of a behavior."""
         self._section(behavior)["final_checkpoint"] = asdict(model)
 
+    def set_best(self, behavior: str, model: Model) -> None:
+        """Sets the best model of a behavior, whose reward is the value that it is the best by."""
+        self._section(behavior)["best_checkpoint"] = asdict(model)
+
     def lesson(self, parameter: str) -> int | None:
         """Returns the lesson that an environment parameter has reached."""
         return self._data.get(parameter, {}).get("lesson_num")
@@ -94,6 +98,15 @@ class TrainingStatus:
     def set_lesson(self, parameter: str, number: int) -> None:
         """Sets the lesson that an environment parameter has reached."""
         self._section(parameter)["lesson_num"] = number
+
+    def set_ending(self, behavior: str, ending: str, reason: str) -> None:
+        """Sets why a behavior was trained no longer than this, by its `stop_when`."""
+        self._section(behavior)["ending"] = {"why": ending, "reason": reason}
+
+    def forget_endings(self, behaviors: Iterable[str]) -> None:
+        """Removes what `set_ending` set: the run goes on."""
+        for behavior in behaviors:
+            self._data.get(behavior, {}).pop("ending", None)
 
     def elo(self, behavior: str) -> float | None:
         """Returns the rating of a behavior in self-play."""

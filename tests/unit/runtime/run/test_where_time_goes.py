@@ -82,6 +82,7 @@ def test_of_copies_it_says_how_busy_each_was(tmp_path: Path, capsys: pytest.Capt
     assert all(copy["is_parallel"] and copy["total"] >= 150 * 0.008 for copy in workers.values())  # of 800 decisions a copy makes about 400
 
 
+@pytest.mark.slow
 def test_of_several_ranks_it_names_the_slow_one_and_each_ones_times(tmp_path: Path):
     file = tmp_path / "settings.yaml"
     file.write_text(yaml.safe_dump(block(1200, hyperparameters={"batch_size": 50, "buffer_size": 200})))

@@ -41,11 +41,11 @@ MEMORY = {"network_settings": {"hidden_units": 16, "num_layers": 1, "memory": {"
     ("make", "names", "rest"),
     [
         ("symmetric", ["Fighter"], {}),
-        ("symmetric", ["Fighter"], MEMORY),
+        pytest.param("symmetric", ["Fighter"], MEMORY, marks=pytest.mark.slow),
         ("symmetric", ["Fighter"], {"trainer_type": "sac", "hyperparameters": SAC}),
         ("two_against_one", ["Pair", "Giant"], {}),
         ("two_against_one", ["Pair", "Giant"], {"trainer_type": "poca"}),
-        ("three_teams", ["Fighter"], {}),
+        pytest.param("three_teams", ["Fighter"], {}, marks=pytest.mark.slow),
         ("symmetric", ["Fighter"], {"self_play": {"opponents": ["rumble_env:quarter"], "play_against_opponents_ratio": 0.5}}),
         ("symmetric", ["Fighter"], {"self_play": {"opponents": ["random"], "play_against_opponents_ratio": 0.5}}),
     ],

@@ -13,7 +13,7 @@ KEYS = {
     ),
     "BehaviorSettings": (
         "trainer_type hyperparameters checkpoint_interval even_checkpoints keep_checkpoints network_settings "
-        "reward_signals init_path max_steps time_horizon summary_freq threaded self_play behavioral_cloning"
+        "reward_signals init_path max_steps time_horizon summary_freq stop_when keep_best threaded self_play behavioral_cloning"
     ),
     "PPOSettings": (
         "batch_size buffer_size learning_rate learning_rate_schedule beta beta_schedule epsilon "
@@ -41,6 +41,8 @@ KEYS = {
         "save_steps team_change swap_steps window play_against_latest_model_ratio initial_elo elo_k opponents play_against_opponents_ratio"
     ),
     "BehavioralCloningSettings": "demo_path steps strength samples_per_update num_epoch batch_size",
+    "StopSettings": "metric at_least at_most episodes summaries no_progress",
+    "KeepBestSettings": "metric every episodes deterministic seed",
     "SamplerSettings": "sampler_type sampler_parameters",
     "ConstantSettings": "value seed",
     "UniformSettings": "min_value max_value seed",

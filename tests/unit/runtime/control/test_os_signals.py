@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from small_runs import contents, differences, settings, state, write
 
-from palaestra.runtime.run.os_signals import stop_on_signals
+from palaestra.runtime.control.os_signals import stop_on_signals
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 

@@ -1,0 +1,95 @@
+"""Best models of a run so far, and the environment in which policies are evaluated."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from palaestra.envs.base import Env
+from palaestra.runtime.curriculum.parameters import with_parameters
+from palaestra.runtime.environments.custom_envs import as_env
+from palaestra.runtime.environments.make import EDITOR
+from palaestra.runtime.play.run_models import open_named
+from palaestra.runtime.settings import RunSettings
+from palaestra.scenario.settings import CurriculumSettings
+
+Reopen = Callable[[int], Env]
+"""Opens one more environment, with about so many areas."""
+
+
+@dataclass
+class Best:
+    """The best model of a behavior so far."""
+
+    value: float | None = None
+    step: int = 0
+    due: int = 0
+    """Step of the first summary at which the behavior is evaluated next."""
+
+
+class BestModels:
+    """Best models of a run's behaviors, and the environment in which they are evaluated."""
+
+    def __init__(self) -> None:
+        self.reopen: Reopen | None = None
+        """None: there cannot be another environment."""
+        self.found: dict[str, Best] = {}
+        self._env: Env | None = None
+
+    def env(self, areas: int) -> Env:
+        """Returns the environment for evaluations, which is opened at the first."""
+        if self._env is None:
+            assert self.reopen is not None
+            self._env = self.reopen(areas)
+        return self._env
+
+    def close(self) -> None:
+        """Closes it."""
+        if self._env is not None:
+            self._env.close()
+            self._env = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the state for a checkpoint."""
+        return {name: asdict(best) for name, best in self.found.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores it."""
+        self.found = {name: Best(**one) for name, one in state.items()}
+
+
+def reopening(settings: RunSettings, given: object | None) -> Reopen | None:
+    """Returns a function that opens a run's environment once more; None if that is impossible. `given`: that of `train(env=...)`."""
+    name, options = settings.env_settings.env_path or EDITOR, settings.env_settings.env_options
+
+    def reopen(areas: int) -> Env:
+        made = open_named(name, None, areas, options, settings) if given is None else as_env(given, areas, "cpu", options)[0]
+        return with_parameters(made, settings.environment_parameters, last_lessons(settings), settings.env_settings.seed)
+
+    if given is None:
+        return None if name == EDITOR else reopen
+    return reopen if callable(given) else None
+
+
+def last_lessons(settings: RunSettings) -> dict[str, int]:
+    """Returns the last lesson of each curriculum, in which policies are evaluated: values of other lessons could not be compared."""
+    forms = (settings.environment_parameters or {}).items()
+    return {name: len(form.curriculum) - 1 for name, form in forms if isinstance(form, CurriculumSettings)}
+
+
+@contextmanager
+def untouched_random_numbers() -> Iterator[None]:
+    """Restores the process's own random generators after the block."""
+    python, numpy = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng():
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy)

@@ -1,0 +1,57 @@
+"""Settings of what ends the training of a behavior before its max_steps."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from palaestra.core.metrics import REWARD
+from palaestra.core.settings import Settings, field_error
+
+
+class StopSettings(Settings):
+    """When a behavior is good enough, or no longer improves. A run ends, saved, once all its behaviors are there or at max_steps.
+
+    Values are means over the newest summaries: as many as have `summaries` and `episodes` together.
+    """
+
+    metric: str = Field(default=REWARD, min_length=1)
+    """Name of the metric, as in TensorBoard. The reward of groups is that of whole groups."""
+    at_least: float | None = None
+    """Value from which on the behavior is good enough; null: no such value."""
+    at_most: float | None = None
+    """Value down to which it is good enough, for metrics that should fall; null: no such value."""
+    episodes: int = Field(default=100, gt=0)
+    """Episodes that a value is the mean of, at least."""
+    summaries: int = Field(default=1, gt=0)
+    """Summaries that a value is the mean of, at least."""
+    no_progress: int | None = Field(default=None, gt=0)
+    """Decisions without a better value than before, after which training ends too; null: never."""
+
+    @model_validator(mode="after")
+    def _can_end(self) -> StopSettings:
+        if self.at_least is None and self.at_most is None and self.no_progress is None:
+            raise field_error(StopSettings, "at_least", "expected at_least, at_most or no_progress, else training never ends by it", None)
+        if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
+            sentence = f"expected a value of at most at_most ({self.at_most:g}), got {self.at_least:g}: both must hold"
+            raise field_error(StopSettings, "at_least", sentence, self.at_least)
+        return self
+
+    @property
+    def falls(self) -> bool:
+        """Whether smaller values are better."""
+        return self.at_least is None and self.at_most is not None
+
+
+class KeepBestSettings(Settings):
+    """Which model of a behavior is kept as its best, `<Behavior>-best.onnx`, with the checkpoint that it is of."""
+
+    metric: str | None = None
+    """Metric of a summary to compare by; null: the policy is evaluated aside, by the mean reward of `episodes` episodes."""
+    every: int | None = Field(default=None, gt=0)
+    """Decisions between two measurements, each of which waits for the next summary; null: checkpoint_interval."""
+    episodes: int = Field(default=100, gt=0)
+    """Episodes of an evaluation, in an environment of its own with the last lesson of each curriculum."""
+    deterministic: bool = False
+    """Whether an evaluation takes the most likely actions instead of sampling."""
+    seed: int = Field(default=1_000_003, ge=0, le=2**31 - 1)
+    """Seed of each evaluation, apart from the run's."""

@@ -1,0 +1,168 @@
+"""`stop_when`: values over several summaries, goals, progress, and runs that end by them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from pydantic import ValidationError
+from small_runs import differences, settings, state
+
+import palaestra
+from palaestra.core.metrics import GROUP_REWARD, REWARD
+from palaestra.runtime.control.goals import NEVER, Goals
+from palaestra.runtime.logging.tracker import Summary
+from palaestra.runtime.run.api import Result
+from palaestra.scenario.ending_settings import StopSettings
+
+
+def summary(step: int, returns: list[float], groups: list[float] | None = None, behavior: str = "A", **values: float) -> Summary:
+    histograms = {REWARD: np.array(returns)} | ({} if groups is None else {GROUP_REWARD: np.array(groups)})
+    means = {REWARD: float(np.mean(returns))} if returns else {}
+    return Summary(behavior, step, 0.0, 0.0, True, {**means, **values}, {}, histograms, len(returns), 0.0, 0.0, None)
+
+
+def test_a_reward_is_the_mean_over_enough_episodes_of_the_newest_summaries():
+    goals, wanted = Goals(), StopSettings(at_least=3.0, episodes=4)
+    assert goals.note(summary(1, [9.0, 9.0, 9.0]), wanted) is None  # too few
+    assert goals.note(summary(2, [0.0, 0.0, 0.0, 0.0]), wanted) is None  # enough by themselves
+    assert goals.note(summary(3, [2.0, 3.0]), wanted) is None  # (0 * 4 + 5) / 6
+    assert goals.courses["A"].value(wanted) == pytest.approx(5 / 6)
+    ended = goals.note(summary(4, [4.0, 4.0]), wanted)  # (2 + 3 + 4 + 4) / 4 = 3.25
+    assert ended is not None
+    assert ended.ending == "goal"
+    assert ended.reason == f"{REWARD} is 3.25, at least 3, over 4 episodes in 2 summaries"
+    assert goals.met("A")
+    assert not goals.met("B")
+
+
+def test_so_many_summaries_are_asked_for_as_well():
+    goals, wanted = Goals(), StopSettings(at_least=1.0, episodes=1, summaries=3)
+    assert [goals.note(summary(step, [2.0]), wanted) is None for step in (1, 2, 3)] == [True, True, False]
+
+
+def test_groups_count_once():
+    goals, wanted = Goals(), StopSettings(at_least=1.0, episodes=2)
+    assert goals.note(summary(1, [9.0, 9.0, 9.0], [0.5, 0.5]), wanted) is None
+    assert goals.note(summary(2, [0.0], [1.5, 1.5]), wanted) is not None
+
+
+def test_another_metric_counts_once_for_each_summary_and_may_have_to_fall():
+    goals, wanted = Goals(), StopSettings(metric="Losses/X", at_most=2.0, episodes=1, summaries=2)
+    assert goals.note(summary(1, [0.0], **{"Losses/X": 1.0}), wanted) is None
+    assert goals.note(summary(2, [0.0], **{"Losses/X": 4.0}), wanted) is None  # 2.5
+    ended = goals.note(summary(3, [0.0] * 5, **{"Losses/X": 0.0}), wanted)  # 2
+    assert ended is not None
+    assert "at most 2" in ended.reason
+
+
+def test_both_bounds_must_hold():
+    goals, wanted = Goals(), StopSettings(at_least=1.0, at_most=2.0, episodes=1)
+    assert goals.note(summary(1, [3.0]), wanted) is None
+    assert goals.note(summary(2, [0.0]), wanted) is None
+    assert goals.note(summary(3, [1.5]), wanted) is not None
+
+
+def test_without_a_better_value_for_so_long_it_ends():
+    goals, wanted = Goals(), StopSettings(no_progress=30, episodes=1)
+    for step, reward in ((10, 1.0), (20, 2.0), (30, 2.0), (40, 1.9)):
+        assert goals.note(summary(step, [reward]), wanted) is None
+    ended = goals.note(summary(50, [2.0]), wanted)  # 30 after the best, which is not exceeded
+    assert ended is not None
+    assert ended.ending == "no progress"
+    assert "no better than 2 at step 20, 30 decisions ago" in ended.reason
+
+
+def test_progress_of_a_metric_that_should_fall_is_downward():
+    goals, wanted = Goals(), StopSettings(metric="Losses/X", at_most=0.0, no_progress=10, episodes=1)
+    for step, loss in ((10, 5.0), (20, 4.0), (30, 3.0)):
+        assert goals.note(summary(step, [0.0], **{"Losses/X": loss}), wanted) is None
+    assert goals.note(summary(40, [0.0], **{"Losses/X": 6.0}), wanted) is not None
+
+
+def test_a_metric_that_never_comes_is_named_once_with_the_nearest():
+    told: list[str] = []
+    goals, wanted = Goals(told.append), StopSettings(metric="Environment/Cumulativ Reward", at_least=1.0)
+    for step in range(2 * NEVER):
+        assert goals.note(summary(step, [5.0]), wanted) is None
+    assert len(told) == 1
+    assert f"did you mean '{REWARD}'" in told[0]
+
+
+def test_what_is_saved_goes_on_and_what_has_ended_begins_anew():
+    goals, wanted = Goals(), StopSettings(at_least=3.0, no_progress=100, episodes=4)
+    goals.note(summary(1, [4.0, 4.0, 0.0]), wanted)
+    again = Goals()
+    again.load_state_dict(json.loads(json.dumps(goals.state_dict())))
+    assert again.note(summary(2, [8.0]), wanted) is not None  # (4 + 4 + 0 + 8) / 4
+    assert again.state_dict() == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "expected at_least, at_most or no_progress"),
+        ({"at_least": 2.0, "at_most": 1.0}, "expected a value of at most at_most"),
+        ({"at_least": 1.0, "episodes": 0}, "greater than 0"),
+    ],
+)
+def test_what_could_never_end_is_refused(given: dict[str, Any], message: str):
+    with pytest.raises(ValidationError, match=message):
+        StopSettings(**given)
+
+
+def run(folder: Path, run_id: str, **more: Any) -> Result:
+    stop = {"at_least": -100.0, "episodes": 5, "summaries": 2}
+    config = settings("Basic", 4000, summary_freq=500, stop_when=stop)
+    return palaestra.train(config, env="Basic", results_dir=str(folder), run_id=run_id, seed=3, num_areas=4, quiet=True, **more)
+
+
+def test_a_run_ends_saved_when_its_goal_is_met_and_says_why(tmp_path: Path):
+    result = run(tmp_path, "a")
+    assert result.endings == {"Basic": "goal"}
+    assert not result.finished
+    assert result.models["Basic"].is_file()
+    assert 1000 <= result.steps["Basic"] < 4000
+    ending = json.loads((tmp_path / "a/run_logs/training_status.json").read_text())["Basic"]["ending"]
+    assert ending["why"] == "goal"
+    assert "at least -100" in ending["reason"]
+    progress = json.loads((tmp_path / "a/run_logs/progress.json").read_text())
+    assert progress["state"] == "finished"
+    assert "at least -100" in progress["message"]
+
+
+def test_an_interrupted_run_meets_its_goal_at_the_same_step(tmp_path: Path):
+    whole = run(tmp_path, "whole")
+    stopped = run(tmp_path, "cut", callbacks=[lambda summary: summary.step >= 500])
+    assert stopped.endings == {}
+    resumed = run(tmp_path, "cut", resume=True)
+    assert resumed.steps == whole.steps
+    assert resumed.endings == whole.endings
+    assert differences(state(whole.folder), state(resumed.folder)) == []
+
+
+def test_a_run_that_is_resumed_after_its_goal_trains_until_the_goal_is_met_anew(tmp_path: Path):
+    first = run(tmp_path, "a")
+    again = run(tmp_path, "a", resume=True)
+    assert again.endings == {"Basic": "goal"}
+    assert again.steps["Basic"] >= first.steps["Basic"] + 1000
+
+
+@pytest.mark.parametrize(
+    ("flag", "code", "says"),
+    [pytest.param("--stop-at=-100", 0, "(goal)", marks=pytest.mark.slow), ("--stop-without-progress=1", 3, "(no progress)")],
+)
+def test_the_command_line_says_why_it_ended_and_its_exit_status_tells(flag: str, code: int, says: str, tmp_path: Path):
+    file = tmp_path / "settings.yaml"
+    file.write_text(yaml.safe_dump(settings("Basic", 60_000, summary_freq=500)))
+    command = [sys.executable, "-m", "palaestra", "learn", str(file), "--env=Basic", "--run-id=a", f"--results-dir={tmp_path}", flag]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert says in done.stdout
+    assert "Training ends early" in done.stdout

@@ -1,0 +1,127 @@
+"""`keep_best`: the best model of a run and its checkpoint, evaluated without disturbing the run."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_runs import differences, settings, state
+
+import palaestra
+from palaestra.core.errors import ConfigError
+from palaestra.core.metrics import REWARD
+from palaestra.envs.builtin.basic.env import Basic
+from palaestra.runtime.play.best_models import BestModels, untouched_random_numbers
+from palaestra.runtime.run.api import Result
+from palaestra.runtime.storage.checkpoints import Checkpoints
+
+
+def run(folder: Path, keep: dict[str, Any] | None, env: Any = "Basic", run_id: str = "a", **more: Any) -> Result:
+    block = {"max_steps": 3000, "summary_freq": 500, **({} if keep is None else {"keep_best": keep}), **more.pop("block", {})}
+    config = settings("Basic", **block)
+    given = {"results_dir": str(folder), "run_id": run_id, "seed": 3, "num_areas": 4, "quiet": True, **more}
+    return palaestra.train(config, env=env, **given)
+
+
+def best_of(result: Result) -> dict[str, Any]:
+    return json.loads((result.folder / "run_logs/training_status.json").read_text())["Basic"]["best_checkpoint"]
+
+
+def test_a_run_learns_the_same_with_and_without(tmp_path: Path):
+    random.seed(1), np.random.seed(1)
+    without = run(tmp_path, None, run_id="without")
+    with_it = run(tmp_path, {"every": 500, "episodes": 8}, run_id="with")
+    left, right = state(without.folder), state(with_it.folder)
+    assert left["run"].pop("best") == {}
+    assert right["run"].pop("best")["Basic"]["value"] is not None
+    assert differences(left, right) == []
+    assert best_of(with_it)["steps"] > 0
+    assert (with_it.folder / "Basic-best.onnx").is_file()
+
+
+def test_the_best_model_is_the_best_of_all_that_were_evaluated_and_has_its_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    result = run(tmp_path, {"every": 500, "episodes": 20}, quiet=False)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "episodes of keep_best" in line]
+    values = {
+        int(line.split("at step ")[1].split(":")[0].replace(",", "")): float(line.split("mean reward ")[1].split()[0]) for line in lines
+    }
+    assert len(values) == 6
+    best = best_of(result)
+    assert best["reward"] == pytest.approx(max(values.values()), abs=5e-4)
+    assert values[best["steps"]] == max(values.values())
+    (step,) = Checkpoints(result.folder / "Basic" / "best" / "checkpoints", 1).steps()
+    assert step == best["steps"]
+
+
+def test_training_can_start_from_the_best_checkpoint(tmp_path: Path):
+    first = run(tmp_path, {"every": 500, "episodes": 8})
+    (step,) = Checkpoints(first.folder / "Basic" / "best" / "checkpoints", 1).steps()
+    place = first.folder / "Basic" / "best" / "checkpoints" / str(step)
+    again = run(tmp_path, None, run_id="b", block={"init_path": str(place), "max_steps": 64})
+    assert again.steps["Basic"] >= 64
+
+
+def test_a_metric_of_the_training_needs_no_evaluation(tmp_path: Path):
+    result = run(tmp_path, {"metric": REWARD, "every": 500})
+    rows = [json.loads(line) for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
+    assert best_of(result)["reward"] == pytest.approx(max(row[REWARD] for row in rows if REWARD in row))
+
+
+def test_an_interrupted_run_keeps_the_same_best(tmp_path: Path):
+    keep = {"every": 1000, "episodes": 8}
+    whole = run(tmp_path, keep, run_id="whole")
+    run(tmp_path, keep, run_id="cut", callbacks=[lambda summary: summary.step >= 1500])
+    resumed = run(tmp_path, keep, run_id="cut", resume=True)
+    assert differences(state(whole.folder), state(resumed.folder)) == []
+    assert {key: best_of(whole)[key] for key in ("steps", "reward")} == {key: best_of(resumed)[key] for key in ("steps", "reward")}
+
+
+def test_an_environment_that_cannot_be_opened_twice_is_refused_with_what_to_do(tmp_path: Path):
+    with pytest.raises(ConfigError, match="cannot be opened twice; choose a metric"):
+        run(tmp_path, {"every": 500}, env=Basic(4))
+    assert run(tmp_path, {"every": 500, "episodes": 4}, env=lambda: Basic(4), num_areas=None).folder.is_dir()
+
+
+def test_self_play_needs_a_metric(tmp_path: Path):
+    config = settings("Tennis", 1000, self_play={"save_steps": 100, "swap_steps": 50, "team_change": 200}, keep_best={"every": 500})
+    with pytest.raises(ConfigError, match="metric: Self-play/ELO"):
+        palaestra.train(config, env="Tennis", results_dir=str(tmp_path), run_id="a", quiet=True)
+
+
+def test_random_numbers_of_the_process_are_as_they_were():
+    random.seed(5), np.random.seed(5), torch.manual_seed(5)
+    expected = random.random(), np.random.rand(), torch.rand(1).item()
+    random.seed(5), np.random.seed(5), torch.manual_seed(5)
+    with untouched_random_numbers():
+        random.random(), np.random.rand(), torch.rand(3)
+    assert (random.random(), np.random.rand(), torch.rand(1).item()) == expected
+
+
+def test_the_environment_of_evaluations_is_opened_once_and_closed():
+    opened: list[Basic] = []
+
+    class Own(Basic):
+        closed = False
+
+        def close(self) -> None:
+            self.closed = True
+            super().close()
+
+    def reopen(areas: int) -> Own:
+        opened.append(env := Own(areas))
+        return env
+
+    best = BestModels()
+    best.reopen = reopen
+    assert best.env(3) is best.env(3)
+    best.close()
+    best.close()
+    (env,) = opened
+    assert isinstance(env, Own)
+    assert env.closed
+    assert env.num_areas == 3
