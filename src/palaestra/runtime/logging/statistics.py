@@ -21,6 +21,8 @@ from palaestra.core.metrics import EXTRINSIC, GROUP_REWARD, LENGTH, REWARD, Aggr
 from palaestra.runtime.logging.tracker import Outcome, SeesEnd, SeesModels, SeesValues, Summary, Tracker
 
 NO_TRACKERS: Mapping[str, Tracker] = {}
+FEW = 10
+"""Episodes below which the mean of a period between two updates says little."""
 RECENT = 100
 """Number of episodes that the progress line's mean reward averages over."""
 
@@ -117,11 +119,15 @@ class Statistics:
     def recent_reward(self, behavior: str) -> float | None:
         """Returns the mean return of the episodes since the last policy update, which is listed with a checkpoint.
 
-        If no episode has ended since, returns that of the period before the update; None if no episode has ended at all.
+        If no episode has ended since, returns that of the period before the update, or of the newest `FEW` episodes if it had fewer, as
+        with SAC, which updates after every tick; None if no episode has ended at all.
         """
         total, count = self._since_update[behavior]
         if not count:
             total, count = self._before_update.get(behavior, (0.0, 0))
+            if count < FEW:
+                newest = list(self._recent[behavior])[-FEW:]
+                total, count = sum(newest), len(newest)
         return total / count if count else None
 
     def policy_updated(self, behavior: str) -> None:

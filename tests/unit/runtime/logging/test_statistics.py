@@ -115,6 +115,18 @@ def test_the_recent_reward_begins_anew_with_each_policy_update():
     assert statistics.mean_reward("B") == 4.25
 
 
+def test_where_updates_come_more_often_than_episodes_end_the_newest_ten_count():
+    statistics = Statistics()
+    for number in range(12):
+        statistics.episodes("B", [float(number)], [5])
+        statistics.policy_updated("B")
+    statistics.policy_updated("B")
+    assert statistics.recent_reward("B") == 6.5  # of 2 to 11
+    statistics.episodes("B", [1.0] * 20, [5] * 20)
+    statistics.policy_updated("B")
+    assert statistics.recent_reward("B") == 1.0
+
+
 def test_the_mean_reward_looks_back_on_a_hundred_episodes():
     statistics = Statistics()
     statistics.episodes("B", [1000.0] + [1.0] * 50 + [3.0] * 50, [5] * 101)
