@@ -30,7 +30,9 @@ class Best:
     value: float | None = None
     step: int = 0
     due: int = 0
-    """Step of the first summary at which the behavior is evaluated next."""
+    """Step of the first summary at which the behavior is measured next."""
+    measured: int = -1
+    """Step at which it was measured last."""
 
 
 class BestModels:

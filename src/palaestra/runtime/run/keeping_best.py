@@ -62,8 +62,9 @@ def keep_best(run: Run, summaries: Iterable[Summary]) -> None:
         if wanted is None or run.inference:
             continue
         best = run.best.found.setdefault(learner.name, Best())
-        if summary.step < best.due and learner.training:
+        if (summary.step < best.due and learner.training) or best.measured == learner.step:
             continue
+        best.measured = learner.step
         best.due = summary.step + (wanted.every or learner.settings.checkpoint_interval)
         with run.timers("evaluate"), run.clock.spending_on(EVALUATION):
             measured = ranks.from_first(_measure(run, learner, wanted, summary) if ranks.leads() else None)
