@@ -67,7 +67,7 @@ class PopulationSettings(Settings):
     exploit: float = Field(default=0.25, gt=0, le=0.5)
     """Share of the population that continues from a checkpoint of as many of the best: one training at least."""
     perturb: float = Field(default=0.1, gt=0, le=1)
-    """How far a copied value moves up or down, as a share of its range (on a logarithmic scale where the range has one)."""
+    """About how far a copied value moves up or down, as a share of its range (on a logarithmic scale where the range has one)."""
     resample: float = Field(default=0.1, ge=0, le=1)
     """Probability that a copied value is drawn anew from its range instead."""
 

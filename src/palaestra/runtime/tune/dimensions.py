@@ -61,8 +61,9 @@ class Dimension:
         return rng.choice(self.values) if self.kind == "choice" else self._at(rng.random())
 
     def moved(self, value: Any, share: float, rng: random.Random) -> Any:
-        """Returns a neighbor of a value: a share of the range up or down, at least one whole number; of choices, the next or the previous."""
+        """Returns a neighbor of a value: about a share of the range up or down, at least one whole number; of choices, the next one."""
         up = rng.random() < 0.5
+        share *= rng.uniform(0.5, 1.5)
         if self.kind == "choice":
             place = next(i for i, choice in enumerate(self.values) if choice == value) + (1 if up else -1)
             return self.values[min(max(place, 0), len(self.values) - 1)]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
-from palaestra.core.errors import PluginError, RunError
+from palaestra.core.errors import ConfigError, PluginError, RunError
 from palaestra.core.files import explain, write_whole
 from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.settings.search_settings import SearchSettings
@@ -59,7 +59,10 @@ class StudyFolder:
 
     def __init__(self, results: Path, name: str) -> None:
         """Raises ConfigError for a name that cannot be a folder."""
-        check_run_id(name)
+        try:
+            check_run_id(name)
+        except ConfigError as error:
+            raise ConfigError(str(error).replace("--run-id", "--study", 1)) from None
         self.name, self.results, self.path = name, results, results / name
         self.plan = self.path / PLAN
 
@@ -235,7 +238,7 @@ class TuneStudy:
         if generation == 0:
             return True
         before = members_of(trials, population.size, generation - 1)
-        if len(before) < population.size or any(trial.state == self.states.RUNNING for trial in trials):
+        if len(before) < population.size:
             return False
         origin = origins(before, self.plan.dimensions, population, f"{self.plan.search.seed}-{generation}")[member]
         attributes = {"parent": origin.parent, "exploited": origin.exploited}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.runtime.tune.dimensions import Dimension, short_names
+from palaestra.runtime.tune.objectives import DIRECTIONS
 from palaestra.runtime.tune.study import TuneStudy
 
 FOLDER = "plots"
@@ -34,8 +35,9 @@ def draw_study(study: TuneStudy) -> list[str]:
     varied = len({tuple(trial.params.values()) for trial in study.optuna.get_trials(states=(study.states.COMPLETE,))}) > 1
     wide = max(7.0, MANY * len(study.plan.dimensions))
     for number, objective in enumerate(objectives):
-        of = {"target": (lambda trial, at=number: trial.values[at]), "target_name": objective}
-        end = f"-{objective}" if len(objectives) > 1 else ""
+        several = len(objectives) > 1
+        of = {"target": (lambda trial, at=number: trial.values[at]) if several else None, "target_name": objective}
+        end = f"-{objective}" if several else ""
         jobs: list[tuple[str, Any, dict[str, Any], float]] = [("history", drawing.plot_optimization_history, of, 7.0)]
         if varied:
             jobs += [
@@ -76,14 +78,19 @@ def _draw(pyplot: Any, study: TuneStudy, file: Path, plot: Any, keywords: dict[s
 
 
 def _renamed(study: TuneStudy) -> Any:
-    """Returns a copy of the study in memory in which parameters have short names, which fit on axes."""
+    """Returns a copy of the study in memory: parameters have short names, which fit on axes, and courses are rewards by decisions."""
     import optuna
 
+    marks, _ = study.plan.search.marks(study.plan.longest)
+    sign = 1.0 if DIRECTIONS[study.plan.search.wanted[0]] == "maximize" else -1.0
     names = short_names([each.path for each in study.plan.dimensions])
     copy = optuna.create_study(directions=study.optuna.directions)
     for trial in study.optuna.get_trials():
         for attribute in ("params", "distributions"):
             setattr(trial, attribute, {names.get(key, key): value for key, value in getattr(trial, attribute).items()})
+        trial.intermediate_values = {
+            marks[number - 1]: sign * value for number, value in trial.intermediate_values.items() if 0 < number <= len(marks)
+        }
         if trial.state.is_finished():
             copy.add_trial(trial)
     return copy
