@@ -56,7 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     search.add_argument("--population", metavar="N", help="trainings side by side with --method=pbt (default: 4)")
     search.add_argument("--generations", metavar="N", help="parts of max_steps with --method=pbt (default: 10)")
     search.add_argument("--ray", action="store_true", default=None, help="train on a Ray cluster")
-    search.add_argument("--ray-address", metavar="HOST:PORT", help="the cluster (default: that of a submitted job, else one on this machine)")
+    search.add_argument(
+        "--ray-address", metavar="HOST:PORT", help="the cluster (default: that of a submitted job, else one on this machine)"
+    )
     env = parser.add_argument_group("the environment")
     env.add_argument(
         "--env",
@@ -101,15 +103,16 @@ def overrides(options: argparse.Namespace) -> dict[str, Any]:
 def main(options: argparse.Namespace) -> None:
     """Searches, and prints the best trials. Raises PalaestraError."""
     from palaestra.runtime.tune.study import StudyFolder
-    from palaestra.runtime.tune.tuning import run_search
+    from palaestra.runtime.tune.tuning import SearchRequest, run_search
 
-    run_search(
+    request = SearchRequest(
+        StudyFolder(options.results_dir, options.study),
         options.config,
         overrides(options),
         options.sets,
-        StudyFolder(options.results_dir, options.study),
-        block=options.search,
+        options.search,
         resume=options.resume,
         force=options.force,
         trust=options.trust,
     )
+    run_search(request)

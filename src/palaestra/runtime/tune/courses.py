@@ -36,11 +36,11 @@ def read_courses(run: Path, metric: str, behavior: str | None = None, since: int
     for line in read_lines(run / METRICS):
         name, step, episodes = line.get("behavior"), line.get("step"), line.get("episodes")
         value = line.get(GROUP_REWARD) if metric == REWARD and GROUP_REWARD in line else line.get(metric)
-        known = isinstance(name, str) and isinstance(step, int) and isinstance(value, int | float) and math.isfinite(value)
-        if not known or behavior not in (None, name) or step <= since:
+        if not (isinstance(name, str) and isinstance(step, int) and isinstance(value, int | float) and math.isfinite(value)):
             continue
-        count = episodes if isinstance(episodes, int) else 0
-        courses.setdefault(name, []).append(CoursePoint(step, float(value), float(count) if metric == REWARD else 1.0, count))
+        if behavior in (None, name) and step > since:
+            count = episodes if isinstance(episodes, int) else 0
+            courses.setdefault(name, []).append(CoursePoint(step, float(value), float(count) if metric == REWARD else 1.0, count))
     return courses
 
 

@@ -99,3 +99,10 @@ def short_names(paths: list[str]) -> dict[str, str]:
         )
         names[path] = ".".join(parts[-size:])
     return names
+
+
+def plain(value: Any) -> str:
+    """Returns a value as a short text: whole numbers from a thousand on with commas, other numbers with four digits."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

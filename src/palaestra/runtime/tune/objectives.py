@@ -40,9 +40,7 @@ def _worth_of_run(run: Path, search: SearchSettings, lengths: Mapping[str, int])
     return found
 
 
-def _to_bar(
-    run: Path, objective: Objective, name: str, course: Course, search: SearchSettings, lengths: Mapping[str, int]
-) -> float:
+def _to_bar(run: Path, objective: Objective, name: str, course: Course, search: SearchSettings, lengths: Mapping[str, int]) -> float:
     """Returns decisions or CPU seconds of one behavior until the bar.
 
     A training that never reaches it counts as one of max_steps, and up to as much again by how far from the bar it ended: among those

@@ -45,9 +45,7 @@ def members_of(trials: Sequence[FrozenTrial], size: int, generation: int) -> lis
     return [Member(trial.number, trial.params, trial.values[0] if trial.values else None) for trial in found]
 
 
-def origins(
-    members: Sequence[Member], dimensions: Sequence[Dimension], population: PopulationSettings, seed: str
-) -> list[Origin]:
+def origins(members: Sequence[Member], dimensions: Sequence[Dimension], population: PopulationSettings, seed: str) -> list[Origin]:
     """Returns what each member's next training starts from. The same for the same arguments, in whichever process.
 
     Raises ValueError if all have failed.

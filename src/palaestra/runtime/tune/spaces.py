@@ -16,7 +16,16 @@ from palaestra.runtime.settings.examples import extra_files
 from palaestra.runtime.settings.search_settings import SearchSettings
 from palaestra.runtime.settings.setting_errors import config_error, problem
 
-FIXED_IN_POPULATION = ("network_settings", "trainer_type", "buffer_size", "time_horizon", "max_steps", "memory", "self_play", "summary_freq")
+FIXED_IN_POPULATION = (
+    "network_settings",
+    "trainer_type",
+    "buffer_size",
+    "time_horizon",
+    "max_steps",
+    "memory",
+    "self_play",
+    "summary_freq",
+)
 """Keys that a training cannot change when it continues from a checkpoint, or that population-based training sets."""
 
 
@@ -36,7 +45,9 @@ def read_block(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
     shipped = shipped_spaces()
     file = shipped.get(str(source), Path(source))
     if not file.is_file() and not file.suffix:
-        raise ConfigError(f"there is no file '{source}', and no search space of that name{nearest(str(source), shipped)} ({_listed(shipped)})")
+        raise ConfigError(
+            f"there is no file '{source}', and no search space of that name{nearest(str(source), shipped)} ({_listed(shipped)})"
+        )
     document = yaml_file.read(file)
     tree = document.tree
     below: tuple[str, ...] = ()
@@ -44,7 +55,9 @@ def read_block(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
         tree, below = tree["search"], ("search",)
     if not isinstance(tree, dict):
         raise ConfigError(f"expected a map with the key `space`, such as {', '.join(map(str, shipped)) or 'ppo'}.yaml has", file)
-    lines = {("search", *path[len(below) :]): line for path, line in document.lines.items() if path[: len(below)] == below and path != below}
+    lines = {
+        ("search", *path[len(below) :]): line for path, line in document.lines.items() if path[: len(below)] == below and path != below
+    }
     return _checked(tree, file, lines)
 
 

@@ -118,7 +118,9 @@ class StudyFolder:
             from optuna.storages.journal import JournalFileBackend
 
             return JournalStorage(JournalFileBackend(str(self.path / JOURNAL)))
-        return optuna.storages.RDBStorage(f"sqlite:///{(self.path / SQLITE).as_posix()}", engine_kwargs={"connect_args": {"timeout": CLAIM_SECONDS}})
+        return optuna.storages.RDBStorage(
+            f"sqlite:///{(self.path / SQLITE).as_posix()}", engine_kwargs={"connect_args": {"timeout": CLAIM_SECONDS}}
+        )
 
 
 class TuneStudy:
@@ -270,5 +272,7 @@ def pruner_of(optuna: Any, plan: StudyPlan) -> Any:
     if plan.search.pruning == "median":
         return optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=before + 1)
     if plan.search.pruning == "hyperband":
-        return optuna.pruners.HyperbandPruner(min_resource=min(before + 1, max(1, len(marks) - 1)), max_resource=len(marks), reduction_factor=3)
+        return optuna.pruners.HyperbandPruner(
+            min_resource=min(before + 1, max(1, len(marks) - 1)), max_resource=len(marks), reduction_factor=3
+        )
     return optuna.pruners.NopPruner()

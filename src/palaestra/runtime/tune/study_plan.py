@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +107,7 @@ def make_plan(
     block: str | Path | Mapping[str, Any] | None = None,
     *,
     own_code: bool = True,
-) -> tuple[StudyPlan, Loaded]:
+) -> StudyPlan:
     """Reads a study's settings. `block`: a `search` block in place of the file's, as for `read_block`. Raises ConfigError."""
     flags = overrides.get("search", {})
     if block is not None:
@@ -136,9 +136,10 @@ def make_plan(
     start = check_ranges(plan, loaded, own_code)
     outside = [each.path for each in dimensions if each.path not in start or not each.contains(start[each.path])]
     if search.start_values and outside:
-        notes.append(f"the file's own values are not tried first: {', '.join(outside)} {'is' if len(outside) == 1 else 'are'} outside the ranges")
-    plan = StudyPlan(tree, settings, search, dimensions, tuple(notes), start if search.start_values and not outside else None)
-    return plan, loaded
+        notes.append(
+            f"the file's own values are not tried first: {', '.join(outside)} {'is' if len(outside) == 1 else 'are'} outside the ranges"
+        )
+    return replace(plan, notes=tuple(notes), start=start if search.start_values and not outside else None)
 
 
 def blocks_of(settings: RunSettings) -> list[BehaviorSettings]:
@@ -235,7 +236,9 @@ def _drop_place(tree: dict[str, Any], loaded: Loaded) -> None:
 def _refuse_several_processes(settings: RunSettings) -> None:
     torch = settings.torch_settings
     if (torch.processes or 1) > 1 or torch.gpus not in (None, 0, 1):
-        raise ConfigError("a trial trains in one process: leave out torch_settings.processes and gpus; search.jobs trains trials side by side")
+        raise ConfigError(
+            "a trial trains in one process: leave out torch_settings.processes and gpus; search.jobs trains trials side by side"
+        )
 
 
 def _refuse_unknown_behavior(search: SearchSettings, settings: RunSettings, loaded: Loaded) -> None:
@@ -246,7 +249,7 @@ def _refuse_unknown_behavior(search: SearchSettings, settings: RunSettings, load
 
 
 def _for_population(given: dict[str, Any], search: SearchSettings, loaded: Loaded) -> tuple[dict[str, Any], list[str]]:
-    """Returns the ranges that population-based training can search, and the paths of the others. Raises ConfigError if the user gave those."""
+    """Returns the ranges that population-based training can search, and the other paths. Raises ConfigError if the user gave those."""
     fixed = [path for path in given if stays_in_population(path)]
     if fixed and search.space:
         sentence = "cannot change when a training continues from a checkpoint, as it does with method pbt"

@@ -97,7 +97,7 @@ def _renamed(study: TuneStudy) -> Any:
 
 
 def draw_lineage(study: TuneStudy, best: list[int]) -> str:
-    """Draws rewards and values of a population by generation, with a line from each training to the one that it continues. Returns the name."""
+    """Draws rewards and values of a population by generation, a line from each training to the one it continues. Returns the name."""
     import matplotlib
 
     matplotlib.use("Agg", force=False)
@@ -125,7 +125,11 @@ def draw_lineage(study: TuneStudy, best: list[int]) -> str:
 
 
 def _draw_lines(axes: Any, heights: dict[int, Any], parents: dict[int, Any], best: list[int], size: int) -> None:
-    kinds = {"continued": ("#9aa3ab", "-", 1.0), "copied from another": ("#d1495b", "--", 1.0), "the best one's line": ("#2f6fd0", "-", 2.4)}
+    kinds = {
+        "continued": ("#9aa3ab", "-", 1.0),
+        "copied from another": ("#d1495b", "--", 1.0),
+        "the best one's line": ("#2f6fd0", "-", 2.4),
+    }
     for number, height in heights.items():
         parent = parents[number]
         if parent not in heights:

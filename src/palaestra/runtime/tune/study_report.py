@@ -5,13 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from palaestra.core.errors import RunError
 from palaestra.core.files import explain, write_whole
-from palaestra.runtime.tune.dimensions import short_names
+from palaestra.runtime.tune.dimensions import plain, short_names
 from palaestra.runtime.tune.objectives import DIRECTIONS
 from palaestra.runtime.tune.population import lineage
 from palaestra.runtime.tune.study import TuneStudy
@@ -45,8 +44,10 @@ def write_report(study: TuneStudy, tell: Callable[[str], object]) -> FrozenTrial
     tell("\n" + printed_table(study, complete))
     tell(f"Wrote {study.folder.path / BEST} (trial {best.number}), {TRIALS} and {', '.join(pictures)}")
     env = study.plan.settings.env_settings.env_path
-    tell(f"Train with it: palaestra learn {shlex.quote(str(study.folder.path / BEST))} --run-id={study.folder.name}-best"
-         + ("" if env else " --env=..."))
+    tell(
+        f"Train with it: palaestra learn {shlex.quote(str(study.folder.path / BEST))} --run-id={study.folder.name}-best"
+        + ("" if env else " --env=...")
+    )
     return best
 
 
@@ -75,7 +76,7 @@ def write_best(study: TuneStudy, best: FrozenTrial) -> None:
     trials = {trial.number: trial for trial in study.all()}
     for name, number in chosen.items():
         trial = trials[number]
-        reached = ", ".join(f"{value:,.4g}" for value in trial.values)
+        reached = ", ".join(map(plain, trial.values))
         comment = f"Trial {number} of the study {study.folder.name}: {measures(study.plan.search)}: {reached}."
         if study.plan.search.method == "pbt":
             comment += (
@@ -120,8 +121,7 @@ def printed_table(study: TuneStudy, complete: list[FrozenTrial]) -> str:
     names = short_names([each.path for each in study.plan.dimensions])
     head = ["trial", *measures(search).split(", "), *names.values()]
     rows = [
-        [str(trial.number), *(f"{value:,.5g}" for value in trial.values), *(_shown(trial.params.get(path)) for path in names)]
-        for trial in complete[:SHOWN]
+        [str(trial.number), *map(plain, trial.values), *(plain(trial.params.get(path)) for path in names)] for trial in complete[:SHOWN]
     ]
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
     lines = ["  ".join(word.rjust(width) for word, width in zip(row, widths, strict=True)) for row in (head, *rows)]
@@ -130,10 +130,6 @@ def printed_table(study: TuneStudy, complete: list[FrozenTrial]) -> str:
     if len(search.wanted) > 1:
         more.append(f"no other is better in everything than trials {', '.join(map(str, front(study)))}")
     return "\n".join([*lines, "; ".join(more)])
-
-
-def _shown(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) and math.isfinite(value) else str(value)
 
 
 def write_lineage(study: TuneStudy, best: FrozenTrial) -> list[str]:

@@ -53,10 +53,16 @@ class LocalTraining:
         Path(task.log).parent.mkdir(parents=True, exist_ok=True)
         environment = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONUNBUFFERED": "1"}
         command = [sys.executable, "-m", "palaestra.runtime.tune.trial_process", task.as_json()]
-        new_group = {"start_new_session": True} if os.name == "posix" else {"creationflags": 0x200}  # CREATE_NEW_PROCESS_GROUP
+        own_group = 0 if os.name == "posix" else 0x200  # CREATE_NEW_PROCESS_GROUP
         with open(task.log, "ab") as log:
             self.process = subprocess.Popen(
-                command, env=environment, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, **new_group
+                command,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                creationflags=own_group,
             )
 
     def ended(self) -> Outcome | None:

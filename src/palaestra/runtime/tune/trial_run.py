@@ -248,4 +248,6 @@ def must_not_all_fail(failed: list[TrialRun], complete: bool, folder: Path) -> N
     if complete or len(failed) < 3:
         return
     last = failed[-1]
-    raise RunError(f"the first {len(failed)} trials failed, the last with: {last.failure}\n  Its log: {folder / 'trials' / str(last.number)}")
+    raise RunError(
+        f"the first {len(failed)} trials failed, the last with: {last.failure}\n  Its log: {folder / 'trials' / str(last.number)}"
+    )

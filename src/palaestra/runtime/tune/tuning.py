@@ -14,7 +14,7 @@ from palaestra.runtime.control.os_signals import break_on_signals
 from palaestra.runtime.run.api import sectioned
 from palaestra.runtime.settings.search_settings import SearchSettings
 from palaestra.runtime.storage.trust import must_be_trusted
-from palaestra.runtime.tune.dimensions import short_names
+from palaestra.runtime.tune.dimensions import plain, short_names
 from palaestra.runtime.tune.study import StudyFolder, TuneStudy, quiet_optuna
 from palaestra.runtime.tune.study_plan import StudyPlan, code_of, differences, make_plan, measures
 from palaestra.runtime.tune.study_report import write_report
@@ -48,15 +48,28 @@ class TuneResult:
     """Trials that were completed."""
 
 
+@dataclass(frozen=True)
+class SearchRequest:
+    """What the user has asked for."""
+
+    folder: StudyFolder
+    config: Path | Mapping[str, Any] | None
+    overrides: Mapping[str, Any]
+    """Flags, as a part of the settings tree."""
+    sets: Sequence[str] = ()
+    block: str | Path | Mapping[str, Any] | None = None
+    """A `search` block in place of the file's, as for `read_block`."""
+    resume: bool = False
+    force: bool = False
+    trust: bool = False
+
+
 def tune(
     config: Path | str | Mapping[str, Any] | None = None,
     *,
     env: str | None = None,
     study: str = "tune",
     search: str | Path | Mapping[str, Any] | None = None,
-    results_dir: Path | str = "results",
-    resume: bool = False,
-    force: bool = False,
     sets: Sequence[str] = (),
     quiet: bool = False,
     trust: bool = False,
@@ -65,92 +78,77 @@ def tune(
     """Searches settings as `palaestra tune` does.
 
     `config` is a file or a tree of settings, with a block `search` or without; `search` is such a block, the file of one, or `ppo`, `sac`
-    or `poca` for the one that comes with Palaestra. Further keywords are keys of `search` (trials, jobs, method, bar ...), else of
-    `env_settings`, `engine_settings` and `torch_settings`. With `resume`, a study goes on, or a second process joins it; `config` may be
-    left out then. Raises PalaestraError. Ctrl-C saves the trials that run, and raises KeyboardInterrupt.
+    or `poca` for the one that comes with Palaestra. Further keywords are results_dir, resume and force; keys of `search` (trials, jobs,
+    method, bar ...); and keys of `env_settings`, `engine_settings` and `torch_settings`. With `resume=True`, a study goes on, or this
+    process joins others that run it; `config` may be left out then. Raises PalaestraError. Ctrl-C saves the trials that run, and raises
+    KeyboardInterrupt.
     """
+    place = {key: settings.pop(key) for key in ("results_dir", "resume", "force") if key in settings}
     flags = {key: settings.pop(key) for key in list(settings) if key in SearchSettings.model_fields}
     overrides = sectioned(settings)
     if env is not None:
         overrides.setdefault("env_settings", {})["env_path"] = env
     if flags:
         overrides["search"] = flags
-    tell: Tell = (lambda text: None) if quiet else lambda text: print(text, flush=True)
-    return run_search(
+    request = SearchRequest(
+        StudyFolder(Path(place.get("results_dir", "results")), study),
         Path(config) if isinstance(config, str) else config,
         overrides,
         sets,
-        StudyFolder(Path(results_dir), study),
-        block=search,
-        resume=resume,
-        force=force,
+        search,
+        resume=bool(place.get("resume")),
+        force=bool(place.get("force")),
         trust=trust,
-        tell=tell,
     )
+    return run_search(request, (lambda text: None) if quiet else say)
 
 
-def run_search(
-    config: Path | Mapping[str, Any] | None,
-    overrides: Mapping[str, Any],
-    sets: Sequence[str],
-    folder: StudyFolder,
-    *,
-    block: str | Path | Mapping[str, Any] | None = None,
-    resume: bool = False,
-    force: bool = False,
-    trust: bool = False,
-    tell: Tell = print,
-) -> TuneResult:
+def say(text: str) -> None:
+    """Prints a line at once, also into a file."""
+    print(text, flush=True)
+
+
+def run_search(request: SearchRequest, tell: Tell = say) -> TuneResult:
     """Begins or continues a study, runs its trials and writes its report. Raises PalaestraError."""
+    folder = request.folder
     with ExitStack() as stack:
         stack.enter_context(break_on_signals())
         optuna = stack.enter_context(quiet_optuna())
-        plan = settled_plan(config, overrides, sets, folder, block, resume=resume, force=force, trust=trust)
+        plan = settled_plan(request)
         for note in plan.notes:
             tell(f"note: {note}")
-        launcher = launcher_for(plan.search)
+        launcher = launcher_for(plan)
         stack.callback(launcher.close)
         study = TuneStudy(folder, plan, optuna)
         stack.callback(study.close)
-        announce(study, tell, resume=resume)
+        announce(study, tell, resume=request.resume)
         Tuning(study, launcher, tell).run()
         best = write_report(study, tell)
-        values = dict(zip(plan.search.wanted, best.values, strict=True))
+        values: dict[str, float] = dict(zip(plan.search.wanted, best.values, strict=True))
         done = sum(trial.state == study.states.COMPLETE for trial in study.all())
         return TuneResult(folder.path, folder.path / "best.yaml", best.number, values, dict(best.params), done)
 
 
-def settled_plan(
-    config: Path | Mapping[str, Any] | None,
-    overrides: Mapping[str, Any],
-    sets: Sequence[str],
-    folder: StudyFolder,
-    block: str | Path | Mapping[str, Any] | None,
-    *,
-    resume: bool,
-    force: bool,
-    trust: bool,
-) -> StudyPlan:
+def settled_plan(request: SearchRequest) -> StudyPlan:
     """Returns the plan of a new study, whose folder is made, or of one that goes on. Raises PalaestraError."""
-    if resume and force:
+    folder, config = request.folder, request.config
+    if request.resume and request.force:
         raise ConfigError("--resume goes on with the study and --force starts it again: give one of the two")
-    if not resume:
+    if not request.resume:
         if config is None:
             raise ConfigError("name a settings file, such as configs/ppo/3DBall.yaml; only with --resume it can be left out")
-        plan, _ = make_plan(config, overrides, sets, block)
-        folder.begin(plan, force=force)
+        plan = make_plan(config, request.overrides, request.sets, request.block)
+        folder.begin(plan, force=request.force)
         return plan
     if not folder.exists:
         raise RunError(f"there is no study '{folder.name}' in {folder.results}: begin it without --resume, with a settings file")
-    kept = kept_plan(folder, trust=trust)
-    if config is None and block is None:
-        plan, _ = make_plan(folder.plan, overrides, sets)
-    else:
-        plan, _ = make_plan(config or folder.plan, overrides, sets, block)
+    kept = kept_plan(folder, trust=request.trust)
+    plan = make_plan(config or folder.plan, request.overrides, request.sets, request.block)
     if changed := differences(kept, plan):
+        verb = "differs" if len(changed) == 1 else "differ"
         raise ConfigError(
-            f"the study '{folder.name}' was begun with other settings: {', '.join(changed[:4])} {'differs' if len(changed) == 1 else 'differ'} "
-            f"from {folder.plan}; go on with those (palaestra tune --study={folder.name} --resume), or begin another --study"
+            f"the study '{folder.name}' was begun with other settings: {', '.join(changed[:4])} {verb} from {folder.plan}; go on with "
+            f"those (palaestra tune --study={folder.name} --resume), or begin another --study"
         )
     if plan.search.total != kept.search.total:
         folder.write(plan)
@@ -159,19 +157,19 @@ def settled_plan(
 
 def kept_plan(folder: StudyFolder, *, trust: bool) -> StudyPlan:
     """Returns the plan in a study's folder. Raises RunError if it would run code, and the folder is not the user's own."""
-    plan, _ = make_plan(folder.plan, {}, own_code=False)
+    plan = make_plan(folder.plan, {}, own_code=False)
     signed = plan.settings.model_copy(update={"search": plan.search})
     must_be_trusted(folder.path, signed, code_of(plan), trust)
     return plan
 
 
-def launcher_for(search: SearchSettings) -> Launcher:
+def launcher_for(plan: StudyPlan) -> Launcher:
     """Returns what starts trainings: on this machine, or on a Ray cluster. Raises EnvError if there is none."""
-    if not search.on_ray:
+    if not plan.search.on_ray:
         return LocalLauncher()
     from palaestra.runtime.tune.ray_trials import RayLauncher
 
-    return RayLauncher(search)
+    return RayLauncher(plan.search, plan.settings.env_settings.ray_working_dir)
 
 
 def announce(study: TuneStudy, tell: Tell, *, resume: bool) -> None:
@@ -228,8 +226,10 @@ class Tuning:
                 self._next_claim = time.monotonic() + CLAIM_EVERY
                 self._tell_waiting()
                 return
+            continued = (self._study.folder.trial(trial.number) / "settings.yaml").exists()
             self._running.append(TrialRun(self._study, trial, self._launcher))
-            self._tell(f"trial {trial.number} begins: {self._shown(trial.params)}")
+            begins = "goes on" if continued else "begins"
+            self._tell(f"trial {trial.number} {begins}: {self._shown(trial.params)}")
 
     def _tell_waiting(self) -> None:
         if not self._running and not self._waited and (others := self._study.others()):
@@ -249,7 +249,7 @@ class Tuning:
             self._tell(f"trial {trial.number}: {', '.join(f'{name} {value:,.4g}' for name, value in pairs)}")
 
     def _shown(self, values: Mapping[str, Any]) -> str:
-        return ", ".join(f"{self._names[path]} {value:.4g}" if isinstance(value, float) else f"{self._names[path]} {value}" for path, value in values.items())
+        return ", ".join(f"{self._names[path]} {plain(value)}" for path, value in values.items())
 
     def _save(self) -> None:
         """Stops what runs, saved."""
