@@ -88,7 +88,7 @@ class SearchSettings(Settings):
     seed: int = Field(default=1, ge=0, le=2**31 - 1000)
     """Seed of the search, and the first one of the trainings unless env_settings.seed is set."""
     objectives: tuple[Objective, ...] | None = None
-    """What counts: reward (at the end), decisions (to the bar), cpu_seconds (to the bar); null: decisions with a bar, else reward."""
+    """Values to compare by: reward (at the end), decisions, cpu_seconds (both to the bar); null: decisions with a bar, else reward."""
     bar: float | None = None
     """Mean reward at which a training is good enough, for decisions and cpu_seconds."""
     metric: str = Field(default=REWARD, min_length=1)
@@ -98,7 +98,7 @@ class SearchSettings(Settings):
     episodes: int = Field(default=100, gt=0)
     """Episodes that a value is the mean of, at least, if there are as many."""
     pruner: Literal["median", "hyperband", "none"] | None = None
-    """What ends hopeless trials early, by the reward's course with the first seed; null: median, or none with several objectives or pbt."""
+    """The rule that ends hopeless trials early, by the reward with the first seed; null: median with one objective, none otherwise."""
     report_every: int | None = Field(default=None, gt=0)
     """Decisions between two looks of the pruner; null: a tenth of max_steps."""
     prune_after: int | None = Field(default=None, gt=0)

@@ -195,7 +195,7 @@ class RunSettings(Settings):
     """Where metrics go: `console`, `tensorboard`, `jsonl`, `csv`, a plug-in's name, or your own `module:Class`, as a list, or as a map with
     the options of each. Default: console, tensorboard and jsonl."""
     search: SearchSettings | None = None
-    """What `palaestra tune` searches; `palaestra learn` does not read it."""
+    """The search of `palaestra tune`; `palaestra learn` does not read it."""
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the whole tree as plain values, under ML-Agents' name for it."""

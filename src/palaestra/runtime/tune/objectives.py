@@ -1,4 +1,4 @@
-"""What a finished trial is worth."""
+"""Values of a finished trial, one for each objective."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
-    """What a member's next training starts from."""
+class Descent:
+    """The checkpoint and the values that a member's next training starts from."""
 
     parent: int
     """Number of the trial whose checkpoint it continues from."""
@@ -45,7 +45,7 @@ def members_of(trials: Sequence[FrozenTrial], size: int, generation: int) -> lis
     return [Member(trial.number, trial.params, trial.values[0] if trial.values else None) for trial in found]
 
 
-def origins(members: Sequence[Member], dimensions: Sequence[Dimension], population: PopulationSettings, seed: str) -> list[Origin]:
+def origins(members: Sequence[Member], dimensions: Sequence[Dimension], population: PopulationSettings, seed: str) -> list[Descent]:
     """Returns what each member's next training starts from. The same for the same arguments, in whichever process.
 
     Raises ValueError if all have failed.
@@ -57,14 +57,14 @@ def origins(members: Sequence[Member], dimensions: Sequence[Dimension], populati
     share = min(max(1, round(len(members) * population.exploit)), max(1, len(alive) // 2))
     best = alive[:share]
     worst = {member.number for member in alive[len(alive) - share :]} if len(alive) > share else set()
-    found: list[Origin] = []
+    found: list[Descent] = []
     for member in members:
         if member.reward is not None and member.number not in worst:
-            found.append(Origin(member.number, member.values, exploited=False))
+            found.append(Descent(member.number, member.values, exploited=False))
             continue
         parent = rng.choice(best)
         values = {each.path: _explored(each, parent.values[each.path], population, rng) for each in dimensions}
-        found.append(Origin(parent.number, values, exploited=True))
+        found.append(Descent(parent.number, values, exploited=True))
     return found
 
 

@@ -1,4 +1,4 @@
-"""What a study searches: settings that all trials share, the settings that differ, and how values become a trial's settings."""
+"""The plan of a study: settings that all trials share, the settings that differ, and how values become a trial's settings."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from palaestra.core.errors import ConfigError
 from palaestra.core.metrics import REWARD
 from palaestra.runtime.settings import Loaded, RunSettings, load, yaml_file
 from palaestra.runtime.settings.draft import Draft
-from palaestra.runtime.settings.search_settings import SearchSettings
+from palaestra.runtime.settings.search_settings import RangeSettings, SearchSettings
 from palaestra.runtime.settings.warnings import FOR_TUNE
 from palaestra.runtime.storage.trust import Code, learning_code
 from palaestra.runtime.tune.dimensions import Dimension
-from palaestra.runtime.tune.spaces import read_block, space_for, stays_in_population
+from palaestra.runtime.tune.shipped_spaces import read_block, space_for, stays_in_population
 from palaestra.trainers.behavior_settings import BehaviorSettings
 
 OF_A_STUDY = ("trials", "jobs", "ray", "ray_address", "trial_cpus")
@@ -126,6 +126,7 @@ def make_plan(
     if not given:
         trainers = {block.trainer_type for block in blocks_of(settings)}
         given = dict(SearchSettings.model_validate({"space": space_for(trainers)}).space)
+        given = _with_own_choices(given, StudyPlan(tree, settings, search, ()))
     notes = [warning for warning in loaded.warnings if FOR_TUNE not in warning]
     if search.method == "pbt":
         given, dropped = _for_population(given, search, loaded)
@@ -246,6 +247,16 @@ def _refuse_unknown_behavior(search: SearchSettings, settings: RunSettings, load
         return
     sentence = f"no behavior is named '{search.behavior}' (there are: {', '.join(settings.behaviors)})"
     raise loaded.refusal([(("search", "behavior"), sentence)], HEADING)
+
+
+def _with_own_choices(given: dict[str, RangeSettings], plan: StudyPlan) -> dict[str, RangeSettings]:
+    """Returns a shipped space in which the file's own number is one of the choices."""
+    found: dict[str, RangeSettings] = {}
+    for path, each in given.items():
+        own = values_at(plan, path)[:1]
+        numbers = {*(each.choice or ()), *(value for value in own if isinstance(value, int | float))}
+        found[path] = each if each.choice is None else RangeSettings(choice=tuple(sorted(numbers, key=float)))
+    return found
 
 
 def _for_population(given: dict[str, Any], search: SearchSettings, loaded: Loaded) -> tuple[dict[str, Any], list[str]]:

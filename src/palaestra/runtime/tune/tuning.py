@@ -41,7 +41,7 @@ class TuneResult:
     number: int
     """The best trial."""
     values: dict[str, float]
-    """What it reached, by objective."""
+    """Its value of each objective."""
     parameters: dict[str, Any]
     """Its values, by path."""
     trials: int
@@ -50,7 +50,7 @@ class TuneResult:
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """What the user has asked for."""
+    """A study as the user asks for it."""
 
     folder: StudyFolder
     config: Path | Mapping[str, Any] | None
