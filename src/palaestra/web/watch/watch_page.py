@@ -17,6 +17,7 @@ from palaestra.web.scene.canvas import SceneCanvas
 from palaestra.web.scene.stream import SceneStreams
 from palaestra.web.site import Site
 from palaestra.web.watch.agent_panel import AgentPanel
+from palaestra.web.watch.agents_table import AgentsTable
 from palaestra.web.watch.watched import WatchedPlayback, close_with_page, follows
 
 AREAS = (1, 2, 4, 9, 16, 36, 64)
@@ -57,6 +58,7 @@ class WatchPage:
             with ui.column().classes("p-grow gap-3"):
                 with card():
                     self.canvas = SceneCanvas(self.watched.key, self._pick).classes("w-full p-canvas").props("data-mark=scene")
+                    self._agents = AgentsTable(self.watched.playback, lambda behavior, slot: self.agent.choose(behavior, slot))
                     self._transport()
                 self._steps(source)
             with ui.column().classes("p-side gap-3"):
@@ -172,8 +174,17 @@ class WatchPage:
                 self._parameters_shown = True
                 self._parameters()
             self.agent.refresh()
+            self._show_scene_or_table()
         if follows(self.watched):
             await self.watched.show_step(None)
+
+    def _show_scene_or_table(self) -> None:
+        """Shows the table of agents in the place of the scene if there is nothing to draw."""
+        bare = self._agents.is_needed
+        self.canvas.set_visibility(not bare)
+        self._agents.whole.set_visibility(bare)
+        if bare:
+            self._agents.refresh()
 
     def _parameters(self) -> None:
         """Builds a slider for each parameter of the environment."""
