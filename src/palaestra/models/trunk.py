@@ -26,8 +26,8 @@ Inputs = tuple[Tensor, ...]
 class Trunk(nn.Module):
     """Encoders, bodies and memory of k networks of one shape over the same observations: everything but their heads.
 
-    `prepare` does what holds no weights (joining, normalizing, centering), once a rollout; the rest takes its result. `extra` numbers a row, such as
-    an action, join the encoding before the bodies.
+    `prepare` does what holds no weights (joining, normalizing, centering), once a rollout; the rest takes its result. `extra` numbers a
+    row, such as an action, join the encoding before the bodies.
     """
 
     goal_columns: Tensor

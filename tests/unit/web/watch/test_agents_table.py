@@ -8,10 +8,10 @@ import torch
 
 pytest.importorskip("nicegui")
 
-from palaestra.core.timestep import Action  # noqa: E402
-from palaestra.runtime.playback.playing import Playback  # noqa: E402
-from palaestra.runtime.playback.sources import PlaybackSource  # noqa: E402
-from palaestra.web.watch.agents_table import action_text, agent_rows  # noqa: E402
+from palaestra.core.timestep import Action
+from palaestra.runtime.playback.playing import Playback
+from palaestra.runtime.playback.sources import PlaybackSource
+from palaestra.web.watch.agents_table import action_text, agent_rows
 
 
 def test_a_row_of_each_agent_has_its_team_ticks_rewards_and_last_action(tmp_path: Path):
