@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from palaestra.envs.base import Env
     from palaestra.runtime.control.stopping import stop_at_reward as stop_at_reward
     from palaestra.runtime.run.api import train as train
+    from palaestra.runtime.tune.tuning import tune as tune
 
     __version__: str
 
@@ -40,7 +41,7 @@ def _register_envs() -> None:
 
 when_imported("gymnasium", _register_envs)
 
-__all__ = ["__version__", "load_policy", "make", "read_demo", "stop_at_reward", "train"]
+__all__ = ["__version__", "load_policy", "make", "read_demo", "stop_at_reward", "train", "tune"]
 
 
 def make(name: str, *, areas: int | None = None, device: str = "cpu", **options: Any) -> Env:
@@ -65,6 +66,10 @@ def __getattr__(name: str) -> Any:
         from palaestra.runtime.run.api import train
 
         return train
+    if name == "tune":
+        from palaestra.runtime.tune.tuning import tune
+
+        return tune
     if name == "stop_at_reward":
         from palaestra.runtime.control.stopping import stop_at_reward
 

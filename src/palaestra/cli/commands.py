@@ -24,6 +24,7 @@ from palaestra.runtime.logging.waiting import WaitingNotice, on_stderr, on_stdou
 
 COMMANDS = {
     "learn": "train the agents of an environment, or resume a run",
+    "tune": "search settings with many trainings, and write the best as a settings file",
     "evaluate": "play a trained model for a number of episodes and report its rewards",
     "run": "play an environment with models, its heuristic, random actions or your code, and report the results",
     "league": "play every snapshot of a self-play run against every other, and write a table and a heat map",
@@ -56,6 +57,7 @@ LIBRARIES = {
     "learn": "palaestra.runtime.run.api",
     **dict.fromkeys(("evaluate", "record", "run"), "palaestra.runtime.play.evaluation"),
     "league": "palaestra.runtime.self_play.league_run",
+    "tune": "palaestra.runtime.tune.tuning",
     "doctor": "palaestra.runtime.doctor",
 }
 """Modules that import the libraries of commands that take more than a second to load."""

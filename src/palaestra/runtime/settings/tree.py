@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator, mo
 from palaestra.core.plugins import registry
 from palaestra.core.settings import Settings, field_error
 from palaestra.rewards.settings import REWARDS
+from palaestra.runtime.settings.search_settings import SearchSettings
 from palaestra.scenario.settings import Parameter
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.settings import TRAINERS
@@ -193,6 +194,8 @@ class RunSettings(Settings):
     trackers: Trackers = DEFAULT_TRACKERS
     """Where metrics go: `console`, `tensorboard`, `jsonl`, `csv`, a plug-in's name, or your own `module:Class`, as a list, or as a map with
     the options of each. Default: console, tensorboard and jsonl."""
+    search: SearchSettings | None = None
+    """The search of `palaestra tune`; `palaestra learn` does not read it."""
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the whole tree as plain values, under ML-Agents' name for it."""

@@ -12,6 +12,7 @@ from palaestra.scenario.settings import CurriculumSettings
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.settings import BCSettings, POCASettings, PPOSettings, SACSettings
 
+FOR_TUNE = "only `palaestra tune` reads it: nothing is searched here"
 NOT_OF_SIGNALS = {
     "memory": "a reward signal sees each decision on its own",
     "deterministic": "a reward signal does not act",
@@ -36,6 +37,8 @@ def remarks(settings: RunSettings) -> Iterator[tuple[Key, str]]:
         yield ("checkpoint_settings", "load_model"), "deprecated and without effect: use resume"
     if settings.checkpoint_settings.train_model:
         yield ("checkpoint_settings", "train_model"), "deprecated and without effect: training is the default"
+    if settings.search is not None:
+        yield ("search",), FOR_TUNE
 
 
 def _behaviors(settings: RunSettings) -> Iterator[tuple[Key, BehaviorSettings]]:
