@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from palaestra.datasets import read_demo as read_demo
     from palaestra.envs.base import Env
     from palaestra.runtime.control.stopping import stop_at_reward as stop_at_reward
+    from palaestra.runtime.hub.pulling import pull as pull
+    from palaestra.runtime.hub.pushing import push as push
     from palaestra.runtime.run.api import train as train
 
     __version__: str
@@ -40,7 +42,7 @@ def _register_envs() -> None:
 
 when_imported("gymnasium", _register_envs)
 
-__all__ = ["__version__", "load_policy", "make", "read_demo", "stop_at_reward", "train"]
+__all__ = ["__version__", "load_policy", "make", "pull", "push", "read_demo", "stop_at_reward", "train"]
 
 
 def make(name: str, *, areas: int | None = None, device: str = "cpu", **options: Any) -> Env:
@@ -65,6 +67,14 @@ def __getattr__(name: str) -> Any:
         from palaestra.runtime.run.api import train
 
         return train
+    if name == "push":
+        from palaestra.runtime.hub.pushing import push
+
+        return push
+    if name == "pull":
+        from palaestra.runtime.hub.pulling import pull
+
+        return pull
     if name == "stop_at_reward":
         from palaestra.runtime.control.stopping import stop_at_reward
 

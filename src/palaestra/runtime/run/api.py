@@ -16,6 +16,8 @@ from palaestra.core.plugins import Registry, nearest
 from palaestra.core.versions import palaestra_version
 from palaestra.envs.base import Env, Measures
 from palaestra.envs.transfer import Transfer
+from palaestra.hub.fetching import fetch_checkpoint
+from palaestra.hub.names import is_hub_name
 from palaestra.parallel import ranks
 from palaestra.parallel.worker import WorkerLost
 from palaestra.runtime.collect.env_checks import guarded
@@ -411,7 +413,7 @@ def begin(run: Run, checkpoint: Checkpoint | None) -> None:
         return
     warnings = [] if checkpoint is None else run.models.status.load()
     run.models.status.forget_endings(run.learners)
-    origin = None if chosen.initialize_from is None or chosen.resume else RunFolder(run.folder.results, chosen.initialize_from)
+    origin = None if chosen.initialize_from is None or chosen.resume else origin_folder(run.folder.results, chosen.initialize_from)
     if checkpoint is None:
         names = initialize(run, origin)
         ranks.from_first({name: run.learners[name].trainer.network.state_dict() for name in names})
@@ -449,12 +451,20 @@ def initialize(run: Run, origin: RunFolder | None) -> list[str]:
     return names
 
 
+def origin_folder(results: Path, run_id: str) -> RunFolder:
+    """Returns the folder of the run that `--initialize-from` names; of one on the Hub its newest checkpoint is downloaded."""
+    if is_hub_name(run_id):
+        place = fetch_checkpoint(run_id)
+        return RunFolder(place.parent, place.name)
+    return RunFolder(results, run_id)
+
+
 def checkpoint_place(path: str | None, origin: RunFolder | None) -> tuple[Path, int | None]:
     """Returns the folder of checkpoints and the step that `init_path` means: a run's folder, or one of its checkpoints."""
     if path is None:
         assert origin is not None
         return origin.checkpoints, None
-    place = Path(path)
+    place = fetch_checkpoint(path) if is_hub_name(path) else Path(path)
     if not place.is_dir():
         raise RunError(f"init_path {path} does not exist: name a run's folder, such as results/first, or one of its checkpoints")
     if place.name.isdigit() and place.parent.name == "checkpoints":
