@@ -59,6 +59,9 @@ class Hub:
         """Paths of files whose next download breaks off."""
         self.damaged: set[str] = set()
         """Paths of files that come with other bytes."""
+        self.slow = 0.0
+        """Seconds that a download stands still in its middle."""
+        self.over = threading.Event()
         self.status: int | None = None
         """Status that every request gets."""
         self.url = ""
@@ -83,6 +86,7 @@ def serving() -> Iterator[Hub]:
     try:
         yield hub
     finally:
+        hub.over.set()
         server.shutdown()
         server.server_close()
         thread.join()
@@ -91,6 +95,8 @@ def serving() -> Iterator[Hub]:
 class _Handler(BaseHTTPRequestHandler):
     hub: Hub
     protocol_version = "HTTP/1.1"
+    wbufsize = 1 << 16  # an answer in one piece
+    disable_nagle_algorithm = True
 
     def log_message(self, *_: object) -> None:
         """Stays silent."""
@@ -140,7 +146,9 @@ class _Handler(BaseHTTPRequestHandler):
         if found is not None:
             there, sha = found
             names = [{"rfilename": path} for path in there.commits[sha]]
-            self._send(200, {"id": repo, "modelId": repo, "sha": sha, "private": there.private, "tags": [], "downloads": 0, "siblings": names})
+            self._send(
+                200, {"id": repo, "modelId": repo, "sha": sha, "private": there.private, "tags": [], "downloads": 0, "siblings": names}
+            )
 
     def tree(self, repo: str, revision: str) -> None:
         found = self._at(repo, revision)
@@ -202,7 +210,8 @@ class _Handler(BaseHTTPRequestHandler):
         lines = [json.loads(line) for line in self.body.splitlines()]
         head = lines[0]["value"]
         if head.get("parentCommit") not in (None, sha):
-            return self._refuse(412, "A commit has happened since.")
+            self._refuse(412, "A commit has happened since.")
+            return
         files = dict(there.commits[sha])
         for line in lines[1:]:
             value = line["value"]
@@ -222,7 +231,8 @@ class _Handler(BaseHTTPRequestHandler):
         there, sha = found
         content = there.commits[sha].get(path)
         if content is None:
-            return self._refuse(404, "Entry not found", "EntryNotFound", sha)
+            self._refuse(404, "Entry not found", "EntryNotFound", sha)
+            return
         etag = hashlib.sha256(content).hexdigest() if path.endswith(LARGE) else _blob(content)
         if path in self.hub.damaged:
             content = content[:-1] + bytes((content[-1] ^ 1,))
@@ -233,7 +243,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("X-Repo-Commit", sha)
         self.end_headers()
         if self.command == "GET":
-            self.wfile.write(content[: len(content) // 2] if broken else content)
+            middle = len(content) // 2
+            self.wfile.write(content[:middle])
+            if self.hub.slow:
+                self.wfile.flush()
+                self.hub.over.wait(self.hub.slow)
+            self.wfile.write(b"" if broken else content[middle:])
         if broken:
             self.hub.break_once.discard(path)
             self.close_connection = True

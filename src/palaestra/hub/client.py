@@ -23,7 +23,7 @@ MOST_FILES = 20_000
 """Largest number of files that a repository may have."""
 _TRANSPORTS = frozenset(("httpx", "httpx2", "httpcore", "requests", "urllib3", "ssl", "socket"))
 """Packages whose exceptions mean that there was no answer."""
-SECRETS = re.compile(r"hf_[A-Za-z0-9_]{6,}|Bearer\s+\S+|(?<=://)[^/\s@]+@")
+SECRETS = re.compile(r"hf_[A-Za-z0-9_]{6,}|Bearer\s+[\w.-]+|(?<=://)[^/\s@]+@")
 """Tokens, and names and passwords within addresses."""
 _NOT_ALLOWED = "the token of this machine may not {doing}; use one with write access to it (https://huggingface.co/settings/tokens)"
 
@@ -52,6 +52,9 @@ def library() -> ModuleType:
     """Imports `huggingface_hub`. Raises HubError, which says how to install it."""
     try:
         import huggingface_hub
+        import huggingface_hub.constants
+        import huggingface_hub.errors
+        import huggingface_hub.utils
 
         return huggingface_hub
     except ImportError as error:
@@ -187,7 +190,8 @@ def _explanation(error: Exception, name: HubName, doing: str) -> HubError:
         return Unreachable(f"{host()} cannot be reached{why}: is there a network? HF_ENDPOINT names another address of the Hub")
     if isinstance(cause, OSError) and cause.errno is not None:
         return HubError(f"{at} cannot be {'downloaded' if doing == 'read' else 'uploaded'}: {cause.filename or ''}: {explain(cause)}")
-    detail = without_secrets(" ".join(str(cause).split()))
+    reasons = dict.fromkeys(str(one) for one in (cause, cause.__cause__) if one is not None)
+    detail = without_secrets(" ".join(": ".join(reasons).split()))
     return HubError(f"{at} cannot be {'read' if doing == 'read' else 'written'}: {shortened(detail, 300) or kind.__name__}")
 
 

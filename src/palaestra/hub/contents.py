@@ -62,7 +62,7 @@ def contents_of(listing: Listing) -> Contents:
         other = taken.setdefault(file.path.casefold(), file)
         if other is not file:
             raise HubError(
-                f"{listing.repo} has two files that are one on some systems: '{other.path}' and '{file.path}'; nothing was taken"
+                f"{listing.repo} has two names for one file on some systems: '{other.path}' and '{file.path}'; nothing was taken"
             )
     return Contents(listing, tuple(taken.values()), tuple(left))
 

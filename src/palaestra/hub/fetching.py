@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -42,7 +44,9 @@ def fetch_run(text: str) -> Path:
 
 
 def fetch_checkpoint(text: str) -> Path:
-    """Returns a folder with the newest checkpoint of a run, or that of `@STEP`, from the cache or downloaded."""
+    """Returns a folder with the newest checkpoint of a run, or that of `@STEP`, from the cache or downloaded. The folder lasts as long as
+    the process.
+    """
     name = read_name(text)
     contents = look(name)
     steps = checkpoint_steps(contents.paths)
@@ -53,7 +57,18 @@ def fetch_checkpoint(text: str) -> Path:
         raise HubError(f"{name.repo} has no checkpoint of step {name.step} (it has: {', '.join(map(str, sorted(steps))) or 'none'})")
     parts = [f"checkpoints/{max(steps) if name.step is None else name.step}/", "checkpoints/shared/"] if steps else []
     wanted = [path for path in contents.paths if path in (CONFIGURATION, STATUS) or path.startswith(tuple(parts))]
-    return _fetch(name, contents, [*wanted, *(theirs if not steps else ())])
+    return _without_links(_fetch(name, contents, [*wanted, *(theirs if not steps else ())]), name.short)
+
+
+def _without_links(folder: Path, called: str) -> Path:
+    """Returns a temporary folder with the same files: the cache keeps links, which a checkpoint may not have."""
+    place = Path(tempfile.mkdtemp(prefix="palaestra-hub-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    for path in (path for path in folder.rglob("*") if path.is_file()):
+        target = place / called / path.relative_to(folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+    return place / called
 
 
 def checkpoint_steps(paths: Iterable[str]) -> set[int]:

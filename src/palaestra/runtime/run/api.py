@@ -16,8 +16,6 @@ from palaestra.core.plugins import Registry, nearest
 from palaestra.core.versions import palaestra_version
 from palaestra.envs.base import Env, Measures
 from palaestra.envs.transfer import Transfer
-from palaestra.hub.fetching import fetch_checkpoint
-from palaestra.hub.names import is_hub_name
 from palaestra.parallel import ranks
 from palaestra.parallel.worker import WorkerLost
 from palaestra.runtime.collect.env_checks import guarded
@@ -48,6 +46,7 @@ from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.settings import Loaded, RunSettings
 from palaestra.runtime.settings.criteria import ambiguous, never_measured
 from palaestra.runtime.storage.checkpoints import Checkpoint, Checkpoints
+from palaestra.runtime.storage.origins import local_folder, origin_folder
 from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.runtime.storage.state_checks import check_state
 from palaestra.runtime.storage.trust import agent_code, learning_code
@@ -451,20 +450,12 @@ def initialize(run: Run, origin: RunFolder | None) -> list[str]:
     return names
 
 
-def origin_folder(results: Path, run_id: str) -> RunFolder:
-    """Returns the folder of the run that `--initialize-from` names; of one on the Hub its newest checkpoint is downloaded."""
-    if is_hub_name(run_id):
-        place = fetch_checkpoint(run_id)
-        return RunFolder(place.parent, place.name)
-    return RunFolder(results, run_id)
-
-
 def checkpoint_place(path: str | None, origin: RunFolder | None) -> tuple[Path, int | None]:
     """Returns the folder of checkpoints and the step that `init_path` means: a run's folder, or one of its checkpoints."""
     if path is None:
         assert origin is not None
         return origin.checkpoints, None
-    place = fetch_checkpoint(path) if is_hub_name(path) else Path(path)
+    place = local_folder(path)
     if not place.is_dir():
         raise RunError(f"init_path {path} does not exist: name a run's folder, such as results/first, or one of its checkpoints")
     if place.name.isdigit() and place.parent.name == "checkpoints":
