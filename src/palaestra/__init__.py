@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from palaestra.datasets import read_demo as read_demo
     from palaestra.envs.base import Env
     from palaestra.runtime.control.stopping import stop_at_reward as stop_at_reward
-    from palaestra.runtime.hub.pulling import pull as pull
-    from palaestra.runtime.hub.pushing import push as push
     from palaestra.runtime.run.api import train as train
+    from palaestra.runtime.sharing.pulling import pull as pull
+    from palaestra.runtime.sharing.pushing import push as push
 
     __version__: str
 
@@ -68,11 +68,11 @@ def __getattr__(name: str) -> Any:
 
         return train
     if name == "push":
-        from palaestra.runtime.hub.pushing import push
+        from palaestra.runtime.sharing.pushing import push
 
         return push
     if name == "pull":
-        from palaestra.runtime.hub.pulling import pull
+        from palaestra.runtime.sharing.pulling import pull
 
         return pull
     if name == "stop_at_reward":

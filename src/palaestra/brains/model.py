@@ -14,7 +14,7 @@ from palaestra.brains.observations import Inputs, floats
 from palaestra.brains.session import Arrays, Session
 from palaestra.core.errors import PolicyError
 from palaestra.core.onnx_metadata import read_notes
-from palaestra.hub.names import is_hub_name
+from palaestra.hub.hub_names import is_hub_name
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> None:
     """Downloads, and prints where the run is. Raises HubError, RunError or ConfigError."""
     from palaestra.core.display import escaped
-    from palaestra.runtime.hub.pulling import pull
+    from palaestra.runtime.sharing.pulling import pull
 
     done = pull(
         options.repo,

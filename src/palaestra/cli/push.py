@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> None:
     """Records, uploads, and prints where the run is. Raises HubError, RunError or ConfigError."""
     from palaestra.core.display import escaped, escaped_lines
-    from palaestra.runtime.hub.pushing import push
+    from palaestra.runtime.sharing.pushing import push
 
     def prepare(folder: Path) -> None:
         if not options.no_video and not options.dry_run and not any(next(folder.glob(kind), None) for kind in RECORDINGS):

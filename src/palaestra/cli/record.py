@@ -99,7 +99,7 @@ def main(options: argparse.Namespace) -> int:
 def draw(options: argparse.Namespace) -> None:
     """Writes the GIF."""
     from palaestra.core.errors import EnvError, RunError
-    from palaestra.hub.names import is_hub_name
+    from palaestra.hub.hub_names import is_hub_name
     from palaestra.runtime.environments.make import is_game
     from palaestra.runtime.play.run_models import env_name, find_models, open_for, run_folder
 

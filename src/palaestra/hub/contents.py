@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from palaestra.core.display import escaped, shortened
 from palaestra.core.errors import HubError
 from palaestra.core.files import file_name
-from palaestra.hub.client import Listing, RemoteFile
+from palaestra.hub.hub_client import Listing, RemoteFile
 
 CONFIGURATION = "configuration.yaml"
 STATUS = "run_logs/training_status.json"

@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from palaestra.core.errors import HubError
-from palaestra.hub.client import Listing, RemoteFile, Unreachable, cache, download, host, library, list_files
 from palaestra.hub.contents import CONFIGURATION, STATUS, Contents, contents_of, models, must_be_run
-from palaestra.hub.names import HubName, read_name
+from palaestra.hub.hub_client import Listing, RemoteFile, Unreachable, cache, download, host, library, list_files
+from palaestra.hub.hub_names import HubName, is_hub_name, read_name
 
 RESERVE = 200_000_000
 """Bytes that a download leaves free on the disk."""
@@ -58,6 +58,11 @@ def fetch_checkpoint(text: str) -> Path:
     parts = [f"checkpoints/{max(steps) if name.step is None else name.step}/", "checkpoints/shared/"] if steps else []
     wanted = [path for path in contents.paths if path in (CONFIGURATION, STATUS) or path.startswith(tuple(parts))]
     return _without_links(_fetch(name, contents, [*wanted, *(theirs if not steps else ())]), name.short)
+
+
+def checkpoint_folder(path: str) -> Path:
+    """Returns a path as it is, or the folder with a checkpoint of the run that `hub:` names."""
+    return fetch_checkpoint(path) if is_hub_name(path) else Path(path)
 
 
 def _without_links(folder: Path, called: str) -> Path:

@@ -9,9 +9,9 @@ from hub_server import Hub
 
 import palaestra
 from palaestra.core.errors import HubError
-from palaestra.hub import client
-from palaestra.hub.client import HubName
+from palaestra.hub import hub_client
 from palaestra.hub.fetching import fetch_model, fetch_run, look, order_by_age
+from palaestra.hub.hub_client import HubName
 
 MODEL = (Path(__file__).parents[2] / "golden/data/onnx/unity_examples/3DBallHard.onnx").read_bytes()
 
@@ -144,7 +144,7 @@ def test_a_refusal_is_one_sentence(hub: Hub, status: int, said: str):
 
 def test_neither_a_token_nor_a_password_is_in_a_message(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HF_TOKEN", "my-own-token")
-    said = client.without_secrets("Bearer abc, my-own-token, hf_abcdefghij at https://ann:pass@host/x")
+    said = hub_client.without_secrets("Bearer abc, my-own-token, hf_abcdefghij at https://ann:pass@host/x")
 
     assert said == "***, ***, *** at https://***host/x"
 

@@ -1,8 +1,8 @@
 import pytest
 
 from palaestra.core.errors import HubError
-from palaestra.hub.client import Listing, RemoteFile
 from palaestra.hub.contents import Contents, belongs, contents_of, models, must_be_run
+from palaestra.hub.hub_client import Listing, RemoteFile
 
 
 def contents(*paths: str) -> Contents:

@@ -1,7 +1,7 @@
 import pytest
 
 from palaestra.core.errors import ConfigError
-from palaestra.hub.names import HubName, is_hub_name, read_name
+from palaestra.hub.hub_names import HubName, is_hub_name, read_name
 
 
 @pytest.mark.parametrize(

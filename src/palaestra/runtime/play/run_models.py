@@ -15,7 +15,7 @@ from palaestra.core.files import file_name
 from palaestra.core.plugins import Registry
 from palaestra.envs.base import Env
 from palaestra.hub.contents import models
-from palaestra.hub.names import is_hub_name, read_name
+from palaestra.hub.hub_names import is_hub_name, read_name
 from palaestra.runtime.collect.env_checks import guarded
 from palaestra.runtime.curriculum.parameters import with_parameters
 from palaestra.runtime.environments.make import EDITOR, is_game, make_env

@@ -16,6 +16,7 @@ from palaestra.core.plugins import Registry, nearest
 from palaestra.core.versions import palaestra_version
 from palaestra.envs.base import Env, Measures
 from palaestra.envs.transfer import Transfer
+from palaestra.hub.fetching import checkpoint_folder
 from palaestra.parallel import ranks
 from palaestra.parallel.worker import WorkerLost
 from palaestra.runtime.collect.env_checks import guarded
@@ -46,8 +47,7 @@ from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.settings import Loaded, RunSettings
 from palaestra.runtime.settings.criteria import ambiguous, never_measured
 from palaestra.runtime.storage.checkpoints import Checkpoint, Checkpoints
-from palaestra.runtime.storage.origins import local_folder, origin_folder
-from palaestra.runtime.storage.run_folder import RunFolder
+from palaestra.runtime.storage.run_folder import RunFolder, origin_folder
 from palaestra.runtime.storage.state_checks import check_state
 from palaestra.runtime.storage.trust import agent_code, learning_code
 from palaestra.runtime.storage.writer_lock import sole_writer
@@ -455,7 +455,7 @@ def checkpoint_place(path: str | None, origin: RunFolder | None) -> tuple[Path, 
     if path is None:
         assert origin is not None
         return origin.checkpoints, None
-    place = local_folder(path)
+    place = checkpoint_folder(path)
     if not place.is_dir():
         raise RunError(f"init_path {path} does not exist: name a run's folder, such as results/first, or one of its checkpoints")
     if place.name.isdigit() and place.parent.name == "checkpoints":

@@ -10,8 +10,8 @@ import yaml
 
 from palaestra.core.display import escaped
 from palaestra.core.versions import palaestra_version
-from palaestra.hub.names import HubName
-from palaestra.runtime.hub.results import Row
+from palaestra.hub.hub_names import HubName
+from palaestra.runtime.sharing.results import Row
 
 MARK = "<!-- written by palaestra push; remove this line to keep your own card -->"
 """Line by which a later push knows that it may replace the card."""

@@ -13,19 +13,19 @@ from typing import Any
 import yaml
 
 from palaestra.core.errors import ConfigError, HubError
-from palaestra.hub.client import Listing, NoRepository, NoRevision, api, download, explained, host, library, list_files, logged_in, page
 from palaestra.hub.contents import CONFIGURATION, belongs, is_run, models
-from palaestra.hub.names import HubName, read_name
-from palaestra.runtime.hub.card import MARK, model_card
-from palaestra.runtime.hub.gathering import Gathered
-from palaestra.runtime.hub.layout import CARD, KINDS, REPLAY, SETTINGS_JSON, Kept, is_pushed
-from palaestra.runtime.hub.results import evaluations_of, rows_of
+from palaestra.hub.hub_client import Listing, NoRepository, NoRevision, api, download, explained, host, library, list_files, logged_in, page
+from palaestra.hub.hub_names import HubName, read_name
 from palaestra.runtime.play.run_models import OF_RUN, Models, find_models, run_folder
+from palaestra.runtime.sharing.card import MARK, model_card
+from palaestra.runtime.sharing.gathering import Gathered
+from palaestra.runtime.sharing.pushed_files import CARD, KINDS, REPLAY, SETTINGS_JSON, Kept, is_pushed
+from palaestra.runtime.sharing.results import evaluations_of, rows_of
 
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What a push did."""
+    """Result of a push."""
 
     url: str
     commit: str | None  # None: nothing was uploaded (dry run)

@@ -17,7 +17,7 @@ from palaestra.core.display import shortened
 from palaestra.core.errors import HubError, PalaestraError
 from palaestra.core.files import explain
 from palaestra.core.versions import palaestra_version
-from palaestra.hub.names import HubName
+from palaestra.hub.hub_names import HubName
 
 MOST_FILES = 20_000
 """Largest number of files that a repository may have."""

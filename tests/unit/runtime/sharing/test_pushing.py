@@ -9,8 +9,8 @@ from hub_server import READER, Hub
 
 import palaestra
 from palaestra.core.errors import ConfigError, HubError
-from palaestra.runtime.hub.gathering import Gathered
-from palaestra.runtime.hub.pushing import push
+from palaestra.runtime.sharing.gathering import Gathered
+from palaestra.runtime.sharing.pushing import push
 
 REPO = "ann/ppo-3DBall"
 
@@ -111,13 +111,13 @@ def test_paths_of_this_machine_and_secrets_are_taken_out(hub: Hub, first: Path, 
     run = copied(first, tmp_path)
     file = run / "configuration.yaml"
     tree = yaml.safe_load(file.read_text())
-    tree["env_settings"] |= {"env_path": "/home/ann/games/Ball.x86_64", "env_args": ["--token", "abc123", "--map=/home/ann/maps/x"]}
+    tree["env_settings"] |= {"env_path": "/data/games/Ball.x86_64", "env_args": ["--token", "abc123", "--map=/data/maps/x"]}
     file.write_text(yaml.safe_dump(tree, sort_keys=False))
 
     done = push(str(run), REPO)
 
     there = hub.repos[REPO].files
-    assert not [path for path, body in there.items() if b"/home/ann" in body or b"abc123" in body]
+    assert not [path for path, body in there.items() if b"/data/" in body or b"abc123" in body]
     pushed = yaml.safe_load(there["configuration.yaml"])["env_settings"]
     assert (pushed["env_path"], pushed["env_args"]) == ("Ball.x86_64", ["--token", "***", "--map=x"])
     assert "env_settings.env_path" in "".join(done.notes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -14,21 +15,23 @@ from filelock import FileLock, Timeout
 
 from palaestra.core.errors import ConfigError, HubError, RunError, RunInUse
 from palaestra.core.files import explain
-from palaestra.hub.client import RemoteFile, download, list_files
 from palaestra.hub.contents import CONFIGURATION, STATUS, Contents, contents_of, must_be_run
 from palaestra.hub.fetching import must_fit, order_by_age
-from palaestra.hub.names import HubName, read_name
+from palaestra.hub.hub_client import RemoteFile, Unreachable, download, list_files
+from palaestra.hub.hub_names import HubName, read_name
 from palaestra.runtime.storage.run_folder import RunFolder, check_run_id
 from palaestra.runtime.storage.writer_lock import sole_writer
 
 LIBRARY_FOLDER = ".cache"
 """Folder in which `huggingface_hub` notes what it downloads; it is removed at the end."""
+PAUSES = (1.0, 3.0)
+"""Seconds to wait before a download that broke off is tried again."""
 METRICS = ("metrics.jsonl", "curves.png", "README.md")
 
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """What a pull brought."""
+    """Result of a pull."""
 
     folder: Path
     repo: str
@@ -47,7 +50,7 @@ def pull(
     revision: str | None = None,
     models_only: bool = False,
     force: bool = False,
-    tell: Callable[[str], object] = lambda line: None,
+    tell: Callable[[str], object] | None = None,
 ) -> Pulled:
     """Downloads the run of `user/repository` into `<results_dir>/<run_id>`, which is the repository's name by default.
 
@@ -68,7 +71,8 @@ def pull(
         contents = contents.only(path for path in contents.paths if _is_model_part(path))
     staging = folder.path.with_name(f".{folder.path.name}.pull")
     must_fit(contents.size, folder.results, f"{name.repo}{'' if models_only else ' (--models-only needs less)'}")
-    tell(f"Pulling {len(contents.files)} files ({contents.size / 1e6:.1f} MB) of {name.repo} at {contents.listing.commit[:7]}")
+    if tell is not None:
+        tell(f"Pulling {len(contents.files)} files ({contents.size / 1e6:.1f} MB) of {name.repo} at {contents.listing.commit[:7]}")
     try:
         folder.path.parent.mkdir(parents=True, exist_ok=True)
         with _alone(staging):
@@ -116,7 +120,7 @@ def _download(contents: Contents, staging: Path) -> None:
         target = staging / file.path
         if target.is_file() and not target.is_symlink() and _is_same(target, file):
             continue
-        download(contents.listing.repo, file.path, contents.listing.commit, folder=staging)
+        _patiently(contents, file.path, staging)
         if not _is_same(target, file):
             target.unlink(missing_ok=True)
             raise HubError(f"{file.path} of {contents.listing.repo} came damaged: its hash is another one. Pull again")
@@ -125,6 +129,18 @@ def _download(contents: Contents, staging: Path) -> None:
         if path.relative_to(staging).as_posix() not in contents.paths:  # of another commit
             path.unlink()
     order_by_age(staging)
+
+
+def _patiently(contents: Contents, path: str, staging: Path) -> None:
+    """Downloads a file, and tries again where the connection breaks off."""
+    for wait in (*PAUSES, None):
+        try:
+            download(contents.listing.repo, path, contents.listing.commit, folder=staging)
+            return
+        except Unreachable as error:
+            if wait is None:
+                raise Unreachable(f"{error}. The same command goes on with the files that are missing") from error
+            time.sleep(wait)
 
 
 def _is_same(file: Path, remote: RemoteFile) -> bool:

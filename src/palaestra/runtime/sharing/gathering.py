@@ -13,8 +13,8 @@ import yaml
 from palaestra.core.errors import PalaestraError, RunError
 from palaestra.core.files import explain
 from palaestra.hub.contents import CONFIGURATION
-from palaestra.runtime.hub.layout import Kept, choose
-from palaestra.runtime.hub.shareable import shareable, tells_home
+from palaestra.runtime.sharing.pushed_files import Kept, choose
+from palaestra.runtime.sharing.shareable import shareable, tells_home
 
 ATTEMPTS = 3
 """Times that files are gathered anew while the run trains and replaces them."""

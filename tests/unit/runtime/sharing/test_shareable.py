@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from palaestra.runtime.hub.shareable import Cleaner, shareable, tells_home
+from palaestra.runtime.sharing.shareable import Cleaner, shareable, tells_home
 
 HOME = str(Path.home())
 
@@ -17,8 +17,8 @@ HOME = str(Path.home())
         ("C:\\Users\\ann\\Ball.exe", "Ball.exe"),
         ("\\\\server\\share\\Ball.exe", "Ball.exe"),
         ("~ann/results/", "results"),
-        ("model:/home/ann/Ball.onnx", "model:Ball.onnx"),
-        ("palaestra learn /home/ann/a.yaml --env=/opt/Ball --seed=1", "palaestra learn a.yaml --env=Ball --seed=1"),
+        ("model:/data/runs/Ball.onnx", "model:Ball.onnx"),
+        ("palaestra learn /data/a.yaml --env=/opt/Ball --seed=1", "palaestra learn a.yaml --env=Ball --seed=1"),
         ("https://ann:pass@host/api?token=abc", "https://***host/api?token=***"),
         ("hf_abcdefghijklmnop", "***"),
         ("--api-key abc --areas 4", "--api-key *** --areas 4"),

@@ -1,8 +1,8 @@
 import yaml
 
-from palaestra.hub.names import HubName
-from palaestra.runtime.hub.card import model_card
-from palaestra.runtime.hub.results import Row, last_summaries
+from palaestra.hub.hub_names import HubName
+from palaestra.runtime.sharing.card import model_card
+from palaestra.runtime.sharing.results import Row, last_summaries
 
 NAME = HubName("ann/ppo")
 

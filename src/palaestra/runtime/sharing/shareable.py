@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from palaestra.hub.client import SECRETS
+from palaestra.hub.hub_client import SECRETS
 
 HIDDEN = "***"
 _SECRET_KEY = re.compile(r"(?i)(^|.*[_.-])(token|secret|password|passwd|api_?-?key|access_?-?key|credentials?)$")

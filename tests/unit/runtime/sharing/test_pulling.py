@@ -11,8 +11,8 @@ from small_runs import contents, settings
 import palaestra
 from palaestra.cli.main import main
 from palaestra.core.errors import ConfigError, HubError, RunError, RunInUse
-from palaestra.runtime.hub.pulling import pull
-from palaestra.runtime.hub.pushing import push
+from palaestra.runtime.sharing.pulling import pull
+from palaestra.runtime.sharing.pushing import push
 from palaestra.runtime.storage.writer_lock import sole_writer
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "data"
