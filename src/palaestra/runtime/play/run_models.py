@@ -52,9 +52,6 @@ class Models:
 
 def run_folder(run: str, results: Path) -> RunFolder:
     """Returns the folder of a run given by name or path. Raises RunError, which suggests similar names, if there is none."""
-    if is_hub_name(run):
-        repo = read_name(run).repo
-        raise RunError(f"{run} is on the Hub, and this needs the run's folder: 'palaestra pull {repo}' brings it here")
     path = Path(run)
     is_path = path.is_dir() and (len(path.parts) > 1 or not (results / run).is_dir())
     folder = RunFolder(path.parent, path.name) if is_path else RunFolder(results, run)
@@ -95,7 +92,9 @@ def _of_hub(run: str, trust: bool, step: int | None) -> Models:
         return replace(_of_file(fetch_model(run), trust), run=run)
     folder, step = fetch_run(run), name.step if step is None else step
     if (folder / CONFIGURATION).is_file():
-        return replace(_of_run(RunFolder(folder.parent, folder.name), trust, step), run=run)
+        place = RunFolder(folder.parent, folder.name)
+        place.run_id = run  # the folder's own name is a commit
+        return _of_run(place, trust, step)
     if step is not None:
         raise RunError(f"{run} has no {CONFIGURATION}: name one of its files, such as hub:{name.repo}/FILE.onnx, instead of a step")
     files = {

@@ -212,5 +212,6 @@ def test_a_brain_is_a_model_of_the_hub(hub: Hub, first: Path, capsys: pytest.Cap
 
 
 def test_what_needs_a_folder_says_that_the_run_is_to_be_pulled(hub: Hub, capsys: pytest.CaptureFixture[str]):
-    assert main(["export", "hub:ann/ppo"]) == 1
-    assert "'palaestra pull ann/ppo' brings it here" in capsys.readouterr().err
+    for command in ("export", "plot", "league"):
+        assert main([command, "hub:ann/ppo"]) == 1
+        assert "'palaestra pull ann/ppo' brings the run's folder here" in capsys.readouterr().err
