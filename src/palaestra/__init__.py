@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from palaestra.runtime.control.stopping import stop_at_reward as stop_at_reward
     from palaestra.runtime.run.api import train as train
     from palaestra.runtime.tune.tuning import tune as tune
+    from palaestra.runtime.sharing.pulling import pull as pull
+    from palaestra.runtime.sharing.pushing import push as push
 
     __version__: str
 
@@ -41,7 +43,7 @@ def _register_envs() -> None:
 
 when_imported("gymnasium", _register_envs)
 
-__all__ = ["__version__", "load_policy", "make", "read_demo", "stop_at_reward", "train", "tune"]
+__all__ = ["__version__", "load_policy", "make", "pull", "push", "read_demo", "stop_at_reward", "train", "tune"]
 
 
 def make(name: str, *, areas: int | None = None, device: str = "cpu", **options: Any) -> Env:
@@ -70,6 +72,14 @@ def __getattr__(name: str) -> Any:
         from palaestra.runtime.tune.tuning import tune
 
         return tune
+    if name == "push":
+        from palaestra.runtime.sharing.pushing import push
+
+        return push
+    if name == "pull":
+        from palaestra.runtime.sharing.pulling import pull
+
+        return pull
     if name == "stop_at_reward":
         from palaestra.runtime.control.stopping import stop_at_reward
 

@@ -32,6 +32,8 @@ COMMANDS = {
     "plot": "draw the learning curves of one or several runs",
     "record": "make a GIF of trained agents",
     "export": "write a run's policies as ONNX models",
+    "push": "upload a run to the Hugging Face Hub, with a model card",
+    "pull": "download a run from the Hugging Face Hub",
     "demo": "show what is in demonstrations, and convert files and Minari datasets",
     "doctor": "check a Unity build, the Editor's scene or another environment for problems",
     "envs": "list the built-in environments, or show one",
@@ -55,7 +57,7 @@ examples:
 
 LIBRARIES = {
     "learn": "palaestra.runtime.run.api",
-    **dict.fromkeys(("evaluate", "record", "run"), "palaestra.runtime.play.evaluation"),
+    **dict.fromkeys(("evaluate", "record", "run", "push"), "palaestra.runtime.play.evaluation"),
     "league": "palaestra.runtime.self_play.league_run",
     "tune": "palaestra.runtime.tune.tuning",
     "doctor": "palaestra.runtime.doctor",

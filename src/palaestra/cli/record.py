@@ -99,6 +99,7 @@ def main(options: argparse.Namespace) -> int:
 def draw(options: argparse.Namespace) -> None:
     """Writes the GIF."""
     from palaestra.core.errors import EnvError, RunError
+    from palaestra.hub.hub_names import is_hub_name
     from palaestra.runtime.environments.make import is_game
     from palaestra.runtime.play.run_models import env_name, find_models, open_for, run_folder
 
@@ -111,7 +112,9 @@ def draw(options: argparse.Namespace) -> None:
         )
     drawn = {"render": True} if name.startswith(("gymnasium:", "envpool:", "pettingzoo:")) else {}
     out = options.out or (
-        run_folder(options.run, options.results_dir).path / "recording.gif" if models.settings else Path(f"{Path(options.run).stem}.gif")
+        run_folder(options.run, options.results_dir).path / "recording.gif"
+        if models.settings and not is_hub_name(options.run)
+        else Path(f"{Path(options.run).stem}.gif")
     )
     flags = given_flags(options, without=("width",))
     env = open_for(models, options.env, options.areas, AREAS, options.seed, flags=flags, **drawn)

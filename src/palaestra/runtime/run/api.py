@@ -16,6 +16,7 @@ from palaestra.core.plugins import Registry, nearest
 from palaestra.core.versions import palaestra_version
 from palaestra.envs.base import Env, Measures
 from palaestra.envs.transfer import Transfer
+from palaestra.hub.fetching import checkpoint_folder
 from palaestra.parallel import ranks
 from palaestra.parallel.worker import WorkerLost
 from palaestra.runtime.collect.env_checks import guarded
@@ -46,7 +47,7 @@ from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.settings import Loaded, RunSettings
 from palaestra.runtime.settings.criteria import ambiguous, never_measured
 from palaestra.runtime.storage.checkpoints import Checkpoint, Checkpoints
-from palaestra.runtime.storage.run_folder import RunFolder
+from palaestra.runtime.storage.run_folder import RunFolder, origin_folder
 from palaestra.runtime.storage.state_checks import check_state
 from palaestra.runtime.storage.trust import agent_code, learning_code
 from palaestra.runtime.storage.writer_lock import sole_writer
@@ -411,7 +412,7 @@ def begin(run: Run, checkpoint: Checkpoint | None) -> None:
         return
     warnings = [] if checkpoint is None else run.models.status.load()
     run.models.status.forget_endings(run.learners)
-    origin = None if chosen.initialize_from is None or chosen.resume else RunFolder(run.folder.results, chosen.initialize_from)
+    origin = None if chosen.initialize_from is None or chosen.resume else origin_folder(run.folder.results, chosen.initialize_from)
     if checkpoint is None:
         names = initialize(run, origin)
         ranks.from_first({name: run.learners[name].trainer.network.state_dict() for name in names})
@@ -454,7 +455,7 @@ def checkpoint_place(path: str | None, origin: RunFolder | None) -> tuple[Path, 
     if path is None:
         assert origin is not None
         return origin.checkpoints, None
-    place = Path(path)
+    place = checkpoint_folder(path)
     if not place.is_dir():
         raise RunError(f"init_path {path} does not exist: name a run's folder, such as results/first, or one of its checkpoints")
     if place.name.isdigit() and place.parent.name == "checkpoints":

@@ -103,7 +103,7 @@ class CheckpointSettings(Settings):
     run_id: str = Field(default="ppo", min_length=1)
     """Name of the run and of its folder."""
     initialize_from: str | None = None
-    """Run whose policies this one starts from, at step 0."""
+    """Run whose policies this one starts from, at step 0; `hub:user/repository` is one on the Hugging Face Hub."""
     load_model: bool = False
     """Deprecated, and without effect: use resume."""
     resume: bool = False

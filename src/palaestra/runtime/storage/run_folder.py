@@ -9,6 +9,8 @@ from pathlib import Path
 
 from palaestra.core.errors import ConfigError, FolderLost, RunError
 from palaestra.core.files import explain, file_name, write_whole
+from palaestra.hub.fetching import checkpoint_folder
+from palaestra.hub.hub_names import is_hub_name, read_name
 from palaestra.runtime.settings import RunSettings, to_yaml
 from palaestra.runtime.storage.signature import sign
 from palaestra.runtime.storage.trust import CONFIGURATION as CONFIGURATION
@@ -28,6 +30,14 @@ def check_run_id(run_id: str) -> None:
                 f"--run-id: '{run_id}' cannot name a folder; use letters, digits, '-', '_' and '.', beginning with a letter or a digit, "
                 f"such as 'first' or 'ball/first'"
             )
+
+
+def origin_folder(results: Path, run_id: str) -> RunFolder:
+    """Returns the folder of the run that `--initialize-from` names; of one on the Hub, the newest checkpoint is downloaded."""
+    if is_hub_name(run_id):
+        place = checkpoint_folder(run_id)
+        return RunFolder(place.parent, place.name)
+    return RunFolder(results, run_id)
 
 
 class RunFolder:
@@ -51,6 +61,9 @@ class RunFolder:
         """Raises RunError, with the nearest names, if there is no such run."""
         if self.exists:
             return
+        if is_hub_name(self.run_id):
+            repo = read_name(self.run_id).repo
+            raise RunError(f"cannot {purpose}: {self.run_id} is on the Hub: 'palaestra pull {repo}' brings the run's folder here")
         if self.path.is_dir():
             begun = " (the run stopped before it began: leave out --resume to start it)" if purpose == "resume" else ""
             raise RunError(f"cannot {purpose}: {self.path} is not a run's folder: it has no {CONFIGURATION}{begun}")
