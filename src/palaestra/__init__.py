@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from palaestra.datasets import read_demo as read_demo
     from palaestra.envs.base import Env
     from palaestra.runtime.control.stopping import stop_at_reward as stop_at_reward
+    from palaestra.runtime.comparison.comparing import compare as compare
+    from palaestra.runtime.recording.recording import record as record
     from palaestra.runtime.run.api import train as train
+    from palaestra.runtime.seeds.training import train_seeds as train_seeds
 
     __version__: str
 
@@ -40,7 +43,7 @@ def _register_envs() -> None:
 
 when_imported("gymnasium", _register_envs)
 
-__all__ = ["__version__", "load_policy", "make", "read_demo", "stop_at_reward", "train"]
+__all__ = ["__version__", "compare", "load_policy", "make", "read_demo", "record", "stop_at_reward", "train", "train_seeds"]
 
 
 def make(name: str, *, areas: int | None = None, device: str = "cpu", **options: Any) -> Env:
@@ -69,6 +72,18 @@ def __getattr__(name: str) -> Any:
         from palaestra.runtime.control.stopping import stop_at_reward
 
         return stop_at_reward
+    if name == "train_seeds":
+        from palaestra.runtime.seeds.training import train_seeds
+
+        return train_seeds
+    if name == "compare":
+        from palaestra.runtime.comparison.comparing import compare
+
+        return compare
+    if name == "record":
+        from palaestra.runtime.recording.recording import record
+
+        return record
     if name == "__version__":
         from importlib.metadata import version
 
