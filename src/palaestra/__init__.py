@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from palaestra.brains.model import load_policy as load_policy
     from palaestra.datasets import read_demo as read_demo
     from palaestra.envs.base import Env
-    from palaestra.runtime.control.stopping import stop_at_reward as stop_at_reward
     from palaestra.runtime.comparison.comparing import compare as compare
+    from palaestra.runtime.control.stopping import stop_at_reward as stop_at_reward
     from palaestra.runtime.recording.recording import record as record
     from palaestra.runtime.run.api import train as train
     from palaestra.runtime.seeds.training import train_seeds as train_seeds
