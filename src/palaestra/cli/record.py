@@ -127,7 +127,9 @@ def draw(options: argparse.Namespace) -> None:
     )
     for note in made.notes:
         print(escaped(f"note: {note}"))
-    print(f"wrote {made.file} ({made.pictures} pictures, {made.seconds:.1f} s, {made.bytes / 1e6:.2f} MB)")
+    print(
+        f"wrote {made.file} ({made.pictures} picture{'' if made.pictures == 1 else 's'}, {made.seconds:.1f} s, {made.bytes / 1e6:.2f} MB)"
+    )
 
 
 def _check(options: argparse.Namespace) -> None:

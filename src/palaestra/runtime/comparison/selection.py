@@ -168,6 +168,9 @@ def _by_patterns(runs: Mapping[str, Path], patterns: Mapping[str, Sequence[str]]
 
 
 def _fits(run: str, path: Path, pattern: str) -> bool:
+    """Whether a run's name, or the end of its folder's path, is or matches a pattern."""
+    plain = Path(pattern).as_posix()
+    ends = plain if Path(pattern).is_absolute() else f"*/{plain}"
     if any(sign in pattern for sign in SIGNS):
-        return fnmatchcase(run, pattern) or fnmatchcase(path.name, pattern) or fnmatchcase(path.as_posix(), f"*/{Path(pattern).as_posix()}")
-    return pattern in (run, path.name) or path.as_posix().endswith(f"/{Path(pattern).as_posix()}")
+        return any(fnmatchcase(name, form) for name, form in ((run, pattern), (path.name, pattern), (path.as_posix(), ends)))
+    return pattern in (run, path.name, path.as_posix()) or path.as_posix().endswith(f"/{plain}")

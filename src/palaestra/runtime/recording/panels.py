@@ -54,13 +54,14 @@ def compose(panels: Sequence[Panel], width: int, *, titles: bool = True) -> Imag
     height = max(1, round(inner / sum(shapes)))
     widths = [max(1, round(height * shape)) for shape in shapes]
     widths[-1] = max(1, inner - sum(widths[:-1]))
-    strip = strip_height(min(widths)) if titles else 0
+    narrow = min(widths)
+    strip = strip_height(narrow) if titles else 0
     canvas = Image.new("RGB", (width, height + strip), "white")
     x = 0
     for panel, wide in zip(panels, widths, strict=True):
         canvas.paste(Image.fromarray(panel.picture).resize((wide, height), Image.Resampling.LANCZOS), (x, strip))
         if titles:
-            _write(canvas, panel, x, wide)
+            _write(canvas, panel, x, wide, narrow)
         x += wide + PANEL_GAP
     return canvas
 
@@ -79,13 +80,14 @@ def _letters(width: int) -> int:
     return min(MOST_LETTERS, max(LEAST_LETTERS, round(width / 24)))
 
 
-def _write(canvas: Image.Image, panel: Panel, x: int, width: int) -> None:
+def _write(canvas: Image.Image, panel: Panel, x: int, width: int, narrow: int) -> None:
+    """Writes what stands above a panel. The narrowest panel chooses size and lines for all."""
     from PIL import ImageDraw
 
     draw = ImageDraw.Draw(canvas)
-    letters = _letters(width)
+    letters = _letters(narrow)
     font = font_of(letters)
-    if not _is_wide(width):
+    if not _is_wide(narrow):
         draw.text((x + 2, 0), fitted(panel.title, width - 4, font), font=font, fill=INK)
         draw.text((x + 2, round(letters * 1.3)), fitted(panel.reward, width - 4, font), font=font, fill=SOFT)
         return

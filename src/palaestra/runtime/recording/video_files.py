@@ -9,7 +9,8 @@ from contextlib import suppress
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 from palaestra.core.errors import ConfigError, PluginError, RunError
 from palaestra.core.files import explain, write_whole
@@ -94,16 +95,8 @@ def write_video(file: Path, images: Iterable[Image.Image], fps: int) -> None:
         raise PluginError(f"imageio-ffmpeg has no ffmpeg for this machine: set IMAGEIO_FFMPEG_EXE to one ({error})") from error
     try:
         beside.touch()  # says at once, and by the system's own reason, if the folder cannot be written to
-        writer = imageio_ffmpeg.write_frames(
-            str(beside),
-            first.size,
-            fps=fps,
-            codec=codec,
-            quality=None,
-            macro_block_size=1,
-            ffmpeg_log_level="error",
-            output_params=parameters,
-        )
+        options: dict[str, Any] = {"fps": fps, "codec": codec, "quality": None, "macro_block_size": 1, "output_params": parameters}
+        writer = imageio_ffmpeg.write_frames(str(beside), first.size, ffmpeg_log_level="error", **options)
         writer.send(None)
         try:
             writer.send(first.tobytes())
@@ -122,6 +115,14 @@ def write_video(file: Path, images: Iterable[Image.Image], fps: int) -> None:
     finally:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
+
+
+def encode_video(images: Iterable[Image.Image], fps: int, suffix: str = ".mp4") -> bytes:
+    """Returns a video as bytes, such as a browser downloads. Raises PluginError or RunError."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / f"recording{suffix}"
+        write_video(file, images, fps)
+        return file.read_bytes()
 
 
 def _even(images: Iterable[Image.Image]) -> Iterator[Image.Image]:
