@@ -197,13 +197,16 @@ def train_seeds(options: argparse.Namespace) -> int:
     from palaestra.runtime.seeds.seed_summary import seed_comparison, seed_table
 
     seeds = parse_seeds(options.seeds)
-    plan = plan_seeds(seeds, options.config, overrides(options), options.sets, side_by_side=options.side_by_side or 1)
+    at_once = 1 if options.side_by_side is None else options.side_by_side
+    plan = plan_seeds(seeds, options.config, overrides(options), options.sets, side_by_side=at_once)
     codes, heard = launch_seeds(plan, options.arguments)
     states = {run.seed: _state(code, stopped=heard is not None) for run, code in zip(plan.runs, codes, strict=True)}
     print()
     print("\n".join(map(escaped, seed_table(plan, states, seed_comparison(plan)).split("\n"))))
-    again = f"palaestra learn --run-id={plan.name} --seeds {options.seeds} --resume"
-    print(f"{again} goes on" if heard is not None else f"palaestra compare '{plan.pattern}' draws them")
+    beside = "" if plan.at_once == 1 else f" --side-by-side {plan.at_once}"
+    results = "" if options.results_dir is None else f" --results-dir={options.results_dir}"
+    again = f"palaestra learn --run-id={plan.name} --seeds {options.seeds}{beside}{results} --resume"
+    print(f"{again} goes on" if heard is not None else f"palaestra compare '{plan.pattern}'{results} draws them")
     failed = [code for code in codes if code not in (None, 0, STUCK)]
     return failed[0] if len(failed) == 1 and failed[0] > 0 else 1 if failed else STUCK if STUCK in codes else 0
 

@@ -65,7 +65,7 @@ def _bands(axes: Axes, found: RunComparison, task: str, looks: Mapping[str, Look
     if by_time:
         axes.set_xlabel(f"training time ({unit})", fontsize=9.5, color=SOFT, labelpad=8)
     metric = found.metrics[task].rpartition("/")[2]
-    _title(axes, metric, task if len(found.tasks) > 1 else f"{task}  ·  interquartile mean, {100 * found.measure.confidence:g} % interval")
+    _title(axes, metric, f"{task}  ·  interquartile mean, {100 * found.measure.confidence:g} % interval")
     if single and 1 < len(ends) <= len(COLORS):
         label_ends(axes, ends)
 

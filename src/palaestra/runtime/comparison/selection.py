@@ -90,7 +90,7 @@ def grouped(runs: Mapping[str, Path], how: Sequence[str]) -> list[RunGroup]:
         name, equal, pattern = word.partition("=")
         if not equal or not name or not pattern:
             near = nearest(word, HOW)
-            raise ConfigError(f"--groups: '{word}' is neither {', '.join(HOW)} nor NAME=PATTERN{near}; name runs before --groups")
+            raise ConfigError(f"--groups: '{word}' is neither {', '.join(HOW)} nor NAME=PATTERN (runs stand before --groups){near}")
         patterns.setdefault(name, []).extend(filter(None, pattern.split(",")))
     return _by_patterns(runs, patterns)
 

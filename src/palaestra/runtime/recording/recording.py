@@ -97,8 +97,8 @@ def record(
     """Records trained agents as `palaestra record` does: a GIF, or an MP4 or WebM video by the name of `out`.
 
     `runs`: ids, folders, RUN@STEP, or model files, side by side; with `steps`, the models of these steps of each run. Further keywords are
-    fields of `Film`: areas, seconds, episodes, fps, width, sampled, seed, titles, title. Raises ConfigError, RunError, EnvError, PolicyError,
-    and PluginError where a video's extra is missing.
+    fields of `Film`: areas, seconds, episodes, fps, width, sampled, seed, titles, title. Raises ConfigError, RunError, EnvError,
+    PolicyError, and PluginError where a video's extra is missing.
     """
     known = {one.name for one in fields(Film)}
     for key in film:
