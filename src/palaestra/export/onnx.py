@@ -5,20 +5,18 @@ Names, shapes and constants are those of ML-Agents' model version 3; only the ac
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from palaestra.core.errors import ExportError
+from palaestra.core.onnx_graph import BATCH, Graph, Node
 from palaestra.core.onnx_metadata import write_notes
+from palaestra.core.onnx_policy import form_outputs
 from palaestra.core.specs import BehaviorSpec
 from palaestra.export.attention import attention
-from palaestra.export.graph import BATCH, Graph, Node
-from palaestra.export.heads import constant_output, discrete, gaussian, squashed
+from palaestra.export.heads import discrete, gaussian, squashed
 from palaestra.export.layers import columns, join, write
 from palaestra.models.actor_critic import ACTOR
 from palaestra.models.entity_attention import EntityAttention
@@ -26,21 +24,10 @@ from palaestra.models.lstm import LSTMLayer, weights
 from palaestra.models.sac_networks import SoftActorCritic
 from palaestra.models.trunk import Trunk
 
-VERSION = 3.0
-
 
 def export(network: Trunk, spec: BehaviorSpec, path: Path) -> None:
     """Writes the policy to `path` atomically. Raises ExportError."""
-    content = policy_graph(network, spec).model().SerializeToString()
-    beside = path.with_name(f".{path.name}.tmp-{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_bytes(content)
-        beside.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            beside.unlink()
-        raise ExportError(f"{path} cannot be written: {error.strerror or error}") from error
+    policy_graph(network, spec).write(path)
 
 
 @torch.no_grad()
@@ -48,9 +35,8 @@ def policy_graph(network: Trunk, spec: BehaviorSpec) -> Graph:
     """Returns the graph, with inputs and outputs in ML-Agents' order."""
     graph, action = Graph(metadata=write_notes(spec)), spec.action
     obs = [graph.input(f"obs_{i}", (BATCH, *one.shape)) for i, one in enumerate(spec.obs)]
-    constant_output(graph, "version_number", np.array([VERSION], np.float32))
     memory = network.memory
-    constant_output(graph, "memory_size", np.full(1, 0 if memory is None else memory.size, np.float32))
+    form_outputs(graph, 0 if memory is None else memory.size)
     features = actor_body(graph, network, obs)
     # Unity's importers look inputs up by name; ML-Agents' files have the masks before the memory
     mask = graph.input("action_masks", (BATCH, action.choices)) if action.branches else ""
