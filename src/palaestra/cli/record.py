@@ -46,7 +46,7 @@ GAP = 4  # pixels between areas
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra record`."""
-    parser.add_argument("run", nargs="?", metavar="RUN", help="a run id, a run's folder, or a model file (.onnx)")
+    parser.add_argument("run", nargs="?", metavar="RUN", help="a run id, a run's folder, or a model file (.onnx, .nn)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="the GIF to write (default: recording.gif in the run's folder)")
     parser.add_argument("--env", metavar="ENV", help="environment (default: the one that the run was trained in)")
     parser.add_argument("--areas", type=int, metavar="N", help="areas to show side by side (default: 4)")

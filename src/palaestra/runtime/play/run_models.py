@@ -11,7 +11,7 @@ from typing import Any
 
 from palaestra.brains.model import Policy, load_policy
 from palaestra.core.errors import ConfigError, EnvError, PalaestraError, RunError
-from palaestra.core.files import file_name
+from palaestra.core.files import MODEL_FILES, file_name
 from palaestra.core.plugins import Registry
 from palaestra.envs.base import Env
 from palaestra.runtime.collect.env_checks import guarded
@@ -63,7 +63,7 @@ def find_models(run: str, results: Path, trust: bool = False, step: int | None =
     A model file in a run's folder is played in the run's environment; other behaviors of the run play their newest models.
     `trust`: its environment may be opened although someone else wrote the run's folder.
     """
-    if run.endswith(".onnx"):
+    if run.endswith(MODEL_FILES):
         if step is not None:
             raise RunError(f"{run} is one model: a step is chosen of a run, such as --step {step} of the run that it lies in")
         return _of_file(Path(run), trust)
