@@ -31,6 +31,7 @@ COMMANDS = {
     "plot": "draw the learning curves of one or several runs",
     "record": "make a GIF of trained agents",
     "export": "write a run's policies as ONNX models",
+    "convert": "convert a policy of Stable-Baselines3, CleanRL, rsl_rl or old ML-Agents to ONNX",
     "demo": "show what is in demonstrations, and convert files and Minari datasets",
     "doctor": "check a Unity build, the Editor's scene or another environment for problems",
     "envs": "list the built-in environments, or show one",
