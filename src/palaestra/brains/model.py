@@ -13,7 +13,7 @@ from palaestra.brains.model_layout import MASK, MEMORY_IN, MEMORY_OUT, read_layo
 from palaestra.brains.observations import Inputs, floats
 from palaestra.brains.session import Arrays, Session
 from palaestra.core.errors import PolicyError
-from palaestra.core.onnx_metadata import read_notes
+from palaestra.core.onnx_models.onnx_metadata import read_notes
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -241,7 +241,7 @@ def _content(path: Path) -> str | bytes:
     """Returns what onnxruntime opens: the file's name, or the model that a Barracuda file is converted to."""
     if path.suffix.lower() != ".nn":
         return str(path)
-    from palaestra.brains.barracuda.policy import load_nn  # imports onnx, which only these need
+    from palaestra.brains.barracuda.nn_policy import load_nn  # imports onnx, which only these need
 
     return load_nn(path)
 

@@ -13,7 +13,7 @@ EPILOG = """\
 examples:
   palaestra convert ppo_cartpole.zip CartPole.onnx
   palaestra convert ppo_pendulum.zip Pendulum.onnx --normalizer vec_normalize.pkl
-  palaestra convert ppo_continuous_action.cleanrl_model Walker.onnx --bounds -1,1
+  palaestra convert ppo_continuous_action.cleanrl_model Walker.onnx --bounds -1 1
   palaestra convert model_1500.pt Robot.onnx --obs-shape 40,8 --activation elu
   palaestra convert PushBlock.nn PushBlock.onnx --obs-shape 105,105
 """
@@ -30,7 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--actions", metavar="KIND:SIZES", help="continuous:6 or discrete:3,2 (default: what the file says)")
     parser.add_argument(
-        "--bounds", metavar="LOW,HIGH", help="range of the environment's continuous actions, or LOW,...:HIGH,... (default: the file's)"
+        "--bounds",
+        nargs="+",
+        type=float,
+        metavar="NUMBER",
+        help="range of the environment's continuous actions: LOW HIGH, or every lower and then every upper bound (default: the file's)",
     )
     parser.add_argument("--activation", metavar="NAME", help="activation between layers (default: the file's, else the library's)")
     parser.add_argument(
@@ -44,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> None:
     """Writes and checks the model, and prints what it is. Raises ConfigError, ExportError or PolicyError."""
-    from palaestra.convert.options import ConvertOptions, parse_actions, parse_bounds, parse_shapes
+    from palaestra.convert.convert_options import ConvertOptions, parse_actions, parse_bounds, parse_shapes
 
     continuous, branches = (None, None) if options.actions is None else parse_actions(options.actions)
     facts = ConvertOptions(

@@ -6,4 +6,4 @@
 
 from palaestra.convert.conversion import Conversion as Conversion
 from palaestra.convert.conversion import convert as convert
-from palaestra.convert.options import ConvertOptions as ConvertOptions
+from palaestra.convert.convert_options import ConvertOptions as ConvertOptions

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from palaestra.convert.layers import dense, mlp, nature_cnn, numbered, outputs
-from palaestra.convert.network import Activation, Continuous, Discrete, LearnedStd, SourcePolicy, activation
-from palaestra.convert.options import ConvertOptions, spread_bounds
+from palaestra.convert.convert_options import ConvertOptions, spread_bounds
+from palaestra.convert.named_layers import dense, mlp, nature_cnn, numbered, outputs
+from palaestra.convert.source_network import Activation, Continuous, Discrete, LearnedStd, SourcePolicy, activation
 from palaestra.convert.state_dicts import UNBOUNDED, clipped_head, continuous_action, discrete_action, image, vectors
-from palaestra.convert.weights import Arrays
 from palaestra.core.errors import ExportError
 from palaestra.core.specs import ActionSpec
+from palaestra.core.torch_files import Arrays
 
 SUPPORTED = (
     "ppo.py, ppo_continuous_action.py, ppo_atari.py, dqn.py, dqn_atari.py, sac_continuous_action.py, td3_ and ddpg_continuous_action.py"

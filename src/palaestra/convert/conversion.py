@@ -10,23 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from palaestra.brains.barracuda.evaluation import evaluate
-from palaestra.brains.barracuda.policy import MASK, VECTORS, BarracudaPolicy, policy_graph, read_policy, zeros
+from palaestra.brains.barracuda.nn_evaluation import evaluate
+from palaestra.brains.barracuda.nn_policy import MASK, VECTORS, BarracudaPolicy, policy_graph, read_policy, zeros
 from palaestra.brains.model import load_policy
-from palaestra.convert.check import TOLERANCE, compare, compare_recorded
 from palaestra.convert.cleanrl import SUPPORTED as OF_CLEANRL
 from palaestra.convert.cleanrl import read_cleanrl
-from palaestra.convert.graph import source_graph
-from palaestra.convert.network import SourcePolicy, check_shapes
-from palaestra.convert.options import ConvertOptions
+from palaestra.convert.convert_options import ConvertOptions
 from palaestra.convert.rsl_rl import SUPPORTED as OF_RSL_RL
 from palaestra.convert.rsl_rl import is_rsl_rl, read_rsl_rl
 from palaestra.convert.sb3 import SUPPORTED as OF_SB3
 from palaestra.convert.sb3 import read_sb3
-from palaestra.convert.weights import arrays_of, check_archive, read_saved
+from palaestra.convert.source_check import TOLERANCE, compare, compare_recorded
+from palaestra.convert.source_graph import source_graph
+from palaestra.convert.source_network import SourcePolicy, check_shapes
 from palaestra.core.errors import ConfigError, ExportError
 from palaestra.core.files import explain, write_whole
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.torch_files import arrays_of, check_archive, read_saved
 
 SOURCES = f"""
   Stable-Baselines3 (.zip): {OF_SB3}
@@ -42,12 +42,12 @@ class Conversion:
 
     path: Path
     title: str
-    """What the source is."""
+    """Library and algorithm of the source."""
     spec: BehaviorSpec
     difference: float
     """Largest difference from the source's network on random observations; of choices, how far the taken one is behind the best."""
     remarks: tuple[str, ...]
-    """What was assumed."""
+    """Assumptions that the file left open."""
     recorded: tuple[int, float] | None
     """Rows of recorded actions that were compared, and the largest difference."""
 

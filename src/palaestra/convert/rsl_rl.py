@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from palaestra.convert.layers import mlp, numbered
-from palaestra.convert.network import ConstantStd, Continuous, Dense, Normalizer, SourcePolicy, Spread, activation
-from palaestra.convert.options import ConvertOptions
+from palaestra.convert.convert_options import ConvertOptions
+from palaestra.convert.named_layers import mlp, numbered
+from palaestra.convert.source_network import ConstantStd, Continuous, Dense, Scaling, SourcePolicy, Spread, activation
 from palaestra.convert.state_dicts import UNBOUNDED, bounds_of, continuous_action, vectors
-from palaestra.convert.weights import Arrays, arrays_of
 from palaestra.core.errors import ExportError
+from palaestra.core.torch_files import Arrays, arrays_of
 
 EPSILON = 1e-2
-"""What EmpiricalNormalization adds to the deviation."""
+"""Number that EmpiricalNormalization adds to the deviation."""
 OLD, NEW = "model_state_dict", "actor_state_dict"
 NORMALIZERS = ("actor_obs_normalizer", "obs_normalizer")
 UNKNOWN = ("memory_a", "memory_s", "rnn", "cnns", "cnn", "actor_cnns", "student")
@@ -61,10 +61,10 @@ def _head(path: Path, arrays: Arrays, last: Any) -> tuple[Dense, Spread]:
     for name in ("log_std", "distribution.log_std_param"):
         if name in arrays:
             return last, ConstantStd(np.exp(arrays[name].ravel()))
-    raise ExportError(f"{path} has no deviations of the actions (std, log_std); supported of rsl_rl is {SUPPORTED}")
+    raise ExportError(f"{path} has no deviations that are the same in every state (std, log_std); supported of rsl_rl is {SUPPORTED}")
 
 
-def _normalizer(arrays: Arrays, saved: Mapping[str, Any]) -> Normalizer | None:
+def _normalizer(arrays: Arrays, saved: Mapping[str, Any]) -> Scaling | None:
     """Returns the actor's empirical normalization: among the weights, or, in version 2, beside them."""
     beside = saved.get("obs_norm_state_dict")
     found = {} if beside is None else {f"obs_normalizer.{key}": value for key, value in arrays_of(beside, "'obs_norm_state_dict'").items()}
@@ -73,5 +73,5 @@ def _normalizer(arrays: Arrays, saved: Mapping[str, Any]) -> Normalizer | None:
             if f"{name}._mean" in source:
                 std = source.get(f"{name}._std")
                 std = np.sqrt(source[f"{name}._var"]) if std is None else std
-                return Normalizer(source[f"{name}._mean"].ravel(), std.ravel() + EPSILON, None)
+                return Scaling(source[f"{name}._mean"].ravel(), std.ravel() + EPSILON, None)
     return None

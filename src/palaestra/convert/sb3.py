@@ -15,9 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from palaestra.convert import layers as found
-from palaestra.convert.layers import dense, mlp, nature_cnn
-from palaestra.convert.network import (
+from palaestra.convert import named_layers as found
+from palaestra.convert.convert_options import ConvertOptions, spread_bounds
+from palaestra.convert.named_layers import dense, mlp, nature_cnn
+from palaestra.convert.saved_spaces import Space, read_space, seen_as
+from palaestra.convert.source_network import (
     Activation,
     ConstantStd,
     Continuous,
@@ -26,18 +28,16 @@ from palaestra.convert.network import (
     Flatten,
     Layer,
     LearnedStd,
-    Seen,
+    SourceObs,
     SourcePolicy,
     StateStd,
     activation,
 )
-from palaestra.convert.options import ConvertOptions, spread_bounds
-from palaestra.convert.spaces import Space, read_space, seen_as
 from palaestra.convert.state_dicts import bounds_of
-from palaestra.convert.vec_normalize import Statistics, read_statistics
-from palaestra.convert.weights import ZIP_ERRORS, Arrays, arrays_of, check_archive, read_saved
+from palaestra.convert.vec_normalize import ObsStatistics, read_statistics
 from palaestra.core.errors import ExportError
 from palaestra.core.specs import ActionSpec, RawAction
+from palaestra.core.torch_files import ZIP_ERRORS, Arrays, arrays_of, check_archive, read_saved
 
 WEIGHTS, DATA = "policy.pth", "data"
 MOST_DATA = 1 << 27
@@ -138,7 +138,7 @@ class _Reading:
         return self.made("DQN of Stable-Baselines3", seen, layers[:-1], Discrete(layers[-1:], greedy=True), action)
 
     def made(
-        self, title: str, seen: tuple[Seen, ...], body: tuple[Layer, ...], head: Continuous | Discrete, action: ActionSpec
+        self, title: str, seen: tuple[SourceObs, ...], body: tuple[Layer, ...], head: Continuous | Discrete, action: ActionSpec
     ) -> SourcePolicy:
         return SourcePolicy(title, seen, body, head, action, tuple(self.remarks))
 
@@ -169,7 +169,7 @@ class _Reading:
     def space(self, which: str) -> Space | dict[str, Space]:
         return read_space(self.data.get(which), which.replace("_", " "))
 
-    def seen(self, prefix: str) -> tuple[Seen, ...]:
+    def seen(self, prefix: str) -> tuple[SourceObs, ...]:
         """Returns the observations with their encoders, whose weights begin with `prefix`."""
         if self.options.obs is not None:
             spaces = self._named_spaces(self.options.obs)
@@ -190,7 +190,7 @@ class _Reading:
         encoded = iter(dict.fromkeys(match[1] for key in self.arrays if (match := re.search(r"\.extractors\.(.+?)\.cnn\.", key))))
         return {next(encoded, f"obs_{i}") if len(box.shape) == 3 else f"obs_{i}": box for i, box in enumerate(boxes)}
 
-    def _one(self, name: str, space: Space, extractor: str | None, statistics: Statistics | None) -> Seen:
+    def _one(self, name: str, space: Space, extractor: str | None, statistics: ObsStatistics | None) -> SourceObs:
         spec, factor = seen_as(name or "observation", space)
         images_scaled = str(self.kwargs.get("normalize_images", True)) != "False"
         if space.is_image and images_scaled:
@@ -206,7 +206,7 @@ class _Reading:
             raise self.unsupported(f"a features extractor of its own ({keys}, ...)")
         else:
             encoder = () if spec.is_vector else (Flatten(),)
-        return Seen(spec, factor, normalizer, encoder)
+        return SourceObs(spec, factor, normalizer, encoder)
 
     def action(self) -> ActionSpec:
         """Returns the actions: those given, else the file's space."""

@@ -1,4 +1,4 @@
-"""What readers of plain state_dicts share: observations, actions and the means they lead to, from flags and from shapes of weights."""
+"""Parts that readers of plain state_dicts share: observations, actions and means, from flags and from shapes of weights."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from palaestra.convert import layers as found
-from palaestra.convert.network import ConstantStd, Continuous, Dense, Flatten, Layer, Normalizer, Seen
-from palaestra.convert.options import ConvertOptions, spread_bounds
+from palaestra.convert import named_layers as found
+from palaestra.convert.convert_options import ConvertOptions, spread_bounds
+from palaestra.convert.source_network import ConstantStd, Continuous, Dense, Flatten, Layer, Scaling, SourceObs
 from palaestra.convert.vec_normalize import read_statistics
 from palaestra.core.errors import ExportError
 from palaestra.core.specs import ActionSpec, ObsSpec, RawObs
@@ -16,7 +16,7 @@ from palaestra.core.specs import ActionSpec, ObsSpec, RawObs
 ATARI = (84, 84)
 
 
-def vectors(layers: Sequence[Layer], options: ConvertOptions, own: Normalizer | None = None) -> tuple[Seen, ...]:
+def vectors(layers: Sequence[Layer], options: ConvertOptions, own: Scaling | None = None) -> tuple[SourceObs, ...]:
     """Returns the vectors that these layers read: one, or those of --obs-shape. `own`: the file's normalizer. Raises ExportError."""
     size = found.inputs(layers)
     shapes = options.obs or ((size,),)
@@ -29,18 +29,18 @@ def vectors(layers: Sequence[Layer], options: ConvertOptions, own: Normalizer | 
         normalizer = read_statistics(options.normalizer).normalizer("")
     if normalizer is not None and normalizer.mean.size != size:
         raise ExportError(f"the statistics are of {normalizer.mean.size} numbers; the network reads {size}")
-    seen, at = list[Seen](), 0
+    seen, at = list[SourceObs](), 0
     for i, shape in enumerate(shapes):
         end = at + int(np.prod(shape))
         name = "observation" if len(shapes) == 1 else f"obs_{i}"
         if len(shape) == 3 and normalizer is not None:
             raise ExportError(f"statistics of the image {'x'.join(map(str, shape))} cannot be converted")
-        seen.append(Seen(ObsSpec(name, shape), 1.0, _part(normalizer, at, end), () if len(shape) == 1 else (Flatten(),)))
+        seen.append(SourceObs(ObsSpec(name, shape), 1.0, _part(normalizer, at, end), () if len(shape) == 1 else (Flatten(),)))
         at = end
     return tuple(seen)
 
 
-def image(weight: np.ndarray, layers: tuple[Layer, ...], options: ConvertOptions) -> Seen:
+def image(weight: np.ndarray, layers: tuple[Layer, ...], options: ConvertOptions) -> SourceObs:
     """Returns an image of uint8, scaled to 0..1, with its encoder; without --obs-shape it has the 84 x 84 pixels of Atari games."""
     channels = weight.shape[1]
     if options.normalizer is not None:
@@ -48,7 +48,7 @@ def image(weight: np.ndarray, layers: tuple[Layer, ...], options: ConvertOptions
     shape = (channels, *ATARI) if options.obs is None else options.obs[0]
     if (options.obs is not None and len(options.obs) != 1) or len(shape) != 3 or shape[0] != channels:
         raise ExportError(f"the network sees one image of {channels} channels; expected --obs-shape {channels}xHEIGHTxWIDTH")
-    return Seen(ObsSpec("image", shape, raw=RawObs(shape, channels=0, scale=1 / 255)), layers=layers)
+    return SourceObs(ObsSpec("image", shape, raw=RawObs(shape, channels=0, scale=1 / 255)), layers=layers)
 
 
 def discrete_action(size: int, options: ConvertOptions) -> ActionSpec:
@@ -77,11 +77,11 @@ def clipped_head(layer: Dense, std: np.ndarray, action: ActionSpec) -> Continuou
 
 
 UNBOUNDED = (
-    "the file has no bounds of the actions, so they leave the model as the network gives them; --bounds LOW,HIGH makes -1..1 of them"
+    "the file has no bounds of the actions, so they leave the model as the network gives them; --bounds LOW HIGH makes -1..1 of them"
 )
 
 
-def _part(normalizer: Normalizer | None, start: int, end: int) -> Normalizer | None:
+def _part(normalizer: Scaling | None, start: int, end: int) -> Scaling | None:
     if normalizer is None:
         return None
-    return Normalizer(normalizer.mean[start:end], normalizer.divisor[start:end], normalizer.limit)
+    return Scaling(normalizer.mean[start:end], normalizer.divisor[start:end], normalizer.limit)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from palaestra.convert.network import Normalizer
+from palaestra.convert.source_network import Scaling
 from palaestra.core.errors import ExportError
 
 MOST_BYTES = 1 << 26
@@ -25,7 +25,7 @@ DTYPES = re.compile(r"[<>=|]?[fiub][1248]")
 
 
 @dataclass(frozen=True, slots=True)
-class Statistics:
+class ObsStatistics:
     """Mean and variance of each observation by name; '' for an only one."""
 
     mean: Mapping[str, np.ndarray]
@@ -33,14 +33,14 @@ class Statistics:
     epsilon: float
     limit: float | None
 
-    def normalizer(self, name: str) -> Normalizer | None:
+    def normalizer(self, name: str) -> Scaling | None:
         """Returns the normalizer of an observation; None if it is not normalized."""
         if name not in self.mean:
             return None
-        return Normalizer(self.mean[name].ravel(), np.sqrt(self.var[name].ravel() + self.epsilon), self.limit)
+        return Scaling(self.mean[name].ravel(), np.sqrt(self.var[name].ravel() + self.epsilon), self.limit)
 
 
-def read_statistics(path: Path) -> Statistics:
+def read_statistics(path: Path) -> ObsStatistics:
     """Reads a file by its ending. Raises ExportError."""
     try:
         if path.stat().st_size > MOST_BYTES:
@@ -55,7 +55,7 @@ def read_statistics(path: Path) -> Statistics:
     raise ExportError(f"--normalizer {path}: expected VecNormalize's .pkl, or an .npz with 'mean' and 'var'")
 
 
-def _from_arrays(path: Path, content: bytes) -> Statistics:
+def _from_arrays(path: Path, content: bytes) -> ObsStatistics:
     try:
         with np.load(BytesIO(content), allow_pickle=False) as found:
             arrays = {key: np.asarray(found[key], np.float64) for key in ("mean", "var", "epsilon", "clip") if key in found}
@@ -65,11 +65,11 @@ def _from_arrays(path: Path, content: bytes) -> Statistics:
         raise ExportError(f"{path} has the arrays {', '.join(arrays) or 'none'}; expected 'mean', 'var' and perhaps 'epsilon', 'clip'")
     limit = arrays["clip"].item() if "clip" in arrays else None
     epsilon = arrays["epsilon"].item() if "epsilon" in arrays else 1e-8
-    return _checked(path, Statistics({"": arrays["mean"]}, {"": arrays["var"]}, epsilon, limit))
+    return _checked(path, ObsStatistics({"": arrays["mean"]}, {"": arrays["var"]}, epsilon, limit))
 
 
 class _Record:
-    """What a pickle says of one object: the name of its class, and the state it gives it."""
+    """Facts of a pickle about one object: the name of its class, and the state it gives it."""
 
     def __init__(self, title: str, arguments: tuple[Any, ...]) -> None:
         self.title, self.arguments, self.state = title, arguments, None
@@ -102,7 +102,7 @@ def _record_class(title: str) -> type[_Record]:
     return type("Record", (_Record,), {"__new__": new, "__init__": lambda self, *arguments: None})
 
 
-class _Reader(pickle.Unpickler):
+class _InertUnpickler(pickle.Unpickler):
     """Runs no code of a pickle: all names in it stand for records."""
 
     def find_class(self, module: str, name: str) -> Any:
@@ -112,19 +112,19 @@ class _Reader(pickle.Unpickler):
         raise pickle.UnpicklingError("it refers to another file")
 
 
-def _from_pickle(path: Path, content: bytes) -> Statistics:
+def _from_pickle(path: Path, content: bytes) -> ObsStatistics:
     try:
-        whole = _Reader(BytesIO(content)).load()
+        whole = _InertUnpickler(BytesIO(content)).load()
         state = whole.state
         if not whole.title.endswith(".VecNormalize") or not isinstance(state, dict):
             raise ExportError(f"{path} holds a {whole.title}; expected the VecNormalize that was saved with env.save(FILE)")
         if not state.get("norm_obs", True):
-            return Statistics({}, {}, 0.0, None)
+            return ObsStatistics({}, {}, 0.0, None)
         saved, keys = state["obs_rms"], state.get("norm_obs_keys")
         rms = saved if isinstance(saved, dict) else saved.items or {"": saved}
         names = [name for name in rms if keys is None or name in keys]
         mean, var = ({name: _array(rms[name].state[which]) for name in names} for which in ("mean", "var"))
-        return _checked(path, Statistics(mean, var, float(state["epsilon"]), float(state["clip_obs"])))
+        return _checked(path, ObsStatistics(mean, var, float(state["epsilon"]), float(state["clip_obs"])))
     except ExportError:
         raise
     except Exception as error:  # a damaged or forged pickle may raise anything
@@ -144,7 +144,7 @@ def _array(record: _Record) -> np.ndarray:
     return values.reshape(shape, order="F" if by_column else "C").astype(np.float64)
 
 
-def _checked(path: Path, found: Statistics) -> Statistics:
+def _checked(path: Path, found: ObsStatistics) -> ObsStatistics:
     for name, mean in found.mean.items():
         var = found.var[name]
         if mean.shape != var.shape or not np.isfinite(mean).all() or not np.isfinite(var).all() or (var < 0).any():

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from palaestra.core.errors import ExportError
-from palaestra.core.onnx_policy import PROBABILITIES
+from palaestra.core.onnx_models.onnx_policy import PROBABILITIES
 from palaestra.core.specs import ActionSpec, BehaviorSpec
 from palaestra.models.actor_critic import ACTOR
 from palaestra.models.policy import Actor

@@ -12,7 +12,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from palaestra.core.errors import ExportError
-from palaestra.core.onnx_graph import Graph
+from palaestra.core.onnx_models.onnx_graph import Graph
 from palaestra.export.custom import own_module
 from palaestra.models.actor_critic import ACTOR
 from palaestra.models.bodies import ConditionedMLP, HyperLinear, StackedMLP

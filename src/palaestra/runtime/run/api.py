@@ -46,6 +46,7 @@ from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.settings import Loaded, RunSettings
 from palaestra.runtime.settings.criteria import ambiguous, never_measured
 from palaestra.runtime.storage.checkpoints import Checkpoint, Checkpoints
+from palaestra.runtime.storage.origins import find_origin, their_checkpoints
 from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.runtime.storage.state_checks import check_state
 from palaestra.runtime.storage.trust import agent_code, learning_code
@@ -330,6 +331,11 @@ def starting_point(folder: RunFolder, settings: RunSettings, console: Console) -
     folder.must_exist("resume" if chosen.resume else "play")
     checkpoints = Checkpoints(folder.checkpoints, 0)
     if not checkpoints.steps():
+        if their_checkpoints(folder.path):
+            raise RunError(
+                f"{folder.path} is a run of ML-Agents, whose checkpoints lack what it takes to {'play' if chosen.inference else 'resume'} "
+                f"it; start a new run with its networks: --run-id=NAME --initialize-from={folder.run_id}"
+            )
         if chosen.inference:
             raise RunError(f"the run '{folder.run_id}' has no checkpoint yet ({folder.path}): there is nothing to play")
         console.warning(f"the run '{folder.run_id}' was not saved before it ended: it starts from step 0")
@@ -435,31 +441,15 @@ def initialize(run: Run, origin: RunFolder | None) -> list[str]:
         path = learner.settings.init_path
         if path is None and origin is None:
             continue
-        place = checkpoint_place(path, origin)
-        state = Checkpoints(place[0], 0).load(place[1], check_state).state
-        if name not in state:
-            there = ", ".join(f"'{other}'" for other in state if other != "run")
-            raise RunError(f"behavior '{name}' cannot start from {place[0].parent}: it has {there} only")
-        whole = learner.initialize(state[name], place[0].parent)
+        found = find_origin(name, path, origin)
+        state, whole = found.state(name, learner.trainer.network, list(learner.settings.reward_signals))
+        whole = learner.initialize(state, found.place) and whole
         run.self_play.initialized(name)
         run.symptoms.started_trained(name)
         anew = "" if whole else "; its values begin anew, since its reward signals or its trainer are others"
-        run.console.info(f"Initialized '{name}' from {place[0].parent}{anew}")
+        run.console.info(f"Initialized '{name}' from {found.place}{anew}")
         names.append(name)
     return names
-
-
-def checkpoint_place(path: str | None, origin: RunFolder | None) -> tuple[Path, int | None]:
-    """Returns the folder of checkpoints and the step that `init_path` means: a run's folder, or one of its checkpoints."""
-    if path is None:
-        assert origin is not None
-        return origin.checkpoints, None
-    place = Path(path)
-    if not place.is_dir():
-        raise RunError(f"init_path {path} does not exist: name a run's folder, such as results/first, or one of its checkpoints")
-    if place.name.isdigit() and place.parent.name == "checkpoints":
-        return place.parent, int(place.name)
-    return place / "checkpoints", None
 
 
 def finish(run: Run) -> Result:

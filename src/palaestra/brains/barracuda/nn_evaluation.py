@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from palaestra.brains.barracuda import kinds
-from palaestra.brains.barracuda.file import Layer, NetworkFile
+from palaestra.brains.barracuda import nn_kinds as kinds
+from palaestra.brains.barracuda.nn_file import Layer, NetworkFile
 from palaestra.core.errors import PolicyError
 
 Tensors = dict[str, np.ndarray]

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from palaestra.core.errors import ExportError
+from palaestra.core.errors import ExportError, PalaestraError
 
 MOST_BYTES = 1 << 30
 """Largest size, unpacked, of a file of weights."""
@@ -26,35 +26,35 @@ ZIP_ERRORS = (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, Run
 """Errors of a damaged, encrypted or forged zip file."""
 
 
-def read_saved(file: Path | bytes, name: str) -> Any:
-    """Returns what `torch.save` wrote, tensors on the CPU. `name` is for messages. Raises ExportError."""
+def read_saved(file: Path | bytes, name: str, refusal: type[PalaestraError] = ExportError) -> Any:
+    """Returns what `torch.save` wrote, tensors on the CPU. `name` is for messages. Raises `refusal` for a file that cannot be read."""
     import torch
 
-    content = _bounded(file, name)
-    check_archive(io.BytesIO(content), name, "a file that torch.save wrote since torch 1.6; load it and save its state_dict again")
+    content = _bounded(file, name, refusal)
+    check_archive(io.BytesIO(content), name, "a file that torch.save wrote since torch 1.6", refusal)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of its old formats
         try:
             return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
         except pickle.UnpicklingError as error:
-            raise ExportError(
+            raise refusal(
                 f"{name} holds more than weights ({_forbidden(error)}), which would run code when it is loaded, so it is refused; "
                 f"save the state_dict alone: torch.save(agent.state_dict(), FILE)"
             ) from error
         except Exception as error:  # torch has many errors for damaged files
-            raise ExportError(f"{name} is damaged: torch cannot read it ({str(error).splitlines()[0][:200]})") from error
+            raise refusal(f"{name} is damaged: torch cannot read it ({str(error).splitlines()[0][:200]})") from error
 
 
-def check_archive(file: io.BytesIO | Path, name: str, expected: str) -> list[str]:
-    """Returns the names in a zip file. Raises ExportError if it is none, or would unpack to more than `MOST_BYTES`."""
+def check_archive(file: io.BytesIO | Path, name: str, expected: str, refusal: type[PalaestraError] = ExportError) -> list[str]:
+    """Returns the names in a zip file. Raises `refusal` if it is none, or would unpack to more than `MOST_BYTES`."""
     try:
         with zipfile.ZipFile(file) as archive:
             infos = archive.infolist()
     except (*ZIP_ERRORS, OSError) as error:
-        raise ExportError(f"{name} is no zip file ({error}); expected {expected}") from error
+        raise refusal(f"{name} is no zip file ({error}); expected {expected}") from error
     size = sum(info.file_size for info in infos)
     if size > MOST_BYTES:
-        raise ExportError(f"{name} would unpack to {size:,} bytes; at most {MOST_BYTES:,} are read")
+        raise refusal(f"{name} would unpack to {size:,} bytes; at most {MOST_BYTES:,} are read")
     return [info.filename for info in infos]
 
 
@@ -81,16 +81,16 @@ def arrays_of(state: Any, name: str) -> Arrays:
     return arrays
 
 
-def _bounded(file: Path | bytes, name: str) -> bytes:
+def _bounded(file: Path | bytes, name: str, refusal: type[PalaestraError]) -> bytes:
     if isinstance(file, bytes):
         return file
     try:
         size = file.stat().st_size
         if size > MOST_BYTES:
-            raise ExportError(f"{name} has {size:,} bytes; at most {MOST_BYTES:,} are read")
+            raise refusal(f"{name} has {size:,} bytes; at most {MOST_BYTES:,} are read")
         return file.read_bytes()
     except OSError as error:
-        raise ExportError(f"{name} cannot be read: {error.strerror or error}") from error
+        raise refusal(f"{name} cannot be read: {error.strerror or error}") from error
 
 
 def _forbidden(error: Exception) -> str:

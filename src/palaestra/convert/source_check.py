@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from palaestra.brains.model import Policy, load_policy
-from palaestra.convert.evaluation import answers
-from palaestra.convert.network import SourcePolicy
+from palaestra.convert.source_evaluation import answers
+from palaestra.convert.source_network import SourcePolicy
 from palaestra.core.errors import ExportError
 
 TOLERANCE = 1e-5

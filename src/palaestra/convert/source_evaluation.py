@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from palaestra.convert.network import Continuous, Convolution, Dense, Flatten, Layer, SourcePolicy
+from palaestra.convert.source_network import Continuous, Convolution, Dense, Flatten, Layer, SourcePolicy
 
 
 @torch.no_grad()

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from palaestra.brains.barracuda import kinds
-from palaestra.brains.barracuda.evaluation import evaluate
-from palaestra.brains.barracuda.file import NetworkFile, Shape, read_network
-from palaestra.brains.barracuda.layers import Writer, write_layers
+from palaestra.brains.barracuda import nn_kinds as kinds
+from palaestra.brains.barracuda.nn_evaluation import evaluate
+from palaestra.brains.barracuda.nn_file import NetworkFile, Shape, read_network
+from palaestra.brains.barracuda.nn_layers import Writer, write_layers
 from palaestra.core.errors import PolicyError
-from palaestra.core.onnx_graph import BATCH, Graph
-from palaestra.core.onnx_policy import continuous_outputs, discrete_outputs, form_outputs
+from palaestra.core.onnx_models.onnx_graph import BATCH, Graph
+from palaestra.core.onnx_models.onnx_policy import continuous_outputs, discrete_outputs, form_outputs
 
 VECTORS, MASK, MEMORY_IN, MEMORY_OUT = "vector_observation", "action_masks", "recurrent_in", "recurrent_out"
 VISUAL = re.compile(r"visual_observation_\d+")
@@ -30,7 +30,7 @@ FLOAT = 1  # of ONNX's TensorProto.DataType
 
 @dataclass(frozen=True, slots=True)
 class BarracudaPolicy:
-    """What a file says of its agent."""
+    """Policy of a file: its layers, and what agent it plays."""
 
     network: NetworkFile
     obs: tuple[Shape, ...]  # of each observation, in the order in which Unity has the sensors; images as (C, H, W)

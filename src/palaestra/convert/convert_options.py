@@ -1,4 +1,4 @@
-"""What a file of weights does not say, as the command line and Python give it: observations, actions, bounds, activation."""
+"""Facts that a file of weights leaves open, as the command line and Python give it: observations, actions, bounds, activation."""
 
 from __future__ import annotations
 
@@ -58,15 +58,13 @@ def parse_actions(text: str) -> tuple[int | None, tuple[int, ...] | None]:
     raise ConfigError(f"--actions {text}: expected continuous:NUMBER or discrete:CHOICES,CHOICES,... such as continuous:6 or discrete:3,2")
 
 
-def parse_bounds(text: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Reads '-2,2' as ((-2.0,), (2.0,)) and '-1,-2:1,2' as ((-1.0, -2.0), (1.0, 2.0)). Raises ConfigError."""
-    sides = text.split(":") if ":" in text else text.split(",")
-    try:
-        low, high = (tuple(float(number) for number in side.split(",")) for side in sides)
-    except ValueError:
-        low, high = (), ()
-    if not low or len(low) != len(high) or not all(a < b and isfinite(a) and isfinite(b) for a, b in zip(low, high, strict=True)):
-        raise ConfigError(f"--bounds {text}: expected LOW,HIGH for all actions, or LOW,LOW,...:HIGH,HIGH,... such as -2,2 or -1,0:1,0.5")
+def parse_bounds(numbers: Sequence[float]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Reads lower bounds and then as many upper ones: [-1, -2, 1, 2] as ((-1, -2), (1, 2)). Raises ConfigError."""
+    half = len(numbers) // 2
+    low, high = tuple(numbers[:half]), tuple(numbers[half:])
+    if len(low) != len(high) or not all(isfinite(a) and isfinite(b) and a < b for a, b in zip(low, high, strict=False)):
+        given = " ".join(f"{number:g}" for number in numbers)
+        raise ConfigError(f"--bounds {given}: expected LOW HIGH, or all lower bounds and then all upper ones, such as -2 2 or -1 0 1 0.5")
     return low, high
 
 

@@ -77,7 +77,7 @@ def read_network(path: Path) -> NetworkFile:
         data = path.read_bytes()
     except OSError as error:
         raise PolicyError(f"{path} cannot be read: {error.strerror or error}; expected a Barracuda model (.nn)") from error
-    reader = _Reader(path, data)
+    reader = _Fields(path, data)
     version = reader.long("the version")
     if version != FORMAT:
         raise PolicyError(
@@ -104,7 +104,7 @@ class _Place:
     size: int
 
 
-class _Reader:
+class _Fields:
     """Takes values from the file one after another. Raises PolicyError, naming what was expected, where the file ends or makes no sense."""
 
     def __init__(self, path: Path, data: bytes) -> None:
@@ -163,7 +163,7 @@ class _Reader:
         return shape
 
 
-def _layer(reader: _Reader) -> tuple[Layer, list[_Place]]:
+def _layer(reader: _Fields) -> tuple[Layer, list[_Place]]:
     name = reader.text("a layer's name")
     what = f"layer '{name}'"
     kind, activation, _, _ = (reader.integer(what) for _ in range(4))
@@ -174,7 +174,7 @@ def _layer(reader: _Reader) -> tuple[Layer, list[_Place]]:
     return Layer(name, kind, activation, pads, strides, pool, axis, alpha, beta, inputs, ()), places
 
 
-def _place(reader: _Reader, what: str) -> _Place:
+def _place(reader: _Fields, what: str) -> _Place:
     name, shape = reader.text(f"a tensor's name of {what}"), reader.shape(f"a tensor's shape of {what}")
     start, item, size = reader.long(what), reader.integer(what), reader.integer(what)
     if item != 4:
@@ -185,7 +185,7 @@ def _place(reader: _Reader, what: str) -> _Place:
 
 
 def _assembled(
-    reader: _Reader,
+    reader: _Fields,
     inputs: dict[str, Shape],
     outputs: tuple[str, ...],
     memories: tuple[Memory, ...],
@@ -214,7 +214,7 @@ def _assembled(
     return NetworkFile(reader.path, inputs, outputs, memories, tuple(layers), constants)
 
 
-def _weights(reader: _Reader, place: _Place, values: np.ndarray) -> Weights:
+def _weights(reader: _Fields, place: _Place, values: np.ndarray) -> Weights:
     if not 0 <= place.start <= len(values) - place.size:
         have = f"{len(values):,} numbers follow the layers, and tensor '{place.name}' needs {place.start + place.size:,}"
         raise reader.damaged(f"weights are missing: {have}")

@@ -61,7 +61,7 @@ def activation(name: str) -> Activation:
 
 
 @dataclass(frozen=True, slots=True)
-class Normalizer:
+class Scaling:
     """(x - mean) / divisor, then clipped to ±limit."""
 
     mean: np.ndarray  # (size,)
@@ -70,13 +70,13 @@ class Normalizer:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SourceObs:
     """One observation and what the network does with it before all are joined."""
 
     spec: ObsSpec
     factor: float = 1.0
-    """What the network multiplies the numbers of `spec` by: images come within 0..1."""
-    normalizer: Normalizer | None = None
+    """Factor by which the network multiplies the numbers of `spec`: images come within 0..1."""
+    normalizer: Scaling | None = None
     layers: tuple[Layer, ...] = ()
     """The encoder; it ends in a row of numbers."""
 
@@ -135,13 +135,13 @@ class SourcePolicy:
     """A policy as read from a file of another library."""
 
     title: str
-    """What it is, such as 'PPO of Stable-Baselines3'."""
-    seen: tuple[Seen, ...]
+    """Library and algorithm, such as 'PPO of Stable-Baselines3'."""
+    seen: tuple[SourceObs, ...]
     body: tuple[Layer, ...]
     head: Continuous | Discrete
     action: ActionSpec
     remarks: tuple[str, ...] = field(default=())
-    """What was assumed, for the user."""
+    """Assumptions that the file left open, for the user."""
 
     @property
     def spec(self) -> BehaviorSpec:

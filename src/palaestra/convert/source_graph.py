@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from palaestra.convert.network import (
+from palaestra.convert.source_network import (
     ConstantStd,
     Continuous,
     Convolution,
@@ -15,13 +15,13 @@ from palaestra.convert.network import (
     Flatten,
     Layer,
     LearnedStd,
-    Seen,
+    SourceObs,
     SourcePolicy,
     Spread,
 )
-from palaestra.core.onnx_graph import BATCH, Graph
-from palaestra.core.onnx_metadata import write_notes
-from palaestra.core.onnx_policy import continuous_outputs, discrete_outputs, form_outputs
+from palaestra.core.onnx_models.onnx_graph import BATCH, Graph
+from palaestra.core.onnx_models.onnx_metadata import write_notes
+from palaestra.core.onnx_models.onnx_policy import continuous_outputs, discrete_outputs, form_outputs
 
 FLOAT = 1  # of ONNX's TensorProto.DataType
 
@@ -41,7 +41,7 @@ def source_graph(policy: SourcePolicy) -> Graph:
     return graph
 
 
-def encoded(graph: Graph, seen: Seen, index: int) -> str:
+def encoded(graph: Graph, seen: SourceObs, index: int) -> str:
     """Declares an observation and writes what the network makes of it, a row of numbers."""
     x = graph.input(f"obs_{index}", (BATCH, *seen.spec.shape))
     if seen.factor != 1:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from palaestra.convert.network import Activation, Convolution, Dense, Flatten, Layer
+from palaestra.convert.source_network import Activation, Convolution, Dense, Flatten, Layer
 from palaestra.core.errors import ExportError
 
 NATURE = (4, 2, 1)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from palaestra.core.onnx_graph import BATCH, Graph
+from palaestra.core.onnx_models.onnx_graph import BATCH, Graph
 
 VERSION = 3.0
 INT64 = 7  # of ONNX's TensorProto.DataType

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from palaestra.brains.barracuda import kinds
-from palaestra.brains.barracuda.evaluation import evaluate, ranges, run
-from palaestra.brains.barracuda.file import Layer, NetworkFile
-from palaestra.core.onnx_graph import Graph
+from palaestra.brains.barracuda import nn_kinds as kinds
+from palaestra.brains.barracuda.nn_evaluation import evaluate, ranges, run
+from palaestra.brains.barracuda.nn_file import Layer, NetworkFile
+from palaestra.core.onnx_models.onnx_graph import Graph
 
 FLOAT = 1  # of ONNX's TensorProto.DataType
 LAST = 2**31 - 1
