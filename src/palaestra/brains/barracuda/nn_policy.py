@@ -20,7 +20,7 @@ from palaestra.brains.barracuda.nn_file import NetworkFile, Shape, read_network
 from palaestra.brains.barracuda.nn_layers import Writer, write_layers
 from palaestra.core.errors import PolicyError
 from palaestra.core.onnx_models.onnx_graph import BATCH, Graph
-from palaestra.core.onnx_models.onnx_policy import continuous_outputs, discrete_outputs, form_outputs
+from palaestra.core.onnx_models.onnx_policy import FORBIDDEN, continuous_outputs, discrete_outputs, form_outputs
 
 VECTORS, MASK, MEMORY_IN, MEMORY_OUT = "vector_observation", "action_masks", "recurrent_in", "recurrent_out"
 VISUAL = re.compile(r"visual_observation_\d+")
@@ -186,6 +186,8 @@ def _usable_mask(graph: Graph, branches: Sequence[int], mask: str) -> str:
 
 
 def _logits(graph: Graph, values: str, branches: Sequence[int]) -> list[str]:
+    """Writes the log-probabilities of each branch, finite also where the file says that a choice is impossible."""
+    values = graph.add("Clip", values, min=FORBIDDEN, max=-FORBIDDEN)
     ends = np.cumsum(branches).tolist()
     return [graph.add("Slice", values, axes=[1], starts=[end - size], ends=[end]) for size, end in zip(branches, ends, strict=True)]
 

@@ -46,7 +46,7 @@ from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.settings import Loaded, RunSettings
 from palaestra.runtime.settings.criteria import ambiguous, never_measured
 from palaestra.runtime.storage.checkpoints import Checkpoint, Checkpoints
-from palaestra.runtime.storage.origins import find_origin, their_checkpoints
+from palaestra.runtime.storage.origins import find_origin
 from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.runtime.storage.state_checks import check_state
 from palaestra.runtime.storage.trust import agent_code, learning_code
@@ -331,11 +331,6 @@ def starting_point(folder: RunFolder, settings: RunSettings, console: Console) -
     folder.must_exist("resume" if chosen.resume else "play")
     checkpoints = Checkpoints(folder.checkpoints, 0)
     if not checkpoints.steps():
-        if their_checkpoints(folder.path):
-            raise RunError(
-                f"{folder.path} is a run of ML-Agents, whose checkpoints lack what it takes to {'play' if chosen.inference else 'resume'} "
-                f"it; start a new run with its networks: --run-id=NAME --initialize-from={folder.run_id}"
-            )
         if chosen.inference:
             raise RunError(f"the run '{folder.run_id}' has no checkpoint yet ({folder.path}): there is nothing to play")
         console.warning(f"the run '{folder.run_id}' was not saved before it ended: it starts from step 0")

@@ -13,10 +13,8 @@ from palaestra.core.torch_files import read_saved
 from palaestra.models.trunk import Trunk
 from palaestra.runtime.storage.checkpoints import Checkpoints
 from palaestra.runtime.storage.original_weights import POLICY, Misfit, converted
-from palaestra.runtime.storage.run_folder import RunFolder
+from palaestra.runtime.storage.run_folder import THEIRS, RunFolder, their_checkpoints
 from palaestra.runtime.storage.state_checks import check_state
-
-THEIRS = "checkpoint.pt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +82,6 @@ def find_origin(behavior: str, init_path: str | None, run: RunFolder | None) -> 
     if (place / THEIRS).is_file():
         return Origin(place / THEIRS, None, True)
     return _in_folder(behavior, place)
-
-
-def their_checkpoints(folder: Path) -> list[Path]:
-    """Returns ML-Agents' checkpoints in a run's folder, one for each behavior; none in a folder of ours."""
-    return [] if (folder / "checkpoints").is_dir() else sorted(folder.glob(f"*/{THEIRS}"))
 
 
 def _in_folder(behavior: str, folder: Path) -> Origin:
