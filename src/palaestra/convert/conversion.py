@@ -20,7 +20,7 @@ from palaestra.convert.rsl_rl import SUPPORTED as OF_RSL_RL
 from palaestra.convert.rsl_rl import is_rsl_rl, read_rsl_rl
 from palaestra.convert.sb3 import SUPPORTED as OF_SB3
 from palaestra.convert.sb3 import read_sb3
-from palaestra.convert.source_check import TOLERANCE, compare, compare_recorded
+from palaestra.convert.source_check import TOLERANCE, behind, compare, compare_recorded
 from palaestra.convert.source_graph import source_graph
 from palaestra.convert.source_network import SourcePolicy, check_shapes
 from palaestra.core.errors import ConfigError, ExportError
@@ -34,6 +34,8 @@ SOURCES = f"""
   rsl_rl (model_N.pt): {OF_RSL_RL}
   ML-Agents before release 17 (.nn)"""
 NN_ROWS = 200
+OF_WEIGHTS = {"--bounds": "bounds", "--activation": "activation", "--normalizer": "normalizer", "--actions continuous": "continuous"}
+"""Flags that only files of weights need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +111,9 @@ def _convert_weights(policy: SourcePolicy, target: Path) -> tuple[str, BehaviorS
 
 
 def _convert_nn(source: Path, target: Path, options: ConvertOptions) -> tuple[str, BehaviorSpec, float, tuple[str, ...]]:
-    useless = [name for name in ("bounds", "activation", "normalizer", "continuous") if getattr(options, name) is not None]
+    useless = [flag for flag, given in OF_WEIGHTS.items() if getattr(options, given) is not None]
     if useless:
-        raise ConfigError(f"{source}: a Barracuda file has its {useless[0]} itself; leave out the flag")
+        raise ConfigError(f"{source}: a Barracuda file says that itself; leave out {useless[0]}")
     policy = read_policy(source, options.obs, options.branches)
     policy_graph(policy).write(target)
     spec = BehaviorSpec(
@@ -145,14 +147,9 @@ def _compare_nn(policy: BarracudaPolicy, path: Path) -> float:
             feeds[MASK] = mask.reshape(feeds[MASK].shape).astype(np.float32)
     expected = evaluate(network, feeds)["action"].reshape(NN_ROWS, -1)
     action = model.act(obs, mask, deterministic=True)
-    if policy.branches:
-        worst, at = 0.0, 0
+    if mask is not None:
         assert action.discrete is not None
-        assert mask is not None
-        for i, size in enumerate(policy.branches):
-            part = np.where(mask, expected, -np.inf)[:, at : at + size]
-            taken = np.take_along_axis(part, action.discrete[:, i : i + 1], 1)[:, 0]
-            worst, at = max(worst, float((part.max(1) - taken).max())), at + size
+        worst = behind(np.where(mask, expected, -np.inf), action.discrete, policy.branches)
     else:
         worst = float(np.abs(expected - action.continuous).max())
     if not worst <= TOLERANCE * max(1.0, float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0))):

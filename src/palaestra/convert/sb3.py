@@ -63,7 +63,8 @@ class _Reading:
 
     def __init__(self, path: Path, data: Mapping[str, Any], arrays: Arrays, options: ConvertOptions) -> None:
         self.path, self.data, self.arrays, self.options = path, data, arrays, options
-        self.kwargs = data.get("policy_kwargs") if isinstance(data.get("policy_kwargs"), Mapping) else {}
+        kwargs = data.get("policy_kwargs")
+        self.kwargs: Mapping[str, Any] = kwargs if isinstance(kwargs, Mapping) else {}
         self.remarks: list[str] = []
 
     def policy(self) -> SourcePolicy:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -128,7 +129,7 @@ def _weights(graph: Graph, name: str, layer: Dense | Convolution) -> tuple[str, 
     return graph.constant(f"{name}.weight", layer.weight), graph.constant(f"{name}.bias", layer.bias)
 
 
-def _operator(op: str, **attributes: float) -> Callable[[Graph, str, str], str]:
+def _operator(op: str, **attributes: Any) -> Callable[[Graph, str, str], str]:
     return lambda graph, name, x: graph.add(op, x, **attributes)
 
 

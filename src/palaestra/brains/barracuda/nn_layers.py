@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -150,7 +151,7 @@ def max_pool(writer: Writer, layer: Layer) -> str:
     return windowed(writer, layer, "MaxPool", [], (layer.pool[1], layer.pool[0]))
 
 
-def windowed(writer: Writer, layer: Layer, op: str, weights: list[str], kernel: tuple[int, ...], **attributes: object) -> str:
+def windowed(writer: Writer, layer: Layer, op: str, weights: list[str], kernel: tuple[int, ...], **attributes: Any) -> str:
     """Writes an operator that slides over an image."""
     across, down = layer.strides[:2]
     if layer.pads and layer.pads[0] < 0:
