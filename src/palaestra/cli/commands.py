@@ -33,6 +33,7 @@ COMMANDS = {
     "compare": "compare settings over several seeds: a table with intervals, and a plot",
     "record": "make a GIF or a video of trained agents",
     "export": "write a run's policies as ONNX models",
+    "convert": "convert a policy of Stable-Baselines3, CleanRL, rsl_rl or old ML-Agents to ONNX",
     "push": "upload a run to the Hugging Face Hub, with a model card",
     "pull": "download a run from the Hugging Face Hub",
     "demo": "show what is in demonstrations, and convert files and Minari datasets",

@@ -91,7 +91,11 @@ def _run_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--run-id", metavar="ID", help="name of the run and of its folder (default: ppo)")
     group.add_argument("--resume", help="resume the run of that name exactly where it was saved", **switch)
     group.add_argument("--force", help="start anew even if a run of that name exists", **switch)
-    group.add_argument("--initialize-from", metavar="ID", help="start from the networks of another run, or of hub:user/repo, at step 0")
+    group.add_argument(
+        "--initialize-from",
+        metavar="ID",
+        help="start from the networks of another run, of ML-Agents too, or of hub:user/repo",
+    )
     group.add_argument("--inference", help="act without learning, until Ctrl-C; the run's checkpoints stay as they are", **switch)
     add_trust(group, "environment, networks or teachers")
     group.add_argument("--deterministic", help="always take the most likely action", **switch)

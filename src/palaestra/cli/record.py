@@ -35,7 +35,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra record`."""
     parser.add_argument(
-        "runs", nargs="*", metavar="RUN", help="a run id, a run's folder, RUN@STEP, or a model file (.onnx); several: side by side"
+        "runs", nargs="*", metavar="RUN", help="a run id, a run's folder, RUN@STEP, or a model file (.onnx, .nn); several: side by side"
     )
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="the .gif, .mp4 or .webm to write (default: recording.gif in the run's folder)"

@@ -38,7 +38,7 @@ class BehaviorSettings(Settings):
     reward_signals: dict[str, SerializeAsAny[RewardSettings]] = Field(default={"extrinsic": ExtrinsicSettings()})
     """Rewards that agents learn from: extrinsic, curiosity, gail, rnd, one of your own as `package.module:Class`, or a plug-in's name."""
     init_path: str | None = None
-    """A checkpoint to start from; null: a fresh policy."""
+    """A run's folder, a checkpoint or a `checkpoint.pt` of ML-Agents to start from; null: a fresh policy."""
     keep_checkpoints: int = 5
     """Checkpoints kept, the oldest going first; 0 or less: all."""
     even_checkpoints: bool = False

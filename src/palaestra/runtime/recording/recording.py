@@ -13,6 +13,7 @@ from typing import Any
 from palaestra.brains.model import Policy
 from palaestra.core.display import escaped
 from palaestra.core.errors import ConfigError, EnvError, RunError
+from palaestra.core.files import MODEL_FILES
 from palaestra.core.plugins import nearest
 from palaestra.core.timestep import TimeStep
 from palaestra.envs.base import Env
@@ -174,7 +175,7 @@ def find_sources(runs: Sequence[str], steps: Sequence[int], results: Path, *, tr
 
 def nearest_steps(run: str, steps: Sequence[int], results: Path) -> dict[int, int]:
     """Returns for each step the nearest one of which a run has a model. Raises RunError if that is the same for several."""
-    if run.endswith(".onnx") or split_step(run, results)[1] is not None:
+    if run.endswith(MODEL_FILES) or split_step(run, results)[1] is not None:
         raise RunError(f"{run} is of one step: --steps chooses the steps of whole runs")
     folder = run_folder(run, results)
     there = sorted({at for name in find_models(run, results).files for at in models_by_step(folder, name)})

@@ -16,7 +16,6 @@ from palaestra.core.plugins import Registry, nearest
 from palaestra.core.versions import palaestra_version
 from palaestra.envs.base import Env, Measures
 from palaestra.envs.transfer import Transfer
-from palaestra.hub.fetching import checkpoint_folder
 from palaestra.parallel import ranks
 from palaestra.parallel.worker import WorkerLost
 from palaestra.runtime.collect.env_checks import guarded
@@ -47,6 +46,7 @@ from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.settings import Loaded, RunSettings
 from palaestra.runtime.settings.criteria import ambiguous, never_measured
 from palaestra.runtime.storage.checkpoints import Checkpoint, Checkpoints
+from palaestra.runtime.storage.origins import find_origin
 from palaestra.runtime.storage.run_folder import RunFolder, origin_folder
 from palaestra.runtime.storage.state_checks import check_state
 from palaestra.runtime.storage.trust import agent_code, learning_code
@@ -436,31 +436,15 @@ def initialize(run: Run, origin: RunFolder | None) -> list[str]:
         path = learner.settings.init_path
         if path is None and origin is None:
             continue
-        place = checkpoint_place(path, origin)
-        state = Checkpoints(place[0], 0).load(place[1], check_state).state
-        if name not in state:
-            there = ", ".join(f"'{other}'" for other in state if other != "run")
-            raise RunError(f"behavior '{name}' cannot start from {place[0].parent}: it has {there} only")
-        whole = learner.initialize(state[name], place[0].parent)
+        found = find_origin(name, path, origin)
+        state, whole = found.state(name, learner.trainer.network, list(learner.settings.reward_signals))
+        whole = learner.initialize(state, found.place) and whole
         run.self_play.initialized(name)
         run.symptoms.started_trained(name)
         anew = "" if whole else "; its values begin anew, since its reward signals or its trainer are others"
-        run.console.info(f"Initialized '{name}' from {place[0].parent}{anew}")
+        run.console.info(f"Initialized '{name}' from {found.place}{anew}")
         names.append(name)
     return names
-
-
-def checkpoint_place(path: str | None, origin: RunFolder | None) -> tuple[Path, int | None]:
-    """Returns the folder of checkpoints and the step that `init_path` means: a run's folder, or one of its checkpoints."""
-    if path is None:
-        assert origin is not None
-        return origin.checkpoints, None
-    place = checkpoint_folder(path)
-    if not place.is_dir():
-        raise RunError(f"init_path {path} does not exist: name a run's folder, such as results/first, or one of its checkpoints")
-    if place.name.isdigit() and place.parent.name == "checkpoints":
-        return place.parent, int(place.name)
-    return place / "checkpoints", None
 
 
 def finish(run: Run) -> Result:
