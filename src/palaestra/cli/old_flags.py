@@ -12,6 +12,8 @@ BASE_PORT = 5005
 """Port that --worker-id was added to."""
 NO_FOLDER = ("None", "Empty")
 """Values of --docker-target-name that old scripts give for no folder: its defaults."""
+BUILDS = (".x86_64", ".x86", ".exe", ".app")
+"""Endings of the names of Unity builds."""
 
 IN_EVERY_BEHAVIOR = {"keep_checkpoints": "keep_checkpoints", "save_freq": "checkpoint_interval"}
 """Setting in every behavior's block that an old flag changes, by the flag's `dest`."""
@@ -69,7 +71,10 @@ def settle(options: argparse.Namespace) -> list[str]:
 
 
 def _refuse(options: argparse.Namespace) -> None:
-    """Raises ConfigError for the first flag that cannot be followed."""
+    """Raises ConfigError for the first argument that cannot be followed."""
+    if options.config is not None and options.env_path is None and _is_environment(options.config):
+        name = shlex.quote(str(options.config))
+        raise ConfigError(f"{options.config} is an environment, where a settings file is expected: `palaestra learn --env={name}`")
     files = {name: value for name in ("curriculum", "sampler") if (value := getattr(options, name)) is not None}
     if files:
         old = "TRAINER_FILE" if options.config is None else str(options.config)
@@ -93,6 +98,19 @@ def _refuse(options: argparse.Namespace) -> None:
             f"--num-runs: a command trains one run now; start it {options.num_runs} times, each with a name and a seed of its own: "
             f"`--run-id={_shown(f'{run_id}-0')} --seed=0`, `--run-id={_shown(f'{run_id}-1')} --seed=1` ..."
         )
+
+
+def _is_environment(given: Path) -> bool:
+    """Whether what stands in the place of the settings file is an environment, which came first before 0.4."""
+    from palaestra.core.plugins import registry
+
+    if given.is_file():
+        return given.suffix in BUILDS
+    return (
+        (given.suffix in BUILDS and given.is_dir())
+        or any(given.with_name(given.name + end).exists() for end in BUILDS)
+        or str(given) in registry("envs")
+    )
 
 
 def _shown(word: str) -> str:
