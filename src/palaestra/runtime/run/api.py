@@ -410,7 +410,7 @@ def begin(run: Run, checkpoint: Checkpoint | None) -> None:
             save(run)
         return
     warnings = [] if checkpoint is None else run.models.status.load()
-    run.models.status.forget_endings(run.learners)
+    run.models.status.forget_endings(name for name in run.learners if not run.goals.met(name))
     origin = None if chosen.initialize_from is None or chosen.resume else RunFolder(run.folder.results, chosen.initialize_from)
     if checkpoint is None:
         names = initialize(run, origin)

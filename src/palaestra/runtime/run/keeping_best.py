@@ -15,6 +15,7 @@ import numpy as np
 from palaestra.brains.model import load_policy
 from palaestra.core.errors import ConfigError, PalaestraError
 from palaestra.core.files import file_name
+from palaestra.core.metrics import REWARD
 from palaestra.export import onnx
 from palaestra.parallel import ranks
 from palaestra.runtime.collect.learner import Learner
@@ -76,6 +77,8 @@ def keep_best(run: Run, summaries: Iterable[Summary]) -> None:
 
 def _measure(run: Run, learner: Learner, wanted: KeepBestSettings, summary: Summary) -> float | None:
     """Returns the value of the present policy; None if there is none, which is logged."""
+    if wanted.metric == REWARD:
+        return float(summary.judged.mean()) if len(summary.judged) else None
     if wanted.metric is not None:
         return summary.values.get(wanted.metric)
     try:

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sacrifice_env import Sacrifice
 from small_runs import differences, settings, state
 
 import palaestra
 from palaestra.core.errors import ConfigError
-from palaestra.core.metrics import REWARD
+from palaestra.core.metrics import GROUP_REWARD, REWARD
 from palaestra.envs.builtin.basic.env import Basic
 from palaestra.runtime.play.best_models import BestModels, untouched_random_numbers
 from palaestra.runtime.run.api import Result
@@ -70,6 +71,15 @@ def test_a_metric_of_the_training_needs_no_evaluation(tmp_path: Path):
     result = run(tmp_path, {"metric": REWARD, "every": 500})
     rows = [json.loads(line) for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
     assert best_of(result)["reward"] == pytest.approx(max(row[REWARD] for row in rows if REWARD in row))
+
+
+def test_the_reward_of_groups_is_that_of_whole_groups(tmp_path: Path):
+    config = settings("Sacrifice", 2000, summary_freq=500, trainer_type="poca", keep_best={"metric": REWARD, "every": 500})
+    result = palaestra.train(config, env=lambda: Sacrifice(8), results_dir=str(tmp_path), run_id="a", seed=4, quiet=True)
+    rows = [json.loads(line) for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
+    best = json.loads((result.folder / "run_logs/training_status.json").read_text())["Sacrifice"]["best_checkpoint"]
+    assert best["reward"] == pytest.approx(max(row[GROUP_REWARD] for row in rows if GROUP_REWARD in row))
+    assert best["reward"] > max(row[REWARD] for row in rows if REWARD in row)
 
 
 def test_an_interrupted_run_keeps_the_same_best(tmp_path: Path):
