@@ -29,6 +29,8 @@ _FLAGS = {
     "device": "--torch-device",
     "threads": "--torch-threads",
     "first_lesson": "--lesson",
+    "at_least": "--stop-at",
+    "no_progress": "--stop-without-progress",
     "checkpoint_interval": "--save-freq",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -91,10 +92,42 @@ def test_an_interrupted_run_keeps_the_same_best(tmp_path: Path):
     assert {key: best_of(whole)[key] for key in ("steps", "reward")} == {key: best_of(resumed)[key] for key in ("steps", "reward")}
 
 
+class Impatient(Basic):
+    """After a few ticks someone presses Ctrl-C."""
+
+    ticks = 0
+
+    def step(self, actions: Any) -> Any:
+        self.ticks += 1
+        if self.ticks == 5:
+            signal.raise_signal(signal.SIGINT)
+        assert self.ticks < 50, "the evaluation went on"
+        return super().step(actions)
+
+
+def test_ctrl_c_leaves_an_evaluation_out_and_the_resumed_run_makes_up_for_it(tmp_path: Path):
+    made = list[Basic]()
+
+    def make() -> Basic:
+        made.append(Impatient(4) if len(made) == 1 else Basic(4))
+        return made[-1]
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, {"every": 500, "episodes": 10_000}, env=make, num_areas=None)
+    assert 500 <= max(Checkpoints(tmp_path / "a" / "checkpoints", 1).steps()) < 600
+    assert not (tmp_path / "a" / "Basic-best.onnx").exists()
+    resumed = run(tmp_path, {"every": 2000, "episodes": 4}, env=make, num_areas=None, resume=True)
+    assert best_of(resumed)["steps"] > 0
+
+
 def test_an_environment_that_cannot_be_opened_twice_is_refused_with_what_to_do(tmp_path: Path):
     with pytest.raises(ConfigError, match="cannot be opened twice; choose a metric"):
         run(tmp_path, {"every": 500}, env=Basic(4))
-    assert run(tmp_path, {"every": 500, "episodes": 4}, env=lambda: Basic(4), num_areas=None).folder.is_dir()
+
+
+def test_a_function_that_chooses_the_number_of_areas_makes_the_environment_of_evaluations_too(tmp_path: Path):
+    result = run(tmp_path, {"every": 500, "episodes": 20}, env=lambda: Basic(4), num_areas=None)
+    assert best_of(result)["steps"] > 0
 
 
 def test_self_play_needs_a_metric(tmp_path: Path):
