@@ -136,7 +136,7 @@ def learn(
     """Loads the settings, builds a run, trains, and writes its files. `env` is as for `train`. Raises PalaestraError."""
     loaded, folder = settled_settings(config, overrides, sets, agent_code if env is not None else learning_code, trust=trust)
     torch_settings = loaded.settings.torch_settings
-    if not ranks.asked() and (count := count_of(torch_settings)) > 1:
+    if not ranks.asked() and (count := count_of(torch_settings)) > 1 and not plays_alone(loaded):
         raise SeveralProcesses(count)
     with ranks.joined(torch_settings.rank_timeout, torch_settings.device or ("cpu" if torch_settings.processes else None)):
         loaded = of_rank(loaded, folder)
@@ -150,6 +150,12 @@ def learn(
         except BaseException as error:
             ranks.leave_message(reason(error))
             raise
+
+
+def plays_alone(loaded: Loaded) -> bool:
+    """Whether a run of several processes is only played, which one process does; that the command line asks for several is an error."""
+    typed = loaded.draft is not None and any(loaded.draft.source(("torch_settings", key)).words for key in ("processes", "gpus"))
+    return loaded.settings.checkpoint_settings.inference and not typed
 
 
 def reason(error: BaseException) -> str:
