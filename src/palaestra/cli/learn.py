@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.cli.game_flags import add_game_flags, keys_of
+from palaestra.cli.old_flags import IN_EVERY_BEHAVIOR, add_old_flags, settle
 from palaestra.cli.parser import Parser
 from palaestra.cli.track import add_track, trackers_of
 from palaestra.cli.trust import add_trust
@@ -34,7 +35,7 @@ examples:
 """
 
 SECTIONS = {
-    "env_settings": f"env_path num_areas env_runners ray_address runner_cpus ray_working_dir seed {keys_of('env_settings')}",
+    "env_settings": f"env_path num_areas first_lesson env_runners ray_address runner_cpus ray_working_dir seed {keys_of('env_settings')}",
     "engine_settings": keys_of("engine_settings"),
     "checkpoint_settings": "run_id resume force initialize_from inference results_dir load_model train_model",
     "torch_settings": "device threads processes gpus rank_timeout",
@@ -62,8 +63,6 @@ STUCK = 3
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds every flag of mlagents-learn, and Palaestra's own."""
-    if isinstance(parser, Parser):
-        parser.unabbreviated = (*(_flag(key) for key in SHORT), "--seeds", "--side-by-side", "--one-seed")
     parser.set_defaults(**dict.fromkeys(" ".join(SECTIONS.values()).split()))
     parser.add_argument(
         "config",
@@ -80,10 +79,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for key, (_, what) in SHORT.items():
         short.add_argument(_flag(key), metavar="N", help=what)
     add_game_flags(parser, without=("num_envs",), remainder=", a later --set too")
-    for removed in ("--torch", "--tensorflow"):
-        parser.add_argument(removed, action="append_const", dest="removed", const=removed, help=argparse.SUPPRESS)
-    for deprecated, dest in (("--load", "load_model"), ("--train", "train_model")):
-        parser.add_argument(deprecated, action="store_true", dest=dest, default=None, help=argparse.SUPPRESS)
+    old = add_old_flags(parser)
+    if isinstance(parser, Parser):
+        parser.unabbreviated = (*(_flag(key) for key in SHORT), "--seeds", "--side-by-side", "--one-seed", *old)
 
 
 def _run_flags(group: argparse._ArgumentGroup) -> None:
@@ -165,7 +163,8 @@ def overrides(options: argparse.Namespace) -> dict[str, Any]:
         tree["debug"] = True
     if options.tracks:
         tree["trackers"] = trackers_of(options.tracks)
-    short = {path: getattr(options, key) for key, (path, _) in SHORT.items() if getattr(options, key) is not None}
+    paths = {**{key: path for key, (path, _) in SHORT.items()}, **IN_EVERY_BEHAVIOR}
+    short = {path: getattr(options, key) for key, path in paths.items() if getattr(options, key) is not None}
     if options.deterministic:
         short["network_settings.deterministic"] = True
     for path, value in short.items():
@@ -230,7 +229,7 @@ def train(options: argparse.Namespace) -> int:
     from palaestra.runtime.run.api import learn
     from palaestra.runtime.run.rank_launch import launch
 
-    notes = [f"the flag {flag} was removed long ago and has no effect" for flag in options.removed or []]
+    notes = settle(options)
     try:
         result = learn(options.config, overrides(options), options.sets, notes=notes, trust=options.trust)
     except SeveralProcesses as several:

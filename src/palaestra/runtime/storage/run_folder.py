@@ -90,6 +90,12 @@ class RunFolder:
         hint = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
         there = "" if near else f" (runs there: {', '.join(names[:10])})" if names else " (there are no runs in it)"
         anew = " (leave out --resume to start a new one)" if purpose == "resume" else ""
+        for old in (Path("models") / self.run_id, self.results.absolute().parent / "models" / self.run_id):
+            if old.is_dir() and any(old.iterdir()):
+                raise RunError(
+                    f"cannot {purpose}: {old} is a run of ML-Agents before release 3, which saved TensorFlow's networks; "
+                    f"train it anew into {self.path}{anew}"
+                )
         raise RunError(f"cannot {purpose}: there is no run '{self.run_id}' in {self.results}{hint}{there}{anew}")
 
     def must_be_free(self, force: bool) -> None:
