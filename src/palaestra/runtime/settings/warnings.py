@@ -34,7 +34,7 @@ def remarks(settings: RunSettings) -> Iterator[tuple[Key, str]]:
             at = ("environment_parameters", name, "curriculum", len(parameter.curriculum) - 1, "completion_criteria")
             yield at, "not used: no lesson follows the last one"
     if settings.checkpoint_settings.load_model:
-        yield ("checkpoint_settings", "load_model"), "deprecated and without effect: use resume"
+        yield ("checkpoint_settings", "load_model"), "deprecated and without effect: resume (--resume) continues a run"
     if settings.checkpoint_settings.train_model:
         yield ("checkpoint_settings", "train_model"), "deprecated and without effect: training is the default"
     if settings.search is not None:
