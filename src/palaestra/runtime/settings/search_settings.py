@@ -84,7 +84,7 @@ class SearchSettings(Settings):
     jobs: int = Field(default=1, gt=0)
     """Trials side by side in this process's care, each in a process of its own."""
     seeds: int = Field(default=1, gt=0)
-    """Trainings of each trial, with different seeds; its value is their mean."""
+    """Trainings of each trial, with different seeds; its value is their mean. Those after the first only if that was not hopeless."""
     seed: int = Field(default=1, ge=0, le=2**31 - 1000)
     """Seed of the search, and the first one of the trainings unless env_settings.seed is set."""
     objectives: tuple[Objective, ...] | None = None

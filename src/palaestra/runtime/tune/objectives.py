@@ -56,6 +56,13 @@ def _to_bar(run: Path, objective: Objective, name: str, course: Course, search: 
     return whole * (1.0 + missing)
 
 
+def misses_bar(run: Path, search: SearchSettings) -> bool:
+    """Whether a run has ended below the bar."""
+    courses = read_courses(run, search.metric, search.behavior).values()
+    bar = search.bar
+    return bar is not None and any(step_of_bar(course, bar, search.episodes) is None for course in courses)
+
+
 def shortfall(value: float, bar: float) -> float:
     """Returns how far a value is below the bar, from 0 (there) to 1 (as far as the bar is from 0, or further)."""
     missing = max(bar - value, 0.0)

@@ -14,7 +14,7 @@ from palaestra.runtime.logging.trackers import METRICS
 from palaestra.runtime.settings import load
 from palaestra.runtime.storage.checkpoints import Checkpoints
 from palaestra.runtime.tune.courses import CPU, final_value, read_courses, value_at
-from palaestra.runtime.tune.objectives import DIRECTIONS, NoValue, worth
+from palaestra.runtime.tune.objectives import DIRECTIONS, NoValue, misses_bar, worth
 from palaestra.runtime.tune.study import TuneStudy
 from palaestra.runtime.tune.study_plan import lengths_of
 from palaestra.runtime.tune.trial_launch import Launcher, Training
@@ -43,6 +43,7 @@ class TrialRun:
         self._training: Training | None = None
         self._restarts = 0
         self._seeds = list(study.plan.seeds())
+        self._trained: list[int] = []
         self._settings = None
         known = study.all()[trial.number]
         self._parent: int | None = known.user_attrs.get("parent")
@@ -67,9 +68,8 @@ class TrialRun:
         if self.pruned:
             return self._tell_pruned("pruned")
         if ended.kind == "finished":
-            self._seeds.pop(0)
             self._restarts = 0
-            return False if self._seeds else self._tell_worth()
+            return self._next_seed()
         if ended.kind in ("stopped", "lost") and self._restarts < RESTARTS:
             self._restarts += 1
             return False
@@ -99,8 +99,7 @@ class TrialRun:
         before = Outcome.read(Path(task.outcome))
         if before is not None and before.kind == "finished":
             self._report(before)
-            self._seeds.pop(0)
-            return False if self._seeds else self._tell_worth()
+            return self._next_seed()
         try:
             self._write_settings()
             self._inherit(task.run, seed)
@@ -108,6 +107,14 @@ class TrialRun:
             return self._tell_failed(str(error))
         self._training = self._launcher.start(self._task(seed))
         return False
+
+    def _next_seed(self) -> bool:
+        """Goes on to the next seed, or ends the trial: after the last one, or where the first has missed the bar that alone counts."""
+        seed = self._seeds.pop(0)
+        if self._seeds and "reward" not in self._search.wanted and misses_bar(self._study.folder.run(self.number, seed), self._search):
+            self._seeds.clear()
+        self._trained.append(seed)
+        return False if self._seeds else self._tell_worth()
 
     def _task(self, seed: int) -> TrialTask:
         place = self._study.folder.trial(self.number)
@@ -189,7 +196,7 @@ class TrialRun:
 
     def _tell_worth(self) -> bool:
         plan = self._study.plan
-        runs = [self._study.folder.run(self.number, seed) for seed in plan.seeds()]
+        runs = [self._study.folder.run(self.number, seed) for seed in self._trained]
         try:
             if self._search.method == "pbt":
                 since = min(self._until(self._generation()).values(), default=0) if self._generation() else 0

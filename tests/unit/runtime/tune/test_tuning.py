@@ -59,6 +59,14 @@ def test_each_trial_trains_with_every_seed_and_is_worth_their_mean(tmp_path: Pat
         assert first != second
 
 
+def test_a_trial_whose_first_seed_misses_the_bar_is_not_trained_with_others(tmp_path: Path):
+    with opened(tmp_path, plan(trials=1, seeds=3, bar=500)) as study:
+        launcher = Here()
+        Tuning(study, launcher, silent).run()
+        assert len(launcher.tasks) == 1
+        assert study.all()[0].values[0] > 400
+
+
 def test_a_trial_that_fails_harms_no_other(tmp_path: Path):
     with opened(tmp_path, plan(trials=3)) as study:
         Tuning(study, Here(Outcome("failed", "no such game"), Outcome("diverged", "weights are NaN")), silent).run()
