@@ -13,7 +13,7 @@ from palaestra.brains.model_layout import MASK, MEMORY_IN, MEMORY_OUT, read_layo
 from palaestra.brains.observations import Inputs, floats
 from palaestra.brains.session import Arrays, Session
 from palaestra.core.errors import PolicyError
-from palaestra.core.onnx_metadata import read_notes
+from palaestra.core.onnx_models.onnx_metadata import read_notes
 from palaestra.hub.hub_names import is_hub_name
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ class PolicyAction:
 
 
 def load_policy(path: str | Path, *, seed: int | None = None) -> Policy:
-    """Loads an exported policy, ours or one of ML-Agents (model versions 2 and 3), for the CPU.
+    """Loads an exported policy, ours or one of ML-Agents (model versions 2 and 3, and Barracuda's `.nn` files), for the CPU.
 
     `hub:user/repository[/FILE.onnx][@REVISION]` is a model on the Hugging Face Hub. With a `seed` the same calls give the same actions;
-    without one they differ from policy to policy. Raises PolicyError for a file that is missing, not ONNX, or not a policy, and HubError
-    for a model that cannot be downloaded.
+    without one they differ from policy to policy. Raises PolicyError for a file that is missing, not ONNX or Barracuda's, or not a policy,
+    and HubError for a model that cannot be downloaded.
     """
     return Policy(local_file(path), seed)
 
@@ -61,7 +61,7 @@ class Policy:
         self.path, self.seed = path, seed
         self.rng = np.random.default_rng(seed)
         """Random generator for choices; a checkpoint saves its state."""
-        self._session = Session(str(path), str(path), seed)
+        self._session = Session(_content(path), str(path), seed)
         self._layout = read_layout(self._session)
         self._notes = read_notes(self._session.metadata)
         self._inputs = Inputs(path.name, self._layout.obs, self._notes)
@@ -246,6 +246,15 @@ class Policy:
         """Returns a choice for each branch: the likeliest after adding Gumbel noise, which samples each with its own probability."""
         score = log_probs if deterministic else log_probs + self.rng.gumbel(size=log_probs.shape)
         return np.stack([part.argmax(1) for part in np.split(score, np.cumsum(self.branches)[:-1], axis=1)], 1)
+
+
+def _content(path: Path) -> str | bytes:
+    """Returns what onnxruntime opens: the file's name, or the model that a Barracuda file is converted to."""
+    if path.suffix.lower() != ".nn":
+        return str(path)
+    from palaestra.brains.barracuda.nn_policy import load_nn  # imports onnx, which only these need
+
+    return load_nn(path)
 
 
 def without_noise(path: Path) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from palaestra.core.errors import PolicyError
-from palaestra.core.onnx_metadata import ModelNotes
+from palaestra.core.onnx_models.onnx_metadata import ModelNotes
 from palaestra.core.plugins import nearest
 from palaestra.core.specs import RawObs
 

@@ -88,15 +88,13 @@ def main(options: argparse.Namespace) -> None:
 
 def _record(folder: Path, options: argparse.Namespace) -> None:
     """Records a GIF as `palaestra record` does; says why if that is not possible."""
-    from palaestra.cli import record
     from palaestra.core.display import escaped_lines
     from palaestra.core.errors import PalaestraError, exception_summary
+    from palaestra.runtime.recording.recording import record
 
-    parser = argparse.ArgumentParser()
-    record.add_arguments(parser)
-    chosen = parser.parse_args([str(folder), "--results-dir", str(options.results_dir), *(["--trust"] if options.trust else [])])
     try:
-        record.draw(chosen)
+        made = record(folder, results_dir=options.results_dir, trust=options.trust)
+        print(f"wrote {made.file}")
     except Exception as error:  # an environment's own, such as a missing library of its pictures
         reason = str(error) if isinstance(error, PalaestraError) else exception_summary(error)
         print(escaped_lines(f"note: the card has no recording: {reason}"), file=sys.stderr)

@@ -25,6 +25,8 @@ _REASONS = {
 }
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # device names on Windows
 
+MODEL_FILES = (".onnx", ".nn")
+"""Ends of the names of model files: ONNX, and Barracuda's format of old ML-Agents."""
 
 RUN_FILES = frozenset(
     [

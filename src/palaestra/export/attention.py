@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from torch import Tensor, nn
 
-from palaestra.export.graph import Graph
+from palaestra.core.onnx_models.onnx_graph import Graph
 from palaestra.export.layers import join, layer_norm, linear, swish
 from palaestra.models.entity_attention import EMBEDDING, FORBIDDEN, HEADS, NOTHING, EntityAttention
 

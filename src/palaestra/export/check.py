@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from palaestra.core.errors import ExportError
+from palaestra.core.onnx_models.onnx_policy import PROBABILITIES
 from palaestra.core.specs import ActionSpec, BehaviorSpec
-from palaestra.export.heads import PROBABILITIES
 from palaestra.models.actor_critic import ACTOR
 from palaestra.models.policy import Actor
 from palaestra.models.trunk import Trunk

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from palaestra.core.errors import ExportError, exception_summary
-from palaestra.export.graph import BATCH, OPSET, Graph, Node
+from palaestra.core.onnx_models.onnx_graph import BATCH, OPSET, Graph, Node
 from palaestra.models.custom import OwnModule
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import numpy as np
 from torch import Tensor, nn
 
 from palaestra.core.errors import ExportError
+from palaestra.core.onnx_models.onnx_graph import Graph
 from palaestra.export.custom import own_module
-from palaestra.export.graph import Graph
 from palaestra.models.actor_critic import ACTOR
 from palaestra.models.bodies import ConditionedMLP, HyperLinear, StackedMLP
 from palaestra.models.custom import OwnModule

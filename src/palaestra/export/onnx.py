@@ -5,42 +5,33 @@ Names, shapes and constants are those of ML-Agents' model version 3; only the ac
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from palaestra.core.errors import ExportError
-from palaestra.core.onnx_metadata import write_notes
-from palaestra.core.specs import BehaviorSpec
+from palaestra.core.onnx_models.onnx_graph import BATCH, Graph, Node
+from palaestra.core.onnx_models.onnx_metadata import write_notes
+from palaestra.core.onnx_models.onnx_policy import continuous_outputs, discrete_outputs, form_outputs
+from palaestra.core.specs import ActionSpec, BehaviorSpec
 from palaestra.export.attention import attention
-from palaestra.export.graph import BATCH, Graph, Node
-from palaestra.export.heads import constant_output, discrete, gaussian, squashed
-from palaestra.export.layers import columns, join, write
+from palaestra.export.layers import columns, gemm, join, write
 from palaestra.models.actor_critic import ACTOR
+from palaestra.models.distributions import RANGE
 from palaestra.models.entity_attention import EntityAttention
 from palaestra.models.lstm import LSTMLayer, weights
 from palaestra.models.sac_networks import SoftActorCritic
+from palaestra.models.tanh_gaussian import LEAST_LOG_STD, MOST_LOG_STD
 from palaestra.models.trunk import Trunk
 
-VERSION = 3.0
+FLOAT = 1  # of ONNX's TensorProto.DataType
 
 
 def export(network: Trunk, spec: BehaviorSpec, path: Path) -> None:
     """Writes the policy to `path` atomically. Raises ExportError."""
-    content = policy_graph(network, spec).model().SerializeToString()
-    beside = path.with_name(f".{path.name}.tmp-{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_bytes(content)
-        beside.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            beside.unlink()
-        raise ExportError(f"{path} cannot be written: {error.strerror or error}") from error
+    policy_graph(network, spec).write(path)
 
 
 @torch.no_grad()
@@ -48,9 +39,8 @@ def policy_graph(network: Trunk, spec: BehaviorSpec) -> Graph:
     """Returns the graph, with inputs and outputs in ML-Agents' order."""
     graph, action = Graph(metadata=write_notes(spec)), spec.action
     obs = [graph.input(f"obs_{i}", (BATCH, *one.shape)) for i, one in enumerate(spec.obs)]
-    constant_output(graph, "version_number", np.array([VERSION], np.float32))
     memory = network.memory
-    constant_output(graph, "memory_size", np.full(1, 0 if memory is None else memory.size, np.float32))
+    form_outputs(graph, 0 if memory is None else memory.size)
     features = actor_body(graph, network, obs)
     # Unity's importers look inputs up by name; ML-Agents' files have the masks before the memory
     mask = graph.input("action_masks", (BATCH, action.choices)) if action.branches else ""
@@ -79,7 +69,8 @@ def actor_body(graph: Graph, network: Trunk, obs: list[str]) -> str:
     encoders = network.encoders[ACTOR]
     assert isinstance(encoders, nn.ModuleList)
     for i, encoder in zip(network.images, encoders, strict=True):
-        parts.append(write(graph, encoder, f"encoder_{i}", obs[i]))
+        image = graph.add("Sub", obs[i], graph.add("ReduceMean", obs[i], axes=[2, 3], keepdims=1)) if network.centered else obs[i]
+        parts.append(write(graph, encoder, f"encoder_{i}", image))
     encoding = join(graph, parts) if parts else None
     if network.entities:
         attending = network.attentions[ACTOR]
@@ -125,3 +116,38 @@ def in_order(weight: Tensor) -> Tensor:
     """Returns rows of torch's gates (input, forget, cell, output) in ONNX's order (input, output, forget, cell)."""
     entry, forget, cell, out = weight.chunk(4)
     return torch.cat([entry, out, forget, cell])
+
+
+def gaussian(graph: Graph, head: nn.Linear, log_std: Tensor, spec: ActionSpec, features: str) -> None:
+    """Writes continuous actions from the first rows of the head: means. Noise is drawn within the graph, without a seed."""
+    size = spec.continuous
+    mean = gemm(graph, "action.mean", features, head.weight[:size], head.bias[:size])
+    noise = graph.add("RandomNormalLike", mean, dtype=FLOAT)
+    spread = graph.add("Mul", noise, graph.constant("action.std", log_std.exp().unsqueeze(0)))
+    limit = graph.constant("action.range", RANGE)
+    names = ("continuous_actions", "deterministic_continuous_actions")
+    for name, raw in zip(names, (graph.add("Add", mean, spread), mean), strict=True):
+        graph.add("Div", graph.add("Clip", raw, min=-RANGE, max=RANGE), limit, output=name)
+    continuous_outputs(graph, size)
+
+
+def squashed(graph: Graph, head: nn.Linear, spec: ActionSpec, features: str) -> None:
+    """Writes continuous actions from means, then logarithms of standard deviations. Both outputs lie within -1..1, unlike in ML-Agents."""
+    size = spec.continuous
+    mean = gemm(graph, "action.mean", features, head.weight[:size], head.bias[:size])
+    log_std = gemm(graph, "action.log_std", features, head.weight[size : 2 * size], head.bias[size : 2 * size])
+    std = graph.add("Exp", graph.add("Clip", log_std, min=LEAST_LOG_STD, max=MOST_LOG_STD))
+    spread = graph.add("Mul", graph.add("RandomNormalLike", mean, dtype=FLOAT), std)
+    graph.add("Tanh", graph.add("Add", mean, spread), output="continuous_actions")
+    graph.add("Tanh", mean, output="deterministic_continuous_actions")
+    continuous_outputs(graph, size)
+
+
+def discrete(graph: Graph, head: nn.Linear, spec: ActionSpec, features: str, mask: str, greedy: bool = False) -> None:
+    """Writes choices from the last rows of the head: logits of each branch, forbidden ones replaced. `greedy`: none is drawn."""
+    ends = [*accumulate(spec.branches, initial=head.out_features - spec.choices)]
+    logits = (
+        gemm(graph, f"action.branch_{i}", features, head.weight[start:end], head.bias[start:end])
+        for i, (start, end) in enumerate(pairwise(ends))
+    )
+    discrete_outputs(graph, logits, spec.branches, mask, greedy=greedy)

@@ -23,6 +23,7 @@ from palaestra.brains.checked import CheckedBrain
 from palaestra.brains.custom import user_brain
 from palaestra.brains.trained import split_names
 from palaestra.core.errors import ConfigError, EnvError, PolicyError, RunError
+from palaestra.core.files import MODEL_FILES
 from palaestra.core.plugins import Registry, import_user_module, nearest
 from palaestra.envs.base import Env
 from palaestra.runtime.play.run_models import find_models
@@ -86,7 +87,7 @@ def read_part(text: str) -> BrainSpec:
 
 def _no_brain(brain: str, known: Sequence[str]) -> str:
     kind = brain.partition(":")[0]
-    hint = f"; did you mean 'model:{brain}'?" if kind.endswith(".onnx") or Path(brain).is_dir() else nearest(kind, known)
+    hint = f"; did you mean 'model:{brain}'?" if kind.endswith(MODEL_FILES) or Path(brain).is_dir() else nearest(kind, known)
     return f"there is no brain '{kind}'{hint} (there are: {', '.join(known)})"
 
 
@@ -161,7 +162,7 @@ class BrainAssignment:
     def _argument(self, part: BrainSpec, behavior: str) -> str:
         """Returns the brain as typed, but with the file of a run's model."""
         file, names = split_names(part.argument)
-        if part.kind != "model" or not file or file.endswith(".onnx"):
+        if part.kind != "model" or not file or file.endswith(MODEL_FILES):
             return part.argument
         files = find_models(file, self._results).files
         if behavior not in files:

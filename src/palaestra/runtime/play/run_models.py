@@ -11,7 +11,7 @@ from typing import Any
 
 from palaestra.brains.model import Policy, load_policy
 from palaestra.core.errors import ConfigError, EnvError, PalaestraError, RunError
-from palaestra.core.files import file_name
+from palaestra.core.files import MODEL_FILES, file_name
 from palaestra.core.plugins import Registry
 from palaestra.envs.base import Env
 from palaestra.hub.contents import models
@@ -68,7 +68,7 @@ def find_models(run: str, results: Path, trust: bool = False, step: int | None =
     """
     if is_hub_name(run):
         return _of_hub(run, trust, step)
-    if run.endswith(".onnx"):
+    if run.endswith(MODEL_FILES):
         if step is not None:
             raise RunError(f"{run} is one model: a step is chosen of a run, such as --step {step} of the run that it lies in")
         return _of_file(Path(run), trust)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from palaestra.core.errors import ConfigError, EnvError
+from palaestra.core.files import MODEL_FILES
 from palaestra.core.plugins import nearest
 from palaestra.core.specs import BehaviorSpec, differences
 from palaestra.core.timestep import Action, Decision, TimeStep
@@ -203,7 +204,7 @@ def teacher_spec(text: str) -> BrainSpec:
     kind, _, argument = text.partition(":")
     if kind in kinds():
         return BrainSpec(kind, argument)
-    if text.endswith(".onnx"):
+    if text.endswith(MODEL_FILES):
         return BrainSpec("model", text)
     if argument:
         return BrainSpec(PYTHON, text)

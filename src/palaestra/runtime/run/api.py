@@ -16,7 +16,6 @@ from palaestra.core.plugins import Registry, nearest
 from palaestra.core.versions import palaestra_version
 from palaestra.envs.base import Env, Measures
 from palaestra.envs.transfer import Transfer
-from palaestra.hub.fetching import checkpoint_folder
 from palaestra.parallel import ranks
 from palaestra.parallel.worker import WorkerLost
 from palaestra.runtime.collect.env_checks import guarded
@@ -47,6 +46,7 @@ from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.settings import Loaded, RunSettings
 from palaestra.runtime.settings.criteria import ambiguous, never_measured
 from palaestra.runtime.storage.checkpoints import Checkpoint, Checkpoints
+from palaestra.runtime.storage.origins import find_origin
 from palaestra.runtime.storage.run_folder import RunFolder, origin_folder
 from palaestra.runtime.storage.state_checks import check_state
 from palaestra.runtime.storage.trust import agent_code, learning_code
@@ -137,7 +137,7 @@ def learn(
     """Loads the settings, builds a run, trains, and writes its files. `env` is as for `train`. Raises PalaestraError."""
     loaded, folder = settled_settings(config, overrides, sets, agent_code if env is not None else learning_code, trust=trust)
     torch_settings = loaded.settings.torch_settings
-    if not ranks.asked() and (count := count_of(torch_settings)) > 1:
+    if not ranks.asked() and (count := count_of(torch_settings)) > 1 and not plays_alone(loaded):
         raise SeveralProcesses(count)
     with ranks.joined(torch_settings.rank_timeout, torch_settings.device or ("cpu" if torch_settings.processes else None)):
         loaded = of_rank(loaded, folder)
@@ -151,6 +151,12 @@ def learn(
         except BaseException as error:
             ranks.leave_message(reason(error))
             raise
+
+
+def plays_alone(loaded: Loaded) -> bool:
+    """Whether a run of several processes is only played, which one process does; that the command line asks for several is an error."""
+    typed = loaded.draft is not None and any(loaded.draft.source(("torch_settings", key)).words for key in ("processes", "gpus"))
+    return loaded.settings.checkpoint_settings.inference and not typed
 
 
 def reason(error: BaseException) -> str:
@@ -411,7 +417,7 @@ def begin(run: Run, checkpoint: Checkpoint | None) -> None:
             save(run)
         return
     warnings = [] if checkpoint is None else run.models.status.load()
-    run.models.status.forget_endings(run.learners)
+    run.models.status.forget_endings(name for name in run.learners if not run.goals.met(name))
     origin = None if chosen.initialize_from is None or chosen.resume else origin_folder(run.folder.results, chosen.initialize_from)
     if checkpoint is None:
         names = initialize(run, origin)
@@ -436,31 +442,15 @@ def initialize(run: Run, origin: RunFolder | None) -> list[str]:
         path = learner.settings.init_path
         if path is None and origin is None:
             continue
-        place = checkpoint_place(path, origin)
-        state = Checkpoints(place[0], 0).load(place[1], check_state).state
-        if name not in state:
-            there = ", ".join(f"'{other}'" for other in state if other != "run")
-            raise RunError(f"behavior '{name}' cannot start from {place[0].parent}: it has {there} only")
-        whole = learner.initialize(state[name], place[0].parent)
+        found = find_origin(name, path, origin)
+        state, whole = found.state(name, learner.trainer.network, list(learner.settings.reward_signals))
+        whole = learner.initialize(state, found.place) and whole
         run.self_play.initialized(name)
         run.symptoms.started_trained(name)
         anew = "" if whole else "; its values begin anew, since its reward signals or its trainer are others"
-        run.console.info(f"Initialized '{name}' from {place[0].parent}{anew}")
+        run.console.info(f"Initialized '{name}' from {found.place}{anew}")
         names.append(name)
     return names
-
-
-def checkpoint_place(path: str | None, origin: RunFolder | None) -> tuple[Path, int | None]:
-    """Returns the folder of checkpoints and the step that `init_path` means: a run's folder, or one of its checkpoints."""
-    if path is None:
-        assert origin is not None
-        return origin.checkpoints, None
-    place = checkpoint_folder(path)
-    if not place.is_dir():
-        raise RunError(f"init_path {path} does not exist: name a run's folder, such as results/first, or one of its checkpoints")
-    if place.name.isdigit() and place.parent.name == "checkpoints":
-        return place.parent, int(place.name)
-    return place / "checkpoints", None
 
 
 def finish(run: Run) -> Result:

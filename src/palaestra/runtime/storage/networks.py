@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.core.errors import CheckpointError, RunError
-from palaestra.core.onnx_metadata import raw_action, raw_obs
+from palaestra.core.onnx_models.onnx_metadata import raw_action, raw_obs
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.models.trunk import Trunk
 from palaestra.runtime.settings import behavior_settings, load

@@ -22,6 +22,15 @@ HALF = ".*.tmp-*"
 """Pattern of the names that files have until they are complete and renamed."""
 
 
+THEIRS = "checkpoint.pt"
+"""Name of ML-Agents' file of a behavior's networks."""
+
+
+def their_checkpoints(folder: Path) -> list[Path]:
+    """Returns ML-Agents' checkpoints in a run's folder, one for each behavior; none in a folder of ours."""
+    return [] if (folder / "checkpoints").is_dir() else sorted(folder.glob(f"*/{THEIRS}"))
+
+
 def check_run_id(run_id: str) -> None:
     """Raises ConfigError for a name that cannot be a folder on every system, or that leads out of the results folder."""
     for part in run_id.split("/"):
@@ -58,8 +67,13 @@ class RunFolder:
         return self.path.is_dir() and not self._is_bare()
 
     def must_exist(self, purpose: str) -> None:
-        """Raises RunError, with the nearest names, if there is no such run."""
+        """Raises RunError, with the nearest names, if there is no such run, or if it is one of ML-Agents that is to go on."""
         if self.exists:
+            if purpose in ("resume", "play") and their_checkpoints(self.path):
+                raise RunError(
+                    f"cannot {purpose}: {self.path} is a run of ML-Agents, whose checkpoints hold less than a run of ours needs; start "
+                    f"a new run with its networks: --run-id=NAME --initialize-from={self.run_id}"
+                )
             return
         if is_hub_name(self.run_id):
             repo = read_name(self.run_id).repo
@@ -76,6 +90,12 @@ class RunFolder:
         hint = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
         there = "" if near else f" (runs there: {', '.join(names[:10])})" if names else " (there are no runs in it)"
         anew = " (leave out --resume to start a new one)" if purpose == "resume" else ""
+        for old in (Path("models") / self.run_id, self.results.absolute().parent / "models" / self.run_id):
+            if old.is_dir() and any(old.iterdir()):
+                raise RunError(
+                    f"cannot {purpose}: {old} is a run of ML-Agents before release 3, which saved TensorFlow's networks; "
+                    f"train it anew into {self.path}{anew}"
+                )
         raise RunError(f"cannot {purpose}: there is no run '{self.run_id}' in {self.results}{hint}{there}{anew}")
 
     def must_be_free(self, force: bool) -> None:

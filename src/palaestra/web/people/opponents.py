@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from palaestra.core.errors import PalaestraError
-from palaestra.core.files import file_name
+from palaestra.core.files import MODEL_FILES, file_name
 from palaestra.runtime.monitor.bounded_reading import ResultsFiles
 from palaestra.runtime.monitor.metrics_reader import MetricsReader
 from palaestra.runtime.play.run_models import models_by_step, run_folder, split_step
@@ -22,7 +22,7 @@ def choices(results: Path, runs: Sequence[str], behavior: str) -> dict[str, str]
     """Returns the brains that can play a behavior, as typed after --brain, each with its text: models of all runs and of their steps."""
     found = dict(KINDS)
     for run in runs:
-        if run.endswith(".onnx") or "," in run:  # would be read as a file
+        if run.endswith(MODEL_FILES) or "," in run:  # would be read as a file
             continue
         folder = RunFolder(results, run)
         steps = sorted(models_by_step(folder, behavior))

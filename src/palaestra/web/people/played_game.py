@@ -10,6 +10,7 @@ from nicegui import run as worker
 from palaestra.brains.base import Role
 from palaestra.brains.player import PlayerBrain
 from palaestra.core.errors import PalaestraError
+from palaestra.core.files import MODEL_FILES
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.runtime.play.brain_assignment import side_name
 from palaestra.runtime.playback.demo_takes import DemoTakes
@@ -107,7 +108,7 @@ class PlayedGame:
     def rating_of(self, behavior: str, team: int) -> float | None:
         """Returns the rating of the model that plays a team: that of its run in self-play; None if it has none."""
         kind, _, argument = self.brain_of_side(behavior, team).partition(":")
-        model = self.source.run if not kind else argument if kind == "model" and not argument.endswith(".onnx") else None
+        model = self.source.run if not kind else argument if kind == "model" and not argument.endswith(MODEL_FILES) else None
         return rating(self.source.results, model, behavior) if model else None
 
 

@@ -1,17 +1,20 @@
-"""An ONNX graph under construction. Only `model` needs the onnx package, which takes a sixth of a second to import."""
+"""An ONNX graph under construction. Only `model` needs the onnx package, which takes a sixth of a second to import; nothing needs torch."""
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import Tensor
 
 from palaestra.core.errors import ExportError
 
 if TYPE_CHECKING:
     import onnx
+    from torch import Tensor
 
 OPSET, IR = 9, 4
 """Newest versions that all of Unity's importers read; ML-Agents writes the same."""
@@ -51,7 +54,7 @@ class Graph:
 
     def constant(self, name: str, value: Tensor | np.ndarray | float) -> str:
         """Adds weights or numbers to the file. Raises ExportError for NaN and infinity."""
-        array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+        array = np.asarray(value) if isinstance(value, np.ndarray | float | int) else value.detach().cpu().numpy()
         array = np.ascontiguousarray(array, np.float32) if array.dtype.kind == "f" else array.astype(np.int64)
         if not np.isfinite(array).all():
             raise ExportError(
@@ -83,3 +86,16 @@ class Graph:
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR, producer_name="palaestra")
         helper.set_model_props(model, self.metadata)
         return model
+
+    def write(self, path: Path) -> None:
+        """Writes the model to `path` atomically. Raises ExportError."""
+        content = self.model().SerializeToString()
+        beside = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            beside.write_bytes(content)
+            beside.replace(path)
+        except OSError as error:
+            with suppress(OSError):
+                beside.unlink()
+            raise ExportError(f"{path} cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,127 @@
+"""Compares a converted model, played by onnxruntime, with its source's network, and with actions that the source gave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from palaestra.brains.model import Policy, load_policy
+from palaestra.convert.source_evaluation import answers
+from palaestra.convert.source_network import SourcePolicy
+from palaestra.core.errors import ExportError
+
+TOLERANCE = 1e-5
+ROWS = 1000
+PART = 50
+MOST_BYTES = 1 << 30
+
+
+def compare(policy: SourcePolicy, path: Path, rows: int = ROWS, seed: int = 0) -> float:
+    """Returns the largest difference of deterministic actions on random observations; of choices, how far the taken one is behind the best.
+
+    Raises ExportError where it exceeds 1e-5 of the largest action (at least 1e-5).
+    """
+    model, rng = load_policy(path, seed=seed), np.random.default_rng(seed)
+    gaps, sizes = [0.0], [1.0]
+    for start in range(0, rows, PART):
+        obs = _observations(policy, min(PART, rows - start), rng)
+        expected = answers(policy, obs)
+        action = model.act(obs, deterministic=True, rescale=False)
+        if policy.action.branches:
+            assert action.discrete is not None
+            gaps.append(behind(expected, action.discrete, policy.action.branches))
+        else:
+            assert action.continuous is not None
+            gaps.append(float(np.abs(action.continuous - expected).max()))
+        sizes.append(float(np.abs(expected).max()))
+    model.act(_observations(policy, 1, rng))  # samples are drawn by other nodes, which must run as well
+    worst, most = float(np.max(gaps)), TOLERANCE * float(np.max(sizes))  # unlike `max`, never hides a NaN
+    if not worst <= most:
+        raise ExportError(f"the model differs from its source by {worst:.2g} (at most {most:.2g} is expected), so it is not written")
+    return worst
+
+
+def _observations(policy: SourcePolicy, rows: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Draws observations: images within 0..1, vectors as the normalizer has seen them, else around 0."""
+    obs = []
+    for seen in policy.seen:
+        if seen.spec.is_visual:
+            obs.append(rng.random((rows, *seen.spec.shape)).astype(np.float32))
+            continue
+        values = rng.normal(size=(rows, *seen.spec.shape))
+        if seen.normalizer is not None:
+            values = values * seen.normalizer.divisor + seen.normalizer.mean
+        obs.append(values.astype(np.float32))
+    return obs
+
+
+def behind(values: np.ndarray, taken: np.ndarray, branches: tuple[int, ...]) -> float:
+    """Returns by how much the values (N, choices) of the choices taken (N, branches) are less than the best ones, at most."""
+    gaps, at = [0.0], 0
+    for i, size in enumerate(branches):
+        part = values[:, at : at + size]
+        gaps.append(float((part.max(1) - np.take_along_axis(part, taken[:, i : i + 1], 1)[:, 0]).max()))
+        at += size
+    return float(np.max(gaps))
+
+
+def compare_recorded(path: Path, samples: Path) -> tuple[int, float]:
+    """Compares with observations and actions that the source itself gave: an .npz with `obs` (or `obs.NAME` of each) and `actions`.
+
+    Returns the number of rows and the largest difference of continuous actions, or the share of rows with other choices. Raises
+    ExportError if the file cannot be read or does not fit, and where actions differ by more than 1e-5 of the largest.
+    """
+    arrays = _recorded(samples)
+    model = load_policy(path, seed=0)
+    named = {key.removeprefix("obs."): value for key, value in arrays.items() if key.startswith("obs.")}
+    actions = arrays.get("actions")
+    obs: Any = named or arrays.get("obs")
+    if obs is None or actions is None or not len(actions):
+        raise ExportError(f"{samples} has the arrays {', '.join(arrays) or 'none'}; expected 'obs' (or 'obs.NAME' of each) and 'actions'")
+    parts = [_act(model, obs, slice(start, start + PART)) for start in range(0, len(actions), PART)]
+    mine = np.concatenate(parts)
+    theirs = actions.reshape(len(actions), -1)
+    if mine.shape != theirs.shape:
+        raise ExportError(f"{samples} has actions of shape {actions.shape}; the model gives {mine.shape}")
+    if model.branches:
+        share = float((mine != theirs).any(1).mean())
+        if share:
+            raise ExportError(f"the model takes other choices than the source in {share:.1%} of the {len(actions)} rows of {samples}")
+        return len(actions), share
+    gap, scale = float(np.abs(mine - theirs).max()), max(1.0, float(np.abs(theirs).max()))
+    if not gap <= TOLERANCE * scale:
+        raise ExportError(f"the model differs from the actions in {samples} by {gap:.2g} (at most {TOLERANCE * scale:.2g} is expected)")
+    return len(actions), gap
+
+
+def _act(model: Policy, obs: Any, rows: slice) -> np.ndarray:
+    part: Any = {key: value[rows] for key, value in obs.items()} if isinstance(obs, Mapping) else _channels_first(model, obs[rows])
+    action = model.act(part, deterministic=True)
+    found = action.discrete if model.branches else action.continuous
+    assert found is not None
+    return np.asarray(found)
+
+
+def _channels_first(model: Policy, images: np.ndarray) -> np.ndarray:
+    """Returns images (N, H, W, C), as many environments give them, as (N, C, H, W); anything else as it is."""
+    shape = model.obs_shapes[0]
+    turned = len(shape) == 3 and images.shape[1:] == (*shape[1:], shape[0]) and images.shape[1:] != shape
+    return np.moveaxis(images, -1, 1) if turned else images
+
+
+def _recorded(samples: Path) -> dict[str, np.ndarray]:
+    try:
+        if samples.stat().st_size > MOST_BYTES:
+            raise ExportError(f"{samples} has more than {MOST_BYTES:,} bytes")
+        with np.load(BytesIO(samples.read_bytes()), allow_pickle=False) as found:
+            return {key: np.asarray(found[key]) for key in found}
+    except ExportError:
+        raise
+    except OSError as error:
+        raise ExportError(f"{samples} cannot be read: {error.strerror or error}") from error
+    except Exception as error:  # numpy and zipfile have many
+        raise ExportError(f"{samples} cannot be read as .npz: {error}") from error

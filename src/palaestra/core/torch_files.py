@@ -1,0 +1,104 @@
+"""Reads files that other libraries wrote with `torch.save`: tensors and plain values only. Nothing in a file is ever run.
+
+torch's own restricted reader (`weights_only`) refuses code; sizes are checked before it, since a small file can unpack to a huge one.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import struct
+import warnings
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from palaestra.core.errors import ExportError, PalaestraError
+
+MOST_BYTES = 1 << 30
+"""Largest size, unpacked, of a file of weights."""
+
+Arrays = dict[str, np.ndarray]
+ZIP_ERRORS = (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError, EOFError, ValueError, struct.error)
+"""Errors of a damaged, encrypted or forged zip file."""
+
+
+def read_saved(file: Path | bytes, name: str, refusal: type[PalaestraError] = ExportError) -> Any:
+    """Returns what `torch.save` wrote, tensors on the CPU. `name` is for messages. Raises `refusal` for a file that cannot be read."""
+    import torch
+
+    content = _bounded(file, name, refusal)
+    check_archive(io.BytesIO(content), name, "a file that torch.save wrote since torch 1.6", refusal)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns of its old formats
+        try:
+            return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError as error:
+            raise refusal(
+                f"{name} holds more than weights ({_forbidden(error)}), which would run code when it is loaded, so it is refused; "
+                f"save the state_dict alone: torch.save(agent.state_dict(), FILE)"
+            ) from error
+        except Exception as error:  # torch has many errors for damaged files
+            raise refusal(f"{name} is damaged: torch cannot read it ({str(error).splitlines()[0][:200]})") from error
+
+
+def check_archive(file: io.BytesIO | Path, name: str, expected: str, refusal: type[PalaestraError] = ExportError) -> list[str]:
+    """Returns the names in a zip file. Raises `refusal` if it is none, or would unpack to more than `MOST_BYTES`."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            infos = archive.infolist()
+    except (*ZIP_ERRORS, OSError) as error:
+        raise refusal(f"{name} is no zip file ({error}); expected {expected}") from error
+    size = sum(info.file_size for info in infos)
+    if size > MOST_BYTES:
+        raise refusal(f"{name} would unpack to {size:,} bytes; at most {MOST_BYTES:,} are read")
+    return [info.filename for info in infos]
+
+
+def arrays_of(state: Any, name: str) -> Arrays:
+    """Returns the tensors of a state_dict as float32 arrays (integers as they are). Raises ExportError for anything else."""
+    import torch
+
+    if not isinstance(state, Mapping) or not state:
+        raise ExportError(f"{name} holds {_what(state)}; expected a state_dict: names and tensors")
+    arrays: Arrays = {}
+    total = 0
+    for key, value in state.items():
+        if not isinstance(key, str) or not isinstance(value, torch.Tensor):
+            raise ExportError(f"{name} has '{str(key)[:80]}', {_what(value)}; expected a state_dict: names and tensors")
+        total += value.numel() * 8
+        if total > MOST_BYTES:
+            raise ExportError(f"{name} has tensors of more than {MOST_BYTES:,} bytes")
+        if value.is_sparse or value.is_quantized or value.is_complex():
+            raise ExportError(f"{name}: '{key}' is a tensor of a kind that cannot be converted ({value.dtype}, {value.layout})")
+        array = value.detach().cpu()
+        arrays[key] = array.float().numpy() if array.is_floating_point() else array.numpy()
+        if arrays[key].dtype.kind == "f" and not np.isfinite(arrays[key]).all():
+            raise ExportError(f"{name}: '{key}' holds numbers that are not finite: its training has diverged")
+    return arrays
+
+
+def _bounded(file: Path | bytes, name: str, refusal: type[PalaestraError]) -> bytes:
+    if isinstance(file, bytes):
+        return file
+    try:
+        size = file.stat().st_size
+        if size > MOST_BYTES:
+            raise refusal(f"{name} has {size:,} bytes; at most {MOST_BYTES:,} are read")
+        return file.read_bytes()
+    except OSError as error:
+        raise refusal(f"{name} cannot be read: {error.strerror or error}") from error
+
+
+def _forbidden(error: Exception) -> str:
+    """Returns the part of torch's long message that names what it met."""
+    text = str(error)
+    _, found, rest = text.partition("GLOBAL ")
+    return rest.split()[0].rstrip(".,:") if found and rest.split() else text.splitlines()[0][:120]
+
+
+def _what(value: Any) -> str:
+    return f"a {type(value).__name__}"

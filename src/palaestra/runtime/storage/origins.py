@@ -1,0 +1,98 @@
+"""Finds the networks that a new run starts from: those of a run of ours, or ML-Agents' `checkpoint.pt`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from palaestra.core.errors import CheckpointError, ConfigError, RunError
+from palaestra.core.files import file_name
+from palaestra.core.torch_files import read_saved
+from palaestra.hub.fetching import checkpoint_folder
+from palaestra.models.trunk import Trunk
+from palaestra.runtime.storage.checkpoints import Checkpoints
+from palaestra.runtime.storage.original_weights import POLICY, Misfit, converted
+from palaestra.runtime.storage.run_folder import THEIRS, RunFolder, their_checkpoints
+from palaestra.runtime.storage.state_checks import check_state
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Place of a behavior's first weights."""
+
+    place: Path
+    """Run folder or file, for messages."""
+    step: int | None
+    """Step of a checkpoint of ours; None: the newest."""
+    theirs: bool
+    """Whether `place` is a file of ML-Agents."""
+
+    def state(self, behavior: str, network: Trunk, signals: Sequence[str]) -> tuple[Mapping[str, Any], bool]:
+        """Returns the saved state of the behavior, and whether its critic is part of it.
+
+        `network` and `signals` (reward signals in their order) are those of the new run: ML-Agents' weights are arranged for them. Raises
+        CheckpointError, ConfigError or RunError.
+        """
+        if self.theirs:
+            return self._their_state(behavior, network, signals)
+        state = Checkpoints(self.place / "checkpoints", 0).load(self.step, check_state).state
+        if behavior not in state:
+            there = ", ".join(f"'{other}'" for other in state if other != "run")
+            raise RunError(f"behavior '{behavior}' cannot start from {self.place}: it has {there} only")
+        return state[behavior], True
+
+    def _their_state(self, behavior: str, network: Trunk, signals: Sequence[str]) -> tuple[Mapping[str, Any], bool]:
+        saved = read_saved(self.place, str(self.place), CheckpointError)
+        if not isinstance(saved, Mapping) or POLICY not in saved:
+            raise CheckpointError(f"{self.place} is no checkpoint of ML-Agents: it has no '{POLICY}'; expected the {THEIRS} of a behavior")
+        modules = {str(name): part for name, part in saved.items() if isinstance(part, Mapping)}
+        try:
+            weights, whole = converted(modules, network, signals)
+        except (Misfit, AttributeError, RuntimeError) as error:
+            raise ConfigError(
+                f"behavior '{behavior}' cannot start from {self.place}: its network has another shape ({error}); use the same "
+                f"network_settings, observations and actions"
+            ) from error
+        return {"trainer": {"network": weights}, "signals": sorted(signals)}, whole
+
+
+def find_origin(behavior: str, init_path: str | None, run: RunFolder | None) -> Origin:
+    """Returns where a behavior starts from: its `init_path`, else the run of --initialize-from. Raises RunError if nothing is there.
+
+    `init_path` is a run's folder or one of its checkpoints, or a checkpoint.pt of ML-Agents or the folder that it lies in.
+    """
+    if init_path is None:
+        assert run is not None
+        return _in_folder(behavior, run.path)
+    place = checkpoint_folder(init_path)  # downloaded, if it is on the Hub
+    if place.is_file():
+        if place.suffix != ".pt":
+            raise RunError(
+                f"init_path {init_path} is no checkpoint: name a run's folder, one of its checkpoints, or a {THEIRS} of ML-Agents"
+            )
+        return Origin(place, None, True)
+    if not place.is_dir():
+        raise RunError(
+            f"init_path {init_path} does not exist: name a run's folder, such as results/first, one of its checkpoints, or a {THEIRS} of "
+            f"ML-Agents"
+        )
+    if place.name.isdigit() and place.parent.name == "checkpoints":
+        return Origin(place.parent.parent, int(place.name), False)
+    if (place / THEIRS).is_file():
+        return Origin(place / THEIRS, None, True)
+    return _in_folder(behavior, place)
+
+
+def _in_folder(behavior: str, folder: Path) -> Origin:
+    found = their_checkpoints(folder)
+    if not found:
+        return Origin(folder, None, False)
+    wanted = [path for path in found if path.parent.name in (behavior, file_name(behavior))]
+    if not wanted:
+        there = ", ".join(f"'{path.parent.name}'" for path in found)
+        raise RunError(
+            f"behavior '{behavior}' cannot start from {folder}, a run of ML-Agents: it has {there} only; name one with init_path"
+        )
+    return Origin(wanted[0], None, True)

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from nn_files import small_policy
+
+from palaestra.cli.main import main
+
+SB3 = Path(__file__).parents[2] / "golden" / "data" / "others" / "sb3"
+
+
+def test_a_model_is_written_and_described(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    target = tmp_path / "new" / "a.onnx"
+    assert main(["convert", str(SB3 / "ppo_cont.zip"), str(target), "--check", str(SB3 / "ppo_cont.npz")]) == 0
+    said = capsys.readouterr().out
+    assert f"wrote {target}: PPO or A2C of Stable-Baselines3" in said
+    assert "observations: observation 6; actions: 3 continuous" in said
+    assert "differs from the 20 recorded actions by at most" in said
+
+
+def test_flags_reach_the_conversion(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    source = small_policy().write(tmp_path / "a.nn")
+    assert main(["convert", str(source), str(tmp_path / "a.onnx"), "--obs-shape", "1,1"]) == 0
+    assert "observations: obs_0 1, obs_1 1; actions: 1 continuous" in capsys.readouterr().out
+
+
+def test_an_existing_file_is_kept_unless_force_is_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "a.onnx").write_text("mine")
+    arguments = ["convert", str(SB3 / "ppo_disc.zip"), str(tmp_path / "a.onnx")]
+    assert main(arguments) == 1
+    assert "exists already; --force overwrites it" in capsys.readouterr().err
+    assert (tmp_path / "a.onnx").read_text() == "mine"
+    assert main([*arguments, "--force"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["none.zip", "a.onnx"], "there is no file none.zip; expected a model of one of these"),
+        ([".", "a.onnx"], ". is a folder"),
+        ([str(SB3 / "ppo_disc.zip"), "a.txt"], "ends in .onnx"),
+        ([str(SB3 / "ppo_disc.zip"), "a.onnx", "--obs-shape", "3x"], "is no shape"),
+        ([str(SB3 / "ppo_disc.zip"), "a.onnx", "--actions", "6"], "expected continuous:NUMBER"),
+        ([str(SB3 / "ppo_disc.zip"), "a.onnx", "--bounds", "1", "-1"], "--bounds 1 -1: expected LOW HIGH"),
+        ([str(SB3 / "ppo_disc.zip"), "a.onnx", "--check", "none.npz"], "none.npz cannot be read"),
+        ([str(SB3 / "ppo_disc.npz"), "a.onnx"], "ppo_disc.npz"),
+    ],
+)
+def test_what_cannot_be_used_gives_one_message(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(["convert", *arguments]) == 1
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "a.onnx").exists()
+
+
+def test_a_barracuda_file_takes_no_flags_of_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    source = small_policy().write(tmp_path / "a.nn")
+    assert main(["convert", str(source), str(tmp_path / "a.onnx"), "--activation", "relu"]) == 1
+    assert "leave out --activation" in capsys.readouterr().err
