@@ -14,6 +14,7 @@ from palaestra.core.settings import Settings
 from palaestra.models.settings import MemorySettings, NetworkSettings
 from palaestra.rewards.settings import REWARDS
 from palaestra.runtime.settings import CheckpointSettings, EngineSettings, EnvSettings, RunSettings, TorchSettings
+from palaestra.runtime.settings.search_settings import PopulationSettings, RangeSettings, SearchSettings
 from palaestra.scenario.ending_settings import KeepBestSettings, StopSettings
 from palaestra.scenario.settings import SAMPLERS, CompletionCriteriaSettings, LessonSettings, SamplerSettings, SelfPlaySettings
 from palaestra.trainers.behavior_settings import BehaviorSettings
@@ -51,6 +52,9 @@ SECTIONS: list[tuple[str, type[Settings]]] = [
     ("`engine_settings`", EngineSettings),
     ("`checkpoint_settings`", CheckpointSettings),
     ("`torch_settings`", TorchSettings),
+    ("`search`, for `palaestra tune`", SearchSettings),
+    ("`search.space.PATH`", RangeSettings),
+    ("`search.population`, for `method: pbt`", PopulationSettings),
 ]
 
 

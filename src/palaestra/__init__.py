@@ -21,8 +21,14 @@ if TYPE_CHECKING:
     from palaestra.brains.model import load_policy as load_policy
     from palaestra.datasets import read_demo as read_demo
     from palaestra.envs.base import Env
+    from palaestra.runtime.comparison.comparing import compare as compare
     from palaestra.runtime.control.stopping import stop_at_reward as stop_at_reward
+    from palaestra.runtime.recording.recording import record as record
     from palaestra.runtime.run.api import train as train
+    from palaestra.runtime.seeds.training import train_seeds as train_seeds
+    from palaestra.runtime.sharing.pulling import pull as pull
+    from palaestra.runtime.sharing.pushing import push as push
+    from palaestra.runtime.tune.tuning import tune as tune
 
     __version__: str
 
@@ -40,7 +46,20 @@ def _register_envs() -> None:
 
 when_imported("gymnasium", _register_envs)
 
-__all__ = ["__version__", "load_policy", "make", "read_demo", "stop_at_reward", "train"]
+__all__ = [
+    "__version__",
+    "compare",
+    "load_policy",
+    "make",
+    "pull",
+    "push",
+    "read_demo",
+    "record",
+    "stop_at_reward",
+    "train",
+    "train_seeds",
+    "tune",
+]
 
 
 def make(name: str, *, areas: int | None = None, device: str = "cpu", **options: Any) -> Env:
@@ -65,10 +84,34 @@ def __getattr__(name: str) -> Any:
         from palaestra.runtime.run.api import train
 
         return train
+    if name == "tune":
+        from palaestra.runtime.tune.tuning import tune
+
+        return tune
+    if name == "push":
+        from palaestra.runtime.sharing.pushing import push
+
+        return push
+    if name == "pull":
+        from palaestra.runtime.sharing.pulling import pull
+
+        return pull
     if name == "stop_at_reward":
         from palaestra.runtime.control.stopping import stop_at_reward
 
         return stop_at_reward
+    if name == "train_seeds":
+        from palaestra.runtime.seeds.training import train_seeds
+
+        return train_seeds
+    if name == "compare":
+        from palaestra.runtime.comparison.comparing import compare
+
+        return compare
+    if name == "record":
+        from palaestra.runtime.recording.recording import record
+
+        return record
     if name == "__version__":
         from importlib.metadata import version
 

@@ -14,6 +14,7 @@ from palaestra.brains.observations import Inputs, floats
 from palaestra.brains.session import Arrays, Session
 from palaestra.core.errors import PolicyError
 from palaestra.core.onnx_models.onnx_metadata import read_notes
+from palaestra.hub.hub_names import is_hub_name
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -34,10 +35,20 @@ class PolicyAction:
 def load_policy(path: str | Path, *, seed: int | None = None) -> Policy:
     """Loads an exported policy, ours or one of ML-Agents (model versions 2 and 3, and Barracuda's `.nn` files), for the CPU.
 
-    With a `seed` the same calls give the same actions; without one they differ from policy to policy. Raises PolicyError for a file that is
-    missing, not ONNX or Barracuda's, or not a policy.
+    `hub:user/repository[/FILE.onnx][@REVISION]` is a model on the Hugging Face Hub. With a `seed` the same calls give the same actions;
+    without one they differ from policy to policy. Raises PolicyError for a file that is missing, not ONNX or Barracuda's, or not a policy,
+    and HubError for a model that cannot be downloaded.
     """
-    return Policy(Path(path), seed)
+    return Policy(local_file(path), seed)
+
+
+def local_file(path: str | Path) -> Path:
+    """Returns the path of a model file, which is downloaded if it is named with `hub:`."""
+    if isinstance(path, str) and is_hub_name(path):
+        from palaestra.hub.fetching import fetch_model
+
+        return fetch_model(path)
+    return Path(path)
 
 
 class Policy:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
 
 import numpy as np
-import onnxruntime
 
 from palaestra.core.errors import PolicyError
 
 Arrays = dict[str, np.ndarray]
 
-STATES = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
-ERRORS = tuple(kind for kind in vars(STATES).values() if isinstance(kind, type) and issubclass(kind, Exception))
-"""Exceptions of onnxruntime; they have no common base of their own."""
 SILENT = 4  # onnxruntime's own lines on stderr; what matters reaches the user as an exception
 
 
@@ -26,6 +23,8 @@ class Session:
     """
 
     def __init__(self, model: str | bytes, name: str, seed: int | None) -> None:
+        import onnxruntime  # a training that plays no model does without it
+
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = SILENT
@@ -33,11 +32,11 @@ class Session:
         self.name = name
         try:
             self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        except STATES.InvalidProtobuf as error:
-            raise PolicyError(
-                f"{name} is not an ONNX file (or only a part of one); expected a model such as results/ID/NAME.onnx"
-            ) from error
-        except ERRORS as error:
+        except errors() as error:
+            if type(error).__name__ == "InvalidProtobuf":
+                raise PolicyError(
+                    f"{name} is not an ONNX file (or only a part of one); expected a model such as results/ID/NAME.onnx"
+                ) from error
             raise PolicyError(f"{name} cannot be played: onnxruntime {onnxruntime.__version__} refuses it: {_reason(error)}") from error
         self.inputs: dict[str, list[int | str]] = {tensor.name: tensor.shape for tensor in self._session.get_inputs()}
         self.input_types: dict[str, str] = {tensor.name: tensor.type for tensor in self._session.get_inputs()}
@@ -48,9 +47,16 @@ class Session:
         """Returns the outputs of these names. Raises PolicyError if the graph cannot take the inputs."""
         try:
             return dict(zip(names, map(np.asarray, self._session.run(names, dict(feeds))), strict=True))
-        except ERRORS as error:
+        except errors() as error:
             shapes = {key: value.shape for key, value in feeds.items()}
             raise PolicyError(f"{self.name} cannot be run on {shapes}: {_reason(error)}") from error
+
+
+@cache
+def errors() -> tuple[type[Exception], ...]:
+    """Returns the exceptions of onnxruntime; they have no common base of their own."""
+    states = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
+    return tuple(kind for kind in vars(states).values() if isinstance(kind, type) and issubclass(kind, Exception))
 
 
 def _reason(error: Exception) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.brains.base import Brain, Choice, Role, Seen
-from palaestra.brains.model import Policy, load_policy
+from palaestra.brains.model import Policy, load_policy, local_file
 from palaestra.core.errors import PolicyError
 from palaestra.core.specs import BehaviorSpec
 
@@ -26,7 +26,7 @@ def make(role: Role) -> Brain:
         return ModelBrain(load_policy(file, seed=role.seed), role.behavior, role.spec, deterministic=role.deterministic)
     from palaestra.brains.mapped import MappedModel  # imports YAML, which only these need
 
-    return MappedModel(Path(file), Path(names), role)
+    return MappedModel(local_file(file), Path(names), role)
 
 
 def split_names(argument: str) -> tuple[str, str | None]:

@@ -24,22 +24,36 @@ from palaestra.runtime.logging.waiting import WaitingNotice, on_stderr, on_stdou
 
 COMMANDS = {
     "learn": "train the agents of an environment, or resume a run",
+    "tune": "search settings with many trainings, and write the best as a settings file",
     "evaluate": "play a trained model for a number of episodes and report its rewards",
     "run": "play an environment with models, its heuristic, random actions or your code, and report the results",
     "league": "play every snapshot of a self-play run against every other, and write a table and a heat map",
     "view": "open a page in the browser: watch, compare, play, record demonstrations",
     "plot": "draw the learning curves of one or several runs",
-    "record": "make a GIF of trained agents",
+    "compare": "compare settings over several seeds: a table with intervals, and a plot",
+    "record": "make a GIF or a video of trained agents",
     "export": "write a run's policies as ONNX models",
     "convert": "convert a policy of Stable-Baselines3, CleanRL, rsl_rl or old ML-Agents to ONNX",
+    "push": "upload a run to the Hugging Face Hub, with a model card",
+    "pull": "download a run from the Hugging Face Hub",
     "demo": "show what is in demonstrations, and convert files and Minari datasets",
     "doctor": "check a Unity build, the Editor's scene or another environment for problems",
     "envs": "list the built-in environments, or show one",
     "config": "check a settings file and print it with every default",
     "schema": "write a JSON schema of the settings, for editors",
     "upgrade": "convert settings files of old ML-Agents versions to the current format",
+    "alias": "make `mlagents-learn` run `palaestra learn`, for scripts that call it",
 }
 """Name and summary of each command; each is a module of this package, imported when needed."""
+
+OF_ML_AGENTS = {
+    "mlagents-learn": "`palaestra learn`, with the same arguments",
+    "mlagents-run-experiment": "`palaestra learn FILE`",
+    "mlagents-push-to-hf": "`palaestra push`",
+    "mlagents-load-from-hf": "`palaestra pull`",
+    "upgrade_config": "`palaestra upgrade`",
+}
+"""Commands of ML-Agents, and what to type instead."""
 
 ABOUT = "Palaestra trains the agents of games and simulations."
 
@@ -55,8 +69,9 @@ examples:
 
 LIBRARIES = {
     "learn": "palaestra.runtime.run.api",
-    **dict.fromkeys(("evaluate", "record", "run"), "palaestra.runtime.play.evaluation"),
+    **dict.fromkeys(("evaluate", "record", "run", "push"), "palaestra.runtime.play.evaluation"),
     "league": "palaestra.runtime.self_play.league_run",
+    "tune": "palaestra.runtime.tune.tuning",
     "doctor": "palaestra.runtime.doctor",
 }
 """Modules that import the libraries of commands that take more than a second to load."""
@@ -126,6 +141,8 @@ def refuse_unknown(parser: Parser, arguments: list[str]) -> None:
     """Exits with the nearest command if the first word is not one."""
     if not arguments or arguments[0].startswith("-") or arguments[0] in COMMANDS:
         return
+    if (now := OF_ML_AGENTS.get(arguments[0].removeprefix("mlagents.trainers."))) is not None:
+        parser.error(f"'{arguments[0]}' is a command of ML-Agents; use {now}")
     near = get_close_matches(shortened(arguments[0]), COMMANDS, n=1)
     hint = f"; did you mean '{near[0]}'?" if near else ""
     parser.error(f"there is no command '{shortened(arguments[0])}'{hint} (there are: {', '.join(COMMANDS)})")
@@ -171,14 +188,18 @@ def make_parser(chosen: str | None) -> Parser:
         child = commands.add_parser(name, help=help_line, formatter_class=Formatter, **about)
         if module is not None:
             module.add_arguments(child)
+            if name == "learn":  # mlagents-learn had it
+                child.add_argument("--version", action=Version, help=argparse.SUPPRESS)
     return parser
 
 
 class Version(argparse.Action):
     """Action of `--version`: shows the versions that a bug report needs."""
 
-    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
-        super().__init__(option_strings, dest, nargs=0, help="show the versions of Palaestra and its main dependencies")
+    def __init__(
+        self, option_strings: Sequence[str], dest: str, help: str = "show the versions of Palaestra and its main dependencies"
+    ) -> None:
+        super().__init__(option_strings, dest, nargs=0, help=help)
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         """Prints the versions and exits."""

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra evaluate`."""
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="a run id, a run's folder, or a model file (.onnx, .nn); several: a table")
+    parser.add_argument(
+        "runs", nargs="+", metavar="RUN", help="a run id, a run's folder, a model file (.onnx, .nn), or hub:user/repo; several give a table"
+    )
     parser.add_argument("--step", type=int, metavar="N", help="play the models of this step (default: the newest)")
     parser.add_argument("--env", metavar="ENV", help="environment (default: the one that the run was trained in)")
     parser.add_argument("--episodes", type=int, default=100, metavar="N", help="episodes to play (default: 100)")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.cli.game_flags import add_game_flags, keys_of
+from palaestra.cli.old_flags import IN_EVERY_BEHAVIOR, add_old_flags, settle
 from palaestra.cli.parser import Parser
 from palaestra.cli.track import add_track, trackers_of
 from palaestra.cli.trust import add_trust
@@ -30,10 +31,11 @@ examples:
   palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=shown --track=wandb:project=balls
   palaestra learn --run-id=first --inference
   palaestra learn --env=gymnasium:CartPole-v1 --run-id=pole
+  palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=ball --seeds 5 --side-by-side 2
 """
 
 SECTIONS = {
-    "env_settings": f"env_path num_areas env_runners ray_address runner_cpus ray_working_dir seed {keys_of('env_settings')}",
+    "env_settings": f"env_path num_areas first_lesson env_runners ray_address runner_cpus ray_working_dir seed {keys_of('env_settings')}",
     "engine_settings": keys_of("engine_settings"),
     "checkpoint_settings": "run_id resume force initialize_from inference results_dir load_model train_model",
     "torch_settings": "device threads processes gpus rank_timeout",
@@ -61,8 +63,6 @@ STUCK = 3
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds every flag of mlagents-learn, and Palaestra's own."""
-    if isinstance(parser, Parser):
-        parser.unabbreviated = tuple(_flag(key) for key in SHORT)
     parser.set_defaults(**dict.fromkeys(" ".join(SECTIONS.values()).split()))
     parser.add_argument(
         "config",
@@ -79,10 +79,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for key, (_, what) in SHORT.items():
         short.add_argument(_flag(key), metavar="N", help=what)
     add_game_flags(parser, without=("num_envs",), remainder=", a later --set too")
-    for removed in ("--torch", "--tensorflow"):
-        parser.add_argument(removed, action="append_const", dest="removed", const=removed, help=argparse.SUPPRESS)
-    for deprecated, dest in (("--load", "load_model"), ("--train", "train_model")):
-        parser.add_argument(deprecated, action="store_true", dest=dest, default=None, help=argparse.SUPPRESS)
+    old = add_old_flags(parser)
+    if isinstance(parser, Parser):
+        parser.unabbreviated = (*(_flag(key) for key in SHORT), "--seeds", "--side-by-side", "--one-seed", *old)
 
 
 def _run_flags(group: argparse._ArgumentGroup) -> None:
@@ -90,11 +89,22 @@ def _run_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--run-id", metavar="ID", help="name of the run and of its folder (default: ppo)")
     group.add_argument("--resume", help="resume the run of that name exactly where it was saved", **switch)
     group.add_argument("--force", help="start anew even if a run of that name exists", **switch)
-    group.add_argument("--initialize-from", metavar="ID", help="start from the networks of another run, also one of ML-Agents, at step 0")
+    group.add_argument(
+        "--initialize-from",
+        metavar="ID",
+        help="start from the networks of another run, of ML-Agents too, or of hub:user/repo",
+    )
     group.add_argument("--inference", help="act without learning, until Ctrl-C; the run's checkpoints stay as they are", **switch)
     add_trust(group, "environment, networks or teachers")
     group.add_argument("--deterministic", help="always take the most likely action", **switch)
     group.add_argument("--seed", type=int, metavar="N", help="seed of all random numbers (default: -1, which picks one)")
+    group.add_argument(
+        "--seeds",
+        metavar="N",
+        help="train with N seeds, or with 3,7,9 or 11-15, in the runs ID-seed-1 ...; a table with intervals at the end",
+    )
+    group.add_argument("--side-by-side", type=int, metavar="N", help="seeds to train at once, each in a process (default: 1)")
+    group.add_argument("--one-seed", action="store_true", help=argparse.SUPPRESS)
     group.add_argument("--results-dir", metavar="DIR", help="folder of all runs (default: results)")
     group.add_argument("--torch-device", dest="device", metavar="DEVICE", help="cpu, cuda, cuda:0 ... (default: cuda if available)")
     group.add_argument("--torch-threads", dest="threads", type=int, metavar="N", help="CPU threads (default: by the amount of work)")
@@ -153,7 +163,8 @@ def overrides(options: argparse.Namespace) -> dict[str, Any]:
         tree["debug"] = True
     if options.tracks:
         tree["trackers"] = trackers_of(options.tracks)
-    short = {path: getattr(options, key) for key, (path, _) in SHORT.items() if getattr(options, key) is not None}
+    paths = {**{key: path for key, (path, _) in SHORT.items()}, **IN_EVERY_BEHAVIOR}
+    short = {path: getattr(options, key) for key, path in paths.items() if getattr(options, key) is not None}
     if options.deterministic:
         short["network_settings.deterministic"] = True
     for path, value in short.items():
@@ -171,11 +182,45 @@ def _flag(key: str) -> str:
 
 def main(options: argparse.Namespace) -> int:
     """Trains. Returns 0 also after Ctrl-C, once everything is saved; `STUCK` if a run ended because it made no progress."""
+    from palaestra.core.errors import ConfigError
     from palaestra.runtime.run.rank_launch import end_with_launcher
 
+    if options.side_by_side is not None and options.seeds is None:
+        raise ConfigError("--side-by-side is of several seeds: add --seeds 5")
     end_with_launcher()
     with page_beside(options) if options.view else nullcontext():
-        return train(options)
+        return train_seeds(options) if options.seeds is not None and not options.one_seed else train(options)
+
+
+def train_seeds(options: argparse.Namespace) -> int:
+    """Trains every seed in a process of its own, and prints a table of all. Returns 1 if one failed, else as for one run."""
+    from palaestra.core.display import escaped
+    from palaestra.runtime.seeds.seed_launch import launch_seeds
+    from palaestra.runtime.seeds.seed_plan import parse_seeds, plan_seeds
+    from palaestra.runtime.seeds.seed_summary import seed_comparison, seed_table
+
+    seeds = parse_seeds(options.seeds)
+    at_once = 1 if options.side_by_side is None else options.side_by_side
+    plan = plan_seeds(seeds, options.config, overrides(options), options.sets, side_by_side=at_once)
+    codes, heard = launch_seeds(plan, options.arguments)
+    states = {run.seed: _state(code, stopped=heard is not None) for run, code in zip(plan.runs, codes, strict=True)}
+    print()
+    print("\n".join(map(escaped, seed_table(plan, states, seed_comparison(plan)).split("\n"))))
+    beside = "" if plan.at_once == 1 else f" --side-by-side {plan.at_once}"
+    results = "" if options.results_dir is None else f" --results-dir={options.results_dir}"
+    again = f"palaestra learn --run-id={plan.name} --seeds {options.seeds}{beside}{results} --resume"
+    print(f"{again} goes on" if heard is not None else f"palaestra compare '{plan.pattern}'{results} draws them")
+    failed = [code for code in codes if code not in (None, 0, STUCK)]
+    return failed[0] if len(failed) == 1 and failed[0] > 0 else 1 if failed else STUCK if STUCK in codes else 0
+
+
+def _state(code: int | None, *, stopped: bool) -> str:
+    """Returns what became of a seed, by its exit code."""
+    if code is None:
+        return "not started"
+    if code == 0:
+        return "stopped" if stopped else ""
+    return "no progress" if code == STUCK else f"failed (exit status {code})"
 
 
 def train(options: argparse.Namespace) -> int:
@@ -184,7 +229,7 @@ def train(options: argparse.Namespace) -> int:
     from palaestra.runtime.run.api import learn
     from palaestra.runtime.run.rank_launch import launch
 
-    notes = [f"the flag {flag} was removed long ago and has no effect" for flag in options.removed or []]
+    notes = settle(options)
     try:
         result = learn(options.config, overrides(options), options.sets, notes=notes, trust=options.trust)
     except SeveralProcesses as several:

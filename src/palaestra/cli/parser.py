@@ -51,7 +51,8 @@ class Parser(argparse.ArgumentParser):
 
     def nearest_flag(self, word: str) -> str:
         """Returns '; did you mean X?', or nothing if no flag is similar."""
-        near = get_close_matches(shortened(word), self._option_string_actions, n=1) if word.startswith("-") else []
+        listed = [flag for flag, action in self._option_string_actions.items() if action.help != argparse.SUPPRESS]
+        near = get_close_matches(shortened(word), listed, n=1) if word.startswith("-") else []
         return f"; did you mean '{near[0]}'?" if near else ""
 
     def _get_option_tuples(self, option_string: str) -> list[Any]:

@@ -7,16 +7,12 @@ Runs of ML-Agents are read from their TensorBoard event files.
 from __future__ import annotations
 
 import argparse
-import re
-from collections.abc import Sequence
-from glob import escape, glob
 from pathlib import Path
 
-from palaestra.core.errors import RunError
 from palaestra.core.metrics import REWARD
+from palaestra.runtime.comparison.selection import select_runs
 from palaestra.runtime.logging.curves import learning_curves, save
-from palaestra.runtime.logging.history import find_tags, has_metrics, read_history, tags
-from palaestra.runtime.storage.run_folder import RunFolder
+from palaestra.runtime.logging.history import find_tags, read_history, tags
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> None:
     """Writes the picture and prints its path. Raises RunError."""
-    folders = find_runs(args.runs, args.results_dir)
+    folders = select_runs(args.runs, args.results_dir, "plot")
     runs = {run: read_history(folder) for run, folder in folders.items()}
     known = tags(runs.values())
     if args.list:
@@ -58,31 +54,6 @@ def main(args: argparse.Namespace) -> None:
     figure = learning_curves(shown, metrics, by_time=args.x == "time", smooth=args.smooth)
     save(figure, args.out)
     print(f"Wrote {args.out}")
-
-
-def find_runs(words: Sequence[str], results: Path) -> dict[str, Path]:
-    """Returns the folders of runs, by the words that name them; a pattern means all matching runs with metrics. Raises RunError."""
-    found: dict[str, Path] = {}
-    for word in words:
-        if Path(word).is_dir():
-            found[word] = Path(word)
-        elif any(sign in word for sign in "*?["):
-            runs = _matching(word) or _matching(str(Path(escape(str(results))) / word))
-            if not runs:
-                raise RunError(f"no run with metrics matches '{word}', neither here nor in {results}")
-            found |= {str(path): path for path in runs}
-        else:
-            folder = RunFolder(results, word)
-            folder.must_exist("plot")
-            found[word] = folder.path
-    different = {path.resolve(): run for run, path in reversed(found.items())}
-    return {run: path for run, path in found.items() if different[path.resolve()] == run}
-
-
-def _matching(pattern: str) -> list[Path]:
-    """Returns runs with metrics, 'seed-2' before 'seed-10'."""
-    paths = sorted(glob(pattern), key=lambda path: [int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", path)])
-    return [path for path in map(Path, paths) if path.is_dir() and has_metrics(path)]
 
 
 def _weight(text: str) -> float:

@@ -14,6 +14,7 @@ PalaestraError
 │   └── CheckpointError   a checkpoint that is missing, damaged or from another run
 ├── DemoError         a demonstration file that cannot be read or written
 │   └── EmptyDemo     a file without records
+├── HubError          something on the Hugging Face Hub that cannot be read or written
 ├── ExportError       a network that cannot be written as ONNX, or whose ONNX file gives other results
 └── PolicyError       a model file that `load_policy` cannot run
 """
@@ -126,6 +127,10 @@ class DemoError(PalaestraError):
 
 class EmptyDemo(DemoError):
     """A demonstration file without records."""
+
+
+class HubError(PalaestraError):
+    """Something on the Hugging Face Hub that cannot be read or written."""
 
 
 class ExportError(PalaestraError):

@@ -69,7 +69,8 @@ def actor_body(graph: Graph, network: Trunk, obs: list[str]) -> str:
     encoders = network.encoders[ACTOR]
     assert isinstance(encoders, nn.ModuleList)
     for i, encoder in zip(network.images, encoders, strict=True):
-        parts.append(write(graph, encoder, f"encoder_{i}", obs[i]))
+        image = graph.add("Sub", obs[i], graph.add("ReduceMean", obs[i], axes=[2, 3], keepdims=1)) if network.centered else obs[i]
+        parts.append(write(graph, encoder, f"encoder_{i}", image))
     encoding = join(graph, parts) if parts else None
     if network.entities:
         attending = network.attentions[ACTOR]

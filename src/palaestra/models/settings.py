@@ -44,6 +44,9 @@ class NetworkSettings(Settings):
     """Hidden layers after the observation encoders."""
     vis_encode_type: Encoder | str = "simple"
     """Encoder of visual observations; one of your own as `package.module:Class`, or the name of a plug-in."""
+    center_images: bool = False
+    """Subtract from each channel of an image its mean. Small things before an even background, such as a ball, are learned
+    many times sooner."""
     body: str | None = None
     """Hidden layers of your own in place of ours: `package.module:Class`, or the name of a plug-in. They read goals as they do the rest."""
     memory: MemorySettings | None = None

@@ -26,8 +26,8 @@ Inputs = tuple[Tensor, ...]
 class Trunk(nn.Module):
     """Encoders, bodies and memory of k networks of one shape over the same observations: everything but their heads.
 
-    `prepare` does what holds no weights (joining, normalizing), once a rollout; the rest takes its result. `extra` numbers a row, such as
-    an action, join the encoding before the bodies.
+    `prepare` does what holds no weights (joining, normalizing, centering), once a rollout; the rest takes its result. `extra` numbers a
+    row, such as an action, join the encoding before the bodies.
     """
 
     goal_columns: Tensor
@@ -47,6 +47,7 @@ class Trunk(nn.Module):
         self.vectors = tuple(i for i, obs in enumerate(spec.obs) if obs.is_vector)
         self.images = tuple(i for i, obs in enumerate(spec.obs) if obs.is_visual)
         self.entities = tuple(i for i, obs in enumerate(spec.obs) if obs.is_entities)
+        self.centered = settings.center_images
         width = sum(spec.obs[i].shape[0] for i in self.vectors)
         self.normalizer = Normalizer(width) if settings.normalize and width else None
         self.encoders = nn.ModuleList(
@@ -85,8 +86,8 @@ class Trunk(nn.Module):
         return 0 if self.memory is None else self.memory.size * self.networks
 
     def prepare(self, obs: tuple[Tensor, ...]) -> Inputs:
-        """Prepares observations (N, *shape) in the order of the spec: joins and normalizes them."""
-        images = tuple(obs[i] for i in self.images)
+        """Prepares observations (N, *shape) in the order of the spec: joins and normalizes vectors, centers images."""
+        images = tuple(centered(obs[i]) if self.centered else obs[i] for i in self.images)
         entities = tuple(seen(obs[i]) for i in self.entities)
         if not self.vectors:
             return (obs[0].new_empty((obs[0].shape[0], 0)), *images, *entities)
@@ -140,6 +141,15 @@ class Trunk(nn.Module):
             encoding = torch.cat(parts, 1)
             parts = [encoding, self.attentions[index](encoding, entities)]
         return torch.cat(parts if extra is None else [*parts, extra], 1)
+
+
+def centered(images: Tensor) -> Tensor:
+    """Returns images (N, C, H, W) less the mean of each channel.
+
+    Inputs whose mean is far from zero move all weights of a unit together, and what differs between images is learned last.
+    LeCun et al. 1998, "Efficient BackProp", https://doi.org/10.1007/3-540-49430-8_2, section 4.3.
+    """
+    return images - images.mean((2, 3), keepdim=True)
 
 
 def seen(entities: Tensor) -> Tensor:

@@ -116,6 +116,11 @@ class Curricula:
         """Whether every criterion has a behavior."""
         return all(criterion.behavior is not None for criterion in self._criteria())
 
+    def start_with(self, lesson: int) -> None:
+        """Moves every curriculum to a lesson, or to its last if it has fewer."""
+        for each in self.all.values():
+            each.number = min(lesson, len(each.lessons) - 1)
+
     def set_default_behavior(self, behavior: str) -> None:
         """Sets the behavior for criteria that name none."""
         for each in self.all.values():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
+from importlib.metadata import entry_points
 from typing import Any
 
 from pydantic import ConfigDict, Field, SerializeAsAny, TypeAdapter, ValidationInfo, field_validator, model_validator
@@ -80,9 +82,7 @@ class BehaviorSettings(Settings):
         module, colon, attribute = name.partition(":")
         known = [*TRAINERS, *(plugin for plugin in registry("trainers").names() if plugin not in TRAINERS)]
         if not (module and attribute) and (colon or name not in known):
-            raise ValueError(
-                f"no trainer is named '{name}'{nearest(name, known)} (there are: {', '.join(known)}; your own as package.module:Class)"
-            )
+            raise ValueError(_unknown_trainer(name, known))
         try:
             if not (colon and _imports_nothing(info)):
                 trainer_class(name)  # which knows its hyperparameters
@@ -175,6 +175,21 @@ def trainer_class(name: str) -> type[Any]:
     if not (isinstance(settings, type) and issubclass(settings, Settings)):
         raise PluginError(f"{title}: its Settings is {settings!r}; expected a class that inherits from palaestra.core.settings.Settings")
     return found
+
+
+def _unknown_trainer(name: str, known: Sequence[str]) -> str:
+    """Returns why a name is no trainer's; it may be that of a plug-in for ML-Agents.
+
+    Their entry points list trainers only when they are called, which needs ML-Agents itself: if none has this name, all packages are named.
+    """
+    usual = f"no trainer is named '{name}'{nearest(name, known)} (there are: {', '.join(known)}; your own as package.module:Class)"
+    points = [point for point in entry_points(group="mlagents.trainer_type") if point.module.partition(".")[0] != "mlagents"]
+    alike = [point for point in points if point.name.casefold() == name.casefold()]
+    packages = ", ".join(dict.fromkeys(point.dist.name if point.dist else point.module for point in alike or points))
+    what = "made of ML-Agents' own classes and does not run here; docs/guides/own-trainer.md shows how to write it as one class"
+    if alike:
+        return f"the trainer '{name}' of the plug-in {packages} is {what} (examples/dqn.py and examples/a2c.py are complete)"
+    return f"{usual}; a trainer of a plug-in for ML-Agents ({packages}) is {what}" if points else usual
 
 
 def must_have(found: Any, members: tuple[str, ...], title: str) -> None:

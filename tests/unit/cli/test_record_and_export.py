@@ -1,4 +1,3 @@
-import argparse
 import re
 
 import numpy as np
@@ -8,10 +7,11 @@ from tiny_envs import Scripted, network_settings
 
 import palaestra
 from palaestra.cli.main import main
-from palaestra.cli.record import GAP, GIF_BYTES, encode, play, tile
 from palaestra.core.errors import PolicyError
 from palaestra.export.onnx import export
 from palaestra.models.actor_critic import ActorCritic
+from palaestra.runtime.recording.recording import Film, scenes
+from palaestra.runtime.recording.video_files import GIF_BYTES
 
 SETTINGS = {
     "behaviors": {
@@ -63,8 +63,16 @@ def test_recording_ends_with_the_episodes_asked_for(results, tmp_path, capsys):
         (["first", "--env=3DBall"], "behavior '3DBall', for which there is no model"),
         (["first", "--areas=0"], "--areas is 0; expected 1 to 100"),
         (["first", "--out=/proc/none/x.gif"], "cannot be written"),
-        (["first", "--out=x.mp4"], r"--out is x\.mp4; recordings are written as GIFs: name it x\.gif"),
-        (["first", "--out=movie"], r"recordings are written as GIFs: name it movie\.gif"),
+        (["first", "--out=x.avi"], r"--out is x\.avi; recordings are GIFs, MP4 or WebM videos: name it x\.gif or x\.mp4 or x\.webm"),
+        (["first", "--out=movie"], r"name it movie\.gif or movie\.mp4"),
+        (["first", "--fps=60"], r"--fps is 60; expected 1 to 50 for \.gif"),
+        (["first", "--fps=61", "--out=x.mp4"], "--fps is 61; expected 1 to 60"),
+        (["first", "--width=8"], "--width is 8; expected 32 to 4096"),
+        (["first", "--steps=5", "--demo"], "--steps is for a GIF or a video"),
+        (["first", "first", "--demo"], "--demo records one run; got first, first"),
+        (["first", "--steps=5,6"], "too few models for --steps 5,6: it has those of the steps"),
+        (["first@128", "--steps=5"], "is of one step"),
+        ([], "name a run"),
         (["first", "--demo", "--out=x.gif"], "--demo-out names the demonstration file"),
     ],
 )
@@ -111,25 +119,14 @@ def test_behaviors_may_come_while_a_recording_is_made(tmp_path):
     for name, spec in env.behaviors.items():
         export(ActorCritic(spec, network_settings()), spec, tmp_path / f"{name}.onnx")
         models[name] = palaestra.load_policy(tmp_path / f"{name}.onnx")
-    options = argparse.Namespace(areas=1, seed=0, episodes=None, sampled=False, seconds=2, fps=6)
-    assert [int(picture[0, 0, 0]) for picture in play(env, models, options)] == list(range(12))
-    options.episodes, options.seconds = 2, 600
-    assert 12 < len(list(play(env, models, options))) < 120
+
+    def played(policies, **film):
+        return [panel.picture for panel in scenes(env, policies, Film(fps=6, **film), shown=1)]
+
+    assert [int(picture[0, 0, 0]) for picture in played(models, seconds=2)] == list(range(12))
+    assert 12 < len(played(models, episodes=2, seconds=600)) < 120
     with pytest.raises(PolicyError, match="'Later'"):
-        list(play(env, {"Late": models["Late"]}, options))
-
-
-def test_areas_lie_in_a_grid_with_gaps():
-    pictures = [np.full((10, 20, 3), shade, np.uint8) for shade in (0, 1, 2)]
-    whole = tile(pictures)
-    assert whole.shape == (10 + GAP + 10, 20 + GAP + 20, 3)
-    np.testing.assert_array_equal(whole[10 + GAP :, :20], pictures[2])
-    assert (whole[10 + GAP :, 20:] == 255).all()
-
-
-def test_a_recording_that_would_be_too_large_is_made_smaller():
-    noise = [np.random.default_rng(i).integers(0, 255, (240, 320, 3), dtype=np.uint8) for i in range(60)]
-    assert 100_000 < len(encode(noise, 320, 10)) <= GIF_BYTES
+        played({"Late": models["Late"]}, episodes=2, seconds=600)
 
 
 def test_the_export_of_a_run_is_what_training_wrote(results, capsys):

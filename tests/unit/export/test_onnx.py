@@ -30,6 +30,7 @@ CASES = {
     "hybrid": ((VECTOR,), HYBRID, SMALL),
     "normalized": ((VECTOR, WIDE), HYBRID, NORMALIZED),
     "visual": ((IMAGE,), DISCRETE, SMALL),
+    "centered images": ((IMAGE, VECTOR), DISCRETE, NetworkSettings(hidden_units=16, center_images=True)),
     "several observations": ((IMAGE, VECTOR, ObsSpec("second", (1, 36, 20)), WIDE), HYBRID, NORMALIZED),
     "vector goal": ((VECTOR, GOAL), CONTINUOUS, SMALL),
     "goal between vectors": ((VECTOR, GOAL, WIDE, ObsSpec("other", (3,), goal=True)), HYBRID, NORMALIZED),

@@ -127,3 +127,18 @@ def test_several_images_of_different_sizes_each_have_an_encoder_of_their_own():
     assert (output.shape, value.shape) == ((3, 2), (3, 1))
     changed = (*inputs[:3], inputs[3] + 1)  # the last image counts as the first does
     assert not torch.allclose(network(changed)[0], output)
+
+
+def test_centered_images_are_those_less_the_mean_of_each_channel_and_vectors_stay():
+    spec = BehaviorSpec((ObsSpec("camera", (2, 20, 20)), ObsSpec("vector", (1,))), ActionSpec(0, (2,)))
+    image = torch.zeros(1, 2, 20, 20)
+    image[0, 0, 3, 4], image[0, 1] = 400.0, 7.0  # means 1 and 7
+    network = ActorCritic(spec, NetworkSettings(center_images=True, hidden_units=8))
+    vector, centered = network.prepare((image, torch.tensor([[5.0]])))
+    assert vector.item() == 5.0
+    assert centered[0, 0, 3, 4] == 399.0
+    assert centered[0, 0].sum() == 0.0
+    assert (centered[0, 0] == -1.0).sum() == 399
+    assert (centered[0, 1] == 0.0).all()
+    plain = ActorCritic(spec, NetworkSettings(hidden_units=8)).prepare((image, torch.tensor([[5.0]])))
+    assert_close(plain[1], image)

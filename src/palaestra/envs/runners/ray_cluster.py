@@ -80,11 +80,11 @@ class RayCluster:
         """Raises EnvError if Ray is not installed, or does not answer at the address."""
         address = options.address or os.environ.get("RAY_ADDRESS")
         if address is not None:
-            _check_address(address)
-        self.ray = _import_ray()
+            check_address(address)
+        self.ray = import_ray("--env-runners needs")
         self._ours = not self.ray.is_initialized()
         if self._ours:
-            _connect(self.ray, options, address)
+            connect(self.ray, options, address)
         try:
             self.arrivals = Arrivals(self.ray.util.get_node_ip_address())
             self._cpus = self._share(options)
@@ -138,15 +138,16 @@ class RayCluster:
             self.ray.shutdown()
 
 
-def _import_ray() -> Any:
+def import_ray(who: str) -> Any:
+    """Returns the module. `who` begins the message, such as 'palaestra tune --ray needs'. Raises EnvError if it is not installed."""
     try:
         import ray
     except ImportError as error:
-        raise EnvError("--env-runners needs Ray, which is not installed: pip install 'palaestra[ray]'") from error
+        raise EnvError(f"{who} Ray, which is not installed: pip install 'palaestra[ray]'") from error
     return ray
 
 
-def _connect(ray: Any, options: RunnerOptions, address: str | None) -> None:
+def connect(ray: Any, options: RunnerOptions, address: str | None) -> None:
     """Connects with the cluster at the address, with that of a submitted job, or with one that it starts. Raises EnvError."""
     common: dict[str, Any] = {"configure_logging": False, "log_to_driver": options.show_output, "logging_level": logging.ERROR}
     if options.working_dir is not None:
@@ -169,7 +170,7 @@ def _connect(ray: Any, options: RunnerOptions, address: str | None) -> None:
             raise EnvError(f"Ray could not {where}: {' '.join(str(error).split())[:400]}{hint}") from error
 
 
-def _check_address(address: str) -> None:
+def check_address(address: str) -> None:
     """Raises EnvError if nobody listens there; Ray itself would try for minutes."""
     advice = "start one with 'ray start --head', or leave --ray-address out for one on this machine"
     if address in ("auto", "local"):

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-
-from palaestra.core.metrics import GROUP_REWARD, REWARD
+from palaestra.core.metrics import REWARD
 from palaestra.core.plugins import nearest
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.scenario.ending_settings import StopSettings
 
+LESSONS = "Environment/Lesson Number/"
+"""Beginning of the tags of lessons."""
 NEVER = 3
 """Summaries without a metric after which a warning says so."""
 Ending = Literal["goal", "no progress"]
@@ -60,15 +60,22 @@ class Goals:
     def __init__(self, warn: Callable[[str], object] = warnings.warn) -> None:
         """`warn` is told of metrics that never come."""
         self.courses: dict[str, Course] = {}
+        self._mixed: set[str] = set()
+        """Behaviors whose open summary began in an earlier lesson."""
         self._warn = warn
         self._without: dict[str, int] = {}
 
-    def note(self, summary: Summary, settings: StopSettings | None) -> Course | None:
-        """Takes a summary; returns the behavior's course if it needs no more training as of now."""
+    def note(self, summary: Summary, settings: StopSettings | None, *, last_lesson: bool = True) -> Course | None:
+        """Takes a summary; returns the behavior's course if it needs no more training as of now.
+
+        `last_lesson`: no curriculum has a lesson to come. Before that no behavior is good enough, unless it is measured by lessons.
+        """
+        mixed = summary.behavior in self._mixed
+        self._mixed.discard(summary.behavior)
         if settings is None:
             return None
         course = self.courses.setdefault(summary.behavior, Course())
-        if course.ending:
+        if course.ending or mixed:
             return None
         course.newest.append(_entry(summary, settings.metric))
         self._look_for(summary, settings.metric)
@@ -79,7 +86,8 @@ class Goals:
         what = f"{settings.metric} is {value:.4g}"
         high = settings.at_least is None or value >= settings.at_least
         low = settings.at_most is None or value <= settings.at_most
-        if high and low and (settings.at_least, settings.at_most) != (None, None):
+        counts = last_lesson or settings.metric.startswith(LESSONS)
+        if counts and high and low and (settings.at_least, settings.at_most) != (None, None):
             return self._end(course, "goal", f"{what}, {_bounds(settings)}, over {_extent(course)}")
         if course.best is None or (value < course.best if settings.falls else value > course.best):
             course.best, course.best_step = value, summary.step
@@ -87,6 +95,16 @@ class Goals:
             best = f"no better than {course.best:.4g} at step {course.best_step:,}, {summary.step - course.best_step:,} decisions ago"
             return self._end(course, "no progress", f"{what}, {best}")
         return None
+
+    def begin_lesson(self, behaviors: Iterable[str]) -> list[str]:
+        """Forgets what was measured in an earlier lesson, with which what comes cannot be compared.
+
+        Returns the behaviors that had made no progress there, and are to be trained again.
+        """
+        self._mixed = set(behaviors)
+        stuck = [name for name, course in self.courses.items() if course.ending == "no progress"]
+        self.courses = {name: course for name, course in self.courses.items() if course.ending == "goal"}
+        return stuck
 
     def met(self, behavior: str) -> bool:
         """Whether a behavior needs no more training."""
@@ -105,25 +123,24 @@ class Goals:
         course.ending, course.reason = ending, reason
         return course
 
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the courses of behaviors that are still to be trained: a run that is resumed after its end begins to watch anew."""
-        return {
-            name: {"newest": course.newest, "best": course.best, "best_step": course.best_step}
-            for name, course in self.courses.items()
-            if not course.ending
+    def state_dict(self, *, ended: bool = False) -> dict[str, Any]:
+        """Returns the courses. `ended`: without those that ended the run, which watches anew when it is resumed."""
+        courses = {name: asdict(course) for name, course in self.courses.items() if not (ended and course.ending)}
+        return {name: {**course, "mixed": name in self._mixed} for name, course in courses.items()} | {
+            name: {**asdict(Course()), "mixed": True} for name in sorted(self._mixed - courses.keys())
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores them."""
-        self.courses = {
-            name: Course([list(entry) for entry in one["newest"]], one["best"], one["best_step"]) for name, one in state.items()
-        }
+        saved = {name: dict(one) for name, one in state.items()}
+        self._mixed = {name for name, one in saved.items() if one.pop("mixed", False)}  # not in checkpoints of earlier versions
+        self.courses = {name: Course(**{**one, "newest": [list(entry) for entry in one["newest"]]}) for name, one in saved.items()}
 
 
 def _entry(summary: Summary, metric: str) -> list[float]:
     """Returns sum, count and episodes of a summary. Each episode's reward counts once, any other metric once for each summary."""
     if metric == REWARD:
-        returns = np.asarray(summary.histograms.get(GROUP_REWARD, summary.histograms.get(REWARD, ())))
+        returns = summary.judged
         return [float(returns.sum()), float(len(returns)), float(len(returns))]
     value = summary.values.get(metric)
     return [0.0, 0.0, float(summary.episodes)] if value is None else [float(value), 1.0, float(summary.episodes)]

@@ -46,7 +46,8 @@ class Lessons:
         if saved is not None:
             self.load_state_dict(saved)
         else:
-            self.parameters.set({})
+            self.curricula.start_with(settings.env_settings.first_lesson)
+            self.parameters.set(self.numbers)
 
     @property
     def idle(self) -> bool:

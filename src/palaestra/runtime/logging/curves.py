@@ -47,28 +47,28 @@ def learning_curves(runs: Mapping[str, History], metrics: Sequence[str], *, by_t
     labels, looks = _labels(keys), dict(zip(keys, _looks(), strict=False))
     columns = 2 if len(metrics) == 4 else min(len(metrics), 3)
     rows = math.ceil(len(metrics) / columns)
-    figure = _figure(8.0, 4.5) if len(metrics) == 1 else _figure(5.6 * columns, 3.9 * rows)
+    figure = new_figure(8.0, 4.5) if len(metrics) == 1 else new_figure(5.6 * columns, 3.9 * rows)
     order = dict.fromkeys(keys, -math.inf)  # where lines end in the first panel
     apart = len(metrics) == 1 and 1 < len(keys) <= len(COLORS)
     for at, metric in enumerate(metrics):
         axes = figure.add_subplot(rows, columns, at + 1)
         curves = {(run, name): runs[run][name][metric] for run, name in keys if metric in runs[run][name]}
-        seconds, unit = _unit(curves.values()) if by_time else (1.0, "")
+        seconds, unit = time_unit(curves.values()) if by_time else (1.0, "")
         ends = {}
         for key, points in curves.items():
             x = points.seconds / seconds if by_time else points.step
             ends[key] = _draw(axes, x, points.value, looks[key], smooth)
-        _dress(axes, 9.5)
+        dress(axes, 9.5)
         if by_time:
             axes.set_xlabel(f"training time ({unit})", fontsize=9.5, color=SOFT, labelpad=8)
         _title(axes, metric, labels[keys[0]] if len(keys) == 1 else "", smooth)
         if apart:
-            _label_ends(axes, [(labels[key], looks[key].color, end) for key, end in ends.items()])
+            label_ends(axes, [(labels[key], looks[key].color, end) for key, end in ends.items()])
         order |= ends if at == 0 else {}
     if len(metrics) > 1:
         figure.subplots_adjust(wspace=0.22, hspace=0.62)
     if len(keys) > 1 and not apart:
-        _legend_beside(figure, {labels[key]: looks[key] for key in sorted(keys, key=lambda key: -order[key])})
+        legend_beside(figure, {labels[key]: looks[key] for key in sorted(keys, key=lambda key: -order[key])})
     return figure
 
 
@@ -82,14 +82,14 @@ def overview(history: History) -> Figure:
     columns = min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
     width, height = 3.9 * columns + 0.3, 2.6 * rows + 0.5
-    figure = _figure(width, height)
+    figure = new_figure(width, height)
     looks = dict(zip(history, _looks(), strict=False))
     for at, tag in enumerate(panels):
         axes = figure.add_subplot(rows, columns, at + 1)
         for name, tagged in history.items():
             if tag in tagged:
                 _draw(axes, tagged[tag].step, tagged[tag].value, looks[name], 0.0)
-        _dress(axes, 8.0)
+        dress(axes, 8.0)
         title = "Elo" if tag == ELO else tag.rpartition("/")[2]
         axes.set_title(title, loc="left", fontsize=10.5, fontweight="bold", color=INK, pad=9, parse_math=False)
     figure.subplots_adjust(0.75 / width, 0.6 / height, 1 - 0.25 / width, 1 - 0.85 / height, wspace=0.28, hspace=0.62)
@@ -147,12 +147,18 @@ def smoothed(values: np.ndarray, weight: float) -> np.ndarray:
     return out
 
 
-def _figure(width: float, height: float) -> Figure:
+def looks_of(names: Sequence[str]) -> dict[str, Look]:
+    """Returns a line style of its own for each name."""
+    return dict(zip(names, _looks(), strict=False))
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Returns an empty picture of this size in inches; it needs no display and no state of pyplot."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=160, facecolor="white")
-    FigureCanvasAgg(figure)  # needs no display and no state of pyplot
+    FigureCanvasAgg(figure)
     return figure
 
 
@@ -176,7 +182,8 @@ def _title(axes: Axes, metric: str, line: str, smooth: float) -> None:
     )
 
 
-def _dress(axes: Axes, size: float) -> None:
+def dress(axes: Axes, size: float, *, from_zero: bool = True) -> None:
+    """Gives a panel its grid, ticks of round numbers in letters of this size, and steps from zero as its x."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axes.grid(axis="y", color=GRID, linewidth=0.8)
@@ -185,7 +192,8 @@ def _dress(axes: Axes, size: float) -> None:
     axes.spines["bottom"].set_color(GRID)
     axes.tick_params(length=0, labelsize=size, labelcolor=SOFT, pad=5)
     axes.margins(x=0.01, y=0.08)
-    axes.set_xlim(left=0)
+    if from_zero:
+        axes.set_xlim(left=0)
     ticks = 6 if size > 9 else 5
     axes.xaxis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10]))
     axes.yaxis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10]))
@@ -194,7 +202,7 @@ def _dress(axes: Axes, size: float) -> None:
     axes.set_xlabel("agent-steps", fontsize=size, color=SOFT, labelpad=size - 2)
 
 
-def _label_ends(axes: Axes, ends: Sequence[tuple[str, str, float]]) -> None:
+def label_ends(axes: Axes, ends: Sequence[tuple[str, str, float]]) -> None:
     """Writes names beside the ends of the lines, moved apart where they would overlap."""
     low, high = axes.get_ylim()
     gap = 14.0 / (axes.get_window_extent().height / axes.figure.dpi * 72)  # a line of text, in parts of the height
@@ -229,7 +237,7 @@ def _legend(figure: Figure, looks: Mapping[str, Look]) -> None:
     _entries(figure, looks, fontsize=11, handlelength=1.0 if len(looks) <= len(COLORS) else 2.6, **place)
 
 
-def _legend_beside(figure: Figure, looks: Mapping[str, Look]) -> None:
+def legend_beside(figure: Figure, looks: Mapping[str, Look]) -> None:
     """Adds a legend to the right of all panels, with enough columns to be no higher than they are."""
     high = max(1, int(figure.get_figheight() * 72 * (figure.subplotpars.top - figure.subplotpars.bottom) / 15))
     place = {"loc": "upper left", "bbox_to_anchor": (figure.subplotpars.right + 0.015, figure.subplotpars.top + 0.02)}
@@ -256,7 +264,7 @@ def _labels(keys: Sequence[Key]) -> dict[Key, str]:
     return {key: "  ·  ".join(key) for key in keys}
 
 
-def _unit(curves: Iterable[Points]) -> tuple[float, str]:
+def time_unit(curves: Iterable[Points]) -> tuple[float, str]:
     """Returns the time unit that suits the longest curve: its length in seconds, and its name."""
     longest = max(float(points.seconds.max()) for points in curves)
     return (1.0, "seconds") if longest < 180 else (60.0, "minutes") if longest < 3 * 3600 else (3600.0, "hours")

@@ -47,6 +47,7 @@ class _Period:
     latest: dict[str, float] = field(default_factory=dict)
     spreads: dict[str, list[float]] = field(default_factory=dict)  # tag: every value
     judged: list[float] = field(default_factory=lambda: [0.0, 0])  # sum and count of the returns to compare runs by
+    grouped: bool = False  # whether agents of groups ended episodes
 
 
 class Statistics:
@@ -114,6 +115,7 @@ class Statistics:
         numbers = _numbers(returns if judged is None else judged)
         _add(self._since_update[behavior], numbers)
         _add(self._periods[behavior].judged, numbers)
+        self._periods[behavior].grouped |= judged is not None
         self._recent[behavior].extend(numbers)
 
     def recent_reward(self, behavior: str) -> float | None:
@@ -176,6 +178,7 @@ class Statistics:
             mean=mean,
             std=std,
             times=times,
+            grouped=period.grouped,
         )
         self._each(lambda tracker: tracker.write(summary), f"the summary of '{behavior}' at step {step:,}")
         return summary

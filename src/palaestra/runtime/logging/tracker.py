@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from palaestra.core.metrics import Aggregation
+from palaestra.core.metrics import GROUP_REWARD, REWARD, Aggregation
 from palaestra.runtime.settings import RunSettings
 
 Outcome: TypeAlias = Literal["finished", "stopped", "failed"]
@@ -36,6 +36,13 @@ class Summary:
     mean: float  # of their returns; NaN where none ended
     std: float
     times: Mapping[str, Any] | None = None  # seconds of each rank in the period, and a sentence about the session
+    grouped: bool = False  # whether agents of groups ended episodes: what a group earned counts once it has ended as a whole
+
+    @property
+    def judged(self) -> np.ndarray:
+        """Returns that runs are compared by, of each episode; of groups, what each whole group earned."""
+        own = () if self.grouped else self.histograms.get(REWARD, ())
+        return np.asarray(self.histograms.get(GROUP_REWARD, own))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import json
 import math
 import os
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from palaestra.core.display import escaped, indented
-from palaestra.core.errors import RunError
+from palaestra.core.errors import PluginError, RunError
 from palaestra.core.files import explain, file_name, write_whole
 from palaestra.core.metrics import ELO, GROUP_REWARD
 from palaestra.runtime.logging.tracker import Summary, TrackedRun
@@ -139,15 +140,29 @@ class JSONLTracker:
 
 
 class CSVTracker:
-    """Writes `<run>/metrics.csv`: a line for each value, with the columns behavior, step, time, elapsed, tag and value."""
+    """Writes `<run>/metrics.csv`: a line for each value, with the columns behavior, step, time, elapsed, tag and value.
 
-    def __init__(self, run: TrackedRun) -> None:
+    With `wide` it writes `<run>/<Behavior>/metrics.csv` instead, as ML-Agents did before release 3: a line for each summary, with the
+    column Steps and one for each tag.
+    """
+
+    def __init__(self, run: TrackedRun, wide: bool = False) -> None:
+        if not isinstance(wide, bool):
+            raise PluginError(f"tracker 'csv': wide: expected true or false, got {wide!r}")
+        self._run, self._wide = run, wide
+        self._tables: dict[str, _Table] = {}
         self._file = _LineFile(
             run.folder / CSV, {escaped(name): step for name, step in run.resumed.items()}, _place_in_csv, head=_csv_line(CSV_HEAD)
         )
 
     def write(self, summary: Summary) -> None:
-        """Writes a line for each tag."""
+        """Writes a line for each tag, or one for all of them."""
+        if self._wide:
+            name = summary.behavior
+            if name not in self._tables:
+                self._tables[name] = _Table(self._run.folder / file_name(name) / CSV, self._run.resumed.get(name, -1))
+            self._tables[name].append(summary.step, summary.values)
+            return
         head = (summary.behavior, summary.step, summary.time, summary.elapsed)
         self._file.append(b"".join(_csv_line((*head, tag, value)) for tag, value in summary.values.items()))
 
@@ -155,8 +170,61 @@ class CSVTracker:
         """Does nothing: a note is not a number."""
 
     def close(self) -> None:
-        """Closes the file."""
+        """Closes the files."""
         self._file.close()
+        for table in self._tables.values():
+            table.close()
+
+
+class _Table:
+    """CSV file with a line for each step and a column for each tag. A new tag adds a column, which is empty in the lines before."""
+
+    def __init__(self, path: Path, resumed: int) -> None:
+        """Lines after the step `resumed` are removed by the first `append`; -1: all."""
+        self._path, self._resumed = path, resumed
+        self._columns: list[str] = []
+        self._file: BinaryIO | None = None
+
+    def append(self, step: int, values: Mapping[str, float]) -> None:
+        """Writes a line, safe from a crash of this process when it returns. Raises RunError."""
+        named = {escaped(tag): value for tag, value in values.items()}
+        try:
+            if self._file is None or named.keys() - set(self._columns):
+                self._open(list(named))
+            assert self._file is not None
+            self._file.write(_csv_line([step, *(named.get(tag, "") for tag in self._columns)]))
+            self._file.flush()
+        except OSError as error:
+            self.close()
+            raise RunError(f"cannot write {self._path}: {explain(error)}") from error
+
+    def _open(self, tags: Iterable[str]) -> None:
+        """Writes the lines that are kept once more, with a column for each of these tags too, and opens the file for more."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        columns, rows = self._kept()
+        self._columns = list(dict.fromkeys((*columns, *tags)))
+        self._resumed = sys.maxsize
+        self.close()
+        lines = [["Steps", *self._columns], *([*row, *[""] * (len(self._columns) - len(columns))] for row in rows)]
+        write_whole(self._path, b"".join(map(_csv_line, lines)))
+        self._file = self._path.open("ab")
+
+    def _kept(self) -> tuple[list[str], list[list[str]]]:
+        """Returns the columns and the lines that the file has up to the step resumed from."""
+        if self._resumed < 0 or not self._path.exists():
+            return [], []
+        text = self._path.read_bytes().decode("utf-8", "replace")
+        try:
+            head, *rows = csv.reader(io.StringIO(text[: text.rfind("\n") + 1], newline=""))
+        except (csv.Error, ValueError):  # not a table, or an empty one
+            return [], []
+        whole = [row for row in rows if len(row) == len(head) and row[0].isdecimal()]
+        return head[1:], [row for row in whole if int(row[0]) <= self._resumed]
+
+    def close(self) -> None:
+        if self._file is not None:
+            _close(self._file)
+            self._file = None
 
 
 class _LineFile:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -71,12 +72,19 @@ def reopening(settings: RunSettings, given: object | None) -> Reopen | None:
     name, options = settings.env_settings.env_path or EDITOR, settings.env_settings.env_options
 
     def reopen(areas: int) -> Env:
-        made = open_named(name, None, areas, options, settings) if given is None else as_env(given, areas, "cpu", options)[0]
+        if given is None:
+            made = open_named(name, None, areas, options, settings)
+        else:  # a function that chooses the number of areas is only sure to make what the run trains in
+            made = as_env(given, areas if _takes_areas(given) else settings.env_settings.num_areas, "cpu", options)[0]
         return with_parameters(made, settings.environment_parameters, last_lessons(settings), settings.env_settings.seed)
 
     if given is None:
         return None if name == EDITOR else reopen
     return reopen if callable(given) else None
+
+
+def _takes_areas(given: object) -> bool:
+    return callable(given) and "areas" in signature(given).parameters
 
 
 def last_lessons(settings: RunSettings) -> dict[str, int]:

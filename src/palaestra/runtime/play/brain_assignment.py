@@ -3,6 +3,7 @@
 =====================================  ================================================================
 `Ball=model:first`                     the newest model of the behavior in the run 'first'
 `Ball=model:first@500000`              its model of that step
+`Ball=model:hub:ann/ppo-Ball`          its model in a repository of the Hugging Face Hub; `hub:ann/ppo-Ball/Ball.onnx` is one file
 `Ball=model:Ball.onnx`                 a model file; `model:FILE.onnx,NAMES.yaml` where its tensors have other names than ours
 `Ball?team=1=random`                   one team of a behavior; its other teams are played by what is named without a team
 `heuristic`                            every behavior that nothing else is named for

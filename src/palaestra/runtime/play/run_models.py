@@ -14,6 +14,8 @@ from palaestra.core.errors import ConfigError, EnvError, PalaestraError, RunErro
 from palaestra.core.files import MODEL_FILES, file_name
 from palaestra.core.plugins import Registry
 from palaestra.envs.base import Env
+from palaestra.hub.contents import models
+from palaestra.hub.hub_names import is_hub_name, read_name
 from palaestra.runtime.collect.env_checks import guarded
 from palaestra.runtime.curriculum.parameters import with_parameters
 from palaestra.runtime.environments.make import EDITOR, is_game, make_env
@@ -60,9 +62,12 @@ def run_folder(run: str, results: Path) -> RunFolder:
 def find_models(run: str, results: Path, trust: bool = False, step: int | None = None) -> Models:
     """Finds the newest model of each behavior of a run, or those of `step` or RUN@STEP; or one model file. Runs no code. Raises RunError.
 
+    `hub:user/repository` is a run on the Hub, of which settings and models are downloaded.
     A model file in a run's folder is played in the run's environment; other behaviors of the run play their newest models.
     `trust`: its environment may be opened although someone else wrote the run's folder.
     """
+    if is_hub_name(run):
+        return _of_hub(run, trust, step)
     if run.endswith(MODEL_FILES):
         if step is not None:
             raise RunError(f"{run} is one model: a step is chosen of a run, such as --step {step} of the run that it lies in")
@@ -77,6 +82,27 @@ def split_step(run: str, results: Path) -> tuple[str, int | None]:
     if match is None or (results / run).is_dir() or Path(run).is_dir():
         return run, None
     return match["run"], int(match["step"])
+
+
+def _of_hub(run: str, trust: bool, step: int | None) -> Models:
+    from palaestra.hub.fetching import fetch_model, fetch_run
+
+    name = read_name(run)
+    if name.file is not None:
+        return replace(_of_file(fetch_model(run), trust), run=run)
+    folder, step = fetch_run(run), name.step if step is None else step
+    if (folder / CONFIGURATION).is_file():
+        place = RunFolder(folder.parent, folder.name)
+        place.run_id = run  # the folder's own name is a commit
+        return _of_run(place, trust, step)
+    if step is not None:
+        raise RunError(f"{run} has no {CONFIGURATION}: name one of its files, such as hub:{name.repo}/FILE.onnx, instead of a step")
+    files = {
+        behavior: folder / path for behavior, path in models(path.relative_to(folder).as_posix() for path in folder.rglob("*.onnx")).items()
+    }
+    if not files:
+        raise RunError(f"{run} has no model at its top: name one of its files, such as hub:{name.repo}/FOLDER/FILE.onnx")
+    return Models(files, None, run)
 
 
 def _of_file(file: Path, trust: bool) -> Models:

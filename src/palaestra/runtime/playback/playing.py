@@ -166,6 +166,11 @@ class Playback:
 
     def record_gif(self, seconds: float, rate: int = 10) -> bytes | None:
         """Returns pictures of the first areas over so many seconds as a GIF; None if the environment cannot draw. Waits for that long."""
+        taken = self.take_pictures(seconds, rate)
+        return animated(taken, rate) if taken else None
+
+    def take_pictures(self, seconds: float, rate: int = 10) -> list[NDArray[np.uint8]]:
+        """Returns pictures of the first areas over so many seconds; none if the environment cannot draw. Waits for that long."""
         frames: queue.SimpleQueue[NDArray[np.uint8] | None] = queue.SimpleQueue()
         taken: list[NDArray[np.uint8]] = []
         for _ in range(max(int(seconds * rate), 1)):
@@ -176,10 +181,10 @@ class Playback:
             except queue.Empty:
                 break
             if picture is None:
-                return None
+                return []
             taken.append(picture)
             time.sleep(max(0.0, 1 / rate - (time.monotonic() - began)))
-        return animated(taken, rate) if taken else None
+        return taken
 
     # --- the thread ---
 

@@ -47,7 +47,7 @@ from palaestra.runtime.settings import Loaded, RunSettings
 from palaestra.runtime.settings.criteria import ambiguous, never_measured
 from palaestra.runtime.storage.checkpoints import Checkpoint, Checkpoints
 from palaestra.runtime.storage.origins import find_origin
-from palaestra.runtime.storage.run_folder import RunFolder
+from palaestra.runtime.storage.run_folder import RunFolder, origin_folder
 from palaestra.runtime.storage.state_checks import check_state
 from palaestra.runtime.storage.trust import agent_code, learning_code
 from palaestra.runtime.storage.writer_lock import sole_writer
@@ -137,7 +137,7 @@ def learn(
     """Loads the settings, builds a run, trains, and writes its files. `env` is as for `train`. Raises PalaestraError."""
     loaded, folder = settled_settings(config, overrides, sets, agent_code if env is not None else learning_code, trust=trust)
     torch_settings = loaded.settings.torch_settings
-    if not ranks.asked() and (count := count_of(torch_settings)) > 1:
+    if not ranks.asked() and (count := count_of(torch_settings)) > 1 and not plays_alone(loaded):
         raise SeveralProcesses(count)
     with ranks.joined(torch_settings.rank_timeout, torch_settings.device or ("cpu" if torch_settings.processes else None)):
         loaded = of_rank(loaded, folder)
@@ -151,6 +151,12 @@ def learn(
         except BaseException as error:
             ranks.leave_message(reason(error))
             raise
+
+
+def plays_alone(loaded: Loaded) -> bool:
+    """Whether a run of several processes is only played, which one process does; that the command line asks for several is an error."""
+    typed = loaded.draft is not None and any(loaded.draft.source(("torch_settings", key)).words for key in ("processes", "gpus"))
+    return loaded.settings.checkpoint_settings.inference and not typed
 
 
 def reason(error: BaseException) -> str:
@@ -411,8 +417,8 @@ def begin(run: Run, checkpoint: Checkpoint | None) -> None:
             save(run)
         return
     warnings = [] if checkpoint is None else run.models.status.load()
-    run.models.status.forget_endings(run.learners)
-    origin = None if chosen.initialize_from is None or chosen.resume else RunFolder(run.folder.results, chosen.initialize_from)
+    run.models.status.forget_endings(name for name in run.learners if not run.goals.met(name))
+    origin = None if chosen.initialize_from is None or chosen.resume else origin_folder(run.folder.results, chosen.initialize_from)
     if checkpoint is None:
         names = initialize(run, origin)
         ranks.from_first({name: run.learners[name].trainer.network.state_dict() for name in names})

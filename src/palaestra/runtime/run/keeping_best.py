@@ -15,6 +15,7 @@ import numpy as np
 from palaestra.brains.model import load_policy
 from palaestra.core.errors import ConfigError, PalaestraError
 from palaestra.core.files import file_name
+from palaestra.core.metrics import REWARD
 from palaestra.export import onnx
 from palaestra.parallel import ranks
 from palaestra.runtime.collect.learner import Learner
@@ -64,34 +65,51 @@ def keep_best(run: Run, summaries: Iterable[Summary]) -> None:
         best = run.best.found.setdefault(learner.name, Best())
         if (summary.step < best.due and learner.training) or best.measured == learner.step:
             continue
-        best.measured = learner.step
-        best.due = summary.step + (wanted.every or learner.settings.checkpoint_interval)
         with run.timers("evaluate"), run.clock.spending_on(EVALUATION):
-            measured = ranks.from_first(_measure(run, learner, wanted, summary) if ranks.leads() else None)
+            measured, left_out = ranks.from_first(_measure(run, learner, wanted, summary) if ranks.leads() else (None, False))
+            if left_out:
+                continue
+            best.measured = learner.step
+            best.due = summary.step + (wanted.every or learner.settings.checkpoint_interval)
             if measured is None or (best.value is not None and measured <= best.value):
                 continue
             best.value, best.step = measured, learner.step
             keep(run, learner, best)
 
 
-def _measure(run: Run, learner: Learner, wanted: KeepBestSettings, summary: Summary) -> float | None:
-    """Returns the value of the present policy; None if there is none, which is logged."""
+class _LeftOut(Exception):
+    """Raised within an evaluation when the run is told to stop."""
+
+
+def _measure(run: Run, learner: Learner, wanted: KeepBestSettings, summary: Summary) -> tuple[float | None, bool]:
+    """Returns the value of the present policy; None if there is none, which is logged. Also whether it is left out, as the run stops."""
+    if wanted.metric == REWARD:
+        return (float(summary.judged.mean()) if len(summary.judged) else None), False
     if wanted.metric is not None:
-        return summary.values.get(wanted.metric)
+        return summary.values.get(wanted.metric), False
+
+    def go_on(_: int) -> None:
+        if run.told_to_stop:
+            raise _LeftOut
+
     try:
+        go_on(0)
         with untouched_random_numbers(), tempfile.TemporaryDirectory() as place:
             files = {name: Path(place) / f"{file_name(name)}.onnx" for name in run.learners}
             for name, file in files.items():
                 onnx.export(run.learners[name].trainer.network, run.learners[name].spec, file)
             policies = {name: load_policy(file, seed=wanted.seed) for name, file in files.items()}
             env = run.best.env(min(wanted.episodes, 100))
-            results = evaluate(env, policies, wanted.episodes, deterministic=wanted.deterministic, seed=wanted.seed)
+            results = evaluate(env, policies, wanted.episodes, deterministic=wanted.deterministic, seed=wanted.seed, progress=go_on)
+    except _LeftOut:
+        run.console.info(f"'{learner.name}' is not evaluated at step {learner.step:,}, because the run stops")
+        return None, True
     except PalaestraError as error:
         run.console.warning(f"'{learner.name}' could not be evaluated at step {learner.step:,}: {error}; training goes on")
-        return None
+        return None, False
     value = _mean(learner.name, results)
     run.console.info(f"'{learner.name}' at step {learner.step:,}: mean reward {value:.3f} over {wanted.episodes} episodes of keep_best")
-    return value if np.isfinite(value) else None
+    return (value if np.isfinite(value) else None), False
 
 
 def _mean(behavior: str, results: Mapping[str, Evaluation]) -> float:

@@ -106,7 +106,7 @@ def summarize(run: Run, callbacks: Sequence[Callback]) -> list[Summary]:
             run.console.info(line)
         learner.tell(run.console.info, run.console.warning)
         wanted = None if run.inference or not learner.training else learner.settings.stop_when
-        if (ended := run.goals.note(summary, wanted)) is not None:
+        if (ended := run.goals.note(summary, wanted, last_lesson=run.lessons.curricula.finished)) is not None:
             run.console.info(f"'{name}' needs no more training ({ended.ending}): {ended.reason}")
             run.models.status.set_ending(name, ended.ending, ended.reason)
         if ranks.leads() and any(callback(summary) is True for callback in callbacks):  # what stops rank 0 stops all
@@ -121,6 +121,7 @@ def change_lessons(run: Run) -> None:
     """Starts the lessons that are due."""
     met = run.lessons.advance(run.learners, {name: behavior.elo for name, behavior in run.self_play.behaviors.items()})
     if met:
+        run.models.status.forget_endings(run.goals.begin_lesson(run.learners))
         for collector in run.collector.collectors.values():
             collector.meter.mark()
     if any(criterion.require_reset for criterion in met):

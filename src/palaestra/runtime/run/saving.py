@@ -131,7 +131,7 @@ def state_dict(run: Run, *, alone: bool = False) -> dict[str, Any]:
         "lessons": run.lessons.state_dict(),
         **({} if alone or ranks.size() == 1 else {"rounds": run.rounds.state_dict()}),
         "symptoms": run.symptoms.state_dict(),
-        "goals": run.goals.state_dict(),
+        "goals": run.goals.state_dict(ended=bool(run.endings)),
         "best": run.best.state_dict(),
         "elapsed": run.clock.elapsed,
         "threads": run.threads,

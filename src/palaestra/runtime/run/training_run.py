@@ -64,8 +64,9 @@ class Run:
         self.inference = settings.checkpoint_settings.inference
         self.learners: dict[str, Learner] = {}
         self.checkpoints = Checkpoints(folder.checkpoints, most_kept(settings))
-        self.stopped = False
-        """Set by a signal, a callback or a goal: the run saves and ends at the next tick."""
+        self.stopped = self.told_to_stop = False
+        """Set by a signal, a callback or a goal: the run saves and ends at the next tick. `told_to_stop`: someone waits for it, after a
+        signal or a request, so that an evaluation is left out."""
         self.goals = Goals(console.warning)
         self.best = BestModels()
         self.outlined: set[str] = set()
@@ -204,7 +205,7 @@ class Run:
 
     def stop(self) -> None:
         """Saves and ends at the next tick; an environment that waits for a game stops waiting. Safe in a signal handler."""
-        self.stopped = True
+        self.stopped = self.told_to_stop = True
         if isinstance(self.env, Interruptible):
             self.env.interrupt()
 

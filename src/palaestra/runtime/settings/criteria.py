@@ -57,6 +57,15 @@ def criteria(settings: RunSettings) -> Iterator[tuple[Key, CompletionCriteriaSet
                 yield ("environment_parameters", name, "curriculum", number, "completion_criteria"), lesson.completion_criteria
 
 
+def missing_lessons(settings: RunSettings) -> Iterator[tuple[Key, str]]:
+    """Yields the path of `first_lesson`, and why it cannot be followed, if no curriculum has that lesson."""
+    first, forms = settings.env_settings.first_lesson, (settings.environment_parameters or {}).items()
+    lessons = {name: len(form.curriculum) for name, form in forms if isinstance(form, CurriculumSettings)}
+    if first and first >= max(lessons.values(), default=0):
+        there = ", ".join(f"'{name}' has 0 to {count - 1}" for name, count in lessons.items()) or "the settings have no curriculum"
+        yield ("env_settings", "first_lesson"), f"there is no lesson {first}: {there}"
+
+
 def never_met(settings: RunSettings) -> Iterator[tuple[Key, str]]:
     """Yields the path of each criterion that the settings alone make impossible, and an error message."""
     for at, criterion in criteria(settings):

@@ -22,7 +22,17 @@ from palaestra.runtime.settings.yaml_limits import MAX_DEPTH
 from palaestra.trainers.behavior_settings import BehaviorSettings, hyperparameters_class
 
 _PARAMETER_FORMS = ("curriculum", "sampler_type", "sampler_parameters")
-_FLAGS = {"env_path": "--env", "load_model": "--load", "train_model": "--train", "device": "--torch-device", "threads": "--torch-threads"}
+_FLAGS = {
+    "env_path": "--env",
+    "load_model": "--load",
+    "train_model": "--train",
+    "device": "--torch-device",
+    "threads": "--torch-threads",
+    "first_lesson": "--lesson",
+    "at_least": "--stop-at",
+    "no_progress": "--stop-without-progress",
+    "checkpoint_interval": "--save-freq",
+}
 
 
 @dataclass(frozen=True, slots=True)

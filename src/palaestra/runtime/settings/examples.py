@@ -36,6 +36,11 @@ def find_example(name: str) -> Path:
     return _root() / f"{found}.yaml"
 
 
+def extra_files(folder: str) -> list[Path]:
+    """Returns the files of a folder of `configs` that are no examples of trainings, such as `search`."""
+    return sorted((_root() / folder).glob("*.yaml"))
+
+
 def example_like(path: Path) -> str | None:
     """Returns the example that a path such as `configs/ppo/3DBall.yaml` most likely means; None if no example has that name."""
     names = example_names()

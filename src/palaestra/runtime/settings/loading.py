@@ -5,7 +5,7 @@ The order is built-in default < file < flag < `--set`. The classes are in `tree`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,7 @@ from palaestra.core.files import belongs_to_run
 from palaestra.core.plugins import nearest
 from palaestra.core.settings import IGNORED_KEY, SKIP_USER_CODE
 from palaestra.runtime.settings import yaml_file
-from palaestra.runtime.settings.criteria import never_met
+from palaestra.runtime.settings.criteria import missing_lessons, never_met
 from palaestra.runtime.settings.draft import Draft, check_depth
 from palaestra.runtime.settings.generations import refuse_old
 from palaestra.runtime.settings.setting_errors import config_error, problem, warning
@@ -73,10 +73,20 @@ def load(
         raise config_error(taken, draft, "names cannot be used")
     if impossible := list(never_met(settings)):
         raise config_error(impossible, draft, "lessons would never end")
+    if missing := [*missing_lessons(settings), *_lesson_of_old_run(settings, draft)]:
+        raise config_error(missing, draft, "lessons cannot begin")
     warnings += [warning(path, sentence, draft) for path, sentence in remarks(settings)]
     settings = _resume_or_initialize(settings, draft, warnings)
     with_tree = None if config is not None else lambda tree: load(tree, overrides, sets, own_code=own_code)
     return Loaded(settings, tuple(dict.fromkeys(warnings)), document.text, draft, with_tree)
+
+
+def _lesson_of_old_run(settings: RunSettings, draft: Draft) -> Iterator[tuple[Key, str]]:
+    """Yields the path of a `first_lesson` that the command line gives for a run that goes on, and why it cannot be followed."""
+    run, path = settings.checkpoint_settings, ("env_settings", "first_lesson")
+    typed = draft.source(path).words and draft.source(path).path == path
+    if typed and settings.env_settings.first_lesson and (run.resume or run.inference):
+        yield path, "only a new run can begin with another lesson: this one is in the lesson that it has reached"
 
 
 def behavior_settings(settings: RunSettings, name: str, present: Iterable[str] = ()) -> BehaviorSettings:

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator, mo
 from palaestra.core.plugins import registry
 from palaestra.core.settings import Settings, field_error
 from palaestra.rewards.settings import REWARDS
+from palaestra.runtime.settings.search_settings import SearchSettings
 from palaestra.scenario.settings import Parameter
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.settings import TRAINERS
@@ -42,6 +43,8 @@ class EnvSettings(Settings):
     """Folder with the build or the Python files that Ray brings to every machine; null: each machine has them already."""
     num_areas: int | None = Field(default=None, gt=0)
     """Areas of each copy of a Unity build, else of all copies together; null: the environment's default."""
+    first_lesson: int = Field(default=0, ge=0)
+    """Number of the lesson that every curriculum starts with; 0: the first. One with fewer lessons starts with its last."""
     stagger_episodes: bool = False
     """Let first episodes end at different times, so that a rollout shows all parts of one. Only built-in environments can."""
     timeout_wait: float | None = Field(default=None, gt=0)
@@ -102,7 +105,7 @@ class CheckpointSettings(Settings):
     run_id: str = Field(default="ppo", min_length=1)
     """Name of the run and of its folder."""
     initialize_from: str | None = None
-    """Run whose policies this one starts from, at step 0."""
+    """Run whose policies this one starts from, at step 0; `hub:user/repository` is one on the Hugging Face Hub."""
     load_model: bool = False
     """Deprecated, and without effect: use resume."""
     resume: bool = False
@@ -193,6 +196,8 @@ class RunSettings(Settings):
     trackers: Trackers = DEFAULT_TRACKERS
     """Where metrics go: `console`, `tensorboard`, `jsonl`, `csv`, a plug-in's name, or your own `module:Class`, as a list, or as a map with
     the options of each. Default: console, tensorboard and jsonl."""
+    search: SearchSettings | None = None
+    """The search of `palaestra tune`; `palaestra learn` does not read it."""
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the whole tree as plain values, under ML-Agents' name for it."""

@@ -12,6 +12,7 @@ from palaestra.scenario.settings import CurriculumSettings
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.settings import BCSettings, POCASettings, PPOSettings, SACSettings
 
+FOR_TUNE = "only `palaestra tune` reads it: nothing is searched here"
 NOT_OF_SIGNALS = {
     "memory": "a reward signal sees each decision on its own",
     "deterministic": "a reward signal does not act",
@@ -33,9 +34,11 @@ def remarks(settings: RunSettings) -> Iterator[tuple[Key, str]]:
             at = ("environment_parameters", name, "curriculum", len(parameter.curriculum) - 1, "completion_criteria")
             yield at, "not used: no lesson follows the last one"
     if settings.checkpoint_settings.load_model:
-        yield ("checkpoint_settings", "load_model"), "deprecated and without effect: use resume"
+        yield ("checkpoint_settings", "load_model"), "deprecated and without effect: resume (--resume) continues a run"
     if settings.checkpoint_settings.train_model:
         yield ("checkpoint_settings", "train_model"), "deprecated and without effect: training is the default"
+    if settings.search is not None:
+        yield ("search",), FOR_TUNE
 
 
 def _behaviors(settings: RunSettings) -> Iterator[tuple[Key, BehaviorSettings]]:

@@ -10,6 +10,7 @@ from typing import Any
 from palaestra.core.errors import CheckpointError, ConfigError, RunError
 from palaestra.core.files import file_name
 from palaestra.core.torch_files import read_saved
+from palaestra.hub.fetching import checkpoint_folder
 from palaestra.models.trunk import Trunk
 from palaestra.runtime.storage.checkpoints import Checkpoints
 from palaestra.runtime.storage.original_weights import POLICY, Misfit, converted
@@ -65,7 +66,7 @@ def find_origin(behavior: str, init_path: str | None, run: RunFolder | None) -> 
     if init_path is None:
         assert run is not None
         return _in_folder(behavior, run.path)
-    place = Path(init_path)
+    place = checkpoint_folder(init_path)  # downloaded, if it is on the Hub
     if place.is_file():
         if place.suffix != ".pt":
             raise RunError(

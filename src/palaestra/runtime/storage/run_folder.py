@@ -9,6 +9,8 @@ from pathlib import Path
 
 from palaestra.core.errors import ConfigError, FolderLost, RunError
 from palaestra.core.files import explain, file_name, write_whole
+from palaestra.hub.fetching import checkpoint_folder
+from palaestra.hub.hub_names import is_hub_name, read_name
 from palaestra.runtime.settings import RunSettings, to_yaml
 from palaestra.runtime.storage.signature import sign
 from palaestra.runtime.storage.trust import CONFIGURATION as CONFIGURATION
@@ -39,6 +41,14 @@ def check_run_id(run_id: str) -> None:
             )
 
 
+def origin_folder(results: Path, run_id: str) -> RunFolder:
+    """Returns the folder of the run that `--initialize-from` names; of one on the Hub, the newest checkpoint is downloaded."""
+    if is_hub_name(run_id):
+        place = checkpoint_folder(run_id)
+        return RunFolder(place.parent, place.name)
+    return RunFolder(results, run_id)
+
+
 class RunFolder:
     """Paths of a run's files, and checks of what is there already."""
 
@@ -65,6 +75,9 @@ class RunFolder:
                     f"a new run with its networks: --run-id=NAME --initialize-from={self.run_id}"
                 )
             return
+        if is_hub_name(self.run_id):
+            repo = read_name(self.run_id).repo
+            raise RunError(f"cannot {purpose}: {self.run_id} is on the Hub: 'palaestra pull {repo}' brings the run's folder here")
         if self.path.is_dir():
             begun = " (the run stopped before it began: leave out --resume to start it)" if purpose == "resume" else ""
             raise RunError(f"cannot {purpose}: {self.path} is not a run's folder: it has no {CONFIGURATION}{begun}")
@@ -77,6 +90,12 @@ class RunFolder:
         hint = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
         there = "" if near else f" (runs there: {', '.join(names[:10])})" if names else " (there are no runs in it)"
         anew = " (leave out --resume to start a new one)" if purpose == "resume" else ""
+        for old in (Path("models") / self.run_id, self.results.absolute().parent / "models" / self.run_id):
+            if old.is_dir() and any(old.iterdir()):
+                raise RunError(
+                    f"cannot {purpose}: {old} is a run of ML-Agents before release 3, which saved TensorFlow's networks; "
+                    f"train it anew into {self.path}{anew}"
+                )
         raise RunError(f"cannot {purpose}: there is no run '{self.run_id}' in {self.results}{hint}{there}{anew}")
 
     def must_be_free(self, force: bool) -> None:

@@ -120,6 +120,8 @@ def _signed(settings: RunSettings) -> dict[str, Any]:
     signed = {"env_settings": env, "behaviors": {dotted(at): _named(block) for at, block in blocks_of(settings)}}
     if trackers := user_trackers(settings):  # only then: signatures of folders without any stay valid
         signed["trackers"] = trackers
+    if settings.search is not None:  # only in the folder of a study: choices may name code
+        signed["search"] = {path: each.choice for path, each in settings.search.space.items() if each.choice is not None}
     return signed
 
 

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
 from nicegui import ui
+from numpy.typing import NDArray
 
 from palaestra.core.display import escaped
 from palaestra.core.plugins import Registry
 from palaestra.runtime.monitor.run_list import find_runs
 from palaestra.runtime.playback.sources import PlaybackSource, steps_of
+from palaestra.runtime.recording.video_files import encode_video
 from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.web.layout import address, card, page, quiet
 from palaestra.web.scene.canvas import SceneCanvas
 from palaestra.web.scene.stream import SceneStreams
 from palaestra.web.site import Site
 from palaestra.web.watch.agent_panel import AgentPanel
+from palaestra.web.watch.agents_table import AgentsTable
 from palaestra.web.watch.watched import WatchedPlayback, close_with_page, follows
 
 AREAS = (1, 2, 4, 9, 16, 36, 64)
+FILM_RATE = 20  # pictures a second
 SPEEDS = {0.1: "0.1x", 0.5: "0.5x", 1.0: "1x", 2.0: "2x", 5.0: "5x", 10.0: "10x"}
 
 
@@ -46,6 +53,13 @@ def add_watch_page(site: Site, streams: SceneStreams) -> None:
             WatchPage(source, runs, streams)
 
 
+def filmed(pictures: Sequence[NDArray[np.uint8]], rate: int) -> bytes | None:
+    """Returns pictures (H, W, 3) as an MP4 video; None without any."""
+    from PIL import Image
+
+    return encode_video(map(Image.fromarray, pictures), rate) if pictures else None
+
+
 class WatchPage:
     """One browser's view of one playback."""
 
@@ -57,6 +71,7 @@ class WatchPage:
             with ui.column().classes("p-grow gap-3"):
                 with card():
                     self.canvas = SceneCanvas(self.watched.key, self._pick).classes("w-full p-canvas").props("data-mark=scene")
+                    self._agents = AgentsTable(self.watched.playback, lambda behavior, slot: self.agent.choose(behavior, slot))
                     self._transport()
                 self._steps(source)
             with ui.column().classes("p-side gap-3"):
@@ -106,6 +121,10 @@ class WatchPage:
             ui.button("GIF", icon="gif_box", on_click=self._record).props("flat dense no-caps").tooltip("Record 6 seconds").props(
                 "data-mark=record"
             )
+            if find_spec("imageio_ffmpeg") is not None:
+                ui.button("MP4", icon="movie", on_click=self._record_video).props("flat dense no-caps").tooltip(
+                    "Record 6 seconds as a video"
+                ).props("data-mark=record-video")
             ui.button("WebM", icon="videocam", on_click=self.canvas.record).props("flat dense no-caps").tooltip(
                 "Record 6 seconds as a video"
             )
@@ -121,14 +140,22 @@ class WatchPage:
         self.watched.playback.advance()
 
     async def _record(self) -> None:
+        await self._download(self.watched.playback.record_gif, "recording.gif")
+
+    async def _record_video(self) -> None:
+        playback = self.watched.playback
+        await self._download(lambda seconds: filmed(playback.take_pictures(seconds, FILM_RATE), FILM_RATE), "recording.mp4")
+
+    async def _download(self, recorded: Callable[[float], bytes | None], name: str) -> None:
+        """Records for 6 seconds and hands the file to the person."""
         from nicegui import run
 
         ui.notify("Recording 6 seconds")
-        content = await run.io_bound(self.watched.playback.record_gif, 6.0)
+        content = await run.io_bound(recorded, 6.0)
         if content is None:
             ui.notify("There is nothing to draw here", type="warning")
         else:
-            ui.download.content(content, "recording.gif")
+            ui.download.content(content, name)
 
     def _steps(self, source: PlaybackSource) -> None:
         """Builds the slider of checkpoints."""
@@ -172,8 +199,17 @@ class WatchPage:
                 self._parameters_shown = True
                 self._parameters()
             self.agent.refresh()
+            self._show_scene_or_table()
         if follows(self.watched):
             await self.watched.show_step(None)
+
+    def _show_scene_or_table(self) -> None:
+        """Shows the table of agents in the place of the scene if there is nothing to draw."""
+        bare = self._agents.is_needed
+        self.canvas.set_visibility(not bare)
+        self._agents.whole.set_visibility(bare)
+        if bare:
+            self._agents.refresh()
 
     def _parameters(self) -> None:
         """Builds a slider for each parameter of the environment."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 import yaml
 from pydantic import ValidationError
+from rumble_env import mixed_teams
 from small_runs import differences, settings, state
 
 import palaestra
@@ -101,7 +103,10 @@ def test_what_is_saved_goes_on_and_what_has_ended_begins_anew():
     again = Goals()
     again.load_state_dict(json.loads(json.dumps(goals.state_dict())))
     assert again.note(summary(2, [8.0]), wanted) is not None  # (4 + 4 + 0 + 8) / 4
-    assert again.state_dict() == {}
+    assert again.state_dict(ended=True) == {}
+    others = Goals()  # of a run that goes on, because others still train
+    others.load_state_dict(json.loads(json.dumps(again.state_dict())))
+    assert others.met("A")
 
 
 @pytest.mark.parametrize(
@@ -121,6 +126,41 @@ def run(folder: Path, run_id: str, **more: Any) -> Result:
     stop = {"at_least": -100.0, "episodes": 5, "summaries": 2}
     config = settings("Basic", 4000, summary_freq=500, stop_when=stop)
     return palaestra.train(config, env="Basic", results_dir=str(folder), run_id=run_id, seed=3, num_areas=4, quiet=True, **more)
+
+
+def test_members_of_a_group_that_goes_on_do_not_count_for_it():
+    goals, wanted = Goals(), StopSettings(at_least=1.0, episodes=2)
+    members = replace(summary(1, [5.0, 5.0, 5.0]), grouped=True)
+    assert goals.note(members, wanted) is None
+    assert goals.note(summary(2, [0.0], [1.5]), wanted) is None  # one group so far
+    assert goals.note(summary(3, [0.0], [1.5]), wanted) is not None
+
+
+def test_no_lesson_but_the_last_is_good_enough_unless_lessons_are_the_metric():
+    goals, wanted = Goals(), StopSettings(at_least=1.0, episodes=1)
+    assert goals.note(summary(1, [9.0]), wanted, last_lesson=False) is None
+    assert goals.begin_lesson(["A"]) == []
+    assert goals.note(summary(2, [9.0]), wanted) is None  # of both lessons
+    assert goals.note(summary(3, [0.0]), wanted) is None
+    assert goals.note(summary(4, [9.0]), wanted) is not None
+    by_lesson = StopSettings(metric="Environment/Lesson Number/x", at_least=1.0, episodes=1)
+    ended = Goals().note(summary(1, [0.0], **{"Environment/Lesson Number/x": 1.0}), by_lesson, last_lesson=False)
+    assert ended is not None
+
+
+def test_a_lesson_that_begins_gives_time_for_progress_again():
+    goals, wanted = Goals(), StopSettings(no_progress=20, episodes=1)
+    assert goals.note(summary(10, [9.0]), wanted, last_lesson=False) is None
+    assert goals.note(summary(30, [9.0]), wanted, last_lesson=False) is not None
+    assert goals.begin_lesson(["A", "B"]) == ["A"]
+    again = Goals()
+    again.load_state_dict(json.loads(json.dumps(goals.state_dict())))
+    assert again.state_dict() == goals.state_dict()
+    for each in (goals, again):
+        assert each.note(summary(40, [9.0]), wanted) is None  # of both lessons
+        assert each.note(summary(50, [1.0]), wanted) is None
+        assert each.note(summary(60, [0.9]), wanted) is None
+        assert each.note(summary(70, [0.8]), wanted) is not None
 
 
 def test_a_run_ends_saved_when_its_goal_is_met_and_says_why(tmp_path: Path):
@@ -166,3 +206,39 @@ def test_the_command_line_says_why_it_ended_and_its_exit_status_tells(flag: str,
     assert done.returncode == code, done.stderr
     assert says in done.stdout
     assert "Training ends early" in done.stdout
+
+
+def two_behaviors(folder: Path, run_id: str, **more: Any) -> Result:
+    """Trains two behaviors, of which the first is good enough at once."""
+    given = settings("", 3000, summary_freq=500)["behaviors"][""]
+    blocks = {
+        "Goalie": {**given, "stop_when": {"at_least": -100.0, "episodes": 1}},
+        "Striker": {**given, "stop_when": {"metric": "Policy/Learning Rate", "at_most": 1.4e-4, "episodes": 1}},
+    }
+    env = {"env": lambda: mixed_teams(8), "seed": 3}
+    return palaestra.train({"behaviors": blocks}, results_dir=str(folder), run_id=run_id, quiet=True, **env, **more)
+
+
+def test_an_interrupted_run_knows_which_behavior_was_good_enough(tmp_path: Path):
+    whole = two_behaviors(tmp_path, "whole")
+    assert whole.endings == {"Goalie": "goal", "Striker": "goal"}
+    stopped = two_behaviors(tmp_path, "cut", callbacks=[lambda summary: summary.behavior == "Goalie" and summary.step >= 1000])
+    status = tmp_path / "cut/run_logs/training_status.json"
+    assert stopped.endings == {}
+    reason = json.loads(status.read_text())["Goalie"]["ending"]
+    resumed = two_behaviors(tmp_path, "cut", resume=True)
+    assert json.loads(status.read_text())["Goalie"]["ending"] == reason
+    assert resumed.steps == whole.steps
+    assert differences(state(whole.folder), state(resumed.folder)) == []
+
+
+def test_a_goal_is_not_met_in_the_first_lesson(tmp_path: Path):
+    lessons = [
+        {"name": "easy", "value": 1.0, "completion_criteria": {"measure": "progress", "behavior": "3DBall", "threshold": 0.5}},
+        {"name": "hard", "value": 2.0},
+    ]
+    config = settings("3DBall", 3000, summary_freq=300, stop_when={"at_least": -100.0, "episodes": 1})
+    config["environment_parameters"] = {"mass": {"curriculum": lessons}}
+    result = palaestra.train(config, env="3DBall", results_dir=str(tmp_path), run_id="a", seed=3, num_areas=3, quiet=True)
+    assert result.endings == {"3DBall": "goal"}
+    assert 2100 <= result.steps["3DBall"] < 3000  # the summary at 1800 is of both lessons

@@ -84,7 +84,8 @@ def test_a_checkpoint_is_saved_on_request(tmp_path: Path):
 def test_a_learning_rate_is_changed_from_the_next_update_on_and_stays_after_a_resume(tmp_path: Path):
     change = RunRequest("hyperparameter", name="learning_rate", value=2e-5)
     (answer,) = answered(tmp_path / "whole", change)
-    assert answer.told.startswith("Basic: learning_rate 0.0006 -> 2e-05")
+    before = f"{1e-3 * (1 - answer.step / 3200):.3g}"  # a slow machine looks for requests in the middle of a rollout, too
+    assert answer.told.startswith(f"Basic: learning_rate {before} -> 2e-05")
     lines = [json.loads(line) for line in (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()]
     rates = [line["Policy/Learning Rate"] for line in lines]
     assert rates[1] > 6e-4

@@ -287,3 +287,14 @@ class Pair(Paced):
     def __init__(self) -> None:
         Rumble.__init__(self, 4, [("Fighter", 0, 1), ("Guard", 1, 1)])
         self.pace = torch.ones(4)
+
+
+def test_a_run_can_begin_with_a_later_lesson_and_goes_on_where_it_got(tmp_path: Path):
+    forms = {"mass": curriculum({"threshold": 10_000}, 1.0, 2.0, 3.0, 4.0), "scale": curriculum({"threshold": 10_000}, 1.0, 2.0)}
+    result = train(ball(forms, 1000), tmp_path, until=500, sets=["env_settings.first_lesson=2"])
+    assert (lesson(result.folder), lesson(result.folder, "scale")) == (2, 1)
+    folder = tmp_path / "run"
+    saved = state(folder)["run"]["lessons"]
+    assert saved["curricula"]["lessons"] == {"mass": 2, "scale": 1}
+    again = train(folder / "configuration.yaml", tmp_path, resume=True)
+    assert lesson(again.folder) == 2

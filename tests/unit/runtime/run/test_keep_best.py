@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from sacrifice_env import Sacrifice
 from small_runs import differences, settings, state
 
 import palaestra
 from palaestra.core.errors import ConfigError
-from palaestra.core.metrics import REWARD
+from palaestra.core.metrics import GROUP_REWARD, REWARD
 from palaestra.envs.builtin.basic.env import Basic
 from palaestra.runtime.play.best_models import BestModels, untouched_random_numbers
 from palaestra.runtime.run.api import Result
@@ -72,6 +74,15 @@ def test_a_metric_of_the_training_needs_no_evaluation(tmp_path: Path):
     assert best_of(result)["reward"] == pytest.approx(max(row[REWARD] for row in rows if REWARD in row))
 
 
+def test_the_reward_of_groups_is_that_of_whole_groups(tmp_path: Path):
+    config = settings("Sacrifice", 2000, summary_freq=500, trainer_type="poca", keep_best={"metric": REWARD, "every": 500})
+    result = palaestra.train(config, env=lambda: Sacrifice(8), results_dir=str(tmp_path), run_id="a", seed=4, quiet=True)
+    rows = [json.loads(line) for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
+    best = json.loads((result.folder / "run_logs/training_status.json").read_text())["Sacrifice"]["best_checkpoint"]
+    assert best["reward"] == pytest.approx(max(row[GROUP_REWARD] for row in rows if GROUP_REWARD in row))
+    assert best["reward"] > max(row[REWARD] for row in rows if REWARD in row)
+
+
 def test_an_interrupted_run_keeps_the_same_best(tmp_path: Path):
     keep = {"every": 1000, "episodes": 8}
     whole = run(tmp_path, keep, run_id="whole")
@@ -81,10 +92,42 @@ def test_an_interrupted_run_keeps_the_same_best(tmp_path: Path):
     assert {key: best_of(whole)[key] for key in ("steps", "reward")} == {key: best_of(resumed)[key] for key in ("steps", "reward")}
 
 
+class Impatient(Basic):
+    """After a few ticks someone presses Ctrl-C."""
+
+    ticks = 0
+
+    def step(self, actions: Any) -> Any:
+        self.ticks += 1
+        if self.ticks == 5:
+            signal.raise_signal(signal.SIGINT)
+        assert self.ticks < 50, "the evaluation went on"
+        return super().step(actions)
+
+
+def test_ctrl_c_leaves_an_evaluation_out_and_the_resumed_run_makes_up_for_it(tmp_path: Path):
+    made = list[Basic]()
+
+    def make() -> Basic:
+        made.append(Impatient(4) if len(made) == 1 else Basic(4))
+        return made[-1]
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, {"every": 500, "episodes": 10_000}, env=make, num_areas=None)
+    assert 500 <= max(Checkpoints(tmp_path / "a" / "checkpoints", 1).steps()) < 600
+    assert not (tmp_path / "a" / "Basic-best.onnx").exists()
+    resumed = run(tmp_path, {"every": 2000, "episodes": 4}, env=make, num_areas=None, resume=True)
+    assert best_of(resumed)["steps"] > 0
+
+
 def test_an_environment_that_cannot_be_opened_twice_is_refused_with_what_to_do(tmp_path: Path):
     with pytest.raises(ConfigError, match="cannot be opened twice; choose a metric"):
         run(tmp_path, {"every": 500}, env=Basic(4))
-    assert run(tmp_path, {"every": 500, "episodes": 4}, env=lambda: Basic(4), num_areas=None).folder.is_dir()
+
+
+def test_a_function_that_chooses_the_number_of_areas_makes_the_environment_of_evaluations_too(tmp_path: Path):
+    result = run(tmp_path, {"every": 500, "episodes": 20}, env=lambda: Basic(4), num_areas=None)
+    assert best_of(result)["steps"] > 0
 
 
 def test_self_play_needs_a_metric(tmp_path: Path):

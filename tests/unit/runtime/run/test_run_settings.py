@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from small_runs import settings
 from tiny_envs import Bandit
 
 import palaestra
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.runtime.run.api import plays_alone
 from palaestra.runtime.settings import load
 from palaestra.runtime.settings.fitting import describe_fit, fitted, preset_for
 
@@ -94,3 +96,13 @@ def test_settings_fit_the_trainer_that_is_asked_for(trainer: str):
     assert loaded.with_tree is not None
     found = loaded.with_tree(fitted({"A": spec(VECTOR, continuous=2)}, 16, trainer)).settings.behaviors["A"]
     assert (found.trainer_type, found.network_settings.hidden_units) == (trainer, 256 if trainer == "sac" else 64)
+
+
+@pytest.mark.parametrize(
+    ("flags", "alone"),
+    [({}, True), ({"threads": 1}, True), ({"processes": 2}, False), ({"gpus": -1}, False)],
+)
+def test_a_run_that_several_processes_trained_is_played_by_one_unless_several_are_asked_for(flags: dict[str, int], alone: bool):
+    tree = {**settings("Basic"), "torch_settings": {"processes": 2}}
+    assert plays_alone(load(tree, {"checkpoint_settings": {"inference": True}, "torch_settings": flags})) is alone
+    assert not plays_alone(load(tree))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -410,6 +411,28 @@ def test_a_plug_in_trainer_brings_its_own_hyperparameters(tmp_path: Path, monkey
     assert load(write(to_yaml(settings))).settings == settings
     assert "unknown key; did you mean 'depth'?" in refused(write("behaviors: {Ball: {trainer_type: theirs, hyperparameters: {dept: 1}}}"))
     registry.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("trainer", "message"),
+    [
+        (
+            "a2c",
+            "the trainer 'a2c' of the plug-in their-agents is made of ML-Agents' own classes and does not run here; docs/guides/own-tr",
+        ),
+        ("dqn2", r"no trainer is named 'dqn2' .* a trainer of a plug-in for ML-Agents \(their-agents\) is made of ML-Agents' own classes"),
+    ],
+)
+def test_a_trainer_of_a_plug_in_for_ml_agents_is_refused_by_name_without_being_imported(
+    trainer: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Write
+):
+    (tmp_path / "their_agents.py").write_text("raise AssertionError('imported')")
+    info = tmp_path / "their_agents-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-agents\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[mlagents.trainer_type]\na2c = their_agents:types\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert re.search(message, refused(write(f"behaviors: {{Ball: {{trainer_type: {trainer}, hyperparameters: {{}}}}}}")))
 
 
 def test_loading_settings_imports_no_torch():

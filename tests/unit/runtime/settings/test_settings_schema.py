@@ -53,7 +53,7 @@ KEYS = {
     "CompletionCriteriaSettings": "behavior measure min_lesson_length signal_smoothing threshold below require_reset",
     "EnvSettings": (
         "env_path env_args base_port editor_port bind num_envs env_runners ray_address runner_cpus ray_working_dir num_areas "
-        "stagger_episodes timeout_wait max_message_mb seed "
+        "first_lesson stagger_episodes timeout_wait max_message_mb seed "
         "max_lifetime_restarts restarts_rate_limit_n restarts_rate_limit_period_s env_options side_channels"
     ),
     "EngineSettings": ("width height quality_level time_scale target_frame_rate capture_frame_rate no_graphics no_graphics_monitor"),

@@ -64,6 +64,16 @@ def test_a_run_that_is_missing_is_told_from_its_neighbors(tmp_path: Path):
         RunFolder(tmp_path / "nowhere", "zzz").must_exist("play")
 
 
+def test_a_run_in_the_folders_of_old_ml_agents_is_recognized(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "models" / "first" / "Ball").mkdir(parents=True)
+    for here, results in ((tmp_path, Path("results")), (Path.cwd(), tmp_path / "results")):
+        monkeypatch.chdir(here)
+        with pytest.raises(RunError, match=r"cannot resume: .*first is a run of ML-Agents before release 3.* \(leave out --resume"):
+            RunFolder(results, "first").must_exist("resume")
+        with pytest.raises(RunError, match="there is no run 'second'"):
+            RunFolder(results, "second").must_exist("resume")
+
+
 @pytest.mark.parametrize("half", [".writer.json.tmp-77", ".configuration.yaml.tmp-77"])
 def test_a_start_that_was_killed_before_its_first_file_can_be_started_again(tmp_path: Path, half: str):
     folder = RunFolder(tmp_path, "first")

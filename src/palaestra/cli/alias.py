@@ -1,0 +1,141 @@
+"""Make `mlagents-learn` run `palaestra learn`, for scripts that call it.
+
+Writes the commands mlagents-learn and mlagents-run-experiment beside this environment's other commands.
+Commands of an installed ML-Agents stay as they are without --force, which sets them aside until --remove.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import sys
+import sysconfig
+from pathlib import Path
+
+from palaestra.core.errors import RunError
+from palaestra.core.files import explain, write_whole
+
+EPILOG = """\
+examples:
+  palaestra alias
+  palaestra alias --dir ~/bin
+  palaestra alias --remove
+"""
+
+ALIASES = {"mlagents-learn": "learn", "mlagents-run-experiment": "learn"}
+"""Commands of ML-Agents, and the command of ours that each runs."""
+MARK = "written by palaestra alias"
+"""Words in each file, by which it is known again."""
+ASIDE = ".original"
+"""Ending of the name of a command that was set aside."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `palaestra alias`."""
+    parser.add_argument("--dir", type=Path, metavar="DIR", help="folder to write to (default: that of this environment's commands)")
+    parser.add_argument("--force", action="store_true", help="also where ML-Agents' own command would no longer be found")
+    parser.add_argument("--remove", action="store_true", help="remove the commands again, and bring back those that were set aside")
+
+
+def main(options: argparse.Namespace) -> None:
+    """Writes or removes the commands. Raises RunError."""
+    folder = (options.dir or commands_folder()).expanduser().absolute()
+    if options.remove:
+        for path, restored in remove(folder).items():
+            print(f"removed {path}" + (", and brought back what it had replaced" if restored else ""))
+        return
+    for path, command in install(folder, force=options.force).items():
+        print(f"wrote {path}: runs `palaestra {command}`")
+        found = _found(path.stem)
+        if found is None:
+            print(f"  {folder} is not in PATH: add it, or call the command by its whole path")
+        elif not found.samefile(path):
+            print(f"  {found} comes first in PATH, and is what the name runs")
+
+
+def commands_folder() -> Path:
+    """Returns the folder that has the commands of this Python environment."""
+    return Path(sysconfig.get_path("scripts"))
+
+
+def install(folder: Path, *, force: bool = False) -> dict[Path, str]:
+    """Writes all aliases to a folder, or none. Returns their files, and the command of ours that each runs.
+
+    Raises RunError if another command of the name exists there or in PATH, unless `force`, which renames one in the folder.
+    """
+    files = {_file(folder, name): command for name, command in ALIASES.items()}
+    for path in files:
+        other = next(filter(_is_foreign, _rivals(path)), _found(path.stem))
+        if other is not None and _is_foreign(other) and not force:
+            raise RunError(
+                f"{other} is there and was not written by this command, so ML-Agents' own is probably installed; "
+                "--force lets ours be found in its place, --dir writes ours elsewhere"
+            )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, command in files.items():
+            for other in filter(_is_foreign, _rivals(path)):
+                other.replace(other.with_name(other.name + ASIDE))
+            write_whole(path, _script(command).encode())
+            path.chmod(0o755)
+    except OSError as error:
+        raise RunError(f"cannot write to {folder}: {explain(error)}; --dir names another folder") from error
+    return files
+
+
+def remove(folder: Path) -> dict[Path, bool]:
+    """Removes the aliases from a folder. Returns their files, and whether each had replaced a command, which is there again.
+
+    Raises RunError if there are none.
+    """
+    files = [path for name in ALIASES if _is_ours(path := _file(folder, name))]
+    if not files:
+        raise RunError(f"there is nothing to remove: no command in {folder} was {MARK}")
+    removed = dict[Path, bool]()
+    try:
+        for path in files:
+            path.unlink()
+            removed[path] = False
+            for other in _rivals(path):
+                aside = other.with_name(other.name + ASIDE)
+                if aside.exists():
+                    aside.replace(other)
+                    removed[path] = True
+    except OSError as error:
+        raise RunError(f"cannot change {folder}: {explain(error)}") from error
+    return removed
+
+
+def _file(folder: Path, name: str) -> Path:
+    return folder / (f"{name}.cmd" if os.name == "nt" else name)
+
+
+def _rivals(path: Path) -> list[Path]:
+    """Returns the files in an alias's folder that its name would run in its place: on Windows a program goes before a script."""
+    return [path.with_suffix(".exe"), path] if os.name == "nt" else [path]
+
+
+def _script(command: str) -> str:
+    if os.name == "nt":
+        return f'@rem {MARK}\r\n@"{sys.executable}" -m palaestra {command} %*\r\n'
+    return f'#!/bin/sh\n# {MARK}\nexec {shlex.quote(sys.executable)} -m palaestra {command} "$@"\n'
+
+
+def _found(name: str) -> Path | None:
+    """Returns the file that a name runs, as PATH is."""
+    found = shutil.which(name)
+    return None if found is None else Path(found)
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return MARK.encode() in file.read(200)
+    except OSError:
+        return False
+
+
+def _is_foreign(path: Path) -> bool:
+    return os.path.lexists(path) and not _is_ours(path)

@@ -1,0 +1,236 @@
+"""`palaestra.compare` and the command line's `compare`: estimates for groups of runs, in one or several tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from palaestra.core.errors import ConfigError, RunError
+from palaestra.core.metrics import GROUP_REWARD, REWARD
+from palaestra.core.plugins import nearest
+from palaestra.runtime.comparison.intervals import Estimate, Floats, estimate, improvement
+from palaestra.runtime.comparison.scores import Measure, RunScore, cleaned, ranges, score
+from palaestra.runtime.comparison.selection import RunGroup, differences, grouped, pattern_words, select_runs, short_names
+from palaestra.runtime.logging.history import History, Points, find_tag, read_history, tags
+
+MOST_PAIRS_OF = 8
+"""Groups of which all pairs are compared; of more, each with the first."""
+UNNAMED = "(run)"
+"""Task of runs whose event files lie in their own folder, without a behavior's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskScores:
+    """Runs of one group in one task, and what they tell of the setting."""
+
+    runs: tuple[RunScore, ...]
+    score: Estimate
+    to_bar: Estimate | None = None
+    """Agent-steps to the bar; infinite where too many runs did not reach it. None if no bar is set."""
+    seconds_to_bar: Estimate | None = None
+    """Training time to the bar."""
+
+    @property
+    def scores(self) -> Floats:
+        """Scores of the runs."""
+        return np.array([run.score for run in self.runs])
+
+    @property
+    def reached(self) -> int:
+        """Number of runs that reached the bar."""
+        return sum(run.bar_step < np.inf for run in self.runs)
+
+
+@dataclass(frozen=True, slots=True)
+class RunComparison:
+    """Estimates for every group and task, and between groups."""
+
+    measure: Measure
+    groups: tuple[RunGroup, ...]
+    metrics: Mapping[str, str]
+    """Metric of each task."""
+    ranges: Mapping[str, tuple[float, float]]
+    """Values that were normalized to 0 and 1, of each task."""
+    results: Mapping[tuple[str, str], TaskScores]
+    """By group and task."""
+    overall: Mapping[str, Estimate]
+    """Over all tasks, by group, where there are several normalized ones."""
+    improvements: Mapping[tuple[str, str], Estimate]
+    """How probably a run of the first group scores better than one of the second, over the tasks of both."""
+    settings: Mapping[str, Sequence[Any]]
+    """Settings in which the groups differ, with a value for each."""
+    notes: tuple[str, ...] = field(default=())
+    """What a reader should know of these figures."""
+
+    @property
+    def tasks(self) -> list[str]:
+        """Names of the tasks."""
+        return list(self.metrics)
+
+
+def compare(
+    runs: Sequence[str | Path] | str | Path,
+    *,
+    groups: Sequence[str] | str = "settings",
+    results_dir: Path | str = "results",
+    **measure: Any,
+) -> RunComparison:
+    """Compares groups of runs as `palaestra compare` does.
+
+    `runs`: ids, folders or patterns. `groups`: 'settings' (equal settings apart from the seed), 'names' (equal names apart from a number at
+    their end), 'runs' (each on its own), or NAME=PATTERN words. Further keywords are fields of `Measure`: metric, behaviors, bar, at, last,
+    normalize, lower, confidence. Raises ConfigError or RunError.
+    """
+    known = {one.name for one in fields(Measure)}
+    for key in measure:
+        if key not in known:
+            raise ConfigError(f"compare() knows no keyword '{key}'{nearest(key, known)} (there are: {', '.join(sorted(known))})")
+    how = [groups] if isinstance(groups, str) else list(groups)
+    for key in ("behaviors", "normalize"):
+        if isinstance(measure.get(key), str):
+            measure[key] = [measure[key]]
+    words = [str(run) for run in ([runs] if isinstance(runs, (str, Path)) else runs)] or pattern_words(how)
+    if not words:
+        raise ConfigError("name runs to compare, such as 'first-seed-*', or groups of them: --groups ppo='ppo-*' sac='sac-*'")
+    folders = short_names(select_runs(words, Path(results_dir), "compare").values())
+    return compare_groups(grouped(folders, how), folders, Measure(**measure))
+
+
+def compare_groups(groups: Sequence[RunGroup], folders: Mapping[str, Path], measure: Measure) -> RunComparison:
+    """Compares groups of runs, which lie in these folders. Raises ConfigError or RunError."""
+    names = [run for group in groups for run in group.runs]
+    histories = {run: _by_task(read_history(folders[run]), folders[run]) for run in names}
+    metrics = task_metrics(histories, measure)
+    raw = {task: {run: histories[run][task][tag] for run in names if tag in histories[run].get(task, {})} for task, tag in metrics.items()}
+    bounds = ranges(measure.normalize, {task: list(curves.values()) for task, curves in raw.items()})
+    notes: list[str] = []
+    results = {}
+    for task, curves in raw.items():
+        for group in groups:
+            found = _scores({run: curves[run] for run in group.runs if run in curves}, measure, bounds.get(task), notes)
+            if found:
+                results[group.name, task] = _of_group(found, measure)
+    if not results:
+        raise RunError(f"no run reaches the step {measure.at:,.0f} at which they are to be compared (--at)" if measure.at else "no metrics")
+    overall = _overall(groups, list(metrics), bounds, results, measure, notes)
+    pairs = list(combinations([group.name for group in groups], 2))
+    pairs = pairs if len(groups) <= MOST_PAIRS_OF else [pair for pair in pairs if pair[0] == groups[0].name]
+    between = {pair: found for pair in pairs if (found := _improvement(pair, list(metrics), results, measure)) is not None}
+    notes = [*remarks(groups, results, measure), *notes]
+    differ = differences(groups, folders) if len(groups) > 1 else {}
+    return RunComparison(measure, tuple(groups), metrics, bounds, results, overall, between, differ, tuple(dict.fromkeys(notes)))
+
+
+def _by_task(history: History, folder: Path) -> History:
+    """Names a task by its behavior. Runs of other tools have none where their event files lie in the run's own folder."""
+    return {
+        UNNAMED if name == folder.name and len(history) == 1 and not (folder / name).is_dir() else name: tagged
+        for name, tagged in history.items()
+    }
+
+
+def task_metrics(histories: Mapping[str, History], measure: Measure) -> dict[str, str]:
+    """Returns the metric of each task that is compared. Raises RunError for a metric or a behavior that no run has."""
+    tasks = list(dict.fromkeys(task for history in histories.values() for task in history))
+    if unknown := [name for name in measure.behaviors if name not in tasks]:
+        raise RunError(f"no run has a behavior '{unknown[0]}'{nearest(unknown[0], tasks)} (there are: {', '.join(tasks)})")
+    tasks = [task for task in tasks if not measure.behaviors or task in measure.behaviors]
+    known = tags(histories.values())
+    wanted = None if measure.metric is None else find_tag(measure.metric, known)
+    found = {}
+    for task in tasks:
+        tagged = [history[task] for history in histories.values() if task in history]
+        if wanted is not None:
+            tag = wanted
+        else:
+            tag = GROUP_REWARD if all(GROUP_REWARD in one for one in tagged) else REWARD
+        if any(tag in one for one in tagged):
+            found[task] = tag
+    if not found:
+        raise RunError(f"no run has the metric '{wanted or REWARD}'; choose one with --metric (there are: {', '.join(known)})")
+    return found
+
+
+def _scores(curves: Mapping[str, Points], measure: Measure, bounds: tuple[float, float] | None, notes: list[str]) -> list[RunScore]:
+    found = []
+    for run, points in curves.items():
+        curve = cleaned(points, bounds)
+        one = None if curve is None else score(run, curve, measure)
+        if one is not None:
+            found.append(one)
+        elif curve is None:
+            notes.append(f"{run} is left out: its values are not finite")
+        else:
+            notes.append(f"{run} is left out: its summaries are of the steps {curve.step[0]:,.0f} to {curve.step[-1]:,.0f}")
+    return found
+
+
+def _of_group(runs: Sequence[RunScore], measure: Measure) -> TaskScores:
+    confidence = measure.confidence
+    value = estimate([np.array([run.score for run in runs])], confidence=confidence)
+    if measure.bar is None:
+        return TaskScores(tuple(runs), value)
+    steps = estimate([np.array([run.bar_step for run in runs])], confidence=confidence)
+    return TaskScores(tuple(runs), value, steps, estimate([np.array([run.bar_seconds for run in runs])], confidence=confidence))
+
+
+def _overall(
+    groups: Sequence[RunGroup],
+    tasks: Sequence[str],
+    bounds: Mapping[str, object],
+    results: Mapping[tuple[str, str], TaskScores],
+    measure: Measure,
+    notes: list[str],
+) -> dict[str, Estimate]:
+    """Returns the estimate over all tasks of each group that has them all, if there are several tasks and all are normalized."""
+    if len(tasks) < 2:
+        return {}
+    if any(task not in bounds for task in tasks):
+        notes.append("tasks have rewards of different scales: --normalize makes an estimate over all of them possible")
+        return {}
+    found = {}
+    for group in groups:
+        strata = [results[group.name, task].scores for task in tasks if (group.name, task) in results]
+        if len(strata) < len(tasks):
+            notes.append(f"{group.name} has no estimate over all tasks: it has runs of {len(strata)} of {len(tasks)}")
+            continue
+        if len(set(map(len, strata))) > 1:
+            notes.append(f"{group.name} has more runs in some tasks than in others: these count more in its estimate over all tasks")
+        found[group.name] = estimate(strata, confidence=measure.confidence)
+    return found
+
+
+def _improvement(
+    pair: tuple[str, str], tasks: Sequence[str], results: Mapping[tuple[str, str], TaskScores], measure: Measure
+) -> Estimate | None:
+    """Returns how probably the first group is better than the second; None without a task of both."""
+    shared = [task for task in tasks if all((name, task) in results for name in pair)]
+    if not shared:
+        return None
+    sign = -1.0 if measure.lower else 1.0
+    left, right = ([sign * results[name, task].scores for task in shared] for name in pair)
+    return improvement(left, right, confidence=measure.confidence)
+
+
+def remarks(groups: Sequence[RunGroup], results: Mapping[tuple[str, str], TaskScores], measure: Measure) -> list[str]:
+    """Returns what makes these figures less sure than they look."""
+    notes = []
+    fewest = min(len(result.runs) for result in results.values())
+    if fewest == 1:
+        notes.append("a single run has no interval: train more seeds, such as with 'palaestra learn --seeds 5'")
+    elif fewest < 5:
+        notes.append(f"intervals of {fewest} runs are rough: with five or more they can be relied on")
+    for task in dict.fromkeys(task for _, task in results):
+        ends = [run.step for group in groups if (found := results.get((group.name, task))) for run in found.runs]
+        if max(ends) > 1.1 * min(ends):
+            where = f"{task}: " if len({task for _, task in results}) > 1 else ""
+            notes.append(
+                f"{where}runs end at different steps, {min(ends):,.0f} to {max(ends):,.0f}"
+                + ("" if measure.at else f": --at {min(ends):.0f} compares all at the same one")
+            )
+    return notes

@@ -1,0 +1,95 @@
+"""Draws a comparison: each group's curve as a band in every task, and the estimates beside them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from palaestra.runtime.comparison.comparing import RunComparison
+from palaestra.runtime.comparison.intervals import Estimate, band
+from palaestra.runtime.comparison.scores import resampled
+from palaestra.runtime.logging.curves import COLORS, GRID, INK, SOFT, dress, label_ends, legend_beside, looks_of, new_figure, time_unit
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from palaestra.runtime.logging.curves import Look
+
+WIDEST = 3
+"""Panels beside one another."""
+
+
+def picture(found: RunComparison, *, by_time: bool = False) -> Figure:
+    """Draws a panel with bands for each task, and one with the estimates: over all tasks if there are some, else of each task."""
+    looks = looks_of([group.name for group in found.groups])
+    estimates = {"over all tasks": found.overall} if found.overall else {task: _scores(found, task) for task in found.tasks}
+    panels = len(found.tasks) + len(estimates)
+    columns = 2 if panels == 4 else min(panels, WIDEST)
+    rows = math.ceil(panels / columns)
+    figure = new_figure(5.6 * columns, 4.1 * rows)
+    at = 1
+    for task in found.tasks:
+        _bands(figure.add_subplot(rows, columns, at), found, task, looks, by_time=by_time, single=panels == 2)
+        at += 1
+    for title, values in estimates.items():
+        _estimates(figure.add_subplot(rows, columns, at), title if len(estimates) > 1 else "", values, looks, found)
+        at += 1
+    figure.subplots_adjust(wspace=0.3, hspace=0.6)
+    if panels > 2:
+        legend_beside(figure, looks)
+    return figure
+
+
+def _scores(found: RunComparison, task: str) -> dict[str, Estimate]:
+    return {group.name: one.score for group in found.groups if (one := found.results.get((group.name, task)))}
+
+
+def _bands(axes: Axes, found: RunComparison, task: str, looks: Mapping[str, Look], *, by_time: bool, single: bool) -> None:
+    results = {group.name: one for group in found.groups if (one := found.results.get((group.name, task)))}
+    curves = [run.curve for one in results.values() for run in one.runs]
+    seconds, unit = time_unit(curves) if by_time else (1.0, "")
+    ends = []
+    for name, one in results.items():
+        x, values = resampled([run.curve for run in one.runs], by_time=by_time)
+        middle, low, high = band(values, confidence=found.measure.confidence)
+        look = looks[name]
+        axes.fill_between(x / seconds, low, high, color=look.color, alpha=0.18, linewidth=0)
+        options = look.options(4.5) if len(x) > 1 else {**look.options(6.0), "marker": "o"}
+        axes.plot(x / seconds, middle, linewidth=1.9, markevery=max(1, len(x) // 12), **options)
+        ends.append((name, look.color, float(middle[-1])))
+    if found.measure.bar is not None:
+        axes.axhline(found.measure.bar, color=SOFT, linewidth=1.0, linestyle=(0, (4, 3)))
+    dress(axes, 9.5)
+    if by_time:
+        axes.set_xlabel(f"training time ({unit})", fontsize=9.5, color=SOFT, labelpad=8)
+    metric = found.metrics[task].rpartition("/")[2]
+    _title(axes, metric, f"{task}  ·  interquartile mean, {100 * found.measure.confidence:g} % interval")
+    if single and 1 < len(ends) <= len(COLORS):
+        label_ends(axes, ends)
+
+
+def _estimates(axes: Axes, task: str, values: Mapping[str, Estimate], looks: Mapping[str, Look], found: RunComparison) -> None:
+    """Draws a dot and its interval for each group, the first one at the top."""
+    for row, (name, one) in enumerate(values.items()):
+        color = looks[name].color
+        if one.low is not None and one.high is not None:
+            axes.plot([one.low, one.high], [row, row], color=color, linewidth=7, alpha=0.3, solid_capstyle="butt")
+        axes.plot([one.value], [row], color=color, marker="o", markersize=8, linestyle="")
+    dress(axes, 9.5, from_zero=False)
+    axes.margins(x=0.06)
+    axes.set_xlabel("")
+    axes.set_yticks(range(len(values)), list(values), color=INK)
+    for label in axes.get_yticklabels():
+        label.set_parse_math(False)
+    axes.set_ylim(len(values) - 0.4, -0.6)
+    axes.grid(visible=False, axis="y")
+    axes.grid(axis="x", color=GRID, linewidth=0.8)
+    span = f"last {100 * found.measure.last:g} %" if found.measure.last else "last value"
+    _title(axes, "Score", "  ·  ".join(part for part in (task, span, "normalized" if found.ranges else "") if part))
+
+
+def _title(axes: Axes, title: str, below: str) -> None:
+    axes.set_title(title, loc="left", fontsize=14, fontweight="bold", color=INK, pad=28, parse_math=False)
+    axes.annotate(below, (0, 1), (0, 12), xycoords="axes fraction", textcoords="offset points", fontsize=10, color=SOFT, parse_math=False)

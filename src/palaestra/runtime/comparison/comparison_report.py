@@ -1,0 +1,156 @@
+"""A comparison as a table, and as plain numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from palaestra.runtime.comparison.comparing import RunComparison, TaskScores
+from palaestra.runtime.comparison.intervals import Estimate
+
+MOST_SETTINGS = 12
+"""Settings in which groups differ that are shown."""
+
+
+def table(found: RunComparison) -> str:
+    """Returns tables of all tasks, the estimates over all of them, probabilities of improvement, differing settings and notes."""
+    parts = ["\n".join(_task(found, task)) for task in found.tasks]
+    if found.overall:
+        rows = [
+            ["over all tasks", "IQM", _percent(found)],
+            *([name, _number(one.value), _ends(one)] for name, one in found.overall.items()),
+        ]
+        parts.append("\n".join(columns(rows)))
+    if found.improvements:
+        title = [["probability that a run is better", "P", _percent(found)]]
+        pairs = [
+            [f"{left} > {right}", f"{one.value:.2f}", _ends(one, "{:.2f}".format)] for (left, right), one in found.improvements.items()
+        ]
+        parts.append("\n".join(columns([*title, *pairs])))
+    if found.settings:
+        shown = list(found.settings.items())[:MOST_SETTINGS]
+        rows = [
+            ["settings that differ", *(group.name for group in found.groups)],
+            *([path, *map(_value, values)] for path, values in shown),
+        ]
+        more = len(found.settings) - len(shown)
+        parts.append("\n".join([*columns(rows), *([f"and {more} more"] if more else [])]))
+    if found.notes:
+        parts.append("\n".join(f"note: {note}" for note in found.notes))
+    return "\n\n".join(parts)
+
+
+def heading(found: RunComparison, task: str) -> str:
+    """Returns what the scores of a task are."""
+    measure = found.measure
+    where = "of each run" if measure.at is None else f"before step {measure.at:,.0f}"
+    span = f"mean of the last {100 * measure.last:g} % {where}" if measure.last else f"last value {where}"
+    low_high = found.ranges.get(task)
+    scaled = "" if low_high is None else f", {low_high[0]:g} to {low_high[1]:g} as 0 to 1"
+    return f"{task}: {found.metrics[task]}, {span}{scaled}{', lower is better' if measure.lower else ''}"
+
+
+def _task(found: RunComparison, task: str) -> Iterator[str]:
+    yield heading(found, task)
+    bar = found.measure.bar
+    titles = ["setting", "runs", "IQM", _percent(found), "least", "greatest"]
+    titles += [] if bar is None else [f"steps to {bar:g}", _percent(found), "time", "reached by"]
+    rows = [titles]
+    for group in found.groups:
+        result = found.results.get((group.name, task))
+        if result is None:
+            continue
+        scores = result.scores
+        row = [group.name, str(len(scores)), _number(result.score.value), _ends(result.score), _number(scores.min()), _number(scores.max())]
+        rows.append(row + ([] if bar is None else _to_bar(result)))
+    yield from columns(rows)
+
+
+def _to_bar(result: TaskScores) -> list[str]:
+    assert result.to_bar is not None
+    assert result.seconds_to_bar is not None
+    steps, seconds = result.to_bar, result.seconds_to_bar
+    return [_steps(steps.value), _ends(steps, _steps), duration(seconds.value), f"{result.reached} of {len(result.runs)}"]
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Returns lines of a table, whose first column is aligned to the left and all others to the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(cell.rjust(width) if i else cell.ljust(width) for i, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
+        for row in rows
+    ]
+
+
+def _percent(found: RunComparison) -> str:
+    return f"{100 * found.measure.confidence:g} % interval"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _steps(value: float) -> str:
+    return "never" if math.isinf(value) else f"{value:,.0f}"
+
+
+def _ends(one: Estimate, form: Any = _number) -> str:
+    if one.low is None or one.high is None:
+        return ""
+    low, high = form(one.low), form(one.high)
+    return low if low == high else f"{low} to {high}"
+
+
+def _value(value: Any) -> str:
+    text = "-" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def duration(seconds: float) -> str:
+    """Returns a time in the unit that suits it."""
+    if math.isinf(seconds):
+        return "never"
+    return f"{seconds:.1f} s" if seconds < 180 else f"{seconds / 60:.1f} min" if seconds < 3 * 3600 else f"{seconds / 3600:.1f} h"
+
+
+def as_json(found: RunComparison) -> dict[str, Any]:
+    """Returns all estimates and the scores of all runs, ready for JSON: what is infinite is null."""
+    return {
+        "tasks": {
+            task: {
+                "metric": found.metrics[task],
+                "range": found.ranges.get(task),
+                "groups": {group.name: _numbers(one) for group in found.groups if (one := found.results.get((group.name, task)))},
+            }
+            for task in found.tasks
+        },
+        "overall": {name: _estimate(one) for name, one in found.overall.items()},
+        "improvements": [
+            {"better": left, "than": right, **_estimate(one, "probability")} for (left, right), one in found.improvements.items()
+        ],
+        "settings": {
+            path: dict(zip((group.name for group in found.groups), values, strict=True)) for path, values in found.settings.items()
+        },
+        "confidence": found.measure.confidence,
+        "notes": list(found.notes),
+    }
+
+
+def _numbers(result: TaskScores) -> dict[str, Any]:
+    runs = [
+        {"run": one.run, "score": one.score, "step": one.step, "bar_step": _finite(one.bar_step), "bar_seconds": _finite(one.bar_seconds)}
+        for one in result.runs
+    ]
+    numbers: dict[str, Any] = {"score": _estimate(result.score), "runs": runs}
+    if result.to_bar is not None and result.seconds_to_bar is not None:
+        numbers |= {"to_bar": _estimate(result.to_bar), "seconds_to_bar": _estimate(result.seconds_to_bar), "reached": result.reached}
+    return numbers
+
+
+def _estimate(one: Estimate, name: str = "iqm") -> dict[str, float | None]:
+    return {name: _finite(one.value), "low": _finite(one.low), "high": _finite(one.high)}
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)

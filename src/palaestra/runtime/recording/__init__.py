@@ -1,0 +1,1 @@
+"""Records trained agents as GIFs and videos: playing, drawing titles, encoding."""

@@ -1,0 +1,253 @@
+"""`palaestra.record` and the command line's `record`: plays models, several steps or runs side by side, and films them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from palaestra.brains.model import Policy
+from palaestra.core.display import escaped
+from palaestra.core.errors import ConfigError, EnvError, RunError
+from palaestra.core.files import MODEL_FILES
+from palaestra.core.plugins import nearest
+from palaestra.core.timestep import TimeStep
+from palaestra.envs.base import Env
+from palaestra.hub.hub_names import is_hub_name
+from palaestra.runtime.environments.make import is_game
+from palaestra.runtime.play.evaluation import model_brains
+from palaestra.runtime.play.players import Players
+from palaestra.runtime.play.run_models import Models, env_name, find_models, models_by_step, open_for, run_folder, split_step
+from palaestra.runtime.playback.tally import Tally
+from palaestra.runtime.recording.panels import Panel, compose, tile
+from palaestra.runtime.recording.video_files import check_format, write_recording
+
+AREAS = 4
+WIDTH = 480  # pixels
+MOST_PANELS = 16
+DRAWN = ("gymnasium:", "envpool:", "pettingzoo:")
+"""Environments that draw only if they are made for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Film:
+    """How a recording is made."""
+
+    areas: int | None = None
+    """Areas of each panel; None: 4, or 1 where there are several panels."""
+    seconds: float = 8.0
+    """Length."""
+    episodes: int | None = None
+    """Episodes of each agent after which it ends; None: no limit."""
+    fps: int = 10
+    """Pictures a second, one for each decision."""
+    width: int | None = None
+    """Width in pixels; None: 480 for a single panel, else 240 for each."""
+    sampled: bool = False
+    """Whether actions are sampled, as in training."""
+    seed: int = 0
+    """Seed of the environments and of sampled actions."""
+    titles: bool = True
+    """Whether titles and rewards are drawn in."""
+    title: str | None = None
+    """Title instead of the run's name."""
+
+    def __post_init__(self) -> None:
+        for flag, least, most in (("areas", 1, 100), ("seconds", 0.1, 600), ("episodes", 1, math.inf), ("fps", 1, 60), ("width", 32, 4096)):
+            value = getattr(self, flag)
+            if value is not None and not least <= value <= most:
+                raise ConfigError(
+                    f"--{flag} is {value:g}; expected {least:g} to {most:g}"
+                    if most < math.inf
+                    else f"--{flag} is {value}; expected at least 1"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A recording that was written."""
+
+    file: Path
+    pictures: int
+    seconds: float
+    bytes: int
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The models of one panel."""
+
+    models: Models
+    title: str
+
+
+def record(
+    runs: str | Path | Sequence[str | Path],
+    out: Path | str | None = None,
+    *,
+    steps: Sequence[int] = (),
+    env: str | None = None,
+    results_dir: Path | str = "results",
+    trust: bool = False,
+    **film: Any,
+) -> Recording:
+    """Records trained agents as `palaestra record` does: a GIF, or an MP4 or WebM video by the name of `out`.
+
+    `runs`: ids, folders, RUN@STEP, or model files, side by side; with `steps`, the models of these steps of each run. Further keywords are
+    fields of `Film`: areas, seconds, episodes, fps, width, sampled, seed, titles, title. Raises ConfigError, RunError, EnvError,
+    PolicyError, and PluginError where a video's extra is missing.
+    """
+    known = {one.name for one in fields(Film)}
+    for key in film:
+        if key not in known:
+            raise ConfigError(f"record() knows no keyword '{key}'{nearest(key, known)} (there are: {', '.join(sorted(known))})")
+    names = [str(run) for run in ([runs] if isinstance(runs, (str, Path)) else runs)]
+    return record_film(
+        names, None if out is None else Path(out), Film(**film), steps=steps, env=env, results=Path(results_dir), trust=trust
+    )
+
+
+def record_film(
+    runs: Sequence[str],
+    out: Path | None,
+    film: Film,
+    *,
+    steps: Sequence[int] = (),
+    env: str | None = None,
+    results: Path = Path("results"),
+    trust: bool = False,
+    flags: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Recording:
+    """Records with all choices made; `flags` are of Unity games, which are refused. Raises as `record` does."""
+    sources, notes = find_sources(runs, steps, results, trust=trust)
+    out = out or _usual_name(runs, sources, results)
+    check_format(out, film.fps)
+    names = [env_name(source.models, env) for source in sources]
+    if game := next((name for name in names if is_game(name)), None):
+        raise EnvError(
+            f"{game} is a Unity game, which draws in its own window only: watch it there with 'palaestra learn --run-id=ID --inference "
+            f"--time-scale=1', and record the screen"
+        )
+    if film.title is not None:
+        sources = [replace(source, title=film.title if len(sources) == 1 else f"{film.title} {source.title}") for source in sources]
+    areas = AREAS if len(sources) == 1 else 1
+    with ExitStack() as stack:
+        playing = []
+        for source, name in zip(sources, names, strict=True):
+            drawn = {"render": True} if name.startswith(DRAWN) else {}
+            opened = open_for(source.models, env, film.areas, areas, film.seed, flags=flags, **drawn)
+            stack.callback(opened.close)
+            playing.append(scenes(opened, source.models.policies(film.seed), film, source.title, shown=film.areas or areas))
+        pictures = (partial(_picture, frame, titles=film.titles) for frame in _together(playing))
+        width = film.width or (WIDTH if len(sources) == 1 else 240 * len(sources))
+        count = write_recording(out, pictures, width, film.fps)
+    return Recording(out, count, count / film.fps, out.stat().st_size, tuple(notes))
+
+
+def _picture(frame: Sequence[Panel], width: int, *, titles: bool) -> Any:
+    return compose(frame, width, titles=titles)
+
+
+def find_sources(runs: Sequence[str], steps: Sequence[int], results: Path, *, trust: bool = False) -> tuple[list[Source], list[str]]:
+    """Returns the models of all panels, and notes about steps that have none, for which the nearest are taken. Raises RunError."""
+    sources, notes = [], []
+    for run in runs:
+        if not steps:
+            models = find_models(run, results, trust)
+            name, step = split_step(run, results)
+            sources.append(Source(models, Path(name).name if step is None else f"{Path(name).name} step {step:,}"))
+            continue
+        for step, there in nearest_steps(run, steps, results).items():
+            if there != step:
+                notes.append(f"{run} has no model of step {step:,}: the nearest is of step {there:,}")
+            sources.append(
+                Source(find_models(run, results, trust, there), f"{Path(run).name + ' ' if len(runs) > 1 else ''}step {there:,}")
+            )
+    if len(sources) > MOST_PANELS:
+        raise ConfigError(f"{len(sources)} panels are asked for; expected at most {MOST_PANELS} runs and steps together")
+    return sources, notes
+
+
+def nearest_steps(run: str, steps: Sequence[int], results: Path) -> dict[int, int]:
+    """Returns for each step the nearest one of which a run has a model. Raises RunError if that is the same for several."""
+    if run.endswith(MODEL_FILES) or split_step(run, results)[1] is not None:
+        raise RunError(f"{run} is of one step: --steps chooses the steps of whole runs")
+    folder = run_folder(run, results)
+    there = sorted({at for name in find_models(run, results).files for at in models_by_step(folder, name)})
+    if not there:
+        raise RunError(f"the run '{folder.run_id}' has no models of earlier steps: keep_checkpoints and checkpoint_interval keep them")
+    found = {step: min(there, key=lambda at: abs(at - step)) for step in steps}
+    if len(set(found.values())) < len(found):
+        raise RunError(
+            f"the run '{folder.run_id}' has too few models for --steps {','.join(map(str, steps))}: it has those of the steps "
+            f"{', '.join(map(str, there))} (checkpoint_interval and keep_checkpoints say how many it keeps)"
+        )
+    return found
+
+
+def _usual_name(runs: Sequence[str], sources: Sequence[Source], results: Path) -> Path:
+    if len(runs) > 1:
+        return Path("recording.gif")
+    if sources[0].models.settings is None or is_hub_name(runs[0]):
+        return Path(f"{Path(runs[0]).stem}.gif")
+    folder = sources[0].models.folder or run_folder(runs[0], results).path
+    return folder / "recording.gif"
+
+
+def scenes(env: Env, policies: Mapping[str, Policy], film: Film, title: str = "", shown: int = AREAS) -> Iterator[Panel]:
+    """Yields what one panel shows before each decision, until its time is over or every agent has played its episodes."""
+    shown = min(env.num_areas, shown)
+    tally = Tally()
+    steps = env.reset(film.seed)
+    tally.note(steps, first=True)
+    yield Panel(tile([env.render(area) for area in range(shown)]), escaped(title), reward_text(tally, steps))
+    brains = model_brains(env, policies, deterministic=not film.sampled)
+    players = Players(env, brains, lambda agents: (film.episodes or 10**9) * agents)
+    players.note(steps)
+    for _ in range(1, math.ceil(film.seconds * film.fps)):
+        steps = env.step(players.act(steps))
+        players.note(steps)
+        tally.note(steps)
+        yield Panel(tile([env.render(area) for area in range(shown)]), escaped(title), reward_text(tally, steps))
+        if players.done:
+            return
+
+
+def _together(playing: Sequence[Iterator[Panel]]) -> Iterator[list[Panel]]:
+    """Yields the panels of all until the last one ends; those that ended before show their last picture."""
+    last: list[Panel] = []
+    while True:
+        now = [next(scene, None) for scene in playing]
+        if all(panel is None for panel in now):
+            return
+        last = [panel or last[i] for i, panel in enumerate(now)]
+        yield last
+
+
+def reward_text(tally: Tally, steps: Mapping[str, TimeStep]) -> str:
+    """Returns the mean reward so far: of the episodes that ended, else of those that are played; between two teams, the games won."""
+    texts = []
+    for name, returns in tally.returns.items():
+        scores = [score for (behavior, _), score in sorted(tally.scores.items()) if behavior == name]
+        begins = f"{escaped(name)} " if len(tally.returns) > 1 else ""
+        if len(scores) == 2 and any(score.won for score in scores):
+            texts.append(f"{begins}won {scores[0].won} : {scores[1].won}")
+            continue
+        episodes = sum(score.episodes for score in scores)
+        if episodes:
+            recent = [value for score in scores for value in score.recent]
+            texts.append(f"{begins}reward {_short(sum(recent) / len(recent))} ({episodes} episode{'' if episodes == 1 else 's'})")
+            continue
+        acting = steps[name].acting.cpu().numpy() if name in steps else returns != 0
+        if acting.any():
+            texts.append(f"{begins}reward so far {_short(float(returns[: len(acting)][acting].mean()))}")
+    return "  ".join(texts)
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"

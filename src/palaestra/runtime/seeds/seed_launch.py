@@ -1,0 +1,91 @@
+"""Starts `palaestra learn` once for each seed, with the same command line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from palaestra.core.display import escaped
+from palaestra.runtime.control.os_signals import LAUNCHED
+from palaestra.runtime.seeds.seed_plan import SeedPlan, SeedRun
+from palaestra.runtime.seeds.side_by_side import run_all, threads_each
+
+ONE_SEED = "--one-seed"
+"""Hidden flag of a process that trains one of several seeds."""
+ENV_ARGS = "--env-args"
+STUCK = 3
+"""Exit status of a run that made no progress: its seed counts, and others go on."""
+
+
+class SeedProcess:
+    """The process of one seed. Several at once have their lines marked by their seeds; a single one has the terminal."""
+
+    def __init__(self, run: SeedRun, arguments: Sequence[str], at_once: int) -> None:
+        self._mark = f"seed {run.seed} | "
+        environment = {**os.environ, LAUNCHED: "1"}
+        if at_once > 1:
+            environment.setdefault("OMP_NUM_THREADS", str(threads_each(at_once)))
+        pipe = subprocess.PIPE if at_once > 1 else None
+        command = [sys.executable, "-m", "palaestra", *own_arguments(arguments, run)]
+        self._process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=pipe, stderr=pipe, start_new_session=True)
+        streams = ((self._process.stdout, sys.stdout), (self._process.stderr, sys.stderr))
+        self._readers = [threading.Thread(target=self._show, args=pair, daemon=True) for pair in streams if pair[0] is not None]
+        for reader in self._readers:
+            reader.start()
+
+    def _show(self, source: IO[bytes], to: IO[str]) -> None:
+        for line in source:
+            text = escaped(line.decode(errors="replace").rstrip("\r\n"))
+            if text:
+                try:
+                    print(f"{self._mark}{text}", file=to, flush=True)
+                except (OSError, ValueError):  # closed pipe, full disk: the run goes on, and its log has the line
+                    continue
+
+    def poll(self) -> int | None:
+        """Returns its exit code; None while it runs."""
+        return self._process.poll()
+
+    def send_signal(self, number: int) -> None:
+        """Sends it a signal."""
+        self._process.send_signal(number)
+
+    def close(self) -> None:
+        """Ends the process, if it still runs, and waits until all it said is shown."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        for reader in self._readers:
+            reader.join(5.0)
+
+
+def own_arguments(arguments: Sequence[str], run: SeedRun) -> list[str]:
+    """Returns the command line of one seed's run: that of all, and what differs before what is for the game."""
+    at = arguments.index(ENV_ARGS) if ENV_ARGS in arguments else len(arguments)
+    config = [str(run.config)] if isinstance(run.config, Path) and str(run.config) not in arguments else []
+    own = [ONE_SEED, f"--run-id={run.folder.run_id}", *(f"--set={text}" for text in run.sets())]
+    return [*arguments[:1], *config, *arguments[1:at], *own, *arguments[at:]]
+
+
+def launch_seeds(plan: SeedPlan, arguments: Sequence[str]) -> tuple[list[int | None], int | None]:
+    """Trains all seeds. Returns the exit code of each, None of those that were not started, and the signal that stopped them.
+
+    A seed that fails does not keep the others from training, unless its run did not even begin: theirs would not either.
+    """
+
+    def started(run: SeedRun) -> SeedProcess:
+        number = plan.runs.index(run) + 1
+        print(f"\nSeed {run.seed} ({number} of {len(plan.runs)}): {run.folder.path}", flush=True)
+        return SeedProcess(run, arguments, plan.at_once)
+
+    def ended(number: int, code: int) -> bool:
+        return code in (0, STUCK) or plan.runs[number].folder.exists
+
+    return run_all([lambda run=run: started(run) for run in plan.runs], plan.at_once, ended)

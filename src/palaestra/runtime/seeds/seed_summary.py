@@ -1,0 +1,57 @@
+"""What all seeds of a setting have reached: a table, with the mean and its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from palaestra.core.errors import PalaestraError
+from palaestra.runtime.comparison.comparing import RunComparison, compare_groups
+from palaestra.runtime.comparison.comparison_report import columns, duration
+from palaestra.runtime.comparison.scores import Measure
+from palaestra.runtime.comparison.selection import RunGroup
+from palaestra.runtime.logging.history import has_metrics, read_history
+from palaestra.runtime.seeds.seed_plan import SeedPlan
+
+
+def seed_comparison(plan: SeedPlan) -> RunComparison | None:
+    """Returns the scores of all runs that have summaries, as one group; None if there are none."""
+    folders = {}
+    for run in plan.runs:
+        if not has_metrics(run.folder.path):
+            continue
+        try:
+            read_history(run.folder.path)
+        except PalaestraError:
+            continue
+        folders[run.folder.run_id] = run.folder.path
+    try:
+        return compare_groups([RunGroup(plan.name, tuple(folders))], folders, Measure()) if folders else None
+    except PalaestraError:  # a game that ends no episodes has no rewards
+        return None
+
+
+def seed_table(plan: SeedPlan, states: Mapping[int, str], found: RunComparison | None) -> str:
+    """Returns a row for each seed and behavior, and the interquartile mean below. `states`: what became of each seed."""
+    tasks = found.tasks if found is not None else [""]
+    return "\n\n".join("\n".join(_task(plan, states, found, task)) for task in tasks)
+
+
+def _task(plan: SeedPlan, states: Mapping[int, str], found: RunComparison | None, task: str) -> list[str]:
+    result = None if found is None else found.results.get((plan.name, task))
+    scores = {} if result is None else {one.run: one for one in result.runs}
+    rows: list[Sequence[str]] = [[task or "run", "steps", "time", "reward", ""]]
+    for run in plan.runs:
+        one = scores.get(run.folder.run_id)
+        numbers = ["", "", "no summary"]
+        if one is not None:
+            numbers = [f"{one.step:,.0f}", duration(float(one.curve.seconds[-1])), f"{one.score:.4g}"]
+        rows.append([run.folder.run_id, *numbers, states.get(run.seed, "")])
+    lines = columns(rows)
+    if result is not None:
+        score, values = result.score, result.scores
+        ends = "" if score.low is None else f", 95 % interval {score.low:.4g} to {score.high:.4g}"
+        spread = "" if len(values) < 2 else f" ± {np.std(values, ddof=1):.4g}"
+        lines.append(f"interquartile mean {score.value:.4g}{ends}; mean {values.mean():.4g}{spread} of {len(values)} seeds")
+    return lines

@@ -1,0 +1,103 @@
+"""Runs processes that train, several at once; signals stop all of them, saved."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Protocol
+
+from palaestra.runtime.control.os_signals import numbers
+
+CHECK = 0.05
+"""Seconds between two looks at the processes."""
+
+
+class TrainingProcess(Protocol):
+    """A process that trains one seed, in a session of its own: signals of the terminal do not reach it."""
+
+    def poll(self) -> int | None:
+        """Returns its exit code; None while it runs."""
+        ...
+
+    def send_signal(self, number: int) -> None:
+        """Sends it a signal."""
+        ...
+
+    def close(self) -> None:
+        """Ends it, if it still runs, and frees what belongs to it."""
+        ...
+
+
+class Signals:
+    """Passes signals on to the processes that run, and remembers the first one."""
+
+    def __init__(self) -> None:
+        self.heard: int | None = None
+        self.running: dict[int, TrainingProcess] = {}
+
+    def __call__(self, number: int, _: FrameType | None) -> None:
+        """Passes a signal on."""
+        self.heard = self.heard or number
+        for process in self.running.values():
+            if process.poll() is None:
+                with suppress(OSError, ValueError):  # just ended; Windows: Ctrl-C has reached it
+                    process.send_signal(number)
+
+
+@contextmanager
+def passing_on() -> Iterator[Signals]:
+    """Within the block, signals are passed on to the processes that run. Outside the main thread, where Python hears none: nothing."""
+    hear = Signals()
+    if threading.current_thread() is not threading.main_thread():
+        yield hear
+        return
+    before = {number: signal.signal(number, hear) for number in numbers()}
+    try:
+        yield hear
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def run_all(
+    starts: Sequence[Callable[[], TrainingProcess]], at_once: int, ended: Callable[[int, int], bool]
+) -> tuple[list[int | None], int | None]:
+    """Runs processes, `at_once` of them at a time, in their order. Returns their exit codes, None of those that were not started, and the
+    signal that stopped them. `ended` is given the number and the exit code of each, and returns whether more are to be started.
+    """
+    codes: list[int | None] = [None] * len(starts)
+    waiting = list(range(len(starts)))
+    with passing_on() as signals:
+        try:
+            while waiting or signals.running:
+                if signals.heard is not None:
+                    waiting.clear()
+                while waiting and len(signals.running) < at_once:
+                    number = waiting.pop(0)
+                    signals.running[number] = starts[number]()
+                for number, process in list(signals.running.items()):
+                    code = process.poll()
+                    if code is None:
+                        continue
+                    codes[number] = code
+                    del signals.running[number]
+                    process.close()
+                    if not ended(number, code):
+                        waiting.clear()
+                time.sleep(CHECK)
+        finally:
+            for process in signals.running.values():
+                process.close()
+    return codes, signals.heard
+
+
+def threads_each(at_once: int) -> int:
+    """Returns the share of this machine's cores of each of so many processes."""
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return max(1, cores // at_once)

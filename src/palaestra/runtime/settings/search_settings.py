@@ -1,0 +1,182 @@
+"""Settings of `palaestra tune`: which settings it searches, between which values, and how."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from palaestra.core.metrics import REWARD
+from palaestra.core.settings import Settings, field_error
+
+TRIALS = 30
+"""Number of trials where the settings do not tell."""
+KINDS = ("uniform", "log", "integer", "log_integer", "choice")
+Objective = Literal["reward", "decisions", "cpu_seconds"]
+Method = Literal["tpe", "random", "pbt"]
+
+
+class RangeSettings(Settings):
+    """Values that one setting may take: exactly one of uniform, log, integer, log_integer and choice."""
+
+    uniform: tuple[float, float] | None = None
+    """Least and largest value of a number."""
+    log: tuple[float, float] | None = None
+    """The same for a number whose order of magnitude matters, such as a learning rate."""
+    integer: tuple[int, int] | None = None
+    """Least and largest value of a whole number."""
+    log_integer: tuple[int, int] | None = None
+    """The same for a whole number whose order of magnitude matters."""
+    step: int = Field(default=1, gt=0)
+    """Distance between two whole numbers of `integer`."""
+    choice: tuple[bool | int | float | str | None, ...] | None = None
+    """The values themselves, in their order if they have one."""
+
+    @model_validator(mode="after")
+    def _is_one_range(self) -> RangeSettings:
+        given = [kind for kind in KINDS if getattr(self, kind) is not None]
+        if len(given) != 1:
+            what = f"expected exactly one of {', '.join(KINDS)}, got {' and '.join(given) or 'none'}"
+            raise field_error(RangeSettings, given[-1] if given else "uniform", what, given)
+        kind, values = given[0], getattr(self, given[0])
+        if kind == "choice":
+            if len(values) < 2 or len({repr(value) for value in values}) < len(values):
+                raise field_error(RangeSettings, "choice", f"expected at least two different values, got {list(values)}", values)
+            return self
+        low, high = values
+        if not low < high:
+            raise field_error(RangeSettings, kind, f"expected the smaller number first, got {low:g} and {high:g}", values)
+        if kind.startswith("log") and low <= 0:
+            raise field_error(RangeSettings, kind, f"expected numbers greater than 0, got {low:g}", values)
+        if self.step != 1 and kind != "integer":
+            raise field_error(RangeSettings, "step", f"is only for integer, not for {kind}", self.step)
+        if kind == "integer" and (high - low) % self.step:
+            what = f"expected the distance from {low} to {high} to be a multiple of it, got {self.step}"
+            raise field_error(RangeSettings, "step", what, self.step)
+        return self
+
+
+class PopulationSettings(Settings):
+    """Population-based training (`method: pbt`): trainings side by side, the worst of which continue from the best."""
+
+    size: int = Field(default=4, ge=2)
+    """Trainings side by side."""
+    generations: int = Field(default=10, ge=2)
+    """Equal parts of max_steps, after each of which the population is compared."""
+    exploit: float = Field(default=0.25, gt=0, le=0.5)
+    """Share of the population that continues from a checkpoint of as many of the best: one training at least."""
+    perturb: float = Field(default=0.1, gt=0, le=1)
+    """About how far a copied value moves up or down, as a share of its range (on a logarithmic scale where the range has one)."""
+    resample: float = Field(default=0.1, ge=0, le=1)
+    """Probability that a copied value is drawn anew from its range instead."""
+
+
+class SearchSettings(Settings):
+    """The search of `palaestra tune`. `palaestra learn` does not read it."""
+
+    method: Method = "tpe"
+    """How values are chosen: tpe (by what the trials so far show), random, or pbt (population-based training)."""
+    space: dict[str, RangeSettings] = Field(default={})
+    """Range of each setting by its path, as for --set: `behaviors.*.hyperparameters.learning_rate`; empty: that shipped for the trainer."""
+    trials: int | None = Field(default=None, gt=0)
+    """Trials of the study, of all processes together; null: 30, or population.size times population.generations with pbt."""
+    jobs: int = Field(default=1, gt=0)
+    """Trials side by side in this process's care, each in a process of its own."""
+    seeds: int = Field(default=1, gt=0)
+    """Trainings of each trial, with different seeds; its value is their mean."""
+    seed: int = Field(default=1, ge=0, le=2**31 - 1000)
+    """Seed of the search, and the first one of the trainings unless env_settings.seed is set."""
+    objectives: tuple[Objective, ...] | None = None
+    """Values to compare by: reward (at the end), decisions, cpu_seconds (both to the bar); null: decisions with a bar, else reward."""
+    bar: float | None = None
+    """Mean reward at which a training is good enough, for decisions and cpu_seconds."""
+    metric: str = Field(default=REWARD, min_length=1)
+    """Name of the metric that is called reward here, as in TensorBoard; it should rise. The reward of groups is that of whole groups."""
+    behavior: str | None = None
+    """Behavior whose metric counts; null: the mean of all, and the last of them to reach the bar."""
+    episodes: int = Field(default=100, gt=0)
+    """Episodes that a value is the mean of, at least, if there are as many."""
+    pruner: Literal["median", "hyperband", "none"] | None = None
+    """The rule that ends hopeless trials early, by the reward with the first seed; null: median with one objective, none otherwise."""
+    report_every: int | None = Field(default=None, gt=0)
+    """Decisions between two looks of the pruner; null: a tenth of max_steps."""
+    prune_after: int | None = Field(default=None, gt=0)
+    """Decisions before which no trial is pruned; null: twice report_every."""
+    start_values: bool = True
+    """Try the file's own values first, if they are within the ranges."""
+    storage: Literal["sqlite", "journal"] = "sqlite"
+    """File of the study: study.db, or study.journal, which also works on network file systems."""
+    ray: bool = False
+    """Train on a Ray cluster."""
+    ray_address: str | None = None
+    """Address of the cluster, such as 10.0.0.1:6379; null: that of a submitted job, else one is started on this machine. Implies ray."""
+    trial_cpus: float = Field(default=1.0, gt=0)
+    """CPUs that Ray reserves for each training."""
+    population: PopulationSettings = PopulationSettings()
+    """Population-based training; only for pbt."""
+
+    @field_validator("objectives")
+    @classmethod
+    def _are_different(cls, value: tuple[Objective, ...] | None) -> tuple[Objective, ...] | None:
+        if value is not None and (not value or len(set(value)) < len(value)):
+            raise ValueError("expected at least one objective, and each once")
+        return value
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> SearchSettings:
+        wanted = self.wanted
+        to_bar = [name for name in wanted if name != "reward"]
+        if to_bar and self.bar is None:
+            raise field_error(SearchSettings, "bar", f"is missing, but required for the objective {to_bar[0]}", None)
+        if self.bar is not None and not to_bar:
+            raise field_error(SearchSettings, "bar", "is given, but no objective needs one (decisions, cpu_seconds)", self.bar)
+        if len(wanted) > 1 and self.pruner not in (None, "none"):
+            what = f"expected none with {len(wanted)} objectives: trials are pruned by one only; got {self.pruner}"
+            raise field_error(SearchSettings, "pruner", what, self.pruner)
+        if self.pruning == "none":
+            for key in ("report_every", "prune_after"):
+                if getattr(self, key) is not None:
+                    raise field_error(SearchSettings, key, "has no effect without a pruner", getattr(self, key))
+        if self.method == "pbt":
+            self._refuse_for_population()
+        elif self.population != PopulationSettings():
+            raise field_error(SearchSettings, "population", f"is only for method pbt, not for {self.method}", None)
+        return self
+
+    def _refuse_for_population(self) -> None:
+        for key, most in (("objectives", ("reward",)), ("seeds", 1), ("pruner", "none")):
+            value = getattr(self, key)
+            if value not in (None, most):
+                expected = "reward" if key == "objectives" else most
+                raise field_error(SearchSettings, key, f"expected {expected} with method pbt, got {value}", value)
+        if self.trials not in (None, self.total):
+            what = f"expected population.size times population.generations ({self.total}) with method pbt, got {self.trials}"
+            raise field_error(SearchSettings, "trials", what, self.trials)
+
+    @property
+    def wanted(self) -> tuple[Objective, ...]:
+        """The objectives."""
+        return self.objectives or (("decisions",) if self.bar is not None else ("reward",))
+
+    @property
+    def pruning(self) -> str:
+        """The pruner."""
+        return self.pruner or ("none" if len(self.wanted) > 1 or self.method == "pbt" else "median")
+
+    @property
+    def total(self) -> int:
+        """Number of trials of the whole study."""
+        return self.population.size * self.population.generations if self.method == "pbt" else self.trials or TRIALS
+
+    @property
+    def on_ray(self) -> bool:
+        """Whether trials run on a Ray cluster."""
+        return self.ray or self.ray_address is not None
+
+    def marks(self, max_steps: int) -> tuple[list[int], int]:
+        """Returns the decisions at which the pruner looks, and how many of these come before the first one at which it may prune."""
+        every = self.report_every or max(1, max_steps // 10)
+        after = self.prune_after or 2 * every
+        at = [every * number for number in range(1, math.ceil(max_steps / every) + 1)]
+        return at, sum(mark < after for mark in at)

@@ -1,0 +1,163 @@
+"""Uploads a run to the Hub: one commit with its files, a model card, and the settings as JSON."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from palaestra.core.errors import ConfigError, HubError
+from palaestra.hub.contents import CONFIGURATION, belongs, is_run, models
+from palaestra.hub.hub_client import Listing, NoRepository, NoRevision, api, download, explained, host, library, list_files, logged_in, page
+from palaestra.hub.hub_names import HubName, read_name
+from palaestra.runtime.play.run_models import OF_RUN, Models, find_models, run_folder
+from palaestra.runtime.sharing.card import MARK, model_card
+from palaestra.runtime.sharing.gathering import Gathered
+from palaestra.runtime.sharing.pushed_files import CARD, KINDS, REPLAY, SETTINGS_JSON, Kept, is_pushed
+from palaestra.runtime.sharing.results import evaluations_of, rows_of
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """Result of a push."""
+
+    url: str
+    commit: str | None  # None: nothing was uploaded (dry run)
+    created: bool  # whether the repository is new
+    changed: bool  # False: everything was there already
+    files: dict[str, int]  # bytes of each
+    removed: tuple[str, ...]  # of an earlier push
+    left_out: tuple[str, ...]
+    notes: tuple[str, ...]  # what was cleaned or not replaced, one sentence each
+
+
+def push(  # noqa: PLR0913 - keywords for the flags of the command
+    run: str,
+    repo: str,
+    *,
+    results_dir: Path | str = "results",
+    private: bool = False,
+    message: str | None = None,
+    revision: str | None = None,
+    checkpoints: Kept = "newest",
+    evaluate: int = 0,
+    force: bool = False,
+    trust: bool = False,
+    dry_run: bool = False,
+    prepare: Callable[[Path], object] | None = None,
+) -> Pushed:
+    """Uploads a run to `user/repository`, which is made unless it exists.
+
+    An existing repository gets a new commit if it holds the same behaviors; another one is refused unless `force` is given.
+    `checkpoints`: 'newest', 'all' or 'none'. `evaluate`: episodes to play for the card, 0 for the numbers of training.
+    `prepare` is called with the run's folder before its files are gathered, when it is known that they may be uploaded.
+    Raises PalaestraError.
+    """
+    name = _destination(repo, revision)
+    if message is not None and not message.strip():
+        raise ConfigError("--message is empty; expected a line that says what this version is")
+    if checkpoints not in KINDS:
+        raise ConfigError(f"--checkpoints is '{checkpoints}'; expected {', '.join(KINDS[:-1])} or {KINDS[-1]}")
+    if evaluate < 0:
+        raise ConfigError(f"--evaluate is {evaluate}; expected a number of episodes, or 0 for none")
+    folder = run_folder(run, Path(results_dir)).path
+    found = find_models(str(folder), Path(results_dir), trust)
+    there = _existing(name, found, private, force) if not dry_run else None
+    if prepare is not None:
+        prepare(folder)
+    evaluations = evaluations_of(found, evaluate) if evaluate else {}
+    with Gathered(folder, checkpoints) as gathered:
+        rows = rows_of(found, evaluations)
+        settings = yaml.safe_load((gathered.place / CONFIGURATION).read_text(encoding="utf-8")) or {}
+        gathered.write(SETTINGS_JSON, json.dumps(settings, default=str).encode())
+        _name_replay(gathered)
+        own_card = there is not None and _is_own_card(there)
+        if own_card:
+            gathered.notes.append(f"{CARD} there was changed by hand, and stays as it is")
+        else:
+            gathered.write(CARD, model_card(name, rows, settings, gathered.files).encode())
+        stale = () if there is None else tuple(f.path for f in there.files if is_pushed(f.path) and f.path not in gathered.files)
+        title = message or _title(folder.name, [row.step for row in rows])
+        sizes = {path: (gathered.place / path).stat().st_size for path in gathered.files}
+        url, commit = page(name.repo), None
+        if not dry_run:
+            url, commit = _upload(name, gathered, stale, title, there, private)
+        changed = commit is None or there is None or commit != there.commit
+        return Pushed(url, commit, there is None, changed, sizes, stale, gathered.left_out, tuple(gathered.notes))
+
+
+def _destination(repo: str, revision: str | None) -> HubName:
+    name = read_name(repo, what="REPO")
+    if name.file is not None or name.step is not None or (revision is not None and name.revision is not None):
+        raise ConfigError(f"REPO is '{repo}'; expected user/repository only, with --revision for a branch")
+    return HubName(name.repo, revision=revision or name.revision)
+
+
+def _existing(name: HubName, found: Models, private: bool, force: bool) -> Listing | None:
+    """Returns what is in the repository; None if there is none. Raises HubError if it is not to be written to."""
+    library()
+    if not logged_in():
+        raise HubError(f"nobody is logged in to {host()} on this machine: run hf auth login, or set HF_TOKEN to a token with write access")
+    try:
+        listing = list_files(HubName(name.repo))
+    except NoRepository:
+        return None
+    with suppress(NoRevision):  # it is made of the main branch
+        listing = list_files(name)
+    if private and not listing.private:
+        raise HubError(f"{name.repo} exists already and is public, so --private would hide nothing: make it private on its page first")
+    paths = [file.path for file in listing.files]
+    alien = [path for path in paths if not (path.startswith(".") or path in (CARD, "LICENSE"))]
+    theirs, ours = models(paths), {OF_RUN.sub("", file.stem) for file in found.files.values()}
+    if alien and not force and not (is_run([path for path in paths if belongs(path)]) and ours & set(theirs)):
+        what = ", ".join(sorted(theirs)) if theirs else ", ".join(alien[:3])
+        raise HubError(
+            f"the repository {name.repo} exists already and holds something else ({what}): choose another name, or add --force to put "
+            "this run into it as a new commit"
+        )
+    return listing
+
+
+def _is_own_card(listing: Listing) -> bool:
+    """Whether the card of a repository was written by its owner."""
+    card = next((file for file in listing.files if file.path == CARD), None)
+    if card is None:
+        return False
+    if card.size > 1_000_000:
+        return True
+    with tempfile.TemporaryDirectory() as place:
+        text = download(listing.repo, CARD, listing.commit, folder=Path(place)).read_text(encoding="utf-8", errors="replace")
+    # the Hub itself makes one of a few lines where a repository is made on its page; ML-Agents' tool makes one that names its library
+    return MARK not in text and len(text.splitlines()) > 5 and "library_name: ml-agents" not in text
+
+
+def _name_replay(gathered: Gathered) -> None:
+    """Gives the first film the name that the Hub's page plays."""
+    films = [path for path in gathered.files if "/" not in path and path.endswith(".mp4")]
+    if films and REPLAY not in films:
+        gathered.copy(films[0], REPLAY)
+
+
+def _title(run: str, steps: Sequence[int | None]) -> str:
+    known = [step for step in steps if step is not None]
+    return f"{run} at step {max(known)}" if known else f"{run}"
+
+
+def _upload(name: HubName, gathered: Gathered, stale: Sequence[str], title: str, there: Listing | None, private: bool) -> tuple[str, str]:
+    hub, client = library(), api()
+    with explained(name, "write"):
+        if there is None:
+            client.create_repo(name.repo, private=private or None, exist_ok=True)
+        if name.revision is not None:
+            client.create_branch(name.repo, branch=name.revision, exist_ok=True)
+        operations: list[Any] = [hub.CommitOperationAdd(path, str(gathered.place / path)) for path in gathered.files]
+        operations += [hub.CommitOperationDelete(path) for path in stale]
+        parent = None if there is None else there.commit
+        done = client.create_commit(name.repo, operations, commit_message=title, revision=name.revision, parent_commit=parent)
+        return page(name.repo), str(done.oid)

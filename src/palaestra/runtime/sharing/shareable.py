@@ -1,0 +1,108 @@
+"""Takes out of a run's files what is of this machine only: paths of its disk, tokens and passwords."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from palaestra.hub.hub_client import SECRETS
+
+HIDDEN = "***"
+_SECRET_KEY = re.compile(r"(?i)(^|.*[_.-])(token|secret|password|passwd|api_?-?key|access_?-?key|credentials?)$")
+_SECRET_WORD = re.compile(
+    r"(?i)(?P<key>[\w.-]*(?:token|secret|password|passwd|api[_-]?key|access[_-]?key))(?P<sign>[=:]\s*|\s+)(?P<value>[^\s'\"]+)"
+)
+_WINDOWS = re.compile(r"(?<![A-Za-z])(?:[A-Za-z]:[\\/]|\\\\)[^'\",;|<>\r\n]*")
+_WORDS = re.compile(r"([\s=:,;'\"\[\]()]+)")
+
+
+class Cleaner:
+    """Cleans trees of plain values; notes the paths of the values that it changed."""
+
+    def __init__(self) -> None:
+        self.changed: list[str] = []
+
+    def tree(self, value: Any, at: str = "") -> Any:
+        """Returns a tree without private paths and secrets."""
+        if isinstance(value, dict):
+            return {self.text(str(key), at): self._entry(str(key), one, f"{at}.{key}" if at else str(key)) for key, one in value.items()}
+        if isinstance(value, list | tuple):
+            return list(self._items(value, at))
+        return self.text(value, at) if isinstance(value, str) else value
+
+    def text(self, text: str, at: str) -> str:
+        """Returns a text with the last part of each absolute path in it, and without secrets."""
+        clean = _cleaned(text)
+        if clean != text:
+            self.changed.append(at)
+        return clean
+
+    def _entry(self, key: str, value: Any, at: str) -> Any:
+        if _SECRET_KEY.fullmatch(key) and isinstance(value, str) and value:
+            self.changed.append(at)
+            return HIDDEN
+        return self.tree(value, at)
+
+    def _items(self, values: list[Any] | tuple[Any, ...], at: str) -> Iterator[Any]:
+        secret = False  # whether the item before was a flag such as --token
+        for value in values:
+            if secret and isinstance(value, str) and not value.startswith("-"):
+                self.changed.append(at)
+                yield HIDDEN
+            else:
+                yield self.tree(value, at)
+            secret = isinstance(value, str) and value.startswith("-") and bool(_SECRET_KEY.fullmatch(value.lstrip("-")))
+
+
+def shareable(file: Path) -> tuple[bytes | None, list[str]]:
+    """Returns the content that a settings or JSON file may be shared with, and what was changed; None: it is shared as it is."""
+    cleaner, text = Cleaner(), file.read_text(encoding="utf-8", errors="replace")
+    tree = json.loads(text) if file.suffix == ".json" else yaml.safe_load(text)
+    clean = cleaner.tree(tree)
+    if not cleaner.changed:
+        return None, []
+    body = json.dumps(clean, indent=4) if file.suffix == ".json" else yaml.safe_dump(clean, sort_keys=False, allow_unicode=True)
+    return body.encode(), list(dict.fromkeys(cleaner.changed))
+
+
+def tells_home(file: Path) -> bool:
+    """Whether a file has the path of the user's home folder, or a token, in it."""
+    home = str(Path.home())
+    searched = [home.encode() + b"/", home.replace("\\", "\\\\").encode() + b"\\"] if len(home) > 1 else []
+    with file.open("rb") as stream:
+        tail = b""
+        while block := stream.read(1 << 20):
+            block = tail + block
+            if any(part in block for part in searched) or _TOKEN.search(block):
+                return True
+            tail = block[-256:]
+    return False
+
+
+_TOKEN = re.compile(rb"\bhf_[A-Za-z]{30,}\b")
+
+
+def _cleaned(text: str) -> str:
+    text = SECRETS.sub(HIDDEN, text)
+    text = _SECRET_WORD.sub(lambda found: f"{found['key']}{found['sign']}{HIDDEN}", text)
+    if _is_absolute(text):
+        return _last(text)
+    text = _WINDOWS.sub(lambda found: _last(found.group()), text)
+    words = [_last(word) if _is_absolute(word) else word for word in _WORDS.split(text)]
+    text = "".join(words)
+    home = str(Path.home())
+    return text.replace(home, "~") if len(home) > 1 else text
+
+
+def _is_absolute(text: str) -> bool:
+    """Whether a text is a path from the root of a disk. A web address has a second slash."""
+    return bool(re.match(r"/[^/\s]|~[^/\s]*/|[A-Za-z]:[\\/]|\\\\", text)) and "\n" not in text and "://" not in text
+
+
+def _last(path: str) -> str:
+    return re.split(r"[\\/]", path.rstrip("\\/ "))[-1] or "."

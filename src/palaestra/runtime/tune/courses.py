@@ -1,0 +1,102 @@
+"""The course of a trial's reward, read from the metrics that its run writes."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from palaestra.core.metrics import GROUP_REWARD, REWARD
+from palaestra.runtime.logging.trackers import METRICS
+
+CPU = Path("run_logs", "cpu_seconds.jsonl")
+"""File in which a trial's process notes its CPU seconds at each summary."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoursePoint:
+    """One summary of a behavior."""
+
+    step: int
+    value: float
+    weight: float  # episodes for a reward, else 1
+    episodes: int
+
+
+Course = Sequence[CoursePoint]
+
+
+def read_courses(run: Path, metric: str, behavior: str | None = None, since: int = 0) -> dict[str, list[CoursePoint]]:
+    """Returns the course of a metric for each behavior that has it, or for one. `since`: only summaries after this step."""
+    courses: dict[str, list[CoursePoint]] = {}
+    for line in read_lines(run / METRICS):
+        name, step, episodes = line.get("behavior"), line.get("step"), line.get("episodes")
+        value = line.get(GROUP_REWARD) if metric == REWARD and GROUP_REWARD in line else line.get(metric)
+        if not (isinstance(name, str) and isinstance(step, int) and isinstance(value, int | float) and math.isfinite(value)):
+            continue
+        if behavior in (None, name) and step > since:
+            count = episodes if isinstance(episodes, int) else 0
+            courses.setdefault(name, []).append(CoursePoint(step, float(value), float(count) if metric == REWARD else 1.0, count))
+    return courses
+
+
+def read_lines(file: Path) -> list[dict[str, Any]]:
+    """Returns the maps in a file of JSON lines; one that is half written is left out, and so is a file that is missing."""
+    found: list[dict[str, Any]] = []
+    with suppress(OSError):
+        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+            with suppress(ValueError, RecursionError):
+                if isinstance(one := json.loads(line), dict):
+                    found.append(one)
+    return found
+
+
+def mean_until(course: Course, end: int, episodes: int) -> tuple[float, bool]:
+    """Returns the mean over the newest of the first `end` summaries that have as many episodes, and whether they have."""
+    total = weight = 0.0
+    seen = 0
+    for point in reversed(course[:end]):
+        total, weight, seen = total + point.value * point.weight, weight + point.weight, seen + point.episodes
+        if seen >= episodes:
+            break
+    return (total / weight if weight else course[end - 1].value), seen >= episodes
+
+
+def final_value(courses: Mapping[str, Course], episodes: int) -> float | None:
+    """Returns the mean reward at the end, over all behaviors; None if no episode ended."""
+    ends = [mean_until(course, len(course), episodes)[0] for course in courses.values() if course]
+    return sum(ends) / len(ends) if ends else None
+
+
+def value_at(courses: Mapping[str, Course], mark: int, episodes: int) -> float | None:
+    """Returns the mean reward at the first summary at or after `mark` decisions, over all behaviors; None until all are there."""
+    found: list[float] = []
+    for course in courses.values():
+        end = next((number for number, point in enumerate(course, 1) if point.step >= mark), None)
+        if end is None:
+            return None
+        found.append(mean_until(course, end, episodes)[0])
+    return sum(found) / len(found) if found else None
+
+
+def step_of_bar(course: Course, bar: float, episodes: int) -> int | None:
+    """Returns the decisions at which the mean of so many episodes was first at least `bar`; None if it never was."""
+    for end, point in enumerate(course, 1):
+        value, enough = mean_until(course, end, episodes)
+        if enough and value >= bar:
+            return point.step
+    return None
+
+
+def cpu_at(run: Path, behavior: str, step: int | None) -> float:
+    """Returns the CPU seconds of a run until a behavior's step, or all of them for None."""
+    lines = [line for line in read_lines(run / CPU) if isinstance(line.get("cpu"), int | float) and isinstance(line.get("step"), int)]
+    if step is not None:
+        reached = [float(line["cpu"]) for line in lines if line.get("behavior") == behavior and line["step"] >= step]
+        if reached:
+            return min(reached)
+    return max((float(line["cpu"]) for line in lines), default=0.0)

@@ -1,0 +1,108 @@
+"""One setting that is searched: its path and its range."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from palaestra.runtime.settings.search_settings import KINDS, RangeSettings
+
+if TYPE_CHECKING:
+    from optuna.trial import Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """A setting that is searched."""
+
+    path: str
+    """Its path, as for --set."""
+    range: RangeSettings
+
+    @property
+    def kind(self) -> str:
+        """The kind of its range, such as `log`."""
+        return next(kind for kind in KINDS if getattr(self.range, kind) is not None)
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """Its smallest and largest value, or all choices."""
+        return getattr(self.range, self.kind)
+
+    @property
+    def logarithmic(self) -> bool:
+        """Whether its order of magnitude matters."""
+        return self.kind.startswith("log")
+
+    def suggest(self, trial: Trial) -> Any:
+        """Returns the value of a trial, chosen now if it has none yet."""
+        if self.kind == "choice":
+            return trial.suggest_categorical(self.path, self.values)
+        low, high = self.values
+        if self.kind.endswith("integer"):
+            return trial.suggest_int(self.path, low, high, step=self.range.step, log=self.logarithmic)
+        return trial.suggest_float(self.path, low, high, log=self.logarithmic)
+
+    def contains(self, value: Any) -> bool:
+        """Whether a value is in the range."""
+        if self.kind == "choice":
+            return any(value == choice and isinstance(value, bool) == isinstance(choice, bool) for choice in self.values)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        low, high = self.values
+        if self.kind.endswith("integer"):
+            return low <= value <= high and (value - low) % self.range.step == 0
+        return low <= value <= high
+
+    def draw(self, rng: random.Random) -> Any:
+        """Returns a random value."""
+        return rng.choice(self.values) if self.kind == "choice" else self._at(rng.random())
+
+    def moved(self, value: Any, share: float, rng: random.Random) -> Any:
+        """Returns a neighbor of a value: about a share of the range up or down, at least one whole number; of choices, the next one."""
+        up = rng.random() < 0.5
+        share *= rng.uniform(0.5, 1.5)
+        if self.kind == "choice":
+            place = next(i for i, choice in enumerate(self.values) if choice == value) + (1 if up else -1)
+            return self.values[min(max(place, 0), len(self.values) - 1)]
+        found = self._at(self._place(value) + (share if up else -share))
+        if self.kind.endswith("integer") and found == value:
+            found = value + (self.range.step if up else -self.range.step)
+            found = min(max(found, self.values[0]), self.values[1])
+        return found
+
+    def _place(self, value: float) -> float:
+        """Returns where a number is within the range, from 0 to 1."""
+        low, high, at = (math.log(number) if self.logarithmic else float(number) for number in (*self.values, value))
+        return (at - low) / (high - low)
+
+    def _at(self, place: float) -> Any:
+        """Returns the number at a place within the range; places outside are moved to its ends."""
+        low, high = self.values
+        place = min(max(place, 0.0), 1.0)
+        number = math.exp(math.log(low) + place * math.log(high / low)) if self.logarithmic else low + place * (high - low)
+        number = min(max(number, low), high)
+        return low + round((number - low) / self.range.step) * self.range.step if self.kind.endswith("integer") else number
+
+
+def short_names(paths: list[str]) -> dict[str, str]:
+    """Returns the last part of each path, or as many of its last parts as tell it from the others."""
+    names: dict[str, str] = {}
+    for path in paths:
+        parts = path.split(".")
+        size = next(
+            size
+            for size in range(1, len(parts) + 1)
+            if size == len(parts) or sum(other.split(".")[-size:] == parts[-size:] for other in paths) == 1
+        )
+        names[path] = ".".join(parts[-size:])
+    return names
+
+
+def plain(value: Any) -> str:
+    """Returns a value as a short text: whole numbers from a thousand on with commas, other numbers with four digits."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -1,0 +1,62 @@
+"""Values of a finished trial, one for each objective."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from palaestra.runtime.settings.search_settings import Objective, SearchSettings
+from palaestra.runtime.tune.courses import Course, cpu_at, final_value, mean_until, read_courses, step_of_bar
+
+DIRECTIONS: dict[Objective, str] = {"reward": "maximize", "decisions": "minimize", "cpu_seconds": "minimize"}
+
+
+class NoValue(Exception):
+    """A training that has nothing to compare; the text says why."""
+
+
+def worth(runs: Sequence[Path], search: SearchSettings, lengths: Mapping[str, int]) -> list[list[float]]:
+    """Returns the value of each objective for each run (one for each seed). `lengths`: max_steps of each behavior; '*': of others.
+
+    Raises NoValue where no episode ended.
+    """
+    return [_worth_of_run(run, search, lengths) for run in runs]
+
+
+def _worth_of_run(run: Path, search: SearchSettings, lengths: Mapping[str, int]) -> list[float]:
+    courses = read_courses(run, search.metric, search.behavior)
+    if not courses:
+        of = f" of behavior '{search.behavior}'" if search.behavior else ""
+        raise NoValue(f"no summary has the metric '{search.metric}'{of}: a summary needs an episode that ended, within max_steps")
+    found: list[float] = []
+    for objective in search.wanted:
+        if objective == "reward":
+            value = final_value(courses, search.episodes)
+            assert value is not None
+            found.append(value)
+        else:
+            assert search.bar is not None
+            found.append(max(_to_bar(run, objective, name, course, search, lengths) for name, course in courses.items()))
+    return found
+
+
+def _to_bar(run: Path, objective: Objective, name: str, course: Course, search: SearchSettings, lengths: Mapping[str, int]) -> float:
+    """Returns decisions or CPU seconds of one behavior until the bar.
+
+    A training that never reaches it counts as one of max_steps, and up to as much again by how far from the bar it ended: among those
+    the search can tell better from worse.
+    """
+    assert search.bar is not None
+    step = step_of_bar(course, search.bar, search.episodes)
+    if step is not None:
+        return float(step) if objective == "decisions" else cpu_at(run, name, step)
+    length = lengths.get(name, lengths.get("*", course[-1].step))
+    missing = shortfall(mean_until(course, len(course), search.episodes)[0], search.bar)
+    whole = float(length) if objective == "decisions" else cpu_at(run, name, None) * max(1.0, length / course[-1].step)
+    return whole * (1.0 + missing)
+
+
+def shortfall(value: float, bar: float) -> float:
+    """Returns how far a value is below the bar, from 0 (there) to 1 (as far as the bar is from 0, or further)."""
+    missing = max(bar - value, 0.0)
+    return missing / max(abs(bar), missing) if missing else 0.0

@@ -1,0 +1,288 @@
+"""The plan of a study: settings that all trials share, the settings that differ, and how values become a trial's settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from palaestra.core.errors import ConfigError
+from palaestra.core.metrics import REWARD
+from palaestra.runtime.settings import Loaded, RunSettings, load, yaml_file
+from palaestra.runtime.settings.draft import Draft
+from palaestra.runtime.settings.search_settings import RangeSettings, SearchSettings
+from palaestra.runtime.settings.warnings import FOR_TUNE
+from palaestra.runtime.storage.trust import Code, learning_code
+from palaestra.runtime.tune.dimensions import Dimension
+from palaestra.runtime.tune.shipped_spaces import read_block, space_for, stays_in_population
+from palaestra.trainers.behavior_settings import BehaviorSettings
+
+OF_A_STUDY = ("trials", "jobs", "ray", "ray_address", "trial_cpus")
+"""Keys of `search` that may change when a study goes on."""
+HEADING = "ranges cannot be searched"
+OWN_PLACE = ("run_id", "results_dir", "resume", "force", "inference", "load_model", "train_model")
+"""Keys of checkpoint_settings that each trial has of its own."""
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """Settings of a study."""
+
+    tree: Mapping[str, Any]
+    """Settings that all trials share, as in their file, without `search`."""
+    settings: RunSettings
+    """The same, checked and complete."""
+    search: SearchSettings
+    dimensions: tuple[Dimension, ...]
+    notes: tuple[str, ...] = ()
+    """Lines for the user."""
+    start: Mapping[str, Any] | None = field(default=None)
+    """Values of the file by path, if all are in their ranges."""
+
+    def tree_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the settings tree of a trial with these values by path. Raises ConfigError for a path that leads nowhere."""
+        draft = Draft(yaml_file.Document(tree=deepcopy(dict(self.tree))), None)
+        for path, value in values.items():
+            draft.apply_set(f"{path}={json.dumps(value)}")
+        return draft.tree
+
+    def text_of(self, values: Mapping[str, Any], comment: str = "") -> str:
+        """Returns the settings of a trial as YAML that trains by itself, after lines of a comment."""
+        head = "".join(f"# {line}\n" for line in comment.splitlines())
+        return head + yaml_file.dump(self.tree_of(values), 120)
+
+    def as_tree(self) -> dict[str, Any]:
+        """Returns the whole study as a settings tree, from which it goes on."""
+        block = self.search.model_dump(mode="json", exclude_defaults=True)
+        block["space"] = {each.path: each.range.model_dump(mode="json", exclude_defaults=True) for each in self.dimensions}
+        return {**deepcopy(dict(self.tree)), "search": block}
+
+    @property
+    def lengths(self) -> dict[str, int]:
+        """The max_steps of each behavior; '*': of those not listed."""
+        return lengths_of(self.settings)
+
+    @property
+    def longest(self) -> int:
+        """The largest max_steps."""
+        return max(self.lengths.values())
+
+    def seeds(self) -> list[int]:
+        """Returns the seed of each training of a trial."""
+        given = self.settings.env_settings.seed
+        first = self.search.seed if given == -1 else given
+        return list(range(first, first + self.search.seeds))
+
+    def sets(self, settings: RunSettings) -> list[str]:
+        """Returns what a trial's process sets besides the trial's own settings: threads, trackers, and where the training ends."""
+        found = ["torch_settings.threads=1"] if settings.torch_settings.threads is None else []
+        if "jsonl" not in settings.trackers:
+            found.append("trackers.jsonl={}")
+        search = self.search
+        if "reward" not in search.wanted:  # nothing is to be seen after the bar
+            keys = {"metric": search.metric, "at_least": search.bar, "episodes": search.episodes}
+            names = [search.behavior] if search.behavior else ["*"]
+            found += [f"behaviors.{name}.stop_when.{key}={json.dumps(value)}" for name in names for key, value in keys.items()]
+        if search.method == "pbt":
+            part = max(1, self.longest // search.population.generations)
+            blocks = [*settings.behaviors.values(), *([settings.default_settings] if settings.default_settings else [])]
+            if any(block.summary_freq > part for block in blocks):
+                found.append(f"behaviors.*.summary_freq={part}")
+        return found
+
+
+def lengths_of(settings: RunSettings) -> dict[str, int]:
+    """Returns the max_steps of each behavior; '*': of those not listed."""
+    found = {name: block.max_steps for name, block in settings.behaviors.items()}
+    return found | ({"*": settings.default_settings.max_steps} if settings.default_settings else {})
+
+
+def make_plan(
+    config: Path | Mapping[str, Any],
+    overrides: Mapping[str, Any],
+    sets: Sequence[str] = (),
+    block: str | Path | Mapping[str, Any] | None = None,
+    *,
+    own_code: bool = True,
+) -> StudyPlan:
+    """Reads a study's settings. `block`: a `search` block in place of the file's, as for `read_block`. Raises ConfigError."""
+    flags = overrides.get("search", {})
+    if block is not None:
+        whole = {**read_block(block), **flags}
+        overrides = {key: value for key, value in overrides.items() if key != "search"}
+        sets = [f"search={json.dumps(whole)}", *sets]
+    loaded = load(config, overrides, sets, own_code=own_code)
+    assert loaded.draft is not None
+    search = loaded.settings.search or SearchSettings()
+    tree = deepcopy({key: value for key, value in loaded.draft.tree.items() if key != "search"})
+    _drop_place(tree, loaded)
+    settings = loaded.settings.model_copy(update={"search": None})
+    _refuse_several_processes(settings)
+    _refuse_unknown_behavior(search, settings, loaded)
+    given = dict(search.space)
+    if not given:
+        trainers = {block.trainer_type for block in blocks_of(settings)}
+        given = dict(SearchSettings.model_validate({"space": space_for(trainers)}).space)
+        given = _with_own_choices(given, StudyPlan(tree, settings, search, ()))
+    notes = [warning for warning in loaded.warnings if FOR_TUNE not in warning]
+    if search.method == "pbt":
+        given, dropped = _for_population(given, search, loaded)
+        notes += [f"{', '.join(dropped)} cannot change while a population trains, and stays as in the file"] if dropped else []
+        _check_generations(settings, search)
+    dimensions = tuple(Dimension(path, found) for path, found in given.items())
+    plan = StudyPlan(tree, settings, search, dimensions)
+    start = check_ranges(plan, loaded, own_code)
+    outside = [each.path for each in dimensions if each.path not in start or not each.contains(start[each.path])]
+    if search.start_values and outside:
+        notes.append(
+            f"the file's own values are not tried first: {', '.join(outside)} {'is' if len(outside) == 1 else 'are'} outside the ranges"
+        )
+    return replace(plan, notes=tuple(notes), start=start if search.start_values and not outside else None)
+
+
+def blocks_of(settings: RunSettings) -> list[BehaviorSettings]:
+    """Returns the settings of all behaviors, and default_settings where no behavior is listed."""
+    return list(settings.behaviors.values()) or ([settings.default_settings] if settings.default_settings else [])
+
+
+def check_ranges(plan: StudyPlan, loaded: Loaded, own_code: bool = True) -> dict[str, Any]:
+    """Returns the values of the settings themselves, by path. Raises ConfigError if a path is unknown or a range goes too far."""
+    problems: list[tuple[tuple[str, ...], str]] = []
+    for each in plan.dimensions:
+        values = each.values if each.kind == "choice" else (each.values[0], each.values[1])
+        for value in values:
+            try:
+                load(plan.tree_of({each.path: value}), own_code=own_code)
+            except ConfigError as error:
+                problems.append((("search", "space", each.path), f"with the value {json.dumps(value)}: {error}"))
+                break
+    if problems:
+        raise loaded.refusal(problems, HEADING)
+    found: dict[str, Any] = {}
+    for each in plan.dimensions:
+        values = list(values_at(plan, each.path))
+        if values and all(value == values[0] for value in values):
+            found[each.path] = values[0]
+    return found
+
+
+def values_at(plan: StudyPlan, path: str) -> list[Any]:
+    """Returns the values at a path, one for each behavior that it means; none where there is no such key."""
+    marker = "palaestra-marker"
+    marked = plan.tree_of({path: marker})
+    return [at(plan.settings.model_dump(mode="json"), keys) for keys in places(marked, marker)]
+
+
+def at(tree: Any, keys: Sequence[str | int]) -> Any:
+    """Returns the value at a path of keys; None if there is none."""
+    for key in keys:
+        if isinstance(tree, Mapping):
+            tree = tree.get(key)
+        elif isinstance(tree, list) and isinstance(key, int) and key < len(tree):
+            tree = tree[key]
+        else:
+            return None
+    return tree
+
+
+def places(tree: Any, value: Any, above: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """Returns the paths at which a tree has this value."""
+    if isinstance(tree, Mapping):
+        return [place for key, each in tree.items() for place in places(each, value, (*above, key))]
+    if isinstance(tree, list):
+        return [place for i, each in enumerate(tree) for place in places(each, value, (*above, i))]
+    return [above] if tree == value else []
+
+
+def code_of(plan: StudyPlan) -> list[Code]:
+    """Returns the code that trials run, also that which choices name."""
+    found = list(learning_code(plan.settings))
+    for each in plan.dimensions:
+        for value in each.values:
+            if isinstance(value, str):
+                found += learning_code(load(plan.tree_of({each.path: value}), own_code=False).settings)
+    return list(dict.fromkeys(found))
+
+
+def differences(before: StudyPlan, now: StudyPlan) -> list[str]:
+    """Returns the paths of settings that differ between two plans of one study, but for those that may change when it goes on."""
+    trees = [plan.as_tree() for plan in (before, now)]
+    for tree in trees:
+        tree["search"] = {key: value for key, value in tree["search"].items() if key not in OF_A_STUDY}
+    old, new = (dict(_leaves(tree)) for tree in trees)
+    return [".".join(map(str, path)) for path in dict.fromkeys((*old, *new)) if old.get(path, _leaves) != new.get(path, _leaves)]
+
+
+def _leaves(tree: Any, above: tuple[Any, ...] = ()) -> list[tuple[tuple[Any, ...], Any]]:
+    if isinstance(tree, Mapping) and tree:
+        return [leaf for key, value in tree.items() for leaf in _leaves(value, (*above, key))]
+    return [(above, list(tree) if isinstance(tree, tuple) else tree)]
+
+
+def _drop_place(tree: dict[str, Any], loaded: Loaded) -> None:
+    """Removes name and folder of a run, which each trial has of its own. Raises ConfigError for `initialize_from`."""
+    place = tree.get("checkpoint_settings")
+    if loaded.settings.checkpoint_settings.initialize_from:
+        sentence = "trials lie in folders of their own: name the run's folder as init_path of the behavior instead"
+        raise loaded.refusal([(("checkpoint_settings", "initialize_from"), sentence)], HEADING)
+    if isinstance(place, dict):
+        tree["checkpoint_settings"] = {key: value for key, value in place.items() if key not in OWN_PLACE}
+        if not tree["checkpoint_settings"]:
+            del tree["checkpoint_settings"]
+
+
+def _refuse_several_processes(settings: RunSettings) -> None:
+    torch = settings.torch_settings
+    if (torch.processes or 1) > 1 or torch.gpus not in (None, 0, 1):
+        raise ConfigError(
+            "a trial trains in one process: leave out torch_settings.processes and gpus; search.jobs trains trials side by side"
+        )
+
+
+def _refuse_unknown_behavior(search: SearchSettings, settings: RunSettings, loaded: Loaded) -> None:
+    if search.behavior is None or search.behavior in settings.behaviors or settings.default_settings:
+        return
+    sentence = f"no behavior is named '{search.behavior}' (there are: {', '.join(settings.behaviors)})"
+    raise loaded.refusal([(("search", "behavior"), sentence)], HEADING)
+
+
+def _with_own_choices(given: dict[str, RangeSettings], plan: StudyPlan) -> dict[str, RangeSettings]:
+    """Returns a shipped space in which the file's own number is one of the choices."""
+    found: dict[str, RangeSettings] = {}
+    for path, each in given.items():
+        own = values_at(plan, path)[:1]
+        numbers = {*(each.choice or ()), *(value for value in own if isinstance(value, int | float))}
+        found[path] = each if each.choice is None else RangeSettings(choice=tuple(sorted(numbers, key=float)))
+    return found
+
+
+def _for_population(given: dict[str, Any], search: SearchSettings, loaded: Loaded) -> tuple[dict[str, Any], list[str]]:
+    """Returns the ranges that population-based training can search, and the other paths. Raises ConfigError if the user gave those."""
+    fixed = [path for path in given if stays_in_population(path)]
+    if fixed and search.space:
+        sentence = "cannot change when a training continues from a checkpoint, as it does with method pbt"
+        raise loaded.refusal([(("search", "space", path), sentence) for path in fixed], HEADING)
+    return {path: found for path, found in given.items() if path not in fixed}, fixed
+
+
+def _check_generations(settings: RunSettings, search: SearchSettings) -> None:
+    """Raises ConfigError if a generation is shorter than a rollout: nothing would be learned in it."""
+    for block in blocks_of(settings):
+        part = block.max_steps // search.population.generations
+        rollout = 0 if block.trainer_type in ("sac", "bc") else getattr(block.hyperparameters, "buffer_size", 0)
+        if part < rollout:
+            raise ConfigError(
+                f"a generation is {part:,} decisions (max_steps {block.max_steps:,} in {search.population.generations} generations), "
+                f"less than a rollout of buffer_size {rollout:,}: take fewer generations or more max_steps"
+            )
+
+
+def measures(search: SearchSettings) -> str:
+    """Describes the objectives for tables: 'reward', 'decisions to 90'."""
+    what = "reward" if search.metric == REWARD else search.metric
+    names = {"reward": what, "decisions": f"decisions to {search.bar:g}" if search.bar is not None else ""}
+    names["cpu_seconds"] = f"CPU seconds to {search.bar:g}" if search.bar is not None else ""
+    return ", ".join(names[objective] for objective in search.wanted)

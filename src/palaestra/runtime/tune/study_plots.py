@@ -1,0 +1,143 @@
+"""Pictures of a study: those of Optuna, and the lineage of a population."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+from palaestra.runtime.tune.dimensions import Dimension, short_names
+from palaestra.runtime.tune.objectives import DIRECTIONS
+from palaestra.runtime.tune.study import TuneStudy
+
+FOLDER = "plots"
+MANY = 1.6
+"""Inches of width for each parameter in a row of panels."""
+
+
+def draw_study(study: TuneStudy) -> list[str]:
+    """Draws history, importance, slices and parallel coordinates, and of several objectives their front. Returns the names of the files.
+
+    Pictures for which there are too few trials are left out.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg", force=False)
+    import optuna.visualization.matplotlib as drawing
+    from matplotlib import pyplot
+
+    folder = study.folder.path / FOLDER
+    folder.mkdir(exist_ok=True)
+    for old in folder.glob("*.png"):
+        old.unlink()
+    written: list[str] = []
+    objectives = study.plan.search.wanted
+    varied = len({tuple(trial.params.values()) for trial in study.optuna.get_trials(states=(study.states.COMPLETE,))}) > 1
+    wide = max(7.0, MANY * len(study.plan.dimensions))
+    for number, objective in enumerate(objectives):
+        several = len(objectives) > 1
+        of = {"target": (lambda trial, at=number: trial.values[at]) if several else None, "target_name": objective}
+        end = f"-{objective}" if several else ""
+        jobs: list[tuple[str, Any, dict[str, Any], float]] = [("history", drawing.plot_optimization_history, of, 7.0)]
+        if varied:
+            jobs += [
+                ("importance", drawing.plot_param_importances, {**of, "evaluator": _evaluator()}, 7.0),
+                ("slices", drawing.plot_slice, of, wide),
+                ("parallel", drawing.plot_parallel_coordinate, of, wide),
+            ]
+        written += [_draw(pyplot, study, folder / f"{name}{end}.png", plot, keywords, width) for name, plot, keywords, width in jobs]
+    if len(objectives) in (2, 3):
+        names = {"target_names": list(objectives)}
+        written.append(_draw(pyplot, study, folder / "front.png", drawing.plot_pareto_front, names, 7.0))
+    if study.plan.search.pruning != "none":
+        written.append(_draw(pyplot, study, folder / "courses.png", drawing.plot_intermediate_values, {}, 7.0))
+    return [f"{FOLDER}/{name}" for name in written if name]
+
+
+def _evaluator() -> Any:
+    """Returns the evaluator of importances that needs no further library (PED-ANOVA, https://arxiv.org/abs/2304.10255)."""
+    from optuna.importance import PedAnovaImportanceEvaluator
+
+    return PedAnovaImportanceEvaluator()
+
+
+def _draw(pyplot: Any, study: TuneStudy, file: Path, plot: Any, keywords: dict[str, Any], width: float) -> str:
+    """Draws one picture. Returns its name; '' if Optuna cannot draw it of these trials."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Optuna and matplotlib about layout and experimental parts
+        try:
+            plot(_renamed(study), **keywords)
+            figure = pyplot.gcf()
+            figure.set_size_inches(width, max(4.5, figure.get_size_inches()[1]))
+            figure.savefig(file, dpi=110, bbox_inches="tight")
+        except (ValueError, RuntimeError, IndexError, ZeroDivisionError):
+            return ""
+        finally:
+            pyplot.close("all")
+    return file.name
+
+
+def _renamed(study: TuneStudy) -> Any:
+    """Returns a copy of the study in memory: parameters have short names, which fit on axes, and courses are rewards by decisions."""
+    import optuna
+
+    marks, _ = study.plan.search.marks(study.plan.longest)
+    sign = 1.0 if DIRECTIONS[study.plan.search.wanted[0]] == "maximize" else -1.0
+    names = short_names([each.path for each in study.plan.dimensions])
+    copy = optuna.create_study(directions=study.optuna.directions)
+    for trial in study.optuna.get_trials():
+        for attribute in ("params", "distributions"):
+            setattr(trial, attribute, {names.get(key, key): value for key, value in getattr(trial, attribute).items()})
+        trial.intermediate_values = {
+            marks[number - 1]: sign * value for number, value in trial.intermediate_values.items() if 0 < number <= len(marks)
+        }
+        if trial.state.is_finished():
+            copy.add_trial(trial)
+    return copy
+
+
+def draw_lineage(study: TuneStudy, best: list[int]) -> str:
+    """Draws rewards and values of a population by generation, a line from each training to the one it continues. Returns the name."""
+    import matplotlib
+
+    matplotlib.use("Agg", force=False)
+    from matplotlib.figure import Figure
+
+    trials = {trial.number: trial for trial in study.all() if trial.values}
+    parents = {number: trial.user_attrs.get("parent") for number, trial in trials.items()}
+    numeric = [each for each in study.plan.dimensions if not any(isinstance(value, str | bool | None) for value in each.values)]
+    panels: list[Dimension | None] = [None, *numeric]
+    columns = min(3, len(panels))
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(4.6 * columns, 3.4 * rows), layout="constrained")
+    names = short_names([each.path for each in study.plan.dimensions])
+    for at, dimension in enumerate(panels):
+        axes = figure.add_subplot(rows, columns, at + 1)
+        heights = {number: trial.values[0] if dimension is None else trial.params[dimension.path] for number, trial in trials.items()}
+        _draw_lines(axes, heights, parents, best, study.plan.search.population.size)
+        axes.set_title("reward" if dimension is None else names[dimension.path], fontsize=10)
+        axes.set_xlabel("generation", fontsize=9)
+        if dimension is not None and dimension.logarithmic:
+            axes.set_yscale("log")
+    figure.axes[0].legend(fontsize=8)
+    figure.savefig(study.folder.path / FOLDER / "lineage.png", dpi=110)
+    return f"{FOLDER}/lineage.png"
+
+
+def _draw_lines(axes: Any, heights: dict[int, Any], parents: dict[int, Any], best: list[int], size: int) -> None:
+    kinds = {
+        "continued": ("#9aa3ab", "-", 1.0),
+        "copied from another": ("#d1495b", "--", 1.0),
+        "the best one's line": ("#2f6fd0", "-", 2.4),
+    }
+    for number, height in heights.items():
+        parent = parents[number]
+        if parent not in heights:
+            continue
+        own = parent % size == number % size
+        kind = "the best one's line" if number in best and parent in best else "continued" if own else "copied from another"
+        color, style, width = kinds[kind]
+        label = kind if kind not in axes.get_legend_handles_labels()[1] else None
+        axes.plot([parent // size, number // size], [heights[parent], height], style, color=color, linewidth=width, label=label)
+    axes.plot([number // size for number in heights], list(heights.values()), "o", color="#22262b", markersize=3)
+    axes.grid(color="#e4e7eb")

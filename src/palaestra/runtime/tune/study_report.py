@@ -1,0 +1,154 @@
+"""The report of a study: `best.yaml`, tables of the trials, and pictures."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shlex
+from typing import TYPE_CHECKING
+
+from palaestra.core.errors import RunError
+from palaestra.core.files import explain, write_whole
+from palaestra.runtime.tune.dimensions import plain, short_names
+from palaestra.runtime.tune.objectives import DIRECTIONS
+from palaestra.runtime.tune.population import lineage
+from palaestra.runtime.tune.study import TuneStudy
+from palaestra.runtime.tune.study_plan import measures
+from palaestra.runtime.tune.study_plots import draw_lineage, draw_study
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from optuna.trial import FrozenTrial
+
+BEST, TRIALS, LINEAGE = "best.yaml", "trials.csv", "lineage.json"
+SHOWN = 10
+"""Trials in the printed table."""
+
+
+def write_report(study: TuneStudy, tell: Callable[[str], object]) -> FrozenTrial:
+    """Writes the report and prints a table. Returns the best trial. Raises RunError if none was completed."""
+    complete = ranked(study)
+    if not complete:
+        raise RunError(f"no trial of the study was completed: see 'why' in {study.folder.path / TRIALS}, and trials/*/seed-*.log")
+    best = complete[0]
+    try:
+        write_whole(study.folder.path / TRIALS, trials_table(study).encode())
+        write_best(study, best)
+        pictures = draw_study(study)
+        if study.plan.search.method == "pbt":
+            pictures += write_lineage(study, best)
+    except OSError as error:
+        raise RunError(f"cannot write the report of {study.folder.path}: {explain(error)}") from error
+    tell("\n" + printed_table(study, complete))
+    tell(f"Wrote {study.folder.path / BEST} (trial {best.number}), {TRIALS} and {', '.join(pictures)}")
+    env = study.plan.settings.env_settings.env_path
+    tell(
+        f"Train with it: palaestra learn {shlex.quote(str(study.folder.path / BEST))} --run-id={study.folder.name}-best"
+        + ("" if env else " --env=...")
+    )
+    return best
+
+
+def ranked(study: TuneStudy) -> list[FrozenTrial]:
+    """Returns the completed trials, the best first: by the first objective, and of a population those of the last generation first."""
+    search = study.plan.search
+    sign = -1.0 if DIRECTIONS[search.wanted[0]] == "maximize" else 1.0
+    complete = [trial for trial in study.all() if trial.state == study.states.COMPLETE]
+    size = search.population.size if search.method == "pbt" else search.total + 1
+    return sorted(complete, key=lambda trial: (-(trial.number // size), sign * trial.values[0], trial.number))
+
+
+def front(study: TuneStudy) -> list[int]:
+    """Returns the numbers of the trials that no other is better than in all objectives."""
+    return sorted(trial.number for trial in study.optuna.best_trials)
+
+
+def write_best(study: TuneStudy, best: FrozenTrial) -> None:
+    """Writes the settings of the best trial, and of several objectives those of each trial that no other surpasses."""
+    (study.folder.path / BEST).unlink(missing_ok=True)
+    chosen = {BEST: best.number}
+    if len(study.plan.search.wanted) > 1:
+        for old in study.folder.path.glob("best-*.yaml"):
+            old.unlink()
+        chosen |= {f"best-{number}.yaml": number for number in front(study)}
+    trials = {trial.number: trial for trial in study.all()}
+    for name, number in chosen.items():
+        trial = trials[number]
+        reached = ", ".join(map(plain, trial.values))
+        comment = f"Trial {number} of the study {study.folder.name}: {measures(study.plan.search)}: {reached}."
+        if study.plan.search.method == "pbt":
+            comment += (
+                f"\nIts values are those of its last generation; the trained model and its checkpoint are in trials/{number}. "
+                "lineage.json has the values of the generations before."
+            )
+        write_whole(study.folder.path / name, study.plan.text_of(trial.params, comment).encode())
+
+
+def trials_table(study: TuneStudy) -> str:
+    """Returns all trials as CSV."""
+    search, paths = study.plan.search, [each.path for each in study.plan.dimensions]
+    best = front(study) if len(search.wanted) > 1 else []
+    of_population = ["generation", "member", "parent"] if search.method == "pbt" else []
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["trial", "state", *search.wanted, *(["front"] if best else []), *of_population, *paths, "seconds", "seeds", "why"])
+    for trial in study.all():
+        values = trial.values if trial.state == study.states.COMPLETE else [None] * len(search.wanted)
+        generation, member = divmod(trial.number, search.population.size)
+        place = [generation, member, trial.user_attrs.get("parent")] if of_population else []
+        seconds = "" if trial.duration is None else round(trial.duration.total_seconds(), 1)
+        writer.writerow(
+            [
+                trial.number,
+                trial.state.name.lower(),
+                *values,
+                *([int(trial.number in best)] if best else []),
+                *place,
+                *(trial.params.get(path) for path in paths),
+                seconds,
+                json.dumps(trial.user_attrs["seeds"]) if "seeds" in trial.user_attrs else "",
+                trial.user_attrs.get("why", ""),
+            ]
+        )
+    return out.getvalue()
+
+
+def printed_table(study: TuneStudy, complete: list[FrozenTrial]) -> str:
+    """Returns the best trials as a table for the terminal, and how many were pruned or failed."""
+    search = study.plan.search
+    names = short_names([each.path for each in study.plan.dimensions])
+    head = ["trial", *measures(search).split(", "), *names.values()]
+    rows = [
+        [str(trial.number), *map(plain, trial.values), *(plain(trial.params.get(path)) for path in names)] for trial in complete[:SHOWN]
+    ]
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
+    lines = ["  ".join(word.rjust(width) for word, width in zip(row, widths, strict=True)) for row in (head, *rows)]
+    counts = {name: sum(trial.state.name == name for trial in study.all()) for name in ("PRUNED", "FAIL")}
+    more = [f"{len(complete)} completed", f"{counts['PRUNED']} pruned", f"{counts['FAIL']} failed"]
+    if len(search.wanted) > 1:
+        more.append(f"no other is better in everything than trials {', '.join(map(str, front(study)))}")
+    return "\n".join([*lines, "; ".join(more)])
+
+
+def write_lineage(study: TuneStudy, best: FrozenTrial) -> list[str]:
+    """Writes who continued from whom, as JSON and as a picture. Returns the picture's name."""
+    trials, size = study.all(), study.plan.search.population.size
+    parents = {trial.number: trial.user_attrs.get("parent") for trial in trials}
+    entries = [
+        {
+            "trial": trial.number,
+            "generation": trial.number // size,
+            "member": trial.number % size,
+            "parent": parents[trial.number],
+            "exploited": bool(trial.user_attrs.get("exploited", False)),
+            "values": trial.params,
+            "reward": trial.values[0] if trial.values else None,
+        }
+        for trial in trials
+    ]
+    line = lineage(parents, best.number)
+    whole = {"best": best.number, "lineage_of_best": line, "trials": entries}
+    write_whole(study.folder.path / LINEAGE, json.dumps(whole, indent=1).encode())
+    return [draw_lineage(study, line)]

@@ -1,0 +1,105 @@
+"""Starts the process of a training on this machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from palaestra.runtime.tune.trial_process import Outcome, TrialTask
+
+GRACE = 60.0
+"""Seconds that a training has to save and end before it is killed."""
+
+
+class Training(Protocol):
+    """A training that was started."""
+
+    def ended(self) -> Outcome | None:
+        """Returns how it ended; None while it runs."""
+        ...
+
+    def stop(self) -> None:
+        """Has it save and end; one that does not is killed after GRACE seconds."""
+        ...
+
+    def close(self) -> None:
+        """Ends it at once, if it still runs."""
+        ...
+
+
+class Launcher(Protocol):
+    """Starts trainings, here or elsewhere."""
+
+    def start(self, task: TrialTask) -> Training:
+        """Starts one."""
+        ...
+
+    def close(self) -> None:
+        """Leaves the place where trainings run."""
+        ...
+
+
+class LocalTraining:
+    """A process on this machine, in a session of its own: Ctrl-C in the terminal reaches it only through us."""
+
+    def __init__(self, task: TrialTask) -> None:
+        self._task, self._deadline = task, float("inf")
+        Path(task.outcome).unlink(missing_ok=True)
+        Path(task.log).parent.mkdir(parents=True, exist_ok=True)
+        environment = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONUNBUFFERED": "1"}
+        command = [sys.executable, "-m", "palaestra.runtime.tune.trial_process", task.as_json()]
+        own_group = 0 if os.name == "posix" else 0x200  # CREATE_NEW_PROCESS_GROUP
+        with open(task.log, "ab") as log:
+            self.process = subprocess.Popen(
+                command,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                creationflags=own_group,
+            )
+
+    def ended(self) -> Outcome | None:
+        """Returns how it ended; None while it runs."""
+        if self.process.poll() is None:
+            if time.monotonic() > self._deadline:
+                self.process.kill()
+            return None
+        self._hang_up()
+        found = Outcome.read(Path(self._task.outcome))
+        code = self.process.returncode
+        return found or Outcome("lost", f"its process was killed (signal {-code})" if code < 0 else f"its process ended with status {code}")
+
+    def stop(self) -> None:
+        """Has it save and end."""
+        self._deadline = min(self._deadline, time.monotonic() + GRACE)
+        self._hang_up()
+
+    def close(self) -> None:
+        """Ends it at once, if it still runs."""
+        self._hang_up()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def _hang_up(self) -> None:
+        if self.process.stdin is not None:
+            with suppress(OSError):
+                self.process.stdin.close()
+
+
+class LocalLauncher:
+    """Starts trainings on this machine."""
+
+    def start(self, task: TrialTask) -> LocalTraining:
+        """Starts one."""
+        return LocalTraining(task)
+
+    def close(self) -> None:
+        """Does nothing."""

@@ -1,0 +1,176 @@
+"""The process of one training of a trial: `python -m palaestra.runtime.tune.trial_process TASK`, with the task as JSON.
+
+It ends, saved, when its standard input closes, which happens however the process that started it ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from palaestra.core.errors import Diverged, PalaestraError, RunInUse
+from palaestra.core.files import write_whole
+
+PATIENCE = 90.0
+"""Seconds to wait for an earlier process of the same training, which may still be saving."""
+
+
+@dataclass(frozen=True)
+class TrialTask:
+    """One training of a trial."""
+
+    settings: str
+    """File of its settings."""
+    results_dir: str
+    run_id: str
+    seed: int
+    outcome: str
+    """File that says how it ended."""
+    log: str
+    """File of what it prints."""
+    sets: Sequence[str] = ()
+    until: Mapping[str, int] = field(default_factory=dict)
+    """Decisions of each behavior ('*': others) after which it ends before max_steps; empty: none."""
+
+    @property
+    def run(self) -> Path:
+        """Folder of its run."""
+        return Path(self.results_dir, self.run_id)
+
+    def as_json(self) -> str:
+        """Returns the task as text, for the command line."""
+        return json.dumps(asdict(self))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a training ended: finished, stopped, failed, diverged, or lost (its process or machine is gone)."""
+
+    kind: str
+    message: str = ""
+
+    @classmethod
+    def read(cls, file: Path) -> Outcome | None:
+        """Returns what a file says; None if there is none."""
+        with suppress(OSError, ValueError, TypeError):
+            found = json.loads(file.read_text(encoding="utf-8"))
+            if isinstance(found, dict) and isinstance(found.get("kind"), str):
+                return cls(found["kind"], str(found.get("message", "")))
+        return None
+
+    def write(self, file: Path) -> None:
+        """Writes the file."""
+        write_whole(file, json.dumps(asdict(self)).encode())
+
+
+class TrialWatch:
+    """Callback that notes CPU seconds at each summary, and ends the training after its share of decisions."""
+
+    def __init__(self, task: TrialTask) -> None:
+        self.reached = False
+        """Whether the training has ended because its share was done."""
+        self._task = task
+        self._before: float | None = None
+
+    def __call__(self, summary: Any) -> bool:
+        """Takes a summary; returns whether to end."""
+        from palaestra.runtime.tune.courses import CPU, read_lines
+
+        file = self._task.run / CPU
+        if self._before is None:  # of earlier processes; what they did after their last checkpoint is done again
+            kept = [line for line in read_lines(file) if isinstance(line.get("step"), int) and line["step"] < summary.step]
+            self._before = max((float(line["cpu"]) for line in kept), default=0.0)
+            write_whole(file, b"".join(json.dumps(line).encode() + b"\n" for line in kept))
+        line = {"behavior": summary.behavior, "step": summary.step, "cpu": round(self._before + cpu_seconds(), 3)}
+        with file.open("a", encoding="utf-8") as out:
+            out.write(json.dumps(line) + "\n")
+        until = self._task.until
+        self.reached = self.reached or summary.step >= until.get(summary.behavior, until.get("*", sys.maxsize))
+        return self.reached
+
+
+def cpu_seconds() -> float:
+    """Returns the CPU seconds of this process and of all that it has started."""
+    import psutil
+
+    own = os.times()
+    total = own.user + own.system + own.children_user + own.children_system
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            times = child.cpu_times()
+            total += times.user + times.system
+    return total
+
+
+def train_trial(task: TrialTask) -> Outcome:
+    """Trains, or goes on with a training that was interrupted."""
+    from palaestra.runtime.run.api import learn
+    from palaestra.runtime.storage.run_folder import RunFolder
+
+    until = time.monotonic() + PATIENCE
+    while True:
+        place = {"run_id": task.run_id, "results_dir": task.results_dir, "resume": RunFolder(Path(task.results_dir), task.run_id).exists}
+        watch = TrialWatch(task)
+        try:
+            overrides = {"checkpoint_settings": place, "env_settings": {"seed": task.seed}}
+            result = learn(Path(task.settings), overrides, task.sets, callbacks=[watch])
+        except RunInUse as error:
+            if time.monotonic() > until:
+                return Outcome("failed", str(error))
+            time.sleep(1.0)
+        except Diverged as error:
+            return Outcome("diverged", str(error))
+        except PalaestraError as error:
+            return Outcome("failed", str(error))
+        else:
+            return Outcome("finished" if result.finished or result.endings or watch.reached else "stopped")
+
+
+def end_with_parent() -> None:
+    """Sends this process SIGTERM when its standard input closes; it then saves the run and ends."""
+
+    def watch() -> None:
+        with suppress(OSError, ValueError):
+            while sys.stdin.buffer.read(1):
+                pass
+        if os.name == "posix":
+            os.kill(os.getpid(), signal.SIGTERM)
+        else:
+            signal.raise_signal(signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True, name="palaestra parent").start()
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs the task in `argv[1]` and writes its outcome."""
+    from palaestra.core.errors import exception_summary
+    from palaestra.runtime.control.os_signals import break_on_signals
+
+    task = TrialTask(**json.loads(argv[1]))
+    end_with_parent()
+    try:
+        with break_on_signals(process=True):
+            outcome = train_trial(task)
+    except KeyboardInterrupt:
+        outcome = Outcome("stopped")
+    except Exception as error:
+        outcome = Outcome("failed", exception_summary(error))
+        outcome.write(Path(task.outcome))
+        raise
+    outcome.write(Path(task.outcome))
+    if outcome.message:
+        print(f"palaestra: error: {outcome.message}", file=sys.stderr)
+    return 0 if outcome.kind in ("finished", "stopped") else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

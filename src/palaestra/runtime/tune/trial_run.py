@@ -1,0 +1,253 @@
+"""Follows one trial: starts its trainings one after another, reports its reward's course, and tells the study how it ended."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from palaestra.core.errors import ConfigError, RunError
+from palaestra.core.files import write_whole
+from palaestra.runtime.logging.trackers import METRICS
+from palaestra.runtime.settings import load
+from palaestra.runtime.storage.checkpoints import Checkpoints
+from palaestra.runtime.tune.courses import CPU, final_value, read_courses, value_at
+from palaestra.runtime.tune.objectives import DIRECTIONS, NoValue, worth
+from palaestra.runtime.tune.study import TuneStudy
+from palaestra.runtime.tune.study_plan import lengths_of
+from palaestra.runtime.tune.trial_launch import Launcher, Training
+from palaestra.runtime.tune.trial_process import Outcome, TrialTask
+
+if TYPE_CHECKING:
+    from optuna.trial import Trial
+
+RESTARTS = 2
+"""How often a training is started again whose process was stopped or killed by someone else."""
+COURSE = Path("run_logs", "training_status.json")
+
+
+class TrialRun:
+    """A trial that this process runs."""
+
+    def __init__(self, study: TuneStudy, trial: Trial, launcher: Launcher) -> None:
+        self.number = trial.number
+        self.failure = ""
+        """Why it failed, once it has; empty: it did not."""
+        self.values: list[float] | None = None
+        """The value of each objective, once it is complete."""
+        self.pruned = False
+        self._study, self._trial, self._launcher = study, trial, launcher
+        self._search = study.plan.search
+        self._training: Training | None = None
+        self._restarts = 0
+        self._seeds = list(study.plan.seeds())
+        self._settings = None
+        known = study.all()[trial.number]
+        self._parent: int | None = known.user_attrs.get("parent")
+        self._reported = set(known.intermediate_values)
+        self._marks, _ = self._search.marks(study.plan.longest)
+        self._read_size = -1
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Its values by path."""
+        return self._trial.params
+
+    def poll(self) -> bool:
+        """Does what is due; returns whether the trial has ended and the study knows. Call it a few times a second."""
+        if self._training is None:
+            return self._start()
+        ended = self._training.ended()
+        self._report(ended)
+        if ended is None:
+            return False
+        self._training = None
+        if self.pruned:
+            return self._tell_pruned("pruned")
+        if ended.kind == "finished":
+            self._seeds.pop(0)
+            self._restarts = 0
+            return False if self._seeds else self._tell_worth()
+        if ended.kind in ("stopped", "lost") and self._restarts < RESTARTS:
+            self._restarts += 1
+            return False
+        if ended.kind == "diverged":
+            return self._tell_pruned(ended.message)
+        return self._tell_failed(ended.message or "its process was stopped again and again")
+
+    def stop(self) -> None:
+        """Has its training save and end; the trial stays unfinished, to be gone on with."""
+        if self._training is not None:
+            self._training.stop()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether no process of it runs."""
+        return self._training is None or self._training.ended() is not None
+
+    def close(self) -> None:
+        """Ends its process at once."""
+        if self._training is not None:
+            self._training.close()
+
+    def _start(self) -> bool:
+        """Starts the training of the next seed, or takes the result of one that has ended already."""
+        seed = self._seeds[0]
+        task = self._task(seed)
+        before = Outcome.read(Path(task.outcome))
+        if before is not None and before.kind == "finished":
+            self._report(before)
+            self._seeds.pop(0)
+            return False if self._seeds else self._tell_worth()
+        try:
+            self._write_settings()
+            self._inherit(task.run, seed)
+        except (ConfigError, NoValue) as error:
+            return self._tell_failed(str(error))
+        self._training = self._launcher.start(self._task(seed))
+        return False
+
+    def _task(self, seed: int) -> TrialTask:
+        place = self._study.folder.trial(self.number)
+        return TrialTask(
+            settings=str(place / "settings.yaml"),
+            results_dir=str(place.parent),
+            run_id=f"{self.number}/seed-{seed}",
+            seed=seed + self._member(),
+            outcome=str(place / f"seed-{seed}.json"),
+            log=str(place / f"seed-{seed}.log"),
+            sets=[] if self._settings is None else self._study.plan.sets(self._settings),
+            until=self._until(self._generation() + 1),
+        )
+
+    def _write_settings(self) -> None:
+        """Writes the settings of the trial. Raises ConfigError if its values do not go together."""
+        plan = self._study.plan
+        self._settings = load(plan.tree_of(self.parameters), own_code=False).settings
+        text = plan.text_of(self.parameters, f"Trial {self.number} of the study {self._study.folder.name}")
+        write_whole(self._study.folder.trial(self.number) / "settings.yaml", text.encode())
+
+    def _inherit(self, run: Path, seed: int) -> None:
+        """Copies the newest checkpoint and the metrics of the training that this one continues, in a population."""
+        if self._parent is None or run.exists():
+            return
+        origin = self._study.folder.run(self._parent, seed)
+        steps = Checkpoints(origin / "checkpoints", 0).steps()
+        if not steps:
+            raise NoValue(f"trial {self._parent}, which it continues, has no checkpoint")
+        beside = run.with_name(f".{run.name}.new")
+        shutil.rmtree(beside, ignore_errors=True)
+        for part in (f"checkpoints/{steps[-1]}", "checkpoints/shared"):
+            if (origin / part).is_dir():
+                shutil.copytree(origin / part, beside / part)
+        (beside / "run_logs").mkdir()
+        for file in (METRICS, CPU, COURSE):
+            if (origin / file).is_file():
+                shutil.copy(origin / file, beside / file)
+        os.rename(beside, run)
+
+    def _report(self, ended: Outcome | None) -> None:
+        """Reports the reward of the first seed at the marks that it has passed, and notes whether the trial is to be pruned."""
+        if self._search.pruning == "none" or self.pruned or self._seeds[:1] != self._study.plan.seeds()[:1]:
+            return
+        run = self._study.folder.run(self.number, self._seeds[0])
+        size = _size(run / METRICS)
+        if size == self._read_size and ended is None:
+            return
+        self._read_size = size
+        courses = read_courses(run, self._search.metric, self._search.behavior)
+        sign = 1.0 if DIRECTIONS[self._search.wanted[0]] == "maximize" else -1.0
+        for number, mark in enumerate(self._marks, 1):
+            if number in self._reported:
+                continue
+            value = value_at(courses, mark, self._search.episodes)
+            if value is None and ended is not None and ended.kind == "finished":  # it reached the bar: its reward stays there
+                value = final_value(courses, self._search.episodes)
+            if value is None:
+                return
+            self._reported.add(number)
+            self._trial.report(sign * value, number)
+            if ended is None and self._trial.should_prune():
+                self.pruned = True
+                self.stop()
+                return
+
+    def _member(self) -> int:
+        return self.number % self._search.population.size if self._search.method == "pbt" else 0
+
+    def _generation(self) -> int:
+        return self.number // self._search.population.size if self._search.method == "pbt" else 0
+
+    def _until(self, parts: int) -> dict[str, int]:
+        """Returns the decisions of each behavior at the end of so many generations; empty: max_steps."""
+        whole = self._search.population.generations
+        if self._search.method != "pbt" or parts >= whole:
+            return {}
+        return {name: length * parts // whole for name, length in self._study.plan.lengths.items()}
+
+    def _tell_worth(self) -> bool:
+        plan = self._study.plan
+        runs = [self._study.folder.run(self.number, seed) for seed in plan.seeds()]
+        try:
+            if self._search.method == "pbt":
+                since = min(self._until(self._generation()).values(), default=0) if self._generation() else 0
+                found = [[_reward_since(run, since, self)] for run in runs]
+            else:
+                lengths = plan.lengths if self._settings is None else lengths_of(self._settings)
+                found = worth(runs, self._search, lengths)
+        except NoValue as error:
+            return self._tell_failed(str(error))
+        self.values = [sum(each) / len(each) for each in zip(*found, strict=True)]
+        if len(found) > 1:
+            self._trial.set_user_attr("seeds", found)
+        self._study.optuna.tell(self._trial, self.values)
+        return self._end()
+
+    def _tell_pruned(self, why: str) -> bool:
+        self.pruned = True
+        self._trial.set_user_attr("why", why)
+        self._study.optuna.tell(self._trial, state=self._study.states.PRUNED)
+        return self._end()
+
+    def _tell_failed(self, why: str) -> bool:
+        self.failure = why
+        self._trial.set_user_attr("why", why)
+        self._study.optuna.tell(self._trial, state=self._study.states.FAIL)
+        return self._end()
+
+    def _end(self) -> bool:
+        self._study.release(self.number)
+        return True
+
+
+def _reward_since(run: Path, since: int, trial: TrialRun) -> float:
+    """Returns the mean reward of a generation, or of all before it if no episode ended in it. Raises NoValue."""
+    search = trial._search
+    for first in (since, 0):
+        value = final_value(read_courses(run, search.metric, search.behavior, first), search.episodes)
+        if value is not None:
+            return value
+    raise NoValue(f"no summary has the metric '{search.metric}'")
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return -1
+
+
+Tell = Callable[[str], object]
+"""Prints a line."""
+
+
+def must_not_all_fail(failed: list[TrialRun], complete: bool, folder: Path) -> None:
+    """Raises RunError if the first trials all failed: the others would too."""
+    if complete or len(failed) < 3:
+        return
+    last = failed[-1]
+    raise RunError(
+        f"the first {len(failed)} trials failed, the last with: {last.failure}\n  Its log: {folder / 'trials' / str(last.number)}"
+    )

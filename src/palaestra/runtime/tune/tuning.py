@@ -1,0 +1,264 @@
+"""`palaestra.tune` and the command line's `tune`: runs the trials of a study, side by side, and writes its report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from palaestra.core.errors import ConfigError, RunError
+from palaestra.runtime.control.os_signals import break_on_signals
+from palaestra.runtime.run.api import sectioned
+from palaestra.runtime.settings.search_settings import SearchSettings
+from palaestra.runtime.storage.trust import must_be_trusted
+from palaestra.runtime.tune.dimensions import plain, short_names
+from palaestra.runtime.tune.study import StudyFolder, TuneStudy, quiet_optuna
+from palaestra.runtime.tune.study_plan import StudyPlan, code_of, differences, make_plan, measures
+from palaestra.runtime.tune.study_report import write_report
+from palaestra.runtime.tune.trial_launch import Launcher, LocalLauncher
+from palaestra.runtime.tune.trial_run import TrialRun, must_not_all_fail
+
+POLL = 0.2
+"""Seconds between two looks at the trials."""
+CLAIM_EVERY = 1.0
+"""Seconds between two attempts to take a trial while there is none."""
+SAVE_SECONDS = 75.0
+"""Seconds that trials have to be saved when the search is stopped."""
+
+Tell = Callable[[str], object]
+
+
+@dataclass(frozen=True, slots=True)
+class TuneResult:
+    """Results of a search."""
+
+    folder: Path
+    best: Path
+    """Settings of the best trial, which train by themselves; of several objectives, the best by the first one."""
+    number: int
+    """The best trial."""
+    values: dict[str, float]
+    """Its value of each objective."""
+    parameters: dict[str, Any]
+    """Its values, by path."""
+    trials: int
+    """Trials that were completed."""
+
+
+@dataclass(frozen=True)
+class SearchRequest:
+    """A study as the user asks for it."""
+
+    folder: StudyFolder
+    config: Path | Mapping[str, Any] | None
+    overrides: Mapping[str, Any]
+    """Flags, as a part of the settings tree."""
+    sets: Sequence[str] = ()
+    block: str | Path | Mapping[str, Any] | None = None
+    """A `search` block in place of the file's, as for `read_block`."""
+    resume: bool = False
+    force: bool = False
+    trust: bool = False
+
+
+def tune(
+    config: Path | str | Mapping[str, Any] | None = None,
+    *,
+    env: str | None = None,
+    study: str = "tune",
+    search: str | Path | Mapping[str, Any] | None = None,
+    sets: Sequence[str] = (),
+    quiet: bool = False,
+    trust: bool = False,
+    **settings: Any,
+) -> TuneResult:
+    """Searches settings as `palaestra tune` does.
+
+    `config` is a file or a tree of settings, with a block `search` or without; `search` is such a block, the file of one, or `ppo`, `sac`
+    or `poca` for the one that comes with Palaestra. Further keywords are results_dir, resume and force; keys of `search` (trials, jobs,
+    method, bar ...); and keys of `env_settings`, `engine_settings` and `torch_settings`. With `resume=True`, a study goes on, or this
+    process joins others that run it; `config` may be left out then. Raises PalaestraError. Ctrl-C saves the trials that run, and raises
+    KeyboardInterrupt.
+    """
+    place = {key: settings.pop(key) for key in ("results_dir", "resume", "force") if key in settings}
+    flags = {key: settings.pop(key) for key in list(settings) if key in SearchSettings.model_fields}
+    overrides = sectioned(settings)
+    if env is not None:
+        overrides.setdefault("env_settings", {})["env_path"] = env
+    if flags:
+        overrides["search"] = flags
+    request = SearchRequest(
+        StudyFolder(Path(place.get("results_dir", "results")), study),
+        Path(config) if isinstance(config, str) else config,
+        overrides,
+        sets,
+        search,
+        resume=bool(place.get("resume")),
+        force=bool(place.get("force")),
+        trust=trust,
+    )
+    return run_search(request, (lambda text: None) if quiet else say)
+
+
+def say(text: str) -> None:
+    """Prints a line at once, also into a file."""
+    print(text, flush=True)
+
+
+def run_search(request: SearchRequest, tell: Tell = say) -> TuneResult:
+    """Begins or continues a study, runs its trials and writes its report. Raises PalaestraError."""
+    folder = request.folder
+    with ExitStack() as stack:
+        stack.enter_context(break_on_signals())
+        optuna = stack.enter_context(quiet_optuna())
+        plan = settled_plan(request)
+        for note in plan.notes:
+            tell(f"note: {note}")
+        launcher = launcher_for(plan)
+        stack.callback(launcher.close)
+        study = TuneStudy(folder, plan, optuna)
+        stack.callback(study.close)
+        announce(study, tell, resume=request.resume)
+        Tuning(study, launcher, tell).run()
+        best = write_report(study, tell)
+        values: dict[str, float] = dict(zip(plan.search.wanted, best.values, strict=True))
+        done = sum(trial.state == study.states.COMPLETE for trial in study.all())
+        return TuneResult(folder.path, folder.path / "best.yaml", best.number, values, dict(best.params), done)
+
+
+def settled_plan(request: SearchRequest) -> StudyPlan:
+    """Returns the plan of a new study, whose folder is made, or of one that goes on. Raises PalaestraError."""
+    folder, config = request.folder, request.config
+    if request.resume and request.force:
+        raise ConfigError("--resume goes on with the study and --force starts it again: give one of the two")
+    if not request.resume:
+        if config is None:
+            raise ConfigError("name a settings file, such as configs/ppo/3DBall.yaml; only with --resume it can be left out")
+        plan = make_plan(config, request.overrides, request.sets, request.block)
+        folder.begin(plan, force=request.force)
+        return plan
+    if not folder.exists:
+        raise RunError(f"there is no study '{folder.name}' in {folder.results}: begin it without --resume, with a settings file")
+    kept = kept_plan(folder, trust=request.trust)
+    plan = make_plan(config or folder.plan, request.overrides, request.sets, request.block)
+    if changed := differences(kept, plan):
+        verb = "differs" if len(changed) == 1 else "differ"
+        raise ConfigError(
+            f"the study '{folder.name}' was begun with other settings: {', '.join(changed[:4])} {verb} from {folder.plan}; go on with "
+            f"those (palaestra tune --study={folder.name} --resume), or begin another --study"
+        )
+    if plan.search.total != kept.search.total:
+        folder.write(plan)
+    return replace(plan, notes=())
+
+
+def kept_plan(folder: StudyFolder, *, trust: bool) -> StudyPlan:
+    """Returns the plan in a study's folder. Raises RunError if it would run code, and the folder is not the user's own."""
+    plan = make_plan(folder.plan, {}, own_code=False)
+    signed = plan.settings.model_copy(update={"search": plan.search})
+    must_be_trusted(folder.path, signed, code_of(plan), trust)
+    return plan
+
+
+def launcher_for(plan: StudyPlan) -> Launcher:
+    """Returns what starts trainings: on this machine, or on a Ray cluster. Raises EnvError if there is none."""
+    if not plan.search.on_ray:
+        return LocalLauncher()
+    from palaestra.runtime.tune.ray_trials import RayLauncher
+
+    return RayLauncher(plan.search, plan.settings.env_settings.ray_working_dir)
+
+
+def announce(study: TuneStudy, tell: Tell, *, resume: bool) -> None:
+    """Says what begins."""
+    search, trials = study.plan.search, study.all()
+    done = sum(trial.state.is_finished() for trial in trials)
+    state = f"{done} of {search.total} trials have ended" if resume else f"{search.total} trials"
+    tell(f"Study '{study.folder.name}' ({search.method}): {state}, {search.jobs} side by side, by {measures(search)}; {study.folder.path}")
+    for each in study.plan.dimensions:
+        words = ", ".join(str(value) for value in each.values) if each.kind == "choice" else f"{each.values[0]:g} to {each.values[1]:g}"
+        tell(f"  {each.path}: {each.kind.replace('_', ' ')} {words}")
+
+
+class Tuning:
+    """The loop over the trials that this process runs."""
+
+    def __init__(self, study: TuneStudy, launcher: Launcher, tell: Tell) -> None:
+        self._study, self._launcher, self._tell = study, launcher, tell
+        self._running: list[TrialRun] = []
+        self._failed: list[TrialRun] = []
+        self._names = short_names([each.path for each in study.plan.dimensions])
+        self._next_claim = 0.0
+        self._waited = False
+
+    def run(self) -> None:
+        """Runs trials until all of the study have ended, those of other processes too. Raises KeyboardInterrupt, with all saved."""
+        try:
+            while not self._step():
+                time.sleep(POLL)
+        except KeyboardInterrupt:
+            self._save()
+            raise
+        finally:
+            for trial in self._running:
+                trial.close()
+
+    def _step(self) -> bool:
+        """Does what is due; returns whether the study has ended."""
+        self._fill()
+        for trial in list(self._running):
+            if trial.poll():
+                self._running.remove(trial)
+                self._next_claim = 0.0
+                self._tell_end(trial)
+        if self._running or time.monotonic() < self._next_claim:
+            return False
+        return self._study.finished()
+
+    def _fill(self) -> None:
+        """Takes trials until as many run as shall."""
+        while len(self._running) < self._study.plan.search.jobs and time.monotonic() >= self._next_claim:
+            trial = self._study.claim()
+            if trial is None:
+                self._next_claim = time.monotonic() + CLAIM_EVERY
+                self._tell_waiting()
+                return
+            continued = (self._study.folder.trial(trial.number) / "settings.yaml").exists()
+            self._running.append(TrialRun(self._study, trial, self._launcher))
+            begins = "goes on" if continued else "begins"
+            self._tell(f"trial {trial.number} {begins}: {self._shown(trial.params)}")
+
+    def _tell_waiting(self) -> None:
+        if not self._running and not self._waited and (others := self._study.others()):
+            self._waited = True
+            self._tell(f"waiting for {others} {'trial' if others == 1 else 'trials'} of another process")
+
+    def _tell_end(self, trial: TrialRun) -> None:
+        if trial.failure:
+            self._failed.append(trial)
+            self._tell(f"trial {trial.number} failed: {trial.failure}")
+            complete = any(each.state == self._study.states.COMPLETE for each in self._study.all())
+            must_not_all_fail(self._failed, complete, self._study.folder.path)
+        elif trial.values is None:
+            self._tell(f"trial {trial.number} was ended early (pruned)")
+        else:
+            pairs = zip(self._study.plan.search.wanted, trial.values, strict=True)
+            self._tell(f"trial {trial.number}: {', '.join(f'{name} {value:,.4g}' for name, value in pairs)}")
+
+    def _shown(self, values: Mapping[str, Any]) -> str:
+        return ", ".join(f"{self._names[path]} {plain(value)}" for path, value in values.items())
+
+    def _save(self) -> None:
+        """Stops what runs, saved."""
+        self._tell(f"stopping: saving {len(self._running)} {'trial' if len(self._running) == 1 else 'trials'}")
+        for trial in self._running:
+            trial.stop()
+        deadline = time.monotonic() + SAVE_SECONDS
+        while time.monotonic() < deadline and not all(trial.stopped for trial in self._running):
+            time.sleep(POLL)
+        folder = self._study.folder
+        place = "" if str(folder.results) == "results" else f" --results-dir={folder.results}"
+        self._tell(f"Go on with: palaestra tune --study={folder.name}{place} --resume")

@@ -1,0 +1,84 @@
+"""Table of the agents of an environment that draws nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nicegui import ui
+
+from palaestra.core.timestep import Action
+from palaestra.runtime.playback.playing import Playback
+from palaestra.web.layout import quiet
+
+MOST = 64
+"""Agents in the table."""
+NUMBERS = 6
+"""Numbers of an action that are shown."""
+COLUMNS = [
+    {"name": name, "label": label, "field": name, "align": align}
+    for name, label, align in (
+        ("agent", "Agent", "left"),
+        ("team", "Team", "right"),
+        ("ticks", "Ticks", "right"),
+        ("reward", "Reward so far", "right"),
+        ("last", "Last reward", "right"),
+        ("action", "Last action", "left"),
+    )
+]
+
+
+class AgentsTable:
+    """Rows of the first agents in play, where there is neither a scene nor a picture; a click on a row chooses its agent."""
+
+    def __init__(self, playback: Playback, choose: Callable[[str, int], object]) -> None:
+        self._playback = playback
+        with ui.column().classes("w-full gap-2") as self.whole:
+            quiet("This environment draws nothing: here is what its agents do.")
+            table = ui.table(columns=COLUMNS, rows=[], row_key="key").classes("w-full").props("dense flat hide-pagination data-mark=agents")
+            table.props["pagination"] = {"rowsPerPage": 0}
+            table.on("rowClick", lambda event: choose(event.args["behavior"], event.args["slot"]), js_handler="(_, row) => emit(row)")
+        self._table = table
+        self.whole.set_visibility(False)
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the environment has been opened and there is nothing else to show of it."""
+        playback = self._playback
+        return playback.steps != {} and playback.state.ticks > 0 and playback.drawing() is None and playback.picture() is None
+
+    def refresh(self) -> None:
+        """Updates the rows."""
+        self._table.rows = agent_rows(self._playback)
+        self._table.update()
+
+
+def agent_rows(playback: Playback) -> list[dict[str, Any]]:
+    """Returns a row for each of the first agents in play."""
+    rows: list[dict[str, Any]] = []
+    returns, lengths = playback.tally.returns, playback.tally.lengths
+    for name, step in playback.steps.items():
+        for slot in step.acting.nonzero().squeeze(1).tolist()[: MOST - len(rows)]:
+            rows.append(
+                {
+                    "key": f"{name}#{slot}",
+                    "behavior": name,
+                    "slot": slot,
+                    "agent": f"{name}, agent {slot}",
+                    "team": int(step.team[slot]),
+                    "ticks": int(lengths[name][slot]) if name in lengths else 0,
+                    "reward": f"{float(returns[name][slot]) if name in returns else 0.0:.3f}",
+                    "last": f"{float(step.reward[slot]):.3f}",
+                    "action": action_text(playback.actions.get(name), slot),
+                }
+            )
+    return rows
+
+
+def action_text(action: Action | None, slot: int) -> str:
+    """Returns an agent's action in a few numbers; empty before its first one."""
+    if action is None or slot >= max(len(action.continuous), len(action.discrete)):
+        return ""
+    numbers = [f"{value:+.2f}" for value in action.continuous[slot].tolist()] if action.continuous.numel() else []
+    numbers += [str(choice) for choice in action.discrete[slot].tolist()] if action.discrete.numel() else []
+    return "  ".join(numbers[:NUMBERS]) + (" ..." if len(numbers) > NUMBERS else "")

@@ -1,0 +1,53 @@
+from pathlib import Path
+
+import pytest
+import yaml
+from small_runs import settings
+
+from palaestra.cli.commands import make_parser
+from palaestra.cli.main import main
+from palaestra.cli.tune import overrides
+
+
+def test_flags_are_keys_of_the_search_and_of_the_environment():
+    words = [
+        "game.yaml",
+        "--trials=3",
+        "--seed=4",
+        "--objective=reward",
+        "--population=8",
+        "--env=3DBall",
+        "--time-scale=5",
+        "--max-steps=1e5",
+    ]
+    assert overrides(make_parser("tune").parse_args(["tune", *words])) == {
+        "search": {"trials": "3", "seed": "4", "objectives": ["reward"], "population": {"size": "8"}},
+        "env_settings": {"env_path": "3DBall"},
+        "engine_settings": {"time_scale": 5.0},
+        "behaviors": {"*": {"max_steps": "1e5"}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--trials=0"], "--trials: search.trials: expected a number greater than 0"),
+        (["--bar=high"], "--bar: search.bar: expected a number, got 'high'"),
+        (["--method=grid"], "expected one of tpe, random, pbt"),
+        (["--objective=decisions"], "search.bar: is missing"),
+        (["--search=pp"], "did you mean 'ppo'"),
+        (["--method=pbt", "--seeds=2"], "expected 1 with method pbt"),
+        (["--study=../away"], "--study: '../away' cannot name a folder"),
+        (["--resume"], "there is no study 'tune'"),
+    ],
+)
+def test_a_search_that_cannot_begin_says_why_and_leaves_nothing(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    Path("game.yaml").write_text(yaml.safe_dump(settings("CartPole")))
+    assert main(["tune", "game.yaml", "--env=CartPole", *words]) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+    assert not Path("results").exists()

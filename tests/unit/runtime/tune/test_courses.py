@@ -1,0 +1,84 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palaestra.core.metrics import ELO, GROUP_REWARD, REWARD
+from palaestra.runtime.settings.search_settings import SearchSettings
+from palaestra.runtime.tune.courses import CPU, CoursePoint, final_value, mean_until, read_courses, step_of_bar, value_at
+from palaestra.runtime.tune.objectives import NoValue, shortfall, worth
+
+
+def write_run(run: Path, *lines: dict[str, Any], cpu: tuple[tuple[int, float], ...] = ()) -> Path:
+    (run / "run_logs").mkdir(parents=True)
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (run / CPU).write_text("".join(json.dumps({"behavior": "A", "step": step, "cpu": seconds}) + "\n" for step, seconds in cpu))
+    return run
+
+
+def line(step: int, reward: float, episodes: int = 50, behavior: str = "A", **rest: Any) -> dict[str, Any]:
+    return {"behavior": behavior, "step": step, "episodes": episodes, REWARD: reward, **rest}
+
+
+def points(*values: tuple[int, float, int]) -> list[CoursePoint]:
+    return [CoursePoint(step, value, float(episodes), episodes) for step, value, episodes in values]
+
+
+def test_a_mean_is_over_as_many_of_the_newest_summaries_as_have_the_episodes():
+    course = points((10, 0.0, 100), (20, 2.0, 50), (30, 4.0, 150))
+    assert mean_until(course, 3, 100) == (4.0, True)
+    assert mean_until(course, 3, 200) == (3.5, True)
+    assert mean_until(course, 2, 200) == (pytest.approx(2 * 50 / 150), False)
+
+
+def test_the_bar_is_reached_where_enough_episodes_say_so():
+    course = points((10, 9.0, 10), (20, 9.0, 60), (30, 9.0, 60))
+    assert step_of_bar(course, 8.0, 100) == 30
+    assert step_of_bar(course, 8.0, 10) == 10
+    assert step_of_bar(course, 9.5, 10) is None
+
+
+def test_a_reward_at_a_mark_waits_for_the_slowest_behavior():
+    courses = {"A": points((10, 1.0, 9), (20, 2.0, 9)), "B": points((12, 3.0, 9))}
+    assert value_at(courses, 10, 5) == 2.0
+    assert value_at(courses, 20, 5) is None
+    assert final_value(courses, 5) == 2.5
+    assert final_value({}, 5) is None
+
+
+def test_courses_are_those_of_groups_where_there_are_any_and_half_a_line_is_left_out(tmp_path: Path):
+    run = write_run(tmp_path, line(10, 0.0, **{GROUP_REWARD: 7.0, ELO: 1200.0}), line(20, 1.0), line(10, 3.0, behavior="B"))
+    with (run / "metrics.jsonl").open("a") as out:
+        out.write('{"behavior": "A", "st')
+    assert [point.value for point in read_courses(run, REWARD, "A")["A"]] == [7.0, 1.0]
+    assert set(read_courses(run, REWARD)) == {"A", "B"}
+    assert read_courses(run, ELO) == {"A": [CoursePoint(10, 1200.0, 1.0, 50)]}
+    assert [point.step for point in read_courses(run, REWARD, "A", since=10)["A"]] == [20]
+
+
+def test_a_finished_run_is_worth_its_reward_and_its_way_to_the_bar(tmp_path: Path):
+    run = write_run(tmp_path, line(10, 1.0), line(20, 5.0), line(30, 8.0), cpu=((10, 1.5), (20, 2.5), (30, 3.0)))
+    search = SearchSettings(objectives=("reward", "decisions", "cpu_seconds"), bar=5.0, episodes=50)
+    assert worth([run, run], search, {"A": 30}) == [[8.0, 20.0, 2.5]] * 2
+
+
+def test_a_run_that_misses_the_bar_counts_more_than_its_length_the_further_the_more(tmp_path: Path):
+    near, far = (write_run(tmp_path / name, line(50, reward), cpu=((50, 4.0),)) for name, reward in (("near", 4.0), ("far", 1.0)))
+    search = SearchSettings(objectives=("decisions", "cpu_seconds"), bar=5.0, episodes=50)
+    assert worth([near, far], search, {"A": 100}) == [
+        [pytest.approx(120.0), pytest.approx(9.6)],
+        [pytest.approx(180.0), pytest.approx(14.4)],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "bar", "missing"), [(5.0, 5.0, 0.0), (0.0, 5.0, 1.0), (-9.0, 5.0, 1.0), (-2.0, -1.0, 1.0), (-1.5, -1.0, 0.5)]
+)
+def test_a_shortfall_is_within_0_and_1(value: float, bar: float, missing: float):
+    assert shortfall(value, bar) == pytest.approx(missing)
+
+
+def test_a_run_without_episodes_is_worth_nothing(tmp_path: Path):
+    with pytest.raises(NoValue, match="an episode that ended"):
+        worth([tmp_path], SearchSettings(), {})

@@ -1,0 +1,203 @@
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from small_runs import settings
+from tune_runs import ENV, RATE, Here, opened, plan
+
+import palaestra
+from palaestra.core.errors import ConfigError, PluginError, RunError
+from palaestra.runtime.settings import load
+from palaestra.runtime.tune.study import quiet_optuna
+from palaestra.runtime.tune.study_report import ranked, trials_table, write_best, write_lineage, write_report
+from palaestra.runtime.tune.trial_process import Outcome
+from palaestra.runtime.tune.tuning import Tuning
+
+TREE = {**settings("CartPole", 400), "search": {"space": {RATE: {"log": [1e-5, 1e-2]}}, "episodes": 5}}
+
+
+def silent(text: str) -> None: ...
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader((folder / "trials.csv").read_text().splitlines()))
+
+
+def test_a_search_ends_with_settings_that_train_a_table_and_pictures(tmp_path: Path):
+    with opened(tmp_path, plan(trials=3)) as study:
+        lines: list[str] = []
+        launcher = Here()
+        Tuning(study, launcher, lines.append).run()
+        best = write_report(study, lines.append)
+        assert best.values == [max(trial.values[0] for trial in study.all())]
+        found = load(study.folder.path / "best.yaml").settings
+        assert getattr(found.behaviors["CartPole"].hyperparameters, "learning_rate", None) == pytest.approx(best.params[RATE])
+        assert found.env_settings.env_path == "CartPole"
+        assert [row["state"] for row in rows(study.folder.path)] == ["complete"] * 3
+        pictures = {path.stem for path in (study.folder.path / "plots").glob("*.png")}
+        assert pictures == {"history", "importance", "slices", "parallel", "courses"}
+        assert [task.run_id for task in launcher.tasks] == ["0/seed-1", "1/seed-1", "2/seed-1"]
+        assert f"trial {best.number}: reward" in "\n".join(lines)
+
+
+def test_each_trial_trains_with_every_seed_and_is_worth_their_mean(tmp_path: Path):
+    with opened(tmp_path, plan(trials=1, seeds=2, pruner="none")) as study:
+        launcher = Here()
+        Tuning(study, launcher, silent).run()
+        (trial,) = study.all()
+        assert [task.seed for task in launcher.tasks] == [1, 2]
+        (first,), (second,) = trial.user_attrs["seeds"]
+        assert trial.values == [pytest.approx((first + second) / 2)]
+        assert first != second
+
+
+def test_a_trial_that_fails_harms_no_other(tmp_path: Path):
+    with opened(tmp_path, plan(trials=3)) as study:
+        Tuning(study, Here(Outcome("failed", "no such game"), Outcome("diverged", "weights are NaN")), silent).run()
+        found = list(csv.DictReader(trials_table(study).splitlines()))
+        assert [row["state"] for row in found] == ["fail", "pruned", "complete"]
+        assert [row["why"] for row in found] == ["no such game", "weights are NaN", ""]
+
+
+def test_a_training_that_was_killed_is_started_again_twice(tmp_path: Path):
+    with opened(tmp_path, plan(trials=1)) as study:
+        launcher = Here(Outcome("lost", "killed"), Outcome("stopped"))
+        Tuning(study, launcher, silent).run()
+        assert len(launcher.tasks) == 3
+        assert study.all()[0].state == study.states.COMPLETE
+
+
+def test_a_search_whose_first_trials_all_fail_ends(tmp_path: Path):
+    with opened(tmp_path, plan(trials=30)) as study:
+        launcher = Here(*[Outcome("failed", "no such game")] * 9)
+        with pytest.raises(RunError, match="the first 3 trials failed, the last with: no such game"):
+            Tuning(study, launcher, silent).run()
+        assert len(launcher.tasks) == 3
+
+
+def test_a_result_that_nobody_took_is_taken_without_training_again(tmp_path: Path):
+    with opened(tmp_path, plan(trials=1)) as study:
+        Tuning(study, Here(), silent).run()
+        value = study.all()[0].values
+    (tmp_path / "study" / "study.db").unlink()  # as if the process had been killed before it told the study
+    with opened(tmp_path, plan(trials=1)) as study:
+        launcher = Here()
+        Tuning(study, launcher, silent).run()
+        assert launcher.tasks == []
+        assert study.all()[0].values == value
+
+
+def test_rewards_of_a_search_for_the_bar_are_reported_to_the_last_mark(tmp_path: Path):
+    with opened(tmp_path, plan(trials=1, bar=5)) as study:
+        Tuning(study, Here(), silent).run()
+        (trial,) = study.all()
+        assert trial.values[0] < 400
+        assert sorted(trial.intermediate_values) == list(range(1, 11))
+        assert all(value < 0 for value in trial.intermediate_values.values())  # Optuna's direction is that of the decisions
+
+
+def test_several_objectives_end_with_the_front(tmp_path: Path):
+    with opened(tmp_path, plan(trials=3, bar=5, objectives=["reward", "decisions"])) as study:
+        Tuning(study, Here(), silent).run()
+        write_best(study, ranked(study)[0])
+        on_front = [row["trial"] for row in csv.DictReader(trials_table(study).splitlines()) if row["front"] == "1"]
+        assert on_front
+        assert {path.name for path in study.folder.path.glob("best*.yaml")} == {
+            "best.yaml",
+            *(f"best-{number}.yaml" for number in on_front),
+        }
+
+
+def test_a_population_continues_checkpoints_and_keeps_its_lineage(tmp_path: Path):
+    of = plan(900, method="pbt", population={"size": 2, "generations": 3})
+    with opened(tmp_path, of) as study:
+        launcher = Here()
+        Tuning(study, launcher, silent).run()
+        (study.folder.path / "plots").mkdir()
+        write_lineage(study, ranked(study)[0])
+        assert len(study.all()) == 6
+        known = json.loads((study.folder.path / "lineage.json").read_text())
+        assert known["lineage_of_best"][-1] == known["best"]
+        assert [entry["generation"] for entry in known["trials"]] == [0, 0, 1, 1, 2, 2]
+        assert sum(entry["exploited"] for entry in known["trials"]) == 2
+        last = [json.loads(line)["step"] for line in (study.folder.run(4, 1) / "metrics.jsonl").read_text().splitlines()]
+        assert last == sorted(set(last))  # one course, from the first generation on
+        assert last[0] <= 300 < 900 <= last[-1]
+        assert (study.folder.path / "plots" / "lineage.png").is_file()
+        assert not (study.folder.run(0, 1) / "checkpoints").exists()
+
+
+def test_a_study_goes_on_only_with_the_settings_that_it_began_with(tmp_path: Path):
+    place: dict[str, Any] = {"results_dir": str(tmp_path), "quiet": True}
+    with opened(tmp_path, plan()):
+        pass
+    with pytest.raises(ConfigError, match=r"begun with other settings: behaviors\.CartPole\.max_steps differs"):
+        palaestra.tune(study="study", resume=True, sets=["behaviors.CartPole.max_steps=9"], **place)
+    with pytest.raises(RunError, match="there is no study 'other'"):
+        palaestra.tune(study="other", resume=True, **place)
+    with pytest.raises(ConfigError, match="name a settings file"):
+        palaestra.tune(**place)
+    with pytest.raises(ConfigError, match="give one of the two"):
+        palaestra.tune(resume=True, force=True, **place)
+
+
+def test_code_in_a_study_of_someone_else_is_not_run(tmp_path: Path):
+    with opened(tmp_path, plan()) as study:
+        file = study.folder.plan
+    found = yaml.safe_load(file.read_text())
+    found["search"]["space"]["behaviors.*.trainer_type"] = {"choice": ["ppo", "their_code:Trainer"]}
+    file.write_text(yaml.safe_dump(found))
+    with pytest.raises(RunError, match=r"would run code.*their_code:Trainer"):
+        palaestra.tune(study="study", resume=True, results_dir=str(tmp_path), quiet=True)
+
+
+def test_without_optuna_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(PluginError, match=r"pip install 'palaestra\[tune\]'"), quiet_optuna():
+        pass
+
+
+@pytest.mark.slow
+def test_a_search_that_is_killed_loses_no_trial_and_runs_none_twice(tmp_path: Path):
+    (tmp_path / "game.yaml").write_text(yaml.safe_dump({**TREE, **ENV}))
+    words = [sys.executable, "-m", "palaestra", "tune"]
+    begin = [*words, "game.yaml", "--trials=6", "--jobs=2", "--set", "behaviors.CartPole.max_steps=30000"]
+    search = subprocess.Popen(begin, cwd=tmp_path, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 200
+    while not list(tmp_path.glob("results/tune/trials/2/seed-1/metrics.jsonl")):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    os.kill(search.pid, signal.SIGKILL)
+    search.wait()
+    both = [subprocess.Popen([*words, "--resume"], cwd=tmp_path, stdout=subprocess.DEVNULL) for _ in range(2)]
+    assert [process.wait(300) for process in both] == [0, 0]
+    found = rows(tmp_path / "results" / "tune")
+    assert [row["trial"] for row in found] == ["0", "1", "2", "3", "4", "5"]
+    assert {row["state"] for row in found} <= {"complete", "pruned"}
+    for log in tmp_path.glob("results/tune/trials/*/seed-1.log"):
+        assert log.read_text().count("] Starting '") == 1
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_the_trials_and_says_how_to_go_on(tmp_path: Path):
+    (tmp_path / "game.yaml").write_text(yaml.safe_dump({**TREE, **ENV}))
+    words = [sys.executable, "-m", "palaestra", "tune"]
+    long = ["--set", "behaviors.CartPole.max_steps=1000000"]
+    search = subprocess.Popen([*words, "game.yaml", "--trials=2", *long], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 200
+    while not list(tmp_path.glob("results/tune/trials/0/seed-1/metrics.jsonl")):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    search.send_signal(signal.SIGINT)
+    out, _ = search.communicate(timeout=100)
+    assert search.returncode == 130
+    assert "Go on with: palaestra tune --study=tune --resume" in out
+    assert json.loads((tmp_path / "results/tune/trials/0/seed-1.json").read_text())["kind"] == "stopped"
