@@ -7,13 +7,23 @@ from palaestra.runtime.seeds.seed_plan import parse_seeds, plan_seeds
 
 @pytest.mark.parametrize(
     ("given", "seeds"),
-    [(3, [1, 2, 3]), ("3", [1, 2, 3]), ("3,7,9", [3, 7, 9]), ("11-13", [11, 12, 13]), ("7-7", [7]), ("1-2, 9", [1, 2, 9]), ([4, 2], [4, 2])],
+    [
+        (3, [1, 2, 3]),
+        ("3", [1, 2, 3]),
+        ("3,7,9", [3, 7, 9]),
+        ("11-13", [11, 12, 13]),
+        ("7-7", [7]),
+        ("1-2, 9", [1, 2, 9]),
+        ([4, 2], [4, 2]),
+    ],
 )
 def test_seeds_are_a_number_a_list_or_a_range(given, seeds):
     assert parse_seeds(given) == seeds
 
 
-@pytest.mark.parametrize("given", [0, -1, "0", "", ",", "x", "3-", "-3", "9-3", "1-5000", "3,3", "1.5", [], [-1], [2**31], "99999999999", 10**6])
+@pytest.mark.parametrize(
+    "given", [0, -1, "0", "", ",", "x", "3-", "-3", "9-3", "1-5000", "3,3", "1.5", [], [-1], [2**31], "99999999999", 10**6]
+)
 def test_anything_else_is_refused(given):
     with pytest.raises(ConfigError, match="--seeds"):
         parse_seeds(given)

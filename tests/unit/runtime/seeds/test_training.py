@@ -67,7 +67,9 @@ def test_seeds_side_by_side_learn_the_same_as_one_after_another(tmp_path):
     beside = palaestra.train_seeds(settings("Basic"), run_id="x", side_by_side=2, **options)
     alone = palaestra.train_seeds(settings("Basic"), run_id="y", **options)
     assert list(beside.results) == list(alone.results) == [1, 2]
-    assert {seed: result.rewards for seed, result in beside.results.items()} == {seed: result.rewards for seed, result in alone.results.items()}
+    assert {seed: result.rewards for seed, result in beside.results.items()} == {
+        seed: result.rewards for seed, result in alone.results.items()
+    }
     assert not multiprocessing.active_children()
     with pytest.raises(ConfigError, match="cannot be given to another process"):
         palaestra.train_seeds(settings("Basic"), run_id="z", side_by_side=2, **{**options, "env": lambda: Basic(4)})
