@@ -112,8 +112,12 @@ def behavior_settings(settings: RunSettings, name: str, present: Iterable[str] =
 
 
 def to_yaml(settings: RunSettings) -> str:
-    """Returns the whole tree as YAML in ML-Agents' key order, including defaults and nulls; `load` reads it back to an equal one."""
-    return yaml_file.dump(settings.model_dump())
+    """Returns the whole tree as YAML in ML-Agents' key order, including defaults and nulls; `load` reads it back to an equal one.
+
+    `search`, which no run reads, is left out where it is null.
+    """
+    tree = settings.model_dump()
+    return yaml_file.dump({key: value for key, value in tree.items() if key != "search" or value is not None})
 
 
 def _draft(config: Path | Mapping[str, Any] | None) -> tuple[yaml_file.Document, Draft]:

@@ -9,12 +9,19 @@ from palaestra.runtime.settings import json_schema
 
 KEYS = {
     "RunSettings": (
-        "default_settings behaviors env_settings engine_settings environment_parameters checkpoint_settings torch_settings debug trackers"
+        "default_settings behaviors env_settings engine_settings environment_parameters checkpoint_settings torch_settings debug trackers "
+        "search"
     ),
     "BehaviorSettings": (
         "trainer_type hyperparameters checkpoint_interval even_checkpoints keep_checkpoints network_settings "
         "reward_signals init_path max_steps time_horizon summary_freq stop_when keep_best threaded self_play behavioral_cloning"
     ),
+    "SearchSettings": (
+        "method space trials jobs seeds seed objectives bar metric behavior episodes pruner report_every prune_after start_values "
+        "storage ray ray_address trial_cpus population"
+    ),
+    "RangeSettings": "uniform log integer log_integer step choice",
+    "PopulationSettings": "size generations exploit perturb resample",
     "PPOSettings": (
         "batch_size buffer_size learning_rate learning_rate_schedule beta beta_schedule epsilon "
         "epsilon_schedule lambd num_epoch shared_critic max_grad_norm value_coef joint_ratio initial_deviation clip_value"
