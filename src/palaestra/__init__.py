@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from palaestra.envs.base import Env
     from palaestra.runtime.comparison.comparing import compare as compare
     from palaestra.runtime.control.stopping import stop_at_reward as stop_at_reward
-    from palaestra.runtime.recording.recording import record as record
+    from palaestra.runtime.recording.filming import record as record
     from palaestra.runtime.run.api import train as train
     from palaestra.runtime.seeds.training import train_seeds as train_seeds
     from palaestra.runtime.sharing.pulling import pull as pull
@@ -109,7 +109,7 @@ def __getattr__(name: str) -> Any:
 
         return compare
     if name == "record":
-        from palaestra.runtime.recording.recording import record
+        from palaestra.runtime.recording.filming import record
 
         return record
     if name == "__version__":

@@ -202,25 +202,16 @@ def train_seeds(options: argparse.Namespace) -> int:
     seeds = parse_seeds(options.seeds)
     at_once = 1 if options.side_by_side is None else options.side_by_side
     plan = plan_seeds(seeds, options.config, overrides(options), options.sets, side_by_side=at_once)
-    codes, heard = launch_seeds(plan, options.arguments)
-    states = {run.seed: _state(code, stopped=heard is not None) for run, code in zip(plan.runs, codes, strict=True)}
+    states, status = launch_seeds(plan, options.arguments)
     print()
     print("\n".join(map(escaped, seed_table(plan, states, seed_comparison(plan)).split("\n"))))
     beside = "" if plan.at_once == 1 else f" --side-by-side {plan.at_once}"
     results = "" if options.results_dir is None else f" --results-dir={options.results_dir}"
-    again = f"palaestra learn --run-id={plan.name} --seeds {options.seeds}{beside}{results} --resume"
-    print(f"{again} goes on" if heard is not None else f"palaestra compare '{plan.pattern}'{results} draws them")
-    failed = [code for code in codes if code not in (None, 0, STUCK)]
-    return failed[0] if len(failed) == 1 and failed[0] > 0 else 1 if failed else STUCK if STUCK in codes else 0
-
-
-def _state(code: int | None, *, stopped: bool) -> str:
-    """Returns what became of a seed, by its exit code."""
-    if code is None:
-        return "not started"
-    if code == 0:
-        return "stopped" if stopped else ""
-    return "no progress" if code == STUCK else f"failed (exit status {code})"
+    if {"stopped", "interrupted"} & set(states.values()):
+        print(f"palaestra learn --run-id={plan.name} --seeds {options.seeds}{beside}{results} --resume goes on")
+    else:
+        print(f"palaestra compare '{plan.pattern}'{results} draws them")
+    return status
 
 
 def train(options: argparse.Namespace) -> int:

@@ -108,7 +108,7 @@ def _steps(text: str) -> tuple[int, ...]:
 
 def draw(options: argparse.Namespace) -> None:
     """Writes the GIF or the video."""
-    from palaestra.runtime.recording.recording import Film, record_film
+    from palaestra.runtime.recording.filming import Film, record_film
 
     film = Film(
         areas=options.areas,

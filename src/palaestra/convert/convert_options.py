@@ -28,7 +28,7 @@ class ConvertOptions:
     """Lower and upper bounds of the environment's continuous actions; one number each stands for all."""
     activation: str | None = None
     """Name of the activation between hidden layers."""
-    normalizer: Path | None = None
+    normalizer: Path | str | None = None
     """File with statistics of observations: VecNormalize's .pkl, or an .npz with `mean` and `var`."""
 
 

@@ -40,8 +40,9 @@ class ObsStatistics:
         return Scaling(self.mean[name].ravel(), np.sqrt(self.var[name].ravel() + self.epsilon), self.limit)
 
 
-def read_statistics(path: Path) -> ObsStatistics:
+def read_statistics(path: Path | str) -> ObsStatistics:
     """Reads a file by its ending. Raises ExportError."""
+    path = Path(path)
     try:
         if path.stat().st_size > MOST_BYTES:
             raise ExportError(f"{path} has more than {MOST_BYTES:,} bytes; expected statistics of observations")

@@ -10,7 +10,7 @@ from palaestra.cli.main import main
 from palaestra.core.errors import PolicyError
 from palaestra.export.onnx import export
 from palaestra.models.actor_critic import ActorCritic
-from palaestra.runtime.recording.recording import Film, scenes
+from palaestra.runtime.recording.filming import Film, scenes
 from palaestra.runtime.recording.video_files import GIF_BYTES
 
 SETTINGS = {

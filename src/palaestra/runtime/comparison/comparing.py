@@ -65,7 +65,7 @@ class RunComparison:
     settings: Mapping[str, Sequence[Any]]
     """Settings in which the groups differ, with a value for each."""
     notes: tuple[str, ...] = field(default=())
-    """What a reader should know of these figures."""
+    """Remarks on how far these figures can be trusted."""
 
     @property
     def tasks(self) -> list[str]:

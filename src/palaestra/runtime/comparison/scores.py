@@ -1,4 +1,4 @@
-"""What one run is worth in one task: its score, its curve, and when it reached a bar."""
+"""Measures one run in one task: its score, its curve, and when it reached a bar."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What is compared. A task is a behavior, by name."""
+    """Quantity by which runs are compared. A task is a behavior, by name."""
 
     metric: str | None = None
     """Tag, or its last part; None: the reward, of groups where a task rewards groups."""

@@ -150,7 +150,7 @@ class CSVTracker:
         if not isinstance(wide, bool):
             raise PluginError(f"tracker 'csv': wide: expected true or false, got {wide!r}")
         self._run, self._wide = run, wide
-        self._tables: dict[str, _Table] = {}
+        self._tables: dict[str, _WideFile] = {}
         self._file = _LineFile(
             run.folder / CSV, {escaped(name): step for name, step in run.resumed.items()}, _place_in_csv, head=_csv_line(CSV_HEAD)
         )
@@ -160,7 +160,7 @@ class CSVTracker:
         if self._wide:
             name = summary.behavior
             if name not in self._tables:
-                self._tables[name] = _Table(self._run.folder / file_name(name) / CSV, self._run.resumed.get(name, -1))
+                self._tables[name] = _WideFile(self._run.folder / file_name(name) / CSV, self._run.resumed.get(name, -1))
             self._tables[name].append(summary.step, summary.values)
             return
         head = (summary.behavior, summary.step, summary.time, summary.elapsed)
@@ -176,7 +176,7 @@ class CSVTracker:
             table.close()
 
 
-class _Table:
+class _WideFile:
     """CSV file with a line for each step and a column for each tag. A new tag adds a column, which is empty in the lines before."""
 
     def __init__(self, path: Path, resumed: int) -> None:

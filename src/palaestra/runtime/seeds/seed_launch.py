@@ -64,6 +64,9 @@ class SeedProcess:
         self._process.stdin.close()
         for reader in self._readers:
             reader.join(5.0)
+        for stream in (self._process.stdout, self._process.stderr):
+            if stream is not None:
+                stream.close()
 
 
 def own_arguments(arguments: Sequence[str], run: SeedRun) -> list[str]:
@@ -74,8 +77,8 @@ def own_arguments(arguments: Sequence[str], run: SeedRun) -> list[str]:
     return [*arguments[:1], *config, *arguments[1:at], *own, *arguments[at:]]
 
 
-def launch_seeds(plan: SeedPlan, arguments: Sequence[str]) -> tuple[list[int | None], int | None]:
-    """Trains all seeds. Returns the exit code of each, None of those that were not started, and the signal that stopped them.
+def launch_seeds(plan: SeedPlan, arguments: Sequence[str]) -> tuple[dict[int, str], int]:
+    """Trains all seeds. Returns what became of each, and the exit status of all: 1 if one failed, 3 if one made no progress.
 
     A seed that fails does not keep the others from training, unless its run did not even begin: theirs would not either.
     """
@@ -85,7 +88,29 @@ def launch_seeds(plan: SeedPlan, arguments: Sequence[str]) -> tuple[list[int | N
         print(f"\nSeed {run.seed} ({number} of {len(plan.runs)}): {run.folder.path}", flush=True)
         return SeedProcess(run, arguments, plan.at_once)
 
-    def ended(number: int, code: int) -> bool:
-        return code in (0, STUCK) or plan.runs[number].folder.exists
+    states = {run.seed: "not started" for run in plan.runs}
 
-    return run_all([lambda run=run: started(run) for run in plan.runs], plan.at_once, ended)
+    def ended(number: int, code: int, stopped: bool) -> bool:
+        run = plan.runs[number]
+        states[run.seed] = state_of(code, stopped=stopped)
+        return code in (0, STUCK) or run.folder.exists
+
+    codes, heard = run_all([lambda run=run: started(run) for run in plan.runs], plan.at_once, ended)
+    failed = [code for code in codes if code not in (None, 0, STUCK)]
+    if failed and heard is not None and all(_interrupted(code) for code in failed):
+        return states, 128 + heard
+    return states, 1 if failed else STUCK if STUCK in codes else 0
+
+
+def state_of(code: int, *, stopped: bool) -> str:
+    """Returns what became of a seed, by its exit code; `stopped`: it ended after a signal."""
+    if code == 0:
+        return "stopped" if stopped else ""
+    if stopped and _interrupted(code):
+        return "interrupted"
+    return "no progress" if code == STUCK else f"killed by signal {-code}" if code < 0 else f"failed (exit status {code})"
+
+
+def _interrupted(code: int) -> bool:
+    """Whether SIGHUP, SIGINT or SIGTERM ended a process, by itself or by Python's exit status for it."""
+    return (-code if code < 0 else code - 128) in (1, 2, 15)

@@ -1,4 +1,4 @@
-"""What all seeds of a setting have reached: a table, with the mean and its interval."""
+"""Sums up all seeds of a setting: a table, with the mean and its interval."""
 
 from __future__ import annotations
 

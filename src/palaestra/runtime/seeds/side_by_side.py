@@ -66,10 +66,11 @@ def passing_on() -> Iterator[Signals]:
 
 
 def run_all(
-    starts: Sequence[Callable[[], TrainingProcess]], at_once: int, ended: Callable[[int, int], bool]
+    starts: Sequence[Callable[[], TrainingProcess]], at_once: int, ended: Callable[[int, int, bool], bool]
 ) -> tuple[list[int | None], int | None]:
     """Runs processes, `at_once` of them at a time, in their order. Returns their exit codes, None of those that were not started, and the
-    signal that stopped them. `ended` is given the number and the exit code of each, and returns whether more are to be started.
+    signal that stopped them. `ended` is given the number and the exit code of each and whether it ended after a signal, and
+    returns whether more are to be started.
     """
     codes: list[int | None] = [None] * len(starts)
     waiting = list(range(len(starts)))
@@ -88,7 +89,7 @@ def run_all(
                     codes[number] = code
                     del signals.running[number]
                     process.close()
-                    if not ended(number, code):
+                    if not ended(number, code, signals.heard is not None):
                         waiting.clear()
                 time.sleep(CHECK)
         finally:

@@ -155,7 +155,7 @@ def _beside(plan: SeedPlan, job: dict[str, Any], quiet: bool) -> tuple[dict[int,
             print(f"Seed {run.seed}: {run.folder.path}", flush=True)
         return SpawnedSeed(run, job, threads_each(plan.at_once), told)
 
-    def ended(number: int, code: int) -> bool:
+    def ended(number: int, code: int, _: bool) -> bool:
         run = plan.runs[number]
         if code and run.seed not in errors:
             errors[run.seed] = f"its process ended with exit status {code}"

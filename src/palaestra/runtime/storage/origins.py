@@ -19,7 +19,7 @@ from palaestra.runtime.storage.state_checks import check_state
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class FirstWeights:
     """Place of a behavior's first weights."""
 
     place: Path
@@ -58,7 +58,7 @@ class Origin:
         return {"trainer": {"network": weights}, "signals": sorted(signals)}, whole
 
 
-def find_origin(behavior: str, init_path: str | None, run: RunFolder | None) -> Origin:
+def find_origin(behavior: str, init_path: str | None, run: RunFolder | None) -> FirstWeights:
     """Returns where a behavior starts from: its `init_path`, else the run of --initialize-from. Raises RunError if nothing is there.
 
     `init_path` is a run's folder or one of its checkpoints, or a checkpoint.pt of ML-Agents or the folder that it lies in.
@@ -72,27 +72,27 @@ def find_origin(behavior: str, init_path: str | None, run: RunFolder | None) -> 
             raise RunError(
                 f"init_path {init_path} is no checkpoint: name a run's folder, one of its checkpoints, or a {THEIRS} of ML-Agents"
             )
-        return Origin(place, None, True)
+        return FirstWeights(place, None, True)
     if not place.is_dir():
         raise RunError(
             f"init_path {init_path} does not exist: name a run's folder, such as results/first, one of its checkpoints, or a {THEIRS} of "
             f"ML-Agents"
         )
     if place.name.isdigit() and place.parent.name == "checkpoints":
-        return Origin(place.parent.parent, int(place.name), False)
+        return FirstWeights(place.parent.parent, int(place.name), False)
     if (place / THEIRS).is_file():
-        return Origin(place / THEIRS, None, True)
+        return FirstWeights(place / THEIRS, None, True)
     return _in_folder(behavior, place)
 
 
-def _in_folder(behavior: str, folder: Path) -> Origin:
+def _in_folder(behavior: str, folder: Path) -> FirstWeights:
     found = their_checkpoints(folder)
     if not found:
-        return Origin(folder, None, False)
+        return FirstWeights(folder, None, False)
     wanted = [path for path in found if path.parent.name in (behavior, file_name(behavior))]
     if not wanted:
         there = ", ".join(f"'{path.parent.name}'" for path in found)
         raise RunError(
             f"behavior '{behavior}' cannot start from {folder}, a run of ML-Agents: it has {there} only; name one with init_path"
         )
-    return Origin(wanted[0], None, True)
+    return FirstWeights(wanted[0], None, True)

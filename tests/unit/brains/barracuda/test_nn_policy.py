@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +72,12 @@ def test_images_and_vectors_give_the_same_in_onnx_as_layer_by_layer(tmp_path: Pa
 
 def test_one_dense_layer_is_worked_out_by_hand(tmp_path: Path):
     assert drive(small_policy(), tmp_path).act(np.array([3.0, 4.0])).continuous == pytest.approx([11.0])
+
+
+def test_playing_needs_neither_torch_nor_warp(tmp_path: Path):
+    path = small_policy().write(tmp_path / "a.nn")
+    code = f"import sys, palaestra; palaestra.load_policy({str(path)!r}).act([[3.0, 4.0]]); print({{'torch', 'warp'}} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "set()"
 
 
 def noisy() -> NNWriter:

@@ -94,8 +94,8 @@ def test_an_unknown_tracker_is_refused_with_the_nearest():
 
 
 def test_an_option_that_a_tracker_does_not_take_is_refused():
-    wanted = load({**settings("Basic"), "trackers": {"csv": {"sep": ";"}}}).settings
-    with pytest.raises(PluginError, match=r"tracker 'csv' has no option 'sep' \(it has none\)"):
+    wanted = load({**settings("Basic"), "trackers": {"jsonl": {"sep": ";"}}}).settings
+    with pytest.raises(PluginError, match=r"tracker 'jsonl' has no option 'sep' \(it has none\)"):
         find_trackers(wanted)
 
 

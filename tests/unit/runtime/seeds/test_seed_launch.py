@@ -5,7 +5,7 @@ import pytest
 from small_runs import settings, write
 
 from palaestra.cli.main import main
-from palaestra.runtime.seeds.seed_launch import own_arguments
+from palaestra.runtime.seeds.seed_launch import own_arguments, state_of
 from palaestra.runtime.seeds.seed_plan import SeedRun
 from palaestra.runtime.seeds.side_by_side import run_all, threads_each
 from palaestra.runtime.storage.run_folder import RunFolder
@@ -36,20 +36,21 @@ def starts(log, *looks):
 
 def test_as_many_run_at_once_as_are_asked_for():
     log = []
-    assert run_all(starts(log, 3, 1, 1), 2, lambda number, code: True) == ([0, 0, 0], None)
+    assert run_all(starts(log, 3, 1, 1), 2, lambda number, code, stopped: True) == ([0, 0, 0], None)
     assert log == ["start 0", "start 1", "close 1", "start 2", "close 0", "close 2"]
 
 
 def test_no_more_are_started_once_one_says_so():
     log = []
-    assert run_all(starts(log, 0, 0, 0), 1, lambda number, code: number == 0) == ([0, 0, None], None)
+    assert run_all(starts(log, 0, 0, 0), 1, lambda number, code, stopped: number == 0) == ([0, 0, None], None)
 
 
 def test_a_signal_reaches_all_that_run_and_keeps_the_others_from_starting():
     log = []
     before = signal.getsignal(signal.SIGINT)
 
-    def ended(number, code):
+    def ended(number, code, stopped):
+        assert stopped == (number == 1)
         if number == 0:
             signal.raise_signal(signal.SIGINT)
         return True
@@ -57,6 +58,22 @@ def test_a_signal_reaches_all_that_run_and_keeps_the_others_from_starting():
     assert run_all(starts(log, 0, 10**6, 0), 2, ended) == ([0, 0, None], signal.SIGINT)
     assert log == ["start 0", "start 1", "close 0", "SIGINT 1", "close 1"]
     assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize(
+    ("code", "stopped", "state"),
+    [
+        (0, False, ""),
+        (0, True, "stopped"),
+        (3, False, "no progress"),
+        (1, True, "failed (exit status 1)"),
+        (143, True, "interrupted"),
+        (-2, True, "interrupted"),
+        (-9, False, "killed by signal 9"),
+    ],
+)
+def test_a_seeds_state_is_told_by_its_exit_code(code, stopped, state):
+    assert state_of(code, stopped=stopped) == state
 
 
 def test_cores_are_shared_out():
@@ -86,7 +103,7 @@ def test_seeds_are_trained_resumed_and_summed_up(tmp_path, monkeypatch, capfd):
     assert "95 % interval" in out
     assert main(["learn", "--run-id=x", "--seeds=3", "--resume"]) == 0
     out = capfd.readouterr().out
-    assert out.count("Resuming 'x-seed-") == 2
+    assert out.count("is finished: it has reached its max_steps") == 2
     assert "Starting 'x-seed-3' from step 0" in out
     assert main(["learn", file, "--env=nothing-such", "--run-id=y", "--seeds=3"]) == 1
     told = capfd.readouterr()

@@ -8,7 +8,7 @@ from tiny_envs import Scripted
 import palaestra
 from palaestra.core.errors import ConfigError, EnvError, RunError
 from palaestra.runtime.playback.tally import Tally
-from palaestra.runtime.recording.recording import find_sources, reward_text
+from palaestra.runtime.recording.filming import find_sources, reward_text
 
 
 @pytest.fixture(scope="module")

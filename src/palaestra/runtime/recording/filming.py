@@ -79,7 +79,7 @@ class Recording:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FilmSource:
     """The models of one panel."""
 
     models: Models
@@ -153,20 +153,20 @@ def _picture(frame: Sequence[Panel], width: int, *, titles: bool) -> Any:
     return compose(frame, width, titles=titles)
 
 
-def find_sources(runs: Sequence[str], steps: Sequence[int], results: Path, *, trust: bool = False) -> tuple[list[Source], list[str]]:
+def find_sources(runs: Sequence[str], steps: Sequence[int], results: Path, *, trust: bool = False) -> tuple[list[FilmSource], list[str]]:
     """Returns the models of all panels, and notes about steps that have none, for which the nearest are taken. Raises RunError."""
     sources, notes = [], []
     for run in runs:
         if not steps:
             models = find_models(run, results, trust)
             name, step = split_step(run, results)
-            sources.append(Source(models, Path(name).name if step is None else f"{Path(name).name} step {step:,}"))
+            sources.append(FilmSource(models, Path(name).name if step is None else f"{Path(name).name} step {step:,}"))
             continue
         for step, there in nearest_steps(run, steps, results).items():
             if there != step:
                 notes.append(f"{run} has no model of step {step:,}: the nearest is of step {there:,}")
             sources.append(
-                Source(find_models(run, results, trust, there), f"{Path(run).name + ' ' if len(runs) > 1 else ''}step {there:,}")
+                FilmSource(find_models(run, results, trust, there), f"{Path(run).name + ' ' if len(runs) > 1 else ''}step {there:,}")
             )
     if len(sources) > MOST_PANELS:
         raise ConfigError(f"{len(sources)} panels are asked for; expected at most {MOST_PANELS} runs and steps together")
@@ -190,7 +190,7 @@ def nearest_steps(run: str, steps: Sequence[int], results: Path) -> dict[int, in
     return found
 
 
-def _usual_name(runs: Sequence[str], sources: Sequence[Source], results: Path) -> Path:
+def _usual_name(runs: Sequence[str], sources: Sequence[FilmSource], results: Path) -> Path:
     if len(runs) > 1:
         return Path("recording.gif")
     if sources[0].models.settings is None or is_hub_name(runs[0]):
