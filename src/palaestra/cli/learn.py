@@ -211,6 +211,20 @@ def train_seeds(options: argparse.Namespace) -> int:
     return status
 
 
+def train(options: argparse.Namespace) -> int:
+    """Trains here, or starts the processes that do."""
+    from palaestra.core.errors import SeveralProcesses
+    from palaestra.runtime.run.api import learn
+    from palaestra.runtime.run.rank_launch import launch
+
+    notes = [f"the flag {flag} was removed long ago and has no effect" for flag in options.removed or []]
+    try:
+        result = learn(options.config, overrides(options), options.sets, notes=notes, trust=options.trust)
+    except SeveralProcesses as several:
+        return launch(several.count, options.arguments)
+    return STUCK if "no progress" in result.endings.values() else 0
+
+
 @contextmanager
 def page_beside(options: argparse.Namespace) -> Iterator[None]:
     """Serves the page from a process of its own within the block, in which the run is trained.
