@@ -164,7 +164,7 @@ def _beside(plan: SeedPlan, job: dict[str, Any], quiet: bool) -> tuple[dict[int,
     _, heard = run_all([lambda run=run: started(run) for run in plan.runs], plan.at_once, ended)
     if heard is not None:
         pass_on(heard)
-    return results, errors
+    return {run.seed: results[run.seed] for run in plan.runs if run.seed in results}, errors
 
 
 def _train_one(results: Connection, arguments: dict[str, Any], threads: int) -> None:
