@@ -31,7 +31,7 @@ class _Collector(BaseModel):
 
 class _Statistics(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore")  # numbers that games send may be infinite
-    periods: dict[str, dict[str, dict[str, Any] | list[Any]]]
+    periods: dict[str, dict[str, dict[str, Any] | list[Any] | bool]]
     since_update: dict[str, Annotated[list[float], Field(min_length=2, max_length=2)]]
     recent: dict[str, list[Any]]
 

@@ -242,6 +242,9 @@ class TuneStudy:
         before = members_of(trials, population.size, generation - 1)
         if len(before) < population.size:
             return False
+        if all(each.reward is None for each in before):
+            why = next((trial.user_attrs["why"] for trial in reversed(trials) if "why" in trial.user_attrs), "")
+            raise RunError(f"all trainings of generation {generation - 1} failed, the last with: {why}")
         origin = origins(before, self.plan.dimensions, population, f"{self.plan.search.seed}-{generation}")[member]
         attributes = {"parent": origin.parent, "exploited": origin.exploited}
         self.optuna.enqueue_trial(dict(origin.values), user_attrs=attributes)

@@ -17,6 +17,7 @@ from palaestra.core.metrics import REWARD
 from palaestra.runtime.logging.history import read_history
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.run import loop
+from palaestra.runtime.storage.checkpoints import Checkpoints
 
 SMALL = {
     "3DBall": settings("3DBall", 2400, summary_freq=500, network_settings={"hidden_units": 16, "num_layers": 1, "normalize": True}),
@@ -43,6 +44,17 @@ def test_an_interrupted_run_that_goes_on_ends_as_one_that_never_stopped(env: str
     assert resumed.finished
     assert resumed.rewards == whole.rewards
     assert differences(state(whole.folder), state(resumed.folder)) == []
+
+
+def test_a_run_that_was_stopped_between_two_summaries_goes_on_from_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    place: dict[str, Any] = {"env": "CartPole", "run_id": "run", "results_dir": str(tmp_path), "num_areas": 8, "seed": 1}
+    stopped = palaestra.train(settings("CartPole", 900), **place, callbacks=[lambda summary: summary.step >= 300])
+    saved: Any = Checkpoints(stopped.folder / "checkpoints", 0).load().state["run"]
+    assert saved["tracker"]["periods"]["CartPole"]["judged"][1] > 0  # episodes of a summary that is not written yet
+    palaestra.train(settings("CartPole", 900), **place, resume=True)
+    out = capsys.readouterr().out
+    assert f"Resuming 'run' from step {stopped.steps['CartPole']:,}" in out
+    assert "damaged" not in out
 
 
 @pytest.mark.parametrize(

@@ -105,3 +105,16 @@ def test_a_population_waits_for_a_whole_generation(tmp_path: Path):
         assert [trial and trial.user_attrs["parent"] for trial in later] == [1, 1]
         assert [trial and trial.user_attrs["exploited"] for trial in later] == [True, False]
         assert study.claim() is None
+
+
+def test_a_population_of_which_nothing_is_left_ends_with_the_reason(tmp_path: Path):
+    of = plan(4000, method="pbt", population={"size": 2, "generations": 2})
+    with opened(tmp_path, of) as study:
+        for _ in range(2):
+            trial = study.claim()
+            assert trial is not None
+            trial.set_user_attr("why", "no such game")
+            study.optuna.tell(trial, state=study.states.FAIL)
+            study.release(trial.number)
+        with pytest.raises(RunError, match="all trainings of generation 0 failed, the last with: no such game"):
+            study.claim()
