@@ -13,6 +13,7 @@ from small_runs import tracked_run
 from palaestra.cli import plot
 from palaestra.core.errors import RunError
 from palaestra.core.metrics import ELO, LENGTH, REWARD
+from palaestra.runtime.comparison.selection import select_runs
 from palaestra.runtime.logging.curves import COLORS, learning_curves, overview, save, save_curves, smoothed
 from palaestra.runtime.logging.history import find_tag, find_tags, read_history, tags
 from palaestra.runtime.logging.statistics import Statistics
@@ -207,8 +208,10 @@ def test_the_command_takes_patterns_of_runs_and_several_metrics(results: Path, c
     out = results / "out.png"
     command("*i*", "--results-dir", str(results), "--metric", "Cumulative Reward,*length", "--metric", "Extrinsic*", "--list")
     assert REWARD in capsys.readouterr().out
-    assert {*plot.find_runs(["*i*", "first"], results)} == {str(results / "first"), str(results / "original")}
-    assert {*plot.find_runs([str(results / "*"), "second"], results)} == {str(results / name) for name in ("first", "original", "second")}
+    assert {*select_runs(["*i*", "first"], results, "plot")} == {str(results / "first"), str(results / "original")}
+    assert {*select_runs([str(results / "*"), "second"], results, "plot")} == {
+        str(results / name) for name in ("first", "original", "second")
+    }
     command("*i*", "--results-dir", str(results), "--metric", "Cumulative Reward,*length", "--metric", "Policy/Ext*", "--out", str(out))
     assert is_png(out)
     with pytest.raises(RunError, match=r"no run with metrics matches 'x\*'"):
