@@ -31,9 +31,27 @@ class _Collector(BaseModel):
 
 class _Statistics(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore")  # numbers that games send may be infinite
-    periods: dict[str, dict[str, dict[str, Any] | list[Any]]]
+    periods: dict[str, dict[str, dict[str, Any] | list[Any] | bool]]
     since_update: dict[str, Annotated[list[float], Field(min_length=2, max_length=2)]]
     recent: dict[str, list[Any]]
+
+
+class _Course(BaseModel):
+    model_config = ConfigDict(strict=True, extra="ignore")
+    newest: list[Annotated[list[float], Field(min_length=3, max_length=3)]]
+    best: float | None
+    best_step: Count
+    ending: str = ""
+    reason: str = ""
+    mixed: bool = False
+
+
+class _Best(BaseModel):
+    model_config = ConfigDict(strict=True, extra="ignore")
+    value: float | None
+    step: Count
+    due: Count
+    measured: Annotated[int, Field(ge=-1)]
 
 
 class _SelfPlayBehavior(BaseModel):
@@ -82,6 +100,8 @@ class _Run(BaseModel):
     seed: Annotated[int, Field(ge=-(1 << 62), lt=1 << 62)]
     self_play: _SelfPlay | None = None
     lessons: dict[str, Any] | None = None
+    goals: dict[str, _Course] = Field(default_factory=dict)
+    best: dict[str, _Best] = Field(default_factory=dict)
     specs: dict[str, _Spec] = Field(default_factory=dict)
 
 
