@@ -132,9 +132,13 @@ class Goals:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores them."""
-        saved = {name: dict(one) for name, one in state.items()}
-        self._mixed = {name for name, one in saved.items() if one.pop("mixed", False)}  # not in checkpoints of earlier versions
-        self.courses = {name: Course(**{**one, "newest": [list(entry) for entry in one["newest"]]}) for name, one in saved.items()}
+        self._mixed = {name for name, one in state.items() if one.get("mixed", False)}
+        self.courses = {
+            name: Course(
+                [list(entry) for entry in one["newest"]], one["best"], one["best_step"], one.get("ending", ""), one.get("reason", "")
+            )
+            for name, one in state.items()
+        }  # the last two, and `mixed`, are not in checkpoints of earlier versions
 
 
 def _entry(summary: Summary, metric: str) -> list[float]:

@@ -64,7 +64,7 @@ class BestModels:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores it."""
-        self.found = {name: Best(**one) for name, one in state.items()}
+        self.found = {name: Best(one["value"], one["step"], one["due"], one["measured"]) for name, one in state.items()}
 
 
 def reopening(settings: RunSettings, given: object | None) -> Reopen | None:

@@ -36,6 +36,24 @@ class _Statistics(BaseModel):
     recent: dict[str, list[Any]]
 
 
+class _Course(BaseModel):
+    model_config = ConfigDict(strict=True, extra="ignore")
+    newest: list[Annotated[list[float], Field(min_length=3, max_length=3)]]
+    best: float | None
+    best_step: Count
+    ending: str = ""
+    reason: str = ""
+    mixed: bool = False
+
+
+class _Best(BaseModel):
+    model_config = ConfigDict(strict=True, extra="ignore")
+    value: float | None
+    step: Count
+    due: Count
+    measured: Annotated[int, Field(ge=-1)]
+
+
 class _SelfPlayBehavior(BaseModel):
     model_config = _SHAPE
     elo: float
@@ -82,6 +100,8 @@ class _Run(BaseModel):
     seed: Annotated[int, Field(ge=-(1 << 62), lt=1 << 62)]
     self_play: _SelfPlay | None = None
     lessons: dict[str, Any] | None = None
+    goals: dict[str, _Course] = Field(default_factory=dict)
+    best: dict[str, _Best] = Field(default_factory=dict)
     specs: dict[str, _Spec] = Field(default_factory=dict)
 
 

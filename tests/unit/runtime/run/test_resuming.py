@@ -210,6 +210,8 @@ def with_steps(value: Any) -> Callable[[dict[str, Any]], object]:
         lambda content: content.update(specs={"Basic": 1}),
         lambda content: content.update(tracker={"periods": {"Basic": {"nothing": 1}}, "since_update": {}, "recent": {}}),
         lambda content: content.update(self_play={"learning": "x"}),
+        lambda content: content.update(goals={"Basic": {"newest": [5], "best": None, "best_step": 0}}),
+        lambda content: content.update(best={"Basic": 5}),
     ],
 )
 def test_a_checkpoint_that_was_sealed_by_another_hand_is_passed_over(
