@@ -83,6 +83,9 @@ def test_the_files_we_ship_are_theirs_unchanged(name: str):
     assert (CONFIGS / "ppo" / f"{name}.yaml").read_bytes() == (FOLDER / "ppo" / f"{name}.yaml").read_bytes()
 
 
-@pytest.mark.parametrize("path", sorted(CONFIGS.rglob("*.yaml")), ids=lambda path: path.stem)
+SETTINGS_FILES = sorted(path for path in CONFIGS.rglob("*.yaml") if path.parent.name != "search")  # those are ranges of `palaestra tune`
+
+
+@pytest.mark.parametrize("path", SETTINGS_FILES, ids=lambda path: path.stem)
 def test_every_file_we_ship_loads_without_a_word(path: Path):
     assert load(path).warnings == ()

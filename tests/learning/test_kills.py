@@ -54,8 +54,9 @@ def finish(run: Path) -> None:
     assert process.returncode == 0, said + complaint
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="needs SIGKILL")
-@pytest.mark.parametrize(("kills", "steps"), [(1, 1000), pytest.param(100, 12_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("kills", "steps"), [(1, 1000), (100, 12_000)])
 def test_a_run_that_is_killed_again_and_again_ends_as_one_that_never_was(kills: int, steps: int, tmp_path: Path):
     write(str(tmp_path / "settings.yaml"), settings("Basic", steps, checkpoint_interval=INTERVAL, summary_freq=1000))
     finish(tmp_path / "results" / "whole")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
+import pytest
 from browser import Visitor, viewing
 
 EVIL = "<img src=x onerror=window.hacked=1>"
@@ -27,6 +28,7 @@ def make_run(folder: Path, name: str, words: str = EVIL) -> None:
     (run / "run_logs" / "requests.jsonl").write_text(json.dumps({"action": words, "name": words, "done": True, "text": words}) + "\n")
 
 
+@pytest.mark.slow
 def test_names_with_html_are_text(tmp_path: Path, visit: Callable[..., Visitor]):
     make_run(tmp_path / "results", EVIL)
     make_run(tmp_path / "results", "<b>other</b>")
@@ -41,6 +43,7 @@ def test_names_with_html_are_text(tmp_path: Path, visit: Callable[..., Visitor])
         assert someone.page.evaluate("window.hacked") is None
 
 
+@pytest.mark.slow
 def test_no_address_opens_what_lies_outside(tmp_path: Path, visit: Callable[..., Visitor]):
     make_run(tmp_path, "secret", "TOPSECRET")
     make_run(tmp_path / "results", "a", "harmless")

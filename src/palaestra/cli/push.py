@@ -90,7 +90,7 @@ def _record(folder: Path, options: argparse.Namespace) -> None:
     """Records a GIF as `palaestra record` does; says why if that is not possible."""
     from palaestra.core.display import escaped_lines
     from palaestra.core.errors import PalaestraError, exception_summary
-    from palaestra.runtime.recording.recording import record
+    from palaestra.runtime.recording.filming import record
 
     try:
         made = record(folder, results_dir=options.results_dir, trust=options.trust)

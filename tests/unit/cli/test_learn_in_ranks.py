@@ -87,6 +87,7 @@ def test_a_run_whose_rank_is_killed_says_so_and_goes_on_as_if_it_had_not_been(tm
     assert not differences(timeless(tmp_path / "whole"), timeless(tmp_path / "killed"))
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_all_ranks_and_another_number_of_them_goes_on(tmp_path: Path):
     stopped = new(tmp_path, "run")
     wait_for(tmp_path / "run" / "checkpoints" / "0")

@@ -137,6 +137,7 @@ def pages_of(run: str) -> list[int]:
     return [one.pid for one in psutil.process_iter(["cmdline"]) if {"--beside", run} <= set(one.info["cmdline"] or ())]
 
 
+@pytest.mark.slow
 def test_a_page_beside_a_training_ends_with_it_even_if_it_is_killed(tmp_path: Path):
     run = f"killed-{os.getpid()}"
     command = [sys.executable, "-m", "palaestra", "learn", "--env=Basic", f"--run-id={run}", "--view", "--max-steps=1e9"]

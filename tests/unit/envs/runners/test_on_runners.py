@@ -138,6 +138,7 @@ def test_a_game_plays_in_a_runner_exactly_as_it_plays_here(tmp_path: Path):
     assert all_gone(GAME.name)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_another_version_on_a_machine_and_a_build_that_is_missing_there_are_refused(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(EnvError, match=r"runner 0 on .*: found no .*build './nowhere.x86_64'"), opened("./nowhere.x86_64", [], copies=1):

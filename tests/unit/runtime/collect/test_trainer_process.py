@@ -57,7 +57,7 @@ def children() -> list[psutil.Process]:
     return [child for child in running if "palaestra.parallel.worker" in child.cmdline()]
 
 
-SLOW = {"ppo", "poca", "bc", "curiosity"}
+SLOW = {"ppo", "poca", "poca-lstm", "sac", "bc", "curiosity"}
 """Cases of which others, which are fast tests, run the larger part."""
 
 
@@ -72,6 +72,7 @@ def test_an_interrupted_run_that_goes_on_ends_as_one_that_never_stopped(case: st
     assert children() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["ppo", pytest.param("sac", marks=pytest.mark.slow)])
 def test_a_finished_run_that_is_given_more_steps_ends_as_one_that_had_them(case: str, tmp_path: Path):
     constant = {"learning_rate_schedule": "constant"}
@@ -86,6 +87,7 @@ def test_a_finished_run_that_is_given_more_steps_ends_as_one_that_had_them(case:
     assert differences(state(whole.folder), state(resumed.folder)) == []
 
 
+@pytest.mark.slow
 def test_saving_often_and_looking_up_often_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     calm = train("ppo", tmp_path / "calm")
     monkeypatch.setattr(loop, "PAUSE", 0.0)
@@ -102,6 +104,7 @@ class Sleepy(Scripted):
         return super().step(actions)
 
 
+@pytest.mark.slow
 def test_checkpoints_are_saved_when_no_trainer_is_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     busy = list[bool]()
     save = saving.save
@@ -186,6 +189,7 @@ def test_a_killed_trainer_ends_the_run_with_one_sentence_and_the_run_can_be_resu
     assert train("ppo", tmp_path, resume=True).finished
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
 def test_no_process_is_left_by_a_run_that_is_killed_or_interrupted(tmp_path: Path):
     code = (

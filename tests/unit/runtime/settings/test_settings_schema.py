@@ -37,7 +37,7 @@ KEYS = {
     "BCSettings": (
         "batch_size buffer_size learning_rate learning_rate_schedule num_epoch demo_path teacher teacher_behavior teacher_plays"
     ),
-    "NetworkSettings": "normalize hidden_units num_layers vis_encode_type body memory goal_conditioning_type "
+    "NetworkSettings": "normalize hidden_units num_layers vis_encode_type center_images body memory goal_conditioning_type "
     "bfloat16 compile deterministic",
     "MemorySettings": "sequence_length memory_size",
     "ExtrinsicSettings": "gamma strength network_settings normalize",
