@@ -82,11 +82,13 @@ class TrialHost:
         return ended, news
 
     def fetch(self) -> tuple[bytes, bytes]:
-        """Returns the whole run as a tar, and its log; nothing where both are seen anyway."""
+        """Returns the whole run as a tar, and its log, and removes both here; nothing where both are seen anyway."""
         if self._shared:
             return b"", b""
         log = Path(self._task.log)
-        return pack(self._task.run), log.read_bytes() if log.is_file() else b""
+        found = pack(self._task.run), log.read_bytes() if log.is_file() else b""
+        self._own.cleanup()
+        return found
 
     def stop(self) -> None:
         """Has the training save and end."""
