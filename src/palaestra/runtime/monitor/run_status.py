@@ -150,7 +150,8 @@ def last_summaries(files: ResultsFiles, path: Path) -> dict[str, list[dict[str, 
         try:
             line = json.loads(text)
             behavior = str(line["behavior"])
-            float(line["step"]), float(line["elapsed"])
+            for key in ("step", "elapsed"):
+                float(line[key])
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
         lines = found.setdefault(behavior, [])

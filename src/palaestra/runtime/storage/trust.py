@@ -36,7 +36,7 @@ def must_be_trusted(folder: Path, settings: RunSettings, code: Sequence[Code], t
         return
     more = f" and {len(code) - SHOWN} more" if len(code) > SHOWN else ""
     listed = ", ".join(f"{dotted(path)} = {value}" for path, value in code[:SHOWN]) + more
-    own_env = " or name an environment of your own with --env," if all(path[0] == "env_settings" for path, _ in code) else ""
+    own_env = " name an environment of your own with --env, or" if all(path[0] == "env_settings" for path, _ in code) else ""
     raise RunError(
         f"the settings in {folder} would run code on this machine ({listed}), and you did not write that folder on this machine. "
         f"Read that code first; then{own_env} add --trust (once: it is remembered)"
