@@ -8,6 +8,7 @@ that shares it. At the end: best.yaml, trials.csv and pictures.
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,7 @@ def overrides(options: argparse.Namespace) -> dict[str, Any]:
 
 def main(options: argparse.Namespace) -> None:
     """Searches, and prints the best trials. Raises PalaestraError."""
+    os.environ.setdefault("MPLBACKEND", "Agg")  # pictures are written, not shown
     from palaestra.runtime.tune.study import StudyFolder
     from palaestra.runtime.tune.tuning import SearchRequest, run_search
 

@@ -20,9 +20,6 @@ def draw_study(study: TuneStudy) -> list[str]:
 
     Pictures for which there are too few trials are left out.
     """
-    import matplotlib
-
-    matplotlib.use("Agg", force=False)
     import optuna.visualization.matplotlib as drawing
     from matplotlib import pyplot
 
@@ -63,7 +60,10 @@ def _evaluator() -> Any:
 
 def _draw(pyplot: Any, study: TuneStudy, file: Path, plot: Any, keywords: dict[str, Any], width: float) -> str:
     """Draws one picture. Returns its name; '' if Optuna cannot draw it of these trials."""
-    with warnings.catch_warnings():
+    from matplotlib import rc_context
+
+    open_before = set(pyplot.get_fignums())
+    with warnings.catch_warnings(), rc_context():  # Optuna sets a style for all pictures of the process
         warnings.simplefilter("ignore")  # of Optuna and matplotlib about layout and experimental parts
         try:
             plot(_renamed(study), **keywords)
@@ -73,7 +73,8 @@ def _draw(pyplot: Any, study: TuneStudy, file: Path, plot: Any, keywords: dict[s
         except (ValueError, RuntimeError, IndexError, ZeroDivisionError):
             return ""
         finally:
-            pyplot.close("all")
+            for number in set(pyplot.get_fignums()) - open_before:
+                pyplot.close(number)
     return file.name
 
 
@@ -98,10 +99,8 @@ def _renamed(study: TuneStudy) -> Any:
 
 def draw_lineage(study: TuneStudy, best: list[int]) -> str:
     """Draws rewards and values of a population by generation, a line from each training to the one it continues. Returns the name."""
-    import matplotlib
-
-    matplotlib.use("Agg", force=False)
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     trials = {trial.number: trial for trial in study.all() if trial.values}
     parents = {number: trial.user_attrs.get("parent") for number, trial in trials.items()}
@@ -117,6 +116,7 @@ def draw_lineage(study: TuneStudy, best: list[int]) -> str:
         _draw_lines(axes, heights, parents, best, study.plan.search.population.size)
         axes.set_title("reward" if dimension is None else names[dimension.path], fontsize=10)
         axes.set_xlabel("generation", fontsize=9)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         if dimension is not None and dimension.logarithmic:
             axes.set_yscale("log")
     figure.axes[0].legend(fontsize=8)

@@ -208,28 +208,28 @@ class Tuning:
 
     def _step(self) -> bool:
         """Does what is due; returns whether the study has ended."""
-        self._fill()
+        if self._fill():
+            return True
         for trial in list(self._running):
             if trial.poll():
                 self._running.remove(trial)
                 self._next_claim = 0.0
                 self._tell_end(trial)
-        if self._running or time.monotonic() < self._next_claim:
-            return False
-        return self._study.finished()
+        return False
 
-    def _fill(self) -> None:
-        """Takes trials until as many run as shall."""
+    def _fill(self) -> bool:
+        """Takes trials until as many run as shall. Returns whether there is none to run, and none will come, since all have ended."""
         while len(self._running) < self._study.plan.search.jobs and time.monotonic() >= self._next_claim:
             trial = self._study.claim()
             if trial is None:
                 self._next_claim = time.monotonic() + CLAIM_EVERY
                 self._tell_waiting()
-                return
+                return not self._running and self._study.finished()
             continued = (self._study.folder.trial(trial.number) / "settings.yaml").exists()
             self._running.append(TrialRun(self._study, trial, self._launcher))
             begins = "goes on" if continued else "begins"
             self._tell(f"trial {trial.number} {begins}: {self._shown(trial.params)}")
+        return False
 
     def _tell_waiting(self) -> None:
         if not self._running and not self._waited and (others := self._study.others()):

@@ -91,6 +91,21 @@ def test_a_search_whose_first_trials_all_fail_ends(tmp_path: Path):
         assert len(launcher.tasks) == 3
 
 
+def test_a_process_that_finds_nothing_to_do_ends_once_all_trials_have_ended(tmp_path: Path):
+    with opened(tmp_path, plan(trials=1)) as study:
+        trial = study.claim()
+        assert trial is not None
+        lines: list[str] = []
+        with opened(tmp_path, plan(trials=1)) as other:
+            tuning = Tuning(other, Here(), lines.append)
+            assert not tuning._step()
+            assert lines == ["waiting for 1 trial of another process"]
+            study.optuna.tell(trial, [1.0])
+            study.release(trial.number)
+            tuning.run()
+        Tuning(study, Here(), silent).run()
+
+
 def test_a_result_that_nobody_took_is_taken_without_training_again(tmp_path: Path):
     with opened(tmp_path, plan(trials=1)) as study:
         Tuning(study, Here(), silent).run()
