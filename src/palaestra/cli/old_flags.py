@@ -93,10 +93,10 @@ def _refuse(options: argparse.Namespace) -> None:
             f"`palaestra learn{config}{env} --results-dir={_shown(f'/{folder}/results')}`"
         )
     if options.num_runs is not None and options.num_runs != 1:
-        run_id = options.run_id or "ppo"
+        run_id = _shown(options.run_id or "ppo")
         raise ConfigError(
-            f"--num-runs: a command trains one run now; start it {options.num_runs} times, each with a name and a seed of its own: "
-            f"`--run-id={_shown(f'{run_id}-0')} --seed=0`, `--run-id={_shown(f'{run_id}-1')} --seed=1` ..."
+            f"--num-runs: several runs of one setting differ by their seeds now: `--run-id={run_id} --seeds={options.num_runs}` trains "
+            f"{run_id}-seed-1 to {run_id}-seed-{options.num_runs}; --side-by-side=2 trains two at once"
         )
 
 

@@ -40,7 +40,7 @@ OF_WEIGHTS = {"--bounds": "bounds", "--activation": "activation", "--normalizer"
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """A written model."""
+    """Result of a conversion: the ONNX file that was written, and how well it agrees with its source."""
 
     path: Path
     title: str

@@ -52,7 +52,7 @@ def gemm(graph: Graph, name: str, x: str, weight: Tensor, bias: Tensor) -> str:
 
 
 def swish(graph: Graph, x: str) -> str:
-    """Writes x sigmoid(x)."""
+    """Writes the activation Swish, x * sigmoid(x), elementwise."""
     return graph.add("Mul", x, graph.add("Sigmoid", x))
 
 

@@ -112,7 +112,7 @@ def test_flags_without_meaning_say_so():
             "ball.yaml --env=Ball --docker-target-name=volume",
             "`palaestra learn /volume/ball.yaml --env=/volume/Ball --results-dir=/volume/results`",
         ),
-        ("--num-runs=3 --run-id=first", "start it 3 times, each with a name and a seed of its own: `--run-id=first-0 --seed=0`"),
+        ("--num-runs=3 --run-id=first", "`--run-id=first --seeds=3` trains first-seed-1 to first-seed-3"),
         ("3DBall --train", "`palaestra learn --env=3DBall`"),
         ("builds/game.x86_64 --train", "`palaestra learn --env=builds/game.x86_64`"),
         ("builds/game --train", "`palaestra learn --env=builds/game`"),

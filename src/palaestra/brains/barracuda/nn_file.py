@@ -96,7 +96,7 @@ def read_network(path: Path) -> NetworkFile:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where the values of a constant lie among all weights."""
+    """Name, shape and position of one constant in the file's block of weights."""
 
     name: str
     shape: Shape

@@ -64,7 +64,7 @@ class Writer:
         return self.graph.add("Reshape", self.graph.add("Transpose", name, perm=[0, 2, 3, 1]), self.numbers(-1, h * w * c))
 
     def numbers(self, *values: int) -> str:
-        """Writes a shape."""
+        """Adds a constant of integers, such as the target shape of a Reshape, and returns its name."""
         return self.graph.constant(f"shape_{'_'.join(map(str, values))}", np.array(values))
 
 

@@ -131,7 +131,7 @@ class Goals:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores them."""
+        """Restores the courses that `state_dict` returned."""
         self._mixed = {name for name, one in state.items() if one.get("mixed", False)}
         self.courses = {
             name: Course(

@@ -140,7 +140,7 @@ class Lessons:
         return {"ticks": self._ticks, "curricula": self.curricula.state_dict(), "parameters": self.parameters.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores `state_dict`."""
+        """Restores the state that `state_dict` returned."""
         self._ticks = state["ticks"]
         self.curricula.load_state_dict(state["curricula"])
         self.parameters.load_state_dict(state["parameters"])

@@ -245,7 +245,7 @@ class Statistics:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores `state_dict`."""
+        """Restores the state that `state_dict` returned."""
         for kept in (self._periods, self._since_update, self._before_update, self._last, self._recent):
             kept.clear()
         self._periods.update((name, _Period(**deepcopy(period))) for name, period in state["periods"].items())

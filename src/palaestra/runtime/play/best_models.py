@@ -53,7 +53,7 @@ class BestModels:
         return self._env
 
     def close(self) -> None:
-        """Closes it."""
+        """Closes the environment for evaluations, if it was opened."""
         if self._env is not None:
             self._env.close()
             self._env = None
@@ -63,7 +63,7 @@ class BestModels:
         return {name: asdict(best) for name, best in self.found.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores it."""
+        """Restores the state that `state_dict` returned."""
         self.found = {name: Best(one["value"], one["step"], one["due"], one["measured"]) for name, one in state.items()}
 
 

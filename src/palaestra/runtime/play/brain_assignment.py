@@ -53,7 +53,7 @@ class BrainSpec:
 
     @property
     def typed(self) -> str:
-        """The whole text."""
+        """The text as it was typed after `--brain`."""
         return f"{self.whom}={self.brain}" if self.behavior is not None else self.brain
 
 

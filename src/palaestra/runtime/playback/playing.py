@@ -91,7 +91,7 @@ class Playback:
         self._paused = True
 
     def resume(self) -> None:
-        """Continues."""
+        """Continues after `pause`."""
         self._paused = False
         self._wake.set()
 

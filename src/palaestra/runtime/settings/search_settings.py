@@ -156,12 +156,12 @@ class SearchSettings(Settings):
 
     @property
     def wanted(self) -> tuple[Objective, ...]:
-        """The objectives."""
+        """Objectives of the search: as set, else decisions to the bar, or the reward where there is no bar."""
         return self.objectives or (("decisions",) if self.bar is not None else ("reward",))
 
     @property
     def pruning(self) -> str:
-        """The pruner."""
+        """Pruner of the search: as set, else `median`, or none with several objectives or method pbt."""
         return self.pruner or ("none" if len(self.wanted) > 1 or self.method == "pbt" else "median")
 
     @property

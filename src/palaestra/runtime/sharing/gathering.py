@@ -51,7 +51,7 @@ class Gathered:
         shutil.rmtree(self.place, ignore_errors=True)
 
     def write(self, path: str, body: bytes) -> None:
-        """Adds a file."""
+        """Writes a file among those to upload, in place of one of the same path."""
         (self.place / path).parent.mkdir(parents=True, exist_ok=True)
         (self.place / path).unlink(missing_ok=True)  # it may be a link to the run's own
         (self.place / path).write_bytes(body)

@@ -112,7 +112,7 @@ class StudyFolder:
         shutil.rmtree(self.path)
 
     def storage(self, optuna: Any, kind: str) -> Any:
-        """Opens the storage."""
+        """Opens the study's storage: an SQLite file, or a journal file for network file systems."""
         if kind == "journal":
             from optuna.storages import JournalStorage
             from optuna.storages.journal import JournalFileBackend
@@ -180,7 +180,7 @@ class TuneStudy:
             lock.release()
 
     def close(self) -> None:
-        """Lets go of all trials."""
+        """Releases the locks of all trials that this process held."""
         for number in list(self._held):
             self.release(number)
 
@@ -270,7 +270,7 @@ def sampler_of(optuna: Any, search: SearchSettings, number: int) -> Any:
 
 
 def pruner_of(optuna: Any, plan: StudyPlan) -> Any:
-    """Returns the pruner."""
+    """Returns Optuna's pruner for the study's settings."""
     marks, before = plan.search.marks(plan.longest)
     if plan.search.pruning == "median":
         return optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=before + 1)

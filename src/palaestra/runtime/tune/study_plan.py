@@ -67,7 +67,7 @@ class StudyPlan:
 
     @property
     def longest(self) -> int:
-        """The largest max_steps."""
+        """Largest max_steps of all behaviors."""
         return max(self.lengths.values())
 
     def seeds(self) -> list[int]:

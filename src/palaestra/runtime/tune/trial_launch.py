@@ -36,7 +36,7 @@ class Launcher(Protocol):
     """Starts trainings, here or elsewhere."""
 
     def start(self, task: TrialTask) -> Training:
-        """Starts one."""
+        """Starts the training of a task."""
         ...
 
     def close(self) -> None:
@@ -77,7 +77,7 @@ class LocalTraining:
         return found or Outcome("lost", f"its process was killed (signal {-code})" if code < 0 else f"its process ended with status {code}")
 
     def stop(self) -> None:
-        """Has it save and end."""
+        """Asks the training to save and end; it is killed if it has not ended in time."""
         self._deadline = min(self._deadline, time.monotonic() + GRACE)
         self._hang_up()
 
@@ -98,8 +98,8 @@ class LocalLauncher:
     """Starts trainings on this machine."""
 
     def start(self, task: TrialTask) -> LocalTraining:
-        """Starts one."""
+        """Starts the training in a process of its own."""
         return LocalTraining(task)
 
     def close(self) -> None:
-        """Does nothing."""
+        """Has nothing to leave: trainings are closed one by one."""

@@ -68,7 +68,7 @@ class Outcome:
         return None
 
     def write(self, file: Path) -> None:
-        """Writes the file."""
+        """Writes the outcome to a file as JSON, whole or not at all."""
         write_whole(file, json.dumps(asdict(self)).encode())
 
 

@@ -173,7 +173,7 @@ def launcher_for(plan: StudyPlan) -> Launcher:
 
 
 def announce(study: TuneStudy, tell: Tell, *, resume: bool) -> None:
-    """Says what begins."""
+    """Prints the study's name, method and objectives, and the range of each setting."""
     search, trials = study.plan.search, study.all()
     done = sum(trial.state.is_finished() for trial in trials)
     state = f"{done} of {search.total} trials have ended" if resume else f"{search.total} trials"
