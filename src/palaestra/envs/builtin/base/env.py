@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from palaestra.core.specs import BehaviorSpec
+    from palaestra.envs.builtin.base.agreement import Agreement
     from palaestra.envs.solids import Drawing
 
 QUEUE = 32
@@ -91,6 +92,8 @@ class WarpEnv:
     """Time limit of an episode, as counted in the column `age`; None: there is none."""
     parameter_ranges: ClassVar[dict[str, tuple[float, float, float]]]
     """Default, minimum and maximum of each parameter."""
+    unity: ClassVar[Agreement | None] = None
+    """How far it is Unity's example of its name; None if Unity has none."""
 
     def __init__(
         self,
