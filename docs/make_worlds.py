@@ -63,7 +63,7 @@ def draw() -> None:
         assert isinstance(env, WarpEnv)
         steps = env.reset(1)
         for _ in range(DECISIONS):
-            acts = {one: env.heuristic(one) or idle(env, one, len(step.agent_ids)) for one, step in steps.items()}
+            acts = {one: env.heuristic(one) or idle(env, one, len(step.acting)) for one, step in steps.items()}
             steps = env.step(acts)
         picture = Image.fromarray(env.render(0)).resize(SIZE, Image.Resampling.LANCZOS)
         picture.quantize(64).save(PICTURES / f"{name}.png", optimize=True)
