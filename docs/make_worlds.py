@@ -6,6 +6,7 @@ With `--pictures` it also draws each world into `docs/images/worlds`.
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
 from pathlib import Path
 
 import torch
@@ -13,7 +14,7 @@ from PIL import Image
 
 from palaestra.cli.agreement import agreements, reached, stated
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.env import WarpEnv
+from palaestra.envs.base import Env, Heuristic
 from palaestra.runtime.environments.make import make_env
 
 FOLDER = Path(__file__).parent
@@ -59,21 +60,19 @@ def draw() -> None:
     """Draws each environment after some decisions of its heuristic, or of doing nothing."""
     PICTURES.mkdir(parents=True, exist_ok=True)
     for name in agreements():
-        env = make_env(f"builtin:{name}", areas=1)
-        assert isinstance(env, WarpEnv)
-        steps = env.reset(1)
-        for _ in range(DECISIONS):
-            acts = {one: env.heuristic(one) or idle(env, one, len(step.acting)) for one, step in steps.items()}
-            steps = env.step(acts)
-        picture = Image.fromarray(env.render(0)).resize(SIZE, Image.Resampling.LANCZOS)
+        with closing(make_env(f"builtin:{name}", areas=1)) as env:
+            steps = env.reset(1)
+            for _ in range(DECISIONS):
+                steps = env.step({one: act(env, one, len(step.acting)) for one, step in steps.items()})
+            picture = Image.fromarray(env.render(0)).resize(SIZE, Image.Resampling.LANCZOS)
         picture.quantize(64).save(PICTURES / f"{name}.png", optimize=True)
-        env.close()
 
 
-def idle(env: WarpEnv, behavior: str, agents: int) -> Action:
-    """Returns actions of zeros."""
+def act(env: Env, behavior: str, slots: int) -> Action:
+    """Returns the heuristic's actions, or zeros if there is none."""
+    chosen = env.heuristic(behavior) if isinstance(env, Heuristic) else None
     spec = env.behaviors[behavior].action
-    return Action(torch.zeros(agents, spec.continuous), torch.zeros(agents, len(spec.branches), dtype=torch.int64))
+    return chosen or Action(torch.zeros(slots, spec.continuous), torch.zeros(slots, len(spec.branches), dtype=torch.int64))
 
 
 if __name__ == "__main__":
