@@ -5,7 +5,12 @@ on the next tick's direction. The ball weighs 3 kg, has a drag of 1/s, and spins
 Contacts are those of the places before the tick: they bounce if the ball approaches at 2 m/s or more, rub with a coefficient of 0.6, and
 part what overlaps by eight tenths. What would pass a wall stops at it.
 
-A player who runs ahead as it first touches the ball kicks it: 13.3 m/s more from the next tick on, away from the player.
+The ball always reaches 0.12 m into the floor. PhysX pushes it out in each tick, in vain as its height is fixed, and friction then holds
+the ball back. Both last for the tick's motion only: its velocity is as before. (By PhysX's order of steps; Unity's model wins more
+often against chance with it than without, 98.4 % of 2,400 games to 97.4 %.)
+
+A player who runs ahead as it first touches the ball kicks it: 13.3 m/s more from the next tick on, in the direction from the player after
+the tick's motion to the point of contact before it.
 
 Columns are, per area, `ball`, `ball_velocity`, `ball_spin`, `kick` and `ball_touch`, and per player `position`, `velocity`, `angle`,
 `action`, `touches`, `touched` and `reward`. `strikers` is 2 if the players are two Strikers and a Goalie, 0 if they are all alike.
@@ -39,6 +44,8 @@ FRICTION = wp.constant(0.6)
 BOUNCE = wp.constant(0.8)  # fraction of the ball's approach that a contact gives back
 TOUCH_REWARD = wp.constant(0.2)  # for a first touch of the ball, as a fraction of `ball_touch`
 SLOWEST_BOUNCE = wp.constant(2.0)  # m/s of approach; slower does not bounce
+HELD = wp.constant(1.0 / (1.0 + 2.5 * (0.5 / 0.6242) ** 2))  # fraction of its speed that makes a sliding ball roll on a floor 0.5 m below
+MOST_HELD = wp.constant(0.35 * 0.8 * (0.6242 - 0.5) / 0.02)  # m/s: friction times the speed with which the floor pushes the ball out
 SHELL = wp.constant(0.02)  # meters between two surfaces from which on they count as touching
 SOLID_BALL = wp.constant(2.5)  # mass times squared radius, over the moment of inertia
 ROUNDS = wp.constant(6)  # rounds of the contacts if there are several
@@ -97,6 +104,13 @@ def keep_ball(world: Any, i: int, mover: Mover):
     world.ball[i] = mover.position
     world.ball_velocity[i] = mover.velocity
     world.ball_spin[i] = mover.spin
+
+
+@wp.func
+def held_back(velocity: wp.vec2):
+    """Returns the velocity with which the ball moves on the floor in this tick."""
+    speed = wp.length(velocity)
+    return velocity * (1.0 - wp.min(MOST_HELD, HELD * speed) / wp.max(speed, 1.0e-6))
 
 
 @wp.func
@@ -315,7 +329,7 @@ def simulate_tick(world: Any, i: int, players: int, acts: bool):
         meet_each_other(world, i, players)
     for slot in range(first, first + players):
         world.position[slot] += world.velocity[slot] * SECONDS
-    world.ball[i] += world.ball_velocity[i] * SECONDS
+    world.ball[i] += held_back(world.ball_velocity[i]) * SECONDS
     stay_on_field(world, i, players)
     if contacts > 0:
         for _ in range(rounds):
