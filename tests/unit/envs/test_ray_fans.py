@@ -56,9 +56,10 @@ def test_rays_that_hit_the_wall_end_at_it(name: str, half: tuple[float, float]):
     assert gap.max() < 1e-3
 
 
-# a ray is as thick as a ball of radius 0.4, so it ends that far from the thing, whose radius is 0.75 or 1
+# a ray ends where its sphere touches the thing: SoccerTwos' is half a meter above the ball and of radius 0.5
 @pytest.mark.parametrize(
-    ("name", "tag", "solid", "reach"), [("SoccerTwos", "ball", "ball", 1.15), ("DungeonEscape", "dragon", "dragon's body", 1.4)]
+    ("name", "tag", "solid", "reach"),
+    [("SoccerTwos", "ball", "ball", math.sqrt(1.1242**2 - 0.25)), ("DungeonEscape", "dragon", "dragon's body", 1.4)],
 )
 def test_rays_end_at_the_thing_that_they_report(name: str, tag: str, solid: str, reach: float):
     seen = 0

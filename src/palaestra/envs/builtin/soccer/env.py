@@ -11,7 +11,6 @@ team observes what the other would with the field turned around, so one policy p
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, ClassVar
 
 import warp as wp
@@ -27,15 +26,17 @@ from palaestra.envs.builtin.soccer.field import BALL, LEFT_GOAL, WALL
 from palaestra.envs.builtin.soccer.heuristic import chase
 from palaestra.envs.builtin.soccer.observations import (
     AHEAD,
+    AHEAD_SENSOR,
     AHEAD_STEP,
     BEHIND,
+    BEHIND_SENSOR,
     BEHIND_STEP,
-    FRAMES,
     LENGTH,
-    RAY_UP,
     cast_ray,
     clear_frames,
+    field_fans,
     shift_frames,
+    width_of,
 )
 from palaestra.envs.builtin.soccer.rules import (
     AREA_COLUMNS,
@@ -50,7 +51,6 @@ from palaestra.envs.builtin.soccer.rules import (
     ticks_played,
     wait,
 )
-from palaestra.envs.ray_fans import RayFan, unity_order
 from palaestra.envs.solids import BLUE, VIOLET, Drawing
 
 if TYPE_CHECKING:
@@ -68,9 +68,7 @@ START = wp.constant(wp.vec2(8.19, 1.2))  # places where the players of the right
 SEEN = ("ball", "own goal", "their goal", "wall", "mate", "opponent")
 TAGS = wp.constant(len(SEEN))
 BALL_TAG, OWN_TAG, OTHER_TAG, WALL_TAG, MATE_TAG, OPPONENT_TAG = (wp.constant(tag) for tag in range(6))
-AHEAD_SENSOR = f"StackingSensor_size{int(FRAMES)}_BlueRayPerceptionSensor"
-BEHIND_SENSOR = f"StackingSensor_size{int(FRAMES)}_BlueRayPerceptionSensorReverse"
-AHEAD_OBS, BEHIND_OBS = (int(FRAMES) * int(rays) * (int(TAGS) + 2) for rays in (AHEAD, BEHIND))
+AHEAD_OBS, BEHIND_OBS = (width_of(int(rays), len(SEEN)) for rays in (AHEAD, BEHIND))
 
 
 @wp.struct
@@ -205,21 +203,13 @@ class SoccerTwos(WarpEnv):
     most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = PARAMETER_RANGES
-    ray_fans: ClassVar = {
-        behavior: tuple(
-            RayFan(sensor, angles, float(LENGTH), SEEN, first=width - width // int(FRAMES), height=float(RAY_UP))
-            for sensor, angles, width in (
-                (AHEAD_SENSOR, unity_order(int(AHEAD), float(AHEAD_STEP)), AHEAD_OBS),
-                (BEHIND_SENSOR, unity_order(int(BEHIND), float(BEHIND_STEP), ahead=math.pi), BEHIND_OBS),
-            )
-        )
-    }
+    ray_fans: ClassVar = {behavior: field_fans(SEEN)}
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         sensors = (ObsSpec(AHEAD_SENSOR, (AHEAD_OBS,)), ObsSpec(BEHIND_SENSOR, (BEHIND_OBS,)))
         spec = BehaviorSpec(sensors, ActionSpec(branches=(3, 3, 3)), steady=True)
-        ahead, behind = ({f"{name}_{way}": width for name in ("obs", "final_obs")} for way, width in (("ahead", AHEAD_OBS), ("behind", BEHIND_OBS)))
-        super().__init__(PROGRAM, spec, areas, device, strikers=0, action=3, **ahead, **behind)
+        sizes = {"obs_ahead": AHEAD_OBS, "obs_behind": BEHIND_OBS, "final_obs_ahead": AHEAD_OBS, "final_obs_behind": BEHIND_OBS}
+        super().__init__(PROGRAM, spec, areas, device, strikers=0, action=3, **sizes)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
         """Returns `chase`'s actions; None for another behavior."""

@@ -5,6 +5,7 @@ Columns are those of `motion`.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import warp as wp
@@ -13,6 +14,7 @@ from palaestra.envs.builtin.sensors.rays import heading, ray_circle
 from palaestra.envs.builtin.sensors.sphere_casts import reach_beside
 from palaestra.envs.builtin.soccer.field import BALL, cast_field
 from palaestra.envs.builtin.soccer.motion import BALL_RADIUS, PLAYER_RADIUS
+from palaestra.envs.ray_fans import RayFan, unity_order
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -24,6 +26,25 @@ AHEAD_STEP = wp.constant(0.20943951023931953)  # 12 degrees
 BEHIND = wp.constant(3)
 BEHIND_STEP = wp.constant(0.7853981633974483)  # 45 degrees
 FRAMES = wp.constant(3)  # frames in an observation, oldest first
+AHEAD_SENSOR = f"StackingSensor_size{int(FRAMES)}_BlueRayPerceptionSensor"
+BEHIND_SENSOR = f"StackingSensor_size{int(FRAMES)}_BlueRayPerceptionSensorReverse"
+
+
+def width_of(rays: int, tags: int) -> int:
+    """Returns the numbers of an observation with this many rays and tags."""
+    return int(FRAMES) * int(rays) * (int(tags) + 2)
+
+
+def fan(sensor: str, seen: tuple[str, ...], angles: tuple[float, ...]) -> RayFan:
+    """Returns the rays of a sensor's newest frame."""
+    newest = width_of(len(angles), len(seen)) * (int(FRAMES) - 1) // int(FRAMES)
+    return RayFan(sensor, angles, float(LENGTH), seen, first=newest, height=float(RAY_UP))
+
+
+def field_fans(seen: tuple[str, ...]) -> tuple[RayFan, RayFan]:
+    """Returns the rays ahead and behind of a player on the field."""
+    ahead, behind = unity_order(int(AHEAD), float(AHEAD_STEP)), unity_order(int(BEHIND), float(BEHIND_STEP), ahead=math.pi)
+    return fan(AHEAD_SENSOR, seen, ahead), fan(BEHIND_SENSOR, seen, behind)
 
 
 @wp.func

@@ -12,7 +12,6 @@ around, 9 degrees apart in Unity's order (the last two meet behind it), with fou
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, ClassVar
 
 import warp as wp
@@ -25,20 +24,23 @@ from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sensors.rays import ray_angle, write_ray
 from palaestra.envs.builtin.soccer.drawing import draw_field
-from palaestra.envs.builtin.soccer.env import AHEAD_SENSOR, BEHIND_SENSOR
 from palaestra.envs.builtin.soccer.field import BALL, RIGHT_GOAL
 from palaestra.envs.builtin.soccer.heuristic import chase
 from palaestra.envs.builtin.soccer.observations import (
     AHEAD,
+    AHEAD_SENSOR,
     AHEAD_STEP,
     BEHIND,
+    BEHIND_SENSOR,
     BEHIND_STEP,
     FRAMES,
     LENGTH,
-    RAY_UP,
     cast_ray,
     clear_frames,
+    fan,
+    field_fans,
     shift_frames,
+    width_of,
 )
 from palaestra.envs.builtin.soccer.rules import (
     AREA_COLUMNS,
@@ -53,7 +55,7 @@ from palaestra.envs.builtin.soccer.rules import (
     ticks_played,
     wait,
 )
-from palaestra.envs.ray_fans import RayFan, unity_order
+from palaestra.envs.ray_fans import unity_order
 from palaestra.envs.solids import BLUE, VIOLET, Drawing
 
 if TYPE_CHECKING:
@@ -74,8 +76,8 @@ STRIKER_TAGS, GOALIE_TAGS = wp.constant(len(STRIKER_SEEN)), wp.constant(len(GOAL
 GOALIE_RAYS = wp.constant(41)
 GOALIE_STEP = wp.constant(0.15707963267948966)  # 9 degrees
 GOALIE_SENSOR = f"StackingSensor_size{int(FRAMES)}_PurpleGoalieRayPerceptionSensor"
-AHEAD_OBS, BEHIND_OBS = (int(FRAMES) * int(rays) * (int(STRIKER_TAGS) + 2) for rays in (AHEAD, BEHIND))
-GOALIE_OBS = int(FRAMES) * int(GOALIE_RAYS) * (int(GOALIE_TAGS) + 2)
+AHEAD_OBS, BEHIND_OBS = (width_of(int(rays), len(STRIKER_SEEN)) for rays in (AHEAD, BEHIND))
+GOALIE_OBS = width_of(int(GOALIE_RAYS), len(GOALIE_SEEN))
 
 
 @wp.struct
@@ -205,11 +207,6 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
 PROGRAM = Program(World, begin, tick, area_columns=AREA_COLUMNS)
 
 
-def fan(sensor: str, width: int, seen: tuple[str, ...], angles: tuple[float, ...]) -> RayFan:
-    """Returns the newest frame of a sensor with this many numbers."""
-    return RayFan(sensor, angles, float(LENGTH), seen, first=width - width // int(FRAMES), height=float(RAY_UP))
-
-
 class StrikersVsGoalie(WarpEnv):
     """Striker: vectors 231 and 63 (rays ahead and behind, three frames), Goalie: vector 738 (rays all around, three frames).
 
@@ -234,11 +231,8 @@ class StrikersVsGoalie(WarpEnv):
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = PARAMETER_RANGES
     ray_fans: ClassVar = {
-        "Striker": (
-            fan(AHEAD_SENSOR, AHEAD_OBS, STRIKER_SEEN, unity_order(int(AHEAD), float(AHEAD_STEP))),
-            fan(BEHIND_SENSOR, BEHIND_OBS, STRIKER_SEEN, unity_order(int(BEHIND), float(BEHIND_STEP), ahead=math.pi)),
-        ),
-        "Goalie": (fan(GOALIE_SENSOR, GOALIE_OBS, GOALIE_SEEN, unity_order(int(GOALIE_RAYS), float(GOALIE_STEP))),),
+        "Striker": field_fans(STRIKER_SEEN),
+        "Goalie": (fan(GOALIE_SENSOR, GOALIE_SEEN, unity_order(int(GOALIE_RAYS), float(GOALIE_STEP))),),
     }
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
