@@ -70,3 +70,22 @@ def test_a_hall_of_other_observations_refuses_hallways_model_with_both_sides(cap
     assert "was made for other agents than those of 'Hallway'" in error
     assert "the model:  sees 105 and 3; does discrete 5\n" in error
     assert "the agents: sees 30; does discrete 4" in error
+
+
+def games(capsys, *brains: str, episodes: int) -> dict[str, int]:
+    """Results of team 0 in SoccerTwos, each game counted for both of its players: won, drawn, lost."""
+    command = ["run", "builtin:SoccerTwos", *(f"--brain={brain}" for brain in brains)]
+    assert main([*command, f"--episodes={episodes}", "--num-areas=50", "--seed=1", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)["SoccerTwos?team=0"]
+    return {name: result[name] for name in ("won", "drawn", "lost")}
+
+
+def test_soccers_model_sees_both_sensors_as_one_and_decides_games_against_itself(capsys):
+    result = games(capsys, f"SoccerTwos=model:{MODELS / 'SoccerTwos.onnx'}", episodes=200)
+    assert result["drawn"] <= 0.5 * sum(result.values())
+    assert min(result["won"], result["lost"]) > 0.3 * sum(result.values())
+
+
+def test_soccers_model_beats_chance_in_95_of_100_games(capsys):
+    result = games(capsys, f"SoccerTwos?team=0=model:{MODELS / 'SoccerTwos.onnx'}", "random", episodes=400)
+    assert result["won"] >= 0.95 * sum(result.values())

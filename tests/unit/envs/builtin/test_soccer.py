@@ -365,7 +365,8 @@ def test_nothing_leaves_the_field_or_stays_inside_another():
             slant = place.abs() @ torch.tensor([0.8660254, 0.5])
             in_field = place[:, 0].abs() < 15.0
             assert (slant[in_field] <= 15.49738 - radius + 2e-3).all()
-    gaps = torch.cdist(state["position"].view(64, 4, 2), state["position"].view(64, 4, 2)) + 9 * torch.eye(4)
+    players = env.state_dict()["position"].view(64, 4, 2)
+    gaps = torch.cdist(players, players) + 9 * torch.eye(4)
     assert gaps.min() > 0.7
 
 

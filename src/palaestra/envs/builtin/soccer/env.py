@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.envs.builtin.base.agreement import Agreement
+from palaestra.envs.builtin.base.agreement import Agreement, ModelScore
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
@@ -203,6 +203,24 @@ class SoccerTwos(WarpEnv):
     most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = PARAMETER_RANGES
+    unity: ClassVar = Agreement(
+        same=(
+            "field, goals, sizes, masses, drag, bounce and friction; the rule of a goal by contact",
+            "the three branches of actions, what they add a tick, kicks, and five ticks a decision",
+            "both ray sensors: names (of the blue team), order, tags, thickness, lengths and three frames",
+            "rewards, time limit, where episodes begin, and the ticks of a new episode within a decision",
+        ),
+        approximate=(
+            "contacts are solved one after another, in six rounds where there are several; a corner is met a tick or a centimeter off",
+            "how the floor holds the ball back follows from PhysX's order of steps, and was not compared with Unity itself",
+            "the parameter ball_touch is limited to 0..1; gravity and ball_scale, which change nothing in Unity, are not known",
+            "the purple team's sensors have the blue team's names",
+        ),
+        models=(
+            ModelScore("SoccerTwos.onnx", 1.0, 0.0, 200, None, "share of games against itself that a goal decides"),
+            ModelScore("SoccerTwos.onnx", 0.978, 0.002, 4800, None, "share of games won against random actions"),
+        ),
+    )
     ray_fans: ClassVar = {behavior: field_fans(SEEN)}
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:

@@ -172,7 +172,7 @@ def cast_block(eye: wp.vec2, way: wp.vec2, radius: float):
 
 @wp.func
 def cast_end(eye: wp.vec2, way: wp.vec2, radius: float, turn: float, closed_left: bool, nearest: float):
-    """Returns the distance at which a circle touches an end of the field (`turn` 1 right, -1 left), and what it is: no more than `nearest`."""
+    """Returns the distance to an end of the field (`turn` 1 right, -1 left), no more than `nearest`, and what is hit there."""
     far = nearest
     what = int(WALL)
     from_here = wp.vec2(turn * eye[0], eye[1])

@@ -230,6 +230,18 @@ class StrikersVsGoalie(WarpEnv):
     most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = PARAMETER_RANGES
+    unity: ClassVar = Agreement(
+        same=(
+            "field and block, sizes, masses, drag, bounce and friction; the rule of a goal by contact",
+            "the actions and strengths of both roles, kicks, and five ticks a decision",
+            "the ray sensors of both roles: names, order, tags, thickness, lengths and three frames",
+            "rewards, time limit, where episodes begin, and the ticks of a new episode within a decision",
+        ),
+        approximate=(
+            "contacts and the floor's hold on the ball: as in SoccerTwos",
+            "the parameter ball_touch is limited to 0..1; gravity and ball_scale, which change nothing in Unity, are not known",
+        ),
+    )
     ray_fans: ClassVar = {
         "Striker": field_fans(STRIKER_SEEN),
         "Goalie": (fan(GOALIE_SENSOR, GOALIE_SEEN, unity_order(int(GOALIE_RAYS), float(GOALIE_STEP))),),
