@@ -61,9 +61,11 @@ def press_on_plane(body: Body, axis: int, gap: float, side: float, friction: flo
 
 
 @wp.func
-def slide(velocity: wp.vec2, sticking: float, sliding: float):
-    """Returns a velocity after a tick of friction that stops speeds up to `sticking` m/s, and takes `sliding` m/s from greater ones."""
-    speed = wp.length(velocity)
-    if speed <= wp.max(sticking, sliding):
-        return wp.vec2(0.0, 0.0)
-    return (1.0 - sliding / speed) * velocity
+def fall(state: wp.vec2, rest: float, gravity: float, drag: float):
+    """Returns a body's height and m/s upward after a tick, and the m/s that the floor took from it; `rest` is its height on the floor."""
+    climb = (state[1] - gravity * SECONDS) * wp.max(1.0 - drag * SECONDS, 0.0)
+    gap = state[0] - rest
+    if gap > MARGIN:
+        return wp.vec2(state[0] + climb * SECONDS, climb), 0.0
+    held = wp.max(climb, -wp.max(gap, 0.0) / SECONDS)
+    return wp.vec2(state[0] + held * SECONDS + parting(gap), held), held - climb

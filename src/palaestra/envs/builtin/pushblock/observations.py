@@ -7,7 +7,7 @@ import math
 import warp as wp
 
 from palaestra.envs.builtin.sensors.rays import MISS, heading, write_ray
-from palaestra.envs.builtin.sensors.sphere_casts import cast_box
+from palaestra.envs.builtin.sensors.sphere_casts import FLUSH, cast_box, touches_box
 from palaestra.envs.builtin.sensors.stacking import shift_frames
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
@@ -22,7 +22,6 @@ RAY_STEP = wp.constant(math.pi / 6)
 STEP_COS, STEP_SIN = wp.constant(math.cos(math.pi / 6)), wp.constant(math.sin(math.pi / 6))
 RAY_LENGTH = wp.constant(12.0)
 RAY_RADIUS = wp.constant(0.5)
-TOUCH = wp.constant(1.0e-3)  # meters: bodies that are pressed together overlap by a trace, so such a gap is none
 BLOCK, GOAL, WALL = wp.constant(0), wp.constant(1), wp.constant(2)
 TAGS = wp.constant(3)
 FRAMES = 3
@@ -82,12 +81,12 @@ def cast_room(room: Room, way: wp.vec2):
     nearest = float(MISS)
     tag = int(WALL)
     gap = room.gaps[wp.where(way[0] < 0.0, 0, 1)]
-    if gap > TOUCH and wp.abs(way[0]) > 1.0e-9:
+    if gap > FLUSH and wp.abs(way[0]) > 1.0e-9:
         distance = gap / wp.abs(way[0])
         if wp.abs(room.eye[1] + distance * way[1]) <= room.most:
             nearest = distance
     gap = room.gaps[wp.where(way[1] < 0.0, 2, 3)]
-    if gap > TOUCH and gap < nearest * wp.abs(way[1]):
+    if gap > FLUSH and gap < nearest * wp.abs(way[1]):
         distance = gap / wp.abs(way[1])
         if wp.abs(room.eye[0] + distance * way[0]) <= room.most:  # else it passes behind a side that it did not see
             nearest = distance
@@ -108,11 +107,8 @@ def observe(world: World, i: int):
     block = world.block_position[i]
     half = 0.5 * world.parameters[i, 0]
     reach = RAY_LENGTH + RAY_RADIUS + 1.5 * half
-    sees_block = wp.length_sq(block - eye) < reach * reach
-    beside = wp.abs(block - eye) - wp.vec2(half, half)
-    if wp.length(wp.max(beside, wp.vec2(0.0, 0.0))) <= RAY_RADIUS + TOUCH:
-        sees_block = False
-    stands = world.agent_fall[i][0] < AGENT_REST + TOUCH
+    sees_block = wp.length_sq(block - eye) < reach * reach and not touches_box(eye - block, wp.vec2(half, half), RAY_RADIUS)
+    stands = world.agent_fall[i][0] < AGENT_REST + FLUSH
     width = int(TAGS) + 2
     newest = shift_frames(world.obs_offset, i, FRAME)
     newest = shift_frames(world.obs_level, i, FRAME)

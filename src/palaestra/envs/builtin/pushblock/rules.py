@@ -7,8 +7,8 @@ import warp as wp
 from palaestra.envs.builtin.base.env import Program
 from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
 from palaestra.envs.builtin.physics.contacts import Body, box_box
-from palaestra.envs.builtin.physics.pressing import MARGIN, grown, parting, press, press_on_plane, slide
-from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, add_speed, advance, apply_drag, box_body
+from palaestra.envs.builtin.physics.pressing import MARGIN, fall, grown, press, press_on_plane
+from palaestra.envs.builtin.physics.rigid_bodies import add_speed, advance, apply_drag, box_body, rub
 from palaestra.envs.builtin.pushblock.observations import (
     AGENT_HALF,
     AGENT_REST,
@@ -105,17 +105,6 @@ def start(world: World, i: int):
 
 
 @wp.func
-def fall(state: wp.vec2, rest: float, gravity: float, drag: float):
-    """Returns a body's height and speed upward after a tick, and the speed that the floor took from it."""
-    climb = (state[1] - gravity * SECONDS) * wp.max(1.0 - drag * SECONDS, 0.0)
-    gap = state[0] - rest
-    if gap > MARGIN:
-        return wp.vec2(state[0] + climb * SECONDS, climb), 0.0
-    held = wp.max(climb, -wp.max(gap, 0.0) / SECONDS)
-    return wp.vec2(state[0] + held * SECONDS + parting(gap), held), held - climb
-
-
-@wp.func
 def keep_in_room(body: Body, reach: wp.vec2):
     """Returns a body that reaches so far along the axes, after its contacts with the walls and the goal."""
     side = wp.where(body.position[0] < 0.0, -1.0, 1.0)
@@ -143,13 +132,13 @@ def step_bodies(world: World, i: int, action: int):
     reach = AGENT_HALF * (wp.abs(wp.cos(agent.angle)) + wp.abs(wp.sin(agent.angle)))
     contact = box_box(grown(agent), grown(block))
     agent, block = press(agent, block, contact, FRICTION)
-    block.velocity = slide(block.velocity, sticking * block_held, sliding * block_held)
+    block = rub(block, sticking * block_held, sliding * block_held)
     block = keep_in_room(block, block.half)
     if contact.count > 0:  # a block held by a wall holds the agent
         contact.depth = wp.min(contact.depth, MARGIN)
         agent, block = press(agent, block, contact, FRICTION)
         block = keep_in_room(block, block.half)
-    agent.velocity = slide(agent.velocity, sticking * agent_held, sliding * agent_held)
+    agent = rub(agent, sticking * agent_held, sliding * agent_held)
     agent = advance(keep_in_room(agent, wp.vec2(reach, reach)))
     block = advance(block)
     world.agent_position[i] = agent.position

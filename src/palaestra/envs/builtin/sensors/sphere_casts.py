@@ -18,12 +18,23 @@ from palaestra.envs.builtin.sensors.rays import MISS, ray_circle, ray_slabs, rot
 
 TOUCHING = wp.constant(1.0e-4)  # meters: nearer than this is a touch
 MOST_STEPS = wp.constant(64)
+FLUSH = wp.constant(1.0e-3)  # meters: bodies that are so near are pressed together
 
 
 @wp.func
 def reach_beside(radius: float, gap: float):
     """Returns the radius of a sphere's section at `gap` meters from its center, 0 if it does not extend so far."""
     return wp.sqrt(wp.max(radius * radius - gap * gap, 0.0))
+
+
+@wp.func
+def touches_box(to: wp.vec2, half: wp.vec2, radius: float):
+    """Returns whether a circle touches a box with its sides along the axes, or all but touches it; `to` leads from its center.
+
+    Bodies that are pressed together overlap by a trace in Unity, so that the sphere of one that stands flush does not see the other.
+    """
+    beside = wp.vec2(wp.max(wp.abs(to[0]) - half[0], 0.0), wp.max(wp.abs(to[1]) - half[1], 0.0))
+    return wp.length_sq(beside) <= (radius + FLUSH) * (radius + FLUSH)
 
 
 @wp.func

@@ -13,7 +13,6 @@ import warp as wp
 """)  # in C++ the compiler moves several numbers at once; the same loop in Warp took a third of PushBlock's whole tick
 def shift_frames(obs: wp.array2d(dtype=wp.float32), row: int, size: int) -> int:
     """Moves the frames of this size back by one, and returns the column at which the newest begins."""
-    ...
 
 
 @wp.func
