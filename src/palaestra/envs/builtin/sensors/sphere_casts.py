@@ -56,6 +56,12 @@ def cast_upright_box(start: wp.vec2, way: wp.vec2, half: wp.vec2, radius: float)
     grown = half + wp.vec2(radius, radius)
     first = float(0.0)  # Warp takes a literal for a constant
     if wp.abs(start[0]) > grown[0] or wp.abs(start[1]) > grown[1]:
+        if wp.abs(start[0]) > grown[0] and start[0] * way[0] >= 0.0:
+            return MISS  # it moves away
+        if wp.abs(start[1]) > grown[1] and start[1] * way[1] >= 0.0:
+            return MISS
+        if wp.abs(start[0] * way[1] - start[1] * way[0]) > wp.abs(way[1]) * grown[0] + wp.abs(way[0]) * grown[1]:
+            return MISS  # it passes
         first = ray_slabs(start, way, grown)
         if first >= MISS:
             return MISS
@@ -87,9 +93,19 @@ def cast_solid_box(origin: wp.vec3, direction: wp.vec3, center: wp.vec3, half: w
     flat = rotate(wp.vec2(to[0], to[1]), -angle)
     flat_way = rotate(wp.vec2(direction[0], direction[1]), -angle)
     start = wp.vec3(flat[0], flat[1], to[2])
-    way = wp.vec3(flat_way[0], flat_way[1], direction[2])
     if gap_to_box(start, half) <= radius:
         return MISS  # it touches already
+    return cast_upright_solid_box(start, wp.vec3(flat_way[0], flat_way[1], direction[2]), half, radius)
+
+
+@wp.func
+def cast_upright_solid_box(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: float):
+    """As `cast_solid_box` for a box about the origin with its sides along the axes, which the sphere does not touch yet."""
+    for k in range(3):
+        if wp.abs(start[k]) > half[k] + radius and start[k] * way[k] >= 0.0:
+            return MISS  # it moves away
+    if wp.abs(start[0] * way[1] - start[1] * way[0]) > wp.abs(way[1]) * (half[0] + radius) + wp.abs(way[0]) * (half[1] + radius):
+        return MISS  # it passes
     last = float(MISS)
     first = float(0.0)
     for k in range(3):

@@ -9,8 +9,8 @@ import warp as wp
 from palaestra.envs.builtin.sensors.rays import MISS, heading, write_ray
 from palaestra.envs.builtin.sensors.sphere_casts import (
     FLUSH,
-    cast_solid_box,
     cast_upright_box,
+    cast_upright_solid_box,
     gap_to_box,
     reach_beside,
     touches_box,
@@ -104,29 +104,34 @@ def cast_level(box: Box, way: wp.vec2):
     """Returns the distance to a box along a unit direction, or MISS."""
     if not box.seen:
         return MISS
-    along = wp.dot(box.to, way)
-    reach = wp.length(box.half) + box.reach
-    if along >= 0.0 and wp.length_sq(box.to) > reach * reach:
-        return MISS  # behind
-    if wp.length_sq(box.to) - along * along > 1.001 * reach * reach:
-        return MISS  # beside
     return cast_upright_box(box.to, way, box.half, box.reach)
+
+
+@wp.struct
+class Solid:
+    """A box with its sides along the axes, as rays that rise may meet it."""
+
+    to: wp.vec3  # from its center to the eye
+    half: wp.vec3
+    seen: wp.bool
 
 
 @wp.func
 def rising_box(eye: wp.vec3, center: wp.vec2, half: wp.vec2, bottom: float, top: float):
-    """Returns whether rays that rise from the eye may meet a box: they begin below its top, and do not touch it yet."""
-    if eye[2] - RISING_RADIUS > top:
-        return False
-    middle = wp.vec3(center[0], center[1], 0.5 * (bottom + top))
-    return gap_to_box(eye - middle, wp.vec3(half[0], half[1], 0.5 * (top - bottom))) > RISING_RADIUS + FLUSH
+    """Returns a box as rays meet it that rise from the eye: it is seen if they begin below its top, and do not touch it yet."""
+    box = Solid()
+    box.to = eye - wp.vec3(center[0], center[1], 0.5 * (bottom + top))
+    box.half = wp.vec3(half[0], half[1], 0.5 * (top - bottom))
+    box.seen = eye[2] - RISING_RADIUS <= top and top > bottom and gap_to_box(box.to, box.half) > RISING_RADIUS + FLUSH
+    return box
 
 
 @wp.func
-def cast_rising(eye: wp.vec3, way: wp.vec3, center: wp.vec2, half: wp.vec2, bottom: float, top: float):
-    """Returns the distance to a box along a ray that rises, or MISS."""
-    middle = wp.vec3(center[0], center[1], 0.5 * (bottom + top))
-    return cast_solid_box(eye, way, middle, wp.vec3(half[0], half[1], 0.5 * (top - bottom)), 0.0, RISING_RADIUS)
+def cast_rising(box: Solid, way: wp.vec3):
+    """Returns the distance to a box along a unit direction that rises, or MISS."""
+    if not box.seen:
+        return MISS
+    return cast_upright_solid_box(box.to, way, box.half, RISING_RADIUS)
 
 
 @wp.func
@@ -163,24 +168,19 @@ def observe_level(world: World, i: int, at: int):
 def observe_offset(world: World, i: int, at: int):
     """Writes the rays that rise from column `at` on; they begin above the block."""
     eye = wp.vec3(world.agent[i][0], world.agent[i][1], world.height[i] + EYE_UP)
-    top = world.wall[i]
-    sees_wall = top > 0.0 and rising_box(eye, wp.vec2(0.0, WALL_Y), WALL_HALF, -top, top)
-    sees_goal = rising_box(eye, GOAL_PLACE, GOAL_HALF, GOAL_BOTTOM, GOAL_TOP)
+    wall = rising_box(eye, wp.vec2(0.0, WALL_Y), WALL_HALF, -world.wall[i], world.wall[i])
+    goal = rising_box(eye, GOAL_PLACE, GOAL_HALF, GOAL_BOTTOM, GOAL_TOP)
     right = ALONG * heading(world.angle[i])
     left = right
     for k in range(RAYS):
         flat = wp.where(k % 2 == 1, right, left)
         way = wp.vec3(flat[0], flat[1], UPWARD)
-        nearest = float(MISS)
-        tag = int(-1)
-        if sees_wall:
-            nearest = cast_rising(eye, way, wp.vec2(0.0, WALL_Y), WALL_HALF, -top, top)
-            tag = WALL
-        if sees_goal:
-            distance = cast_rising(eye, way, GOAL_PLACE, GOAL_HALF, GOAL_BOTTOM, GOAL_TOP)
-            if distance < nearest:
-                nearest = distance
-                tag = GOAL
+        nearest = cast_rising(wall, way)
+        tag = int(WALL)
+        distance = cast_rising(goal, way)
+        if distance < nearest:
+            nearest = distance
+            tag = GOAL
         if nearest > RISING_SIGHT:
             tag = -1
         write_ray(world.obs_offset, i, at + k * (TAGS + 2), TAGS, tag, nearest / RISING_SIGHT)
