@@ -187,24 +187,26 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     world.terminated[i] = False
     world.truncated[i] = False
     ended = bool(False)  # Warp takes a literal for a constant
+    scored = bool(False)
     passed = int(0)
     reward = float(0.0)
-    first = world.lead[i] + TICKS * world.age[i]
-    for k in range(TICKS):
-        if ended:
-            passed += 1
-        else:
-            reward -= TICK_COST
-            if first + k + 1 >= MOST_TICKS:  # out of time, before the physics of this tick
+    left = MOST_TICKS - world.lead[i] - TICKS * world.age[i]
+    for k in range(TICKS + 1):
+        if not ended:
+            begun = TICKS - k  # ticks of this decision that a new episode would count
+            over = scored
+            if not scored and k < TICKS:
+                reward -= TICK_COST
+                over = k + 1 >= left
+                begun -= 1
+            if over:
                 ended = True
+                passed = begun
+                reward += wp.where(scored, PRIZE, 0.0)
                 action = 0
-                end(world, i, False)
-        scored = step_bodies(world, i, action)
-        if scored and not ended:
-            reward += PRIZE
-            ended = True
-            action = 0
-            end(world, i, True)
+                end(world, i, scored)
+        if k < TICKS:
+            scored = step_bodies(world, i, action)
     world.reward[i] = reward
     if ended:
         report[0] = 1

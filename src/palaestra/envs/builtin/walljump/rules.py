@@ -162,28 +162,30 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     scene = load_scene(world, i)
     ended = bool(False)  # Warp takes a literal for a constant
     passed = int(0)
+    outcome = int(0)
     reward = float(0.0)
-    first = world.lead[i] + TICKS * world.age[i]
-    for k in range(TICKS):
-        scene, gravity = steer(scene, order)
-        if ended:
-            passed += 1
-        else:
-            reward -= TICK_COST
-            lost = is_lost(scene)
-            if lost:
-                reward = -1.0  # replaces what the decision has earned
-            if lost or first + k + 1 >= MOST_TICKS:
+    left = MOST_TICKS - world.lead[i] - TICKS * world.age[i]
+    for k in range(TICKS + 1):
+        if not ended:
+            over = outcome != 0
+            begun = TICKS - k  # ticks of this decision that a new episode would count
+            if not over and k < TICKS:
+                reward -= TICK_COST
+                if is_lost(scene):
+                    outcome = -1
+                over = outcome != 0 or k + 1 >= left
+                begun -= 1
+            if over:
                 ended = True
+                passed = begun
+                reward = wp.where(outcome == 0, reward, float(outcome))  # replaces what the decision has earned
                 order = Order()
-                scene = end(world, i, scene, wp.where(lost, -1, 0))
-                gravity = scene.gravity
-        scene = move(scene, gravity)
-        if not ended and is_in_goal(scene):
-            reward = 1.0
-            ended = True
-            order = Order()
-            scene = end(world, i, scene, 1)
+                scene = end(world, i, scene, outcome)
+        if k < TICKS:
+            scene, gravity = steer(scene, order)
+            scene = move(scene, gravity)
+            if not ended and is_in_goal(scene):
+                outcome = 1
     store_scene(world, i, scene)
     world.reward[i] = reward
     if ended:
