@@ -70,3 +70,17 @@ def test_a_hall_of_other_observations_refuses_hallways_model_with_both_sides(cap
     assert "was made for other agents than those of 'Hallway'" in error
     assert "the model:  sees 105 and 3; does discrete 5\n" in error
     assert "the agents: sees 30; does discrete 4" in error
+
+
+@pytest.mark.parametrize(
+    ("env", "behavior", "model", "bar"),
+    [
+        ("PushBlock", "PushBlock", "onnx/unity_examples/PushBlock.onnx", 4.275),
+        ("PushBlock", "PushBlock", "nn/unity_examples/PushBlock.nn", 4.275),
+        ("WallJump", "SmallWallJump", "onnx/unity_examples/SmallWallJump.onnx", 0.76),
+    ],
+)
+def test_models_that_push_and_jump_earn_what_unity_states_less_five_percent(env: str, behavior: str, model: str, bar: float, capsys):
+    brains = ["--brain=heuristic", f"--brain={behavior}=model:{MODELS.parents[1] / model}"]
+    assert main(["run", f"builtin:{env}", *brains, "--episodes=100", "--num-areas=50", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[behavior]["mean"] >= bar

@@ -112,7 +112,8 @@ def test_areas_are_drawn_in_the_order_asked_for(name: str):
 
 
 def test_an_agent_in_the_plane_stands_at_x_and_minus_y_and_its_arrow_points_ahead():
-    drawing = placed("PushBlock", agent_position=[[2.0, 3.0]], agent_angle=[math.pi / 2], block_position=[[-4.0, 1.0]])
+    standing = {"agent_position": [[2.0, 3.0]], "agent_angle": [math.pi / 2], "agent_fall": [[0.5, 0.0]]}
+    drawing = placed("PushBlock", **standing, block_position=[[-4.0, 1.0]])
     assert group(drawing, "agent").position[0, 0].tolist() == pytest.approx([2.0, 0.4, -3.0])
     assert group(drawing, "block").position[0, 0, ::2].tolist() == pytest.approx([-4.0, -1.0])
     tip = turned_by(group(drawing, "agent's arrow").rotation[0, 0], (0.0, 1.0, 0.0))
@@ -203,8 +204,8 @@ def test_a_pyramid_has_a_golden_top_that_rolls_off_as_it_falls():
 
 def test_a_wall_is_as_high_as_the_state_says_and_the_agent_jumps():
     drawing = placed("WallJump", wall=[4.0], agent=[[1.0, -5.0]], height=[2.0])
-    assert group(drawing, "wall").size[0, 0, 1] == 4.0
-    assert group(drawing, "agent").position[0, 0].tolist() == pytest.approx([1.0, 2.6, 0.0])
+    assert group(drawing, "wall").size[0, 0, 1] == pytest.approx(3.55)  # above the floor, at 0.45
+    assert group(drawing, "agent").position[0, 0].tolist() == pytest.approx([1.0, 1.05 + 0.4, 1.0])
     assert (group(placed("WallJump", wall=[0.0]), "wall").size[0, 0] == 0).any()
 
 

@@ -169,7 +169,12 @@ def test_parameters_take_hold_at_the_next_episode():
 
 def test_friction_drag_and_gravity_stop_a_gliding_block():
     way = {}
-    cases = {"usual": [2.0, 0, 0, 0, 24.525], "rough": [2.0, 1.0, 1.0, 0, 24.525], "light": [2.0, 0, 0, 0, 9.81], "drag": [2.0, 0, 0, 5.0, 1.0]}
+    cases = {
+        "usual": [2.0, 0, 0, 0, 24.525],
+        "rough": [2.0, 1.0, 1.0, 0, 24.525],
+        "light": [2.0, 0, 0, 0, 9.81],
+        "drag": [2.0, 0, 0, 5.0, 1.0],
+    }
     for name, parameters in cases.items():
         env = placed(agent_position=[9.0, 9.0], block_position=[-8.0, 0.0], block_velocity=[6.0, 0.0], parameters=parameters)
         for _ in range(30):

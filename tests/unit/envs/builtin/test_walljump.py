@@ -19,7 +19,9 @@ REST = 0.95  # height of the middle of an agent on the floor
 WALL, GOAL, BLOCK, MISSED, DISTANCE = range(5)
 
 
-def laid(wall: float, agent: tuple[float, float], block: tuple[float, float] = (-8, -7), height: float = REST, **columns: float) -> WallJump:
+def laid(
+    wall: float, agent: tuple[float, float], block: tuple[float, float] = (-8, -7), height: float = REST, **columns: float
+) -> WallJump:
     """One area with everything at rest where it is said to be, the agent facing the wall; `wall` is the height of its top."""
     env = WallJump(1)
     env.reset(0)

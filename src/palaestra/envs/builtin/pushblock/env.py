@@ -21,6 +21,7 @@ import torch
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
+from palaestra.envs.builtin.base.agreement import Agreement, ModelScore
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
@@ -122,6 +123,21 @@ class PushBlock(WarpEnv):
         "block_drag": (0.5, 0.0, 2000.0),
         "gravity": (24.525, 1.0, 100.0),
     }
+    unity: ClassVar = Agreement(
+        same=(
+            "room, goal, sizes, masses, drag, gravity and the friction that the floor is given as an episode begins",
+            "the seven choices and their forces and turns, five ticks a decision, and the ticks of a new episode within one",
+            "both ray sensors: names, order, tags, thickness, lengths and three frames; what touches an agent is not seen",
+            "rewards, time limit, parameters, and where episodes begin",
+        ),
+        approximate=(
+            "contacts are solved one after another instead of all at once, and grazing ones may differ by a centimeter",
+            "the offset rays graze the tops of walls and goal, and are taken to touch them; Unity's model plays better so (4.90, not 4.67)",
+            "each agent begins its first episode with a random heading; the scene's own is not known",
+            "the room does not turn as an episode begins, which no observation shows",
+        ),
+        models=(ModelScore("PushBlock.onnx", 4.93, 0.02, 1000, 4.5), ModelScore("PushBlock.nn", 4.93, 0.02, 1000, 4.5)),
+    )
     ray_fans: ClassVar = {
         behavior: (
             RayFan(OFFSET_SENSOR, ANGLES, float(RAY_LENGTH), SEEN, first=OBS - int(FRAME), height=EYE_UP),

@@ -26,7 +26,7 @@ BLOCK, GOAL, WALL = wp.constant(0), wp.constant(1), wp.constant(2)
 TAGS = wp.constant(3)
 FRAMES = 3
 FRAME = wp.constant(35)  # numbers of a frame of one sensor
-OFFSET_REACH = wp.constant(0.0)
+OFFSET_REACH = wp.constant(0.0)  # offset rays pass 0.5 m above the tops of walls and goal, and touch them with their lowest point
 
 
 @wp.struct

@@ -24,6 +24,7 @@ import torch
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
+from palaestra.envs.builtin.base.agreement import Agreement, ModelScore
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
@@ -108,6 +109,21 @@ class WallJump(WarpEnv):
         "big_wall_height": (8.0, 0.0, 10.0),
         "gravity": (26.9775, 1.0, 100.0),
     }
+    unity: ClassVar = Agreement(
+        same=(
+            "floor, wall, block and goal, masses, drag, gravity and friction; the block floats and does not turn",
+            "four branches, running, the jump's pull and the faster fall, five ticks a decision, and the ticks of a new episode within one",
+            "both ray sensors, one of which rises, and the vector: names, order, tags, thickness and six frames",
+            "rewards, time limit, the five walls that are drawn, their parameters, and where episodes begin",
+        ),
+        approximate=(
+            "contacts are solved one after another instead of all at once, and a body is held by a side or a top, never by an edge",
+            "the next episode's wall stands at once, in Unity a tick later",
+            "the box of the feet sees everything; in Unity it sees three things at most",
+            "each agent begins its first episode with a random heading; the scene's own is not known",
+        ),
+        models=(ModelScore("SmallWallJump.onnx", 0.94, 0.01, 1000, 0.8),),
+    )
     ray_fans: ClassVar = dict.fromkeys(
         behavior_names,
         (

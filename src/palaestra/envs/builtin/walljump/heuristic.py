@@ -18,7 +18,7 @@ LANE = 3.2
 AT_WALL = float(motion.WALL_Y) - float(motion.WALL_HALF[1]) - 2 * float(motion.BLOCK_HALF)
 """Where an agent stands that touches the block at the wall."""
 DECAY, SUM, SUMS, RUBBED = 0.96**5, 4.43, 13.6, 1.4
-"""What five ticks of drag leave of a speed, and the sums of the speeds and of the ways of an impulse in each of them; m/s that the floor takes."""
+"""Five ticks of drag: what they leave of a speed, the sums of an impulse's speeds and ways in each, and the floor's share in m/s."""
 
 
 def over_the_wall(columns: Mapping[str, Tensor]) -> Action:

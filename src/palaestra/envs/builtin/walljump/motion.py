@@ -10,7 +10,7 @@ from __future__ import annotations
 import warp as wp
 
 from palaestra.envs.builtin.physics.contacts import Body, Contact, box_box
-from palaestra.envs.builtin.physics.pressing import MARGIN, fall, grown, parting, press
+from palaestra.envs.builtin.physics.pressing import MARGIN, fall, grown, press
 from palaestra.envs.builtin.physics.rigid_bodies import (
     SECONDS,
     advance,
@@ -242,7 +242,7 @@ def move(scene: Scene, gravity: float):
         if scene.wall + MARGIN - BLOCK_BOTTOM < between.depth:
             between.count = 0  # it would be lifted, but it cannot
     rounds = wp.where(between.count > 0 and by_block.count > 0, ROUNDS, 1)
-    for k in range(rounds):
+    for _ in range(rounds):
         agent, climb, block = press_side(agent, climb, block, by_block)
         block, wall = press(block, wall, between, FRICTION)
         by_block.depth = wp.min(by_block.depth, MARGIN)

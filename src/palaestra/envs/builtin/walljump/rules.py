@@ -61,9 +61,7 @@ def start(world: World, i: int):
 def load_scene(world: World, i: int):
     """Returns the scene of an area."""
     scene = Scene()
-    scene.agent = box_body(
-        world.agent[i], world.agent_speed[i], world.angle[i], world.spin[i], wp.vec2(AGENT_HALF, AGENT_HALF), AGENT_MASS
-    )
+    scene.agent = box_body(world.agent[i], world.agent_speed[i], world.angle[i], world.spin[i], wp.vec2(AGENT_HALF, AGENT_HALF), AGENT_MASS)
     scene.block = block_body(world.block[i], world.block_speed[i])
     scene.height = world.height[i]
     scene.climb = world.climb[i]
