@@ -52,7 +52,7 @@ def cast_box(origin: wp.vec2, direction: wp.vec2, center: wp.vec2, half: wp.vec2
 
 @wp.func
 def cast_upright_box(start: wp.vec2, way: wp.vec2, half: wp.vec2, radius: float):
-    """As `cast_box` for a box about the origin with its sides along the axes."""
+    """Returns what `cast_box` does for a box about the origin with its sides along the axes."""
     grown = half + wp.vec2(radius, radius)
     first = float(0.0)  # Warp takes a literal for a constant
     if wp.abs(start[0]) > grown[0] or wp.abs(start[1]) > grown[1]:
@@ -100,7 +100,7 @@ def cast_solid_box(origin: wp.vec3, direction: wp.vec3, center: wp.vec3, half: w
 
 @wp.func
 def cast_upright_solid_box(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: float):
-    """As `cast_solid_box` for a box about the origin with its sides along the axes, which the sphere does not touch yet."""
+    """Returns what `cast_solid_box` does for a box about the origin with its sides along the axes, which the sphere does not touch yet."""
     for k in range(3):
         if wp.abs(start[k]) > half[k] + radius and start[k] * way[k] >= 0.0:
             return MISS  # it moves away
