@@ -1,8 +1,8 @@
 """How model files of older toolkits take observations of variable length.
 
-Until 2023 ML-Agents exported them for an engine whose arrays have their channels last. The graph transposes such an input, (N, entities, numbers),
-and reads the result's numbers in order as entities again. That gives back the entities there; in ONNX's own order of the
-numbers it mixes them up, unless they are mixed up the other way round first.
+Until 2023 ML-Agents exported them for an engine whose arrays have their channels last. The graph transposes such an input,
+(N, entities, numbers), and reads the result's numbers in order as entities again. There that gives back the entities; in ONNX's own
+order of the numbers it mixes them up, unless they are mixed up the other way round first.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ class Hallway(WarpEnv):
         ),
         approximate=(
             "the floor's friction, 1.2 at once for the whole box: an agent that goes forward from a stand covers what a recording shows to "
-            "within 0.02 m a decision; turns are braked as if it lay on its mean radius",
+            "within 3 mm a decision; turns are braked as if it lay on its mean radius",
             "contacts with walls and symbol are solved in the plane, and overlaps are removed within their tick",
             "only a goal's plate is touched: its sign stands behind it",
         ),
