@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.brains.entity_layout import turn, turned_inputs
 from palaestra.brains.model_layout import MASK, MEMORY_IN, MEMORY_OUT, read_layout
-from palaestra.brains.observations import Inputs, floats
+from palaestra.brains.observations import Inputs, floats, turn, turned_inputs
 from palaestra.brains.session import Arrays, Session
 from palaestra.core.errors import PolicyError
 from palaestra.core.onnx_models.onnx_metadata import read_notes

@@ -15,7 +15,7 @@ import torch
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.ball.physics import HALF_EDGE, SECONDS
+from palaestra.envs.builtin.ball.motion import HALF_EDGE, SECONDS
 from palaestra.envs.builtin.ball.picture import FRAMES, SIDE
 from palaestra.envs.builtin.ball.rules import MOST_TICKS, PROGRAM, TICKS, VISUAL
 from palaestra.envs.builtin.base.agreement import Agreement, ModelScore

@@ -1,10 +1,10 @@
-"""What Visual3DBall's camera sees: the block and the ball before a black background, from above and in front."""
+"""Paints what Visual3DBall's camera sees: the block and the ball before a black background, from above and in front."""
 
 from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.ball.physics import DEGREE, HALF_EDGE
+from palaestra.envs.builtin.ball.motion import DEGREE, HALF_EDGE
 from palaestra.envs.builtin.sensors.pinhole import first_ray, lit, make_pinhole, pixels_of, ray_step, view_ball, view_box
 from palaestra.envs.builtin.sensors.rays import MISS
 

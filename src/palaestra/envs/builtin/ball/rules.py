@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.ball.physics import DEGREE, Sphere, has_fallen, step_ball, tilt_block
+from palaestra.envs.builtin.ball.motion import DEGREE, Sphere, has_fallen, step_ball, tilt_block
 from palaestra.envs.builtin.ball.picture import paint_scene
 from palaestra.envs.builtin.base.env import Program
 from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs

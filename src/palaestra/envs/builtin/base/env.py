@@ -91,7 +91,7 @@ class WarpEnv:
     most_decisions: ClassVar[int | None] = None
     """Time limit of an episode; None: there is none."""
     age_per_decision: ClassVar[int] = 1
-    """What a decision adds to the column `age`: its physics ticks, where `age` counts those."""
+    """Number that a decision adds to the column `age`: that of its physics ticks, where `age` counts those."""
     parameter_ranges: ClassVar[dict[str, tuple[float, float, float]]]
     """Default, minimum and maximum of each parameter."""
     unity: ClassVar[Agreement | None] = None

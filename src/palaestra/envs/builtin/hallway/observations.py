@@ -1,4 +1,4 @@
-"""What the agent observes: five rays as thick as a ball, from its center, and the time; three frames of each, the oldest first."""
+"""Writes what the agent observes: five rays as thick as a ball, from its center, and the time; three frames of each, the oldest first."""
 
 from __future__ import annotations
 

@@ -13,20 +13,23 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import torch
 import warp as wp
+from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.agreement import Agreement, ModelScore
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.drawing import figures as figures
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
-from palaestra.envs.builtin.sorter.heuristic import touch_in_order
-from palaestra.envs.builtin.sorter.observations import BODY, FRAME, ROW, observe
 from palaestra.envs.builtin.sorter.rules import (
+    BODY,
+    FRAME,
     MOST_TICKS,
     NUMBERS,
     RING,
     ROOM,
+    ROW,
     SOUTH,
     TILE,
     World,
@@ -34,14 +37,15 @@ from palaestra.envs.builtin.sorter.rules import (
     body_of,
     meet_wall,
     move,
+    observe,
     start,
 )
 from palaestra.envs.solids import FLOOR, GREEN, INK, Drawing, on_plane, solids, upright
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Mapping
 
-    from palaestra.core.timestep import Action
+    from numpy.typing import NDArray
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -140,6 +144,39 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
 
 
 PROGRAM = Program(World, begin, tick)
+
+RIM = 16.5  # meters from the middle beyond which a tile may be in the way
+INNER = 14.0  # meters from the middle at which it goes around
+ALIGNED = math.radians(5)  # this close to a tile's direction, walking outward touches that tile alone
+
+
+def touch_in_order(columns: Mapping[str, Tensor]) -> Action:
+    """Goes inward first, until the next tile lies straight outward; faces the way it goes."""
+    position, velocity, heading = columns["position"], columns["velocity"], columns["heading"]
+    row = columns["touched"].long()[:, None].clamp(max=columns["place"].shape[1] - 1)
+    angle = columns["place"].gather(1, row)[:, 0] * (2 * math.pi / columns["place"].shape[1])
+    beside = wrap_angle(torch.atan2(position[:, 0], position[:, 1]) - angle).abs()
+    at_rim = position.norm(dim=1) > RIM
+    radius = torch.where(at_rim & (beside > ALIGNED), INNER, float(RING))
+    away = torch.stack([radius * angle.sin(), radius * angle.cos()], 1) - position
+    push = 3 * away - velocity  # brakes earlier the faster it is
+    forward = push[:, 0] * heading.sin() + push[:, 1] * heading.cos()
+    right = push[:, 0] * heading.cos() - push[:, 1] * heading.sin()
+    turn = wrap_angle(heading - torch.atan2(away[:, 0], away[:, 1]))
+    sideways = torch.where(right.abs() > forward.abs(), right, 0.0)  # it would replace the push forward
+    discrete = torch.stack([to_choice(forward, 2.0), to_choice(sideways, 2.0), to_choice(turn, math.radians(15))], 1)
+    return Action(torch.zeros(len(discrete), 0, device=discrete.device), discrete)
+
+
+def wrap_angle(angle: Tensor) -> Tensor:
+    """Returns the same angle within -pi..pi."""
+    return torch.atan2(angle.sin(), angle.cos())
+
+
+def to_choice(value: Tensor, least: float) -> Tensor:
+    """Returns 1 for a positive number, 2 for a negative one, 0 for a small one."""
+    return (value > least).long() + 2 * (value < -least).long()
+
 
 PALE, DEEP = np.array([250, 226, 150]), np.array([214, 120, 40])  # colors of the lowest and the highest number
 STEP = 0.2  # height of a tile for each number

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import palaestra
-from palaestra.brains.entity_layout import turn, turned_inputs
+from palaestra.brains.observations import turn, turned_inputs
 
 SORTER = Path(__file__).parents[2] / "golden" / "data" / "onnx" / "unity_examples" / "Sorter.onnx"
 SEEN = {"obs_0": (4, 3), "vector_observation": (2,)}
