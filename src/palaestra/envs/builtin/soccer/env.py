@@ -21,6 +21,7 @@ from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sensors.rays import ray_angle, write_ray
+from palaestra.envs.builtin.sensors.stacking import clear_frames, shift_frames
 from palaestra.envs.builtin.soccer.drawing import draw_field
 from palaestra.envs.builtin.soccer.field import BALL, LEFT_GOAL, WALL
 from palaestra.envs.builtin.soccer.heuristic import chase
@@ -33,9 +34,7 @@ from palaestra.envs.builtin.soccer.observations import (
     BEHIND_STEP,
     LENGTH,
     cast_ray,
-    clear_frames,
     field_fans,
-    shift_frames,
     width_of,
 )
 from palaestra.envs.builtin.soccer.rules import (
@@ -126,10 +125,10 @@ def observe_ray(world: World, i: int, k: int, angle: float, obs: wp.array2d(dtyp
 def observe(world: World, i: int):
     """Writes each player's current frame, after moving older frames back."""
     for k in range(PLAYERS):
-        at = shift_frames(world.obs_ahead, i * PLAYERS + k)
+        at = shift_frames(world.obs_ahead, i * PLAYERS + k, AHEAD * (TAGS + 2))
         for ray in range(AHEAD):
             observe_ray(world, i, k, ray_angle(ray, AHEAD_STEP), world.obs_ahead, at + ray * (TAGS + 2))
-        at = shift_frames(world.obs_behind, i * PLAYERS + k)
+        at = shift_frames(world.obs_behind, i * PLAYERS + k, BEHIND * (TAGS + 2))
         for ray in range(BEHIND):
             observe_ray(world, i, k, wp.pi + ray_angle(ray, BEHIND_STEP), world.obs_behind, at + ray * (TAGS + 2))
 

@@ -65,20 +65,3 @@ def cast_ray(world: Any, i: int, players: int, slot: int, angle: float):
                 far = distance
                 what = k
     return far, what
-
-
-@wp.func
-def shift_frames(obs: wp.array2d(dtype=wp.float32), row: int):
-    """Moves older frames back by one, and returns the column at which the newest begins."""
-    size = obs.shape[1] // FRAMES
-    last = (FRAMES - 1) * size
-    for k in range(last):
-        obs[row, k] = obs[row, k + size]
-    return last
-
-
-@wp.func
-def clear_frames(obs: wp.array2d(dtype=wp.float32), row: int):
-    """Clears all frames."""
-    for k in range(obs.shape[1]):
-        obs[row, k] = 0.0

@@ -23,6 +23,7 @@ from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sensors.rays import ray_angle, write_ray
+from palaestra.envs.builtin.sensors.stacking import clear_frames, shift_frames
 from palaestra.envs.builtin.soccer.drawing import draw_field
 from palaestra.envs.builtin.soccer.field import BALL, RIGHT_GOAL
 from palaestra.envs.builtin.soccer.heuristic import chase
@@ -36,10 +37,8 @@ from palaestra.envs.builtin.soccer.observations import (
     FRAMES,
     LENGTH,
     cast_ray,
-    clear_frames,
     fan,
     field_fans,
-    shift_frames,
     width_of,
 )
 from palaestra.envs.builtin.soccer.rules import (
@@ -137,15 +136,15 @@ def observe(world: World, i: int):
     """Writes each player's current frame, after moving older frames back."""
     for k in range(STRIKERS):
         row = i * STRIKERS + k
-        at = shift_frames(world.striker_obs_ahead, row)
+        at = shift_frames(world.striker_obs_ahead, row, AHEAD * (STRIKER_TAGS + 2))
         for ray in range(AHEAD):
             to = at + ray * (STRIKER_TAGS + 2)
             observe_ray(world, i, k, ray_angle(ray, AHEAD_STEP), STRIKER_TAGS, world.striker_obs_ahead, row, to)
-        at = shift_frames(world.striker_obs_behind, row)
+        at = shift_frames(world.striker_obs_behind, row, BEHIND * (STRIKER_TAGS + 2))
         for ray in range(BEHIND):
             to = at + ray * (STRIKER_TAGS + 2)
             observe_ray(world, i, k, wp.pi + ray_angle(ray, BEHIND_STEP), STRIKER_TAGS, world.striker_obs_behind, row, to)
-    at = shift_frames(world.goalie_obs, i)
+    at = shift_frames(world.goalie_obs, i, GOALIE_RAYS * (GOALIE_TAGS + 2))
     for ray in range(GOALIE_RAYS):
         observe_ray(world, i, STRIKERS, ray_angle(ray, GOALIE_STEP), GOALIE_TAGS, world.goalie_obs, i, at + ray * (GOALIE_TAGS + 2))
 
