@@ -24,8 +24,8 @@ from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sensors.rays import ray_angle, write_ray
 from palaestra.envs.builtin.sensors.stacking import clear_frames, shift_frames
-from palaestra.envs.builtin.soccer.drawing import draw_field
 from palaestra.envs.builtin.soccer.field import BALL, RIGHT_GOAL
+from palaestra.envs.builtin.soccer.field_drawing import draw_field
 from palaestra.envs.builtin.soccer.heuristic import chase
 from palaestra.envs.builtin.soccer.observations import (
     AHEAD,
