@@ -68,7 +68,7 @@ def beyond_corner(place: wp.vec2, corner: wp.vec2, radius: float):
 
 @wp.func
 def end_wall(place: wp.vec2, radius: float, end: int, closed: bool, which: int):
-    """As `wall` for the net's side or the block (2) and the net's back (3), with `place` turned to positive coordinates."""
+    """Returns what `wall` does for the net's side or the block (2) and the net's back (3), with `place` turned to positive coordinates."""
     if closed:
         if which == 3:
             return wp.vec2(1.0, 0.0), float(MISS)
