@@ -55,4 +55,4 @@ def test_a_model_trained_here_has_the_tensors_of_unitys(model: str, tmp_path: Pa
     assert set(other) - set(mine) == set()
     for name, (kind, shape) in other.items():
         assert mine[name][0] == kind, name
-        assert mine[name][1] == shape, name
+        assert mine[name][1][1:] == shape[1:], name  # the oldest exporters fixed the batch of some outputs at 1
