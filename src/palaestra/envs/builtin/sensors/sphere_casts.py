@@ -119,9 +119,43 @@ def cast_upright_solid_box(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: 
             last = wp.min(last, middle + extent)
     if first > last:
         return MISS
+    entry = start + first * way
+    beyond = int(0)
+    along = int(0)
+    for k in range(3):
+        if wp.abs(entry[k]) > half[k]:
+            beyond += 1
+        else:
+            along = k
+    if beyond == 1:
+        return first  # on a face
+    if beyond == 2:
+        first += cast_edge(entry, way, half, radius, along)
+        if first >= MISS or wp.abs(start[along] + first * way[along]) <= half[along]:
+            return first
+    return close_in(start, way, half, radius, first, last)
+
+
+@wp.func
+def cast_edge(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: float, along: int):
+    """Returns the distance at which a sphere touches the nearest edge of a box, which runs along an axis and is taken as endless, or MISS."""
+    one = (along + 1) % 3
+    two = (along + 2) % 3
+    to = wp.vec2(start[one] - wp.sign(start[one]) * half[one], start[two] - wp.sign(start[two]) * half[two])
+    across = wp.vec2(way[one], way[two])
+    speed = wp.dot(to, across)
+    size = wp.length_sq(across)
+    root = speed * speed - size * (wp.length_sq(to) - radius * radius)
+    if speed >= 0.0 or root < 0.0:
+        return MISS
+    return (-speed - wp.sqrt(root)) / size
+
+
+@wp.func
+def close_in(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: float, first: float, last: float):
+    """Returns the distance at which a sphere touches a box, by steps from `first` on that never pass its surface, or MISS after `last`."""
     distance = first
     steps = int(0)
-    # on a face this ends at once; near an edge or a corner it closes in, never past the surface
     while steps < MOST_STEPS and distance <= last:
         gap = gap_to_box(start + distance * way, half) - radius
         if gap <= TOUCHING:
