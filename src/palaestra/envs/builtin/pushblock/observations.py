@@ -10,7 +10,7 @@ from palaestra.envs.builtin.sensors.rays import MISS, heading, write_ray
 from palaestra.envs.builtin.sensors.sphere_casts import FLUSH, cast_box, touches_box
 from palaestra.envs.builtin.sensors.stacking import shift_frames
 
-wp.set_module_options({"enable_backward": False, "max_unroll": 1})
+wp.set_module_options({"enable_backward": False, "max_unroll": 3})
 
 WALL_AT = wp.constant(12.5)  # meters from the middle to the walls' inner faces
 GOAL_EDGE = wp.constant(-8.35)  # the goal, a shelf along one wall, begins here

@@ -21,7 +21,7 @@ from palaestra.envs.builtin.pushblock.observations import (
 from palaestra.envs.builtin.sensors.rays import heading
 from palaestra.envs.builtin.sensors.stacking import clear_frames
 
-wp.set_module_options({"enable_backward": False, "max_unroll": 1})
+wp.set_module_options({"enable_backward": False, "max_unroll": 3})
 
 TICKS = wp.constant(5)  # physics ticks per decision
 MOST_TICKS = wp.constant(5000)  # of an episode

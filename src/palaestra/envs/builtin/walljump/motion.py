@@ -53,6 +53,7 @@ class Scene:
     """The agent, its block and its wall."""
 
     agent: Body
+    ahead: wp.vec2  # its heading, since sines are slow
     block: Body
     height: wp.float32  # of the agent's middle
     climb: wp.float32  # m/s upward
@@ -149,14 +150,15 @@ def steer(scene: Scene, order: Order):
     strength = wp.where(on_ground, 1.0, IN_AIR)
     way = wp.vec2(0.0, 0.0)
     if order.aside != 0.0 or order.ahead != 0.0:
-        ahead = heading(agent.angle)
-        way = (strength * order.ahead) * ahead
+        way = (strength * order.ahead) * scene.ahead
         if order.aside != 0.0:  # replaces running
-            way = (strength * SIDEWAYS * order.aside) * wp.vec2(ahead[1], -ahead[0])
+            way = (strength * SIDEWAYS * order.aside) * wp.vec2(scene.ahead[1], -scene.ahead[0])
     if order.jump and scene.jump <= 0 and is_grounded(scene):
         scene.jump = JUMP_TICKS
         scene.jump_from = scene.height
-    agent.angle += TURN * order.turn
+    if order.turn != 0.0:
+        agent.angle += TURN * order.turn
+        scene.ahead = heading(agent.angle)
     gravity = scene.gravity
     if scene.jump > 0:
         wish = JUMP_PULL * wp.vec3(way[0], way[1], scene.jump_from + JUMP_HEIGHT - scene.height)
@@ -241,14 +243,19 @@ def move(scene: Scene, gravity: float):
         between = box_box(grown(block), grown(wall))
         if scene.wall + MARGIN - BLOCK_BOTTOM < between.depth:
             between.count = 0  # it would be lifted, but it cannot
-    rounds = wp.where(between.count > 0 and by_block.count > 0, ROUNDS, 1)
+    rounds = int(0)
+    if between.count + by_block.count > 0:
+        rounds = wp.where(between.count > 0 and by_block.count > 0, ROUNDS, 1)
     for _ in range(rounds):
         agent, climb, block = press_side(agent, climb, block, by_block)
         block, wall = press(block, wall, between, FRICTION)
         by_block.depth = wp.min(by_block.depth, MARGIN)
         between.depth = wp.min(between.depth, MARGIN)
-    agent, climb, wall = press_side(agent, climb, wall, by_wall)
-    agent.spin = wp.clamp(agent.spin, -MOST_SPIN, MOST_SPIN)
+    if by_wall.count > 0:
+        agent, climb, wall = press_side(agent, climb, wall, by_wall)
+    if agent.spin != 0.0:
+        agent.spin = wp.clamp(agent.spin, -MOST_SPIN, MOST_SPIN)
+        scene.ahead = heading(agent.angle + agent.spin * SECONDS)
     scene.agent = advance(agent)
     scene.block = advance(block)
     scene.height = state[0] + (climb - state[1]) * SECONDS

@@ -18,7 +18,7 @@ from palaestra.envs.builtin.sensors.sphere_casts import (
 from palaestra.envs.builtin.sensors.stacking import shift_frames
 from palaestra.envs.builtin.walljump.motion import BLOCK_HALF, BLOCK_TOP, WALL_HALF, WALL_Y
 
-wp.set_module_options({"enable_backward": False, "max_unroll": 1})
+wp.set_module_options({"enable_backward": False, "max_unroll": 3})
 
 FRAMES = 6
 RAYS = wp.constant(7)  # rays of each sensor
@@ -135,14 +135,14 @@ def cast_rising(box: Solid, way: wp.vec3):
 
 
 @wp.func
-def observe_level(world: World, i: int, at: int):
+def observe_level(world: World, i: int, ahead: wp.vec2, at: int):
     """Writes the level rays from column `at` on."""
     eye = world.agent[i]
     height = world.height[i]
     wall = level_box(eye, wp.vec2(0.0, WALL_Y), WALL_HALF, height - world.wall[i])
     goal = level_box(eye, GOAL_PLACE, GOAL_HALF, wp.max(height - GOAL_TOP, GOAL_BOTTOM - height))
     block = level_box(eye, world.block[i], wp.vec2(BLOCK_HALF, BLOCK_HALF), height - BLOCK_TOP)
-    right = heading(world.angle[i])
+    right = ahead
     left = right
     for k in range(RAYS):
         way = wp.where(k % 2 == 1, right, left)
@@ -165,12 +165,12 @@ def observe_level(world: World, i: int, at: int):
 
 
 @wp.func
-def observe_offset(world: World, i: int, at: int):
+def observe_offset(world: World, i: int, ahead: wp.vec2, at: int):
     """Writes the rays that rise from column `at` on; they begin above the block."""
     eye = wp.vec3(world.agent[i][0], world.agent[i][1], world.height[i] + EYE_UP)
     wall = rising_box(eye, wp.vec2(0.0, WALL_Y), WALL_HALF, -world.wall[i], world.wall[i])
     goal = rising_box(eye, GOAL_PLACE, GOAL_HALF, GOAL_BOTTOM, GOAL_TOP)
-    right = ALONG * heading(world.angle[i])
+    right = ALONG * ahead
     left = right
     for k in range(RAYS):
         flat = wp.where(k % 2 == 1, right, left)
@@ -192,8 +192,9 @@ def observe_offset(world: World, i: int, at: int):
 @wp.func
 def observe(world: World, i: int):
     """Adds a frame to each observation."""
-    observe_offset(world, i, shift_frames(world.obs_offset, i, FRAME))
-    observe_level(world, i, shift_frames(world.obs_level, i, FRAME))
+    ahead = heading(world.angle[i])
+    observe_offset(world, i, ahead, shift_frames(world.obs_offset, i, FRAME))
+    observe_level(world, i, ahead, shift_frames(world.obs_level, i, FRAME))
     at = shift_frames(world.obs_vector, i, SELF)
     place = world.agent[i]
     world.obs_vector[i, at] = place[0] / SPAN

@@ -8,6 +8,7 @@ from palaestra.envs.builtin.base.env import Program
 from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
 from palaestra.envs.builtin.physics.contacts import box_box
 from palaestra.envs.builtin.physics.rigid_bodies import box_body
+from palaestra.envs.builtin.sensors.rays import heading
 from palaestra.envs.builtin.sensors.stacking import clear_frames
 from palaestra.envs.builtin.walljump.motion import (
     AGENT_HALF,
@@ -22,7 +23,7 @@ from palaestra.envs.builtin.walljump.motion import (
 )
 from palaestra.envs.builtin.walljump.observations import GOAL_BOTTOM, GOAL_HALF, GOAL_PLACE, GOAL_TOP, World, observe
 
-wp.set_module_options({"enable_backward": False, "max_unroll": 1})
+wp.set_module_options({"enable_backward": False, "max_unroll": 3})
 
 TICKS = wp.constant(5)  # physics ticks per decision
 MOST_TICKS = wp.constant(2000)  # of an episode
@@ -62,6 +63,7 @@ def load_scene(world: World, i: int):
     """Returns the scene of an area."""
     scene = Scene()
     scene.agent = box_body(world.agent[i], world.agent_speed[i], world.angle[i], world.spin[i], wp.vec2(AGENT_HALF, AGENT_HALF), AGENT_MASS)
+    scene.ahead = heading(world.angle[i])
     scene.block = block_body(world.block[i], world.block_speed[i])
     scene.height = world.height[i]
     scene.climb = world.climb[i]
