@@ -14,7 +14,9 @@ INVALID = MODELS / "unity_package_tests_3.0.0" / "deterContinuous2vis8vec2action
 # version, observations, continuous numbers, branches, memory
 FORMS = {
     "runs/TTrain_ppo_hybrid": (3, ((28,), (6,)), 2, (3,), 0),
+    "unity_examples/3DBall": (3, ((8,),), 2, (), 0),
     "unity_examples/3DBallHard": (2, ((45,),), 2, (), 0),
+    "unity_examples/Basic": (3, ((20,),), 0, (3,), 0),
     "unity_examples/Hallway": (3, ((105,), (3,)), 0, (5,), 128),
     "unity_examples/PushBlock": (3, ((105,), (105,)), 0, (7,), 0),
     "unity_examples/PushBlockCollab": (3, ((6, 20, 20), (10,)), 0, (7,), 0),
