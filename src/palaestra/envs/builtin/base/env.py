@@ -13,7 +13,7 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from palaestra.core.errors import EnvError
+from palaestra.core.errors import EnvError, StateOfAnotherVersion
 from palaestra.core.plugins import nearest
 from palaestra.core.timestep import Action, FinalObs, TimeStep
 from palaestra.envs.builtin.base.host_ticks import HostTicks
@@ -284,9 +284,9 @@ class WarpEnv:
         return {name: column.clone() for name, column in self._columns.items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Restores a saved state. Raises EnvError for a state of another environment or number of areas."""
+        """Restores a saved state. Raises StateOfAnotherVersion if it has other columns, EnvError if it is of another number of areas."""
         if state.keys() != self._columns.keys():
-            raise EnvError(f"{self.behavior}: the state has columns {sorted(state)}, expected {sorted(self._columns)}")
+            raise StateOfAnotherVersion(f"{self.behavior}: the state has columns {sorted(state)}, expected {sorted(self._columns)}")
         for name, column in self._columns.items():
             if state[name].shape != column.shape:
                 shapes = f"{tuple(state[name].shape)}, expected {tuple(column.shape)}"
