@@ -55,7 +55,8 @@ def test_two_ranks_learn_from_halves_of_a_rollout_what_one_process_learns_from_t
     whole, halves = rank_tasks.updated(case, None), updates[case]
     assert whole.keys() == halves.keys()
     for name, value in whole.items():
-        torch.testing.assert_close(halves[name], value, rtol=1e-5, atol=1e-6, msg=lambda text, name=name: f"{name}: {text}")
+        # optimizers divide by the size of a gradient, so where that is tiny, what rounding leaves of it shows
+        torch.testing.assert_close(halves[name], value, rtol=1e-5, atol=5e-6, msg=lambda text, name=name: f"{name}: {text}")
 
 
 @pytest.fixture(scope="module")
