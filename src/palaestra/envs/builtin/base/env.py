@@ -91,7 +91,9 @@ class WarpEnv:
     """Mean episode reward of a good policy; None if agents play one another and a mean says nothing."""
     default_areas: ClassVar[int]
     most_decisions: ClassVar[int | None] = None
-    """Time limit of an episode, as counted in the column `age`; None: there is none."""
+    """Time limit of an episode; None: there is none."""
+    age_per_decision: ClassVar[int] = 1
+    """Number that a decision adds to the column `age`: that of its physics ticks, where `age` counts those."""
     parameter_ranges: ClassVar[dict[str, tuple[float, float, float]]]
     """Default, minimum and maximum of each parameter."""
     unity: ClassVar[Agreement | None] = None
@@ -163,7 +165,7 @@ class WarpEnv:
         if self.most_decisions is None:
             raise EnvError(f"{self.behavior}: episodes have no time limit, so they cannot be staggered")
         generator, age = torch.Generator().manual_seed(seed), self._columns["age"]
-        age.copy_(torch.randint(self.most_decisions, age.shape, generator=generator))
+        age.copy_(self.age_per_decision * torch.randint(self.most_decisions, age.shape, generator=generator))
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
         """Advances every agent by one decision. Raises EnvError for actions that are missing or do not fit."""

@@ -18,12 +18,23 @@ from palaestra.envs.builtin.sensors.rays import MISS, ray_circle, ray_slabs, rot
 
 TOUCHING = wp.constant(1.0e-4)  # meters: nearer than this is a touch
 MOST_STEPS = wp.constant(64)
+FLUSH = wp.constant(1.0e-3)  # meters: bodies that are so near are pressed together
 
 
 @wp.func
 def reach_beside(radius: float, gap: float):
     """Returns the radius of a sphere's section at `gap` meters from its center, 0 if it does not extend so far."""
     return wp.sqrt(wp.max(radius * radius - gap * gap, 0.0))
+
+
+@wp.func
+def touches_box(to: wp.vec2, half: wp.vec2, radius: float):
+    """Returns whether a circle touches a box with its sides along the axes, or all but touches it; `to` leads from its center.
+
+    Bodies that are pressed together overlap by a trace in Unity, so that the sphere of one that stands flush does not see the other.
+    """
+    beside = wp.vec2(wp.max(wp.abs(to[0]) - half[0], 0.0), wp.max(wp.abs(to[1]) - half[1], 0.0))
+    return wp.length_sq(beside) <= (radius + FLUSH) * (radius + FLUSH)
 
 
 @wp.func
@@ -41,10 +52,16 @@ def cast_box(origin: wp.vec2, direction: wp.vec2, center: wp.vec2, half: wp.vec2
 
 @wp.func
 def cast_upright_box(start: wp.vec2, way: wp.vec2, half: wp.vec2, radius: float):
-    """As `cast_box` for a box about the origin with its sides along the axes."""
+    """Returns what `cast_box` does for a box about the origin with its sides along the axes."""
     grown = half + wp.vec2(radius, radius)
     first = float(0.0)  # Warp takes a literal for a constant
     if wp.abs(start[0]) > grown[0] or wp.abs(start[1]) > grown[1]:
+        if wp.abs(start[0]) > grown[0] and start[0] * way[0] >= 0.0:
+            return MISS  # it moves away
+        if wp.abs(start[1]) > grown[1] and start[1] * way[1] >= 0.0:
+            return MISS
+        if wp.abs(start[0] * way[1] - start[1] * way[0]) > wp.abs(way[1]) * grown[0] + wp.abs(way[0]) * grown[1]:
+            return MISS  # it passes
         first = ray_slabs(start, way, grown)
         if first >= MISS:
             return MISS
@@ -76,9 +93,19 @@ def cast_solid_box(origin: wp.vec3, direction: wp.vec3, center: wp.vec3, half: w
     flat = rotate(wp.vec2(to[0], to[1]), -angle)
     flat_way = rotate(wp.vec2(direction[0], direction[1]), -angle)
     start = wp.vec3(flat[0], flat[1], to[2])
-    way = wp.vec3(flat_way[0], flat_way[1], direction[2])
     if gap_to_box(start, half) <= radius:
         return MISS  # it touches already
+    return cast_upright_solid_box(start, wp.vec3(flat_way[0], flat_way[1], direction[2]), half, radius)
+
+
+@wp.func
+def cast_upright_solid_box(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: float):
+    """Returns what `cast_solid_box` does for a box about the origin with its sides along the axes, which the sphere does not touch yet."""
+    for k in range(3):
+        if wp.abs(start[k]) > half[k] + radius and start[k] * way[k] >= 0.0:
+            return MISS  # it moves away
+    if wp.abs(start[0] * way[1] - start[1] * way[0]) > wp.abs(way[1]) * (half[0] + radius) + wp.abs(way[0]) * (half[1] + radius):
+        return MISS  # it passes
     last = float(MISS)
     first = float(0.0)
     for k in range(3):
