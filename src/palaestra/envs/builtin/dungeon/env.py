@@ -44,8 +44,9 @@ from palaestra.envs.builtin.dungeon.observations import (
     TAGS,
 )
 from palaestra.envs.builtin.dungeon.rules import MOST_TICKS, PROGRAM
-from palaestra.envs.builtin.physics.pusher import CHOICES, HALF, TICKS, approach
+from palaestra.envs.builtin.physics.pusher import CHOICES, HALF, run_over
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
+from palaestra.envs.builtin.pushblock.rules import TICKS
 from palaestra.envs.ray_fans import RayFan, unity_order
 from palaestra.envs.solids import BLUE, GOLD, GRAY, GREEN, INK, RED, VIOLET, Drawing, Solids, on_plane, solids, upright
 
@@ -78,7 +79,7 @@ def escape(columns: Mapping[str, torch.Tensor]) -> Action:
     place, goal = place.reshape(-1, 2), goal.repeat_interleave(agents, 0)
     velocity, angle = columns["body_velocity"][:, :agents].reshape(-1, 2), columns["body_angle"][:, :agents].reshape(-1)
     stone = torch.where(columns["stone_stands"][:, None], columns["stone"], torch.full_like(columns["stone"], 1e3))
-    choice = approach(place, velocity, angle, past_obstacles(place, goal, stone.repeat_interleave(agents, 0)))
+    choice = run_over(place, velocity, angle, past_obstacles(place, goal, stone.repeat_interleave(agents, 0)))
     return Action(torch.zeros(len(place), 0, device=place.device), choice * goes)
 
 

@@ -9,7 +9,8 @@ import warp as wp
 from palaestra.envs.builtin.physics.pusher import HALF
 from palaestra.envs.builtin.physics.rigid_bodies import cross
 from palaestra.envs.builtin.sensors.rays import MISS, heading, write_ray
-from palaestra.envs.builtin.sensors.sphere_casts import cast_upright_box
+from palaestra.envs.builtin.sensors.sphere_casts import FLUSH, cast_upright_box, touches_box
+from palaestra.envs.builtin.sensors.stacking import clear_frames, shift_frames
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -144,6 +145,8 @@ def see_box(sight: Sight, center: wp.vec2, half: wp.vec2, angle: float, radius: 
     c = wp.dot(sight.ahead, along)
     s = cross(sight.ahead, along)
     start = -wp.vec2(c * local[0] + s * local[1], c * local[1] - s * local[0])
+    if touches_box(start, half, radius):
+        return sight
     for ray in range(first, last + 1):
         way = wp.vec2(c * RAY_COS[ray] + s * RAY_SIN[ray], c * RAY_SIN[ray] - s * RAY_COS[ray])
         distance = cast_upright_box(start, way, half, radius)
@@ -163,7 +166,7 @@ def see_walls(sight: Sight):
         nearest = float(MISS)
         for k in range(2):
             room = wp.sign(way[k]) * (ROOM - RAY_RADIUS) - sight.eye[k]
-            if room * way[k] > 0.0:
+            if wp.sign(way[k]) * room > FLUSH:
                 nearest = wp.min(nearest, room / way[k])
         sight.reach[ray] = nearest
         sight.kind[ray] = WALL_TAG
@@ -214,21 +217,18 @@ def observe(world: World, i: int, agent: int):
     world.obs_body[slot, 2] = wp.dot(sight.ahead, velocity)
     world.obs_body[slot, 9] = 1.0  # the body's pose in its own frame is the identity
     world.obs_key[slot, 0] = wp.where(world.holds_key[slot], 1.0, 0.0)
-    frames = world.obs_rays[slot]
-    for k in range((FRAMES - 1) * FRAME):
-        frames[k] = frames[k + FRAME]
+    newest = shift_frames(world.obs_rays, slot, FRAME)
     for k in range(RAYS):
         ray = STEPS + wp.where(k % 2 == 1, -(k + 1) // 2, k // 2)  # the middle one, then right and left in turn
         far = sight.reach[ray]
         kind = wp.where(far <= RAY_LENGTH, sight.kind[ray], -1)
-        write_ray(world.obs_rays, slot, (FRAMES - 1) * FRAME + k * (KINDS + 2), KINDS, kind, far / RAY_LENGTH)
+        write_ray(world.obs_rays, slot, newest + k * (KINDS + 2), KINDS, kind, far / RAY_LENGTH)
 
 
 @wp.func
 def forget(world: World, slot: int):
     """Clears an agent's observations and earlier frames."""
-    for k in range(FRAMES * FRAME):
-        world.obs_rays[slot, k] = 0.0
+    clear_frames(world.obs_rays, slot)
     for k in range(world.obs_body.shape[1]):
         world.obs_body[slot, k] = 0.0
     world.obs_key[slot, 0] = 0.0

@@ -27,14 +27,13 @@ from palaestra.envs.builtin.dungeon.observations import (
 )
 from palaestra.envs.builtin.physics.contact_solver import add_patch, box_shape, fall, near_body, near_box, side_contact, solve
 from palaestra.envs.builtin.physics.contacts import Body, box_box
-from palaestra.envs.builtin.physics.pusher import AGENT_DRAG, AGENT_MASS, FRICTION, GRAVITY, HALF, TICKS, pushed, turned
+from palaestra.envs.builtin.physics.pusher import GRAVITY, GRIP, HALF, pushed, turned
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
-from palaestra.envs.builtin.sensors.rays import heading
+from palaestra.envs.builtin.pushblock.rules import AGENT_DRAG, FRICTION, MASS, TICKS
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 MOST_TICKS = wp.constant(15000)  # physics ticks of an episode
-GRIP = wp.constant(0.6 * 14.715 * 0.02)  # m/s that friction with the floor takes in a tick, at each of two points
 COLUMN_FRICTION = wp.constant(0.3)
 GATE = wp.constant(wp.vec2(11.58, -11.59))  # where the dragon is headed, inside the portal
 DRAGON_START = wp.constant(8.0)  # from the middle
@@ -320,7 +319,7 @@ def begin(world: World):
     world.stone_stands[i] = False
     for agent in range(AGENTS):
         world.acting[i * AGENTS + agent] = False
-        world.body_shape[i, agent] = box_shape(wp.vec2(HALF, HALF), AGENT_MASS, False)
+        world.body_shape[i, agent] = box_shape(wp.vec2(HALF, HALF), MASS, False)
     start(world, i, 0)
     for agent in range(AGENTS):
         observe(world, i, agent)

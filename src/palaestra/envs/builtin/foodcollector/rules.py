@@ -24,11 +24,12 @@ from palaestra.envs.builtin.foodcollector.observations import (
     middle_height,
     observe,
 )
-from palaestra.envs.builtin.physics.contact_solver import NEAR, add_patch, box_shape, fall, near_body, side_contact, solve
+from palaestra.envs.builtin.physics.contact_solver import add_patch, box_shape, fall, near_body, side_contact, solve
 from palaestra.envs.builtin.physics.contacts import box_box
+from palaestra.envs.builtin.physics.pressing import MARGIN
 from palaestra.envs.builtin.physics.rigid_bodies import GRAVITY, SECONDS
 from palaestra.envs.builtin.sensors.camera import image_of, is_bare, paint_row
-from palaestra.envs.builtin.sensors.rays import MISS, heading, ray_circle, rotate
+from palaestra.envs.builtin.sensors.rays import heading, ray_circle, rotate
 from palaestra.envs.builtin.sensors.sphere_casts import cast_box, reach_beside
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
@@ -156,7 +157,7 @@ def eat(world: World, i: int, agent: int):
     place = world.body_position[i, agent]
     angle = world.body_angle[i, agent]
     bottom = world.body_height[i, agent]
-    reach = 1.4143 * half + FOOD_RADIUS + NEAR
+    reach = 1.4143 * half + FOOD_RADIUS + MARGIN
     worth = float(0.0)
     for k in range(world.food.shape[1]):
         to = world.food[i, k] - place
@@ -166,7 +167,7 @@ def eat(world: World, i: int, agent: int):
             local = rotate(to, -angle)
             nearest = wp.vec2(wp.clamp(local[0], -half, half), wp.clamp(local[1], -half, half))
             away = wp.length(local - nearest)
-            if away * away + above * above < (FOOD_RADIUS + NEAR) * (FOOD_RADIUS + NEAR):
+            if away * away + above * above < (FOOD_RADIUS + MARGIN) * (FOOD_RADIUS + MARGIN):
                 worth += wp.where(k < GREENS, 1.0, -1.0)
                 n = wp.normalize(to)
                 if away > 1.0e-6:

@@ -28,15 +28,14 @@ from typing import Any
 import warp as wp
 
 from palaestra.envs.builtin.physics.contacts import Body, Contact, facing_edge, points_below
+from palaestra.envs.builtin.physics.pressing import MARGIN, OFFSET, grown, parting
+from palaestra.envs.builtin.physics.pressing import fall as fallen
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, cross
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 ROUNDS = wp.constant(6)  # before bodies move; one more after
 FRICTIONLESS_ROUNDS = wp.constant(3)
-NEAR = wp.constant(0.02)  # meters at which a contact is reported, though it does not press yet
-PARTING = wp.constant(0.8)  # share of an overlap that a tick removes
-FASTEST_PARTING = wp.constant(10.0)  # m/s
 FASTEST_SPIN = wp.constant(7.0)  # rad/s
 
 
@@ -48,24 +47,20 @@ def box_shape(half: wp.vec2, mass: float, turns: bool):
 
 
 @wp.func
-def near_body(world: Any, i: int, k: int):
-    """Returns a body, larger by half of NEAR all around, so that contacts are found before bodies touch."""
-    body = Body()
-    shape = world.body_shape[i, k]
-    body.position = world.body_position[i, k]
-    body.angle = world.body_angle[i, k]
-    body.half = wp.vec2(shape[0] + 0.5 * NEAR, shape[1] + 0.5 * NEAR)
-    return body
-
-
-@wp.func
 def near_box(center: wp.vec2, half: wp.vec2, angle: float):
-    """Returns a box that never moves, larger by half of NEAR all around."""
+    """Returns a box that is `grown`, so that contacts are found before bodies touch."""
     body = Body()
     body.position = center
     body.angle = angle
-    body.half = half + wp.vec2(0.5 * NEAR, 0.5 * NEAR)
-    return body
+    body.half = half
+    return grown(body)
+
+
+@wp.func
+def near_body(world: Any, i: int, k: int):
+    """Returns a body as `near_box` does."""
+    shape = world.body_shape[i, k]
+    return near_box(world.body_position[i, k], wp.vec2(shape[0], shape[1]), world.body_angle[i, k])
 
 
 @wp.func
@@ -74,7 +69,7 @@ def side_contact(body: Body, room: wp.vec2, axis: int):
     n = wp.vec2(0.0, 0.0)
     n[axis] = wp.where(body.position[axis] > 0.0, -1.0, 1.0)
     first, second = facing_edge(body, n)
-    return points_below(n, 0.5 * NEAR - room[axis], first, second)
+    return points_below(n, OFFSET - room[axis], first, second)
 
 
 @wp.func
@@ -93,18 +88,18 @@ def add_patch(world: Any, i: int, a: int, b: int, contact: Contact, friction: fl
     first = contact.first - world.body_position[i, b]
     second = contact.second - world.body_position[i, b]
     world.patch_other_arms[i, at] = wp.vec4(first[0], first[1], second[0], second[1])
-    world.patch_gaps[i, at] = wp.vec2(NEAR - contact.depths[0], NEAR - contact.depths[1])
+    world.patch_gaps[i, at] = wp.vec2(MARGIN - contact.depths[0], MARGIN - contact.depths[1])
     world.patch_load[i, at] = wp.vec4(0.0, 0.0, 0.0, 0.0)
 
 
 @wp.func
 def fall(world: Any, i: int, k: int, gravity: float, drag: float):
-    """Lets a body above its resting height fall for a tick."""
-    if world.body_height[i, k] > 0.0:
-        rise = (world.body_rise[i, k] - gravity * SECONDS) * (1.0 - drag * SECONDS)
-        height = world.body_height[i, k] + rise * SECONDS
-        world.body_height[i, k] = wp.max(height, 0.0)
-        world.body_rise[i, k] = wp.where(height > 0.0, rise, 0.0)
+    """Lets a body above its place of rest fall for a tick."""
+    state = wp.vec2(world.body_height[i, k], world.body_rise[i, k])
+    if state[0] != 0.0 or state[1] != 0.0:
+        state, held = fallen(state, 0.0, gravity, drag)
+        world.body_height[i, k] = state[0]
+        world.body_rise[i, k] = state[1]
 
 
 @wp.func
@@ -112,7 +107,7 @@ def parting_speed(gap: float, moving: bool):
     """Returns the least speed at which points may part this tick: below 0 while there is a gap, above if they overlap."""
     if gap >= 0.0:
         return -gap / SECONDS
-    return wp.where(moving, wp.min(-PARTING * gap / SECONDS, FASTEST_PARTING), 0.0)
+    return wp.where(moving, parting(gap) / SECONDS, 0.0)
 
 
 @wp.func
@@ -168,7 +163,7 @@ def grip_floor(world: Any, i: int, k: int, grip: float):
     """Applies the floor's friction to a body, at two opposite corners; `grip` is the speed that each of them takes in a tick at most."""
     velocity = world.body_velocity[i, k]
     spin = world.body_spin[i, k]
-    if world.body_height[i, k] > 0.0 or (wp.length_sq(velocity) == 0.0 and spin == 0.0):
+    if world.body_height[i, k] > MARGIN or (wp.length_sq(velocity) == 0.0 and spin == 0.0):
         return
     shape = world.body_shape[i, k]
     held = world.body_grip[i, k]
@@ -220,7 +215,7 @@ def solve(world: Any, i: int, bodies: int, grip: float):
     for k in range(bodies):
         velocity = world.body_velocity[i, k]
         if count == 0 and world.body_shape[i, k][3] == 0.0:  # nothing turns it: all rounds are one
-            if world.body_height[i, k] == 0.0:
+            if world.body_height[i, k] <= MARGIN:
                 world.body_velocity[i, k] = brake(velocity, 2.0 * grip)
         else:
             speed = wp.length(velocity)

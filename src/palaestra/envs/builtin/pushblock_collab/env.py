@@ -18,8 +18,9 @@ from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
-from palaestra.envs.builtin.physics.pusher import CHOICES, HALF, TICKS
+from palaestra.envs.builtin.physics.pusher import CHOICES, HALF
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
+from palaestra.envs.builtin.pushblock.rules import TICKS
 from palaestra.envs.builtin.pushblock_collab.haul import SIZES, haul
 from palaestra.envs.builtin.pushblock_collab.observations import AGENTS, BLOCKS, BODIES, CELLS, GOAL, GOAL_HALF, NUMBERS, ROOM, TAGS, THINGS
 from palaestra.envs.builtin.pushblock_collab.rules import MOST_TICKS, PROGRAM

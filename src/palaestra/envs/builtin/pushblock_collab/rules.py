@@ -12,8 +12,9 @@ import warp as wp
 from palaestra.envs.builtin.base.env import Program
 from palaestra.envs.builtin.physics.contact_solver import add_patch, box_shape, fall, near_body, side_contact, solve
 from palaestra.envs.builtin.physics.contacts import Body, box_box
-from palaestra.envs.builtin.physics.pusher import AGENT_DRAG, AGENT_MASS, FRICTION, GRAVITY, HALF, TICKS, pushed, turned
+from palaestra.envs.builtin.physics.pusher import GRAVITY, GRIP, HALF, pushed, turned
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
+from palaestra.envs.builtin.pushblock.rules import AGENT_DRAG, FRICTION, MASS, TICKS
 from palaestra.envs.builtin.pushblock_collab.observations import (
     AGENTS,
     BLOCKS,
@@ -32,7 +33,6 @@ MOST_TICKS = wp.constant(5000)  # physics ticks of an episode
 HASTE = wp.constant(0.0001)  # group reward that a physics tick costs
 BLOCK_DRAG = wp.constant(0.5)
 SPIN_DRAG = wp.constant(0.05)
-GRIP = wp.constant(0.6 * 14.715 * 0.02)  # m/s that friction with the floor takes in a tick, at each of two points
 REACH = wp.constant(6.25)  # bodies start this far from the middle at most, along each axis
 BERTH = wp.constant(1.5)  # half the side of the square that must be free around the middle of a new place
 DROP = wp.constant(0.5)  # meters above their resting places at which agents start
@@ -97,7 +97,7 @@ def shape_bodies(world: World, i: int):
     for k in range(BODIES):
         half = half_of(k)
         size = size_of(k - AGENTS)
-        mass = wp.where(k < AGENTS or size == 1, AGENT_MASS, wp.where(size == 2, 100.0, 150.0))
+        mass = wp.where(k < AGENTS or size == 1, MASS, wp.where(size == 2, 100.0, 150.0))
         world.body_shape[i, k] = box_shape(wp.vec2(half, half), mass, k >= AGENTS)
         world.body_position[i, k] = wp.vec2(1000.0, 0.0)
 
