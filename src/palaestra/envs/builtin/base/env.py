@@ -56,7 +56,9 @@ class Program:
     """Kernel (world, report), a thread per area: one decision of its agents, and a new episode if it ended. Sets report[0]
     if an episode ended, and report[1] to 1 + the slot of an invalid action."""
     draw: Any = None
-    """Kernel (world), a thread for each row of a slot's `obs_image`: paints it after `begin` and `tick`. None: nothing to paint."""
+    """Kernel (world), a thread for each `draw_rows` rows of a slot's `obs_image`: paints them after `begin` and `tick`. None: no image."""
+    draw_rows: int = 1
+    """Rows of pixels that a thread paints. More than one costs less on a CPU, where every thread gets a copy of the struct."""
     area_columns: tuple[str, ...] = ()
     """Further columns with a row per area."""
 
@@ -135,7 +137,8 @@ class WarpEnv:
             self._begin = self._record(program.begin, self.num_areas, self._world)
             self._tick = [self._record(program.tick, self.num_areas, self._world, wp.from_torch(self._report))]
             if program.draw is not None:
-                self._tick.append(self._record(program.draw, (slots, self._columns["obs_image"].shape[2]), self._world))
+                bands = -(-self._columns["obs_image"].shape[2] // program.draw_rows)
+                self._tick.append(self._record(program.draw, (slots, bands), self._world))
 
     def _record(self, kernel: Any, threads: int | tuple[int, int], *inputs: Any) -> Any:
         """Returns a recorded launch, which costs a fifth of a new one."""
