@@ -77,6 +77,12 @@ def cast_solid_box(origin: wp.vec3, direction: wp.vec3, center: wp.vec3, half: w
     flat_way = rotate(wp.vec2(direction[0], direction[1]), -angle)
     start = wp.vec3(flat[0], flat[1], to[2])
     way = wp.vec3(flat_way[0], flat_way[1], direction[2])
+    return cast_upright_solid_box(start, way, half, radius)
+
+
+@wp.func
+def cast_upright_solid_box(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: float):
+    """As `cast_solid_box` for a box about the origin with its sides along the axes."""
     if gap_to_box(start, half) <= radius:
         return MISS  # it touches already
     last = float(MISS)
