@@ -40,7 +40,7 @@ from palaestra.envs.builtin.pyramids.layout import (
     World,
     room_center,
 )
-from palaestra.envs.builtin.pyramids.motion import step_agent, switch_bottom
+from palaestra.envs.builtin.pyramids.motion import piles_near, step_agent, switch_bottom
 from palaestra.envs.builtin.pyramids.observations import LENGTH, RAY_SIZE, RAYS, SIDE_RAYS, observe
 from palaestra.envs.ray_fans import RayFan, unity_order
 
@@ -80,7 +80,6 @@ def start(world: World, i: int):
             world.pile_place[i, k] = place
             world.pile_middle[i, k] = place + MIDDLE
             world.pile_reach[i, k] = REACH
-            world.quiet[i, k] = 0
         elif k == PILES:
             world.switch_place[i] = place
         else:
@@ -124,24 +123,29 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     reward = float(0.0)
     won = wp.bool(False)
     cut = wp.bool(False)
-    for k in range(TICKS + 1):
-        over = won or cut
-        if k < TICKS:
+    near = piles_near(world, i)
+    left = int(TICKS)
+    waits = wp.bool(True)  # for an observation
+    while waits:
+        waits = wp.bool(False)
+        while left > 0 and not waits:
+            left -= 1
             world.age[i] = world.age[i] + 1
+            is_new = won or cut  # the rest of the decision passes in the next episode
             late = world.age[i] >= MOST_TICKS
-            if not over:
-                reward -= COST
             touched = wp.bool(False)
-            if over or not late:
-                touched = step_agent(world, i, choice)
-            if not over:
-                cut = late
+            if is_new or not late:
+                touched = step_agent(world, i, choice, near)
+            if not is_new:
+                reward -= COST
                 won = touched
-        if k == TICKS or (won or cut) != over:
-            observe(world, i, switch_bottom(world, i))
-        if k < TICKS and (won or cut) != over:
+                cut = late
+                waits = won or cut
+        observe(world, i, switch_bottom(world, i))
+        if waits:
             save_last(world, i)
             start(world, i)
+            near = piles_near(world, i)
             choice = 0
     world.reward[i] = wp.where(won, PRIZE, reward)  # the prize replaces the cost of the decision
     world.terminated[i] = won
@@ -190,12 +194,12 @@ class Pyramids(WarpEnv):
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         fans = tuple(ObsSpec(name, (FAN_SIZE,)) for name, _, _ in FANS)
         spec = BehaviorSpec((*fans, ObsSpec("VectorSensor_size4", (4,))), ActionSpec(branches=(CHOICES,)), steady=True)
-        piles = dict.fromkeys(("pile", "pile_place", "pile_middle", "pile_reach", "quiet", "untouched"), int(PILES))
+        piles = dict.fromkeys(("pile", "pile_place", "pile_middle", "pile_reach", "untouched"), int(PILES))
         cubes = int(PILES) * int(CUBES)
         seen = {"low": FAN_SIZE, "middle": FAN_SIZE, "high": FAN_SIZE, "vector": 4}
         sizes = {f"{when}obs_{name}": size for when in ("", "final_") for name, size in seen.items()}
         super().__init__(
-            PROGRAM, spec, areas, device, action=1, **piles, cube=cubes, cube_velocity=cubes, carried=int(CUBES), **sizes
+            PROGRAM, spec, areas, device, action=1, **piles, cube=cubes, cube_velocity=cubes, still=cubes, carried=int(CUBES), **sizes
         )
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:

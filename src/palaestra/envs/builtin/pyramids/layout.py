@@ -35,6 +35,7 @@ HALF_GOLD = wp.constant(1.0)
 ABSENT, STANDING, LOOSE, RESTING = wp.constant(0), wp.constant(1), wp.constant(2), wp.constant(3)  # states of a pile
 STONE_MASS, BRICK_MASS = wp.constant(50.0), wp.constant(2.0)
 MIDDLE = wp.constant(wp.vec2(0.43, 0.78))  # of a standing pile, from its place
+SETTLED = wp.constant(50)  # ticks after which nothing of a standing pile falls any more
 REACH = wp.constant(3.27)  # of a standing pile about its middle
 
 SWITCH_HALF = wp.constant(2.0)
@@ -67,10 +68,10 @@ class World:
     pile_place: wp.array2d(dtype=wp.vec2)  # where the brick pyramid will be, while it is absent
     pile_middle: wp.array2d(dtype=wp.vec2)  # of a circle around the pile
     pile_reach: wp.array2d(dtype=wp.float32)
-    quiet: wp.array2d(dtype=wp.int32)  # ticks for which a loose pile has hardly moved
     untouched: wp.array2d(dtype=wp.int32)  # ticks since the agent touched it
     cube: wp.array2d(dtype=wp.vec3)  # middle of each cube of a loose or resting pile: x, y, height
     cube_velocity: wp.array2d(dtype=wp.vec3)
+    still: wp.array2d(dtype=wp.int32)  # ticks for which a cube has hardly moved
     carried: wp.array2d(dtype=wp.vec4)  # where a cube is carried: least x and y, greatest x and y
     action: wp.array2d(dtype=wp.int64)  # 0: nothing, 1: forward, 2: back, 3: turn right, 4: turn left
     obs_low: wp.array2d(dtype=wp.float32)

@@ -38,6 +38,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 PUSH = wp.constant(2.0)  # m/s a tick
 DRAG = wp.constant(2.0)  # 1/s
 TURN = wp.constant(0.06981317007977318)  # 4 degrees, in radians
+FARTHEST = wp.constant(6.0)  # meters: more than the agent moves in a decision, and its half
 MASS = wp.constant(25.0)
 WALL_FRICTION = wp.constant(0.6)
 TOUCH = wp.constant(0.02)  # PhysX finds contacts this far ahead
@@ -110,8 +111,23 @@ def press_switch(world: World, i: int, body: Body):
 
 
 @wp.func
-def step_agent(world: World, i: int, choice: int):
-    """Advances the agent and all that moves by one physics tick; returns whether it touched the golden block."""
+def piles_near(world: World, i: int):
+    """Returns the piles that the agent may touch within a decision and those that move, as bits; a brick pyramid that may appear counts."""
+    bits = int(0)
+    for pile in range(PILES):
+        to = world.pile_middle[i, pile] - world.place[i]
+        reach = world.pile_reach[i, pile] + FARTHEST
+        if wp.length_sq(to) < reach * reach or world.pile[i, pile] == LOOSE:
+            bits = bits | (1 << pile)
+    return bits
+
+
+@wp.func
+def step_agent(world: World, i: int, choice: int, near: int):
+    """Advances the agent and all that moves by one physics tick; returns whether it touched the golden block.
+
+    `near` are bits from `piles_near`.
+    """
     if choice > 2:
         angle = world.angle[i] + wp.where(choice == 4, TURN, -TURN)
         world.angle[i] = angle - 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
@@ -132,14 +148,18 @@ def step_agent(world: World, i: int, choice: int):
     ram = Ram()
     ram.head = height + AGENT_HALF
     ram.body = press_switch(world, i, body)
-    for pile in range(PILES):
+    left = near
+    pile = int(0)
+    while left != 0:
         state = world.pile[i, pile]
-        if state != ABSENT:
+        if left & 1 == 1 and state != ABSENT:
             if state != LOOSE and touches_pile(world, i, pile, ram.body):
                 loosen(world, i, pile)
                 state = int(LOOSE)
             if state == LOOSE:
                 ram = move_pile(world, i, pile, ram)
+        left = left >> 1
+        pile += 1
     body = hold_by_walls(ram.body)
     world.place[i] = body.position + body.velocity * SECONDS
     world.velocity[i] = wp.vec3(body.velocity[0], body.velocity[1], rise)

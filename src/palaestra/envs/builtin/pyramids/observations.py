@@ -22,6 +22,8 @@ from palaestra.envs.builtin.pyramids.layout import (
     OUTER_TOP,
     PIECES,
     PILES,
+    REACH,
+    SETTLED,
     SOUTH,
     STANDING,
     SWITCH_HALF,
@@ -52,7 +54,10 @@ BRICK_TAG, WALL_TAG, GOLD_TAG, SWITCH_TAG, PRESSED_TAG, STONE_TAG = (wp.constant
 UNTAGGED = wp.constant(6)
 RAY_SIZE = wp.constant(8)
 LOW_STEP, MIDDLE_STEP, HIGH_STEP = (wp.constant(math.radians(most) / 3) for most in (70, 65, 75))  # between a fan's rays
-NEAR = wp.constant(0.0)  # meters
+WIDEST = wp.constant(0.53)  # greatest radius of a ray
+SWITCH_REACH = wp.constant(2.83)  # to its corners
+Numbers = wp.types.vector(length=8, dtype=wp.int32)
+Lengths = wp.types.vector(length=8, dtype=wp.float32)
 LEAST = wp.constant(1.0e-6)  # a ray's smallest component, instead of 0
 
 
@@ -109,64 +114,82 @@ def cast_upright(ray: Ray, middle: wp.vec3, half: wp.vec3, nearest: float):
 
 
 @wp.func
-def cast_outer_wall(ray: Ray, axis: int):
-    """Returns the distance to the outer wall across an axis that the ray runs toward, or MISS."""
-    across = ray.way[axis]
-    if wp.abs(across) < LEAST:
-        return MISS
-    face = wp.where(across > 0.0, EAST, -EAST)
-    if axis == 1:
-        face = wp.where(across > 0.0, NORTH, SOUTH)
-    distance = (face - wp.sign(across) * ray.radius - ray.start[axis]) / across
-    if distance <= 0.0:
-        return MISS  # it touches already
+def cast_outer_wall(ray: Ray, axis: int, start: float, inverse: float, nearest: float):
+    """Returns the distance to the outer wall across an axis that the ray runs toward, `nearest` if that is nearer."""
+    face = wp.where(axis == 0, EAST, wp.where(inverse > 0.0, NORTH, -SOUTH))
+    distance = (face - wp.sign(inverse) * start - ray.radius) * wp.abs(inverse)
+    if distance >= nearest or distance <= 0.0:
+        return nearest  # what it touches already is not seen
     above = ray.start[2] + ray.slope * distance - OUTER_TOP
     if above <= 0.0:
         return distance
     if above >= ray.radius:
-        return MISS
-    return (face - wp.sign(across) * reach_beside(ray.radius, above) - ray.start[axis]) / across
+        return nearest
+    return distance + (ray.radius - reach_beside(ray.radius, above)) * wp.abs(inverse)
+
+
+@wp.func
+def cast_line(ray: Ray, axis: int, side: float, start: float, inverse: float, beside: float, drift: float, nearest: float):
+    """Returns the distance to the walls on a line between rooms, `nearest` if that is nearer.
+
+    The ray starts at `start` across the line and `beside` along it, and drifts along it by `drift` for each meter that it covers.
+    """
+    steep = wp.abs(inverse)
+    middle = (side * LINE - start) * inverse
+    extent = (THICK + 0.06 + ray.radius) * steep
+    if middle + extent <= 0.0 or middle - extent >= nearest:
+        return nearest
+    along = beside + drift * middle
+    reach = wp.abs(drift) * extent + ray.radius
+    aside = wp.abs(along)
+    if aside + reach < 9.05 or (aside - reach > 24.12 and aside + reach < 34.99):
+        return nearest  # through a door
+    low = along - reach
+    high = along + reach
+    for piece in range(PIECES):
+        if wall_between(piece, low, high):
+            at = wall_middle(axis, side, piece)
+            half = wall_half(axis, piece)
+            crossing = (at[axis] - start) * inverse
+            distance = crossing - (THICK + ray.radius) * steep
+            off = beside + drift * crossing - at[1 - axis]
+            skew = wp.abs(drift) * steep * THICK
+            shift = drift * (distance - crossing)
+            is_flat = distance > 0.0 and wp.abs(off + shift) <= half[1 - axis] and ray.start[2] + ray.slope * distance <= INNER_TOP
+            if not is_flat:  # it may meet an end of the wall, or its top
+                distance = float(MISS)
+                if wp.abs(off) - half[1 - axis] - skew <= ray.radius * steep:
+                    distance = cast_upright(ray, wp.vec3(at[0], at[1], 0.0), wp.vec3(half[0], half[1], INNER_TOP), nearest)
+            nearest = wp.min(nearest, distance)
+    return nearest
 
 
 @wp.func
 def cast_walls(ray: Ray):
     """Returns the distance to the nearest wall, or MISS: the four lines of walls between rooms, then the walls around."""
     nearest = float(ray.reach)
-    for k in range(4):
-        axis = k % 2
-        across = ray.way[axis]
-        if wp.abs(across) < LEAST:
-            across = LEAST
-        inverse = 1.0 / across
-        side = wp.sign(across) * wp.where(k < 2, -1.0, 1.0)  # of an axis' two lines the nearer one first
-        middle = (side * LINE - ray.start[axis]) * inverse
-        extent = (THICK + 0.06 + ray.radius) * wp.abs(inverse)
-        first = wp.max(middle - extent, 0.0)
-        last = wp.min(middle + extent, nearest)
-        if first <= last:
-            one = ray.start[1 - axis] + first * ray.way[1 - axis]
-            other = ray.start[1 - axis] + last * ray.way[1 - axis]
-            low = wp.min(one, other) - ray.radius
-            high = wp.max(one, other) + ray.radius
-            for piece in range(PIECES):
-                if wall_between(piece, low, high):
-                    at = wall_middle(axis, side, piece)
-                    half = wall_half(axis, piece)
-                    distance = cast_upright(ray, wp.vec3(at[0], at[1], 0.0), wp.vec3(half[0], half[1], INNER_TOP), nearest)
-                    nearest = wp.min(nearest, distance)
-    if nearest > NEAR:  # the outer walls may be nearer only from an outer room
-        nearest = wp.min(nearest, wp.min(cast_outer_wall(ray, 0), cast_outer_wall(ray, 1)))
+    x = wp.where(wp.abs(ray.way[0]) < LEAST, LEAST, ray.way[0])
+    y = wp.where(wp.abs(ray.way[1]) < LEAST, LEAST, ray.way[1])
+    inverse_x = 1.0 / x
+    inverse_y = 1.0 / y
+    for k in range(4):  # of an axis' two lines the nearer one first
+        if k & 1 == 0:
+            side = wp.where((x > 0.0) == (k < 2), -1.0, 1.0)
+            nearest = cast_line(ray, 0, side, ray.start[0], inverse_x, ray.start[1], y, nearest)
+        else:
+            side = wp.where((y > 0.0) == (k < 2), -1.0, 1.0)
+            nearest = cast_line(ray, 1, side, ray.start[1], inverse_y, ray.start[0], x, nearest)
+    nearest = cast_outer_wall(ray, 0, ray.start[0], inverse_x, nearest)
+    nearest = cast_outer_wall(ray, 1, ray.start[1], inverse_y, nearest)
     return wp.where(nearest >= ray.reach, MISS, nearest)
 
 
 @wp.func
-def passes(ray: Ray, middle: wp.vec2, reach: float, nearest: float):
-    """Returns whether a ray surely does not meet what lies within `reach` of `middle` before `nearest`."""
-    to = middle - wp.vec2(ray.start[0], ray.start[1])
-    along = wp.dot(to, ray.way)
-    aside = wp.abs(to[0] * ray.way[1] - to[1] * ray.way[0])
-    far = reach + ray.radius
-    return aside > far or along < -far or along - far > nearest
+def passes(to: wp.vec2, way: wp.vec2, far: float, nearest: float):
+    """Returns whether a ray surely does not meet before `nearest` what lies within `far`, with the ray's radius, about `to`."""
+    along = wp.dot(to, way)
+    aside = wp.abs(to[0] * way[1] - to[1] * way[0])
+    return wp.max(aside, wp.max(-along, along - nearest)) > far
 
 
 @wp.func
@@ -200,60 +223,85 @@ def shape_of(world: World, i: int, thing: int, k: int, bottom: float):
     return shape
 
 
+@wp.struct
+class Near:
+    """Piles and the switch that rays may meet: their numbers, where they are from the agent, and how far they reach with a ray's radius."""
+
+    count: wp.int32
+    thing: Numbers
+    x: Lengths
+    y: Lengths
+    far: Lengths
+
+
 @wp.func
 def things_near(world: World, i: int, ahead: wp.vec2):
-    """Returns what a ray may meet, as bits: one for each pile, then one for the switch. Rays look up to 75 degrees aside."""
-    bits = int(0)
-    for pile in range(PILES):
-        if world.pile[i, pile] != ABSENT:
-            to = world.pile_middle[i, pile] - world.place[i]
-            reach = world.pile_reach[i, pile] + 0.53
-            if wp.length_sq(to) < (LENGTH + reach) * (LENGTH + reach) and wp.dot(to, ahead) > -reach:
-                bits = bits | (1 << pile)
-    to = world.switch_place[i] - world.place[i]
-    if wp.length_sq(to) < 1500.0 and wp.dot(to, ahead) > -3.4:
-        bits = bits | (1 << PILES)
-    return bits
+    """Returns what rays may meet: they are LENGTH long and look up to 75 degrees aside."""
+    near = Near()
+    for thing in range(PILES + 1):
+        middle = world.switch_place[i]
+        far = float(SWITCH_REACH + WIDEST)
+        if thing < PILES:
+            middle = world.pile_middle[i, thing]
+            far = world.pile_reach[i, thing] + WIDEST
+        to = middle - world.place[i]
+        shown = thing == PILES or world.pile[i, wp.min(thing, PILES - 1)] != ABSENT
+        if shown and wp.length_sq(to) < (LENGTH + far) * (LENGTH + far) and wp.dot(to, ahead) > -far:
+            near.thing[near.count] = thing
+            near.x[near.count] = to[0]
+            near.y[near.count] = to[1]
+            near.far[near.count] = far
+            near.count += 1
+    return near
+
+
+@wp.func
+def layers_met(ray: Ray, pile: int, middle: wp.vec2):
+    """Returns the first and the last layer of a settled pile at the heights of a ray's sphere while it is above the pile."""
+    along = wp.dot(middle - wp.vec2(ray.start[0], ray.start[1]), ray.way)
+    low = ray.start[2] + ray.slope * wp.max(along - REACH, 0.0) - ray.radius
+    high = ray.start[2] + ray.slope * (along + REACH) + ray.radius - 1.0e-4
+    first = wp.max(int(low), 0)
+    if pile == BRICKS and low < 6.0:
+        first = wp.min(first, 4)
+    return first, wp.min(int(high), layer_count(pile) - 1)
 
 
 @wp.func
 def see_thing(world: World, i: int, thing: int, bottom: float, ray: Ray, sight: Sight):
     """Returns the sight after a thing. What touches the switch sees the button inside it, which has no tag."""
+    first = int(0)
+    last = shape_count(world, i, thing) - 1
     if thing == PILES:  # in the switch's frame
         angle = world.switch_angle[i]
         local = rotate(wp.vec2(ray.start[0], ray.start[1]) - world.switch_place[i], -angle)
         ray.start = wp.vec3(local[0], local[1], ray.start[2])
         ray.way = rotate(ray.way, -angle)
-    for k in range(shape_count(world, i, thing)):
+    elif world.pile[i, thing] == STANDING and ticks_of(world, i, thing) > SETTLED:
+        first, last = layers_met(ray, thing, world.pile_middle[i, thing])
+    for k in range(first, last + 1):
         shape = shape_of(world, i, thing, k, bottom)
         middle = shape.middle
-        if not passes(ray, wp.vec2(middle[0], middle[1]), 1.4143 * wp.max(shape.half[0], shape.half[1]), sight.distance):
+        to = wp.vec2(middle[0] - ray.start[0], middle[1] - ray.start[1])
+        if not passes(to, ray.way, 1.4143 * wp.max(shape.half[0], shape.half[1]) + ray.radius, sight.distance):
             distance = cast_upright(ray, middle, shape.half, sight.distance)
             if distance < sight.distance:
                 sight.distance = distance
                 sight.tag = shape.tag
+                if last < 4:
+                    return sight  # higher layers are set back, and the button is inside the switch
     return sight
 
 
 @wp.func
-def see(world: World, i: int, bits: int, bottom: float, ray: Ray):
+def see(world: World, i: int, near: Near, bottom: float, ray: Ray):
     """Returns a ray's nearest hit; a distance of LENGTH or more is none."""
     sight = Sight()
     sight.tag = WALL_TAG
     sight.distance = wp.min(cast_walls(ray), LENGTH)
-    left = bits
-    thing = int(0)
-    while left != 0:
-        if left & 1 == 1:
-            middle = world.switch_place[i]
-            reach = float(2.83)
-            if thing < PILES:
-                middle = world.pile_middle[i, thing]
-                reach = world.pile_reach[i, thing]
-            if not passes(ray, middle, reach, sight.distance):
-                sight = see_thing(world, i, thing, bottom, ray, sight)
-        left = left >> 1
-        thing += 1
+    for k in range(near.count):
+        if not passes(wp.vec2(near.x[k], near.y[k]), ray.way, near.far[k], sight.distance):
+            sight = see_thing(world, i, near.thing[k], bottom, ray, sight)
     return sight
 
 
@@ -290,7 +338,10 @@ def fan_ray(world: World, i: int, rise: float):
 def observe(world: World, i: int, bottom: float):
     """Writes the current observation, each fan from its rightmost ray on; the switch's lower side is at height `bottom`."""
     ahead = heading(world.angle[i])
-    bits = things_near(world, i, ahead)
+    near = things_near(world, i, ahead)
+    low = world.obs_low[i]
+    middle = world.obs_middle[i]
+    high = world.obs_high[i]
     ray = Ray()
     step = float(0.0)
     for number in range(FANS * RAYS):
@@ -300,14 +351,14 @@ def observe(world: World, i: int, bottom: float):
             ray = fan_ray(world, i, 5.0 * float(fan))
             step = wp.where(fan == 0, LOW_STEP, wp.where(fan == 1, MIDDLE_STEP, HIGH_STEP))
             ray.way = rotate(ahead, -float(SIDE_RAYS) * step)
-        sight = see(world, i, bits, bottom, ray)
+        sight = see(world, i, near, bottom, ray)
         at = wp.where(k < SIDE_RAYS, 2 * (SIDE_RAYS - k) - 1, 2 * (k - SIDE_RAYS)) * RAY_SIZE
         if fan == 0:
-            write_sight(world.obs_low[i], at, sight)
+            write_sight(low, at, sight)
         elif fan == 1:
-            write_sight(world.obs_middle[i], at, sight)
+            write_sight(middle, at, sight)
         else:
-            write_sight(world.obs_high[i], at, sight)
+            write_sight(high, at, sight)
         ray.way = rotate(ray.way, step)
     velocity = world.velocity[i]
     world.obs_vector[i, 0] = float(world.pressed[i])

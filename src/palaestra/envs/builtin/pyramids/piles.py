@@ -49,9 +49,8 @@ STEP = wp.constant(0.1)  # how deep a cube may overlap what carries it
 OVERHANG = wp.constant(0.05)  # meters that a cube's middle may lie beside what carries it
 SLIDE = wp.constant(1.0)  # m/s at which a cube slides off
 STILL = wp.constant(0.1)  # m/s: slower counts as rest
-CALM = wp.constant(10)  # ticks of rest after which a pile is no longer computed
-PATIENCE = wp.constant(250)  # ticks after the agent's last touch after which it is not computed in any case
-ROUNDS = wp.constant(2)  # of contacts between cubes, a tick
+CALM = wp.constant(10)  # ticks of rest after which a cube sleeps, and a pile is no longer computed
+PATIENCE = wp.constant(100)  # ticks after the agent's last touch after which a pile is not computed in any case
 
 
 @wp.struct
@@ -62,6 +61,13 @@ class Ram:
     head: wp.float32  # height of its top
     touched: wp.bool  # it has touched a cube of the present pile
     won: wp.bool  # ... and the golden block of any
+
+
+@wp.func
+def wake(world: World, i: int, pile: int):
+    """Wakes all cubes of a pile."""
+    for k in range(cube_count(pile)):
+        world.still[i, pile * CUBES + k] = 0
 
 
 @wp.func
@@ -76,8 +82,8 @@ def loosen(world: World, i: int, pile: int):
             world.cube[i, pile * CUBES + k] = wp.vec3(place[0] + x, place[1] + CUBE_Y[k], height)
             world.cube_velocity[i, pile * CUBES + k] = wp.vec3(0.0, 0.0, 0.0)
     world.pile[i, pile] = LOOSE
-    world.quiet[i, pile] = 0
     world.untouched[i, pile] = 0
+    wake(world, i, pile)
 
 
 @wp.func
@@ -163,7 +169,7 @@ def carry(world: World, i: int, upper: int, lower: int, upper_side: float, lower
 
 @wp.func
 def meet(world: World, i: int, a: int, b: int, a_side: float, b_side: float, first: int):
-    """Parts two cubes that overlap: the upper one is carried, or both share what parts them sideways."""
+    """Parts two cubes that overlap: the upper one is carried, or both share what parts them sideways. One that moves wakes the other."""
     one = world.cube[i, a]
     two = world.cube[i, b]
     reach = a_side + b_side
@@ -171,8 +177,11 @@ def meet(world: World, i: int, a: int, b: int, a_side: float, b_side: float, fir
     x = reach - wp.abs(to[0])
     y = reach - wp.abs(to[1])
     z = reach - wp.abs(to[2])
-    if x <= 0.0 or y <= 0.0 or z <= 0.0:
+    if wp.min(wp.min(x, y), z) <= 0.0:
         return
+    if world.still[i, a] == 0 or world.still[i, b] == 0:
+        world.still[i, a] = wp.min(world.still[i, a], CALM - 1)
+        world.still[i, b] = wp.min(world.still[i, b], CALM - 1)
     if z < wp.min(wp.min(x, y), 0.5) or (z < STEP and wp.min(x, y) > 0.02):
         if to[2] > 0.0:
             carry(world, i, b, a, b_side, a_side, first)
@@ -184,8 +193,7 @@ def meet(world: World, i: int, a: int, b: int, a_side: float, b_side: float, fir
     depth = 0.5 * wp.min(x, y)
     speed_one = world.cube_velocity[i, a]
     speed_two = world.cube_velocity[i, b]
-    approach = way * (speed_one[k] - speed_two[k])
-    if approach > 0.0:
+    if way * (speed_one[k] - speed_two[k]) > 0.0:  # they approach
         shared = 0.5 * (speed_one[k] + speed_two[k])
         speed_one[k] = shared
         speed_two[k] = shared
@@ -276,19 +284,27 @@ def move_pile(world: World, i: int, pile: int, ram: Ram):
     mass = wp.where(pile == BRICKS, BRICK_MASS, STONE_MASS)
     ram.touched = False
     for k in range(count):
-        pull_down(world, i, first + k, cube_half(k))
+        if world.still[i, first + k] < CALM:
+            pull_down(world, i, first + k, cube_half(k))
         world.carried[i, k] = wp.vec4(1.0e3, 1.0e3, -1.0e3, -1.0e3)
         ram = ram_cube(world, i, first + k, cube_half(k), mass, ram, k == GOLD)
-    for _ in range(ROUNDS):
-        for a in range(count):
-            for b in range(a + 1, count):
+    if ram.touched:
+        world.untouched[i, pile] = 0
+        wake(world, i, pile)
+    for a in range(count):
+        is_awake = world.still[i, first + a] < CALM
+        for b in range(a + 1, count):
+            if is_awake or world.still[i, first + b] < CALM:
                 meet(world, i, first + a, first + b, cube_half(a), cube_half(b), first)
-    fastest = float(0.0)
+    is_quiet = wp.bool(True)
     for k in range(count):
-        fastest = wp.max(fastest, settle_cube(world, i, first + k, cube_half(k), world.carried[i, k]))
+        still = world.still[i, first + k]
+        if still < CALM:
+            speed = settle_cube(world, i, first + k, cube_half(k), world.carried[i, k])
+            world.still[i, first + k] = wp.where(speed < STILL * STILL, still + 1, 0)
+            is_quiet = False
     enclose(world, i, pile)
-    world.quiet[i, pile] = wp.where(fastest < STILL * STILL, world.quiet[i, pile] + 1, 0)
-    world.untouched[i, pile] = wp.where(ram.touched, 0, world.untouched[i, pile] + 1)
-    if world.quiet[i, pile] >= CALM or world.untouched[i, pile] >= PATIENCE:
+    world.untouched[i, pile] = world.untouched[i, pile] + 1
+    if is_quiet or world.untouched[i, pile] >= PATIENCE:
         world.pile[i, pile] = RESTING
     return ram
