@@ -97,12 +97,13 @@ def allow_moves_into(world: World, i: int, row: int, column: int):
     ups = common_color(up, color_at(world, i, row + 2, column))
     across = common_color(left, right)
     along = common_color(down, up)
+    here = color_at(world, i, row, column)  # exchanging two of a color is no move
     to_right = row * (COLUMNS - 1) + column
     to_up = RIGHT_MOVES + row * COLUMNS + column
-    before = joins(left, rights, downs, ups, along)
-    after = joins(right, lefts, downs, ups, along)
-    below = joins(down, ups, lefts, rights, across)
-    above = joins(up, downs, lefts, rights, across)
+    before = left != here and joins(left, rights, downs, ups, along)
+    after = right != here and joins(right, lefts, downs, ups, along)
+    below = down != here and joins(down, ups, lefts, rights, across)
+    above = up != here and joins(up, downs, lefts, rights, across)
     if before:
         world.mask[i, to_right - 1] = True
     if after:
