@@ -1,4 +1,4 @@
-"""Unity's own models play games of fitting agents with `palaestra run`, and Hallway's our hall."""
+"""Unity's own models play games of fitting agents with `palaestra run`, and our worlds of the same names."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import their_games
 
 import palaestra
 from palaestra.cli.main import main
+from palaestra.runtime.play.brain_assignment import BrainAssignment, read_parts
+from palaestra.runtime.play.evaluation import play, results
+from palaestra.runtime.play.players import Players
 
 MODELS = Path(__file__).parent / "data" / "onnx" / "unity_examples"
 
@@ -58,15 +61,62 @@ def test_hallways_model_remembers_within_an_episode_and_forgets_at_its_end(log):
     assert endless != chosen  # ... and whether it is let go
 
 
-def test_hallways_model_finds_the_right_goal_in_our_hall(capsys):
-    brain = f"Hallway=model:{MODELS / 'Hallway.onnx'}"
-    assert main(["run", "HallwayUnity", "--brain", brain, "--episodes=40", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["Hallway"]["mean"] > 0.95  # by chance 0.45 at best
+@pytest.mark.parametrize(
+    ("name", "episodes", "bar"),
+    [("3DBall", 50, 95.0), ("3DBallHard", 50, 95.0), ("Basic", 20, 0.92), ("Hallway", 100, 0.7)],
+)
+def test_unitys_model_earns_in_our_world_what_unity_states(name: str, episodes: int, bar: float, capsys):
+    brain = f"{name}=model:{MODELS / name}.onnx"
+    assert main(["run", f"builtin:{name}", "--brain", brain, f"--episodes={episodes}", "--num-areas=25", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[name]["mean"] >= bar
 
 
-def test_a_hall_of_other_observations_refuses_hallways_model_with_both_sides(capsys):
-    assert ran("builtin:Hallway", "Hallway", "Hallway") == 1
+def test_sorters_model_touches_up_to_twenty_tiles_in_order():
+    env = palaestra.make("builtin:Sorter", areas=50)
+    brains = BrainAssignment(read_parts([f"Sorter=model:{MODELS / 'Sorter.onnx'}"]), env)
+    players = Players(env, brains.brain, lambda agents: 50)
+    play(env, players, 1)
+    found = results(players)["Sorter"]
+    assert (found.finals > 0).mean() >= 0.9  # the last touch was right, so it was that of the last tile
+    assert found.mean > 8  # of 10.5 tiles on average
+
+
+def test_agents_of_other_observations_refuse_hallways_model_with_both_sides(capsys):
+    assert ran("builtin:3DBall", "3DBall", "Hallway") == 1
     error = capsys.readouterr().err
-    assert "was made for other agents than those of 'Hallway'" in error
+    assert "was made for other agents than those of '3DBall'" in error
     assert "the model:  sees 105 and 3; does discrete 5\n" in error
-    assert "the agents: sees 30; does discrete 4" in error
+    assert "the agents: sees 8; does 2 continuous" in error
+
+
+@pytest.mark.parametrize(
+    ("env", "behavior", "model", "bar"),
+    [
+        ("PushBlock", "PushBlock", "onnx/unity_examples/PushBlock.onnx", 4.275),
+        ("PushBlock", "PushBlock", "nn/unity_examples/PushBlock.nn", 4.275),
+        ("WallJump", "SmallWallJump", "onnx/unity_examples/SmallWallJump.onnx", 0.76),
+    ],
+)
+def test_models_that_push_and_jump_earn_what_unity_states_less_five_percent(env: str, behavior: str, model: str, bar: float, capsys):
+    brains = ["--brain=heuristic", f"--brain={behavior}=model:{MODELS.parents[1] / model}"]
+    assert main(["run", f"builtin:{env}", *brains, "--episodes=100", "--num-areas=50", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[behavior]["mean"] >= bar
+
+
+def games(capsys, *brains: str, episodes: int) -> dict[str, int]:
+    """Results of team 0 in SoccerTwos, each game counted for both of its players: won, drawn, lost."""
+    command = ["run", "builtin:SoccerTwos", *(f"--brain={brain}" for brain in brains)]
+    assert main([*command, f"--episodes={episodes}", "--num-areas=50", "--seed=1", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)["SoccerTwos?team=0"]
+    return {name: result[name] for name in ("won", "drawn", "lost")}
+
+
+def test_soccers_model_sees_both_sensors_as_one_and_decides_games_against_itself(capsys):
+    result = games(capsys, f"SoccerTwos=model:{MODELS / 'SoccerTwos.onnx'}", episodes=200)
+    assert result["drawn"] <= 0.5 * sum(result.values())
+    assert min(result["won"], result["lost"]) > 0.3 * sum(result.values())
+
+
+def test_soccers_model_beats_chance_in_95_of_100_games(capsys):
+    result = games(capsys, f"SoccerTwos?team=0=model:{MODELS / 'SoccerTwos.onnx'}", "random", episodes=400)
+    assert result["won"] >= 0.95 * sum(result.values())

@@ -44,7 +44,6 @@ def mean_reward(env: str, policy: Policy, *, deterministic: bool = False) -> flo
         ("CartPole-v1.yaml", "gymnasium:CartPole-v1", 475.0),
         ("FoodCollector.yaml", "builtin:FoodCollector", 10.0),
         ("Hallway.yaml", "builtin:Hallway", 0.7),
-        ("Sorter.yaml", "builtin:Sorter", 1.9),
         ("3DBall_4096.yaml", "builtin:3DBall", 99.0),
         ("PushBlock.yaml", "builtin:PushBlock", 4.5),
         ("Match3.yaml", "builtin:Match3", 38.5),  # its greedy rule: 37.08

@@ -15,8 +15,8 @@ CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "ppo"
 EPISODES = 200
 
 
-def trained(config: str, env: str, results: Path) -> palaestra.Result:
-    return palaestra.train(CONFIGS / config, env=env, seed=1, run_id="run", results_dir=str(results), quiet=True)
+def trained(config: str, env: str, results: Path, seed: int = 1) -> palaestra.Result:
+    return palaestra.train(CONFIGS / config, env=env, seed=seed, run_id="run", results_dir=str(results), quiet=True)
 
 
 def played(result: palaestra.Result, env: str | None) -> dict[str, Evaluation]:
@@ -49,6 +49,14 @@ def test_wall_jump_advances_through_all_lessons(tmp_path: Path):
     print(f"WallJump_curriculum.yaml: {rewards} in the last lessons (bar 0.8)")
     assert (lesson(result, "big_wall_height"), lesson(result, "small_wall_height")) == (3, 3)
     assert min(rewards.values()) >= 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_one_or_two_tiles_are_sorted(seed: int, tmp_path: Path):
+    reward = played(trained("Sorter.yaml", "builtin:Sorter", tmp_path, seed), None)["Sorter"].mean
+    print(f"Sorter.yaml seed {seed}: {reward:.3f} (bar 1.42, 95 % of 1.5 tiles on average)")
+    assert reward >= 1.42
 
 
 @pytest.mark.slow

@@ -31,7 +31,9 @@ ELSEWHERE = {
     r"--gpus": "needs two GPUs",
     r"^(ray|srun|sbatch) ": "needs a cluster",
     r"from-a-friend": "the page shows its refusal",
-    r"mine\.onnx": "needs a model of another program",
+    r"mine\.onnx|CartPole\.onnx|convert (ppo_pendulum|model_1500|model)\.": "needs a model of another program",
+    r"^(?!.*--dry-run).*ann/ppo-3DBall": "needs the Hugging Face Hub; tests of `push` and `pull` have one of their own",
+    r"--run-id=new --initialize-from=old": "needs a run of ML-Agents; tests of `--initialize-from` have them",
     r"trainer_config": "needs files of old versions; tests of `upgrade` have them",
     r"Soccer\.x86_64": "needs a build with these behaviors",
     r"^tensorboard |--inference": "goes on until it is stopped",
@@ -63,7 +65,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     play = re.search(r"^def balance.*?^```", (ROOT / "docs/guides/playing.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
     assert play is not None
     (folder / "my_brains.py").write_text("import numpy as np\n\n\n" + play[0].removesuffix("```"), "utf-8")
-    run("palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=first", folder)
+    often = "--set behaviors.*.checkpoint_interval=200"
+    for name in ("first", "second"):
+        run(f"palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id={name} {often}", folder)
+    for trainer, env in (("ppo", "3DBall"), ("ppo", "Basic"), ("sac", "3DBall"), ("sac", "Basic")):
+        run(f"palaestra learn --env={env} --run-id={trainer}-{env} --set default_settings.trainer_type={trainer}", folder)
+    for file in ("nn/unity_examples/3DBall.nn", "nn/unity_examples/PushBlock.nn"):
+        shutil.copy(ROOT / "tests/golden/data" / file, folder)
     run("palaestra record --demo --env=3DBall --brain heuristic --episodes=3 --demo-out=Assets/Demonstrations/Expert.demo", folder)
     shutil.copy(folder / "Assets/Demonstrations/Expert.demo", folder / "Expert.demo")
     return folder
@@ -115,6 +123,15 @@ def shortened(command: str, folder: Path) -> list[str]:
         resumed = "--resume" in words or "--inference" in words
         sizes = ["--max-steps=900"] if resumed else ["--max-steps=600", "--force"]
         words[words.index("learn") + 1 : words.index("learn") + 1] = [*sizes, "--set", "behaviors.*.summary_freq=300"]
+    if words[:2] == ["palaestra", "tune"]:
+        words = [re.sub(r"--trials=\d+", "--trials=4", word) for word in words]
+        if "--resume" not in words:
+            sizes = [f"behaviors.*.hyperparameters.{name}" for name in ("buffer_size=300", "batch_size=100")]
+            few = ["--generations=2", "--population=2", "--set", sizes[0], "--set", sizes[1]]
+            words += few if "--method=pbt" in words else ["--trials=2"]
+            words += ["--max-steps=600", "--set", "behaviors.*.summary_freq=300", "--force"]
+    if words[:2] == ["palaestra", "record"]:  # the runs are shorter than those of the pages
+        words = [re.sub("@500000$", "@600", word.replace("20000,100000,500000", "200,400,600")) for word in words]
     if words[:2] == ["palaestra", "run"] and not any(word.startswith("--episodes") for word in words):
         words.append("--episodes=2")
     return words

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from palaestra.brains.model_layout import MASK, MEMORY_IN, MEMORY_OUT, read_layout
-from palaestra.brains.observations import Inputs, floats
+from palaestra.brains.observations import Inputs, floats, turn, turned_inputs
 from palaestra.brains.session import Arrays, Session
 from palaestra.core.errors import PolicyError
 from palaestra.core.onnx_models.onnx_metadata import read_notes
@@ -61,8 +61,10 @@ class Policy:
         self.path, self.seed = path, seed
         self.rng = np.random.default_rng(seed)
         """Random generator for choices; a checkpoint saves its state."""
-        self._session = Session(_content(path), str(path), seed)
+        content = _content(path)
+        self._session = Session(content, str(path), seed)
         self._layout = read_layout(self._session)
+        self._turned = turned_inputs(content, self._layout.obs)
         self._notes = read_notes(self._session.metadata)
         self._inputs = Inputs(path.name, self._layout.obs, self._notes)
         self._noiseless: Session | None = None  # made when first needed
@@ -144,7 +146,7 @@ class Policy:
         """
         arrays, single = self._inputs.arrays(obs)
         rows = len(arrays[0]) if arrays else 1
-        feeds = dict(zip(self._layout.obs, arrays, strict=True))
+        feeds = {name: turn(array) if name in self._turned else array for name, array in zip(self._layout.obs, arrays, strict=True)}
         mask = self._mask(action_mask, rows)
         if mask is not None and self._layout.masked:
             feeds[MASK] = mask.astype(np.float32)

@@ -76,12 +76,12 @@ BALL = {"w": axis(1, 1, "tilt back"), "s": axis(1, -1, "tilt forward"), "a": axi
 BEHAVIORS: Mapping[str, Mapping[str, KeyAction]] = {
     "3DBall": BALL,
     "3DBallHard": BALL,
+    "Visual3DBall": BALL,
     "Basic": {"a": choice(0, 1, "left"), "d": choice(0, 2, "right")},
     "CartPole": {"a": choice(0, 0, "left"), "d": choice(0, 1, "right")},
     "GridWorld": {"w": choice(0, 1, "up"), "s": choice(0, 2, "down"), "a": choice(0, 3, "left"), "d": choice(0, 4, "right")},
-    "Hallway": DRIVE,
+    "Hallway": DRIVE_OR_STAY,
     "Pyramids": DRIVE_OR_STAY,
-    "HallwayUnity": DRIVE_OR_STAY,
     "PushBlock": PUSH,
     "DungeonEscape": PUSH,
     "CooperativePushBlock": PUSH,
@@ -173,7 +173,7 @@ def key_map(behavior: str, action: ActionSpec) -> KeyMap:
     """Returns the keys of the built-in behavior of that name, if they fit the actions, else keys that are made from the actions."""
     own = BEHAVIORS.get(behavior.partition("?")[0], {})
     if own is DRIVE and action.branches == (5,):
-        own = DRIVE_OR_STAY  # Unity's Hallway can also stand still
+        own = DRIVE_OR_STAY  # Unity's can also stand still
     return KeyMap(action, own if own and fits(action, own.values()) else made_keys(action))
 
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from palaestra.cli.agreement import list_agreement, show_agreement
 from palaestra.cli.game_flags import add_game_flags, given_flags, refuse_flags
 from palaestra.core.display import escaped
 from palaestra.core.errors import PalaestraError
@@ -36,6 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="environment to show: a built-in name, a build, gymnasium:ID, envpool:TASK, pettingzoo:module or python:module:factory; "
         "without it, list the built-in ones",
     )
+    parser.add_argument(
+        "--unity",
+        action="store_true",
+        help="show how far a built-in environment is Unity's example of its name, and what Unity's own models reach in it; "
+        "without a name, what they reach in all of them",
+    )
     add_game_flags(parser, without=("num_envs", "no_graphics_monitor"))
 
 
@@ -44,9 +51,13 @@ def main(args: argparse.Namespace) -> None:
     console = Console(highlight=False)
     if args.env is None:
         refuse_flags("the list of environments", given_flags(args))
-        _list(console)
+        (list_agreement if args.unity else _list)(console)
         return
     name, flags = args.env, given_flags(args)
+    if args.unity:
+        refuse_flags("--unity", flags)
+        show_agreement(console, name)
+        return
     if is_game(name):
         from palaestra.runtime.play.run_models import open_game
 

@@ -72,9 +72,11 @@ class Agents:
         return self._behaviors[agent]
 
     def spaces(self, behavior: str) -> BehaviorSpaces:
-        """Returns the spaces of a behavior."""
+        """Returns the spaces of a behavior. If agents of any behavior have several observations, all observe a Dict."""
         if behavior not in self._spaces:
-            self._spaces[behavior] = BehaviorSpaces(self.env.env.behaviors[behavior])
+            specs = self.env.env.behaviors
+            several = any(len(spec.obs) > 1 for spec in specs.values())
+            self._spaces[behavior] = BehaviorSpaces(specs[behavior], always_dict=several)
         return self._spaces[behavior]
 
     def has_masks(self, behavior: str) -> bool:

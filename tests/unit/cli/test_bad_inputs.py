@@ -215,7 +215,7 @@ def test_a_run_id_that_is_no_folder_of_ours_is_refused(run_id: str, capsys: pyte
         ("games:no_numbers", "observation 'eyes' has shape (0,)"),
         ("games:no_observation", "a behavior needs at least one observation"),
         ("games:RaisesAtReset", "broke off in reset: RuntimeError: no level ("),
-        ("games:OtherShape", "observation 'vector' has shape (20, 5); expected (20, 20)"),
+        ("games:OtherShape", "observation 'Basic' has shape (20, 5); expected (20, 20)"),
     ],
 )
 @pytest.mark.usefixtures("place")
@@ -228,7 +228,7 @@ def test_an_environment_that_cannot_be_had_leaves_no_run(factory: str, output: s
     ("game", "output"),
     [
         ("Raises", "python:games:Raises broke off in step: KeyError: 'score' ("),
-        ("NotANumber", "behavior 'Basic', agent 1: observation 'vector'[3] is nan"),
+        ("NotANumber", "behavior 'Basic', agent 1: observation 'Basic'[3] is nan"),
         ("AllMasked", "behavior 'Basic', agent 0: all 3 actions of branch 0 are masked"),
     ],
 )

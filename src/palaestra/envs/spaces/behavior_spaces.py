@@ -24,12 +24,14 @@ class BehaviorSpaces:
     hybrid ones a Dict of `continuous` and `discrete`.
     """
 
-    def __init__(self, spec: BehaviorSpec) -> None:
+    def __init__(self, spec: BehaviorSpec, always_dict: bool = False) -> None:
+        """`always_dict` makes a single observation a Dict too."""
         self.spec = spec
         self.names = _unique([obs.name for obs in spec.obs])
         boxes = [_box(obs) for obs in spec.obs]
+        self._is_dict = always_dict or len(boxes) != 1
         self.observation: spaces.Space[Any] = (
-            boxes[0] if len(boxes) == 1 else spaces.Dict(list(zip(self.names, boxes, strict=True)))  # a list keeps its order
+            spaces.Dict(list(zip(self.names, boxes, strict=True))) if self._is_dict else boxes[0]  # a list keeps its order
         )
         self.action = action_space(spec.action)
         self._ends = np.cumsum(spec.action.branches)[:-1].tolist()
@@ -44,7 +46,7 @@ class BehaviorSpaces:
 
     def observe(self, columns: Sequence[Any]) -> Any:
         """Returns an agent's or a batch's observation from its columns in the order of the spec."""
-        return columns[0] if len(columns) == 1 else dict(zip(self.names, columns, strict=True))
+        return dict(zip(self.names, columns, strict=True)) if self._is_dict else columns[0]
 
     def mask_space(self) -> spaces.Space[Any]:
         """Returns the space of `mask`, for discrete actions only."""

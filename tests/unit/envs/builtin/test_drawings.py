@@ -16,8 +16,19 @@ from palaestra.envs.solids import GRAY, GREEN, Drawing, Draws, Solids
 from palaestra.runtime.environments.make import make_env
 
 NAMES = [
-    *("3DBall", "3DBallHard", "Basic", "CartPole", "DungeonEscape", "FoodCollector", "GridWorld", "Hallway", "HallwayUnity", "Match3"),
-    *("Match3Visual", "PushBlock", "PushBlockCollab", "Pyramids", "RingOut", "SoccerTwos", "Sorter", "StrikersVsGoalie", "Tennis"),
+    *("3DBall", "3DBallHard", "Basic", "CartPole", "DungeonEscape", "FoodCollector", "GridWorld", "Hallway", "Match3"),
+    *(
+        "Match3Visual",
+        "Visual3DBall",
+        "PushBlock",
+        "PushBlockCollab",
+        "Pyramids",
+        "RingOut",
+        "SoccerTwos",
+        "Sorter",
+        "StrikersVsGoalie",
+        "Tennis",
+    ),
     *("VisualFoodCollector", "WallJump"),
 ]
 ABOVE = {"Tennis", "WallJump"}  # high balls and jumps leave the extent upward
@@ -112,7 +123,8 @@ def test_areas_are_drawn_in_the_order_asked_for(name: str):
 
 
 def test_an_agent_in_the_plane_stands_at_x_and_minus_y_and_its_arrow_points_ahead():
-    drawing = placed("PushBlock", agent_position=[[2.0, 3.0]], agent_angle=[math.pi / 2], block_position=[[-4.0, 1.0]])
+    standing = {"agent_position": [[2.0, 3.0]], "agent_angle": [math.pi / 2], "agent_fall": [[0.5, 0.0]]}
+    drawing = placed("PushBlock", **standing, block_position=[[-4.0, 1.0]])
     assert group(drawing, "agent").position[0, 0].tolist() == pytest.approx([2.0, 0.4, -3.0])
     assert group(drawing, "block").position[0, 0, ::2].tolist() == pytest.approx([-4.0, -1.0])
     tip = turned_by(group(drawing, "agent's arrow").rotation[0, 0], (0.0, 1.0, 0.0))
@@ -167,19 +179,21 @@ def test_a_board_shows_its_goals_the_wanted_one_and_the_agent():
 
 
 def test_goals_are_green_where_the_mark_is_right():
-    drawing = placed("Hallway", symbol=[1], left_goal=[0])
+    drawing = placed("Hallway", symbol=[0], left_goal=[1])
     assert (group(drawing, "goal").color[0] == GREEN).all(1).tolist() == [False, True]
+    assert (group(drawing, "plates").color[0] == GREEN).all(1).tolist() == [False, True]
     assert (group(drawing, "symbol's ring").size > 0).all()
     assert (group(drawing, "symbol's first beam").size == 0).all()
 
 
 def test_tiles_show_their_numbers_by_height_and_touched_ones_are_green():
-    drawing = placed("Sorter", tiles=[3], touched=[1], number=[[0, 4, 19, *[0] * 17]], place=[[0, 5, 10, *[0] * 17]])
-    posts, tiles = group(drawing, "posts"), group(drawing, "tiles")
-    assert (posts.size[0] > 0).all(1).sum() == 3
-    assert np.diff(posts.size[0, :3, 1]).min() > 0
+    drawing = placed("Sorter", tiles=[3], touched=[1], number=[[1, 5, 20, *[0] * 17]], place=[[0, 5, 10, *[0] * 17]])
+    tiles = group(drawing, "tiles")
+    assert (tiles.size[0] > 0).all(1).sum() == 3
+    assert np.diff(tiles.size[0, :3, 1]).min() > 0
     assert (tiles.color[0, :3] == GREEN).all(1).tolist() == [True, False, False]
-    assert tiles.position[0, :3, ::2].tolist() == pytest.approx(np.array([[0, -16], [16, 0], [0, 16]]), abs=1e-4)  # north, east, south
+    north_east_south = np.array([[0, -20.5], [20.5, 0], [0, 20.5]])
+    assert tiles.position[0, :3, ::2].tolist() == pytest.approx(north_east_south, abs=1e-4)
 
 
 def test_players_face_each_other_over_the_net():
@@ -207,8 +221,8 @@ def test_pyramids_stand_as_they_are_stacked_until_their_cubes_are_loose():
 
 def test_a_wall_is_as_high_as_the_state_says_and_the_agent_jumps():
     drawing = placed("WallJump", wall=[4.0], agent=[[1.0, -5.0]], height=[2.0])
-    assert group(drawing, "wall").size[0, 0, 1] == 4.0
-    assert group(drawing, "agent").position[0, 0].tolist() == pytest.approx([1.0, 2.6, 0.0])
+    assert group(drawing, "wall").size[0, 0, 1] == pytest.approx(3.55)  # above the floor, at 0.45
+    assert group(drawing, "agent").position[0, 0].tolist() == pytest.approx([1.0, 1.05 + 0.4, 1.0])
     assert (group(placed("WallJump", wall=[0.0]), "wall").size[0, 0] == 0).any()
 
 

@@ -11,7 +11,8 @@ from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.pushblock.env import PushBlock
 
 NOTHING, FORWARD, BACK, TURN_RIGHT, TURN_LEFT, GO_LEFT, GO_RIGHT = range(7)
-WALL, GOAL, BLOCK, MISSED, DISTANCE = range(5)
+BLOCK, GOAL, WALL, MISSED, DISTANCE = range(5)
+TO_GOAL = -math.pi / 2
 
 
 def played(env: PushBlock, choice: int) -> TimeStep:
@@ -20,141 +21,225 @@ def played(env: PushBlock, choice: int) -> TimeStep:
 
 
 def placed(areas: int = 1, **columns: list[float] | float) -> PushBlock:
-    """The agent in the middle, looking at the goal, the block behind it; or as the columns say."""
+    """The agent at rest in the middle, facing the goal, the block behind it; or as the columns say."""
     env = PushBlock(areas)
     env.reset(0)
-    state = env.state_dict()
-    still = {"agent_velocity": 0.0, "block_velocity": 0.0, "block_spin": 0.0, "block_angle": 0.0}
-    there = {"agent_position": [0.0, 0.0], "agent_angle": math.pi / 2, "block_position": [0.0, -8.0]}
-    for name, value in {**still, **there, **columns}.items():
-        state[name][:] = torch.tensor(value)
-    env.load_state_dict(state)
+    put(env, agent_position=[0.0, 0.0], agent_angle=TO_GOAL, block_position=[0.0, 9.0])
+    put(env, agent_velocity=0.0, block_velocity=0.0, agent_fall=[0.5, 0.0], block_fall=[0.375, 0.0])
+    put(env, **columns)
     return env
 
 
+def put(env: PushBlock, **columns: list[float] | float) -> None:
+    state = env.state_dict()
+    for name, value in columns.items():
+        state[name][:] = torch.tensor(value)
+    env.load_state_dict(state)
+
+
 def rays(env: PushBlock) -> torch.Tensor:
-    """(sensors, rays, 5) of the first area, after a decision of doing nothing."""
-    return played(env, NOTHING).obs[0][0].view(2, 7, 5)
+    """(sensors, rays, 5) of the newest frame of the first area after a decision of doing nothing: the offset sensor, the level one."""
+    return torch.stack([obs[0].view(3, 7, 5)[2] for obs in played(env, NOTHING).obs])
+
+
+def test_sensors_have_unitys_names_and_sizes():
+    env = PushBlock(1)
+    spec = env.behaviors["PushBlock"]
+    assert [(obs.name, obs.shape) for obs in spec.obs] == [
+        ("StackingSensor_size3_OffsetRayPerceptionSensor", (105,)),
+        ("StackingSensor_size3_RayPerceptionSensor", (105,)),
+    ]
+    assert spec.action.branches == (7,)
 
 
 def test_rays_tell_goal_and_walls_in_the_order_of_unitys():
-    low, high = rays(placed())
-    torch.testing.assert_close(low, high)
-    kinds = low[:, :4].argmax(1).tolist()
-    assert kinds == [GOAL, GOAL, GOAL, WALL, WALL, WALL, WALL]
-    expected = [9.5, 9.5 / math.cos(math.pi / 6), 9.5 / math.cos(math.pi / 6), *[12.5 / math.cos(math.pi / 6)] * 2, 12.5, 12.5]
-    np.testing.assert_allclose(low[:, DISTANCE], np.array(expected) / 25, atol=1e-5)
+    offset, level = rays(placed(agent_position=[3.0, -2.0]))
+    kinds = [rays[:, :4].argmax(1).tolist() for rays in (offset, level)]
+    assert kinds == [[GOAL, GOAL, GOAL, MISSED, WALL, MISSED, WALL], [GOAL, GOAL, GOAL, GOAL, WALL, MISSED, WALL]]
+    c30, c60 = math.cos(math.pi / 6), 0.5  # facing the goal, right is toward -x; a ball of radius 0.5 touches earlier
+    np.testing.assert_allclose(level[:, DISTANCE] * 12, [5.85, 5.85 / c30, 5.85 / c30, 5.85 / c60, 9 / c30, 12, 9], atol=1e-4)
+    np.testing.assert_allclose(offset[:, DISTANCE] * 12, [6.35, 6.35 / c30, 6.35 / c30, 12, 9.5 / c30, 12, 9.5], atol=1e-4)
 
 
-def test_the_lower_sensor_meets_the_block_and_the_upper_looks_over_it():
-    low, high = rays(placed(block_position=[0.0, 5.0]))
-    assert low[0].tolist() == pytest.approx([0, 0, 1, 0, (5 - 1 - 0.4) / 25])
-    assert high[0].tolist() == pytest.approx([0, 1, 0, 0, 9.5 / 25])
+def test_the_level_sensor_meets_the_block_and_the_offset_one_looks_over_it():
+    offset, level = rays(placed(block_position=[0.0, -5.0]))
+    assert level[0].tolist() == pytest.approx([1, 0, 0, 0, (5 - 1 - 0.5) / 12])
+    assert offset[0].tolist() == pytest.approx([0, 1, 0, 0, 8.35 / 12])
 
 
 def test_a_ray_to_the_right_is_told_before_its_like_to_the_left():
-    low, _ = rays(placed(block_position=[5 * math.sin(math.pi / 3), 5 * math.cos(math.pi / 3)]))
-    assert low[:, BLOCK].tolist() == [0, 0, 0, 1, 0, 0, 0]
+    _, level = rays(placed(block_position=[-5 * math.sin(math.pi / 3), -5 * math.cos(math.pi / 3)]))
+    assert level[:, BLOCK].tolist() == [0, 0, 0, 1, 0, 0, 0]
 
 
-def test_a_wall_further_off_than_a_ray_reaches_is_not_met():
-    low, _ = rays(placed(agent_position=[-12.0, -11.5], agent_angle=math.pi / 4, block_position=[8.0, -8.0]))
-    assert low[0].tolist() == [0, 0, 0, 1, 1]
+def test_what_the_agent_stands_flush_with_is_not_seen():
+    _, level = rays(placed(agent_position=[0.0, -3.5], block_position=[0.0, -5.0]))
+    assert level[:, BLOCK].sum() == 0
+    assert level[0].tolist() == pytest.approx([0, 1, 0, 0, (8.35 - 3.5 - 0.5) / 12])
+    _, level = rays(placed(agent_position=[12.0, 0.0], agent_angle=0.0))
+    assert level[0].tolist() == [0, 0, 0, 1, 1]  # nothing stands behind the wall
 
 
-@pytest.mark.parametrize(
-    ("choice", "toward"), [(NOTHING, (0, 0)), (FORWARD, (0, 1)), (BACK, (0, -1)), (GO_LEFT, (-0.75, 0)), (GO_RIGHT, (0.75, 0))]
-)
-def test_the_agent_goes_where_it_is_told_and_no_faster_than_eight_meters_a_second(choice: int, toward: tuple[float, float]):
-    env = placed(block_position=[9.0, 9.0 - 1])
-    for _ in range(11):
-        played(env, choice)
-    np.testing.assert_allclose(env.state_dict()["agent_velocity"][0], 8 * np.array(toward), atol=0.1)
+def test_the_offset_sensor_sees_nothing_while_the_agent_falls():
+    env = PushBlock(1)
+    offset, level = (obs[0].view(3, 7, 5) for obs in env.reset(0)["PushBlock"].obs)
+    assert offset[2, :, MISSED].tolist() == [1.0] * 7
+    assert not offset[:2].any()
+    assert level[2, :, :3].any()
+
+
+def test_frames_are_stacked_oldest_first():
+    env = placed()
+    first = played(env, TURN_LEFT).obs[1][0].view(3, 35)[2]
+    second = played(env, TURN_LEFT).obs[1][0].view(3, 35)
+    third = played(env, TURN_LEFT).obs[1][0].view(3, 35)
+    assert torch.equal(second[1], first)
+    assert torch.equal(third[:2], second[1:])
+    assert not torch.equal(third[2], third[1])
+
+
+@pytest.mark.parametrize(("choice", "toward"), [(FORWARD, (0, -1)), (BACK, (0, 1)), (GO_LEFT, (0.75, 0)), (GO_RIGHT, (-0.75, 0))])
+def test_a_decision_of_moving_is_five_ticks_of_three_meters_a_second_against_drag_and_friction(choice: int, toward: tuple[float, float]):
+    env = placed(block_position=[9.0, 11.0])
+    played(env, choice)
+    share, speed, way = math.hypot(*toward), 0.0, 0.0
+    for _ in range(5):
+        speed = (speed + 3 * share) * 0.92 - 0.3 * 24.525 * 0.02 * 0.92
+        way += speed * 0.02
+    direction = np.array(toward) / share
+    np.testing.assert_allclose(env.state_dict()["agent_velocity"][0], speed * direction, atol=1e-4)
+    np.testing.assert_allclose(env.state_dict()["agent_position"][0], way * direction, atol=1e-5)
 
 
 @pytest.mark.parametrize(("choice", "degrees"), [(TURN_RIGHT, -20), (TURN_LEFT, 20)])
 def test_a_decision_of_turning_turns_by_twenty_degrees(choice: int, degrees: float):
     env = placed()
     played(env, choice)
-    assert math.degrees(float(env.state_dict()["agent_angle"][0])) == pytest.approx(90 + degrees, abs=1e-3)
+    assert math.degrees(float(env.state_dict()["agent_angle"][0])) == pytest.approx(-90 + degrees, abs=1e-3)
 
 
-def test_a_block_that_is_pushed_onto_the_goal_ends_the_episode_with_the_prize():
-    env = placed(block_position=[0.0, 3.0])
+def test_a_block_that_touches_the_goal_ends_the_episode_with_the_prize():
+    env = placed(block_position=[0.0, -3.0])
     decisions, step = 1, played(env, FORWARD)
     while not step.terminated.any():
-        assert step.reward.item() == pytest.approx(-0.0025)
+        assert step.reward.item() == pytest.approx(-0.001)
         decisions, step = decisions + 1, played(env, FORWARD)
-    assert 5 < decisions < 20
-    assert step.reward.item() == pytest.approx(5 - 0.0025)
+    assert 3 < decisions < 10
+    assert 5 - 0.001 <= step.reward.item() <= 5 - 0.0002
     assert step.final_obs.slots.tolist() == [0]
-    final = step.final_obs.obs[0][0].view(2, 7, 5)
-    assert final[0, 0, BLOCK] == 1  # as it was at the end; the view is of the next episode already
-    assert not torch.equal(step.obs[0][0], final.flatten())
+    final, now = step.final_obs.obs[1][0].view(3, 7, 5), step.obs[1][0].view(3, 7, 5)
+    assert final.any((1, 2)).all()
+    assert not now[:2].any()  # frames begin anew
 
 
-def test_the_episode_is_cut_after_a_thousand_decisions():
-    env = placed(age=998)
+def test_a_new_episode_passes_the_rest_of_the_decision_without_an_action():
+    env = placed(block_position=[0.0, -7.34], agent_position=[9.0, 9.0])  # touches the goal on the first tick
+    step = played(env, TURN_LEFT)
+    assert step.reward.item() == pytest.approx(5 - 0.0002)
+    state = env.state_dict()
+    assert math.degrees(float(state["agent_angle"][0])) == pytest.approx(-90 + 4, abs=1e-3)
+    assert (state["lead"].item(), state["age"].item()) == (4, 0)
+    speed, height = 0.0, 1.0
+    for _ in range(4):
+        speed = (speed - 24.525 * 0.02) * 0.92
+        height += speed * 0.02
+    assert state["agent_fall"][0].tolist() == pytest.approx([height, speed])
+    assert state["agent_velocity"].tolist() == [[0, 0]]
+
+
+@pytest.mark.parametrize(("lead", "age"), [(0, 999), (4, 999), (1, 999)])
+def test_the_episode_is_cut_after_five_thousand_ticks(lead: int, age: int):
+    env = placed(lead=lead, age=age - 1)
     assert not played(env, NOTHING).truncated.any()
     step = played(env, NOTHING)
     assert step.truncated.all()
     assert not step.terminated.any()
+    assert step.reward.item() == pytest.approx(-0.0002 * (5 - lead))
+    assert env.state_dict()["lead"].item() == lead
 
 
 def test_parameters_take_hold_at_the_next_episode():
     env = placed()
     env.set_parameters({"block_scale": torch.tensor([4.0])})
-    assert env.state_dict()["parameters"][0].tolist() == [2, 0, 0, 0.5]
-    state = env.state_dict()
-    state["age"][:] = 999
-    env.load_state_dict(state)
+    assert env.state_dict()["parameters"][0].tolist() == pytest.approx([2, 0, 0, 0.5, 24.525])
+    put(env, age=999)
     played(env, NOTHING)
-    assert env.state_dict()["parameters"][0].tolist() == [4, 0, 0, 0.5]
+    assert env.state_dict()["parameters"][0].tolist() == pytest.approx([4, 0, 0, 0.5, 24.525])
 
 
-def test_friction_and_drag_stop_a_gliding_block():
+def test_friction_drag_and_gravity_stop_a_gliding_block():
     way = {}
-    for name, parameters in {"neither": [2.0, 0, 0, 0], "friction": [2.0, 0.5, 0.5, 0], "drag": [2.0, 0, 0, 2.0]}.items():
-        env = placed(agent_position=[9.0, -9.0], block_position=[-8.0, 0.0], block_velocity=[4.0, 0.0], parameters=parameters)
-        for _ in range(20):
+    cases = {
+        "usual": [2.0, 0, 0, 0, 24.525],
+        "rough": [2.0, 1.0, 1.0, 0, 24.525],
+        "light": [2.0, 0, 0, 0, 9.81],
+        "drag": [2.0, 0, 0, 5.0, 1.0],
+    }
+    for name, parameters in cases.items():
+        env = placed(agent_position=[9.0, 9.0], block_position=[-8.0, 0.0], block_velocity=[6.0, 0.0], parameters=parameters)
+        for _ in range(30):
             played(env, NOTHING)
         way[name] = float(env.state_dict()["block_position"][0, 0]) + 8
-    assert way["neither"] == pytest.approx(8, abs=0.01)
-    assert way["friction"] == pytest.approx(4**2 / (2 * 0.5 * 9.81), abs=0.1)
-    assert way["drag"] == pytest.approx(2 * (1 - math.exp(-4)), abs=0.1)
+    assert way["usual"] == pytest.approx(6**2 / (2 * 0.3 * 24.525), abs=0.1)
+    assert way["rough"] == pytest.approx(6**2 / (2 * 0.8 * 24.525), abs=0.1)
+    assert way["light"] == pytest.approx(6**2 / (2 * 0.3 * 9.81), abs=0.1)
+    assert way["drag"] < 6 / 5
 
 
 @pytest.mark.parametrize("scale", [0.5, 2.0, 4.0])
-def test_nothing_leaves_the_room_nor_starts_inside_the_other(scale: float):
+def test_episodes_begin_clear_of_one_another_of_the_goal_and_of_where_the_agent_stood(scale: float):
+    env = PushBlock(512)
+    env.set_parameters({"block_scale": torch.full((512,), scale)})
+    env.reset(1)
+    for _ in range(2):
+        before = env.state_dict()
+        put(env, age=999)
+        assert played(env, NOTHING).truncated.all()
+        state = env.state_dict()
+        agent, block = state["agent_position"], state["block_position"]
+        assert (agent - block).abs().amax(1).min() > 2.5 + scale / 2 - 1e-3
+        for place in (agent, block):
+            # a turned agent's corner may come nearer than its side: at 45 degrees 2.85 m along both axes
+            assert (place - before["agent_position"]).abs().amax(1).min() > 2.85
+            assert place[:, 1].min() >= -5.85
+            assert place[:, 1].min() < -5.7
+            assert 6.1 < place.abs().max() <= 6.25
+        torch.testing.assert_close(state["agent_angle"], before["agent_angle"])
+
+
+@pytest.mark.parametrize("scale", [0.5, 2.0, 4.0])
+def test_nothing_stays_in_a_wall_or_in_the_other(scale: float):
     env = PushBlock(64)
     env.set_parameters({"block_scale": torch.full((64,), scale)})
     env.reset(1)
-    apart = (env.state_dict()["agent_position"] - env.state_dict()["block_position"]).norm(dim=1)
-    assert apart.min() > 0.5 + scale / 2
     rng = torch.Generator().manual_seed(0)
     for _ in range(300):
         choices = torch.randint(0, 7, (64, 1), generator=rng)
         step = env.step({"PushBlock": Action(torch.zeros(64, 0), choices)})["PushBlock"]
         state = env.state_dict()
-        assert state["agent_position"].abs().max() <= 12.0 + 1e-4
-        assert state["block_position"].abs().max() <= 12.5 - scale / 2 + 1e-3
-        assert step.obs[0].min() >= 0
-        assert step.obs[0].max() <= 1
+        assert state["agent_position"].abs().max() <= 12.5  # a fast agent enters a wall by up to half of itself
+        assert state["block_position"].abs().max() <= 12.5
+        assert all(obs.min() >= 0 and obs.max() <= 1 for obs in step.obs)
+    for _ in range(5):
+        played(env, NOTHING)
+    state = env.state_dict()
+    assert state["block_position"].abs().max() <= 12.5 - scale / 2 + 1e-2
+    assert (state["agent_position"] - state["block_position"]).abs().amax(1).min() > 0.5 + scale / 2 - 0.02
 
 
-@pytest.mark.parametrize("parameters", [{}, {"block_scale": 0.5}, {"block_scale": 4.0, "dynamic_friction": 1.0, "static_friction": 1.0}])
+@pytest.mark.parametrize("parameters", [{}, {"block_scale": 4.0, "dynamic_friction": 1.0, "static_friction": 1.0}])
 def test_its_rule_pushes_every_block_onto_the_goal(parameters: dict[str, float]):
     env = PushBlock(50)
     env.set_parameters({name: torch.full((50,), value) for name, value in parameters.items()})
     env.reset(2)
     rewards, done = torch.zeros(50), torch.zeros(50, dtype=torch.bool)
-    for _ in range(150):
+    for _ in range(250):
         action = env.heuristic("PushBlock")
         assert action is not None
         step = env.step({"PushBlock": action})["PushBlock"]
         rewards += torch.where(done, 0.0, step.reward)
         done |= step.terminated
-    assert rewards.min() > 4.6
+    assert rewards.min() > 4.7
 
 
 def test_an_action_that_is_no_choice_is_refused():

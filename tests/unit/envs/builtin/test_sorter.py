@@ -17,22 +17,22 @@ def played(env: Sorter, *choices: tuple[int, int, int]) -> TimeStep:
     return env.step({"Sorter": Action(torch.zeros(len(choices), 0), torch.tensor(choices))})["Sorter"]
 
 
-def tiled(areas: int, tiles: float, seed: int = 0) -> Sorter:
+def tiled(areas: int, most: float, seed: int = 0) -> Sorter:
     env = Sorter(areas)
-    env.set_parameters({"num_tiles": torch.full((areas,), tiles)})
+    env.set_parameters({"num_tiles": torch.full((areas,), most)})
     env.reset(seed)
     return env
 
 
-def laid(*tiles: tuple[int, int]) -> Sorter:
-    """One area with tiles of these (number, place), the agent in the middle looking north."""
+def laid(*tiles: tuple[int, int], heading: float = 0.0) -> Sorter:
+    """One area with tiles of these (number, place), the agent standing in the middle, looking north."""
     env = tiled(1, float(len(tiles)))
     state = env.state_dict()
+    state["obs_tiles"].zero_()
+    state["tiles"][0] = len(tiles)
     for row, (number, place) in enumerate(tiles):
         state["number"][0, row], state["place"][0, row] = number, place
-        state["obs_tiles"][0, row] = 0
-        state["obs_tiles"][0, row, number] = 1
-    state["heading"][0] = 0
+    state["heading"][0], state["height"][0] = heading, 0.0
     env.load_state_dict(state)
     return env
 
@@ -49,76 +49,117 @@ def until_touched(env: Sorter, choice: tuple[int, int, int], most: int = 40) -> 
 def test_the_tiles_in_rising_order_earn_one_each_and_end_the_episode():
     env = laid((3, 0), (11, 10))  # north, south
     first = until_touched(env, NORTH)
-    assert first.reward.item() == pytest.approx(1 - 0.0002)
+    assert first.reward.item() == pytest.approx(1 - 0.001)
     assert not first.terminated.item()
     assert first.obs[0][0, :, 22].tolist() == [1.0] + [0.0] * 19
     last = until_touched(env, SOUTH)
-    assert last.reward.item() == pytest.approx(1 - 0.0002)
+    assert 1 - 0.001 <= round(last.reward.item(), 6) <= 1 - 0.0002  # the ticks until the touch cost 0.0002 each
     assert last.terminated.item()
     assert not last.truncated.item()
     assert last.final_obs.slots.tolist() == [0]
     assert last.final_obs.obs[0][0, :2, 22].tolist() == [1.0, 1.0]
+    assert last.final_obs.obs[2][0, 5].item() * 20 == pytest.approx(-(20.5 - 0.7602 - 0.5), abs=1e-3)  # it stands before the tile
     assert last.obs[0][0, :, 22].sum() == 0
-    assert last.obs[1][0, :2].tolist() == [0.0, 0.0]
+    assert not last.obs[2][0, :6].any()
 
 
 def test_a_wrong_tile_costs_one_and_ends_the_episode():
     step = until_touched(laid((3, 0), (11, 10)), SOUTH)
-    assert step.reward.item() == pytest.approx(-1 - 0.0002)
+    assert -1 - 0.001 <= round(step.reward.item(), 6) <= -1 - 0.0002
     assert step.terminated.item()
 
 
-def test_a_touched_tile_may_be_walked_on_freely():
+def test_a_touched_tile_stays_in_the_way_and_costs_nothing():
     env = laid((3, 0), (11, 10))
     until_touched(env, NORTH)
     for _ in range(20):
         step = played(env, NORTH)
-        assert step.reward.item() == pytest.approx(-0.0002)
+        assert step.reward.item() == pytest.approx(-0.001)
         assert not step.terminated.item()
+    assert step.obs[2][0, 5].item() * 20 == pytest.approx(19.2398, abs=1e-3)
+
+
+def test_between_tiles_the_round_wall_stops_the_agent():
+    env = laid((3, 0), (11, 10))
+    for _ in range(40):
+        step = played(env, EAST)
+    # its two outer corners, 0.5 to either side, touch the wall
+    assert step.obs[2][0, 4].item() * 20 == pytest.approx((19.99**2 - 0.5**2) ** 0.5 - 0.5, abs=1e-3)
 
 
 @pytest.mark.parametrize(("choice", "place"), [(NORTH, 0), (EAST, 5), (SOUTH, 10), (WEST, 15)])
 def test_the_choices_lead_forward_back_right_and_left(choice: tuple[int, int, int], place: int):
-    assert until_touched(laid((0, place), (1, (place + 7) % 20)), choice).reward.item() > 0.9
+    assert until_touched(laid((1, place), (2, (place + 7) % 20)), choice).reward.item() > 0.9
+
+
+def test_a_step_aside_replaces_the_one_ahead():
+    step = played(laid((1, 0)), (1, 1, 0))
+    assert step.obs[2][0, 4] > 0
+    assert step.obs[2][0, 5].item() == pytest.approx(0, abs=1e-6)
+
+
+def test_the_floor_takes_twice_six_tenths_of_its_push():
+    step = played(laid((1, 0)), NORTH)
+    speed, place = 0.0, 0.0
+    for _ in range(5):
+        speed = (speed + 2) * 0.92 - 1.2 * 24.525 * 0.02 * 0.92
+        place += speed * 0.02
+    assert step.obs[2][0, 5].item() * 20 == pytest.approx(place, abs=1e-4)
+    assert step.obs[1][0].tolist() == pytest.approx([0, 0, 0, 0, 0, 0, 1, 0, 0, speed], abs=1e-4)
+
+
+def test_velocity_is_seen_from_the_agent():
+    env = laid((1, 0), heading=math.pi / 2)  # it looks east
+    state = env.state_dict()
+    state["velocity"][0] = torch.tensor([3.0, -5.0])
+    env.load_state_dict(state)
+    right, up, ahead = played(env, STAY).obs[1][0, 7:].tolist()
+    assert right > ahead > 0
+    assert up == 0
+    assert right / ahead == pytest.approx(5 / 3, rel=1e-4)
 
 
 @pytest.mark.parametrize(("turn", "degrees"), [(0, 0), (1, -20), (2, 20)])
 def test_a_decision_of_turning_turns_by_twenty_degrees(turn: int, degrees: int):
-    step = played(laid((0, 0)), (0, 0, turn))
+    step = played(laid((1, 0)), (0, 0, turn))
     angle = math.radians(degrees)
-    torch.testing.assert_close(step.obs[1][0], torch.tensor([0.0, 0.0, math.sin(angle), math.cos(angle)]))
+    torch.testing.assert_close(step.obs[2][0, 4:], torch.tensor([0.0, 0.0, math.sin(angle), math.cos(angle)]))
 
 
 def test_an_agent_sees_where_it_is_and_where_the_tiles_are_from_there():
-    step = played(laid((4, 5), (9, 10)), NORTH)
-    east, north = step.obs[1][0, :2].tolist()
-    assert east == 0
+    env = laid((4, 5), (20, 10))
+    step = played(env, NORTH)
+    east, north = step.obs[2][0, 4:6].tolist()
+    assert east == pytest.approx(0, abs=1e-6)
     assert north > 0
     tiles = step.obs[0][0]
-    torch.testing.assert_close(tiles[0, 20:], torch.tensor([0.8, -north, 0.0]))
-    torch.testing.assert_close(tiles[1, 20:], torch.tensor([0.0, -0.8 - north, 0.0]))
-    assert tiles[:, :20].nonzero().tolist() == [[0, 4], [1, 9]]
+    torch.testing.assert_close(tiles[0, 20:], torch.tensor([1.025, -north, 0.0]))
+    torch.testing.assert_close(tiles[1, 20:], torch.tensor([0.0, -1.025 - north, 0.0]), atol=1e-6, rtol=1e-6)
+    assert tiles[:, :20].nonzero().tolist() == [[0, 4]]  # the offset takes the place of number 20's mark
+    assert torch.equal(played(env, STAY).obs[2][0, :4], step.obs[2][0, 4:])  # the older frame comes first
 
 
-@pytest.mark.parametrize("tiles", [1, 2, 13, 20])
-def test_as_many_tiles_as_asked_for_have_numbers_and_places_of_their_own(tiles: int):
-    env = tiled(50, tiles)
+@pytest.mark.parametrize("most", [1, 2, 13, 20])
+def test_up_to_as_many_tiles_as_asked_for_have_numbers_and_places_of_their_own(most: int):
+    env = tiled(500, most)
     state = env.state_dict()
-    assert state["tiles"].unique().tolist() == [tiles]
-    for column in ("number", "place"):
-        assert all(len(row.unique()) == tiles and row.min() >= 0 and row.max() < 20 for row in state[column][:, :tiles])
-    assert (state["number"][:, 1:tiles] > state["number"][:, : tiles - 1]).all()
-    numbers = state["obs_tiles"][:, :, :20]
-    assert numbers.sum((1, 2)).unique().tolist() == [tiles]
-    assert torch.equal(numbers[:, :tiles].argmax(2), state["number"][:, :tiles].long())
-    assert not state["obs_tiles"][:, tiles:].any()
+    assert state["tiles"].unique().tolist() == list(range(1, most + 1))
+    for tiles in (1, most):
+        rows = state["tiles"] == tiles
+        number, place = state["number"][rows, :tiles], state["place"][rows, :tiles]
+        assert all(len(row.unique()) == tiles and row.min() >= 1 and row.max() <= 20 for row in number)
+        assert all(len(row.unique()) == tiles and row.min() >= 0 and row.max() < 20 for row in place)
+        assert (number[:, 1:] > number[:, :-1]).all()
+        assert not state["obs_tiles"][rows, tiles:].any()
 
 
 def test_every_number_and_every_place_comes_as_often():
     state = tiled(20_000, 2, seed=5).state_dict()
-    for column in ("number", "place"):
-        shares = state[column][:, :2].flatten().bincount(minlength=20) / 40_000
-        assert (shares - 0.05).abs().max() < 0.005
+    for column, first in (("number", 1), ("place", 0)):
+        shares = (state[column][:, 0] - first).bincount(minlength=20) / 20_000
+        pairs = (state[column][state["tiles"] == 2, 1] - first).bincount(minlength=20) / 20_000
+        expected = torch.full((20,), 0.075)
+        torch.testing.assert_close(shares + pairs, expected, atol=0.006, rtol=0)
 
 
 def test_a_new_number_of_tiles_takes_hold_at_the_next_episode():
@@ -130,13 +171,27 @@ def test_a_new_number_of_tiles_takes_hold_at_the_next_episode():
     assert (step.final_obs.obs[0][0].abs().sum(1) > 0).sum() == 2
 
 
+def test_the_agent_is_dropped_in_the_middle_and_keeps_its_heading():
+    env = laid((3, 0), (11, 11), heading=math.pi / 10)
+    assert until_touched(env, SOUTH).terminated.item()
+    state = env.state_dict()
+    assert state["heading"].item() == pytest.approx(math.pi / 10, abs=1e-5)
+    assert state["height"].item() > 0.5
+    assert not state["position"].any()
+    first = env.reset(0)["Sorter"]
+    assert first.obs[2][0].tolist() == pytest.approx([0, 0, 0, 0, 0, 0, 0, -1], abs=1e-6)  # it looks south at first
+    for _ in range(4):
+        played(env, STAY)
+    assert env.state_dict()["height"].item() == pytest.approx(0, abs=1e-6)
+
+
 def test_the_agent_stays_within_the_room():
     env = tiled(64, 1, seed=2)
     generator = torch.Generator().manual_seed(0)
     way = torch.randint(0, 3, (64, 3), generator=generator)
-    for _ in range(60):
+    for _ in range(100):
         env.step({"Sorter": Action(torch.zeros(64, 0), way)})
-        assert env.state_dict()["position"].norm(dim=1).max() < 17.001
+        assert env.state_dict()["position"].norm(dim=1).max() < 19.5
 
 
 def test_an_agent_that_stays_is_cut_after_a_thousand_decisions():
@@ -149,7 +204,7 @@ def test_an_agent_that_stays_is_cut_after_a_thousand_decisions():
     step = played(env, STAY)
     assert step.truncated.item()
     assert not step.terminated.item()
-    assert total + step.reward.item() == pytest.approx(-0.2, abs=1e-4)
+    assert total + step.reward.item() == pytest.approx(-1, abs=1e-3)
 
 
 @pytest.mark.parametrize("tiles", [1, 2, 6, 20])
@@ -186,6 +241,5 @@ def test_a_picture_shows_touched_tiles_in_green():
     until_touched(env, NORTH)
     pictures = [picture.astype(int) for picture in (before, env.render(0))]
     green = [int(((p[..., 1] > p[..., 0] + 40) & (p[..., 1] > p[..., 2] + 20)).sum()) for p in pictures]
-    assert before.shape[1:] == (320, 3)
     assert green[0] == 0
     assert green[1] > 10

@@ -105,7 +105,7 @@ def test_a_run_is_played_with_the_parameters_it_was_trained_with(tmp_path: Path)
     tree = settings("Sorter", 200) | {"environment_parameters": {"num_tiles": 5}}
     palaestra.train(tree, env="Sorter", num_areas=2, results_dir=str(tmp_path), run_id="run", quiet=True)
     models = find_models("run", tmp_path)
-    for env, tiles in ((None, 5), ("Sorter", 2)):  # one that is named has its own
-        game = open_for(models, env, 4, 4)
+    for env, most in ((None, 5), ("Sorter", 20)):  # one that is named has its own
+        game = open_for(models, env, 100, 100)
         seen = game.reset(0)["Sorter"].obs[0]
-        assert seen.any(2).sum(1).tolist() == [tiles] * 4
+        assert seen.any(2).sum(1).max() == most

@@ -1,1 +1,1 @@
-"""3DBall and 3DBallHard."""
+"""3DBall, 3DBallHard and Visual3DBall."""

@@ -13,7 +13,7 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from palaestra.core.errors import EnvError
+from palaestra.core.errors import EnvError, StateOfAnotherVersion
 from palaestra.core.plugins import nearest
 from palaestra.core.timestep import Action, FinalObs, TimeStep
 from palaestra.envs.builtin.base.host_ticks import HostTicks
@@ -89,7 +89,9 @@ class WarpEnv:
     """Mean episode reward of a good policy; None if agents play one another and a mean says nothing."""
     default_areas: ClassVar[int]
     most_decisions: ClassVar[int | None] = None
-    """Time limit of an episode, as counted in the column `age`; None: there is none."""
+    """Time limit of an episode; None: there is none."""
+    age_per_decision: ClassVar[int] = 1
+    """Number that a decision adds to the column `age`: that of its physics ticks, where `age` counts those."""
     parameter_ranges: ClassVar[dict[str, tuple[float, float, float]]]
     """Default, minimum and maximum of each parameter."""
     unity: ClassVar[Agreement | None] = None
@@ -160,7 +162,7 @@ class WarpEnv:
         if self.most_decisions is None:
             raise EnvError(f"{self.behavior}: episodes have no time limit, so they cannot be staggered")
         generator, age = torch.Generator().manual_seed(seed), self._columns["age"]
-        age.copy_(torch.randint(self.most_decisions, age.shape, generator=generator))
+        age.copy_(self.age_per_decision * torch.randint(self.most_decisions, age.shape, generator=generator))
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
         """Advances every agent by one decision. Raises EnvError for actions that are missing or do not fit."""
@@ -282,9 +284,9 @@ class WarpEnv:
         return {name: column.clone() for name, column in self._columns.items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Restores a saved state. Raises EnvError for a state of another environment or number of areas."""
+        """Restores a saved state. Raises StateOfAnotherVersion if it has other columns, EnvError if it is of another number of areas."""
         if state.keys() != self._columns.keys():
-            raise EnvError(f"{self.behavior}: the state has columns {sorted(state)}, expected {sorted(self._columns)}")
+            raise StateOfAnotherVersion(f"{self.behavior}: the state has columns {sorted(state)}, expected {sorted(self._columns)}")
         for name, column in self._columns.items():
             if state[name].shape != column.shape:
                 shapes = f"{tuple(state[name].shape)}, expected {tuple(column.shape)}"

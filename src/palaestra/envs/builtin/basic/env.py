@@ -1,4 +1,4 @@
-"""Basic: walk along a line to one of two goals; the better one is further away."""
+"""Basic: walk along a line to one of two goals, the better of which is further away, as in Unity's example."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
+from palaestra.envs.builtin.base.agreement import Agreement, ModelScore
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.solids import BLUE, FLOOR, GRAY, GREEN, INK, Drawing, solids
@@ -21,16 +22,14 @@ wp.set_module_options({"enable_backward": False})
 
 PLACES = wp.constant(20)
 START = wp.constant(10)
-SMALL_GOAL = wp.constant(5)  # any nearer, and one run in ten settles for it before learning that the large one is worth more
+SMALL_GOAL = wp.constant(7)
 LARGE_GOAL = wp.constant(17)
-MOST_DECISIONS = wp.constant(100)  # not documented; random walks last 52 decisions on average, and one in eight is truncated
 
 
 @wp.struct
 class World:
     """Columns of Basic, one row per area."""
 
-    age: wp.array(dtype=wp.int32)  # decisions of this episode
     position: wp.array(dtype=wp.int32)
     action: wp.array2d(dtype=wp.int64)  # 0: nothing, 1: left, 2: right
     obs: wp.array2d(dtype=wp.float32)  # one-hot
@@ -46,7 +45,6 @@ def start(world: World, i: int):
     world.obs[i, world.position[i]] = 0.0
     world.obs[i, START] = 1.0
     world.position[i] = START
-    world.age[i] = 0
 
 
 @wp.kernel
@@ -73,12 +71,9 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     world.position[i] = position
     prize = wp.where(position == SMALL_GOAL, 0.1, wp.where(position == LARGE_GOAL, 1.0, 0.0))
     arrived = prize > 0.0
-    age = world.age[i] + 1
-    world.age[i] = age
     world.reward[i] = prize - 0.01
     world.terminated[i] = arrived
-    world.truncated[i] = age >= MOST_DECISIONS and not arrived
-    if arrived or age >= MOST_DECISIONS:
+    if arrived:
         report[0] = 1
         save_final_obs(world.obs, world.final_obs, i)
         start(world, i)
@@ -114,15 +109,19 @@ class Basic(WarpEnv):
     behavior = "Basic"
     summary = "An agent on a line walks to one of two goals: a small one nearby or a large one further off."
     rewards = ("-0.01 a decision", "+0.1 at the small goal", "+1 at the large goal")
-    episode = "ends at a goal, and is truncated after 100 decisions"
+    episode = "ends at a goal; there is no time limit"
     benchmark = 0.93
     default_areas = 1
-    most_decisions = int(MOST_DECISIONS)
-    tick_seconds = 0.15  # not documented: slow enough to watch
+    tick_seconds = 0.15
+    unity: ClassVar = Agreement(
+        same=("places, start, goals and rewards", "the observation and its name, and the choices", "there is no time limit"),
+        approximate=(),
+        models=(ModelScore("Basic.onnx", 0.93, 0.0, 200, 0.93), ModelScore("Basic.nn", 0.93, 0.0, 200, 0.93)),
+    )
     parameter_ranges: ClassVar = {}
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        spec = BehaviorSpec((ObsSpec("vector", (int(PLACES),)),), ActionSpec(branches=(3,)), steady=True)
+        spec = BehaviorSpec((ObsSpec("Basic", (int(PLACES),)),), ActionSpec(branches=(3,)), steady=True)
         super().__init__(PROGRAM, spec, areas, device, obs=int(PLACES), final_obs=int(PLACES), action=1)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:

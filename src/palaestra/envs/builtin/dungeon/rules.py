@@ -7,13 +7,15 @@ import warp as wp
 from palaestra.envs.builtin.base.env import Program
 from palaestra.envs.builtin.base.world_columns import save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, add_speed, advance, apply_drag, circle_body, keep_circle_within
-from palaestra.envs.builtin.pushblock.env import AGENT_DRAG, SPEED, TURN, move_direction
+from palaestra.envs.builtin.pushblock.rules import TURN, move_direction
 from palaestra.envs.builtin.sensors.rays import heading, ray_angle, ray_circle, ray_room, write_ray
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 TICKS = wp.constant(5)  # physics ticks per decision
 MOST_DECISIONS = wp.constant(300)
+SPEED = wp.constant(2.0)  # m/s that a tick of moving adds to an agent
+AGENT_DRAG = wp.constant(10.0)
 PACE = wp.constant(1.8)  # speed of the dragon, m/s
 BERTH = wp.constant(3.0)  # least distance of an agent from the dragon at the start
 APART = wp.constant(1.5)  # least distance between agents at the start

@@ -41,6 +41,7 @@ __all__ = [
     "keep_circle_out",
     "keep_circle_within",
     "resolve_contact",
+    "rub",
 ]
 
 SECONDS = wp.constant(0.02)  # a physics tick
@@ -89,25 +90,34 @@ def apply_drag(body: Body, drag: float, angular_drag: float):
 
 
 @wp.func
-def apply_ground_friction(body: Body, rested: bool, sticking: float, sliding: float):
-    """Returns the body after one tick of friction with the ground; call it after the contacts of a tick.
+def rub(body: Body, sticking: float, sliding: float):
+    """Returns the body after friction with the ground that holds slips of up to `sticking` m/s, and takes `sliding` m/s from faster ones.
 
-    If the body was at rest before the tick (`rested`, see `is_still`), a push must overcome the coefficient
-    `sticking`; otherwise `sliding` slows it. Turning is braked at the mean distance of a square's points from its center.
+    Turning is braked at the mean distance of a square's points from its center.
     """
-    share = wp.where(rested, wp.max(sticking, sliding), sliding) * GRAVITY * SECONDS
     speed = wp.length(body.velocity)
     arm = 0.54 * wp.length(body.half)
     slip = speed + wp.abs(body.spin) * arm
-    if slip <= share or slip <= 1.0e-9:
+    if slip <= sticking or slip <= 1.0e-9:
         body.velocity = wp.vec2(0.0, 0.0)
         body.spin = 0.0
         return body
-    lost = wp.min(sliding * GRAVITY * SECONDS / slip, 1.0)  # shared by moving and turning
+    lost = wp.min(sliding / slip, 1.0)  # shared by moving and turning
     body.velocity *= 1.0 - lost
     if body.inverse_mass > 0.0:
         body.spin *= wp.max(1.0 - lost * arm * arm * body.inverse_inertia / body.inverse_mass, 0.0)
     return body
+
+
+@wp.func
+def apply_ground_friction(body: Body, rested: bool, sticking: float, sliding: float):
+    """Returns the body after one tick of friction with the ground; call it after the contacts of a tick.
+
+    If the body was at rest before the tick (`rested`, see `is_still`), a push must overcome the coefficient
+    `sticking`; otherwise `sliding` slows it.
+    """
+    share = GRAVITY * SECONDS
+    return rub(body, share * wp.where(rested, wp.max(sticking, sliding), sliding), share * sliding)
 
 
 @wp.func

@@ -1,11 +1,15 @@
-"""PushBlock: push a block onto the goal, a strip along one wall.
+"""PushBlock: push a block against the goal, a shelf along one wall.
 
-The documentation leaves the sizes open. Ours are near Unity's: a room of 25 x 25 m with a strip of 3 m, an
-agent of 1 x 1 m that gains 2 m/s a physics tick against a drag of 10 (8 m/s at most) and turns by 4 degrees; agent
-and block start anywhere within half the room's sides. The episode ends as soon as the block touches the strip.
-The two sensors look from -90 to 90 degrees in steps of 30; the first meets the block, the second looks over it.
-Rays are as thick as a ball of 0.4 m where they meet the block, so that it seldom falls between two of them.
-Masses are equal; `dynamic_friction` and `static_friction` are those of the block on the floor.
+This is Unity's example. The room measures 25 x 25 m; the goal takes the last 4.15 m of it, is as high as the walls, and the block only
+has to touch it. A decision is five physics ticks of 0.02 s. Each tick of moving adds 3 m/s against a drag of 4 (sidesteps 0.75 of that),
+and a tick of turning turns by 4 degrees. Agent and block weigh 10 kg; neither is turned by contacts. The floor's friction is
+the mean of Unity's default, 0.6, and the parameter, so it is 0.3 where the parameter is 0.
+
+An episode begins with both 1 m up, at places within half the room's sides that are clear of each other, of the goal and of where the
+agent stood before. The agent keeps its heading. If an episode ends within a decision, the new one passes the rest of its ticks
+without an action.
+
+Unity turns the room by quarters as an episode begins. Here it stays: all that is drawn is symmetric, and no observation shows it.
 """
 
 from __future__ import annotations
@@ -14,291 +18,138 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
-import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import Rows, next_parameter, save_final_obs
+from palaestra.envs.builtin.base.agreement import Agreement, ModelScore
+from palaestra.envs.builtin.base.env import WarpEnv
+from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
-from palaestra.envs.builtin.physics.rigid_bodies import (
-    Body,
-    add_speed,
-    advance,
-    apply_drag,
-    apply_ground_friction,
-    box_body,
-    box_box,
-    is_still,
-    keep_box_within,
-    resolve_contact,
+from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
+from palaestra.envs.builtin.pushblock.observations import (
+    AGENT_HALF,
+    AGENT_REST,
+    BLOCK_REST,
+    FRAME,
+    FRAMES,
+    GOAL_EDGE,
+    RAY_LENGTH,
+    RAY_STEP,
+    RAYS,
+    WALL_AT,
 )
-from palaestra.envs.builtin.sensors.rays import heading, ray_angle, ray_box, ray_room, write_ray
+from palaestra.envs.builtin.pushblock.rules import MOST_TICKS, PROGRAM, TICKS
 from palaestra.envs.ray_fans import RayFan, unity_order
-from palaestra.envs.solids import GOLD, GREEN, Drawing, on_plane, solids, upright
+from palaestra.envs.solids import GOLD, GREEN, Drawing, on_plane, solids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-wp.set_module_options({"enable_backward": False})
-
-TICKS = wp.constant(5)  # physics ticks per decision
-MOST_DECISIONS = wp.constant(1000)  # Unity's 5,000 physics ticks
-ROOM = wp.constant(12.5)
-GOAL_EDGE = wp.constant(9.5)  # the goal lies above it
-AGENT_HALF = wp.constant(0.5)
-SPEED = wp.constant(2.0)  # m/s that a tick of moving adds
-SIDEWAYS = wp.constant(0.75)  # fraction of SPEED for sidesteps
-AGENT_DRAG = wp.constant(10.0)
-TURN = wp.constant(0.06981317)  # rad a tick: 200 degrees a second
-MASS = wp.constant(10.0)  # mass of the agent and of the block
-FRICTION = wp.constant(0.4)  # between agent, block and walls
-SPIN_DRAG = wp.constant(2.0)
-RAYS = wp.constant(7)  # rays of each sensor
-RAY_STEP = wp.constant(0.5235988)  # 30 degrees
-RAY_LENGTH = wp.constant(25.0)
-RAY_RADIUS = wp.constant(0.4)  # less than the agent's, so that rays see the block that it pushes
-TAGS = wp.constant(3)
-WALL, GOAL, BLOCK = wp.constant(0), wp.constant(1), wp.constant(2)
-OBS = int(RAYS) * 2 * (int(TAGS) + 2)
+OBS = FRAMES * int(FRAME)
+OFFSET_SENSOR = f"StackingSensor_size{FRAMES}_OffsetRayPerceptionSensor"
+LEVEL_SENSOR = f"StackingSensor_size{FRAMES}_RayPerceptionSensor"
+SEEN = ("block", "goal", "wall")
+ANGLES = unity_order(int(RAYS), float(RAY_STEP))
+EYE_UP = 1.5  # height of the offset rays above the agent's middle
+HEIGHT = 1.5  # of walls and goal
 
 
-@wp.struct
-class World:
-    """Columns of PushBlock, one row per area."""
-
-    rng: wp.array(dtype=wp.uint32)
-    age: wp.array(dtype=wp.int32)  # decisions of this episode
-    agent_position: wp.array(dtype=wp.vec2)  # from the room's middle
-    agent_velocity: wp.array(dtype=wp.vec2)
-    agent_angle: wp.array(dtype=wp.float32)  # from the x axis; the goal lies toward y
-    block_position: wp.array(dtype=wp.vec2)
-    block_velocity: wp.array(dtype=wp.vec2)
-    block_angle: wp.array(dtype=wp.float32)
-    block_spin: wp.array(dtype=wp.float32)
-    parameters: wp.array2d(dtype=wp.float32)  # parameters of this episode
-    pending: wp.array3d(dtype=wp.float32)  # block_scale, dynamic_friction, static_friction, block_drag
-    episodes: wp.array(dtype=wp.int32)
-    action: wp.array2d(dtype=wp.int64)  # 0: nothing, 1: forward, 2: back, 3, 4: turn right, left, 5, 6: to the left, right
-    obs: wp.array2d(dtype=wp.float32)
-    final_obs: wp.array2d(dtype=wp.float32)
-    reward: wp.array(dtype=wp.float32)
-    terminated: wp.array(dtype=wp.bool)
-    truncated: wp.array(dtype=wp.bool)
-
-
-@wp.func
-def block_body(world: World, i: int):
-    """Returns the block of area `i` as a rigid body, in its current state."""
-    side = 0.5 * world.parameters[i, 0]
-    return box_body(world.block_position[i], world.block_velocity[i], world.block_angle[i], world.block_spin[i], wp.vec2(side, side), MASS)
-
-
-@wp.func
-def agent_body(world: World, i: int):
-    """Returns the agent as it is now; contacts do not turn it."""
-    agent = box_body(world.agent_position[i], world.agent_velocity[i], world.agent_angle[i], 0.0, wp.vec2(AGENT_HALF, AGENT_HALF), MASS)
-    agent.inverse_inertia = 0.0
-    return agent
-
-
-@wp.func
-def observe(world: World, i: int):
-    """Writes the rays of both sensors."""
-    eye = world.agent_position[i]
-    block = world.block_position[i]
-    angle = world.block_angle[i]
-    reach = 0.5 * world.parameters[i, 0] + RAY_RADIUS
-    half = wp.vec2(reach, reach)
-    rays = int(RAYS)
-    width = int(TAGS) + 2
-    for k in range(rays):
-        direction = heading(world.agent_angle[i] + ray_angle(k, RAY_STEP))
-        far = ray_room(eye, direction, wp.vec2(ROOM, ROOM))
-        tag = int(WALL)
-        if eye[1] < GOAL_EDGE and eye[1] + far * direction[1] > GOAL_EDGE:
-            far = (GOAL_EDGE - eye[1]) / direction[1]
-            tag = int(GOAL)
-        if far > RAY_LENGTH:
-            tag = -1
-        write_ray(world.obs, i, (rays + k) * width, int(TAGS), tag, far / RAY_LENGTH)
-        near = ray_box(eye, direction, block, half, angle)
-        if near < wp.min(far, RAY_LENGTH):
-            far = near
-            tag = int(BLOCK)
-        write_ray(world.obs, i, k * width, int(TAGS), tag, far / RAY_LENGTH)
-
-
-@wp.func
-def start(world: World, i: int):
-    """Starts an episode: agent and block apart, each within half the room's sides, at random angles."""
-    for k in range(4):
-        world.parameters[i, k] = next_parameter(world, i, k)
-    state = world.rng[i]
-    reach = 0.5 * ROOM
-    apart = 0.75 * world.parameters[i, 0] + 1.0  # more than the sum of half diagonals
-    block = wp.vec2(wp.randf(state, -reach, reach), wp.randf(state, -reach, reach))
-    agent = block
-    while wp.length(agent - block) < apart:
-        agent = wp.vec2(wp.randf(state, -reach, reach), wp.randf(state, -reach, reach))
-    world.agent_angle[i] = wp.randf(state, -wp.pi, wp.pi)
-    world.block_angle[i] = wp.randf(state, -wp.pi, wp.pi)
-    world.rng[i] = state
-    world.agent_position[i] = agent
-    world.agent_velocity[i] = wp.vec2(0.0, 0.0)
-    world.block_position[i] = block
-    world.block_velocity[i] = wp.vec2(0.0, 0.0)
-    world.block_spin[i] = 0.0
-    world.age[i] = 0
-    world.episodes[i] += 1
-    observe(world, i)
-
-
-@wp.func
-def move_direction(angle: float, action: int):
-    """Returns the direction that an action moves in, scaled by its share of the speed."""
-    ahead = heading(angle)
-    if action == 1:
-        return ahead
-    if action == 2:
-        return -ahead
-    if action == 5:
-        return SIDEWAYS * wp.vec2(-ahead[1], ahead[0])
-    if action == 6:
-        return SIDEWAYS * wp.vec2(ahead[1], -ahead[0])
-    return wp.vec2(0.0, 0.0)
-
-
-@wp.func
-def is_in_goal(block: Body):
-    """Returns whether a part of the block lies on the goal."""
-    reach = block.half[0] * (wp.abs(wp.cos(block.angle)) + wp.abs(wp.sin(block.angle)))
-    return block.position[1] + reach > GOAL_EDGE
-
-
-@wp.func
-def simulate(world: World, i: int, action: int):
-    """Runs the physics of one decision; returns True if the block is in the goal, which ends the decision early."""
-    agent = agent_body(world, i)
-    block = block_body(world, i)
-    room = wp.vec2(ROOM, ROOM)
-    turn = wp.where(action == 4, TURN, 0.0) - wp.where(action == 3, TURN, 0.0)
-    left = int(TICKS)
-    scored = bool(False)  # Warp takes a literal for a constant
-    while left > 0 and not scored:
-        rested = is_still(block)
-        agent.angle += turn
-        agent = apply_drag(add_speed(agent, move_direction(agent.angle, action), SPEED), AGENT_DRAG, 0.0)
-        block = apply_drag(block, world.parameters[i, 3], SPIN_DRAG)
-        agent, block = resolve_contact(agent, block, box_box(agent, block), FRICTION)
-        block = apply_ground_friction(block, rested, world.parameters[i, 2], world.parameters[i, 1])
-        agent = keep_box_within(advance(agent), room, 0.0)
-        block = keep_box_within(advance(block), room, FRICTION)
-        scored = is_in_goal(block)
-        left -= 1
-    world.agent_position[i] = agent.position
-    world.agent_velocity[i] = agent.velocity
-    world.agent_angle[i] = agent.angle - 2.0 * wp.pi * wp.round(agent.angle / (2.0 * wp.pi))
-    world.block_position[i] = block.position
-    world.block_velocity[i] = block.velocity
-    world.block_angle[i] = block.angle - 2.0 * wp.pi * wp.round(block.angle / (2.0 * wp.pi))
-    world.block_spin[i] = block.spin
-    return scored
-
-
-@wp.kernel
-def begin(world: World):
-    """Starts a new episode in every area."""
-    start(world, wp.tid())
-
-
-@wp.kernel
-def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision."""
-    i = wp.tid()
-    action = int(world.action[i, 0])
-    if world.action[i, 0] < wp.int64(0) or world.action[i, 0] > wp.int64(6):
-        report[1] = i + 1
-        action = 0
-    scored = simulate(world, i, action)
-    age = world.age[i] + 1
-    world.age[i] = age
-    world.reward[i] = wp.where(scored, 5.0, 0.0) - 0.0025
-    world.terminated[i] = scored
-    world.truncated[i] = age >= MOST_DECISIONS and not scored
-    observe(world, i)
-    if scored or age >= MOST_DECISIONS:
-        report[0] = 1
-        save_final_obs(world.obs, world.final_obs, i)
-        start(world, i)
-
-
-PROGRAM = Program(World, begin, tick)
+def coast(velocity: torch.Tensor) -> torch.Tensor:
+    """Returns how far agents with these velocities (S, 2) glide until drag and friction have stopped them."""
+    speed = velocity.norm(dim=1, keepdim=True)
+    far = speed / 4.17 - 0.389 * torch.log1p(0.617 * speed)
+    return velocity / speed.clamp(min=1e-6) * far
 
 
 def shove(columns: Mapping[str, torch.Tensor]) -> Action:
-    """Faces the goal, goes around the block to its far side, and pushes it ahead; corrects sideways when it slips off."""
+    """Faces the goal, goes around the block to its far side, and pushes it ahead; pauses now and then, so that it gets into no cycle."""
     agent, block, half = columns["agent_position"], columns["block_position"], 0.5 * columns["parameters"][:, 0]
-    (x, y), reach = (agent - block).unbind(1), 1.2 * half + float(AGENT_HALF)
-    rest = x + columns["agent_velocity"][:, 0] / float(AGENT_DRAG)  # where the agent would come to
-    off = torch.remainder(columns["agent_angle"] - 0.5 * torch.pi + torch.pi, 2 * torch.pi) - torch.pi
-    is_below, is_beside = y < -half - 0.4, x.abs() > reach
-    side = torch.where(block[:, 0].abs() + reach > float(ROOM) - 1, -block[:, 0].sign(), torch.where(x < 0, -1.0, 1.0))
-    aside = torch.where(side < 0, 5, 6)
-    onward = torch.where(rest.abs() < 0.2 * half + 0.35, 1, torch.where(rest > 0, 5, 6))
-    around = torch.where(is_beside | (y < -half), 2, aside)
-    choice = torch.where(is_below, onward, around)
+    (x, y), clear = (agent - block).unbind(1), half + 0.7
+    rest = x + coast(columns["agent_velocity"])[:, 0]
+    off = torch.remainder(columns["agent_angle"] + 0.5 * torch.pi + torch.pi, 2 * torch.pi) - torch.pi
+    is_behind, is_beside = y > clear, (x.abs() > clear) & (rest.abs() > clear)
+    at_wall = block[:, 0].abs() + clear + 1.0 > float(WALL_AT)
+    side = torch.where(at_wall, -block[:, 0].sign(), torch.where(rest < 0, -1.0, 1.0))
+    onward = torch.where(rest.abs() < 0.9 * half + 0.35, 1, torch.where(rest > 0, 6, 5))
+    around = torch.where(is_beside, 2, torch.where(side < 0, 6, 5))
+    choice = torch.where(is_behind, onward, around)
     choice = torch.where(off > 0.2, 3, torch.where(off < -0.2, 4, choice))
+    age = columns["age"]
+    pauses = (age**2 // 7 % 5 == 0) & ~((choice == 1) & is_behind & (age < 60))
+    choice = torch.where(pauses, 0, choice)
     return Action(torch.zeros(len(choice), 0, device=choice.device), choice[:, None])
 
 
 def draw_room(rows: Rows, behavior: str) -> Drawing:
-    """Draws the room with the goal along its far wall, the block, and the agent."""
-    room, edge, side = float(ROOM), float(GOAL_EDGE), rows["parameters"][:, :1]
-    tall = 0.8 * side
-    size, turn = np.stack([side, tall, side], -1), upright(rows["block_angle"][:, None])
+    """Draws the room with the goal, a low shelf so that one sees over it, the block, and the agent."""
+    wall, edge, side = float(WALL_AT), float(GOAL_EDGE), rows["parameters"][:, :1]
+    tall = 2 * float(BLOCK_REST)
+    size = np.stack([side, np.full_like(side, tall), side], -1)
+    up = rows["block_fall"][:, None, 0]
+    feet = rows["agent_fall"][:, None, 0] - float(AGENT_REST)
     shapes = (
-        *figures.room(rows.areas, (room, room)),
-        figures.plate("goal", rows.areas, (0.0, (room + edge) / 2), (room, (room - edge) / 2), GREEN),
-        solids("block", "box", on_plane(rows["block_position"][:, None], tall / 2), size, GOLD, rotation=turn),
+        *figures.room(rows.areas, (wall, wall), wall=HEIGHT, thick=0.5),
+        figures.plate("goal", rows.areas, (0.0, (edge - wall) / 2), (wall, (edge + wall) / 2), GREEN, top=HEIGHT, thick=HEIGHT),
+        solids("block", "box", on_plane(rows["block_position"][:, None], up), size, GOLD),
         *figures.agent(
-            rows["agent_position"][:, None], rows["agent_angle"][:, None], float(AGENT_HALF), (behavior, rows.slots), shape="box"
+            rows["agent_position"][:, None],
+            rows["agent_angle"][:, None],
+            float(AGENT_HALF),
+            (behavior, rows.slots),
+            shape="box",
+            height=feet,
         ),
     )
-    return Drawing(shapes, (room + 0.4, 1.2, room + 0.4), center=(0.0, 0.6, 0.0))
+    return Drawing(shapes, (wall + 0.6, 1.6, wall + 0.6), center=(0.0, 0.8, 0.0))
 
 
 class PushBlock(WarpEnv):
-    """PushBlock: 14 rays of 5 numbers (wall, goal, block, nothing, distance), discrete [7]."""
+    """PushBlock: two ray sensors of 7 rays (block, goal, wall, nothing, distance), three frames each (105), discrete [7]."""
 
     behavior = "PushBlock"
     summary = "An agent pushes a block onto the goal."
-    rewards = ("-0.0025 a decision", "+5 when the block reaches the goal")
-    episode = "ends when the block reaches the goal, and is truncated after 1,000 decisions (5,000 physics ticks)"
+    rewards = ("-0.0002 a physics tick", "+5 when the block touches the goal")
+    episode = "ends when the block touches the goal, and is truncated after 5,000 physics ticks (1,000 decisions)"
     benchmark = 4.5
     default_areas = 32
-    most_decisions = int(MOST_DECISIONS)
-    tick_seconds = 0.1
+    most_decisions = int(MOST_TICKS) // int(TICKS)
+    tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {
         "block_scale": (2.0, 0.5, 4.0),
         "dynamic_friction": (0.0, 0.0, 1.0),
         "static_friction": (0.0, 0.0, 1.0),
         "block_drag": (0.5, 0.0, 2000.0),
+        "gravity": (24.525, 1.0, 100.0),
     }
+    unity: ClassVar = Agreement(
+        same=(
+            "room, goal, sizes, masses, drag, gravity and the friction that the floor is given as an episode begins",
+            "the seven choices and their forces and turns, five ticks a decision, and the ticks of a new episode within one",
+            "both ray sensors: names, order, tags, thickness, lengths and three frames; what touches an agent is not seen",
+            "rewards, time limit, parameters, and where episodes begin",
+        ),
+        approximate=(
+            "contacts are solved one after another instead of all at once, and grazing ones may differ by a centimeter",
+            "the offset rays graze the tops of walls and goal, and are taken to touch them; Unity's model plays better so (4.90, not 4.67)",
+            "each agent begins its first episode with a random heading; the scene's own is not known",
+            "the room does not turn as an episode begins, which no observation shows",
+        ),
+        models=(ModelScore("PushBlock.onnx", 4.93, 0.02, 1000, 4.5), ModelScore("PushBlock.nn", 4.93, 0.02, 1000, 4.5)),
+    )
     ray_fans: ClassVar = {
         behavior: (
-            RayFan("rays", unity_order(int(RAYS), float(RAY_STEP)), float(RAY_LENGTH), ("wall", "goal", "block")),
-            RayFan(
-                "rays", unity_order(int(RAYS), float(RAY_STEP)), float(RAY_LENGTH), ("wall", "goal", "block"), first=OBS // 2, height=0.4
-            ),
+            RayFan(OFFSET_SENSOR, ANGLES, float(RAY_LENGTH), SEEN, first=OBS - int(FRAME), height=EYE_UP),
+            RayFan(LEVEL_SENSOR, ANGLES, float(RAY_LENGTH), SEEN, first=OBS - int(FRAME)),
         )
     }
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        spec = BehaviorSpec((ObsSpec("rays", (OBS,)),), ActionSpec(branches=(7,)), steady=True)
-        super().__init__(PROGRAM, spec, areas, device, obs=OBS, final_obs=OBS, action=1, parameters=4)
+        sensors = (ObsSpec(OFFSET_SENSOR, (OBS,)), ObsSpec(LEVEL_SENSOR, (OBS,)))
+        spec = BehaviorSpec(sensors, ActionSpec(branches=(7,)), steady=True)
+        obs = dict.fromkeys(("obs_offset", "obs_level", "final_obs_offset", "final_obs_level"), OBS)
+        super().__init__(PROGRAM, spec, areas, device, **obs, action=1, parameters=len(self.parameter_ranges))
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
         """Returns `shove`'s actions; None for another behavior."""

@@ -19,9 +19,9 @@ from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
-from palaestra.envs.builtin.pushblock.env import AGENT_DRAG, TICKS
+from palaestra.envs.builtin.pushblock.rules import TICKS
 from palaestra.envs.builtin.pushblock_collab.observations import AGENTS, BLOCKS, DEEP, GOAL_EDGE, LARGE, MEDIUM, RADIUS, SMALL, TAGS, WIDE
-from palaestra.envs.builtin.pushblock_collab.rules import MOST_DECISIONS, PROGRAM, SPEED
+from palaestra.envs.builtin.pushblock_collab.rules import AGENT_DRAG, MOST_DECISIONS, PROGRAM, SPEED
 from palaestra.envs.solids import GOLD, GREEN, RED, VIOLET, Drawing, on_plane, solids
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from palaestra.envs.builtin.physics.rigid_bodies import (
     keep_circle_within,
     resolve_contact,
 )
-from palaestra.envs.builtin.pushblock.env import AGENT_DRAG, TICKS, TURN, move_direction
+from palaestra.envs.builtin.pushblock.rules import TICKS, TURN, move_direction
 from palaestra.envs.builtin.pushblock_collab.observations import (
     AGENTS,
     BLOCKS,
@@ -54,6 +54,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 MOST_DECISIONS = wp.constant(1000)  # 5,000 physics ticks
 SPEED = wp.constant(3.0)  # m/s that a tick of moving adds
+AGENT_DRAG = wp.constant(10.0)
 MASS = wp.constant(10.0)  # mass of an agent
 PUSH = wp.constant(22.0)  # Ns that an agent gives a block in a tick, about
 

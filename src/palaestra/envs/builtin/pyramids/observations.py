@@ -39,8 +39,8 @@ from palaestra.envs.builtin.pyramids.layout import (
     wall_half,
     wall_middle,
 )
-from palaestra.envs.builtin.sensors.rays import MISS, heading, rotate
-from palaestra.envs.builtin.sensors.sphere_casts import cast_upright_box, cast_upright_solid_box, reach_beside
+from palaestra.envs.builtin.sensors.rays import MISS, heading, rotate, write_ray
+from palaestra.envs.builtin.sensors.sphere_casts import cast_upright_box, cast_upright_solid_box, gap_to_box, reach_beside
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -108,6 +108,8 @@ def cast_upright(ray: Ray, middle: wp.vec3, half: wp.vec3, nearest: float):
         return distance
     if is_beside and above > half[2] + ray.radius:
         return MISS
+    if gap_to_box(to, half) <= ray.radius:
+        return MISS  # it touches already
     way = ray.shrink * wp.vec3(ray.way[0], ray.way[1], ray.slope)
     distance = cast_upright_solid_box(to, way, half, ray.radius)
     return wp.where(distance < MISS, ray.shrink * distance, MISS)
@@ -306,21 +308,6 @@ def see(world: World, i: int, near: Near, bottom: float, ray: Ray):
 
 
 @wp.func
-def write_sight(line: wp.array(dtype=wp.float32), at: int, sight: Sight):
-    """Writes a ray's numbers: `write_ray` without its loop, which costs more than the numbers."""
-    misses = sight.distance >= LENGTH
-    tag = wp.where(misses, -1, sight.tag)
-    line[at] = wp.where(tag == 0, 1.0, 0.0)
-    line[at + 1] = wp.where(tag == 1, 1.0, 0.0)
-    line[at + 2] = wp.where(tag == 2, 1.0, 0.0)
-    line[at + 3] = wp.where(tag == 3, 1.0, 0.0)
-    line[at + 4] = wp.where(tag == 4, 1.0, 0.0)
-    line[at + 5] = wp.where(tag == 5, 1.0, 0.0)
-    line[at + 6] = wp.where(misses, 1.0, 0.0)
-    line[at + 7] = wp.where(misses, 1.0, sight.distance / LENGTH)
-
-
-@wp.func
 def fan_ray(world: World, i: int, rise: float):
     """Returns a ray of a fan that rises so far, without its direction."""
     ray = Ray()
@@ -339,9 +326,6 @@ def observe(world: World, i: int, bottom: float):
     """Writes the current observation, each fan from its rightmost ray on; the switch's lower side is at height `bottom`."""
     ahead = heading(world.angle[i])
     near = things_near(world, i, ahead)
-    low = world.obs_low[i]
-    middle = world.obs_middle[i]
-    high = world.obs_high[i]
     ray = Ray()
     step = float(0.0)
     for number in range(FANS * RAYS):
@@ -353,12 +337,13 @@ def observe(world: World, i: int, bottom: float):
             ray.way = rotate(ahead, -float(SIDE_RAYS) * step)
         sight = see(world, i, near, bottom, ray)
         at = wp.where(k < SIDE_RAYS, 2 * (SIDE_RAYS - k) - 1, 2 * (k - SIDE_RAYS)) * RAY_SIZE
+        tag = wp.where(sight.distance >= LENGTH, -1, sight.tag)
         if fan == 0:
-            write_sight(low, at, sight)
+            write_ray(world.obs_low, i, at, TAGS, tag, sight.distance / LENGTH)
         elif fan == 1:
-            write_sight(middle, at, sight)
+            write_ray(world.obs_middle, i, at, TAGS, tag, sight.distance / LENGTH)
         else:
-            write_sight(high, at, sight)
+            write_ray(world.obs_high, i, at, TAGS, tag, sight.distance / LENGTH)
         ray.way = rotate(ray.way, step)
     velocity = world.velocity[i]
     world.obs_vector[i, 0] = float(world.pressed[i])

@@ -100,14 +100,15 @@ def ray_room(origin: wp.vec2, direction: wp.vec2, half: wp.vec2):
     return wp.max(nearest, 0.0)
 
 
-@wp.func
+@wp.func_native("""
+    float* ray = (float*)((char*)obs.data + row * obs.strides[0]) + at;
+    for (int k = 0; k < tags; ++k) ray[k] = k == hit_tag ? 1.0f : 0.0f;
+    ray[tags] = hit_tag < 0 ? 1.0f : 0.0f;
+    ray[tags + 1] = hit_tag < 0 ? 1.0f : fraction;
+""")
 def write_ray(obs: wp.array2d(dtype=wp.float32), row: int, at: int, tags: int, hit_tag: int, fraction: float):
     """Writes the `tags` + 2 numbers of one ray from column `at` on.
 
     They are a one-hot of the hit tag, a flag that is 1 if nothing was hit (`hit_tag` below 0), and the distance as a
     fraction of the ray's length, 1 if nothing was hit.
     """
-    for k in range(tags):
-        obs[row, at + k] = wp.where(k == hit_tag, 1.0, 0.0)
-    obs[row, at + tags] = wp.where(hit_tag < 0, 1.0, 0.0)
-    obs[row, at + tags + 1] = wp.where(hit_tag < 0, 1.0, fraction)

@@ -14,16 +14,28 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.sensors.rays import MISS, ray_circle, ray_slabs, rotate
+from palaestra.envs.builtin.sensors.rays import MISS, ray_circle, rotate
 
 TOUCHING = wp.constant(1.0e-4)  # meters: nearer than this is a touch
 MOST_STEPS = wp.constant(64)
+SMALLEST = wp.constant(1.0e-9)  # part of a direction that counts as none
+FLUSH = wp.constant(1.0e-3)  # meters: bodies that are so near are pressed together
 
 
 @wp.func
 def reach_beside(radius: float, gap: float):
     """Returns the radius of a sphere's section at `gap` meters from its center, 0 if it does not extend so far."""
     return wp.sqrt(wp.max(radius * radius - gap * gap, 0.0))
+
+
+@wp.func
+def touches_box(to: wp.vec2, half: wp.vec2, radius: float):
+    """Returns whether a circle touches a box with its sides along the axes, or all but touches it; `to` leads from its center.
+
+    Bodies that are pressed together overlap by a trace in Unity, so that the sphere of one that stands flush does not see the other.
+    """
+    beside = wp.vec2(wp.max(wp.abs(to[0]) - half[0], 0.0), wp.max(wp.abs(to[1]) - half[1], 0.0))
+    return wp.length_sq(beside) <= (radius + FLUSH) * (radius + FLUSH)
 
 
 @wp.func
@@ -41,13 +53,16 @@ def cast_box(origin: wp.vec2, direction: wp.vec2, center: wp.vec2, half: wp.vec2
 
 @wp.func
 def cast_upright_box(start: wp.vec2, way: wp.vec2, half: wp.vec2, radius: float):
-    """As `cast_box` for a box about the origin with its sides along the axes."""
-    grown = half + wp.vec2(radius, radius)
-    first = float(0.0)  # Warp takes a literal for a constant
-    if wp.abs(start[0]) > grown[0] or wp.abs(start[1]) > grown[1]:
-        first = ray_slabs(start, way, grown)
-        if first >= MISS:
-            return MISS
+    """Returns what `cast_box` does for a box about the origin with its sides along the axes."""
+    inverse_x = 1.0 / wp.where(wp.abs(way[0]) < SMALLEST, SMALLEST, way[0])
+    inverse_y = 1.0 / wp.where(wp.abs(way[1]) < SMALLEST, SMALLEST, way[1])
+    x = -start[0] * inverse_x
+    y = -start[1] * inverse_y
+    reach_x = (half[0] + radius) * wp.abs(inverse_x)
+    reach_y = (half[1] + radius) * wp.abs(inverse_y)
+    first = wp.max(wp.max(x - reach_x, y - reach_y), 0.0)
+    if first > wp.min(x + reach_x, y + reach_y):
+        return MISS  # the only branch that most casts take: they are faster so than with tests for each side
     entry = start + first * way
     if wp.abs(entry[0]) > half[0] and wp.abs(entry[1]) > half[1]:  # at a corner, which is round
         corner = wp.vec2(wp.sign(entry[0]) * half[0], wp.sign(entry[1]) * half[1])
@@ -76,31 +91,61 @@ def cast_solid_box(origin: wp.vec3, direction: wp.vec3, center: wp.vec3, half: w
     flat = rotate(wp.vec2(to[0], to[1]), -angle)
     flat_way = rotate(wp.vec2(direction[0], direction[1]), -angle)
     start = wp.vec3(flat[0], flat[1], to[2])
-    way = wp.vec3(flat_way[0], flat_way[1], direction[2])
-    return cast_upright_solid_box(start, way, half, radius)
+    if gap_to_box(start, half) <= radius:
+        return MISS  # it touches already
+    return cast_upright_solid_box(start, wp.vec3(flat_way[0], flat_way[1], direction[2]), half, radius)
 
 
 @wp.func
 def cast_upright_solid_box(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: float):
-    """As `cast_solid_box` for a box about the origin with its sides along the axes."""
-    if gap_to_box(start, half) <= radius:
-        return MISS  # it touches already
+    """Returns what `cast_solid_box` does for a box about the origin with its sides along the axes, which the sphere does not touch yet."""
+    first = float(0.0)  # Warp takes a literal for a constant
     last = float(MISS)
-    first = float(0.0)
     for k in range(3):
-        if wp.abs(way[k]) < 1.0e-12:
-            if wp.abs(start[k]) > half[k] + radius:
-                return MISS
-        else:
-            middle = -start[k] / way[k]
-            extent = wp.abs((half[k] + radius) / way[k])
-            first = wp.max(first, middle - extent)
-            last = wp.min(last, middle + extent)
+        inverse = 1.0 / wp.where(wp.abs(way[k]) < SMALLEST, SMALLEST, way[k])
+        middle = -start[k] * inverse
+        extent = (half[k] + radius) * wp.abs(inverse)
+        first = wp.max(first, middle - extent)
+        last = wp.min(last, middle + extent)
     if first > last:
         return MISS
+    entry = start + first * way
+    beyond = int(0)
+    along = int(0)
+    for k in range(3):
+        if wp.abs(entry[k]) > half[k]:
+            beyond += 1
+        else:
+            along = k
+    if beyond == 1:
+        return first  # on a face
+    if beyond == 2:
+        first += cast_edge(entry, way, half, radius, along)
+        if first >= MISS or wp.abs(start[along] + first * way[along]) <= half[along]:
+            return first
+    return close_in(start, way, half, radius, first, last)
+
+
+@wp.func
+def cast_edge(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: float, along: int):
+    """Returns the distance at which a sphere touches the nearest edge of a box along an axis, taken as endless, or MISS."""
+    one = (along + 1) % 3
+    two = (along + 2) % 3
+    to = wp.vec2(start[one] - wp.sign(start[one]) * half[one], start[two] - wp.sign(start[two]) * half[two])
+    across = wp.vec2(way[one], way[two])
+    speed = wp.dot(to, across)
+    size = wp.length_sq(across)
+    root = speed * speed - size * (wp.length_sq(to) - radius * radius)
+    if speed >= 0.0 or root < 0.0:
+        return MISS
+    return (-speed - wp.sqrt(root)) / size
+
+
+@wp.func
+def close_in(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: float, first: float, last: float):
+    """Returns the distance at which a sphere touches a box, by steps from `first` on that never pass its surface, or MISS after `last`."""
     distance = first
     steps = int(0)
-    # on a face this ends at once; near an edge or a corner it closes in, never past the surface
     while steps < MOST_STEPS and distance <= last:
         gap = gap_to_box(start + distance * way, half) - radius
         if gap <= TOUCHING:

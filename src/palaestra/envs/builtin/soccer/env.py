@@ -1,14 +1,12 @@
-"""SoccerTwos: two against two, a ball, and a goal at either end.
+"""SoccerTwos: two against two, a ball, and a goal at either end, as in Unity's example.
 
-The documentation leaves the scene open. Ours is a field of 14 x 9 with its corners cut off, similar to Unity's; the goals are 5
-wide. Players are circles of radius 0.5 that run up to 6 m/s, sidestep half as fast and turn by 150 degrees/s, all at once. The ball's
-radius is a tenth of `ball_scale`; it bounces off walls and is slowed by friction with the ground, which grows with `gravity`. A player
-who touches it pushes it, and one who runs ahead also kicks it. A goal is scored when the ball touches the line. Each team starts in its
-own half, a player in each lane, facing the other goal more or less. An episode is truncated after 600 decisions (3,000 physics ticks).
+The field is 31 x 15 m with slanting corners (see `field`), and players are fast: they gain 2 m/s a tick (see `motion`). Players start in
+their own half, 5 m along the field about their place, and look toward the other goal; the ball lies within 2.5 m of the middle. A goal is
+scored when the ball touches the floor of a goal or its net. An episode is cut after 5,000 ticks.
 
-The 336 numbers: three frames, oldest first, each of 11 rays ahead, 12 degrees apart, and 3 behind, 45 degrees apart, in Unity's order;
-each ray has a one-hot of ball, own goal, other goal, wall, mate, opponent and nothing, then the distance as a share of 20. One
-team observes what the other would with the field turned around, so one policy plays both.
+An observation is three frames, oldest first, of 11 rays ahead, 12 degrees apart, and another of 3 rays behind, 45 degrees apart; each ray
+has a one-hot of ball, own goal, other goal, wall, mate and opponent, a flag for nothing, and the distance as a share of 20 m. One
+team observes what the other would with the field turned around, so one policy plays both. The sensors have the names of Unity's blue team.
 """
 
 from __future__ import annotations
@@ -18,27 +16,40 @@ from typing import TYPE_CHECKING, ClassVar
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.envs.builtin.base.agreement import Agreement, ModelScore
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
-from palaestra.envs.builtin.sensors.rays import write_ray
-from palaestra.envs.builtin.soccer.field import AREA_COLUMNS, PARAMETER_RANGES, TICKS, check_actions, kick_off, line_up, simulate
-from palaestra.envs.builtin.soccer.heuristic import chase, draw_field
+from palaestra.envs.builtin.sensors.rays import ray_angle, write_ray
+from palaestra.envs.builtin.sensors.stacking import clear_frames, shift_frames
+from palaestra.envs.builtin.soccer.field import BALL, LEFT_GOAL, WALL
+from palaestra.envs.builtin.soccer.field_drawing import draw_field
+from palaestra.envs.builtin.soccer.heuristic import chase
 from palaestra.envs.builtin.soccer.observations import (
     AHEAD,
-    BALL,
+    AHEAD_SENSOR,
+    AHEAD_STEP,
     BEHIND,
-    FIELD_ANGLES,
-    FRAMES,
-    LEFT_GOAL,
+    BEHIND_SENSOR,
+    BEHIND_STEP,
     LENGTH,
-    WALL,
     cast_ray,
-    clear_frames,
-    ray_offset,
-    shift_frames,
+    field_fans,
+    width_of,
 )
-from palaestra.envs.ray_fans import RayFan
+from palaestra.envs.builtin.soccer.rules import (
+    AREA_COLUMNS,
+    MOST_TICKS,
+    PARAMETER_RANGES,
+    TICKS,
+    TIME_OUT,
+    check_actions,
+    kick_off,
+    line_up,
+    simulate,
+    ticks_played,
+    wait,
+)
 from palaestra.envs.solids import BLUE, VIOLET, Drawing
 
 if TYPE_CHECKING:
@@ -52,32 +63,38 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 PLAYERS = wp.constant(4)
 MATES = wp.constant(2)  # players of a team
-MOST_DECISIONS = wp.constant(600)
-TAGS = wp.constant(6)
+START = wp.constant(wp.vec2(8.19, 1.2))  # places where the players of the right team start, about the middle line
+SEEN = ("ball", "own goal", "their goal", "wall", "mate", "opponent")
+TAGS = wp.constant(len(SEEN))
 BALL_TAG, OWN_TAG, OTHER_TAG, WALL_TAG, MATE_TAG, OPPONENT_TAG = (wp.constant(tag) for tag in range(6))
-RAYS = wp.constant(int(AHEAD) + int(BEHIND))
-FRAME_SIZE = wp.constant(int(RAYS) * (int(TAGS) + 2))
-OBS = int(FRAMES) * int(FRAME_SIZE)
+AHEAD_OBS, BEHIND_OBS = (width_of(int(rays), len(SEEN)) for rays in (AHEAD, BEHIND))
 
 
 @wp.struct
 class World:
-    """Columns of SoccerTwos, one row per player or, for the first six, per area."""
+    """Columns of SoccerTwos, one row per player or, from `rng` to `episodes`, per area."""
 
+    strikers: wp.int32  # 0: all players are alike
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
+    lead: wp.array(dtype=wp.int32)  # ticks of this episode before its first decision
     ball: wp.array(dtype=wp.vec2)
     ball_velocity: wp.array(dtype=wp.vec2)
-    ball_radius: wp.array(dtype=wp.float32)
-    gravity: wp.array(dtype=wp.float32)
+    ball_spin: wp.array(dtype=wp.float32)  # rad/s counterclockwise seen from above
+    kick: wp.array(dtype=wp.vec2)  # m/s that kicks add to the ball on the next tick
+    ball_touch: wp.array(dtype=wp.float32)
     pending: wp.array3d(dtype=wp.float32)  # in the order of `parameter_ranges`
     episodes: wp.array(dtype=wp.int32)
     position: wp.array(dtype=wp.vec2)
     velocity: wp.array(dtype=wp.vec2)
     angle: wp.array(dtype=wp.float32)  # from the x axis
+    touches: wp.array(dtype=wp.int32)  # whether it touches the ball; 2: since this tick
+    touched: wp.array(dtype=wp.vec2)  # where it touched the ball first
     action: wp.array2d(dtype=wp.int64)  # ahead or back, to the right or left, turn left or right; 0: neither
-    obs: wp.array2d(dtype=wp.float32)
-    final_obs: wp.array2d(dtype=wp.float32)
+    obs_ahead: wp.array2d(dtype=wp.float32)
+    obs_behind: wp.array2d(dtype=wp.float32)
+    final_obs_ahead: wp.array2d(dtype=wp.float32)
+    final_obs_behind: wp.array2d(dtype=wp.float32)
     reward: wp.array(dtype=wp.float32)
     group_reward: wp.array(dtype=wp.float32)
     terminated: wp.array(dtype=wp.bool)
@@ -97,35 +114,44 @@ def tag_of(what: int, team: int):
 
 
 @wp.func
+def observe_ray(world: World, i: int, k: int, angle: float, obs: wp.array2d(dtype=wp.float32), at: int):
+    """Writes a ray of an area's k-th player from column `at` on."""
+    slot = i * PLAYERS + k
+    far, what = cast_ray(world, i, PLAYERS, slot, angle)
+    write_ray(obs, slot, at, TAGS, wp.where(far > LENGTH, -1, tag_of(what, k // MATES)), far / LENGTH)
+
+
+@wp.func
 def observe(world: World, i: int):
-    """Writes each player's current observation, after moving older frames back."""
+    """Writes each player's current frame, after moving older frames back."""
     for k in range(PLAYERS):
-        slot = i * PLAYERS + k
-        at = shift_frames(world.obs, slot, FRAME_SIZE)
-        for ray in range(RAYS):
-            far, what = cast_ray(world, i, PLAYERS, slot, ray_offset(ray))
-            write_ray(world.obs, slot, at + ray * (TAGS + 2), TAGS, tag_of(what, k // MATES), far / LENGTH)
+        at = shift_frames(world.obs_ahead, i * PLAYERS + k, AHEAD * (TAGS + 2))
+        for ray in range(AHEAD):
+            observe_ray(world, i, k, ray_angle(ray, AHEAD_STEP), world.obs_ahead, at + ray * (TAGS + 2))
+        at = shift_frames(world.obs_behind, i * PLAYERS + k, BEHIND * (TAGS + 2))
+        for ray in range(BEHIND):
+            observe_ray(world, i, k, wp.pi + ray_angle(ray, BEHIND_STEP), world.obs_behind, at + ray * (TAGS + 2))
 
 
 @wp.func
 def start(world: World, i: int):
-    """Starts an episode with a kick-off: each team in its half."""
+    """Starts an episode with a kick-off: each team in its half. Its first frame is still to be observed."""
     kick_off(world, i)
     for k in range(PLAYERS):
         slot = i * PLAYERS + k
-        lane = 5.0 * float(k % MATES) - 2.5
-        if k < MATES:
-            line_up(world, i, slot, -4.8, -1.5, lane, 0.0)
-        else:
-            line_up(world, i, slot, 1.5, 4.8, -lane, wp.pi)
-        clear_frames(world.obs, slot)
-    observe(world, i)
+        side = wp.where(k < MATES, -1.0, 1.0)
+        place = side * wp.vec2(START[0], START[1] * float(2 * (k % MATES) - 1))
+        line_up(world, i, slot, place, wp.where(k < MATES, 0.0, wp.pi))
+        clear_frames(world.obs_ahead, slot)
+        clear_frames(world.obs_behind, slot)
 
 
 @wp.kernel
 def begin(world: World):
     """Starts a new episode in every area."""
-    start(world, wp.tid())
+    i = wp.tid()
+    start(world, i)
+    observe(world, i)
 
 
 @wp.kernel
@@ -133,60 +159,74 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     """Advances every area by one decision."""
     i = wp.tid()
     check_actions(world, i, PLAYERS, report)
-    end, passed = simulate(world, i, PLAYERS, -1)
-    played = float(world.age[i] * TICKS + passed) / float(MOST_DECISIONS * TICKS)
-    age = world.age[i] + 1
-    world.age[i] = age
-    observe(world, i)
-    done = end != 0 or age >= MOST_DECISIONS
+    for k in range(PLAYERS):
+        world.reward[i * PLAYERS + k] = 0.0
+    end, passed = simulate(world, i, PLAYERS)
+    is_goal = end == 1 or end == -1
+    played = float(ticks_played(world, i, passed - TICKS)) / float(MOST_TICKS)  # this decision is in `age` by now
     for k in range(PLAYERS):
         slot = i * PLAYERS + k
         scored = (end == 1) == (k < MATES)
-        world.group_reward[slot] = wp.where(end == 0, 0.0, wp.where(scored, 1.0 - played, -1.0))
-        world.terminated[slot] = end != 0
-        world.truncated[slot] = done and end == 0
-        if done:
-            save_final_obs(world.obs, world.final_obs, slot)
-    if done:
+        world.group_reward[slot] = wp.where(is_goal, wp.where(scored, 1.0 - played, -1.0), 0.0)
+        world.terminated[slot] = is_goal
+        world.truncated[slot] = end == TIME_OUT
+    if end != 0:
         report[0] = 1
+        observe(world, i)
+        for k in range(PLAYERS):
+            save_final_obs(world.obs_ahead, world.final_obs_ahead, i * PLAYERS + k)
+            save_final_obs(world.obs_behind, world.final_obs_behind, i * PLAYERS + k)
         start(world, i)
+        wait(world, i, PLAYERS, end, passed)
+    observe(world, i)
 
 
 PROGRAM = Program(World, begin, tick, area_columns=AREA_COLUMNS)
 
 
 class SoccerTwos(WarpEnv):
-    """SoccerTwos: vector 336 (14 rays, three frames), discrete [3, 3, 3]: ahead/back, right/left, turn left/right."""
+    """SoccerTwos: vectors 264 and 72 (rays ahead and behind, three frames), discrete [3, 3, 3]: ahead/back, right/left, turn left/right."""
 
     behavior = "SoccerTwos"
     agents = int(PLAYERS)
     teams = (0, 0, 1, 1)
-    summary = "Two teams of two play soccer on a small field, each toward the other's goal."
+    summary = "Two teams of two play soccer, each toward the other's goal."
     rewards = (
-        "to the team that scores: 1 - the share of 3,000 physics ticks that had passed",
+        "to the team that scores: 1 - the share of 5,000 physics ticks that had passed",
         "to the team that the goal is scored against: -1",
+        "to a player who touches the ball: 0.2 * ball_touch, which is 0 unless it is set",
     )
-    episode = "ends with a goal, and is truncated after 600 decisions (3,000 physics ticks)"
+    episode = "ends with a goal, and is truncated after 1,000 decisions (5,000 physics ticks)"
     benchmark = None
     default_areas = 16
-    most_decisions = int(MOST_DECISIONS)
+    most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = PARAMETER_RANGES
-    ray_fans: ClassVar = {
-        behavior: (
-            RayFan(
-                "rays",
-                FIELD_ANGLES,
-                float(LENGTH),
-                ("ball", "own goal", "their goal", "wall", "mate", "opponent"),
-                first=(int(FRAMES) - 1) * int(FRAME_SIZE),
-            ),
-        )
-    }
+    unity: ClassVar = Agreement(
+        same=(
+            "field, goals, sizes, masses, drag, bounce and friction; the rule of a goal by contact",
+            "the three branches of actions, what they add a tick, kicks, and five ticks a decision",
+            "both ray sensors: names (of the blue team), order, tags, thickness, lengths and three frames",
+            "rewards, time limit, where episodes begin, and the ticks of a new episode within a decision",
+        ),
+        approximate=(
+            "contacts are solved one after another, in six rounds where there are several; a corner is met a tick or a centimeter off",
+            "how the floor holds the ball back follows from PhysX's order of steps, and was not compared with Unity itself",
+            "the parameter ball_touch is limited to 0..1; gravity and ball_scale, which change nothing in Unity, are not known",
+            "the purple team's sensors have the blue team's names",
+        ),
+        models=(
+            ModelScore("SoccerTwos.onnx", 1.0, 0.0, 200, None, "share of games against itself that a goal decides"),
+            ModelScore("SoccerTwos.onnx", 0.980, 0.001, 9600, None, "share of games won against random actions"),
+        ),
+    )
+    ray_fans: ClassVar = {behavior: field_fans(SEEN)}
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        spec = BehaviorSpec((ObsSpec("rays", (OBS,)),), ActionSpec(branches=(3, 3, 3)), steady=True)
-        super().__init__(PROGRAM, spec, areas, device, obs=OBS, final_obs=OBS, action=3)
+        sensors = (ObsSpec(AHEAD_SENSOR, (AHEAD_OBS,)), ObsSpec(BEHIND_SENSOR, (BEHIND_OBS,)))
+        spec = BehaviorSpec(sensors, ActionSpec(branches=(3, 3, 3)), steady=True)
+        sizes = {"obs_ahead": AHEAD_OBS, "obs_behind": BEHIND_OBS, "final_obs_ahead": AHEAD_OBS, "final_obs_behind": BEHIND_OBS}
+        super().__init__(PROGRAM, spec, areas, device, strikers=0, action=3, **sizes)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
         """Returns `chase`'s actions; None for another behavior."""

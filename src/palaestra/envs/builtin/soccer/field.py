@@ -1,219 +1,213 @@
-"""The field of the soccer games: a room with its corners cut off and a goal in the middle of an end, and its physics.
+"""The field of the soccer games: walls, nets and goals, and how circles and thick rays meet them.
 
-Positions are from the middle of the field, x along it. Functions take any world with the columns that they use: per area
-`ball`, `ball_velocity`, `ball_radius` and `gravity`, and per player `position`, `velocity`, `angle` and `action`.
-A player is a circle of mass 1 that runs, sidesteps and turns at once; the ball is a circle that rolls, bounces off walls and is kicked by
-a player who runs into it.
+Positions are from the middle of the field, x toward the right goal and y across. All walls stand upright and are higher than ball and
+players, so the plane is enough. Both ends are alike but for centimeters of the nets, so most functions look at one end, or one corner,
+turned to where x and y are positive.
+
+The field is 15 m wide. At its ends walls slant inward by 60 degrees to the mouths of the goals, 8.4 m wide and two meters deep. In
+StrikersVsGoalie, a block closes the left mouth.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import warp as wp
 
-from palaestra.envs.builtin.base.world_columns import next_parameter
-from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, add_speed, advance, apply_drag, circle_body, circle_circle, resolve_contact
-from palaestra.envs.builtin.sensors.rays import MISS, heading
+from palaestra.envs.builtin.sensors.rays import MISS, ray_circle
+from palaestra.envs.builtin.sensors.sphere_casts import TOUCHING
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
-AREA_COLUMNS = ("rng", "age", "ball", "ball_velocity", "ball_radius", "gravity")
-PARAMETER_RANGES = {"ball_scale": (7.5, 4.0, 10.0), "gravity": (9.81, 6.0, 20.0)}
-TICKS = wp.constant(5)  # physics ticks per decision
-HALF = wp.constant(wp.vec2(7.0, 4.5))  # half the field's sides
-CORNER = wp.constant(1.5)  # length that a corner cuts off both sides
-SLANT = wp.constant(float((7.0 + 4.5 - 1.5) / 2.0**0.5))  # distance from the middle to the wall across a corner
-GOAL_HALF = wp.constant(2.5)  # half a goal's width
-PLAYER_RADIUS = wp.constant(0.5)
-PUSH = wp.constant(0.5)  # m/s a tick, ahead or back
-ASIDE = wp.constant(0.5)  # fraction of PUSH for sidesteps
-DRAG = wp.constant(4.0)  # 1/s
-TURN = wp.constant(0.05235987755982988)  # radians a tick
-SCALE = wp.constant(0.1)  # the ball's radius as a fraction of its scale
-BALL_MASS = wp.constant(0.3)
-ROLL = wp.constant(0.1)  # the ball's friction with the ground as a fraction of its weight
-BOUNCE = wp.constant(0.6)  # fraction of the ball's speed toward a wall that it keeps
-KICK = wp.constant(6.0)  # m/s by which a kicked ball leaves a player who runs ahead
+SIDE = wp.constant(7.508)  # distance of the side walls from the middle
+SIDE_HALF = wp.constant(15.5)  # half their length
+SLANT_NORMAL = wp.constant(wp.vec2(0.8660254037844387, 0.5))  # out of the field, at the end and side of positive coordinates
+SLANT_WAY = wp.constant(wp.vec2(0.5, -0.8660254037844387))  # along a slanting wall, toward the goal
+SLANT = wp.constant(14.46 * 0.8660254037844387 + 6.41 * 0.5 - 0.5 * 0.4607)  # distance of the slanting walls from the middle
+SLANT_END = wp.constant(14.46 * 0.5 - 6.41 * 0.8660254037844387 + 2.4)  # where they end, along SLANT_WAY
+POST = wp.constant(
+    wp.vec2(
+        14.46 + 2.4 * 0.5 - 0.5 * 0.4607 * 0.8660254037844387,
+        6.41 - 2.4 * 0.8660254037844387 - 0.5 * 0.4607 * 0.5,
+    )
+)  # the corner of a slanting wall beside the goal
+NET_SIDE = wp.constant(4.15)  # inner faces of the nets' sides
+NET_THICK = wp.constant(0.1)
+NET_FRONT = wp.constant(wp.vec2(15.5, 15.47))  # where the nets begin: left, right
+NET_BACK = wp.constant(wp.vec2(17.3723, 17.356))  # inner faces of their backs
+NET_END = wp.constant(wp.vec2(17.5, 17.47))  # where their sides end
+GOAL_LINE = wp.constant(15.5)  # where the goals' floors begin
+GOAL_FLOOR_HALF = wp.constant(4.25)  # half their width
+BLOCK = wp.constant(15.01)  # face of the block that closes a goal
+BLOCK_HALF = wp.constant(3.95735)  # half its width
+CLEAR = wp.constant(14.3)  # nearer to the middle no circle of these games reaches what is at the ends but the slanting walls
+# what a ray meets; a player is its number
+BALL, WALL, LEFT_GOAL, RIGHT_GOAL = (wp.constant(-case) for case in range(1, 5))
+WALLS = wp.constant(4)  # walls that a circle may touch, see `wall`
 
 
 @wp.func
-def direction_of(choice: wp.int64):
-    """Returns +1, -1 or 0 for the choices 1, 2 and 0; invalid choices give 0."""
-    return wp.where(choice == wp.int64(1), 1.0, wp.where(choice == wp.int64(2), -1.0, 0.0))
+def sign_of(value: float):
+    """Returns 1 for numbers from 0 on, else -1."""
+    return wp.where(value < 0.0, -1.0, 1.0)
 
 
 @wp.func
-def is_choice(action: wp.array2d(dtype=wp.int64), slot: int):
-    """Returns whether all three branches hold one of their three choices."""
-    for branch in range(3):  # Warp does not support generators
-        if action[slot, branch] < wp.int64(0) or action[slot, branch] > wp.int64(2):
-            return False
-    return True
+def is_clear(place: wp.vec2, radius: float):
+    """Returns whether a circle is away from all walls."""
+    x = wp.abs(place[0])
+    y = wp.abs(place[1])
+    return x < CLEAR and y < SIDE - radius and SLANT_NORMAL[0] * x + SLANT_NORMAL[1] * y < SLANT - radius
 
 
 @wp.func
-def check_actions(world: Any, i: int, players: int, report: wp.array(dtype=wp.int32)):
-    """Reports a player of the area whose action is invalid."""
-    for slot in range(i * players, (i + 1) * players):
-        if not is_choice(world.action, slot):
-            report[1] = slot + 1
+def beyond_corner(place: wp.vec2, corner: wp.vec2, radius: float):
+    """Returns the unit vector from a place to a corner, and how far a circle there is from it."""
+    to = corner - place
+    far = wp.max(wp.length(to), 1.0e-6)
+    return to / far, far - radius
 
 
 @wp.func
-def keep_off_wall(place: wp.vec2, velocity: wp.vec2, normal: wp.vec2, most: float, bounce: float):
-    """Returns position and velocity kept on this side of a wall with this normal, a distance of `most` from the middle."""
-    beyond = wp.dot(place, normal) - most
-    if beyond <= 0.0:
-        return place, velocity
-    return place - beyond * normal, velocity - (1.0 + bounce) * wp.max(wp.dot(velocity, normal), 0.0) * normal
+def end_wall(place: wp.vec2, radius: float, end: int, closed: bool, which: int):
+    """Returns what `wall` does for the net's side or the block (2) and the net's back (3), with `place` turned to positive coordinates."""
+    if closed:
+        if which == 3:
+            return wp.vec2(1.0, 0.0), float(MISS)
+        if place[1] < BLOCK_HALF:
+            return wp.vec2(1.0, 0.0), BLOCK - radius - place[0]
+        return beyond_corner(place, wp.vec2(BLOCK, BLOCK_HALF), radius)
+    if which == 3:
+        return wp.vec2(1.0, 0.0), NET_BACK[end] - radius - place[0]
+    if place[0] > NET_FRONT[end]:
+        return wp.vec2(0.0, 1.0), NET_SIDE - radius - place[1]
+    return beyond_corner(place, wp.vec2(NET_FRONT[end], wp.clamp(place[1], NET_SIDE, NET_SIDE + NET_THICK)), radius)
 
 
 @wp.func
-def keep_on_field(place: wp.vec2, velocity: wp.vec2, radius: float, bounce: float):
-    """Returns position and velocity of a circle kept on the field."""
-    x = wp.sign(place[0])
-    y = wp.sign(place[1])
-    place, velocity = keep_off_wall(place, velocity, wp.vec2(x, y) * 0.7071067811865476, SLANT - radius, bounce)
-    place, velocity = keep_off_wall(place, velocity, wp.vec2(x, 0.0), HALF[0] - radius, bounce)
-    place, velocity = keep_off_wall(place, velocity, wp.vec2(0.0, y), HALF[1] - radius, bounce)
-    return place, velocity
+def wall(place: wp.vec2, radius: float, closed_left: bool, which: int):
+    """Returns the direction to a wall and a circle's distance from it: the nearer side wall (0), slanting wall (1), and see `end_wall`."""
+    turn = wp.vec2(sign_of(place[0]), sign_of(place[1]))
+    p = wp.cw_mul(turn, place)
+    n = wp.vec2(0.0, 1.0)
+    gap = SIDE - radius - p[1]
+    if which == 1:
+        n = SLANT_NORMAL
+        gap = SLANT - radius - wp.dot(n, p)
+        if wp.dot(SLANT_WAY, p) > SLANT_END:
+            n, gap = beyond_corner(p, POST, radius)
+    elif which > 1:
+        n, gap = end_wall(p, radius, wp.where(turn[0] > 0.0, 1, 0), closed_left and turn[0] < 0.0, which)
+    return wp.cw_mul(turn, n), gap
 
 
 @wp.func
-def wall_ahead(eye: wp.vec2, way: wp.vec2):
-    """Returns the distance along a unit direction from a place on the field to its edge."""
-    far = float(MISS)
-    for k in range(2):
-        if wp.abs(way[k]) > 1.0e-9:
-            far = wp.min(far, (wp.sign(way[k]) * HALF[k] - eye[k]) / way[k])
-        slope = (way[0] + float(1 - 2 * k) * way[1]) * 0.7071067811865476
-        if wp.abs(slope) > 1.0e-9:
-            far = wp.min(far, (wp.sign(slope) * SLANT - (eye[0] + float(1 - 2 * k) * eye[1]) * 0.7071067811865476) / slope)
-    return wp.max(far, 0.0)
+def goal_touched(ball: wp.vec2, radius: float, height: float, margin: float, closed_left: bool):
+    """Returns the end whose goal a ball touches: 1 right, -1 left, 0 neither.
 
-
-@wp.func
-def move_player(world: Any, slot: int):
-    """Moves a player by one physics tick of its action, before any contact."""
-    angle = world.angle[slot] + TURN * direction_of(world.action[slot, 2])
-    angle -= 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
-    front = heading(angle)
-    body = circle_body(world.position[slot], world.velocity[slot], PLAYER_RADIUS, 1.0)
-    body = add_speed(body, front, PUSH * direction_of(world.action[slot, 0]))
-    body = add_speed(body, wp.vec2(front[1], -front[0]), PUSH * ASIDE * direction_of(world.action[slot, 1]))
-    body = advance(apply_drag(body, DRAG, 0.0))
-    world.angle[slot] = angle
-    world.position[slot] = body.position
-    world.velocity[slot] = body.velocity
-
-
-@wp.func
-def separate_players(world: Any, one: int, other: int):
-    """Separates two players who run into each other."""
-    if wp.length_sq(world.position[one] - world.position[other]) < 4.0 * PLAYER_RADIUS * PLAYER_RADIUS:
-        a = circle_body(world.position[one], world.velocity[one], PLAYER_RADIUS, 1.0)
-        b = circle_body(world.position[other], world.velocity[other], PLAYER_RADIUS, 1.0)
-        a, b = resolve_contact(a, b, circle_circle(a, b), 0.0)
-        world.position[one] = a.position
-        world.velocity[one] = a.velocity
-        world.position[other] = b.position
-        world.velocity[other] = b.velocity
-
-
-@wp.func
-def touch_ball(world: Any, i: int, slot: int):
-    """Lets a player who reaches the ball push it, and kick it when running ahead."""
-    radius = world.ball_radius[i]
-    reach = PLAYER_RADIUS + radius
-    if wp.length_sq(world.ball[i] - world.position[slot]) >= reach * reach:
-        return
-    player = circle_body(world.position[slot], world.velocity[slot], PLAYER_RADIUS, 1.0)
-    ball = circle_body(world.ball[i], world.ball_velocity[i], radius, BALL_MASS)
-    contact = circle_circle(player, ball)
-    player, ball = resolve_contact(player, ball, contact, 0.0)
-    if world.action[slot, 0] == wp.int64(1):
-        ball.velocity += KICK * wp.max(wp.dot(heading(world.angle[slot]), contact.normal), 0.0) * contact.normal
-    world.position[slot] = player.position
-    world.velocity[slot] = player.velocity
-    world.ball[i] = ball.position
-    world.ball_velocity[i] = ball.velocity
-
-
-@wp.func
-def roll_ball(world: Any, i: int):
-    """Moves the ball by one physics tick."""
-    velocity = world.ball_velocity[i]
-    lost = ROLL * world.gravity[i] * SECONDS
-    velocity *= wp.max(1.0 - lost / wp.max(wp.length(velocity), 1.0e-6), 0.0)
-    place, velocity = keep_on_field(world.ball[i] + velocity * SECONDS, velocity, world.ball_radius[i], BOUNCE)
-    world.ball[i] = place
-    world.ball_velocity[i] = velocity
-
-
-@wp.func
-def goal_touched(world: Any, i: int):
-    """Returns the end whose goal the ball touches: 1 right, -1 left, 0 neither."""
-    ball = world.ball[i]
-    if wp.abs(ball[0]) >= HALF[0] - world.ball_radius[i] - 1.0e-3 and wp.abs(ball[1]) < GOAL_HALF:
-        return int(wp.sign(ball[0]))
+    The floor of a goal counts, level with that of the field, and its net. `height` is the ball's above the floor, less than its radius.
+    """
+    x = wp.abs(ball[0])
+    if x < CLEAR or (closed_left and ball[0] < 0.0):
+        return 0
+    y = wp.abs(ball[1])
+    reach = radius + margin
+    to_floor = wp.vec2(wp.max(GOAL_LINE - x, 0.0), wp.max(y - GOAL_FLOOR_HALF, 0.0))
+    front = wp.where(ball[0] > 0.0, NET_FRONT[1], NET_FRONT[0])
+    to_net = wp.vec2(wp.max(front - x, 0.0), wp.max(wp.max(NET_SIDE - y, y - NET_SIDE - NET_THICK), 0.0))
+    if wp.length_sq(to_floor) + height * height < reach * reach or wp.length_sq(to_net) < reach * reach:
+        return int(sign_of(ball[0]))
     return 0
 
 
 @wp.func
-def simulate_tick(world: Any, i: int, players: int, backward: bool):
-    """Runs one physics tick of an area. `backward` reverses the order of the players, so that none is favored."""
-    first = i * players
-    for k in range(players):
-        move_player(world, first + k)
-    for k in range(players):
-        for other in range(k):
-            separate_players(world, first + other, first + k)
-    for k in range(players):
-        touch_ball(world, i, first + wp.where(backward, players - 1 - k, k))
-    roll_ball(world, i)
-    for k in range(players):
-        place, velocity = keep_on_field(world.position[first + k], world.velocity[first + k], PLAYER_RADIUS, 0.0)
-        world.position[first + k] = place
-        world.velocity[first + k] = velocity
+def cast_slanting_wall(eye: wp.vec2, way: wp.vec2, radius: float):
+    """Returns the distance along a unit direction at which a circle touches the slanting wall at positive coordinates, or MISS."""
+    toward = wp.dot(SLANT_NORMAL, way)
+    room = SLANT - radius - wp.dot(SLANT_NORMAL, eye)
+    before_end = wp.dot(SLANT_WAY, eye) <= SLANT_END
+    if room <= TOUCHING and before_end:
+        return MISS
+    if toward > 1.0e-9 and room > 0.0:
+        far = room / toward
+        if wp.dot(SLANT_WAY, eye + far * way) <= SLANT_END:
+            return far
+    return ray_circle(eye, way, POST, radius)
 
 
 @wp.func
-def simulate(world: Any, i: int, players: int, least: int):
-    """Runs a decision's physics ticks until a goal; returns its end (1 right, -1 left, 0 none) and the ticks before it.
+def cast_net(eye: wp.vec2, way: wp.vec2, radius: float, end: int):
+    """Returns the distance along a unit direction at which a circle touches the net of the goal at positive x, or MISS."""
+    far = float(MISS)
+    if way[0] > 1.0e-9:
+        room = NET_BACK[end] - radius - eye[0]
+        if room > TOUCHING and wp.abs(eye[1] + room / way[0] * way[1]) < NET_SIDE + NET_THICK:
+            far = room / way[0]
+    for k in range(2):
+        turn = float(1 - 2 * k)
+        y = turn * eye[1]
+        room = NET_SIDE - radius - y
+        if eye[0] < NET_FRONT[end] or room > TOUCHING:
+            if turn * way[1] > 1.0e-9 and room > 0.0:
+                t = room / (turn * way[1])
+                x = eye[0] + t * way[0]
+                if x >= NET_FRONT[end] and x < NET_END[end]:
+                    far = wp.min(far, t)
+            far = wp.min(far, ray_circle(eye, way, wp.vec2(NET_FRONT[end], turn * NET_SIDE), radius))
+    return far
 
-    `least` is the first end that has a goal, -1 or 1.
+
+@wp.func
+def cast_block(eye: wp.vec2, way: wp.vec2, radius: float):
+    """Returns the distance along a unit direction at which a circle touches a block in the goal at positive x, or MISS."""
+    if way[0] < 1.0e-9:
+        return MISS
+    room = BLOCK - radius - eye[0]
+    if room <= TOUCHING:
+        return MISS
+    far = room / way[0]
+    y = eye[1] + far * way[1]
+    if wp.abs(y) <= BLOCK_HALF:
+        return far
+    return ray_circle(eye, way, wp.vec2(BLOCK, sign_of(y) * BLOCK_HALF), radius)
+
+
+@wp.func
+def cast_end(eye: wp.vec2, way: wp.vec2, radius: float, turn: float, closed_left: bool, nearest: float):
+    """Returns the distance to an end of the field (`turn` 1 right, -1 left), no more than `nearest`, and what is hit there."""
+    far = nearest
+    what = int(WALL)
+    from_here = wp.vec2(turn * eye[0], eye[1])
+    along = wp.vec2(turn * way[0], way[1])
+    if along[0] > 0.0 or from_here[0] > CLEAR - 1.0:
+        far = wp.min(far, cast_slanting_wall(from_here, along, radius))
+        far = wp.min(far, cast_slanting_wall(wp.vec2(from_here[0], -from_here[1]), wp.vec2(along[0], -along[1]), radius))
+        if closed_left and turn < 0.0:
+            far = wp.min(far, cast_block(from_here, along, radius))
+        elif from_here[0] + far * along[0] > NET_FRONT[1] - radius:  # it gets as far as the goal
+            distance = cast_net(from_here, along, radius, wp.where(turn > 0.0, 1, 0))
+            if distance < far:
+                far = distance
+                what = wp.where(turn > 0.0, RIGHT_GOAL, LEFT_GOAL)
+    return far, what
+
+
+@wp.func
+def cast_field(eye: wp.vec2, way: wp.vec2, radius: float, closed_left: bool):
+    """Returns the distance along a unit direction at which a circle touches a wall or a net, or MISS, and which: WALL or a goal.
+
+    A wall that it touches at its start is not seen, as in Unity.
     """
-    passed = wp.int32(0)  # a Warp variable; a literal would be a constant
-    end = wp.int32(0)
-    while passed < TICKS and end == 0:
-        simulate_tick(world, i, players, (world.age[i] * TICKS + passed) % 2 == 1)
-        end = goal_touched(world, i)
-        if end < least:
-            end = 0
-        if end == 0:
-            passed += 1
-    return end, passed
-
-
-@wp.func
-def kick_off(world: Any, i: int):
-    """Puts the ball at rest near the middle, with the size and gravity of the new episode."""
-    state = world.rng[i]
-    world.ball[i] = wp.vec2(wp.randf(state, -0.5, 0.5), wp.randf(state, -2.5, 2.5))
-    world.rng[i] = state
-    world.ball_velocity[i] = wp.vec2(0.0, 0.0)
-    world.ball_radius[i] = SCALE * next_parameter(world, i, 0)
-    world.gravity[i] = next_parameter(world, i, 1)
-    world.age[i] = 0
-    world.episodes[i] += 1
-
-
-@wp.func
-def line_up(world: Any, i: int, slot: int, least: float, most: float, lane: float, facing: float):
-    """Puts a player at rest between two places along the field, near its lane across it, facing `facing` more or less."""
-    state = world.rng[i]
-    world.position[slot] = wp.vec2(wp.randf(state, least, most), lane + wp.randf(state, -1.4, 1.4))
-    world.angle[slot] = facing + wp.randf(state, -1.0, 1.0)
-    world.rng[i] = state
-    world.velocity[slot] = wp.vec2(0.0, 0.0)
+    far = float(MISS)
+    what = int(WALL)
+    if wp.abs(way[1]) > 1.0e-9:
+        room = SIDE - radius - sign_of(way[1]) * eye[1]
+        distance = room / wp.abs(way[1])
+        if room > TOUCHING and wp.abs(eye[0] + distance * way[0]) <= SIDE_HALF:
+            far = distance
+    ahead = sign_of(way[0])
+    far, what = cast_end(eye, way, radius, ahead, closed_left, far)
+    if wp.abs(eye[0]) > CLEAR - 1.0 and ahead * eye[0] < 0.0:  # it stands at the other end
+        near, there = cast_end(eye, way, radius, -ahead, closed_left, far)
+        if near < far:
+            far = near
+            what = there
+    return far, what

@@ -1,7 +1,6 @@
-"""Rays of a soccer player, ahead and behind or all around, that meet ball, players, goals and wall.
+"""Rays of a soccer player, as thick as a ball of radius 0.5 and half a meter above its middle, in frames of a decision each.
 
-For ball and players a ray is 0.4 thick to either side, as a cast sphere is; for walls and goals, only its center line counts.
-Columns are those of `field`.
+Columns are those of `motion`.
 """
 
 from __future__ import annotations
@@ -11,67 +10,58 @@ from typing import Any
 
 import warp as wp
 
-from palaestra.envs.builtin.sensors.rays import heading, ray_angle, ray_circle
-from palaestra.envs.builtin.soccer.field import GOAL_HALF, HALF, PLAYER_RADIUS, wall_ahead
-from palaestra.envs.ray_fans import unity_order
+from palaestra.envs.builtin.sensors.rays import heading, ray_circle
+from palaestra.envs.builtin.sensors.sphere_casts import reach_beside
+from palaestra.envs.builtin.soccer.field import BALL, cast_field
+from palaestra.envs.builtin.soccer.motion import BALL_RADIUS, PLAYER_RADIUS
+from palaestra.envs.ray_fans import RayFan, unity_order
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
-LENGTH = wp.constant(20.0)  # length of a ray: more than the field's diagonal
-RAY_RADIUS = wp.constant(0.4)  # less than a player's, so that rays see what the player touches
+LENGTH = wp.constant(20.0)  # length of a ray
+RAY_RADIUS = wp.constant(0.5)
+RAY_UP = wp.constant(0.5)  # height of the rays above the middles of players and ball
 AHEAD = wp.constant(11)  # rays
-AHEAD_STEP = wp.constant(0.20943951023931953)  # 12 degrees: over 120
+AHEAD_STEP = wp.constant(0.20943951023931953)  # 12 degrees
 BEHIND = wp.constant(3)
-BEHIND_STEP = wp.constant(0.7853981633974483)  # 45 degrees: over 90
+BEHIND_STEP = wp.constant(0.7853981633974483)  # 45 degrees
 FRAMES = wp.constant(3)  # frames in an observation, oldest first
-FIELD_ANGLES = unity_order(int(AHEAD), float(AHEAD_STEP)) + unity_order(int(BEHIND), float(BEHIND_STEP), ahead=math.pi)
-# what a ray meets; a player is its number
-BALL, WALL, LEFT_GOAL, RIGHT_GOAL = (wp.constant(-case) for case in range(1, 5))
+AHEAD_SENSOR = f"StackingSensor_size{int(FRAMES)}_BlueRayPerceptionSensor"
+BEHIND_SENSOR = f"StackingSensor_size{int(FRAMES)}_BlueRayPerceptionSensorReverse"
 
 
-@wp.func
-def ray_offset(ray: int):
-    """Returns the angle of a ray from straight ahead: those ahead in Unity's order, then those behind."""
-    if ray < AHEAD:
-        return ray_angle(ray, AHEAD_STEP)
-    return wp.pi + ray_angle(ray - AHEAD, BEHIND_STEP)
+def width_of(rays: int, tags: int) -> int:
+    """Returns the numbers of an observation with this many rays and tags."""
+    return int(FRAMES) * int(rays) * (int(tags) + 2)
+
+
+def fan(sensor: str, seen: tuple[str, ...], angles: tuple[float, ...]) -> RayFan:
+    """Returns the rays of a sensor's newest frame."""
+    newest = width_of(len(angles), len(seen)) * (int(FRAMES) - 1) // int(FRAMES)
+    return RayFan(sensor, angles, float(LENGTH), seen, first=newest, height=float(RAY_UP))
+
+
+def field_fans(seen: tuple[str, ...]) -> tuple[RayFan, RayFan]:
+    """Returns the rays ahead and behind of a player on the field."""
+    ahead, behind = unity_order(int(AHEAD), float(AHEAD_STEP)), unity_order(int(BEHIND), float(BEHIND_STEP), ahead=math.pi)
+    return fan(AHEAD_SENSOR, seen, ahead), fan(BEHIND_SENSOR, seen, behind)
 
 
 @wp.func
 def cast_ray(world: Any, i: int, players: int, slot: int, angle: float):
-    """Returns the distance of a player's ray to its hit, and the hit: a player by its number in the area, or one of the cases above."""
+    """Returns the distance of a player's ray to its hit, and the hit: a player by its number in the area, or a case of `field`."""
     eye = world.position[slot]
     way = heading(world.angle[slot] + angle)
-    far = wall_ahead(eye, way)
-    edge = eye + far * way
-    what = int(WALL)
-    if wp.abs(edge[0]) > HALF[0] - 1.0e-3 and wp.abs(edge[1]) < GOAL_HALF:
-        what = wp.where(edge[0] > 0.0, RIGHT_GOAL, LEFT_GOAL)
-    distance = ray_circle(eye, way, world.ball[i], world.ball_radius[i] + RAY_RADIUS)
+    far, what = cast_field(eye, way, RAY_RADIUS, world.strikers > 0)
+    distance = ray_circle(eye, way, world.ball[i], reach_beside(RAY_RADIUS + BALL_RADIUS, RAY_UP))
     if distance < far:
         far = distance
         what = BALL
     for k in range(players):
         other = i * players + k
         if other != slot:
-            distance = ray_circle(eye, way, world.position[other], PLAYER_RADIUS + RAY_RADIUS)
+            distance = ray_circle(eye, way, world.position[other], reach_beside(RAY_RADIUS + PLAYER_RADIUS, RAY_UP))
             if distance < far:
                 far = distance
                 what = k
     return far, what
-
-
-@wp.func
-def shift_frames(obs: wp.array2d(dtype=wp.float32), row: int, size: int):
-    """Moves older frames of this size back by one, and returns the column at which the newest begins."""
-    last = (FRAMES - 1) * size
-    for k in range(last):
-        obs[row, k] = obs[row, k + size]
-    return last
-
-
-@wp.func
-def clear_frames(obs: wp.array2d(dtype=wp.float32), row: int):
-    """Clears all frames."""
-    for k in range(obs.shape[1]):
-        obs[row, k] = 0.0

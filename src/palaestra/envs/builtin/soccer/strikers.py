@@ -1,15 +1,13 @@
-"""StrikersVsGoalie: two Strikers try to score before time is up, and one Goalie, of another behavior, keeps the ball out.
+"""StrikersVsGoalie: two Strikers try to score, and one Goalie, of another behavior, keeps the ball out, as in Unity's example.
 
-Field, players and ball are those of SoccerTwos, with a goal at the right end only. The Goalie starts in front of it, the Strikers
-in the other half. The Strikers win with a goal. The Goalie wins when 300 decisions (1,500 physics ticks) have passed without one; that
-terminates the episode rather than truncating it, since the game is decided.
+Field, ball and rules are those of SoccerTwos, with a block in the mouth of the left goal. Strikers run 1.3 times as fast; the Goalie
+sidesteps as fast as it runs, and kicks the ball with every first touch. An episode ends with a goal, or is truncated after 5,000 ticks.
 
-All rewards are group rewards. The last decision of a goal has +1 and -1 in place of the 0.001 that time costs Strikers and earns the
-Goalie.
+A goal pays the group of the Strikers as in SoccerTwos. Besides, each tick costs a Striker 1/5000 and earns the Goalie as much, so that
+an episode without a goal ends with rewards that say who won.
 
-A Striker's 294 numbers are three frames of the 14 rays of SoccerTwos with five tags: ball, goal, wall, mate and Goalie. The Goalie's
-738 are three frames of 41 rays all around, 9 degrees apart in Unity's order (the last two meet behind it), with four tags: ball, goal,
-wall and Striker.
+A Striker has the rays of SoccerTwos with five tags: ball, goal, wall, Striker and Goalie. The Goalie has three frames of 41 rays all
+around, 9 degrees apart in Unity's order (the last two meet behind it), with four tags: ball, goal, wall and Striker.
 """
 
 from __future__ import annotations
@@ -20,26 +18,43 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
+from palaestra.envs.builtin.base.agreement import Agreement
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sensors.rays import ray_angle, write_ray
-from palaestra.envs.builtin.soccer.field import AREA_COLUMNS, PARAMETER_RANGES, TICKS, check_actions, kick_off, line_up, simulate
-from palaestra.envs.builtin.soccer.heuristic import chase, draw_field
+from palaestra.envs.builtin.sensors.stacking import clear_frames, shift_frames
+from palaestra.envs.builtin.soccer.field import BALL, RIGHT_GOAL
+from palaestra.envs.builtin.soccer.field_drawing import draw_field
+from palaestra.envs.builtin.soccer.heuristic import chase
 from palaestra.envs.builtin.soccer.observations import (
     AHEAD,
-    BALL,
+    AHEAD_SENSOR,
+    AHEAD_STEP,
     BEHIND,
-    FIELD_ANGLES,
+    BEHIND_SENSOR,
+    BEHIND_STEP,
     FRAMES,
     LENGTH,
-    RIGHT_GOAL,
     cast_ray,
-    clear_frames,
-    ray_offset,
-    shift_frames,
+    fan,
+    field_fans,
+    width_of,
 )
-from palaestra.envs.ray_fans import RayFan, unity_order
+from palaestra.envs.builtin.soccer.rules import (
+    AREA_COLUMNS,
+    MOST_TICKS,
+    PARAMETER_RANGES,
+    TICKS,
+    TIME_OUT,
+    check_actions,
+    kick_off,
+    line_up,
+    simulate,
+    ticks_played,
+    wait,
+)
+from palaestra.envs.ray_fans import unity_order
 from palaestra.envs.solids import BLUE, VIOLET, Drawing
 
 if TYPE_CHECKING:
@@ -51,38 +66,45 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 PLAYERS = wp.constant(3)
 STRIKERS = wp.constant(2)  # the first players of an area
-MOST_DECISIONS = wp.constant(300)
-TIME = wp.constant(0.001)  # what a decision costs a Striker and earns the Goalie
+START = wp.constant(wp.vec2(8.19, 1.2))  # places where Strikers start, about the middle line, to the left
+GOALIE_START = wp.constant(9.0)  # and the Goalie, to the right
 BALL_TAG, GOAL_TAG, WALL_TAG, STRIKER_TAG, GOALIE_TAG = (wp.constant(tag) for tag in range(5))
-STRIKER_RAYS = wp.constant(int(AHEAD) + int(BEHIND))
-STRIKER_TAGS = wp.constant(5)
+STRIKER_SEEN = ("ball", "goal", "wall", "Striker", "Goalie")
+GOALIE_SEEN = STRIKER_SEEN[:4]
+STRIKER_TAGS, GOALIE_TAGS = wp.constant(len(STRIKER_SEEN)), wp.constant(len(GOALIE_SEEN))
 GOALIE_RAYS = wp.constant(41)
 GOALIE_STEP = wp.constant(0.15707963267948966)  # 9 degrees
-GOALIE_TAGS = wp.constant(4)
-STRIKER_FRAME_SIZE = wp.constant(int(STRIKER_RAYS) * (int(STRIKER_TAGS) + 2))
-GOALIE_FRAME_SIZE = wp.constant(int(GOALIE_RAYS) * (int(GOALIE_TAGS) + 2))
-STRIKER_OBS, GOALIE_OBS = int(FRAMES) * int(STRIKER_FRAME_SIZE), int(FRAMES) * int(GOALIE_FRAME_SIZE)
+GOALIE_SENSOR = f"StackingSensor_size{int(FRAMES)}_PurpleGoalieRayPerceptionSensor"
+AHEAD_OBS, BEHIND_OBS = (width_of(int(rays), len(STRIKER_SEEN)) for rays in (AHEAD, BEHIND))
+GOALIE_OBS = width_of(int(GOALIE_RAYS), len(GOALIE_SEEN))
 
 
 @wp.struct
 class World:
-    """Columns of StrikersVsGoalie: one row per area (the first six), Striker, Goalie, or player."""
+    """Columns of StrikersVsGoalie: one row per area (from `rng` to `episodes`), Striker, Goalie, or player."""
 
+    strikers: wp.int32  # STRIKERS
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
+    lead: wp.array(dtype=wp.int32)  # ticks of this episode before its first decision
     ball: wp.array(dtype=wp.vec2)
     ball_velocity: wp.array(dtype=wp.vec2)
-    ball_radius: wp.array(dtype=wp.float32)
-    gravity: wp.array(dtype=wp.float32)
+    ball_spin: wp.array(dtype=wp.float32)  # rad/s counterclockwise seen from above
+    kick: wp.array(dtype=wp.vec2)  # m/s that kicks add to the ball on the next tick
+    ball_touch: wp.array(dtype=wp.float32)
     pending: wp.array3d(dtype=wp.float32)  # in the order of `parameter_ranges`
     episodes: wp.array(dtype=wp.int32)
-    striker_obs: wp.array2d(dtype=wp.float32)
-    striker_final_obs: wp.array2d(dtype=wp.float32)
+    striker_obs_ahead: wp.array2d(dtype=wp.float32)
+    striker_obs_behind: wp.array2d(dtype=wp.float32)
+    striker_final_obs_ahead: wp.array2d(dtype=wp.float32)
+    striker_final_obs_behind: wp.array2d(dtype=wp.float32)
     goalie_obs: wp.array2d(dtype=wp.float32)
     goalie_final_obs: wp.array2d(dtype=wp.float32)
     position: wp.array(dtype=wp.vec2)
     velocity: wp.array(dtype=wp.vec2)
     angle: wp.array(dtype=wp.float32)  # from the x axis
+    touches: wp.array(dtype=wp.int32)  # whether it touches the ball; 2: since this tick
+    touched: wp.array(dtype=wp.vec2)  # where it touched the ball first
     action: wp.array2d(dtype=wp.int64)  # ahead or back, to the right or left, turn left or right; 0: neither
     reward: wp.array(dtype=wp.float32)
     group_reward: wp.array(dtype=wp.float32)
@@ -103,43 +125,56 @@ def tag_of(what: int):
 
 
 @wp.func
+def observe_ray(world: World, i: int, k: int, angle: float, tags: int, obs: wp.array2d(dtype=wp.float32), row: int, at: int):
+    """Writes a ray of an area's k-th player from column `at` on."""
+    far, what = cast_ray(world, i, PLAYERS, i * PLAYERS + k, angle)
+    write_ray(obs, row, at, tags, wp.where(far > LENGTH, -1, tag_of(what)), far / LENGTH)
+
+
+@wp.func
 def observe(world: World, i: int):
-    """Writes each player's current observation, after moving older frames back."""
+    """Writes each player's current frame, after moving older frames back."""
     for k in range(STRIKERS):
         row = i * STRIKERS + k
-        at = shift_frames(world.striker_obs, row, STRIKER_FRAME_SIZE)
-        for ray in range(STRIKER_RAYS):
-            far, what = cast_ray(world, i, PLAYERS, i * PLAYERS + k, ray_offset(ray))
-            write_ray(world.striker_obs, row, at + ray * (STRIKER_TAGS + 2), STRIKER_TAGS, tag_of(what), far / LENGTH)
-    at = shift_frames(world.goalie_obs, i, GOALIE_FRAME_SIZE)
+        at = shift_frames(world.striker_obs_ahead, row, AHEAD * (STRIKER_TAGS + 2))
+        for ray in range(AHEAD):
+            to = at + ray * (STRIKER_TAGS + 2)
+            observe_ray(world, i, k, ray_angle(ray, AHEAD_STEP), STRIKER_TAGS, world.striker_obs_ahead, row, to)
+        at = shift_frames(world.striker_obs_behind, row, BEHIND * (STRIKER_TAGS + 2))
+        for ray in range(BEHIND):
+            to = at + ray * (STRIKER_TAGS + 2)
+            observe_ray(world, i, k, wp.pi + ray_angle(ray, BEHIND_STEP), STRIKER_TAGS, world.striker_obs_behind, row, to)
+    at = shift_frames(world.goalie_obs, i, GOALIE_RAYS * (GOALIE_TAGS + 2))
     for ray in range(GOALIE_RAYS):
-        far, what = cast_ray(world, i, PLAYERS, i * PLAYERS + STRIKERS, ray_angle(ray, GOALIE_STEP))
-        write_ray(world.goalie_obs, i, at + ray * (GOALIE_TAGS + 2), GOALIE_TAGS, tag_of(what), far / LENGTH)
+        observe_ray(world, i, STRIKERS, ray_angle(ray, GOALIE_STEP), GOALIE_TAGS, world.goalie_obs, i, at + ray * (GOALIE_TAGS + 2))
 
 
 @wp.func
 def start(world: World, i: int):
-    """Starts an episode with a kick-off: the Strikers in the left half, the Goalie in front of the goal."""
+    """Starts an episode with a kick-off: Strikers left, the Goalie right. Its first frame is still to be observed."""
     kick_off(world, i)
     for k in range(STRIKERS):
-        line_up(world, i, i * PLAYERS + k, -4.8, -1.5, 5.0 * float(k) - 2.5, 0.0)
-        clear_frames(world.striker_obs, i * STRIKERS + k)
-    line_up(world, i, i * PLAYERS + STRIKERS, 4.5, 6.0, 0.0, wp.pi)
+        line_up(world, i, i * PLAYERS + k, wp.vec2(-START[0], START[1] * float(1 - 2 * k)), 0.0)
+        clear_frames(world.striker_obs_ahead, i * STRIKERS + k)
+        clear_frames(world.striker_obs_behind, i * STRIKERS + k)
+    line_up(world, i, i * PLAYERS + STRIKERS, wp.vec2(GOALIE_START, 0.0), wp.pi)
     clear_frames(world.goalie_obs, i)
-    observe(world, i)
 
 
 @wp.kernel
 def begin(world: World):
     """Starts a new episode in every area."""
-    start(world, wp.tid())
+    i = wp.tid()
+    start(world, i)
+    observe(world, i)
 
 
 @wp.func
 def save_final_observations(world: World, i: int):
     """Saves the final observations of an episode."""
     for k in range(STRIKERS):
-        save_final_obs(world.striker_obs, world.striker_final_obs, i * STRIKERS + k)
+        save_final_obs(world.striker_obs_ahead, world.striker_final_obs_ahead, i * STRIKERS + k)
+        save_final_obs(world.striker_obs_behind, world.striker_final_obs_behind, i * STRIKERS + k)
     save_final_obs(world.goalie_obs, world.goalie_final_obs, i)
 
 
@@ -148,66 +183,78 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     """Advances every area by one decision."""
     i = wp.tid()
     check_actions(world, i, PLAYERS, report)
-    end, _ = simulate(world, i, PLAYERS, 1)
-    age = world.age[i] + 1
-    world.age[i] = age
-    observe(world, i)
-    done = end != 0 or age >= MOST_DECISIONS
+    for k in range(PLAYERS):
+        world.reward[i * PLAYERS + k] = 0.0
+    end, passed = simulate(world, i, PLAYERS)
+    played = float(ticks_played(world, i, passed - TICKS)) / float(MOST_TICKS)  # this decision is in `age` by now
     for k in range(PLAYERS):
         slot = i * PLAYERS + k
-        for_goalie = wp.where(end != 0, -1.0, TIME)
-        world.group_reward[slot] = wp.where(k < STRIKERS, -for_goalie, for_goalie)
-        world.terminated[slot] = done
-    if done:
+        time = float(passed) / float(MOST_TICKS)
+        world.reward[slot] += wp.where(k < STRIKERS, -time, time)
+        world.group_reward[slot] = wp.where(end == 1, wp.where(k < STRIKERS, 1.0 - played, -1.0), 0.0)
+        world.terminated[slot] = end == 1
+        world.truncated[slot] = end == TIME_OUT
+    if end != 0:
         report[0] = 1
+        observe(world, i)
         save_final_observations(world, i)
         start(world, i)
+        wait(world, i, PLAYERS, end, passed)
+    observe(world, i)
 
 
 PROGRAM = Program(World, begin, tick, area_columns=AREA_COLUMNS)
 
 
 class StrikersVsGoalie(WarpEnv):
-    """Striker: vector 294, Goalie: vector 738 (rays, three frames), discrete [3, 3, 3]: ahead/back, right/left, turn left/right."""
+    """Striker: vectors 231 and 63 (rays ahead and behind, three frames), Goalie: vector 738 (rays all around, three frames).
+
+    Actions: discrete [3, 3, 3]: ahead/back, right/left, turn left/right.
+    """
 
     behavior = "StrikersVsGoalie"
     roles = ("Striker", "Striker", "Goalie")
     agents = int(PLAYERS)
     teams = (0, 0, 1)
     summary = "Two Strikers try to score before time is up; a Goalie, of another behavior, keeps the ball out."
-    rewards = ("Strikers, as a team: +1 for a goal, -0.001 any other decision", "Goalie: -1 for a goal, +0.001 any other decision")
-    episode = "ends with a goal or, won by the Goalie, after 300 decisions (1,500 physics ticks)"
+    rewards = (
+        "Strikers, as a team: 1 - the share of 5,000 physics ticks that had passed, for a goal",
+        "Goalie: -1 for a goal",
+        "each physics tick: -1/5000 for a Striker, 1/5000 for the Goalie",
+        "to a player who touches the ball: 0.2 * ball_touch, which is 0 unless it is set",
+    )
+    episode = "ends with a goal, and is truncated after 1,000 decisions (5,000 physics ticks)"
     benchmark = None
     default_areas = 16
-    most_decisions = int(MOST_DECISIONS)
+    most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = PARAMETER_RANGES
+    unity: ClassVar = Agreement(
+        same=(
+            "field and block, sizes, masses, drag, bounce and friction; the rule of a goal by contact",
+            "the actions and strengths of both roles, kicks, and five ticks a decision",
+            "the ray sensors of both roles: names, order, tags, thickness, lengths and three frames",
+            "rewards, time limit, where episodes begin, and the ticks of a new episode within a decision",
+        ),
+        approximate=(
+            "contacts and the floor's hold on the ball: as in SoccerTwos",
+            "the parameter ball_touch is limited to 0..1; gravity and ball_scale, which change nothing in Unity, are not known",
+        ),
+    )
     ray_fans: ClassVar = {
-        "Striker": (
-            RayFan(
-                "rays",
-                FIELD_ANGLES,
-                float(LENGTH),
-                ("ball", "goal", "wall", "Striker", "Goalie"),
-                first=(int(FRAMES) - 1) * int(STRIKER_FRAME_SIZE),
-            ),
-        ),
-        "Goalie": (
-            RayFan(
-                "rays",
-                unity_order(int(GOALIE_RAYS), float(GOALIE_STEP)),
-                float(LENGTH),
-                ("ball", "goal", "wall", "Striker"),
-                first=(int(FRAMES) - 1) * int(GOALIE_FRAME_SIZE),
-            ),
-        ),
+        "Striker": field_fans(STRIKER_SEEN),
+        "Goalie": (fan(GOALIE_SENSOR, GOALIE_SEEN, unity_order(int(GOALIE_RAYS), float(GOALIE_STEP))),),
     }
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        widths, action = {"Striker": STRIKER_OBS, "Goalie": GOALIE_OBS}, ActionSpec(branches=(3, 3, 3))
-        specs = {role: BehaviorSpec((ObsSpec("rays", (width,)),), action, steady=True) for role, width in widths.items()}
-        strikers = {"striker_obs": STRIKER_OBS, "striker_final_obs": STRIKER_OBS}
-        super().__init__(PROGRAM, specs, areas, device, action=3, goalie_obs=GOALIE_OBS, goalie_final_obs=GOALIE_OBS, **strikers)
+        sensors = {
+            "Striker": (ObsSpec(AHEAD_SENSOR, (AHEAD_OBS,)), ObsSpec(BEHIND_SENSOR, (BEHIND_OBS,))),
+            "Goalie": (ObsSpec(GOALIE_SENSOR, (GOALIE_OBS,)),),
+        }
+        specs = {role: BehaviorSpec(obs, ActionSpec(branches=(3, 3, 3)), steady=True) for role, obs in sensors.items()}
+        widths = {"striker_{}_ahead": AHEAD_OBS, "striker_{}_behind": BEHIND_OBS, "goalie_{}": GOALIE_OBS}
+        sizes = {column.format(name): width for column, width in widths.items() for name in ("obs", "final_obs")}
+        super().__init__(PROGRAM, specs, areas, device, strikers=int(STRIKERS), action=3, **sizes)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
         """Returns `chase`'s actions; None for another behavior."""

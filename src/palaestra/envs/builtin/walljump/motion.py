@@ -1,48 +1,51 @@
 """How the agent of WallJump runs, jumps and pushes: `rigid_bodies` in the plane, and its height separately.
 
-x runs along the wall and y across it, toward the goal; lengths are in meters, the ground is at 0.
-The block and the wall are solid below their top and a floor above it.
+Lengths are in meters. x runs along the wall and y across it, toward the goal, from the middle of Unity's area; heights are Unity's, so
+the floor is at 0.45. Boxes stand upright, and only the agent turns. Where it meets a wall or a block it is held by the side or by
+the top, whichever it has entered less. A side that it presses on also slows its rise and fall by friction.
 """
 
 from __future__ import annotations
 
 import warp as wp
 
+from palaestra.envs.builtin.physics.contacts import Body, Contact, box_box
+from palaestra.envs.builtin.physics.pressing import MARGIN, fall, grown, press
 from palaestra.envs.builtin.physics.rigid_bodies import (
-    GRAVITY,
     SECONDS,
-    Body,
-    add_speed,
     advance,
     apply_drag,
+    apply_impulse,
     box_body,
-    circle_body,
-    circle_box,
-    keep_circle_out,
-    resolve_contact,
+    inverse_mass_along,
+    relative_velocity,
+    rub,
 )
-from palaestra.envs.builtin.sensors.rays import rotate
+from palaestra.envs.builtin.sensors.rays import heading
 
-HALF_WIDTH = wp.constant(15.0)  # half the width of the ground, which has no rim
-NEAR_END = wp.constant(-18.0)
-FAR_END = wp.constant(8.0)
-GOAL = wp.constant(4.0)  # the goal reaches from here to the far end
-RADIUS = wp.constant(0.5)  # radius of the agent
-HALF_WALL = wp.constant(0.5)  # half the wall's thickness; the wall lies along y = 0, over the full width
-HALF_BLOCK = wp.constant(1.5)
-BLOCK_TOP = wp.constant(2.4)  # lower than a jump; block and jump together are higher than the highest wall
-AGENT_MASS = wp.constant(10.0)
-BLOCK_MASS = wp.constant(5.0)
-SPEED = wp.constant(2.0)  # m/s that a tick of running adds; drag limits the speed to 10.5 m/s
+HALF_WIDTH = wp.constant(10.5)  # of the floor, which has no rim
+NEAR_END, FAR_END = wp.constant(-14.5), wp.constant(6.5)
+FLOOR = wp.constant(0.45)  # height of its top
+WALL_Y = wp.constant(-1.98)  # middle of the wall
+WALL_HALF = wp.constant(wp.vec2(10.0, 0.75))
+BLOCK_HALF = wp.constant(1.5)
+BLOCK_BOTTOM, BLOCK_TOP = wp.constant(0.5), wp.constant(2.5)  # it floats
+AGENT_HALF = wp.constant(0.5)
+AGENT_MASS, BLOCK_MASS = wp.constant(25.0), wp.constant(10.0)
+AGENT_DRAG, BLOCK_DRAG, SPIN_DRAG = wp.constant(2.0), wp.constant(1.0), wp.constant(0.05)
+MOST_SPIN = wp.constant(7.0)  # rad/s
+FRICTION = wp.constant(0.6)
+SPEED = wp.constant(3.0)  # m/s that a tick of running adds
 SIDEWAYS = wp.constant(0.6)
-DRAG = wp.constant(8.0)  # 1/s
-TURN = wp.constant(0.06981317007977318)  # radians a tick: 200 degrees a second
-JUMP_TICKS = wp.constant(10)  # ticks for which a jump pulls upward
+IN_AIR = wp.constant(0.5)  # share of the speed that an agent in the air adds
+TURN = wp.constant(0.10471976)  # rad a tick: 300 degrees a second
+JUMP_TICKS = wp.constant(11)  # ticks for which a jump pulls: 0.2 s less eleven times 0.02 s in single precision
 JUMP_HEIGHT = wp.constant(2.75)
 JUMP_PULL = wp.constant(15.54)  # 1/s, toward that height
-JUMP_FORCE = wp.constant(10.0)  # largest speed in m/s that a tick of a jump adds
-FALLING = wp.constant(50.0)  # m/s^2 on top of gravity: agents come down fast
-STEP = wp.constant(0.1)  # height that feet may be below a top and still step onto it
+JUMP_FORCE = wp.constant(10.0)  # largest change of the velocity by a tick of a jump, in m/s
+FALLING = wp.constant(111.0)  # m/s^2 on top of gravity
+FEET = wp.constant(0.475)  # half the width of the box that looks for ground beneath the agent
+ROUNDS = wp.constant(6)  # of contacts where agent, block and wall press on one another
 
 
 @wp.struct
@@ -50,18 +53,19 @@ class Scene:
     """The agent, its block and its wall."""
 
     agent: Body
+    ahead: wp.vec2  # its heading, since sines are slow
     block: Body
-    height: wp.float32  # height of the agent's feet
+    height: wp.float32  # of the agent's middle
     climb: wp.float32  # m/s upward
     jump: wp.int32  # ticks left of a jump
     jump_from: wp.float32
-    wall: wp.float32  # height of the wall's top; 0: no wall
-    grounded: wp.bool
+    wall: wp.float32  # height of the wall's top
+    gravity: wp.float32
 
 
 @wp.struct
 class Order:
-    """An agent's action for one decision."""
+    """An agent's action."""
 
     ahead: wp.float32  # 1, 0 or -1
     aside: wp.float32  # 1: right, -1: left
@@ -70,101 +74,206 @@ class Order:
 
 
 @wp.func
-def agent_body(place: wp.vec2, speed: wp.vec2, angle: float):
-    """Returns the agent, seen from above."""
-    body = circle_body(place, speed, RADIUS, AGENT_MASS)
-    body.angle = angle
-    return body
-
-
-@wp.func
-def block_body(place: wp.vec2, speed: wp.vec2):
+def block_body(place: wp.vec2, velocity: wp.vec2):
     """Returns the block, which nothing turns."""
-    body = box_body(place, speed, 0.0, 0.0, wp.vec2(HALF_BLOCK, HALF_BLOCK), BLOCK_MASS)
+    body = box_body(place, velocity, 0.0, 0.0, wp.vec2(BLOCK_HALF, BLOCK_HALF), BLOCK_MASS)
     body.inverse_inertia = 0.0
     return body
 
 
 @wp.func
-def is_over(place: wp.vec2, center: wp.vec2, half: wp.vec2):
-    """Returns whether a part of the agent is over a box."""
-    away = wp.abs(place - center) - half
-    return wp.length_sq(wp.max(away, wp.vec2(0.0, 0.0))) < (RADIUS - 0.01) * (RADIUS - 0.01)
+def wall_body():
+    """Returns the wall."""
+    return box_body(wp.vec2(0.0, WALL_Y), wp.vec2(0.0, 0.0), 0.0, 0.0, WALL_HALF, 0.0)
 
 
 @wp.func
-def floor_below(scene: Scene):
-    """Returns the height of the surface that the agent stands on, or would fall onto."""
-    floor = float(0.0)  # Warp takes a literal for a constant
+def is_within(place: wp.vec2, center: wp.vec2, half: wp.vec2):
+    """Returns whether a place is over a box."""
+    return wp.abs(place[0] - center[0]) < half[0] and wp.abs(place[1] - center[1]) < half[1]
+
+
+@wp.func
+def is_below(top: float, height: float):
+    """Returns whether a top is within the reach of the ray that looks for ground a little below the feet."""
+    return top < height - 0.05 and top > height - 1.05
+
+
+@wp.func
+def is_grounded(scene: Scene):
+    """Returns whether there is ground less than 0.55 m below the feet, straight below the agent's middle: it may jump."""
+    if is_below(FLOOR, scene.height):
+        return True
     place = scene.agent.position
-    if scene.height >= BLOCK_TOP - STEP and is_over(place, scene.block.position, scene.block.half):
-        floor = BLOCK_TOP
-    if scene.height >= scene.wall - STEP and wp.abs(place[1]) < HALF_WALL + RADIUS - 0.01:
-        floor = wp.max(floor, scene.wall)
-    return floor
+    if is_below(scene.wall, scene.height) and is_within(place, wp.vec2(0.0, WALL_Y), WALL_HALF):
+        return True
+    return is_below(BLOCK_TOP, scene.height) and is_within(place, scene.block.position, scene.block.half)
 
 
 @wp.func
-def step_height(scene: Scene, jump: bool):
-    """Returns the scene after one tick of the agent's height: a jump is pulled toward a height above its start, and then falls."""
-    floor = floor_below(scene)
-    if jump and scene.grounded and scene.jump == 0:
+def is_near(a: Body, b: Body):
+    """Returns whether the agent and a box with its sides along the axes may touch."""
+    away = wp.abs(b.position - a.position) - b.half
+    reach = 1.5 * AGENT_HALF
+    return away[0] < reach and away[1] < reach
+
+
+@wp.func
+def stands(scene: Scene):
+    """Returns whether the box of the agent's feet touches anything: it runs at full strength and does not fall faster."""
+    low = scene.height - 0.55
+    if low < FLOOR:
+        return True
+    feet = scene.agent
+    feet.half = wp.vec2(FEET, FEET)
+    wall = wall_body()
+    if low < scene.wall and is_near(feet, wall) and box_box(feet, wall).count > 0:
+        return True
+    return low < BLOCK_TOP and is_near(feet, scene.block) and box_box(feet, scene.block).count > 0
+
+
+@wp.func
+def toward(velocity: wp.vec3, wish: wp.vec3, most: float):
+    """Returns a velocity moved toward another one by at most so much."""
+    change = wish - velocity
+    size = wp.length(change)
+    if size <= most:
+        return wish
+    return velocity + (most / size) * change
+
+
+@wp.func
+def steer(scene: Scene, order: Order):
+    """Returns the scene after an action, before the physics of its tick, and the acceleration of the agent's fall."""
+    agent = scene.agent
+    on_ground = stands(scene)
+    strength = wp.where(on_ground, 1.0, IN_AIR)
+    way = wp.vec2(0.0, 0.0)
+    if order.aside != 0.0 or order.ahead != 0.0:
+        way = (strength * order.ahead) * scene.ahead
+        if order.aside != 0.0:  # replaces running
+            way = (strength * SIDEWAYS * order.aside) * wp.vec2(scene.ahead[1], -scene.ahead[0])
+    if order.jump and scene.jump <= 0 and is_grounded(scene):
         scene.jump = JUMP_TICKS
         scene.jump_from = scene.height
+    if order.turn != 0.0:
+        agent.angle += TURN * order.turn
+        scene.ahead = heading(agent.angle)
+    gravity = scene.gravity
     if scene.jump > 0:
+        wish = JUMP_PULL * wp.vec3(way[0], way[1], scene.jump_from + JUMP_HEIGHT - scene.height)
+        velocity = toward(wp.vec3(agent.velocity[0], agent.velocity[1], scene.climb), wish, JUMP_FORCE)
+        agent.velocity = wp.vec2(velocity[0], velocity[1])
+        scene.climb = velocity[2]
         scene.jump -= 1
-        scene.climb = wp.min(scene.climb + JUMP_FORCE, JUMP_PULL * (scene.jump_from + JUMP_HEIGHT - scene.height))
-    else:
-        scene.climb -= (GRAVITY + FALLING) * SECONDS
-    scene.height += scene.climb * SECONDS
-    scene.grounded = scene.height <= floor and scene.jump == 0
-    if scene.grounded:
-        scene.height = floor
-        scene.climb = 0.0
+    elif not on_ground:
+        gravity += FALLING
+    agent.velocity += SPEED * way
+    scene.agent = agent
+    return scene, gravity
+
+
+@wp.func
+def rub_side(a: Body, climb: float, b: Body, contact: Contact, most: float):
+    """Returns both bodies and the agent's rise after the friction of a side that takes impulses up to `most`, across and upward."""
+    point = 0.5 * (contact.first + contact.second)
+    along = wp.vec2(-contact.normal[1], contact.normal[0])
+    across = -wp.dot(relative_velocity(a, b, point), along) / inverse_mass_along(a, b, point, point, along)
+    upward = -climb / a.inverse_mass
+    needed = wp.sqrt(across * across + upward * upward)
+    share = wp.min(most / wp.max(needed, 1.0e-9), 1.0)
+    a, b = apply_impulse(a, b, point, (share * across) * along)
+    return a, climb + share * upward * a.inverse_mass, b
+
+
+@wp.func
+def press_side(a: Body, climb: float, b: Body, contact: Contact):
+    """Returns both bodies and the agent's rise after the contact of the agent with a side."""
+    before = a.velocity
+    a, b = press(a, b, contact, 0.0)
+    pushed = wp.dot(before - a.velocity, contact.normal) / a.inverse_mass
+    if pushed > 0.0:
+        a, climb, b = rub_side(a, climb, b, contact, FRICTION * pushed)
+    return a, climb, b
+
+
+@wp.func
+def rub_on_top(a: Body, b: Body, most: float):
+    """Returns the agent and the block that it stands on after friction that takes impulses up to `most`."""
+    slip = a.velocity - b.velocity
+    needed = wp.length(slip) / (a.inverse_mass + b.inverse_mass)
+    impulse = (wp.min(most / wp.max(needed, 1.0e-9), 1.0) / (a.inverse_mass + b.inverse_mass)) * slip
+    a.velocity -= a.inverse_mass * impulse
+    b.velocity += b.inverse_mass * impulse
+    return a, b
+
+
+@wp.func
+def side_contact(agent: Body, box: Body, height: float, top: float):
+    """Returns the contact of the grown agent with a box's side, of count 0 if there is none, and whether the box's top holds it instead."""
+    contact = Contact()
+    if height - AGENT_HALF >= top + MARGIN or not is_near(agent, box):
+        return contact, False
+    contact = box_box(grown(agent), grown(box))
+    if contact.count > 0 and top + MARGIN - (height - AGENT_HALF) < contact.depth:
+        contact.count = 0
+        return contact, True
+    return contact, False
+
+
+@wp.func
+def move(scene: Scene, gravity: float):
+    """Returns the scene after the physics of one tick, with this acceleration of the agent downward."""
+    agent = apply_drag(scene.agent, AGENT_DRAG, SPIN_DRAG)
+    block = apply_drag(scene.block, BLOCK_DRAG, 0.0)
+    wall = wall_body()
+    by_wall, on_wall = side_contact(agent, wall, scene.height, scene.wall)
+    by_block, on_block = side_contact(agent, block, scene.height, BLOCK_TOP)
+    rest = wp.where(on_wall, scene.wall, float(FLOOR))
+    rest = wp.where(on_block, wp.max(rest, BLOCK_TOP), rest) + AGENT_HALF
+    state, held = fall(wp.vec2(scene.height, scene.climb), rest, gravity, AGENT_DRAG)
+    climb = state[1]
+    if held > 0.0:
+        if on_block:
+            agent, block = rub_on_top(agent, block, FRICTION * held * AGENT_MASS)
+        else:
+            agent = rub(agent, FRICTION * held, FRICTION * held)
+    between = Contact()
+    if scene.wall > BLOCK_BOTTOM and wp.abs(block.position[1] - WALL_Y) < BLOCK_HALF + WALL_HALF[1] + MARGIN:
+        between = box_box(grown(block), grown(wall))
+        if scene.wall + MARGIN - BLOCK_BOTTOM < between.depth:
+            between.count = 0  # it would be lifted, but it cannot
+    rounds = int(0)
+    if between.count + by_block.count > 0:
+        rounds = wp.where(between.count > 0 and by_block.count > 0, ROUNDS, 1)
+    for _ in range(rounds):
+        agent, climb, block = press_side(agent, climb, block, by_block)
+        block, wall = press(block, wall, between, FRICTION)
+        by_block.depth = wp.min(by_block.depth, MARGIN)
+        between.depth = wp.min(between.depth, MARGIN)
+    if by_wall.count > 0:
+        agent, climb, wall = press_side(agent, climb, wall, by_wall)
+    if agent.spin != 0.0:
+        agent.spin = wp.clamp(agent.spin, -MOST_SPIN, MOST_SPIN)
+        scene.ahead = heading(agent.angle + agent.spin * SECONDS)
+    scene.agent = advance(agent)
+    scene.block = advance(block)
+    scene.height = state[0] + (climb - state[1]) * SECONDS
+    scene.climb = climb
     return scene
 
 
 @wp.func
-def step_scene(scene: Scene, order: Order):
-    """Returns the scene after one physics tick. In the air an agent runs at half its strength."""
-    agent = scene.agent
-    block = scene.block
-    agent.angle += TURN * order.turn
-    way = rotate(wp.vec2(order.ahead, -SIDEWAYS * order.aside), agent.angle)
-    agent = apply_drag(add_speed(agent, way, wp.where(scene.grounded, SPEED, 0.5 * SPEED)), DRAG, 0.0)
-    agent = advance(agent)
-    is_low = scene.height < BLOCK_TOP - STEP
-    if is_low:
-        agent, block = resolve_contact(agent, block, circle_box(agent, block), 0.0)
-    block = advance(apply_drag(block, DRAG, 0.0))
-    if scene.wall > 0.0:
-        if wp.abs(block.position[1]) < HALF_WALL + HALF_BLOCK:
-            block.position[1] = wp.sign(block.position[1]) * (HALF_WALL + HALF_BLOCK)
-            block.velocity[1] = 0.0
-        if is_low:  # a block held by the wall acts like a wall
-            agent = keep_circle_out(agent, block.position, block.half, 0.0)
-    if scene.height < scene.wall - STEP:
-        agent = keep_circle_out(agent, wp.vec2(0.0, 0.0), wp.vec2(HALF_WIDTH, HALF_WALL), 0.0)
-    scene.agent = agent
-    scene.block = block
-    return step_height(scene, order.jump)
+def has_floor(place: wp.vec2):
+    """Returns whether the floor is below."""
+    return wp.abs(place[0]) < HALF_WIDTH and place[1] > NEAR_END and place[1] < FAR_END
 
 
 @wp.func
-def is_off_ground(place: wp.vec2):
-    """Returns whether there is no ground below."""
-    return wp.abs(place[0]) > HALF_WIDTH or place[1] < NEAR_END or place[1] > FAR_END
-
-
-@wp.func
-def simulate(scene: Scene, order: Order, ticks: int):
-    """Returns the scene after a decision, and its outcome: 1 in the goal, -1 if the agent or its block is off the ground, else 0."""
-    outcome = int(0)
-    while ticks > 0 and outcome == 0:
-        scene = step_scene(scene, order)
-        if is_off_ground(scene.agent.position) or is_off_ground(scene.block.position):
-            outcome = -1
-        elif scene.grounded and scene.agent.position[1] > GOAL:
-            outcome = 1
-        ticks -= 1
-    return scene, outcome
+def is_lost(scene: Scene):
+    """Returns whether the agent or its block has nothing below."""
+    if not has_floor(scene.block.position):
+        return True
+    place = scene.agent.position
+    on_block = scene.height > BLOCK_TOP and is_within(place, scene.block.position, scene.block.half)
+    return not (has_floor(place) or on_block)

@@ -1,0 +1,83 @@
+"""Writes `docs/reference/unity-examples.md` from the built-in environments: `python docs/make_worlds.py`.
+
+With `--pictures` it also draws each world into `docs/images/worlds`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import closing
+from pathlib import Path
+
+import torch
+from PIL import Image
+
+from palaestra.cli.agreement import agreements, reached, stated
+from palaestra.core.timestep import Action
+from palaestra.envs.base import Env, Heuristic
+from palaestra.runtime.environments.make import make_env
+
+FOLDER = Path(__file__).parent
+PAGE = FOLDER / "reference" / "unity-examples.md"
+PICTURES = FOLDER / "images" / "worlds"
+SIZE = (320, 240)
+DECISIONS = 40
+"""Decisions after which a world is drawn: what falls at the start has come to rest."""
+
+HEAD = """\
+# Unity's examples
+
+*Made from the environments by `docs/make_worlds.py`; edit the sentences there.*
+
+A built-in environment with the name of one of Unity's examples is that example: the same observations, actions, rewards and
+physics, so that models cross over both ways. What agrees, what is approximated, and what the models that Unity trained in its own
+example reach here, their actions sampled as in Unity, is below; `palaestra envs NAME --unity` shows it for one.
+
+"""
+
+
+def page() -> str:
+    """Returns the page: a table of Unity's models, then a section for each environment."""
+    found = agreements()
+    rows = ["| environment | Unity's model | reaches here | Unity states |", "|---|---|---|---|"]
+    for name, agreement in found.items():
+        rows += [f"| [{name}](#{name.lower()}) | {score.model} | {reached(score)} | {stated(score)} |" for score in agreement.models]
+    sections = [section(name) for name in found]
+    return HEAD + "\n".join(rows) + "\n\n" + "\n".join(sections)
+
+
+def section(name: str) -> str:
+    """Returns the section of one environment."""
+    agreement = agreements()[name]
+    lines = [f"## {name}", "", f"![{name}](../images/worlds/{name}.png)", ""]
+    lines += ["The same as in Unity:", "", *(f"- {fact}" for fact in agreement.same), ""]
+    if agreement.approximate:
+        lines += ["Different:", "", *(f"- {fact}" for fact in agreement.approximate), ""]
+    return "\n".join(lines)
+
+
+def draw() -> None:
+    """Draws each environment after some decisions of its heuristic, or of doing nothing."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    for name in agreements():
+        with closing(make_env(f"builtin:{name}", areas=1)) as env:
+            steps = env.reset(1)
+            for _ in range(DECISIONS):
+                steps = env.step({one: act(env, one, len(step.acting)) for one, step in steps.items()})
+            picture = Image.fromarray(env.render(0)).resize(SIZE, Image.Resampling.LANCZOS)
+        picture.quantize(64).save(PICTURES / f"{name}.png", optimize=True)
+
+
+def act(env: Env, behavior: str, slots: int) -> Action:
+    """Returns the heuristic's actions, or zeros if there is none."""
+    chosen = env.heuristic(behavior) if isinstance(env, Heuristic) else None
+    spec = env.behaviors[behavior].action
+    return chosen or Action(torch.zeros(slots, spec.continuous), torch.zeros(slots, len(spec.branches), dtype=torch.int64))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pictures", action="store_true", help="also draw the worlds")
+    if parser.parse_args().pictures:
+        draw()
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,80 @@
+"""Show how far built-in environments are Unity's examples of the same name (`palaestra envs --unity`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from palaestra.core.errors import EnvError
+from palaestra.core.plugins import Registry
+
+if TYPE_CHECKING:
+    from palaestra.envs.builtin.base.agreement import Agreement, ModelScore
+
+
+def agreement_of(name: str) -> Agreement:
+    """Returns the agreement of a built-in environment. Raises EnvError if it has none, and PluginError for an unknown name."""
+    agreement = getattr(Registry("envs").get(name.removeprefix("builtin:")), "unity", None)
+    if agreement is None:
+        with_one = ", ".join(agreements())
+        raise EnvError(f"{name!r} has no counterpart among Unity's examples; these have one: {with_one}")
+    return agreement
+
+
+def show_agreement(console: Console, name: str) -> None:
+    """Prints what an environment shares with Unity's example, what differs, and what Unity's models reach in it."""
+    agreement = agreement_of(name)
+    console.print(f"[bold cyan]{escape(name)}[/]  compared with Unity's example\n")
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for title, facts in (("the same", agreement.same), ("differs", agreement.approximate)):
+        for i, fact in enumerate(facts):
+            table.add_row(title if i == 0 else "", escape(fact))
+    for i, score in enumerate(agreement.models):
+        table.add_row("Unity's models" if i == 0 else "", escape(f"{score.model}: {reached(score)}; Unity states {stated(score)}"))
+    if not agreement.models:
+        table.add_row("Unity's models", "none was played here")
+    console.print(table)
+
+
+def list_agreement(console: Console) -> None:
+    """Prints a line for each of Unity's models that was played in an environment of its name, and the names of the others."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("name", style="cyan", no_wrap=True)
+    table.add_column("Unity's model", no_wrap=True)
+    table.add_column("reaches here")
+    table.add_column("Unity states", justify="right")
+    without: list[str] = []
+    for name, agreement in agreements().items():
+        for score in agreement.models:
+            table.add_row(escape(name), escape(score.model), escape(reached(score)), stated(score))
+        if not agreement.models:
+            without.append(name)
+    console.print(table)
+    if without:
+        console.print(f"\nWithout a model of Unity's that was played: {escape(', '.join(without))}")
+    console.print("\n'palaestra envs NAME --unity' shows what is the same and what differs.")
+
+
+def reached(score: ModelScore) -> str:
+    """Returns a score as text: mean, standard error, and number of episodes."""
+    return f"{score.score:g} ± {score.error:g} ({score.of}, {score.episodes} episodes)"
+
+
+def stated(score: ModelScore) -> str:
+    """Returns what Unity states, as text."""
+    return "-" if score.stated is None else f"{score.stated:g}"
+
+
+def agreements() -> dict[str, Agreement]:
+    """Returns the agreement of each built-in environment that has one, by name."""
+    found: dict[str, Agreement] = {}
+    for name in Registry("envs").names():
+        agreement = getattr(Registry("envs").get(name), "unity", None)
+        if agreement is not None:
+            found[name] = agreement
+    return found

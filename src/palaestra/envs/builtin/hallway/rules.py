@@ -1,0 +1,171 @@
+"""The hall: its columns and sizes, how an episode begins, and how the agent moves within a physics tick.
+
+Positions are in meters from the middle of the hall, y toward the goals; heights are above the floor.
+
+The agent is a box with edges of 1 m that contacts may turn. It is dropped, and slides on the floor: as long as it touches it, each tick's
+friction takes up to 1.2 times the speed that the floor's push gives, twice the materials' 0.6, since PhysX holds a patch of contacts at two
+points with the full coefficient each. Recordings of Unity's hall show the same: an agent that goes on from a stand covers 0.38 m
+in the first decision, 0.95 m in the second, and 2.9 m in the end.
+"""
+
+from __future__ import annotations
+
+import warp as wp
+
+from palaestra.envs.builtin.physics.rigid_bodies import (
+    GRAVITY,
+    SECONDS,
+    Body,
+    add_speed,
+    advance,
+    apply_drag,
+    apply_ground_friction,
+    box_body,
+    box_box,
+    keep_box_within,
+    resolve_contact,
+)
+from palaestra.envs.builtin.sensors.rays import heading
+from palaestra.envs.builtin.sensors.stacking import clear_frames
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 1})
+
+MOST_TICKS = wp.constant(3000)
+HALL = wp.constant(wp.vec2(9.5, 24.75))  # half the hall's sides, between its walls
+SYMBOL = wp.constant(wp.vec2(2.0, 0.5))  # half the sides of a symbol, which is 4 m high
+PLATE = wp.constant(wp.vec2(2.0, 2.0))  # half the sides of a goal's plate
+PLATE_TOP = wp.constant(0.05)  # meters
+SIGN = wp.constant(wp.vec2(2.04, 0.57))  # half the sides of a goal's sign, which is 4 m high
+GOAL_X = wp.constant(7.0)  # of a goal, to either side
+GOAL_Y = wp.constant(22.29)
+SIGN_Y = wp.constant(24.79)
+MIDDLE = wp.constant(0.015)  # x of the point that places are drawn around
+EDGE = wp.constant(wp.vec2(0.5, 0.5))  # half the agent's sides
+CORNER = wp.constant(0.7072)  # meters from the agent's middle to a corner
+MASS = wp.constant(25.0)  # kg
+WEIGHT = wp.constant(2.0)  # gravity, in that of the earth
+SPEED_UP = wp.constant(1.5)  # m/s a tick
+TURN = wp.constant(0.05235987755982988)  # radians a tick: 150 degrees a second
+DRAG = wp.constant(2.0)  # 1/s
+ANGULAR_DRAG = wp.constant(0.05)  # 1/s
+FRICTION = wp.constant(1.2)
+REST = wp.constant(0.5)  # height of the agent's center when it stands
+DROP = wp.constant(1.0)  # height from which it is dropped
+O, X = 0, 1  # marks
+NOTHING, FORWARD, BACK, RIGHT, LEFT = range(5)
+CHOICES = wp.constant(5)
+
+
+@wp.struct
+class World:
+    """Columns of Hallway, one row per area."""
+
+    rng: wp.array(dtype=wp.uint32)
+    age: wp.array(dtype=wp.int32)  # physics ticks of this episode
+    place: wp.array(dtype=wp.vec2)  # of the agent
+    angle: wp.array(dtype=wp.float32)
+    velocity: wp.array(dtype=wp.vec2)
+    spin: wp.array(dtype=wp.float32)  # rad/s
+    height: wp.array(dtype=wp.float32)  # of the agent's center
+    rise: wp.array(dtype=wp.float32)  # m/s, upward
+    symbol: wp.array(dtype=wp.int32)  # 0: O, 1: X
+    symbol_place: wp.array(dtype=wp.vec2)
+    left_goal: wp.array(dtype=wp.int32)  # the mark of the goal on the left, 0: O, 1: X; the other is on the right
+    action: wp.array2d(dtype=wp.int64)  # 0: nothing, 1: forward, 2: back, 3: turn right, 4: turn left
+    obs: wp.array2d(dtype=wp.float32)  # rays of each frame, the oldest first
+    obs_time: wp.array2d(dtype=wp.float32)  # time of each frame, as a share of the longest episode
+    final_obs: wp.array2d(dtype=wp.float32)
+    final_obs_time: wp.array2d(dtype=wp.float32)
+    reward: wp.array(dtype=wp.float32)
+    terminated: wp.array(dtype=wp.bool)
+    truncated: wp.array(dtype=wp.bool)
+
+
+@wp.func
+def start(world: World, i: int):
+    """Starts an episode with random positions, symbol and order of goals; forgets the older frames."""
+    state = world.rng[i]
+    symbol = wp.where(wp.randf(state) < 0.5, O, X)
+    symbol_x = MIDDLE
+    if symbol == O:  # Unity's X always stands in the middle
+        symbol_x += wp.randf(state, -3.0, 3.0)
+    world.symbol[i] = symbol
+    world.symbol_place[i] = wp.vec2(symbol_x, wp.randf(state, -5.0, 5.0))
+    world.place[i] = wp.vec2(MIDDLE + wp.randf(state, -3.0, 3.0), wp.randf(state, -20.0, -10.0))
+    world.angle[i] = wp.randf(state, -wp.pi, wp.pi)
+    world.left_goal[i] = wp.where(wp.randf(state) < 0.5, O, X)
+    world.rng[i] = state
+    world.velocity[i] = wp.vec2(0.0, 0.0)
+    world.spin[i] = 0.0
+    world.height[i] = DROP
+    world.rise[i] = 0.0
+    world.age[i] = 0
+    clear_frames(world.obs, i)
+    clear_frames(world.obs_time, i)
+
+
+@wp.func
+def goal_place(side: int):
+    """Returns the position of the left goal (0) or the right one (1)."""
+    return wp.vec2(GOAL_X * float(2 * side - 1), GOAL_Y)
+
+
+@wp.func
+def load_body(world: World, i: int):
+    """Returns the agent's body."""
+    return box_body(world.place[i], world.velocity[i], world.angle[i], world.spin[i], EDGE, MASS)
+
+
+@wp.func
+def save_body(world: World, i: int, body: Body):
+    """Writes the agent's body, with an angle within -pi..pi."""
+    world.place[i] = body.position
+    world.velocity[i] = body.velocity
+    world.angle[i] = body.angle - 2.0 * wp.pi * wp.round(body.angle / (2.0 * wp.pi))
+    world.spin[i] = body.spin
+
+
+@wp.func
+def act(body: Body, choice: int):
+    """Returns the agent turned, or with its velocity changed, by a choice."""
+    if choice == RIGHT:
+        body.angle -= TURN
+    if choice == LEFT:
+        body.angle += TURN
+    if choice == FORWARD:
+        body = add_speed(body, heading(body.angle), SPEED_UP)
+    if choice == BACK:
+        body = add_speed(body, heading(body.angle), -SPEED_UP)
+    return body
+
+
+@wp.func
+def move(body: Body, height: float, rise: float, symbol_place: wp.vec2):
+    """Returns the agent's body, height and rise after a tick of the physics."""
+    kept = 1.0 - DRAG * SECONDS
+    rise = (rise - WEIGHT * GRAVITY * SECONDS) * kept
+    body = apply_drag(body, DRAG, ANGULAR_DRAG)
+    press = -rise - (height - REST) / SECONDS  # speed that the floor takes
+    if press > 0.0:
+        rise += press
+        share = FRICTION * press / (GRAVITY * SECONDS)
+        body = apply_ground_friction(body, False, share, share)
+    body = advance(body)
+    away = wp.abs(body.position - symbol_place)
+    if away[0] < SYMBOL[0] + CORNER and away[1] < SYMBOL[1] + CORNER:
+        symbol = box_body(symbol_place, wp.vec2(0.0, 0.0), 0.0, 0.0, SYMBOL, 0.0)
+        symbol, body = resolve_contact(symbol, body, box_box(symbol, body), FRICTION)
+    if wp.abs(body.position[0]) > HALL[0] - CORNER or wp.abs(body.position[1]) > HALL[1] - CORNER:
+        body = keep_box_within(body, HALL, FRICTION)
+    return body, height + rise * SECONDS, rise
+
+
+@wp.func
+def touched_side(body: Body):
+    """Returns the side of the goal that the agent touches, 0: left, 1: right; -1 for none."""
+    if body.position[1] < GOAL_Y - PLATE[1] - CORNER:
+        return -1
+    side = wp.where(body.position[0] < 0.0, 0, 1)
+    plate = box_body(goal_place(side), wp.vec2(0.0, 0.0), 0.0, 0.0, PLATE, 0.0)
+    contact = box_box(plate, body)
+    return wp.where(contact.count > 0, side, -1)

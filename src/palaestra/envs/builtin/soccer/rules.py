@@ -1,0 +1,103 @@
+"""The rules of the soccer games: where an episode begins, and how a decision's ticks pass.
+
+An episode ends with a goal, or is cut after 5,000 ticks. If that happens within a decision, its last observation is taken at once, and the
+rest of the decision's ticks pass in the new episode, in which nobody acts before the next decision.
+
+Functions take any world with the columns of `motion` and, per area, `rng`, `age`, `lead`, `pending` and `episodes`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import warp as wp
+
+from palaestra.envs.builtin.base.world_columns import next_parameter
+from palaestra.envs.builtin.soccer.field import goal_touched
+from palaestra.envs.builtin.soccer.motion import BALL_RADIUS, SHELL, simulate_tick
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 1})
+
+AREA_COLUMNS = ("rng", "age", "lead", "ball", "ball_velocity", "ball_spin", "kick", "ball_touch")
+PARAMETER_RANGES = {"ball_touch": (0.0, 0.0, 1.0)}
+TICKS = wp.constant(5)  # physics ticks per decision
+MOST_TICKS = wp.constant(5000)  # of an episode
+HEIGHT = wp.constant(0.5)  # of players' and balls' middles above the floor
+BALL_SPREAD = wp.constant(2.5)  # farthest from the middle that the ball starts, along each axis
+START_SPREAD = wp.constant(5.0)  # farthest from its place that a player starts, along the field
+START_TURN = wp.constant(0.17453292519943295)  # 10 degrees: farthest that it looks away from the other end
+TIME_OUT = wp.constant(2)  # the end of an episode besides the goals', 1 right and -1 left
+
+
+@wp.func
+def is_choice(action: wp.array2d(dtype=wp.int64), slot: int):
+    """Returns whether all three branches hold one of their three choices."""
+    for branch in range(3):  # Warp does not support generators
+        if action[slot, branch] < wp.int64(0) or action[slot, branch] > wp.int64(2):
+            return False
+    return True
+
+
+@wp.func
+def check_actions(world: Any, i: int, players: int, report: wp.array(dtype=wp.int32)):
+    """Reports a player of the area whose action is invalid."""
+    for slot in range(i * players, (i + 1) * players):
+        if not is_choice(world.action, slot):
+            report[1] = slot + 1
+
+
+@wp.func
+def kick_off(world: Any, i: int):
+    """Puts the ball at rest near the middle, with the parameters of the new episode."""
+    state = world.rng[i]
+    world.ball[i] = wp.vec2(wp.randf(state, -BALL_SPREAD, BALL_SPREAD), wp.randf(state, -BALL_SPREAD, BALL_SPREAD))
+    world.rng[i] = state
+    world.ball_velocity[i] = wp.vec2(0.0, 0.0)
+    world.ball_spin[i] = 0.0
+    world.kick[i] = wp.vec2(0.0, 0.0)
+    world.ball_touch[i] = next_parameter(world, i, 0)
+    world.age[i] = 0
+    world.lead[i] = 0
+    world.episodes[i] += 1
+
+
+@wp.func
+def line_up(world: Any, i: int, slot: int, place: wp.vec2, facing: float):
+    """Puts a player at rest near its place, facing the other end more or less."""
+    state = world.rng[i]
+    world.position[slot] = place + wp.vec2(wp.randf(state, -START_SPREAD, START_SPREAD), 0.0)
+    world.angle[slot] = facing + wp.randf(state, -START_TURN, START_TURN)
+    world.rng[i] = state
+    world.velocity[slot] = wp.vec2(0.0, 0.0)
+    world.touches[slot] = 0
+
+
+@wp.func
+def ticks_played(world: Any, i: int, passed: int):
+    """Returns the ticks of the episode before this decision, and `passed` more."""
+    return world.age[i] * TICKS + world.lead[i] + passed
+
+
+@wp.func
+def simulate(world: Any, i: int, players: int):
+    """Runs a decision's ticks until the episode ends; returns its end (0: none) and the ticks that it lasted."""
+    end = wp.int32(0)  # Warp variables; literals would be constants
+    passed = wp.int32(0)
+    while passed < TICKS and end == 0:
+        passed += 1
+        if ticks_played(world, i, passed) >= MOST_TICKS:
+            end = TIME_OUT
+        else:
+            simulate_tick(world, i, players, True)
+            end = goal_touched(world.ball[i], BALL_RADIUS, HEIGHT, SHELL, world.strikers > 0)
+    world.age[i] += 1
+    return end, passed
+
+
+@wp.func
+def wait(world: Any, i: int, players: int, end: int, passed: int):
+    """Runs what is left of the decision in which the last episode ended. Time is up before its tick's motion, which is left too."""
+    left = TICKS - passed
+    world.lead[i] = left
+    for _ in range(left + wp.where(end == TIME_OUT, 1, 0)):
+        simulate_tick(world, i, players, False)
