@@ -163,7 +163,9 @@ def test_rays_begin_ahead_and_alternate_right_and_left():
     assert found[0, 2, STONE] == 0
 
 
-@pytest.mark.parametrize(("start", "end"), [((0.0, 30.0), 49.1 - 0.5), ((16.5, 0.0), 16.558 - 7.5 - 0.5), ((20.0, 0.0), 16.558 - 0.5 - 0.5)])
+@pytest.mark.parametrize(
+    ("start", "end"), [((0.0, 30.0), 49.1 - 0.5), ((16.5, 0.0), 16.558 - 7.5 - 0.5), ((20.0, 0.0), 16.558 - 0.5 - 0.5)]
+)
 def test_walls_hold_the_agent_even_at_full_speed(start: tuple[float, float], end: float):
     env = stood(start)
     gone(env, 60)

@@ -48,7 +48,9 @@ def seen(color: float, light: float = LIT) -> float:
     return round(color * light * 255) / 255
 
 
-CELL, LINE, WALL = (wp.constant(seen(gray)) for gray in (0.116, 0.157, 0.392))  # the floor, the lines between its cells, the walls beside it
+CELL, LINE, WALL = (
+    wp.constant(seen(gray)) for gray in (0.116, 0.157, 0.392)
+)  # the floor, the lines between its cells, the walls beside it
 SHADED_CELL, SHADED_LINE = wp.constant(seen(0.116, SHADED)), wp.constant(seen(0.157, SHADED))
 PLUS_COLOR = wp.constant(wp.vec3(*map(seen, (0.404, 0.737, 0.42))))
 EX_COLOR = wp.constant(wp.vec3(*map(seen, (0.745, 0.227, 0.153))))
@@ -230,9 +232,7 @@ def is_line(at: float):
 
 
 @wp.func
-def paint(
-    image: wp.array4d(dtype=wp.float32), i: int, y: int, cells: wp.array2d(dtype=wp.int32), edge: int, west: float, east: float
-):
+def paint(image: wp.array4d(dtype=wp.float32), i: int, y: int, cells: wp.array2d(dtype=wp.int32), edge: int, west: float, east: float):
     """Paints a row of pixels between two places, in cells from the board's left edge: the floor, then shadows, then figures."""
     size = float(image.shape[2]) / float(edge)
     left = 0.5 * float(image.shape[3] - image.shape[2])
