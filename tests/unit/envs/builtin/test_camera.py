@@ -31,7 +31,7 @@ def see(
     box: wp.vec4,
     turn: float,
 ):
-    """A blue room, half sides 30 and 20, walls 2 high; a red box of the height of the eye, and balls, green but the second, which is white."""
+    """A blue room, half sides 30 and 20, walls 2 high; a red box 1.5 high, and green balls, of which the second is white."""
     sight = make_sight(strips, balls, 0, wp.vec2(pose[0], pose[1]), wp.vec2(wp.cos(pose[2]), wp.sin(pose[2])), 1.0, 40)
     add_room(sight, wp.vec2(30.0, 20.0), 2.0, wp.vec3(0.0, 0.0, 1.0))
     add_box(sight, wp.vec2(box[0], box[1]), wp.vec2(box[2], box[3]), turn, wp.vec2(0.0, 1.5), wp.vec3(1.0, 0.0, 0.0))
@@ -46,31 +46,31 @@ def develop(
     strips: wp.array3d(dtype=wp.float32),
     balls: wp.array3d(dtype=wp.float32),
     image: wp.array4d(dtype=wp.float32),
-    painted: wp.array(dtype=wp.int32),
+    plain: wp.array(dtype=wp.int32),
     bare: wp.array(dtype=wp.bool),
 ):
     """Sky of 0.25 gray, floor of 0.5."""
     y = wp.tid()
     bare[y] = is_bare(strips, image, 0, y)
     view = image_of(strips, balls, image, 0)
-    painted[y] = paint_row(view, y, painted[y], wp.vec3(0.25, 0.25, 0.25), wp.vec3(0.5, 0.5, 0.5))
+    plain[y] = paint_row(view, y, plain[y], wp.vec3(0.25, 0.25, 0.25), wp.vec3(0.5, 0.5, 0.5))
 
 
 class Camera:
     """A camera and its last image."""
 
     def __init__(self) -> None:
-        self.strips = wp.zeros((1, WIDTH + 1, STRIPS), dtype=wp.float32, device="cpu")
+        self.strips = wp.zeros((1, STRIPS, WIDTH + 1), dtype=wp.float32, device="cpu")
         self.balls = wp.zeros((1, 1 + MOST, BALL), dtype=wp.float32, device="cpu")
         self.image = wp.zeros((1, 3, HEIGHT, WIDTH), dtype=wp.float32, device="cpu")
-        self.painted = wp.full(HEIGHT, WIDTH, dtype=wp.int32, device="cpu")
+        self.plain = wp.zeros(HEIGHT, dtype=wp.int32, device="cpu")
         self.bare = wp.zeros(HEIGHT, dtype=wp.bool, device="cpu")
 
     def take(self, *balls: tuple[float, float, float, float], pose=(0.0, 0.0, UP), box=NO_BOX, turn: float = 0.0) -> np.ndarray:
         """Returns an image (H, W, 3); balls are (x, y, height, radius)."""
         spheres = wp.array(np.array(balls or [NO_BALL], np.float32), dtype=wp.vec4, device="cpu")
         wp.launch(see, dim=1, inputs=[self.strips, self.balls, wp.vec3(*pose), spheres, wp.vec4(*box), turn], device="cpu")
-        wp.launch(develop, dim=HEIGHT, inputs=[self.strips, self.balls, self.image, self.painted, self.bare], device="cpu")
+        wp.launch(develop, dim=HEIGHT, inputs=[self.strips, self.balls, self.image, self.plain, self.bare], device="cpu")
         return self.image.numpy()[0].transpose(1, 2, 0).copy()
 
 
@@ -130,7 +130,7 @@ def test_a_box_stands_in_the_columns_and_rows_that_it_spans():
     seen = shows(camera.take(box=(0.0, 6.0, 2.0, 1.0)), RED)
     up, right = slopes()
     np.testing.assert_array_equal(seen, (np.abs(right) <= 2 / 5) & (up >= -1 / 5) & (up <= 0.5 / 5))
-    np.testing.assert_allclose(camera.strips.numpy()[0, 28:32, BOX], 5.0, rtol=1e-5)
+    np.testing.assert_allclose(camera.strips.numpy()[0, BOX, 28:32], 5.0, rtol=1e-5)
 
 
 def test_what_is_behind_or_beside_is_not_seen():

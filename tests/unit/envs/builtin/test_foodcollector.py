@@ -381,7 +381,7 @@ def test_an_image_painted_in_part_is_that_painted_in_full():
         action = Action(torch.randn(10, 3, generator=generator), torch.randint(0, 2, (10, 1), generator=generator))
         before = env.state_dict()
         step = env.step({env.behavior: action})[env.behavior]
-    again.load_state_dict({**before, "painted": torch.full_like(before["painted"], 30), "obs_image": torch.zeros_like(before["obs_image"])})
+    again.load_state_dict({**before, "plain": torch.zeros_like(before["plain"]), "obs_image": torch.zeros_like(before["obs_image"])})
     fresh = again.step({env.behavior: action})[env.behavior]
     assert step.obs[0].shape == (10, 3, 24, 30)
     torch.testing.assert_close(step.obs[0], fresh.obs[0], rtol=0, atol=0)

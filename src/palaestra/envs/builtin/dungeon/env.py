@@ -1,9 +1,9 @@
 """DungeonEscape: one agent must give its life for the key that lets the others out.
 
 A dragon walks to a portal in a corner of a room of 25 x 25 m with four columns. The agent that touches it dies with it, and
-nothing else slays it; it leaves a key, and the agent a tombstone. The agent that touches the key carries it, and opens the door by touching
-its lock: +1 to the group. The portal takes agents too. Who left the room does not act until the next episode. `rules` and `observations` have
-the figures of Unity's scene.
+nothing else slays it; it leaves a key, and the agent a tombstone. The agent that touches the key carries it, and opens the door by
+touching its lock: +1 to the group. The portal takes agents too. Agents that left the room do not act until the next episode.
+`rules` and `observations` have the figures of Unity's scene.
 
 An agent observes its own velocity to the right, upward and ahead (with seven constants, as in CooperativePushBlock), 15 rays within
 60 degrees of straight ahead, as thick as a ball of 0.5 m, in three frames with the oldest first, and whether it carries the key.
@@ -84,7 +84,7 @@ def escape(columns: Mapping[str, torch.Tensor]) -> Action:
 
 
 def past_obstacles(place: torch.Tensor, goal: torch.Tensor, stone: torch.Tensor) -> torch.Tensor:
-    """Returns the next waypoint from places (S, 2) to goals (S, 2): beside the nearest column or tombstone (S, 2) in between, or the goal."""
+    """Returns the next waypoints from places (S, 2) to goals (S, 2): beside the nearest column or tombstone (S, 2) in between, if any."""
     columns = torch.tensor(COLUMNS, device=place.device).expand(len(place), -1, -1)
     obstacle = torch.cat([columns, stone[:, None]], 1)
     berth = torch.tensor([COLUMN_BERTH] * len(COLUMNS) + [STONE_BERTH], device=place.device)

@@ -80,9 +80,8 @@ def is_free(world: World, i: int, place: wp.vec2, agent: int):
         if wp.length(wp.max(gap, wp.vec2(0.0, 0.0))) < SHAFT:
             return False
     for mate in range(AGENTS):
-        if mate < agent or world.acting[i * AGENTS + mate]:
-            if touch(square, near_body(world, i, mate)):
-                return False
+        if (mate < agent or world.acting[i * AGENTS + mate]) and touch(square, near_body(world, i, mate)):
+            return False
     if world.dragon_lives[i] and touch(square, plain_box(world.dragon[i], wp.vec2(DRAGON_HALF, DRAGON_HALF), world.dragon_angle[i])):
         return False
     return not (world.stone_stands[i] and touch(square, plain_box(world.stone[i], STONE_FOOT, world.stone_angle[i])))

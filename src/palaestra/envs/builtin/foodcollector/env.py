@@ -93,7 +93,7 @@ def _sizes(image: ObsSpec, vector: int, written: int, width: int) -> dict[str, i
     sizes |= {name: BALLS for name in columns if name.startswith("food")}
     sizes |= dict.fromkeys(("obs_image", "final_obs_image"), image.shape)
     sizes |= dict.fromkeys(("obs_vector", "final_obs_vector"), vector)
-    sizes |= dict.fromkeys(("strips", "final_strips"), (width + 1, STRIPS))
+    sizes |= dict.fromkeys(("strips", "final_strips"), (STRIPS, width + 1))
     sizes |= dict.fromkeys(("balls", "final_balls"), (1 + BALLS * (width > 0), BALL))
     return sizes | {
         "parameters": 2,
@@ -103,7 +103,7 @@ def _sizes(image: ObsSpec, vector: int, written: int, width: int) -> dict[str, i
         "owner": CELLS * CELLS,
         "bounds": THINGS,
         "is_visual": int(width > 0),
-        "painted": image.shape[1],
+        "plain": image.shape[1],
     }
 
 

@@ -70,7 +70,7 @@ class World:
     written: wp.array2d(dtype=wp.int32)
     strips: wp.array3d(dtype=wp.float32)
     balls: wp.array3d(dtype=wp.float32)
-    painted: wp.array2d(dtype=wp.int32)  # columns of each row of pixels that may show more than the sky or the floor
+    plain: wp.array2d(dtype=wp.int32)  # last columns of each row of pixels that show only the sky or the floor
     final_strips: wp.array3d(dtype=wp.float32)
     final_balls: wp.array3d(dtype=wp.float32)
     obs_image: wp.array4d(dtype=wp.float32)

@@ -142,9 +142,9 @@ def find_contacts(world: World, i: int):
         place = world.body_position[i, b]
         body = near_body(world, i, b)
         for a in range(b):
-            if wp.length_sq(world.body_position[i, a] - place) < reach * reach:
-                if wp.abs(world.body_height[i, a] - world.body_height[i, b]) < 2.0 * half:
-                    add_patch(world, i, a, b, box_box(near_body(world, i, a), body), FRICTION)
+            is_near = wp.length_sq(world.body_position[i, a] - place) < reach * reach
+            if is_near and wp.abs(world.body_height[i, a] - world.body_height[i, b]) < 2.0 * half:
+                add_patch(world, i, a, b, box_box(near_body(world, i, a), body), FRICTION)
         for axis in range(2):
             if wp.abs(place[axis]) > HALF - 0.5 * reach:
                 add_patch(world, i, AGENTS, b, side_contact(body, wp.vec2(HALF, HALF), axis), FRICTION)
@@ -215,9 +215,6 @@ def store_final_obs(world: World, slot: int):
 def begin(world: World):
     """Scatters the food and starts a new episode in every area."""
     i = wp.tid()
-    for slot in range(i * AGENTS, (i + 1) * AGENTS):
-        for y in range(world.painted.shape[1]):
-            world.painted[slot, y] = world.obs_image.shape[3]  # images are blank at first
     scatter_food(world, i)
     start(world, i, 0)
     observe(world, i)
@@ -279,16 +276,17 @@ def draw(world: World):
     """Paints some rows of an agent's image per thread, and of its final image if an episode has ended."""
     slot, band = wp.tid()
     height = world.obs_image.shape[2]
+    width = world.obs_image.shape[3]
     for y in range(band * BAND, wp.min((band + 1) * BAND, height)):
-        if world.painted[slot, y] > 0 or not is_bare(world.strips, world.obs_image, slot, y):
+        if world.plain[slot, y] < width or not is_bare(world.strips, world.obs_image, slot, y):
             view = image_of(world.strips, world.balls, world.obs_image, slot)
-            world.painted[slot, y] = paint_row(view, y, world.painted[slot, y], SKY, FLOOR)
+            world.plain[slot, y] = paint_row(view, y, world.plain[slot, y], SKY, FLOOR)
         if world.truncated[slot]:
             last = image_of(world.final_strips, world.final_balls, world.final_obs_image, slot)
-            paint_row(last, y, world.obs_image.shape[3], SKY, FLOOR)
+            paint_row(last, y, 0, SKY, FLOOR)
 
 
 BY_AREA = ("rng", "age", "lead", "parameters", "owner", "bounds")
 BY_AREA += tuple(name for name in World.vars if name.startswith(("food", "body_", "patch")))
 GRID = Program(World, begin, tick, area_columns=BY_AREA)
-VISUAL = Program(World, begin, tick, draw, draw_rows=int(BAND), area_columns=BY_AREA)
+VISUAL = Program(World, begin, tick, draw, draw_rows=int(BAND), image_columns=("plain",), area_columns=BY_AREA)

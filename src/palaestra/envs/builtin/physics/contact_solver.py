@@ -6,7 +6,8 @@ A world that uses it has these columns, with a row per area; the last body stand
     body_angle, body_spin: wp.array2d(dtype=wp.float32)
     body_height, body_rise: wp.array2d(dtype=wp.float32)     # height above the place where it rests, and m/s upward
     body_shape: wp.array2d(dtype=wp.vec4)                    # half sides, inverse mass, inverse inertia; see `box_shape`
-    body_grip: wp.array2d(dtype=wp.vec4)                     # scratch: impulses of the floor's friction at two points
+    body_way: wp.array2d(dtype=wp.vec2)                      # scratch: directions of the floor's friction
+    body_grip: wp.array2d(dtype=wp.vec4)                     # scratch: its impulses at two points
     patches: wp.array(dtype=wp.int32)                        # scratch, as all below: number of contacts, each of one or two points
     patch_pair: wp.array2d(dtype=wp.int32)                   # (areas, most contacts)
     patch_frame, patch_arms, patch_other_arms, patch_load: wp.array2d(dtype=wp.vec4)
@@ -97,7 +98,7 @@ def fall(world: Any, i: int, k: int, gravity: float, drag: float):
     """Lets a body above its place of rest fall for a tick."""
     state = wp.vec2(world.body_height[i, k], world.body_rise[i, k])
     if state[0] != 0.0 or state[1] != 0.0:
-        state, held = fallen(state, 0.0, gravity, drag)
+        state, _held = fallen(state, 0.0, gravity, drag)
         world.body_height[i, k] = state[0]
         world.body_rise[i, k] = state[1]
 

@@ -62,9 +62,9 @@ def is_free(world: World, i: int, place: wp.vec2, turn: int):
     square.half = wp.vec2(BERTH, BERTH)
     for k in range(wp.max(turn, AGENTS)):  # Warp does not support all()
         reach = 1.4143 * (half_of(k) + BERTH)
-        if wp.length_sq(world.body_position[i, k] - place) < reach * reach:
-            if box_box(square, near_body(world, i, k)).count > 0:
-                return False
+        is_near = wp.length_sq(world.body_position[i, k] - place) < reach * reach
+        if is_near and box_box(square, near_body(world, i, k)).count > 0:
+            return False
     return True
 
 
@@ -113,9 +113,8 @@ def find_contacts(world: World, i: int):
             place = world.body_position[i, a]
             for b in range(a + 1, BODIES):
                 reach = 1.4143 * (half + half_of(b)) + 0.03
-                if wp.length_sq(world.body_position[i, b] - place) < reach * reach:
-                    if is_present(world, i, b):
-                        add_patch(world, i, a, b, box_box(near_body(world, i, a), near_body(world, i, b)), FRICTION)
+                if wp.length_sq(world.body_position[i, b] - place) < reach * reach and is_present(world, i, b):
+                    add_patch(world, i, a, b, box_box(near_body(world, i, a), near_body(world, i, b)), FRICTION)
             for axis in range(2):
                 if wp.abs(place[axis]) > ROOM - 1.4143 * half - 0.02:
                     add_patch(world, i, BODIES, a, side_contact(near_body(world, i, a), room, axis), FRICTION)

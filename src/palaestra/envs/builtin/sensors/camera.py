@@ -3,17 +3,17 @@
 It paints images (rows, 3, height, width) within 0..1, with a thread for each row of pixels, as `Program.draw` is launched; colors are
 flat, without light and shade. Angles are in radians, counterclockwise from the x axis. Heights are above the floor.
 
-`tick` adds things to two columns. In strips (rows, width + 1, STRIPS) each column of pixels has two: the room's wall, and the
-nearest box before it; the last column keeps how low and high they reach, and how low and high anything does. In balls (rows, 1 + most, BALL) stand the
-balls in view, furthest first, after their number. `draw` paints them:
+`tick` adds things to two columns. In strips (rows, STRIPS, width + 1) each column of pixels has two: the room's wall, and the
+nearest box before it; the last column keeps how low and high they reach, and how low and high anything does.
+In balls (rows, 1 + most, BALL) stand the balls in view, furthest first, after their number. `draw` paints them:
 
     sight = make_sight(world.strips, world.balls, row, eye, ahead, height, pixel_rows)   # in tick
     add_room(sight, HALF, HEIGHT, GRAY)
     add_ball(sight, food, center_height, RADIUS, GREEN)
 
-    if world.painted[row, y] > 0 or not is_bare(world.strips, world.obs_image, row, y):   # in draw
+    if world.plain[row, y] < width or not is_bare(world.strips, world.obs_image, row, y):   # in draw
         view = image_of(world.strips, world.balls, world.obs_image, row)
-        world.painted[row, y] = paint_row(view, y, world.painted[row, y], SKY, FLOOR)     # repaints only what may have changed
+        world.plain[row, y] = paint_row(view, y, world.plain[row, y], SKY, FLOOR)           # repaints only what may have changed
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NEAREST = wp.constant(0.3)  # depth before which nothing is seen
 class Sight:
     """What an agent's camera sees, column by column, and its balls."""
 
-    strips: wp.array3d(dtype=wp.float32)  # (rows, width + 1, STRIPS)
+    strips: wp.array3d(dtype=wp.float32)  # (rows, STRIPS, width + 1)
     balls: wp.array3d(dtype=wp.float32)  # (rows, 1 + most, BALL)
     width: wp.int32
     row: wp.int32
@@ -61,7 +61,7 @@ def make_sight(
     sight = Sight()
     sight.strips = strips
     sight.balls = balls
-    sight.width = strips.shape[1] - 1
+    sight.width = strips.shape[2] - 1
     sight.row = row
     sight.eye = eye
     sight.ahead = ahead
@@ -80,18 +80,18 @@ def ray_of(sight: Sight, x: int):
 @wp.func
 def add_to_strip(sight: Sight, x: int, layer: int, depth: float, levels: wp.vec2, color: wp.vec3):
     """Puts a thing between two heights into a strip."""
-    sight.strips[sight.row, x, layer] = depth
-    sight.strips[sight.row, x, layer + 1] = (levels[0] - sight.height) / depth
-    sight.strips[sight.row, x, layer + 2] = (levels[1] - sight.height) / depth
+    sight.strips[sight.row, layer, x] = depth
+    sight.strips[sight.row, layer + 1, x] = (levels[0] - sight.height) / depth
+    sight.strips[sight.row, layer + 2, x] = (levels[1] - sight.height) / depth
     for channel in range(3):
-        sight.strips[sight.row, x, layer + 3 + channel] = color[channel]
+        sight.strips[sight.row, layer + 3 + channel, x] = color[channel]
 
 
 @wp.func
 def widen_reach(sight: Sight, at: int, low: float, high: float):
     """Updates how low and high things reach, for one between two slopes; at 0 of walls and boxes, at 2 of all things."""
-    sight.strips[sight.row, sight.width, at] = wp.min(sight.strips[sight.row, sight.width, at], low)
-    sight.strips[sight.row, sight.width, at + 1] = wp.max(sight.strips[sight.row, sight.width, at + 1], high)
+    sight.strips[sight.row, at, sight.width] = wp.min(sight.strips[sight.row, at, sight.width], low)
+    sight.strips[sight.row, at + 1, sight.width] = wp.max(sight.strips[sight.row, at + 1, sight.width], high)
 
 
 @wp.func
@@ -99,7 +99,7 @@ def add_room(sight: Sight, half: wp.vec2, height: float, color: wp.vec3):
     """Adds the walls of a room about the origin with these half sides, with the agent inside; clears what was there before."""
     sight.balls[sight.row, 0, 0] = 0.0
     for k in range(4):
-        sight.strips[sight.row, sight.width, k] = 0.0
+        sight.strips[sight.row, k, sight.width] = 0.0
     nearest = float(MISS)
     for x in range(sight.width):
         ray = ray_of(sight, x)
@@ -107,8 +107,8 @@ def add_room(sight: Sight, half: wp.vec2, height: float, color: wp.vec3):
         depth = wp.max(ray_room(sight.eye, ray / far, half) / far, 1.0e-3)
         add_to_strip(sight, x, 0, depth, wp.vec2(0.0, height), color)
         nearest = wp.min(nearest, depth)
-        sight.strips[sight.row, x, BOX] = MISS
-        sight.strips[sight.row, x, BOX + 1] = MISS  # no slope is as steep
+        sight.strips[sight.row, BOX, x] = MISS
+        sight.strips[sight.row, BOX + 1, x] = MISS  # no slope is as steep
     for at in range(2):
         widen_reach(sight, 2 * at, -sight.height / nearest, (height - sight.height) / nearest)
 
@@ -152,7 +152,7 @@ def add_box(sight: Sight, center: wp.vec2, half: wp.vec2, angle: float, levels: 
         ray = ray_of(sight, x)
         far = wp.length(ray)
         depth = ray_box(sight.eye, ray / far, center, half, angle) / far
-        if depth < wp.min(sight.strips[sight.row, x, BOX], sight.strips[sight.row, x, 0]):
+        if depth < wp.min(sight.strips[sight.row, BOX, x], sight.strips[sight.row, 0, x]):
             add_to_strip(sight, x, BOX, depth, levels, color)
             nearest = wp.min(nearest, depth)
     if nearest < MISS:
@@ -203,7 +203,7 @@ def slope_at(height: int, y: int):
 def is_bare(strips: wp.array3d(dtype=wp.float32), image: wp.array4d(dtype=wp.float32), row: int, y: int):
     """Returns whether row y of an agent's image shows only the sky or the floor."""
     slope = slope_at(image.shape[2], y)
-    return slope < strips[row, strips.shape[1] - 1, 2] or slope > strips[row, strips.shape[1] - 1, 3]
+    return slope < strips[row, 2, strips.shape[2] - 1] or slope > strips[row, 3, strips.shape[2] - 1]
 
 
 @wp.struct
@@ -246,43 +246,59 @@ def ball_span(view: View, slope: float, k: int):
     return int(wp.ceil(wp.clamp(middle - reach, 0.0, width))), int(wp.floor(wp.clamp(middle + reach, -1.0, width - 1.0)))
 
 
-@wp.func
-def paint_strips(view: View, y: int, slope: float, color: wp.vec3):
+@wp.func_native("""
+    const int width = image.shape[2];
+    const float* strip = (const float*)strips.data;
+    const size_t next = strips.strides[0] / sizeof(float);
+    const float *low = strip + next, *high = low + next, *box_low = strip + 7 * next, *box_high = box_low + next;
+    for (int c = 0; c < 3; ++c) {
+        float* pixels = (float*)((char*)image.data + c * image.strides[0] + y * image.strides[1]);
+        const float *wall = strip + (3 + c) * next, *box = strip + (9 + c) * next;
+        const float plain = color[c];
+        for (int x = 0; x < width; ++x) {
+            const float behind = (slope >= low[x]) & (slope <= high[x]) ? wall[x] : plain;
+            pixels[x] = (slope >= box_low[x]) & (slope <= box_high[x]) ? box[x] : behind;
+        }
+    }
+""")  # in C++ the compiler takes several pixels at once; the same loop in Warp took half of the time of all images
+def paint_strips(strips: wp.array2d(dtype=wp.float32), image: wp.array3d(dtype=wp.float32), y: int, slope: float, color: wp.vec3):
     """Paints walls and boxes into row y of an image, and the color where there are none."""
-    # without branches, which are badly predicted
-    for x in range(view.image.shape[2]):
-        is_box = int(slope >= view.strips[x, BOX + 1]) * int(slope <= view.strips[x, BOX + 2])
-        is_wall = int(slope >= view.strips[x, 1]) * int(slope <= view.strips[x, 2])
-        at = 3 + BOX * is_box
-        bare = is_box + is_wall == 0
-        view.image[0, y, x] = wp.where(bare, color[0], view.strips[x, at])
-        view.image[1, y, x] = wp.where(bare, color[1], view.strips[x, at + 1])
-        view.image[2, y, x] = wp.where(bare, color[2], view.strips[x, at + 2])
+
+
+@wp.func_native("""
+    for (int c = 0; c < 3; ++c) {
+        float* pixels = (float*)((char*)image.data + c * image.strides[0] + y * image.strides[1]);
+        for (int x = first; x < end; ++x) pixels[x] = color[c];
+    }
+""")
+def paint_span(image: wp.array3d(dtype=wp.float32), y: int, first: int, end: int, color: wp.vec3):
+    """Paints the pixels of row y of an image from the first to the one before the end."""
 
 
 @wp.func
-def paint_row(view: View, y: int, painted: int, sky: wp.vec3, floor: wp.vec3):
-    """Paints row y of an image in which the first `painted` columns may show anything and the others the sky or the floor.
+def paint_row(view: View, y: int, plain: int, sky: wp.vec3, floor: wp.vec3):
+    """Paints row y of an image whose last `plain` columns show the sky or the floor, and the others anything.
 
-    Returns how many columns may show anything now.
+    Returns how many of the last columns show the sky or the floor now.
     """
     slope = slope_at(view.image.shape[1], y)
     color = wp.where(slope > 0.0, sky, floor)
     width = view.image.shape[2]
-    fills = slope >= view.strips[width, 0] and slope <= view.strips[width, 1]
+    fills = slope >= view.strips[0, width] and slope <= view.strips[1, width]
     if fills:
-        paint_strips(view, y, slope, color)
+        paint_strips(view.strips, view.image, y, slope, color)
     else:
-        for channel in range(3):
-            for x in range(painted):
-                view.image[channel, y, x] = color[channel]
+        paint_span(view.image, y, 0, width - plain, color)
     most = wp.where(fills, width, 0)
     for k in range(1, int(view.balls[0, 0]) + 1):
         first, last = ball_span(view, slope, k)
-        for x in range(first, last + 1):
-            hidden = fills and slope >= view.strips[x, BOX + 1] and slope <= view.strips[x, BOX + 2]
-            if not (hidden and view.strips[x, BOX] < view.balls[k, 0]):
-                for channel in range(3):
-                    view.image[channel, y, x] = view.balls[k, 6 + channel]
+        color = wp.vec3(view.balls[k, 6], view.balls[k, 7], view.balls[k, 8])
         most = wp.max(most, last + 1)
-    return most
+        if not fills:
+            paint_span(view.image, y, first, last + 1, color)
+        else:
+            for x in range(first, last + 1):
+                covers = slope >= view.strips[BOX + 1, x] and slope <= view.strips[BOX + 2, x]
+                if not (covers and view.strips[BOX, x] < view.balls[k, 0]):
+                    paint_span(view.image, y, x, x + 1, color)
+    return width - most
