@@ -102,4 +102,5 @@ class Walker(CreatureEnv):
             "the block is moved when it is touched, and cannot be pushed",
             "Unity's model walks a few steps here and falls: something of its balance is not Unity's yet",
         ),
-WALKER    )
+        models=(ModelScore("Walker.onnx", 101, 18, 200, 2500),),
+    )
