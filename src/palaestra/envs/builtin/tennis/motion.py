@@ -39,7 +39,9 @@ JUMP_ABOVE = wp.constant(0.5)  # value of the action above which the agent jumps
 JUMP_BELOW = wp.constant(-1.5)  # height below which it can
 MOST_TILT = wp.constant(0.9599311)  # 55 degrees
 
-SERVICE, NO_FLOOR, LEFT_FLOOR, RIGHT_FLOOR = (wp.constant(state) for state in (0, 1, 2, 3))  # what the ball has touched since the last stroke
+SERVICE, NO_FLOOR, LEFT_FLOOR, RIGHT_FLOOR = (
+    wp.constant(state) for state in (0, 1, 2, 3)
+)  # what the ball has touched since the last stroke
 TOUCHES_LEFT_WALL, TOUCHES_FLOOR, TOUCHES_NET = wp.constant(1), wp.constant(2), wp.constant(4)  # bits of contacts
 TOUCHES_RIGHT_WALL, TOUCHES_RACKET = wp.constant(8), wp.constant(16)  # the last one times 2 for the right racket
 
