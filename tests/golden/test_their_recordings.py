@@ -124,9 +124,9 @@ def test_tennis_meets_recorded_flights_of_ball_and_racket():
 
 
 @wp.kernel
-def find_moves(board: Board):
+def find_moves(board: Board):  # pyright: ignore[reportGeneralTypeIssues]
     """Writes which moves are allowed in every area."""
-    rules.update_mask(board, wp.tid())
+    rules.update_mask(board, wp.tid())  # pyright: ignore[reportArgumentType]
 
 
 def test_match3_allows_the_moves_that_unitys_board_allows():

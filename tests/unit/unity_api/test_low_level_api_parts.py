@@ -193,7 +193,7 @@ def test_gym_takes_one_agent_and_nothing_after_the_end():
         UnityToGymWrapper(UnityEnvironment("builtin:Basic", num_areas=2))
     env = UnityToGymWrapper(UnityEnvironment("builtin:GridWorld"), uint8_visual=True, allow_multiple_obs=True)
     image, goal = env.reset()
-    assert (image.dtype, image.shape, goal.shape) == (np.uint8, (3, 36, 36), (2,))
+    assert (image.dtype, image.shape, goal.shape) == (np.uint8, (3, 64, 84), (2,))
     assert env.observation_space.contains((image, goal))
     while not env.step(env.action_space.sample())[2]:
         pass

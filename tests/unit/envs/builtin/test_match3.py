@@ -259,7 +259,7 @@ def test_the_simple_rule_takes_any_allowed_move():
 
 
 def test_greed_earns_more_than_chance():
-    """The documentation has 37.0 and 34.2; 2,000 episodes of each gave 37.08 and 34.24 on the largest boards, and 34.92 and 32.17 on all."""
+    """The documentation has 37.0 and 34.2; 2,000 episodes gave 37.08 and 34.24 on the largest boards, 34.92 and 32.17 on all."""
     assert earned(Match3(200, greedy=False, largest_boards=True), 60) == pytest.approx(34.2, abs=0.8)
     assert earned(Match3Visual(200, largest_boards=True), 60) == pytest.approx(37.9, abs=1.2)  # a new board has not been plundered yet
     assert earned(Match3(200, greedy=False), 60) == pytest.approx(32.2, abs=0.8)

@@ -24,6 +24,7 @@ from palaestra.envs.builtin.base.agreement import Agreement
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, next_parameter, save_final_obs
 from palaestra.envs.builtin.drawing import figures as figures
+from palaestra.envs.builtin.gridworld.picture import AGENT, GREEN, RED, SHADOW, paint
 from palaestra.envs.solids import BLUE, FLOOR, INK, Color, Drawing, Solids, on_plane, solids, upright
 from palaestra.envs.solids import GREEN as LEAF
 from palaestra.envs.solids import RED as ROSE
@@ -37,29 +38,6 @@ wp.set_module_options({"enable_backward": False})
 
 MOST_DECISIONS = wp.constant(100)
 LONGEST = wp.constant(10)  # cells along an edge of the largest board
-GREEN = wp.constant(1)
-RED = wp.constant(2)
-AGENT = wp.constant(3)
-LIT, SHADED = 0.975, 0.694  # share of a material's color that the camera sees in the light and in a shadow
-
-
-def seen(color: float, light: float = LIT) -> float:
-    """Returns one channel of a material's color as a pixel has it, in steps of 1/255 as in a PNG file."""
-    return round(color * light * 255) / 255
-
-
-CELL, LINE, WALL = (
-    wp.constant(seen(gray)) for gray in (0.116, 0.157, 0.392)
-)  # the floor, the lines between its cells, the walls beside it
-SHADED_CELL, SHADED_LINE = wp.constant(seen(0.116, SHADED)), wp.constant(seen(0.157, SHADED))
-PLUS_COLOR = wp.constant(wp.vec3(*map(seen, (0.404, 0.737, 0.42))))
-EX_COLOR = wp.constant(wp.vec3(*map(seen, (0.745, 0.227, 0.153))))
-AGENT_COLOR = wp.constant(wp.vec3(*map(seen, (0.129, 0.588, 0.953))))
-HALF_LINE = wp.constant(0.04)  # of a cell
-HALF_BAR = wp.constant(0.1)  # cells
-LEAN = wp.constant(0.8425)  # cells that a shadow falls left of a point one cell above the floor, and up
-SHADOW = wp.constant(0.3)  # cells that a shadow reaches beyond its figure
-LOW, HIGH = wp.constant(0.15), wp.constant(0.35)  # cells from the floor to the lower and upper side of a figure
 LONGEST_WAY = 2 * int(LONGEST) + 8  # cells to a goal, around up to four goals of the other color in the way
 
 
@@ -181,89 +159,6 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
             world.final_board[i, k] = world.board[i, k]
         save_final_obs(world.obs_goal, world.final_obs_goal, i)
         start(world, i)
-
-
-@wp.func
-def is_figure(thing: int, u: float, v: float):
-    """Returns whether a point, in cells from the middle of a figure, belongs to it: a plus, an ex or a frame of bars 1 x 0.2."""
-    au = wp.abs(u)
-    av = wp.abs(v)
-    if thing == GREEN:
-        return wp.min(au, av) <= HALF_BAR and wp.max(au, av) <= 0.5
-    if thing == RED:  # the plus, turned by 45 degrees
-        across = wp.abs(u - v) * 0.70710678
-        along = wp.abs(u + v) * 0.70710678
-        return wp.min(across, along) <= HALF_BAR and wp.max(across, along) <= 0.5
-    return wp.max(au, av) <= 0.5 and wp.max(au, av) >= 0.5 - 2.0 * HALF_BAR
-
-
-@wp.func
-def color_of(thing: int):
-    """Returns the color of a figure."""
-    if thing == GREEN:
-        return PLUS_COLOR
-    if thing == RED:
-        return EX_COLOR
-    return AGENT_COLOR
-
-
-@wp.func
-def is_shaded(thing: int, u: float, v: float):
-    """Returns whether a point of the floor, in cells from the middle of a figure, lies in its shadow."""
-    for k in range(3):
-        far = LEAN * (LOW + 0.5 * float(k) * (HIGH - LOW))
-        if is_figure(thing, u + far, v + far):
-            return True
-    return False
-
-
-@wp.func
-def set_pixel(image: wp.array4d(dtype=wp.float32), i: int, y: int, x: int, color: wp.vec3):
-    """Writes a pixel."""
-    image[i, 0, y, x] = color[0]
-    image[i, 1, y, x] = color[1]
-    image[i, 2, y, x] = color[2]
-
-
-@wp.func
-def is_line(at: float):
-    """Returns whether a line of the floor runs here, in cells."""
-    return wp.abs(at - wp.floor(at + 0.5)) < HALF_LINE
-
-
-@wp.func
-def paint(image: wp.array4d(dtype=wp.float32), i: int, y: int, cells: wp.array2d(dtype=wp.int32), edge: int, west: float, east: float):
-    """Paints a row of pixels between two places, in cells from the board's left edge: the floor, then shadows, then figures."""
-    size = float(image.shape[2]) / float(edge)
-    left = 0.5 * float(image.shape[3] - image.shape[2])
-    v = (float(y) + 0.5) / size  # cells down from the upper edge
-    row = wp.min(int(v), edge - 1)
-    begins = wp.max(int(wp.ceil(left + west * size - 0.5)), 0)
-    ends = wp.min(int(wp.ceil(left + east * size - 0.5)), image.shape[3])
-    floor = wp.where(is_line(v), LINE, CELL)
-    cells_wide = 1.0 / size
-    for x in range(begins, ends):
-        u = (float(x) + 0.5 - left) * cells_wide
-        gray = wp.where(is_line(u), LINE, floor)
-        gray = wp.where(u < 0.0 or u >= float(edge), WALL, gray)
-        set_pixel(image, i, y, x, wp.vec3(gray, gray, gray))
-    for k in range(3):  # shadows of this row's figures and of those below, then this row's figures
-        line = row + k % 2
-        if line < edge:
-            for column in range(wp.max(int(west), 0), wp.min(int(wp.ceil(east)) + 1, edge)):
-                thing = cells[i, line * edge + column]
-                if thing != 0:
-                    middle = float(column) + 0.5
-                    down = v - float(line) - 0.5
-                    first = wp.max(int(wp.ceil(left + (float(column) - wp.where(k < 2, SHADOW, 0.0)) * size - 0.5)), begins)
-                    last = wp.min(int(wp.ceil(left + float(column + 1) * size - 0.5)), ends)
-                    for x in range(first, last):
-                        u = (float(x) + 0.5 - left) * cells_wide
-                        if k == 2 and is_figure(thing, u - middle, down):
-                            set_pixel(image, i, y, x, color_of(thing))
-                        if k < 2 and u >= 0.0 and is_shaded(thing, u - middle, down):
-                            gray = wp.where(is_line(u) or is_line(v), SHADED_LINE, SHADED_CELL)
-                            set_pixel(image, i, y, x, wp.vec3(gray, gray, gray))
 
 
 @wp.func

@@ -41,7 +41,10 @@ def fetch_gold(columns: Mapping[str, Tensor]) -> Action:
 
 
 def next_goal(columns: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """Returns where to go next, (S, 2), and a place in the same room: past the golden block while it is still up, so as to ram what carries it."""
+    """Returns where to go next, (S, 2), and a place in the same room.
+
+    The agent drives on past a golden block that is still up, so as to ram what carries it.
+    """
     gold = columns["cube"][:, int(BRICKS) * int(CUBES) + int(GOLD)]
     is_whole = (columns["pile"][:, int(BRICKS)] <= int(STANDING))[:, None]
     at = torch.where(is_whole, columns["pile_middle"][:, int(BRICKS)], gold[:, :2])
