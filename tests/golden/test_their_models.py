@@ -21,6 +21,7 @@ FORMS = {
     "unity_examples/PushBlock": (3, ((105,), (105,)), 0, (7,), 0),
     "unity_examples/PushBlockCollab": (3, ((6, 20, 20), (10,)), 0, (7,), 0),
     "unity_examples/SmallWallJump": (3, ((210,), (210,), (24,)), 0, (3, 3, 3, 2), 0),
+    "unity_examples/SoccerTwos": (2, ((336,),), 0, (3, 3, 3), 0),
     "unity_examples/Sorter": (2, ((18,), (20, 23)), 0, (3, 3, 3), 0),
     "unity_package_tests_2.2.1/continuous2vis8vec2action_v1_0": (2, ((8,), (3, 20, 21), (3, 22, 20)), 2, (), 0),
     "unity_package_tests_2.2.1/deterContinuous2vis8vec2action_v2_0": (3, ((8,),), 2, (), 0),

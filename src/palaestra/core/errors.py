@@ -57,6 +57,10 @@ class EnvError(PalaestraError):
     """An environment broke its contract or stopped working."""
 
 
+class StateOfAnotherVersion(EnvError):
+    """A saved state is of an earlier or later form of the environment, whose episodes cannot go on in this one."""
+
+
 class NotFinite(EnvError):
     """An environment returned a number that is NaN or infinite."""
 

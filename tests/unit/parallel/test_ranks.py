@@ -55,8 +55,10 @@ def test_two_ranks_learn_from_halves_of_a_rollout_what_one_process_learns_from_t
     whole, halves = rank_tasks.updated(case, None), updates[case]
     assert whole.keys() == halves.keys()
     for name, value in whole.items():
-        # optimizers divide by the size of a gradient, so where that is tiny, what rounding leaves of it shows
+        # the order of a sum changes its last digit, and Adam divides by it where a gradient is next to nothing
         torch.testing.assert_close(halves[name], value, rtol=1e-5, atol=5e-6, msg=lambda text, name=name: f"{name}: {text}")
+        same = torch.isclose(halves[name].double(), value.double(), rtol=1e-5, atol=1e-6)
+        assert (~same).sum() <= 1e-4 * same.numel(), name
 
 
 @pytest.fixture(scope="module")

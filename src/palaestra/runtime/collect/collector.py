@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from palaestra.core.errors import StateOfAnotherVersion
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Decision, FinalObs, TimeStep
 from palaestra.data.buffers import PLAIN, RolloutBuffer, SlottedBuffer, SteadyBuffer
@@ -288,15 +289,22 @@ class Collector:
         may_grow = {name: same_areas and not self.collectors[name].spec.steady for name in now}
         return all(then[name] == slots or (may_grow[name] and then[name] > slots) for name, slots in now.items())
 
+    def _restores(self, saved: Mapping[str, Any]) -> bool:
+        """Restores the environment; False if the state is of another version of it."""
+        try:
+            self.env.load_state_dict(saved)
+        except StateOfAnotherVersion:
+            return False
+        return True
+
     def load_state_dict(self, state: Mapping[str, Any], seed: int, *, episodes: bool = True) -> bool:
         """Restores a state. Returns whether its episodes go on as well; never if `episodes` is False.
 
-        They do not where the environment cannot be saved, or has other areas or behaviors or moved to or from an
+        They do not where the environment cannot be saved, or has other areas, behaviors or columns or moved to or from an
         accelerator since: it then starts new ones from `seed`, and what the rollouts held is collected again.
         """
-        restored = episodes and self._fits(state)
+        restored = episodes and self._fits(state) and self._restores(state["env"])
         if restored:
-            self.env.load_state_dict(state["env"])
             self.steps = {name: unpack(on(saved, self.env.device)) for name, saved in state["steps"].items()}
         else:
             self.steps = self.env.reset(seed)

@@ -147,17 +147,18 @@ def test_a_pole_leans_to_the_right_by_its_angle():
 
 
 def test_a_frozen_agent_is_gray_and_a_beam_ends_at_a_wall():
-    place = [[10.0, 0.0], [0.0, 0.0], [0.0, 5.0], [0.0, 10.0], [0.0, 15.0]]
+    place = [[[30.0, 0.0], [0.0, 0.0], [0.0, 5.0], [0.0, 10.0], [0.0, 15.0], [0.0, 0.0]]]
+    level, on_floor = [[0.0] * 6], [[0.0] * 6]
     firing = [True, True, False, False, False]
-    drawing = placed("FoodCollector", position=place, angle=[0.0] * 5, firing=firing, frozen=[0, 0, 50, 0, 0])
+    drawing = placed("FoodCollector", body_position=place, body_angle=level, body_height=on_floor, firing=firing, frozen=[0, 0, 50, 0, 0])
     assert (group(drawing, "agent").color[0] == GRAY).all(1).tolist() == [False, False, True, False, False]
-    assert group(drawing, "beam").size[0, :, 0].tolist() == pytest.approx([20.0, 25.0, 0.0, 0.0, 0.0])  # the wall is at 30
-    assert group(drawing, "beam").position[0, 0].tolist() == pytest.approx([20.0, 0.9, 0.0])
+    assert group(drawing, "beam").size[0, :, 0].tolist() == pytest.approx([20.0, 25.0, 0.0, 0.0, 0.0])  # the wall is at 50
+    assert group(drawing, "beam").position[0, 0].tolist() == pytest.approx([40.0, 0.5, 0.0])
 
 
 def test_blocks_in_the_goal_and_dead_agents_are_hidden():
-    gone = [[True, False, False, False, False, False, True]]
-    sizes = group(placed("PushBlockCollab", block_gone=gone), "blocks").size[0]
+    gone = [[True, False, False, False, False, True]]
+    sizes = group(placed("PushBlockCollab", gone=gone), "blocks").size[0]
     assert (sizes == 0).all(1).tolist() == gone[0]
     dungeon = placed("DungeonEscape", acting=[True, False, True], dragon_lives=[False], key_lies=[True])
     assert (group(dungeon, "agent").size[0] == 0).all(1).tolist() == [False, True, False]
@@ -197,22 +198,26 @@ def test_tiles_show_their_numbers_by_height_and_touched_ones_are_green():
 
 
 def test_players_face_each_other_over_the_net():
-    drawing = placed("Tennis", position=[[-3.0, 1.0], [-3.0, 1.0]], tilt=[0.5, 0.5], ball=[[2.0, 4.0]])
+    drawing = placed("Tennis", position=[[-3.0, 1.0], [3.0, 1.0]], tilt=[0.5, 0.5], ball=[[2.0, 4.0]])
     racket, ball = group(drawing, "racket"), group(drawing, "ball")
     assert racket.position[0, :, 0].tolist() == [-3.0, 3.0]
+    normal = turned_by(racket.rotation[0, 0], (1.0, 0.0, 0.0))
+    assert normal.tolist() == pytest.approx([math.cos(0.5), -math.sin(0.5), 0.0], abs=1e-6)  # a positive tilt looks down
     assert racket.rotation[0, 0].tolist() == pytest.approx((racket.rotation[0, 1] * [1, 1, -1, 1]).tolist())
     assert (ball.position[0, 0] - racket.position[0, 1]).tolist() == pytest.approx([-1.0, 3.0, 0.0])
 
 
-def test_a_pyramid_has_a_golden_top_that_rolls_off_as_it_falls():
-    things = [2, 3, 0, 0, 0, 0, 0, 1, 0]
-    standing, fallen = (placed("Pyramids", thing=[[2, kind, *things[2:]]], golden=[[4.0, 5.0]], pressed=[1]) for kind in (3, 4))
-    assert (group(standing, "layer 2").size[0] > 0).all(1).tolist() == [True, True, *[False] * 7]
-    assert (group(standing, "layer 2").color[0, 0] != group(standing, "layer 2").color[0, 1]).any()
-    assert (group(fallen, "layer 1").size[0] > 0).all(1).tolist() == [True, *[False] * 6, True, False]
-    assert (group(standing, "golden brick").size == 0).all()
-    assert group(fallen, "golden brick").position[0, 0].tolist() == pytest.approx([4.0, 0.8, -5.0])
-    assert (group(standing, "layer 1").color[0, 7] == GREEN).all()  # the switch's top
+def test_pyramids_stand_as_they_are_stacked_until_their_cubes_are_loose():
+    cube = torch.zeros(1, 7 * 26, 3)
+    cube[0, 7 * 26 - 1] = torch.tensor([4.0, 5.0, 1.0])
+    place = torch.zeros(1, 7, 2)
+    place[0, 6] = torch.tensor([10.0, 20.0])
+    standing, loose = (placed("Pyramids", pile=[[1, 0, 0, 0, 0, 0, state]], pile_place=place, cube=cube, pressed=[1]) for state in (1, 3))
+    shown = (group(standing, "stones").size[0] > 0).all(1).reshape(6, 25)
+    assert shown.all(1).tolist() == [True, *[False] * 5]
+    assert group(standing, "golden block").position[0, 0].tolist() == pytest.approx([10.45, 5.0, -20.8])
+    assert group(loose, "golden block").position[0, 0].tolist() == pytest.approx([4.0, 1.0, -5.0])
+    assert (group(standing, "switch").color[0, 0] == GREEN).all()
 
 
 def test_a_wall_is_as_high_as_the_state_says_and_the_agent_jumps():
@@ -225,7 +230,7 @@ def test_a_wall_is_as_high_as_the_state_says_and_the_agent_jumps():
 def test_special_pieces_carry_dots():
     worth = torch.zeros(1, 72)
     worth[0, 0], worth[0, 9] = 1, 2
-    drawing = placed("Match3", worth=worth)
+    drawing = placed("Match3", worth=worth, rows=[9], columns=[8])
     dots = [np.flatnonzero((group(drawing, f"dot {k}").size[0] > 0).all(1)).tolist() for k in range(2)]
     assert dots == [[0, 9], [9]]
     assert group(drawing, "pieces").position[0, 0, ::2].tolist() == pytest.approx([-3.5, 4.0])  # row 0 is in front

@@ -89,27 +89,67 @@ def test_an_agent_that_stays_is_cut_after_a_hundred_decisions():
         assert torch.equal(seen, last)
 
 
+BLUE_FRAME, GREEN_PLUS, RED_EX = (0.129, 0.588, 0.953), (0.404, 0.737, 0.42), (0.745, 0.227, 0.153)
+CELL, LINE, WALL = 0.116, 0.157, 0.392
+
+
+def lit(color: tuple[float, ...] | float, light: float = 0.975) -> list[float]:
+    """The pixel of a material, in the light unless another share of it is given."""
+    return (np.round(np.broadcast_to(color, 3) * light * 255) / 255).tolist()
+
+
+def pixels_of(image: torch.Tensor, color: tuple[float, ...]) -> torch.Tensor:
+    """The rows and columns, (n, 2), of the pixels of a figure."""
+    return ((image - torch.tensor(lit(color))[:, None, None]).abs() < 1e-5).all(0).nonzero().float()
+
+
 def test_the_image_shows_each_thing_in_its_color_at_its_place():
     env = laid(agent=12, green=20, red=4, wanted=RED)
     step = played(env, DOWN)
     image, signal = step.obs
+    assert image.shape == (1, 3, 64, 84)
     assert signal.tolist() == [[0.0, 1.0]]
-    # figures of an image 36 pixels long stand in cells of 7.2, each in a channel of its own: red top right, green bottom left
-    for channel, (row, column) in enumerate(((0, 4), (4, 0), (3, 2))):
-        lit = image[0, channel].nonzero().float()
-        torch.testing.assert_close(lit.mean(0), torch.tensor([row + 0.5, column + 0.5]) * 7.2 - 0.5, atol=0.5, rtol=0)
-        assert len(lit) > 15
-    assert image.amin() == 0
-    assert image.amax() == 1
+    # cells are 12.8 pixels wide, the board begins at column 10; red top right, green bottom left
+    for color, (row, column) in ((RED_EX, (0, 4)), (GREEN_PLUS, (4, 0)), (BLUE_FRAME, (3, 2))):
+        found = pixels_of(image[0], color)
+        middle = torch.tensor([(row + 0.5) * 12.8 - 0.5, 10 + (column + 0.5) * 12.8 - 0.5])
+        torch.testing.assert_close(found.mean(0), middle, atol=0.7, rtol=0)
+        assert (found - middle).abs().max() <= 7.0
+        assert len(found) > 40
+
+
+def test_figures_are_bars_of_a_fifth_of_a_cell():
+    """Worked by hand in the cell at row 2, column 2, whose middle is between the pixels 31 and 32, 41 and 42."""
+    image = laid(agent=12, green=0, red=24, wanted=GREEN).state_dict()["obs_image"][0]
+    frame = pixels_of(image, BLUE_FRAME).int().tolist()
+    assert [26, 42] in frame  # 0.43 of a cell above the middle
+    assert [28, 42] not in frame  # 0.27 above it: hollow
+    image = laid(agent=0, green=12, red=24, wanted=GREEN).state_dict()["obs_image"][0]
+    plus = pixels_of(image, GREEN_PLUS).int().tolist()
+    assert [32, 37] in plus
+    assert [28, 37] not in plus
+    image = laid(agent=0, green=24, red=12, wanted=GREEN).state_dict()["obs_image"][0]
+    ex = pixels_of(image, RED_EX).int().tolist()
+    assert [28, 38] in ex  # on the diagonal
+    assert [32, 37] not in ex
+
+
+def test_walls_floor_and_shadows_have_their_grays():
+    image = laid(agent=12, green=0, red=24, wanted=GREEN).state_dict()["obs_image"][0]
+    assert torch.allclose(image[:, :, :10], torch.tensor(lit(WALL))[:, None, None].expand(3, 64, 10))
+    assert torch.allclose(image[:, :, 74:], torch.tensor(lit(WALL))[:, None, None].expand(3, 64, 10))
+    assert image[:, 45, 68].tolist() == pytest.approx(lit(CELL))  # inside the cell at row 3, column 4
+    assert image[:, 38, 55].tolist() == pytest.approx(lit(LINE))  # 3.008 cells from the top
+    assert image[:, 23, 34].tolist() == pytest.approx(lit(CELL, 0.694))  # up and left of the agent's frame
+    assert image[:, 40, 50].tolist() == pytest.approx(lit(CELL))  # down and right of it
 
 
 def test_the_last_image_of_an_episode_shows_the_agent_on_the_goal():
     env = laid(agent=12, green=13, red=0, wanted=GREEN)
     step = played(env, RIGHT)
     image, signal = step.final_obs.obs
-    blue = image[0, 2].nonzero().float().mean(0)
-    torch.testing.assert_close(blue, torch.tensor([2.5, 3.5]) * 7.2 - 0.5, atol=0.5, rtol=0)
-    assert not image[0, 1].any()
+    middle = torch.tensor([2.5 * 12.8 - 0.5, 10 + 3.5 * 12.8 - 0.5])
+    torch.testing.assert_close(pixels_of(image[0], BLUE_FRAME).mean(0), middle, atol=0.7, rtol=0)
     assert signal.tolist() == [[1.0, 0.0]]
 
 
@@ -124,19 +164,17 @@ def test_repainting_only_what_moved_gives_the_image_of_a_new_painting():
         assert torch.equal(image, repainted(fresh, state))
 
 
-def test_an_image_of_the_size_of_unitys_has_margins_beside_the_board():
-    env = GridWorld(1, height=64, width=84)
-    image = env.reset(0)["GridWorld"].obs[0]
-    assert image.shape == (1, 3, 64, 84)
-    assert torch.equal(image[..., :10], torch.full((1, 3, 64, 10), 0.25))
-    assert torch.equal(image[..., 74:], torch.full((1, 3, 64, 10), 0.25))
-    assert image[..., 10:74].amin() == 0
+@pytest.mark.parametrize(("height", "width", "expected"), [(19, 40, "20 to 512"), (64, 600, "20 to 512"), (64, 63, "as wide as")])
+def test_an_image_that_is_too_small_or_too_large_or_too_narrow_is_refused(height: int, width: int, expected: str):
+    with pytest.raises(EnvError, match=expected):
+        GridWorld(1, height=height, width=width)
 
 
-@pytest.mark.parametrize("sides", [{"height": 19}, {"width": 600}])
-def test_an_image_too_small_or_too_large_is_refused(sides: dict[str, int]):
-    with pytest.raises(EnvError, match="expected 20 to 512 pixels"):
-        GridWorld(1, **sides)
+def test_the_observations_are_named_and_ordered_as_unitys():
+    assert [(obs.name, obs.shape, obs.goal) for obs in GridWorld(1).behaviors["GridWorld"].obs] == [
+        ("CameraSensor", (3, 64, 84), False),
+        ("VectorSensor_size2_GoalSignal", (2,), True),
+    ]
 
 
 def test_parameters_lay_out_the_next_episodes_board():

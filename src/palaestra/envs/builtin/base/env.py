@@ -13,7 +13,7 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from palaestra.core.errors import EnvError
+from palaestra.core.errors import EnvError, StateOfAnotherVersion
 from palaestra.core.plugins import nearest
 from palaestra.core.timestep import Action, FinalObs, TimeStep
 from palaestra.envs.builtin.base.host_ticks import HostTicks
@@ -56,7 +56,9 @@ class Program:
     """Kernel (world, report), a thread per area: one decision of its agents, and a new episode if it ended. Sets report[0]
     if an episode ended, and report[1] to 1 + the slot of an invalid action."""
     draw: Any = None
-    """Kernel (world), a thread for each row of a slot's `obs_image`: paints it after `begin` and `tick`. None: nothing to paint."""
+    """Kernel (world), a thread for each `draw_rows` rows of a slot's `obs_image`: paints them after `begin` and `tick`. None: no image."""
+    draw_rows: int = 1
+    """Rows of pixels that a thread paints. More than one costs less on a CPU, where every thread gets a copy of the struct."""
     area_columns: tuple[str, ...] = ()
     """Further columns with a row per area."""
 
@@ -135,7 +137,8 @@ class WarpEnv:
             self._begin = self._record(program.begin, self.num_areas, self._world)
             self._tick = [self._record(program.tick, self.num_areas, self._world, wp.from_torch(self._report))]
             if program.draw is not None:
-                self._tick.append(self._record(program.draw, (slots, self._columns["obs_image"].shape[2]), self._world))
+                bands = -(-self._columns["obs_image"].shape[2] // program.draw_rows)
+                self._tick.append(self._record(program.draw, (slots, bands), self._world))
 
     def _record(self, kernel: Any, threads: int | tuple[int, int], *inputs: Any) -> Any:
         """Returns a recorded launch, which costs a fifth of a new one."""
@@ -284,9 +287,9 @@ class WarpEnv:
         return {name: column.clone() for name, column in self._columns.items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Restores a saved state. Raises EnvError for a state of another environment or number of areas."""
+        """Restores a saved state. Raises StateOfAnotherVersion if it has other columns, EnvError if it is of another number of areas."""
         if state.keys() != self._columns.keys():
-            raise EnvError(f"{self.behavior}: the state has columns {sorted(state)}, expected {sorted(self._columns)}")
+            raise StateOfAnotherVersion(f"{self.behavior}: the state has columns {sorted(state)}, expected {sorted(self._columns)}")
         for name, column in self._columns.items():
             if state[name].shape != column.shape:
                 shapes = f"{tuple(state[name].shape)}, expected {tuple(column.shape)}"

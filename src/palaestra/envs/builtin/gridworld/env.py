@@ -1,7 +1,11 @@
-"""GridWorld: reach the goal of the wanted color and leave the other alone, seen from above.
+"""GridWorld, as Unity has it: reach the goal of the wanted color and leave the other alone, seen by a camera from above.
 
-The sides of the image are an option; the default suits the `simple` encoder, whose two convolutions
-cut it into 3 x 3 fields.
+A board of 5 x 5 cells (parameter `gridSize`) has one green plus, one red ex (`numPlusGoals`, `numExGoals`) and the agent, a blue frame,
+each in a cell of its own. A move off the board is masked. Ending on a goal pays +1 or -1, every other decision -0.01.
+
+The camera's picture is 84 x 64 pixels, whose height is the board's; walls fill what is left of it beside the board. It is taken without
+smoothing: a pixel has the color of the point at its middle, in steps of 1/255. Unity's lights are approximated: a surface that
+faces up has 0.975 of its material's color, and the floor 0.694 of it where a figure's shadow falls, up and left of the figure.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from torch.nn.functional import pad
 from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
+from palaestra.envs.builtin.base.agreement import Agreement
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, next_parameter, save_final_obs
 from palaestra.envs.builtin.drawing import figures as figures
@@ -35,7 +40,24 @@ LONGEST = wp.constant(10)  # cells along an edge of the largest board
 GREEN = wp.constant(1)
 RED = wp.constant(2)
 AGENT = wp.constant(3)
-MARGIN = wp.constant(0.25)  # brightness of the image beside a board that does not fill it
+LIT, SHADED = 0.975, 0.694  # share of a material's color that the camera sees in the light and in a shadow
+
+
+def seen(color: float, light: float = LIT) -> float:
+    """Returns one channel of a material's color as a pixel has it, in steps of 1/255 as in a PNG file."""
+    return round(color * light * 255) / 255
+
+
+CELL, LINE, WALL = (wp.constant(seen(gray)) for gray in (0.116, 0.157, 0.392))  # the floor, the lines between its cells, the walls beside it
+SHADED_CELL, SHADED_LINE = wp.constant(seen(0.116, SHADED)), wp.constant(seen(0.157, SHADED))
+PLUS_COLOR = wp.constant(wp.vec3(*map(seen, (0.404, 0.737, 0.42))))
+EX_COLOR = wp.constant(wp.vec3(*map(seen, (0.745, 0.227, 0.153))))
+AGENT_COLOR = wp.constant(wp.vec3(*map(seen, (0.129, 0.588, 0.953))))
+HALF_LINE = wp.constant(0.04)  # of a cell
+HALF_BAR = wp.constant(0.1)  # cells
+LEAN = wp.constant(0.8425)  # cells that a shadow falls left of a point one cell above the floor, and up
+SHADOW = wp.constant(0.3)  # cells that a shadow reaches beyond its figure
+LOW, HIGH = wp.constant(0.15), wp.constant(0.35)  # cells from the floor to the lower and upper side of a figure
 LONGEST_WAY = 2 * int(LONGEST) + 8  # cells to a goal, around up to four goals of the other color in the way
 
 
@@ -161,63 +183,110 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
 
 @wp.func
 def is_figure(thing: int, u: float, v: float):
-    """Returns whether a point of a cell, -1..1 each way, belongs to the figure there: a plus, a cross or a square."""
+    """Returns whether a point, in cells from the middle of a figure, belongs to it: a plus, an ex or a frame of bars 1 x 0.2."""
     au = wp.abs(u)
     av = wp.abs(v)
     if thing == GREEN:
-        return wp.min(au, av) < 0.35 and wp.max(au, av) < 0.9
+        return wp.min(au, av) <= HALF_BAR and wp.max(au, av) <= 0.5
+    if thing == RED:  # the plus, turned by 45 degrees
+        across = wp.abs(u - v) * 0.70710678
+        along = wp.abs(u + v) * 0.70710678
+        return wp.min(across, along) <= HALF_BAR and wp.max(across, along) <= 0.5
+    return wp.max(au, av) <= 0.5 and wp.max(au, av) >= 0.5 - 2.0 * HALF_BAR
+
+
+@wp.func
+def color_of(thing: int):
+    """Returns the color of a figure."""
+    if thing == GREEN:
+        return PLUS_COLOR
     if thing == RED:
-        return wp.abs(au - av) < 0.45 and wp.max(au, av) < 0.9
-    return wp.max(au, av) < 0.75
+        return EX_COLOR
+    return AGENT_COLOR
 
 
 @wp.func
-def paint(image: wp.array4d(dtype=wp.float32), i: int, y: int, cells: wp.array2d(dtype=wp.int32), edge: int):
-    """Paints one row of pixels: red, green and blue figures on black."""
-    height = image.shape[2]
-    width = image.shape[3]
-    side = wp.min(height, width)
-    left = (width - side) // 2
-    line = y - (height - side) // 2
-    inside = line >= 0 and line < side
-    for x in range(width):
-        beside = wp.where(inside and x >= left and x < left + side, 0.0, MARGIN)
-        for channel in range(3):
-            image[i, channel, y, x] = beside
-    if not inside:
-        return
-    size = float(side) / float(edge)
-    row = line * edge // side
-    v = 2.0 * ((float(line) + 0.5) / size - float(row)) - 1.0
-    for column in range(edge):
-        thing = cells[i, row * edge + column]
-        if thing != 0:
-            for x in range((column * side + edge - 1) // edge, ((column + 1) * side + edge - 1) // edge):
-                u = 2.0 * ((float(x) + 0.5) / size - float(column)) - 1.0
-                if is_figure(thing, u, v):
-                    image[i, wp.where(thing == RED, 0, thing - wp.where(thing == AGENT, 1, 0)), y, left + x] = 1.0
+def is_shaded(thing: int, u: float, v: float):
+    """Returns whether a point of the floor, in cells from the middle of a figure, lies in its shadow."""
+    for k in range(3):
+        far = LEAN * (LOW + 0.5 * float(k) * (HIGH - LOW))
+        if is_figure(thing, u + far, v + far):
+            return True
+    return False
 
 
 @wp.func
-def is_stale(world: World, i: int, y: int):
-    """Returns whether a row of pixels may differ from its last painting."""
-    edge = world.edge[i]
-    before = world.before[i]
-    if before < 0:
-        return True
-    side = wp.min(world.obs_image.shape[2], world.obs_image.shape[3])
-    row = (y - (world.obs_image.shape[2] - side) // 2) * edge // side
-    return before != world.agent[i] and (row == before // edge or row == world.agent[i] // edge)
+def set_pixel(image: wp.array4d(dtype=wp.float32), i: int, y: int, x: int, color: wp.vec3):
+    """Writes a pixel."""
+    image[i, 0, y, x] = color[0]
+    image[i, 1, y, x] = color[1]
+    image[i, 2, y, x] = color[2]
+
+
+@wp.func
+def is_line(at: float):
+    """Returns whether a line of the floor runs here, in cells."""
+    return wp.abs(at - wp.floor(at + 0.5)) < HALF_LINE
+
+
+@wp.func
+def paint(
+    image: wp.array4d(dtype=wp.float32), i: int, y: int, cells: wp.array2d(dtype=wp.int32), edge: int, west: float, east: float
+):
+    """Paints a row of pixels between two places, in cells from the board's left edge: the floor, then shadows, then figures."""
+    size = float(image.shape[2]) / float(edge)
+    left = 0.5 * float(image.shape[3] - image.shape[2])
+    v = (float(y) + 0.5) / size  # cells down from the upper edge
+    row = wp.min(int(v), edge - 1)
+    begins = wp.max(int(wp.ceil(left + west * size - 0.5)), 0)
+    ends = wp.min(int(wp.ceil(left + east * size - 0.5)), image.shape[3])
+    floor = wp.where(is_line(v), LINE, CELL)
+    cells_wide = 1.0 / size
+    for x in range(begins, ends):
+        u = (float(x) + 0.5 - left) * cells_wide
+        gray = wp.where(is_line(u), LINE, floor)
+        gray = wp.where(u < 0.0 or u >= float(edge), WALL, gray)
+        set_pixel(image, i, y, x, wp.vec3(gray, gray, gray))
+    for k in range(3):  # shadows of this row's figures and of those below, then this row's figures
+        line = row + k % 2
+        if line < edge:
+            for column in range(wp.max(int(west), 0), wp.min(int(wp.ceil(east)) + 1, edge)):
+                thing = cells[i, line * edge + column]
+                if thing != 0:
+                    middle = float(column) + 0.5
+                    down = v - float(line) - 0.5
+                    first = wp.max(int(wp.ceil(left + (float(column) - wp.where(k < 2, SHADOW, 0.0)) * size - 0.5)), begins)
+                    last = wp.min(int(wp.ceil(left + float(column + 1) * size - 0.5)), ends)
+                    for x in range(first, last):
+                        u = (float(x) + 0.5 - left) * cells_wide
+                        if k == 2 and is_figure(thing, u - middle, down):
+                            set_pixel(image, i, y, x, color_of(thing))
+                        if k < 2 and u >= 0.0 and is_shaded(thing, u - middle, down):
+                            gray = wp.where(is_line(u) or is_line(v), SHADED_LINE, SHADED_CELL)
+                            set_pixel(image, i, y, x, wp.vec3(gray, gray, gray))
+
+
+@wp.func
+def may_differ(world: World, i: int, y: int, cell: int):
+    """Returns whether a figure in this cell, or its shadow, shows in a row of pixels."""
+    v = (float(y) + 0.5) * float(world.edge[i]) / float(world.obs_image.shape[2]) - float(cell // world.edge[i])
+    return v > -SHADOW and v < 1.0
 
 
 @wp.kernel
 def draw(world: World):
-    """Paints one row of an area's image per thread, and of its final image if an episode has ended."""
+    """Paints what has changed of one row of an area's image per thread, and of its final image if an episode has ended."""
     i, y = wp.tid()
-    if is_stale(world, i, y):
-        paint(world.obs_image, i, y, world.board, world.edge[i])
+    edge = world.edge[i]
+    before = world.before[i]
+    if before < 0:
+        paint(world.obs_image, i, y, world.board, edge, -1.0e3, 1.0e3)
+    elif before != world.agent[i] and (may_differ(world, i, y, before) or may_differ(world, i, y, world.agent[i])):
+        one = float(before % edge)
+        other = float(world.agent[i] % edge)
+        paint(world.obs_image, i, y, world.board, edge, wp.max(wp.min(one, other) - SHADOW, 0.0), wp.max(one, other) + 1.0)
     if world.terminated[i] or world.truncated[i]:
-        paint(world.final_obs_image, i, y, world.final_board, world.final_edge[i])
+        paint(world.final_obs_image, i, y, world.final_board, world.final_edge[i], -1.0e3, 1.0e3)
 
 
 PROGRAM = Program(World, begin, tick, draw)
@@ -304,14 +373,29 @@ class GridWorld(WarpEnv):
     default_areas = 9
     most_decisions = int(MOST_DECISIONS)
     tick_seconds = 0.15  # not documented: slow enough to watch
+    unity: ClassVar = Agreement(
+        (
+            "board, goals, goal signal, moves and their mask, rewards and the length of episodes",
+            "the camera's view: 84 x 64 pixels, the place of each cell and figure, the colors of the materials",
+        ),
+        (
+            "light and shadow are computed from the scene's lights for surfaces that face up, without reflections, bevels and soft edges; "
+            "the lines of the floor are 8 % of a cell wide, and the height of the figures is a guess",
+        ),
+    )
     # most goals that fit on the smallest board beside the agent
     parameter_ranges: ClassVar = {"gridSize": (5.0, 3.0, 10.0), "numPlusGoals": (1.0, 1.0, 4.0), "numExGoals": (1.0, 1.0, 4.0)}
 
-    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu", *, height: int = 36, width: int = 36) -> None:
-        """`height` and `width` are those of the image, in pixels. Raises EnvError if cells would be too small to tell apart."""
-        if min(height, width) < 20 or max(height, width) > 512:
+    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu", *, height: int = 64, width: int = 84) -> None:
+        """`height` and `width` are those of the image, in pixels.
+
+        Raises EnvError if the board would not fit, or its cells were too small to tell apart.
+        """
+        if height < 20 or max(height, width) > 512:
             raise EnvError(f"GridWorld with an image of {height} x {width}: expected 20 to 512 pixels each way")
-        image, goal = ObsSpec("image", (3, height, width)), ObsSpec("goal", (2,), goal=True)
+        if width < height:
+            raise EnvError(f"GridWorld with an image of {height} x {width}: expected it at least as wide as it is high")
+        image, goal = ObsSpec("CameraSensor", (3, height, width)), ObsSpec("VectorSensor_size2_GoalSignal", (2,), goal=True)
         spec = BehaviorSpec((image, goal), ActionSpec(branches=(5,)), steady=True)
         cells = int(LONGEST) ** 2
         sizes = {"board": cells, "final_board": cells, "obs_image": image.shape, "obs_goal": 2}

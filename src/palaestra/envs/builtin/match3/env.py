@@ -1,10 +1,12 @@
-"""Match3: exchange neighboring pieces so that three or more of a color form a line, which is cleared.
+"""Match3, as Unity has it: exchange neighboring pieces so that three or more of a color form a line, which is cleared.
 
-The documentation gives the rewards, and the scores of random play (34.2) and greedy play (37.0). Unity's example has six colors, two
-special types and episodes of 500 moves; on a board of 9 rows and 8 columns, with a tenth of the pieces worth three points and a fifth
-worth two, random play earns 34.24 here and greedy play 37.08 (2,000 episodes each, give or take 0.03), so that is the board. As in
-Unity, special pieces only come from above, at random; a decision lasts until nothing falls; and a board without an allowed move is
-dealt anew, at no reward.
+Each episode has a board of 6 to 9 rows and 6 to 8 columns with pieces of six colors, and lasts 500 moves. A piece in ten is worth
+three points and two in ten are worth two. A decision lasts until nothing falls, all that falls into lines pays, and a board without an
+allowed move is dealt anew, at no reward.
+
+The documentation's scores are those of the largest board alone: it has 34.2 for random play and 37.0 for greedy play, which
+on boards of 9 x 8 earn 34.24 and 37.08 here (2,000 episodes each, give or take 0.03). Over boards of all sizes they earn 32.17 and
+34.92, because less falls on smaller boards. The option `largest_boards` deals only boards of 9 x 8, to compare with Unity's figures.
 In the long run everything that falls is worth 1.4 points a piece: clearing more pieces a move earns more, and so do moves low on the
 board, where more pieces fall and more lines follow.
 """
@@ -19,11 +21,12 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
+from palaestra.envs.builtin.base.agreement import Agreement
 from palaestra.envs.builtin.base.env import Program, Tables, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.drawing import figures as figures
 from palaestra.envs.builtin.match3 import rules as rules
-from palaestra.envs.builtin.match3.rules import CELLS, COLUMNS, KINDS, MOVES, ROWS, WORTHS, World
+from palaestra.envs.builtin.match3.rules import CELLS, COLUMNS, FEWEST, KINDS, MOVES, OUTSIDE, ROWS, WORTHS, World
 from palaestra.envs.solids import BLUE, FLOOR, GOLD, GREEN, INK, PAPER, RED, VIOLET, Color, Drawing, Solids, on_plane, solids
 
 if TYPE_CHECKING:
@@ -51,8 +54,15 @@ SIZES = {
 
 @wp.func
 def start(world: World, i: int):
-    """Starts an episode with a new board."""
+    """Starts an episode with a new board of a random size."""
     world.age[i] = 0
+    state = world.rng[i]
+    world.rows[i] = ROWS
+    world.columns[i] = COLUMNS
+    if not world.largest:
+        world.rows[i] = wp.randi(state, FEWEST, ROWS + 1)
+        world.columns[i] = wp.randi(state, FEWEST, COLUMNS + 1)
+    world.rng[i] = state
     rules.deal(world, i)
     rules.observe(world, i)
 
@@ -107,8 +117,8 @@ def points_of_moves(kind: Tensor, worth: Tensor, move: Tensor) -> Tensor:
     after = index.flatten().repeat(len(move), 1).scatter_(1, near, far).scatter_(1, far, near)
     board = kind.gather(1, after).view(-1, int(ROWS), int(COLUMNS))
     marked = torch.zeros_like(board, dtype=torch.bool)
-    across = (board[..., 1:-1] == board[..., :-2]) & (board[..., 1:-1] == board[..., 2:])
-    along = (board[:, 1:-1] == board[:, :-2]) & (board[:, 1:-1] == board[:, 2:])
+    across = (board[..., 1:-1] == board[..., :-2]) & (board[..., 1:-1] == board[..., 2:]) & (board[..., 1:-1] != int(OUTSIDE))
+    along = (board[:, 1:-1] == board[:, :-2]) & (board[:, 1:-1] == board[:, 2:]) & (board[:, 1:-1] != int(OUTSIDE))
     for k in range(3):
         marked[..., k : k + int(COLUMNS) - 2] |= across
         marked[:, k : k + int(ROWS) - 2] |= along
@@ -137,22 +147,36 @@ def best_move(columns: Mapping[str, Tensor], greedy: bool) -> Action:
 def draw_gems(rows: Rows, behavior: str) -> Drawing:
     """Draws the board of colored pieces, row 0 in front, with one or two dots on pieces that are worth more."""
     across, deep, worth = int(COLUMNS), int(ROWS), rows["worth"]
-    cell = np.arange(int(CELLS))
-    place = np.stack([cell % across - (across - 1) / 2, cell // across - (deep - 1) / 2], -1)
-    middle = np.broadcast_to(on_plane(place, 0.32), (rows.areas, int(CELLS), 3))
+    wide, long = rows["columns"][:, None], rows["rows"][:, None]
+    cell, shown = np.arange(int(CELLS)), rows["kind"] >= 0
+    place = np.stack([cell % across - (wide - 1) / 2, cell // across - (long - 1) / 2], -1)
+    middle = on_plane(place, 0.32)
     dots = list[Solids]()
     aside = 0.17 * (worth == 2)[..., None] * [1.0, 0.0, 0.0]
     for k, sign in enumerate((-1, 1)):
         size = figures.hidden_unless(worth > k, (0.24, 0.14, 0.24))
         dots.append(solids(f"dot {k}", "sphere", middle + sign * aside + [0.0, 0.27, 0.06], size, PAPER))
     board = np.zeros((rows.areas, 1, 3)) - [0.0, 0.15, 0.0]
+    field = np.stack([wide, np.full_like(wide, 0.3, np.float32), long], -1)
     shapes = (
-        solids("board", "box", board, (across + 0.4, 0.3, deep + 0.4), INK, agents=(behavior, rows.slots)),
-        solids("field", "box", board + [0, 0.01, 0], (across, 0.3, deep), FLOOR, agents=(behavior, rows.slots)),
-        solids("pieces", "sphere", middle, (0.84, 0.64, 0.84), np.array(COLORS)[rows["kind"]]),
+        solids("board", "box", board, field + [0.4, 0.0, 0.4], INK, agents=(behavior, rows.slots)),
+        solids("field", "box", board + [0, 0.01, 0], field, FLOOR, agents=(behavior, rows.slots)),
+        solids("pieces", "sphere", middle, figures.hidden_unless(shown, (0.84, 0.64, 0.84)), np.array(COLORS)[rows["kind"]]),
         *dots,
     )
     return Drawing(shapes, (across / 2 + 0.3, 0.7, deep / 2 + 0.3), elevation=66.0)
+
+
+SAME = (
+    "boards of 6 to 9 rows and 6 to 8 columns, observations, moves and their mask",
+    "pieces, points, cascades and the new board when no move is allowed",
+    "episodes of 500 moves, which are truncated",
+)
+APPROXIMATE = (
+    "the documentation's scores are those of boards of 9 x 8 alone, which the option largest_boards deals: random and greedy play earn "
+    "34.24 and 37.08 on them (stated: 34.2 and 37.0), and 32.17 and 34.92 on boards of all sizes",
+)
+SENSORS = "Match3 Sensor (cells)", "Match3 Sensor (special)"
 
 
 class Match3(WarpEnv):
@@ -167,11 +191,18 @@ class Match3(WarpEnv):
     most_decisions = int(MOST_DECISIONS)
     tick_seconds = 0.5  # not documented: slow enough to watch
     parameter_ranges: ClassVar = {}
+    unity: ClassVar = Agreement(SAME, APPROXIMATE)
 
-    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu", *, greedy: bool = True) -> None:
-        """`greedy` only affects the heuristic: the move with the highest immediate score or (False) any allowed move."""
-        spec = BehaviorSpec((ObsSpec("cells", (int(CELLS * KINDS),)), ObsSpec("special", (int(CELLS * WORTHS),))), MOVE, steady=True)
-        super().__init__(PROGRAM, spec, areas, device, planes=False, **SIZES)
+    def __init__(
+        self, areas: int | None = None, device: str | torch.device = "cpu", *, greedy: bool = True, largest_boards: bool = False
+    ) -> None:
+        """`greedy` only affects the heuristic: the move with the highest immediate score or (False) any allowed move.
+
+        `largest_boards` deals boards of 9 x 8 only.
+        """
+        shapes = (int(CELLS * KINDS),), (int(CELLS * WORTHS),)
+        spec = BehaviorSpec(tuple(map(ObsSpec, SENSORS, shapes)), MOVE, steady=True)
+        super().__init__(PROGRAM, spec, areas, device, planes=False, largest=largest_boards, **SIZES)
         self._greedy = greedy
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
@@ -191,19 +222,27 @@ class Match3Visual(WarpEnv):
     episode = Match3.episode
     benchmark = 39.5
     default_areas = Match3.default_areas
+    most_decisions = Match3.most_decisions
     tick_seconds = Match3.tick_seconds
     parameter_ranges = Match3.parameter_ranges
+    unity = Match3.unity
 
-    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu", *, greedy: bool = True) -> None:
-        """`greedy` only affects the heuristic: the move with the highest immediate score or (False) any allowed move."""
-        cells, special = (ObsSpec(name, (int(types), int(ROWS), int(COLUMNS))) for name, types in (("cells", KINDS), ("special", WORTHS)))
-        super().__init__(PROGRAM, BehaviorSpec((cells, special), MOVE, steady=True), areas, device, planes=True, **SIZES)
-        images = {
-            f"{when}obs_{obs.name}": self._columns[f"{when}obs_{obs.name}"].view(-1, *obs.shape)
+    def __init__(
+        self, areas: int | None = None, device: str | torch.device = "cpu", *, greedy: bool = True, largest_boards: bool = False
+    ) -> None:
+        """`greedy` only affects the heuristic: the move with the highest immediate score or (False) any allowed move.
+
+        `largest_boards` deals boards of 9 x 8 only.
+        """
+        images = tuple(ObsSpec(name, (int(types), int(ROWS), int(COLUMNS))) for name, types in zip(SENSORS, (KINDS, WORTHS), strict=True))
+        spec = BehaviorSpec(images, MOVE, steady=True)
+        super().__init__(PROGRAM, spec, areas, device, planes=True, largest=largest_boards, **SIZES)
+        views = {
+            f"{when}obs_{column}": self._columns[f"{when}obs_{column}"].view(-1, *image.shape)
             for when in ("", "final_")
-            for obs in (cells, special)
+            for column, image in zip(("cells", "special"), images, strict=True)
         }
-        self._tables = Tables({**self._columns, **images}, self.behaviors, (0,) * self.agents)
+        self._tables = Tables({**self._columns, **views}, self.behaviors, (0,) * self.agents)
         self._greedy = greedy
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:

@@ -1,7 +1,8 @@
 """The rules of Match3: lines of three or more are cleared, the pieces above drop, and new pieces fill up from the top.
 
-A cell is row * COLUMNS + column, row 0 at the bottom. A move exchanges a cell with the one to its right (moves 0 to 62, row by
-row) or, after those, with the one above it; it is allowed if it makes a line. Unity orders its moves the same way.
+A cell is row * COLUMNS + column, row 0 at the bottom, on boards of every size: cells beyond a smaller board are empty. A move
+exchanges a cell with the one to its right (moves 0 to 62, row by row) or, after those, with the one above it; it is
+allowed if it makes a line. Unity numbers its cells and moves the same way.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import warp as wp
 
 wp.set_module_options({"enable_backward": False})
 
-ROWS = wp.constant(9)
+ROWS = wp.constant(9)  # of the largest board
 COLUMNS = wp.constant(8)
+FEWEST = wp.constant(6)  # rows and columns of the smallest board
 CELLS = wp.constant(72)
 KINDS = wp.constant(6)  # colors of pieces
 WORTHS = wp.constant(3)  # plain, and two special types
@@ -26,9 +28,12 @@ class World:
     """Columns of Match3, one row per area."""
 
     planes: wp.bool  # True: observations have one board per type, as images; False: the types cell by cell
+    largest: wp.bool  # True: every board is of the largest size
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
-    kind: wp.array2d(dtype=wp.int32)  # the color in each cell
+    rows: wp.array(dtype=wp.int32)  # of this episode's board
+    columns: wp.array(dtype=wp.int32)
+    kind: wp.array2d(dtype=wp.int32)  # the color in each cell; OUTSIDE beyond the board
     worth: wp.array2d(dtype=wp.int32)  # 0: plain, 1 and 2: special; it scores one more than that
     marked: wp.array2d(dtype=wp.bool)  # in a line, about to be cleared
     action: wp.array2d(dtype=wp.int64)
@@ -58,7 +63,7 @@ def far_cell(move: int):
 
 @wp.func
 def color_at(world: World, i: int, row: int, column: int):
-    """Returns the color of a cell's piece; OUTSIDE beyond the edges."""
+    """Returns the color of a cell's piece; OUTSIDE beyond the board."""
     if row < 0 or row >= ROWS or column < 0 or column >= COLUMNS:
         return int(OUTSIDE)
     return world.kind[i, row * COLUMNS + column]
@@ -92,12 +97,13 @@ def allow_moves_into(world: World, i: int, row: int, column: int):
     ups = common_color(up, color_at(world, i, row + 2, column))
     across = common_color(left, right)
     along = common_color(down, up)
+    here = color_at(world, i, row, column)  # exchanging two of a color is no move
     to_right = row * (COLUMNS - 1) + column
     to_up = RIGHT_MOVES + row * COLUMNS + column
-    before = joins(left, rights, downs, ups, along)
-    after = joins(right, lefts, downs, ups, along)
-    below = joins(down, ups, lefts, rights, across)
-    above = joins(up, downs, lefts, rights, across)
+    before = left != here and joins(left, rights, downs, ups, along)
+    after = right != here and joins(right, lefts, downs, ups, along)
+    below = down != here and joins(down, ups, lefts, rights, across)
+    above = up != here and joins(up, downs, lefts, rights, across)
     if before:
         world.mask[i, to_right - 1] = True
     if after:
@@ -115,9 +121,10 @@ def update_mask(world: World, i: int):
     for move in range(MOVES):
         world.mask[i, move] = False
     found = bool(False)  # Warp takes a literal for a constant
-    for cell in range(CELLS):
-        if allow_moves_into(world, i, cell // COLUMNS, cell % COLUMNS):
-            found = True
+    for row in range(world.rows[i]):
+        for column in range(world.columns[i]):
+            if allow_moves_into(world, i, row, column):
+                found = True
     return found
 
 
@@ -151,11 +158,13 @@ def mark(world: World, i: int):
     found = bool(False)
     for cell in range(CELLS):
         world.marked[i, cell] = False
-    for cell in range(CELLS):
-        if cell % COLUMNS < COLUMNS - 2 and mark_line(world, i, cell, 1):
-            found = True
-        if cell < CELLS - 2 * COLUMNS and mark_line(world, i, cell, COLUMNS):
-            found = True
+    for row in range(world.rows[i]):
+        for column in range(world.columns[i]):
+            cell = row * COLUMNS + column
+            if column < world.columns[i] - 2 and mark_line(world, i, cell, 1):
+                found = True
+            if row < world.rows[i] - 2 and mark_line(world, i, cell, COLUMNS):
+                found = True
     return found
 
 
@@ -173,11 +182,11 @@ def put_new(world: World, i: int, cell: int):
 def clear(world: World, i: int):
     """Removes marked pieces, column by column, and fills the board up again; returns the score."""
     points = int(0)
-    columns = int(COLUMNS)  # not a constant, because Warp would unroll the loop
-    for column in range(columns):
+    top = world.rows[i] * COLUMNS
+    for column in range(world.columns[i]):
         to = column
         at = column
-        while at < CELLS:
+        while at < top:
             if world.marked[i, at]:
                 points += 1 + world.worth[i, at]
             else:
@@ -185,7 +194,7 @@ def clear(world: World, i: int):
                 world.worth[i, to] = world.worth[i, at]
                 to += COLUMNS
             at += COLUMNS
-        while to < CELLS:
+        while to < top:
             put_new(world, i, to)
             to += COLUMNS
     return points
@@ -202,11 +211,15 @@ def settle(world: World, i: int):
 
 @wp.func
 def deal(world: World, i: int):
-    """Deals a new board without lines, on which some move is allowed."""
+    """Deals a new board of the episode's size without lines, on which some move is allowed."""
     stuck = bool(True)
     while stuck:
         for cell in range(CELLS):
-            put_new(world, i, cell)
+            world.kind[i, cell] = OUTSIDE
+            world.worth[i, cell] = 0
+        for row in range(world.rows[i]):
+            for column in range(world.columns[i]):
+                put_new(world, i, row * COLUMNS + column)
         settle(world, i)
         stuck = not update_mask(world, i)
 
@@ -221,11 +234,12 @@ def flag_index(world: World, cell: int, which: int, types: int):
 
 @wp.func
 def observe(world: World, i: int):
-    """Writes the current observation of the board."""
+    """Writes the current observation of the board; cells beyond it are 0."""
     for k in range(world.obs_cells.shape[1]):
         world.obs_cells[i, k] = 0.0
     for k in range(world.obs_special.shape[1]):
         world.obs_special[i, k] = 0.0
     for cell in range(CELLS):
-        world.obs_cells[i, flag_index(world, cell, world.kind[i, cell], KINDS)] = 1.0
-        world.obs_special[i, flag_index(world, cell, world.worth[i, cell], WORTHS)] = 1.0
+        if world.kind[i, cell] >= 0:
+            world.obs_cells[i, flag_index(world, cell, world.kind[i, cell], KINDS)] = 1.0
+            world.obs_special[i, flag_index(world, cell, world.worth[i, cell], WORTHS)] = 1.0

@@ -1,200 +1,352 @@
-"""The columns and rooms of Pyramids, and the rays of its agents; `env` describes the layout."""
+"""What an agent of Pyramids sees: three fans of seven sphere casts, level and rising.
+
+A ray is followed in the plane, by the horizontal distance that it has covered; its end is LENGTH away, so that this distance as a share
+of LENGTH is the share that Unity reports. A rising sphere is thicker in proportion to the ray's length.
+"""
 
 from __future__ import annotations
 
+import math
+
 import warp as wp
 
-from palaestra.envs.builtin.sensors.rays import MISS, heading, ray_slabs
+from palaestra.envs.builtin.pyramids.layout import (
+    ABSENT,
+    BRICKS,
+    CUBES,
+    EAST,
+    GOLD,
+    INNER_TOP,
+    LINE,
+    NORTH,
+    OUTER_TOP,
+    PIECES,
+    PILES,
+    REACH,
+    SETTLED,
+    SOUTH,
+    STANDING,
+    SWITCH_HALF,
+    THICK,
+    World,
+    cube_count,
+    cube_half,
+    layer_count,
+    layer_half,
+    layer_middle,
+    ticks_of,
+    wall_between,
+    wall_half,
+    wall_middle,
+)
+from palaestra.envs.builtin.sensors.rays import MISS, heading, rotate, write_ray
+from palaestra.envs.builtin.sensors.sphere_casts import cast_upright_box, cast_upright_solid_box, gap_to_box, reach_beside
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
-EDGE = wp.constant(3)  # rooms along a side
-ROOMS = wp.constant(9)
-HALF = wp.constant(6.5)  # half a room's side
-DOOR = wp.constant(2.0)  # half a door's width
-ASTRAY = wp.constant(2.0)  # largest distance of a thing from the middle of its room
-BRICK = wp.constant(0.8)  # half the golden brick's side
-FALL = wp.constant(3.5)  # distance of the fallen golden brick from the middle of its pyramid, clear of the other bricks
-
-NOTHING = wp.constant(0)  # what a room holds
-SWITCH = wp.constant(1)
-BRICKS = wp.constant(2)
-PYRAMID = wp.constant(3)
-RUBBLE = wp.constant(4)  # a pyramid that has fallen
-
 FANS = wp.constant(3)
 RAYS = wp.constant(7)  # rays of a fan
-BETWEEN = wp.constant(0.4072434921320105)  # angle between rays of a fan, radians
-COS, SIN = wp.constant(0.9182161068802739), wp.constant(0.39607976603915707)  # cosine and sine of BETWEEN
-LENGTH = wp.constant(30.0)  # length of a ray
-TAGS = wp.constant(5)
-SWITCH_OFF_TAG = wp.constant(0)
-SWITCH_ON_TAG = wp.constant(1)
-BRICK_TAG = wp.constant(2)
-GOLDEN_TAG = wp.constant(3)
-WALL_TAG = wp.constant(4)
-
-
-@wp.struct
-class World:
-    """Columns of Pyramids, one row per area. Rooms are counted from the lower left one, row by row."""
-
-    rng: wp.array(dtype=wp.uint32)
-    age: wp.array(dtype=wp.int32)  # decisions of this episode
-    place: wp.array(dtype=wp.vec2)  # position of the agent, from the middle of the floor
-    angle: wp.array(dtype=wp.float32)
-    velocity: wp.array(dtype=wp.vec2)
-    thing: wp.array2d(dtype=wp.int32)  # what each room holds: NOTHING, SWITCH, BRICKS, PYRAMID or RUBBLE
-    thing_place: wp.array2d(dtype=wp.vec2)  # position of each room's thing
-    pressed: wp.array(dtype=wp.int32)  # 1: the switch has been pressed
-    prize_room: wp.array(dtype=wp.int32)  # room in which the pyramid is, or will be
-    golden: wp.array(dtype=wp.vec2)  # position of the fallen golden brick
-    action: wp.array2d(dtype=wp.int64)  # 0: forward, 1: back, 2: turn right, 3: turn left
-    obs: wp.array2d(dtype=wp.float32)
-    final_obs: wp.array2d(dtype=wp.float32)
-    reward: wp.array(dtype=wp.float32)
-    terminated: wp.array(dtype=wp.bool)
-    truncated: wp.array(dtype=wp.bool)
-
-
-@wp.func
-def row_of(y: float):
-    """Returns the row of rooms at this y, or the column at this x."""
-    return wp.clamp(int(wp.floor(y / (2.0 * HALF) + 0.5 * float(EDGE))), 0, EDGE - 1)
-
-
-@wp.func
-def room_center(column: int, row: int):
-    """Returns the center of a room."""
-    return 2.0 * HALF * wp.vec2(float(column) - 0.5 * float(EDGE - 1), float(row) - 0.5 * float(EDGE - 1))
-
-
-@wp.func
-def half_side(thing: int, fan: int):
-    """Returns half the side of a room's thing at the height of a fan; 0: the fan looks over it."""
-    if thing == SWITCH:
-        return wp.where(fan < 2, 0.6, 0.0)
-    if thing == NOTHING or (thing == RUBBLE and fan > 0):
-        return 0.0
-    return 1.6 - 0.4 * float(fan)
-
-
-@wp.func
-def tag_of(thing: int, fan: int, pressed: int):
-    """Returns the tag that a fan of rays reports for a thing."""
-    if thing == SWITCH:
-        return SWITCH_OFF_TAG + pressed
-    return wp.where(thing == PYRAMID and fan == 2, GOLDEN_TAG, BRICK_TAG)
+SIDE_RAYS = wp.constant(3)
+LENGTH = wp.constant(35.0)  # horizontal length of a ray
+RADIUS = wp.constant(0.5)  # of the sphere of a level ray
+TAGS = wp.constant(6)
+BRICK_TAG, WALL_TAG, GOLD_TAG, SWITCH_TAG, PRESSED_TAG, STONE_TAG = (wp.constant(tag) for tag in range(6))
+UNTAGGED = wp.constant(6)
+RAY_SIZE = wp.constant(8)
+LOW_STEP, MIDDLE_STEP, HIGH_STEP = (wp.constant(math.radians(most) / 3) for most in (70, 65, 75))  # between a fan's rays
+WIDEST = wp.constant(0.53)  # greatest radius of a ray
+SWITCH_REACH = wp.constant(2.83)  # to its corners
+Numbers = wp.types.vector(length=8, dtype=wp.int32)
+Lengths = wp.types.vector(length=8, dtype=wp.float32)
+LEAST = wp.constant(1.0e-6)  # a ray's smallest component, instead of 0
 
 
 @wp.struct
 class Ray:
-    """Origin and unit direction of a ray."""
+    """A ray: its start, its direction in the plane, meters that it rises for each meter, and the radius of its sphere."""
 
-    origin: wp.vec2
-    direction: wp.vec2
+    start: wp.vec3
+    way: wp.vec2
+    slope: wp.float32
+    radius: wp.float32
+    shrink: wp.float32  # horizontal share of its length
+    reach: wp.float32  # horizontal distance beyond which it passes over all walls
 
 
 @wp.struct
-class RaySight:
-    """Hit of a ray: a tag, which is -1 for nothing so far, and its distance."""
+class Sight:
+    """Nearest hit of a ray so far: a tag, and its horizontal distance."""
 
     tag: wp.int32
     distance: wp.float32
 
 
-@wp.func
-def surely_misses(to: wp.vec2, direction: wp.vec2, side: float):
-    """Returns whether a ray surely misses a box along the axes at this offset; cheaper than computing the hit."""
-    aside = wp.abs(to[0] * direction[1] - to[1] * direction[0])
-    return aside > 1.001 * side * (wp.abs(direction[0]) + wp.abs(direction[1])) or wp.dot(to, direction) < -1.5 * side
+@wp.struct
+class Shape:
+    """A box with its sides along the axes, and what a ray that hits it reports."""
+
+    middle: wp.vec3
+    half: wp.vec3
+    tag: wp.int32
 
 
 @wp.func
-def cast_in_room(world: World, i: int, room: int, fan: int, eye: Ray):
-    """Returns a ray's hit with the thing in a room."""
-    sight = RaySight()
-    sight.tag = -1
-    sight.distance = MISS
-    thing = world.thing[i, room]
-    side = half_side(thing, fan)
-    to = world.thing_place[i, room] - eye.origin
-    if side > 0.0 and not surely_misses(to, eye.direction, side):
-        sight.distance = ray_slabs(-to, eye.direction, wp.vec2(side, side))
-        if sight.distance < MISS:
-            sight.tag = tag_of(thing, fan, world.pressed[i])
-    if thing == RUBBLE and fan == 0:
-        distance = ray_slabs(eye.origin - world.golden[i], eye.direction, wp.vec2(BRICK, BRICK))
-        if distance < sight.distance:
-            sight.distance = distance
-            sight.tag = GOLDEN_TAG
-    return sight
-
-
-@wp.func
-def wall_ahead(position: float, direction: float, center: float):
-    """Returns the distance along a ray to a room's wall, along one axis."""
-    if wp.abs(direction) <= 1.0e-12:
+def cast_upright(ray: Ray, middle: wp.vec3, half: wp.vec3, nearest: float):
+    """Returns the horizontal distance to a box with its sides along the axes, or MISS; one beyond `nearest` may be left out."""
+    to = ray.start - middle
+    gap = wp.max(wp.abs(to[2]) - half[2], 0.0)
+    if ray.slope == 0.0 and gap >= ray.radius:
         return MISS
-    return (wp.sign(direction) * HALF - (position - center)) / direction
+    radius = wp.where(ray.slope == 0.0, reach_beside(ray.radius, gap), ray.radius)
+    distance = cast_upright_box(wp.vec2(to[0], to[1]), ray.way, wp.vec2(half[0], half[1]), radius)
+    besides = wp.vec2(wp.max(wp.abs(to[0]) - half[0], 0.0), wp.max(wp.abs(to[1]) - half[1], 0.0))
+    is_beside = wp.length_sq(besides) > radius * radius
+    if ray.slope == 0.0 or (is_beside and distance >= nearest):
+        return distance
+    above = to[2] + ray.slope * distance
+    if is_beside and wp.abs(above) <= half[2]:  # it meets an upright side
+        return distance
+    if is_beside and above > half[2] + ray.radius:
+        return MISS
+    if gap_to_box(to, half) <= ray.radius:
+        return MISS  # it touches already
+    way = ray.shrink * wp.vec3(ray.way[0], ray.way[1], ray.slope)
+    distance = cast_upright_solid_box(to, way, half, ray.radius)
+    return wp.where(distance < MISS, ray.shrink * distance, MISS)
 
 
 @wp.func
-def cast_ray(world: World, i: int, fan: int, ray: Ray, center: wp.vec2, room: int):
-    """Returns a ray's first hit on its way from room to room, beginning with the room of this number and center."""
-    x = center[0]
-    y = center[1]
-    sight = RaySight()
-    open = wp.bool(True)
-    while open:
-        sight = cast_in_room(world, i, room, fan, ray)
-        open = sight.tag < 0  # things in a room are nearer than its walls
-        if open:
-            beside = wall_ahead(ray.origin[0], ray.direction[0], x)
-            above = wall_ahead(ray.origin[1], ray.direction[1], y)
-            is_beside = beside < above
-            leaves = wp.max(wp.min(beside, above), 0.0)
-            at = ray.origin + leaves * ray.direction - wp.vec2(x, y)
-            open = wp.abs(wp.where(is_beside, at[1], at[0])) < DOOR and leaves < LENGTH
-            sight.tag = WALL_TAG
-            sight.distance = leaves
-            x += wp.where(is_beside, 2.0 * HALF * wp.sign(ray.direction[0]), 0.0)
-            y += wp.where(is_beside, 0.0, 2.0 * HALF * wp.sign(ray.direction[1]))
-            room += wp.where(is_beside, int(wp.sign(ray.direction[0])), EDGE * int(wp.sign(ray.direction[1])))
-            open = open and wp.max(wp.abs(x), wp.abs(y)) < HALF * float(EDGE)
+def cast_outer_wall(ray: Ray, axis: int, start: float, inverse: float, nearest: float):
+    """Returns the distance to the outer wall across an axis that the ray runs toward, `nearest` if that is nearer."""
+    face = wp.where(axis == 0, EAST, wp.where(inverse > 0.0, NORTH, -SOUTH))
+    distance = (face - wp.sign(inverse) * start - ray.radius) * wp.abs(inverse)
+    if distance >= nearest or distance <= 0.0:
+        return nearest  # what it touches already is not seen
+    above = ray.start[2] + ray.slope * distance - OUTER_TOP
+    if above <= 0.0:
+        return distance
+    if above >= ray.radius:
+        return nearest
+    return distance + (ray.radius - reach_beside(ray.radius, above)) * wp.abs(inverse)
+
+
+@wp.func
+def cast_line(ray: Ray, axis: int, side: float, start: float, inverse: float, beside: float, drift: float, nearest: float):
+    """Returns the distance to the walls on a line between rooms, `nearest` if that is nearer.
+
+    The ray starts at `start` across the line and `beside` along it, and drifts along it by `drift` for each meter that it covers.
+    """
+    steep = wp.abs(inverse)
+    middle = (side * LINE - start) * inverse
+    extent = (THICK + 0.06 + ray.radius) * steep
+    if middle + extent <= 0.0 or middle - extent >= nearest:
+        return nearest
+    along = beside + drift * middle
+    reach = wp.abs(drift) * extent + ray.radius
+    aside = wp.abs(along)
+    if aside + reach < 9.05 or (aside - reach > 24.12 and aside + reach < 34.99):
+        return nearest  # through a door
+    low = along - reach
+    high = along + reach
+    for piece in range(PIECES):
+        if wall_between(piece, low, high):
+            at = wall_middle(axis, side, piece)
+            half = wall_half(axis, piece)
+            crossing = (at[axis] - start) * inverse
+            distance = crossing - (THICK + ray.radius) * steep
+            off = beside + drift * crossing - at[1 - axis]
+            skew = wp.abs(drift) * steep * THICK
+            shift = drift * (distance - crossing)
+            is_flat = distance > 0.0 and wp.abs(off + shift) <= half[1 - axis] and ray.start[2] + ray.slope * distance <= INNER_TOP
+            if not is_flat:  # it may meet an end of the wall, or its top
+                distance = float(MISS)
+                if wp.abs(off) - half[1 - axis] - skew <= ray.radius * steep:
+                    distance = cast_upright(ray, wp.vec3(at[0], at[1], 0.0), wp.vec3(half[0], half[1], INNER_TOP), nearest)
+            nearest = wp.min(nearest, distance)
+    return nearest
+
+
+@wp.func
+def cast_walls(ray: Ray):
+    """Returns the distance to the nearest wall, or MISS: the four lines of walls between rooms, then the walls around."""
+    nearest = float(ray.reach)
+    x = wp.where(wp.abs(ray.way[0]) < LEAST, LEAST, ray.way[0])
+    y = wp.where(wp.abs(ray.way[1]) < LEAST, LEAST, ray.way[1])
+    inverse_x = 1.0 / x
+    inverse_y = 1.0 / y
+    for k in range(4):  # of an axis' two lines the nearer one first
+        if k & 1 == 0:
+            side = wp.where((x > 0.0) == (k < 2), -1.0, 1.0)
+            nearest = cast_line(ray, 0, side, ray.start[0], inverse_x, ray.start[1], y, nearest)
+        else:
+            side = wp.where((y > 0.0) == (k < 2), -1.0, 1.0)
+            nearest = cast_line(ray, 1, side, ray.start[1], inverse_y, ray.start[0], x, nearest)
+    nearest = cast_outer_wall(ray, 0, ray.start[0], inverse_x, nearest)
+    nearest = cast_outer_wall(ray, 1, ray.start[1], inverse_y, nearest)
+    return wp.where(nearest >= ray.reach, MISS, nearest)
+
+
+@wp.func
+def passes(to: wp.vec2, way: wp.vec2, far: float, nearest: float):
+    """Returns whether a ray surely does not meet before `nearest` what lies within `far`, with the ray's radius, about `to`."""
+    along = wp.dot(to, way)
+    aside = wp.abs(to[0] * way[1] - to[1] * way[0])
+    return wp.max(aside, wp.max(-along, along - nearest)) > far
+
+
+@wp.func
+def shape_count(world: World, i: int, thing: int):
+    """Returns the number of boxes of a thing: layers of a standing pile, cubes of another one, the switch and its button."""
+    if thing == PILES:
+        return 2
+    return wp.where(world.pile[i, thing] == STANDING, layer_count(thing), cube_count(thing))
+
+
+@wp.func
+def shape_of(world: World, i: int, thing: int, k: int, bottom: float):
+    """Returns the k-th box of a thing; the switch's are about the origin."""
+    shape = Shape()
+    if thing == PILES:
+        shape.tag = wp.where(k == 1, UNTAGGED, wp.where(world.pressed[i] == 1, PRESSED_TAG, SWITCH_TAG))
+        shape.middle = wp.vec3(0.0, 0.0, bottom + wp.where(k == 0, SWITCH_HALF, 1.375))
+        shape.half = wp.where(k == 0, wp.vec3(SWITCH_HALF, SWITCH_HALF, SWITCH_HALF), wp.vec3(1.0, 1.0, 0.375))
+        return shape
+    stands = world.pile[i, thing] == STANDING
+    is_gold = k == wp.where(stands, 4, GOLD)
+    shape.tag = wp.where(thing == BRICKS, wp.where(is_gold, GOLD_TAG, BRICK_TAG), STONE_TAG)
+    if stands:
+        place = world.pile_place[i, thing]
+        shape.middle = layer_middle(thing, k, ticks_of(world, i, thing)) + wp.vec3(place[0], place[1], 0.0)
+        shape.half = layer_half(k)
+    else:
+        side = cube_half(k)
+        shape.middle = world.cube[i, thing * CUBES + k]
+        shape.half = wp.vec3(side, side, side)
+    return shape
+
+
+@wp.struct
+class Near:
+    """Piles and the switch that rays may meet: their numbers, where they are from the agent, and how far they reach with a ray's radius."""
+
+    count: wp.int32
+    thing: Numbers
+    x: Lengths
+    y: Lengths
+    far: Lengths
+
+
+@wp.func
+def things_near(world: World, i: int, ahead: wp.vec2):
+    """Returns what rays may meet: they are LENGTH long and look up to 75 degrees aside."""
+    near = Near()
+    for thing in range(PILES + 1):
+        middle = world.switch_place[i]
+        far = float(SWITCH_REACH + WIDEST)
+        if thing < PILES:
+            middle = world.pile_middle[i, thing]
+            far = world.pile_reach[i, thing] + WIDEST
+        to = middle - world.place[i]
+        shown = thing == PILES or world.pile[i, wp.min(thing, PILES - 1)] != ABSENT
+        if shown and wp.length_sq(to) < (LENGTH + far) * (LENGTH + far) and wp.dot(to, ahead) > -far:
+            near.thing[near.count] = thing
+            near.x[near.count] = to[0]
+            near.y[near.count] = to[1]
+            near.far[near.count] = far
+            near.count += 1
+    return near
+
+
+@wp.func
+def layers_met(ray: Ray, pile: int, middle: wp.vec2):
+    """Returns the first and the last layer of a settled pile at the heights of a ray's sphere while it is above the pile."""
+    along = wp.dot(middle - wp.vec2(ray.start[0], ray.start[1]), ray.way)
+    low = ray.start[2] + ray.slope * wp.max(along - REACH, 0.0) - ray.radius
+    high = ray.start[2] + ray.slope * (along + REACH) + ray.radius - 1.0e-4
+    first = wp.max(int(low), 0)
+    if pile == BRICKS and low < 6.0:
+        first = wp.min(first, 4)
+    return first, wp.min(int(high), layer_count(pile) - 1)
+
+
+@wp.func
+def see_thing(world: World, i: int, thing: int, bottom: float, ray: Ray, sight: Sight):
+    """Returns the sight after a thing. What touches the switch sees the button inside it, which has no tag."""
+    first = int(0)
+    last = shape_count(world, i, thing) - 1
+    if thing == PILES:  # in the switch's frame
+        angle = world.switch_angle[i]
+        local = rotate(wp.vec2(ray.start[0], ray.start[1]) - world.switch_place[i], -angle)
+        ray.start = wp.vec3(local[0], local[1], ray.start[2])
+        ray.way = rotate(ray.way, -angle)
+    elif world.pile[i, thing] == STANDING and ticks_of(world, i, thing) > SETTLED:
+        first, last = layers_met(ray, thing, world.pile_middle[i, thing])
+    for k in range(first, last + 1):
+        shape = shape_of(world, i, thing, k, bottom)
+        middle = shape.middle
+        to = wp.vec2(middle[0] - ray.start[0], middle[1] - ray.start[1])
+        if not passes(to, ray.way, 1.4143 * wp.max(shape.half[0], shape.half[1]) + ray.radius, sight.distance):
+            distance = cast_upright(ray, middle, shape.half, sight.distance)
+            if distance < sight.distance:
+                sight.distance = distance
+                sight.tag = shape.tag
+                if last < 4:
+                    return sight  # higher layers are set back, and the button is inside the switch
     return sight
 
 
 @wp.func
-def write_sight(line: wp.array(dtype=wp.float32), at: int, sight: RaySight):
-    """Writes a ray's numbers into an observation: `write_ray` without its loop, which costs more than the numbers."""
-    misses = sight.distance >= LENGTH
-    tag = wp.where(misses, TAGS, sight.tag)
-    line[at] = wp.where(tag == 0, 1.0, 0.0)
-    line[at + 1] = wp.where(tag == 1, 1.0, 0.0)
-    line[at + 2] = wp.where(tag == 2, 1.0, 0.0)
-    line[at + 3] = wp.where(tag == 3, 1.0, 0.0)
-    line[at + 4] = wp.where(tag == 4, 1.0, 0.0)
-    line[at + 5] = wp.where(misses, 1.0, 0.0)
-    line[at + 6] = wp.where(misses, 1.0, sight.distance / LENGTH)
+def see(world: World, i: int, near: Near, bottom: float, ray: Ray):
+    """Returns a ray's nearest hit; a distance of LENGTH or more is none."""
+    sight = Sight()
+    sight.tag = WALL_TAG
+    sight.distance = wp.min(cast_walls(ray), LENGTH)
+    for k in range(near.count):
+        if not passes(wp.vec2(near.x[k], near.y[k]), ray.way, near.far[k], sight.distance):
+            sight = see_thing(world, i, near.thing[k], bottom, ray, sight)
+    return sight
 
 
 @wp.func
-def observe(world: World, i: int):
-    """Writes the current observation, each fan's rays from the rightmost on: turning a direction is cheaper than computing a new one."""
+def fan_ray(world: World, i: int, rise: float):
+    """Returns a ray of a fan that rises so far, without its direction."""
     ray = Ray()
-    ray.origin = world.place[i]
-    column = row_of(ray.origin[0])
-    row = row_of(ray.origin[1])
-    angle = world.angle[i]
-    line = world.obs[i]
-    for fan in range(FANS):
-        lean = float(fan % 2 - fan // 2) * BETWEEN / 3.0
-        direction = heading(angle + lean - float(RAYS // 2) * BETWEEN)
-        for k in range(RAYS):
-            ray.direction = direction
-            sight = cast_ray(world, i, fan, ray, room_center(column, row), row * EDGE + column)
-            steps = k - RAYS // 2
-            write_sight(line, (fan * RAYS + wp.where(steps < 0, -2 * steps - 1, 2 * steps)) * (TAGS + 2), sight)
-            direction = wp.vec2(COS * direction[0] - SIN * direction[1], SIN * direction[0] + COS * direction[1])
-    line[FANS * RAYS * (TAGS + 2)] = float(world.pressed[i])
+    ray.start = wp.vec3(world.place[i][0], world.place[i][1], world.height[i])
+    ray.slope = rise / LENGTH
+    ray.shrink = 1.0 / wp.sqrt(1.0 + ray.slope * ray.slope)
+    ray.radius = RADIUS / ray.shrink
+    ray.reach = LENGTH
+    if rise > 0.0:
+        ray.reach = wp.min(LENGTH, (OUTER_TOP + ray.radius - ray.start[2]) / ray.slope)
+    return ray
+
+
+@wp.func
+def observe(world: World, i: int, bottom: float):
+    """Writes the current observation, each fan from its rightmost ray on; the switch's lower side is at height `bottom`."""
+    ahead = heading(world.angle[i])
+    near = things_near(world, i, ahead)
+    ray = Ray()
+    step = float(0.0)
+    for number in range(FANS * RAYS):
+        fan = number // RAYS
+        k = number % RAYS
+        if k == 0:
+            ray = fan_ray(world, i, 5.0 * float(fan))
+            step = wp.where(fan == 0, LOW_STEP, wp.where(fan == 1, MIDDLE_STEP, HIGH_STEP))
+            ray.way = rotate(ahead, -float(SIDE_RAYS) * step)
+        sight = see(world, i, near, bottom, ray)
+        at = wp.where(k < SIDE_RAYS, 2 * (SIDE_RAYS - k) - 1, 2 * (k - SIDE_RAYS)) * RAY_SIZE
+        tag = wp.where(sight.distance >= LENGTH, -1, sight.tag)
+        if fan == 0:
+            write_ray(world.obs_low, i, at, TAGS, tag, sight.distance / LENGTH)
+        elif fan == 1:
+            write_ray(world.obs_middle, i, at, TAGS, tag, sight.distance / LENGTH)
+        else:
+            write_ray(world.obs_high, i, at, TAGS, tag, sight.distance / LENGTH)
+        ray.way = rotate(ray.way, step)
+    velocity = world.velocity[i]
+    world.obs_vector[i, 0] = float(world.pressed[i])
+    world.obs_vector[i, 1] = velocity[0] * ahead[1] - velocity[1] * ahead[0]
+    world.obs_vector[i, 2] = velocity[2]
+    world.obs_vector[i, 3] = velocity[0] * ahead[0] + velocity[1] * ahead[1]

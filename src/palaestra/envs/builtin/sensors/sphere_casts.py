@@ -128,7 +128,7 @@ def cast_upright_solid_box(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: 
 
 @wp.func
 def cast_edge(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: float, along: int):
-    """Returns the distance at which a sphere touches a box's nearest edge, which runs along an axis and is taken as endless, or MISS."""
+    """Returns the distance at which a sphere touches the nearest edge of a box along an axis, taken as endless, or MISS."""
     one = (along + 1) % 3
     two = (along + 2) % 3
     to = wp.vec2(start[one] - wp.sign(start[one]) * half[one], start[two] - wp.sign(start[two]) * half[two])

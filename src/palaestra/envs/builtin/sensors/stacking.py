@@ -15,8 +15,9 @@ def shift_frames(obs: wp.array2d(dtype=wp.float32), row: int, size: int) -> int:
     """Moves the frames of this size back by one, and returns the column at which the newest begins."""
 
 
-@wp.func
+@wp.func_native("""
+    float* frames = (float*)((char*)obs.data + row * obs.strides[0]);
+    for (int k = 0; k < obs.shape[1]; ++k) frames[k] = 0.0f;
+""")
 def clear_frames(obs: wp.array2d(dtype=wp.float32), row: int):
     """Sets all frames to zero."""
-    for k in range(obs.shape[1]):
-        obs[row, k] = 0.0

@@ -1,10 +1,11 @@
-"""Tennis: two agents keep a ball in play over a net; the first that fails loses.
+"""Tennis, as Unity had it: two agents keep a ball in play over a net; the first that fails loses.
 
-A rally begins with the ball falling onto a side drawn at random, as though the other side had played it there. Both agents'
-episodes end with the rally, or as a draw after MOST_DECISIONS. `motion` holds the physics and decides who loses.
+A rally begins with the ball falling from 6 m onto a side drawn at random, 12.9 m above the floor. Both agents' episodes end with the
+rally, which has no time limit. `motion` holds the physics and decides who loses. Unity removed the example before ML-Agents 2.
 
-An agent observes its racket's position and velocity, the ball's, and its racket's tilt in radians, all in its own frame
-(meters, the net at 0, its own side negative), and the last three of these frames, oldest first.
+An agent observes its racket's position and velocity, the ball's, and the third number of its racket's rotation as a quaternion, which
+is always 0 because the racket is turned around; all in its own frame (meters, the net at 0, its own side negative). The last
+three of these frames are shown, oldest first. It chooses its speed toward the net, to jump, and the racket's tilt.
 """
 
 from __future__ import annotations
@@ -17,27 +18,35 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
+from palaestra.envs.builtin.base.agreement import Agreement
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, next_parameter, save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.tennis.motion import (
-    BALL_RADIUS,
-    COURT,
-    HALF_LENGTH,
-    MIDDLE_TILT,
+    BALL_MASS,
+    FLOOR,
+    JUMP_BELOW,
     MOST_TILT,
-    NET,
+    NET_HALF,
+    NET_MIDDLE,
     NOBODY,
+    RACKET_HALF,
+    RACKET_MASS,
+    SERVICE,
     SPEED,
-    STAND,
-    THICKNESS,
+    TOP_SPEED,
+    WALL,
     Racket,
     Rally,
+    limit,
+    meet_court,
+    meet_racket,
     mirror,
+    move_ball,
     move_racket,
-    step_ball,
 )
-from palaestra.envs.solids import BLUE, FLOOR, GOLD, GRAY, INK, PAPER, RED, Drawing, solids
+from palaestra.envs.solids import BLUE, GOLD, GRAY, INK, RED, Drawing, solids
+from palaestra.envs.solids import FLOOR as FLOOR_COLOR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,13 +58,12 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 AGENTS = wp.constant(2)
 TICKS = wp.constant(5)  # physics ticks per decision
-MOST_DECISIONS = wp.constant(500)
 FRAME_SIZE, FRAMES = wp.constant(9), wp.constant(3)
-SERVE_HEIGHT = wp.constant(4.0)
+SERVE_HEIGHT = wp.constant(6.0)
+START_HEIGHT = wp.constant(-1.5)
+LEAST_START, MOST_START = wp.constant(6.0), wp.constant(8.0)  # distance from the net at which rackets and ball start
 OBS = int(FRAME_SIZE) * int(FRAMES)
-READY = -5.0  # x at which the heuristic waits
 DASH = float(SPEED) * float(SECONDS) * float(TICKS)  # distance that a racket can move in a decision
-LEAN = 0.9  # tilt in radians at which the face sends balls over the net
 
 
 @wp.struct
@@ -63,18 +71,19 @@ class World:
     """Columns of Tennis: a row per slot, except for `AREA_COLUMNS`."""
 
     rng: wp.array(dtype=wp.uint32)
-    age: wp.array(dtype=wp.int32)  # decisions of this episode
     ball: wp.array(dtype=wp.vec2)
     ball_velocity: wp.array(dtype=wp.vec2)
-    striker: wp.array(dtype=wp.int32)  # agent that struck the ball last; at first the one that does not receive it
-    bounces: wp.array(dtype=wp.int32)  # bounces since then
+    striker: wp.array(dtype=wp.int32)  # agent that struck the ball last, or NOBODY
+    floor: wp.array(dtype=wp.int32)  # what the ball has touched since then
+    over: wp.array(dtype=wp.int32)  # 1: the net is no fault any more
+    contacts: wp.array(dtype=wp.int32)  # bits of what the ball touches
     strokes: wp.array(dtype=wp.int32)  # strokes in this episode
     parameters: wp.array2d(dtype=wp.float32)  # gravity, scale, ball_touch of this episode
     pending: wp.array3d(dtype=wp.float32)
     episodes: wp.array(dtype=wp.int32)
-    position: wp.array(dtype=wp.vec2)  # position of the racket's middle, in its own frame
+    position: wp.array(dtype=wp.vec2)  # position of the racket's middle
     velocity: wp.array(dtype=wp.vec2)
-    tilt: wp.array(dtype=wp.float32)  # radians that the face's normal points above the horizon
+    tilt: wp.array(dtype=wp.float32)  # radians that the face's normal points below the horizon
     action: wp.array2d(dtype=wp.float32)
     obs: wp.array2d(dtype=wp.float32)
     final_obs: wp.array2d(dtype=wp.float32)
@@ -83,7 +92,7 @@ class World:
     truncated: wp.array(dtype=wp.bool)
 
 
-AREA_COLUMNS = ("rng", "age", "ball", "ball_velocity", "striker", "bounces", "strokes", "parameters")
+AREA_COLUMNS = ("rng", "ball", "ball_velocity", "striker", "floor", "over", "contacts", "strokes", "parameters")
 
 
 @wp.func
@@ -95,36 +104,38 @@ def observe(world: World, i: int, side: int):
         world.obs[slot, k] = world.obs[slot, k + FRAME_SIZE]
     ball = mirror(world.ball[i], side)
     ball_velocity = mirror(world.ball_velocity[i], side)
+    position = mirror(world.position[slot], side)
+    velocity = mirror(world.velocity[slot], side)
     for k in range(2):
-        world.obs[slot, old + k] = world.position[slot][k]
-        world.obs[slot, old + 2 + k] = world.velocity[slot][k]
+        world.obs[slot, old + k] = position[k]
+        world.obs[slot, old + 2 + k] = velocity[k]
         world.obs[slot, old + 4 + k] = ball[k]
         world.obs[slot, old + 6 + k] = ball_velocity[k]
-    world.obs[slot, old + 8] = world.tilt[slot]
+    world.obs[slot, old + 8] = 0.0  # the third number of a rotation by 180 degrees about the vertical axis
 
 
 @wp.func
 def start(world: World, i: int):
-    """Starts an episode: both agents near the middle of their sides, the ball above one of them."""
+    """Starts an episode: an agent on either side, the ball above one of them; frames of the last episode are cleared."""
     for k in range(world.parameters.shape[1]):
         world.parameters[i, k] = next_parameter(world, i, k)
     state = world.rng[i]
     receiver = wp.where(wp.randf(state) < 0.5, 0, 1)
-    world.ball[i] = mirror(wp.vec2(wp.randf(state, -7.0, -3.0), SERVE_HEIGHT), receiver)
+    world.ball[i] = mirror(wp.vec2(-wp.randf(state, LEAST_START, MOST_START), SERVE_HEIGHT), receiver)
     world.ball_velocity[i] = wp.vec2(0.0, 0.0)
-    world.striker[i] = 1 - receiver
-    world.bounces[i] = 0
+    world.striker[i] = NOBODY
+    world.floor[i] = SERVICE
+    world.over[i] = 0
+    world.contacts[i] = 0
     world.strokes[i] = 0
-    world.age[i] = 0
     world.episodes[i] += 1
     for side in range(AGENTS):
         slot = i * AGENTS + side
-        world.position[slot] = wp.vec2(wp.randf(state, -7.0, -3.0), STAND)
+        world.position[slot] = mirror(wp.vec2(-wp.randf(state, LEAST_START, MOST_START), START_HEIGHT), side)
         world.velocity[slot] = wp.vec2(0.0, 0.0)
-        world.tilt[slot] = MIDDLE_TILT
+        world.tilt[slot] = 0.0
         for k in range(world.obs.shape[1]):
             world.obs[slot, k] = 0.0
-        observe(world, i, side)
     world.rng[i] = state
 
 
@@ -158,137 +169,179 @@ def store_racket(world: World, slot: int, racket: Racket):
 
 
 @wp.func
-def simulate(world: World, i: int, report: wp.array(dtype=wp.int32)):
-    """Runs the physics of one decision, which a lost rally ends early; returns the loser, or NOBODY."""
-    first = i * AGENTS
-    left, right = load_racket(world, first), load_racket(world, first + 1)
-    left_order, right_order = read_action(world, first, report), read_action(world, first + 1, report)
-    gravity, half_length = world.parameters[i, 0], HALF_LENGTH * world.parameters[i, 1]
+def load_rally(world: World, i: int):
+    """Returns the state of an area's rally."""
     rally = Rally()
     rally.position = world.ball[i]
     rally.velocity = world.ball_velocity[i]
     rally.striker = world.striker[i]
-    rally.bounces = world.bounces[i]
+    rally.floor = world.floor[i]
+    rally.over = world.over[i]
+    rally.contacts = world.contacts[i]
     rally.strokes = world.strokes[i]
     rally.loser = NOBODY
-    for _ in range(TICKS):
-        if rally.loser == NOBODY:
-            left = move_racket(left, left_order, gravity)
-            right = move_racket(right, right_order, gravity)
-            rally = step_ball(rally, left, right, gravity, half_length)
+    return rally
+
+
+@wp.func
+def simulate(world: World, i: int, ticks: int, left_order: wp.vec3, right_order: wp.vec3):
+    """Runs up to so many physics ticks, which a lost rally ends early; returns those left over, and the loser or NOBODY."""
+    first = i * AGENTS
+    left = load_racket(world, first)
+    right = load_racket(world, first + 1)
+    gravity = world.parameters[i, 0]
+    radius = 0.5 * world.parameters[i, 1]
+    rally = load_rally(world, i)
+    while ticks > 0 and rally.loser == NOBODY:
+        ticks -= 1
+        left = move_racket(left, left_order, gravity, 0)
+        right = move_racket(right, right_order, gravity, 1)
+        rally = move_ball(rally, gravity)
+        if rally.position[0] < 0.0:
+            rally, left = meet_racket(rally, left, 0, radius)
+        else:
+            rally, right = meet_racket(rally, right, 1, radius)
+        rally = meet_court(rally, radius)
+        rally.velocity = limit(rally.velocity)
     store_racket(world, first, left)
     store_racket(world, first + 1, right)
     world.ball[i] = rally.position
     world.ball_velocity[i] = rally.velocity
     world.striker[i] = rally.striker
-    world.bounces[i] = rally.bounces
+    world.floor[i] = rally.floor
+    world.over[i] = rally.over
+    world.contacts[i] = rally.contacts
     world.strokes[i] = rally.strokes
-    return rally.loser
+    return ticks, rally.loser
 
 
 @wp.kernel
 def begin(world: World):
     """Starts a new episode in every area."""
-    start(world, wp.tid())
+    i = wp.tid()
+    start(world, i)
+    for side in range(AGENTS):
+        observe(world, i, side)
 
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision."""
+    """Advances every area by one decision. If the rally ends within it, the rest of its ticks pass in the next one, with no action."""
     i = wp.tid()
+    first = i * AGENTS
     strokes = world.strokes[i]
-    loser = simulate(world, i, report)
+    left_order = read_action(world, first, report)
+    right_order = read_action(world, first + 1, report)
+    left, loser = simulate(world, i, int(TICKS), left_order, right_order)
     touch = wp.where(world.strokes[i] > strokes, world.parameters[i, 2], 0.0)
-    age = world.age[i] + 1
-    world.age[i] = age
     lost = loser != NOBODY
-    truncated = age >= MOST_DECISIONS and not lost
     for side in range(AGENTS):
-        slot = i * AGENTS + side
+        slot = first + side
         observe(world, i, side)
         result = wp.where(lost, wp.where(side == loser, -1.0, 1.0), 0.0)
         world.reward[slot] = result + wp.where(side == world.striker[i], touch, 0.0)
         world.terminated[slot] = lost
-        world.truncated[slot] = truncated
-    if lost or truncated:
+    if lost:
         report[0] = 1
-        for slot in range(i * AGENTS, i * AGENTS + AGENTS):
-            save_final_obs(world.obs, world.final_obs, slot)
+        for side in range(AGENTS):
+            save_final_obs(world.obs, world.final_obs, first + side)
         start(world, i)
+        still = wp.vec3(0.0, 0.0, 0.0)
+        simulate(world, i, left, still, still)
+        for side in range(AGENTS):
+            observe(world, i, side)
 
 
 PROGRAM = Program(World, begin, tick, area_columns=AREA_COLUMNS)
 
 
+READY = -7.0  # x at which the heuristic waits
+BEHIND = 0.2  # meters that it stands behind the ball
+AIM = 7.0  # x of the opponent's court at which it aims
+TILTS = torch.linspace(-1.0, 0.4, 15)
+
+
 def return_ball(columns: Mapping[str, Tensor]) -> Action:
-    """Goes to where the ball comes down and sends it back, its face always at the same angle; never jumps."""
+    """Follows a ball that comes to its side from behind it, with the tilt that would send it into the middle of the other side."""
     mirror = torch.tensor([[[1.0, 1.0]], [[-1.0, 1.0]]], device=columns["ball"].device)
     ball = (columns["ball"] * mirror).transpose(0, 1).reshape(-1, 2)  # a row per slot, in its frame
     velocity = (columns["ball_velocity"] * mirror).transpose(0, 1).reshape(-1, 2)
-    gravity = columns["parameters"][:, 0].repeat_interleave(int(AGENTS))
-    square = velocity[:, 1] ** 2 + 2 * gravity * (ball[:, 1] - float(STAND))
-    seconds = (velocity[:, 1] + square.clamp(min=0).sqrt()) / gravity
-    lands = ball[:, 0] + velocity[:, 0] * seconds.clamp(min=0)
+    racket = (columns["position"].view(-1, 2, 2).transpose(0, 1) * mirror).transpose(0, 1).reshape(-1, 2)
     is_mine = columns["striker"].repeat_interleave(int(AGENTS)) != torch.arange(len(ball), device=ball.device) % int(AGENTS)
-    place = torch.where(is_mine, lands.clamp(-float(COURT), 0) - 0.2, READY)
-    run = (place - columns["position"][:, 0]) / DASH
-    turn = torch.full_like(run, (LEAN - float(MIDDLE_TILT)) / float(MOST_TILT))
-    continuous = torch.stack([run, torch.zeros_like(run), turn], 1).clamp(-1, 1)
+    comes = is_mine & (ball[:, 0] + 0.3 * velocity[:, 0] < -0.5)
+    soon = ball + velocity * float(SECONDS) * float(TICKS)
+    height = soon[:, 1].clamp(float(FLOOR) + 0.8, float(JUMP_BELOW) - 0.1)
+    place = torch.where(comes, (soon[:, 0] - BEHIND).clamp(max=-1.0), READY)
+    run = ((place - racket[:, 0]) / DASH).clamp(-1, 1)
+    jump = torch.where(racket[:, 1] < torch.where(comes, height, float(JUMP_BELOW)), 1.0, 0.0)
+    continuous = torch.stack([run, jump, best_tilt(ball, velocity, run)], 1)
     return Action(continuous, torch.zeros(len(run), 0, dtype=torch.int64, device=run.device))
 
 
-FLOOR_HEIGHT, SPAN = -3.2, 3.0  # of the drawing: the court lies low, so that high balls are seen; SPAN is its depth
+def best_tilt(ball: Tensor, velocity: Tensor, run: Tensor) -> Tensor:
+    """Returns the tilt (S,) that sends a ball at these places and velocities (S, 2) nearest to AIM, from a racket at this speed (S,)."""
+    choice = TILTS.to(ball.device)
+    normal = torch.stack([(float(MOST_TILT) * choice).cos(), -(float(MOST_TILT) * choice).sin()], 1)  # (tilts, 2)
+    approach = (float(SPEED) * run[:, None] * normal[:, 0] - velocity @ normal.T).clamp(min=0)
+    share = 2 * float(RACKET_MASS) / (float(RACKET_MASS) + float(BALL_MASS))
+    after = (velocity[:, None] + share * approach[..., None] * normal).clamp(-float(TOP_SPEED), float(TOP_SPEED))
+    fall = (after[..., 1] ** 2 + 2 * 9.81 * (ball[:, 1:] - float(FLOOR)).clamp(min=0)).sqrt()
+    lands = ball[:, :1] + after[..., 0] * (after[..., 1] + fall) / 9.81
+    return choice[(lands - AIM).abs().argmin(1)]
+
+
+SPAN = 3.0  # depth of the drawing
 
 
 def draw_court(rows: Rows, behavior: str) -> Drawing:
-    """Draws the court from the side with its net, the ball with a disc on the floor below it, and the rackets."""
-    areas, court = rows.areas, float(COURT)
-    sign = np.array([1.0, -1.0], np.float32)
-    x, y, tilt = sign * rows["position"][..., 0], rows["position"][..., 1] + FLOOR_HEIGHT, sign * rows["tilt"]
-    zero, long = np.zeros_like(x), 2 * float(HALF_LENGTH) * np.broadcast_to(rows["parameters"][:, 1:2], x.shape)
-    face = np.stack([np.full_like(x, 2 * float(THICKNESS)), long, np.full_like(x, 1.2)], -1)
+    """Draws the court from the side with its net, the walls, the ball and the rackets."""
+    areas, court, floor = rows.areas, float(WALL), float(FLOOR)
+    x, y = rows["position"][..., 0], rows["position"][..., 1]
+    tilt = np.array([-1.0, 1.0], np.float32) * rows["tilt"]
+    zero = np.zeros_like(x)
+    face = (2 * float(RACKET_HALF[0]), 2 * float(RACKET_HALF[1]), 1.4)
     lean, agents, colors = np.stack([zero, zero, np.sin(tilt / 2), np.cos(tilt / 2)], -1), (behavior, rows.slots), np.array([BLUE, RED])
-    ball = np.stack([rows["ball"][:, 0], rows["ball"][:, 1] + FLOOR_HEIGHT, 0 * rows["ball"][:, 0]], -1)[:, None]
-    leg = np.stack([zero + 0.14, y - FLOOR_HEIGHT, zero + 0.14], -1)
-    lines = [(side * court, FLOOR_HEIGHT + 0.005, 0.0) for side in (-0.5, 0.5)]
-    ends = [(side * (court + 0.1), FLOOR_HEIGHT + 0.4, 0.0) for side in (-1, 1)]
+    ball = np.concatenate([rows["ball"], 0 * rows["ball"][:, :1]], -1)[:, None]
+    wide = np.broadcast_to(rows["parameters"][:, None, 1:2], (areas, 1, 3))
+    ends = [(side * (court + 0.1), floor + 3.0, 0.0) for side in (-1, 1)]
     middle = np.zeros((areas, 1, 3))
+    net = middle + [0.0, float(NET_MIDDLE[1]), 0.0]
     shapes = (
-        solids("floor", "box", middle + [0, FLOOR_HEIGHT - 0.1, 0], (2 * court, 0.2, SPAN), FLOOR, fixed=True),
-        solids("lines", "box", np.broadcast_to(lines, (areas, 2, 3)), (0.08, 0.02, SPAN), PAPER, fixed=True),
-        solids("net", "box", middle + [0, FLOOR_HEIGHT + float(NET) / 2, 0], (0.12, float(NET), SPAN), INK, fixed=True),
-        solids(
-            "ends",
-            "box",
-            np.broadcast_to(ends, (areas, 2, 3)),
-            (0.2, 1, SPAN),
-            GRAY,
-            fixed=True,
-        ),
+        solids("floor", "box", middle + [0, floor - 0.1, 0], (2 * court, 0.2, SPAN), FLOOR_COLOR, fixed=True),
+        solids("net", "box", net, (2 * float(NET_HALF[0]), 2 * float(NET_HALF[1]), SPAN), INK, fixed=True),
+        solids("ends", "box", np.broadcast_to(ends, (areas, 2, 3)), (0.2, 6.0, SPAN), GRAY, fixed=True),
         solids("racket", "box", np.stack([x, y, zero], -1), face, colors, rotation=lean, agents=agents),
-        solids("leg", "cylinder", np.stack([x, (y + FLOOR_HEIGHT) / 2, zero], -1), leg, INK, agents=agents),
-        solids("foot", "cylinder", np.stack([x, zero + FLOOR_HEIGHT + 0.08, zero], -1), (0.7, 0.16, 0.7), colors, agents=agents),
-        solids("ball", "sphere", ball, 2 * float(BALL_RADIUS), GOLD),
+        solids("ball", "sphere", ball, wide, GOLD),
     )
-    return Drawing(shapes, (court + 0.3, 3.5, SPAN / 2), elevation=12.0)
+    return Drawing(shapes, (court + 0.3, 7.0, SPAN / 2), elevation=12.0)
 
 
 class Tennis(WarpEnv):
-    """Tennis: vector 27 (three frames of 9), three continuous actions: toward the net, up, the racket's tilt."""
+    """Tennis: vector 27 (three frames of 9), three continuous actions: toward the net, jump, the racket's tilt."""
 
     behavior = "Tennis"
     agents = int(AGENTS)
     teams = (0, 1)
     summary = "Two agents keep a ball in play over a net; the first that fails loses."
     rewards = ("+1 to the winner of the rally", "-1 to the loser", "ball_touch, a parameter, to the agent that strikes the ball")
-    episode = "ends with the rally, and is truncated after 500 decisions (2,500 physics ticks), a draw"
+    episode = "ends with the rally; there is no time limit"
     benchmark = None
     default_areas = 16
     tick_seconds = float(TICKS) * float(SECONDS)
+    unity: ClassVar = Agreement(
+        (
+            "observations, actions, who wins, where everything starts, and no time limit",
+            "flights of the ball and of the rackets: Unity's recordings are met to 0.001 m over every flight",
+        ),
+        (
+            "contacts of the ball are resolved in the tick in which it overlaps, without PhysX's gradual parting",
+            "there is no model or figure of Unity to compare with: Unity removed the example",
+        ),
+    )
     parameter_ranges: ClassVar = {"gravity": (9.81, 6.0, 20.0), "scale": (0.5, 0.2, 5.0), "ball_touch": (0.0, 0.0, 1.0)}
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        spec = BehaviorSpec((ObsSpec("vector", (OBS,)),), ActionSpec(continuous=3), steady=True)
+        spec = BehaviorSpec((ObsSpec("StackingSensor_size3_VectorSensor_size9", (OBS,)),), ActionSpec(continuous=3), steady=True)
         super().__init__(PROGRAM, spec, areas, device, obs=OBS, final_obs=OBS, action=3, parameters=3)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:

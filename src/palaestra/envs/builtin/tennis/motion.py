@@ -1,22 +1,18 @@
-"""How rackets and the ball of Tennis move, and who loses a rally.
+"""How rackets and the ball of Tennis move, and who wins a rally.
 
-The game is played in the plane: x along the court, y up, the net over x = 0, agent 0 on the left. A racket is described in its
-agent's frame, in which it stands at negative x and looks toward the net; the ball is simulated in the
-frame of the side that it is over. So the game looks and behaves the same from both sides, to the last digit.
+The game is played in the plane: x along the court, y up, the net over x = 0, agent 0 on the left. A racket is a box that its
+agent drives at up to 30 m/s, tilts at will and lets fall; the ball bounces off everything without losing speed, and without friction.
+Both coordinates of its velocity are kept within 9 m/s after every physics tick of 0.02 s.
 
-Sizes and speeds are ours: 9 m from the net to the wall behind a side, a net of 1 m, a racket's middle 1 m above the
-floor, 8 m/s to run and 4.5 to jump with, physics ticks of 0.02 s. A racket's face leans back by -20 to 70 degrees. It
-returns a ball along its normal, with KICK and a share of the speed at which they met, and cannot hit the ball again
-until the other racket has. At first no stroke is faster than EASY, which a good player reaches from anywhere: while a stroke could
-win a rally at once, good players took risks that lost one rally in ten, to beginners too. Each stroke of a rally raises
-its kick and the speed limit, so that rallies between good players end.
+A rally is decided when the ball comes into contact with
 
-The side that the ball is over loses
+- a racket that has hit it last: that side loses;
+- the floor of the side that has hit it last, or of a side whose floor it has touched since, or any floor before the first stroke: that
+  side loses;
+- the wall of the side that has hit it last, or whose floor it has touched since: that side loses; any other ball at a wall was out;
+- the net, during the first stroke of a rally: the side that has hit it last loses; later it only bounces.
 
-- when the ball meets the floor for the second time, or for the first time after that side's own stroke;
-- when the ball reaches the wall behind after it has met the floor, or after that side's own stroke.
-
-Any other ball at the wall was out, and its striker loses. An agent that strikes the ball into the net loses too.
+A contact counts as it begins: a ball that stays on a racket has been hit once.
 """
 
 from __future__ import annotations
@@ -27,26 +23,25 @@ from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 
 NOBODY = wp.constant(-1)
 
-COURT = wp.constant(9.0)  # distance from the net to a wall
-NET = wp.constant(1.0)
-BALL_RADIUS = wp.constant(0.3)
-TOP_SPEED = wp.constant(20.0)  # largest speed of the ball: in a tick it moves at most a racket's thickness
-BOUNCE = wp.constant(0.75)  # share of its upward speed that the floor gives back
+WALL = wp.constant(11.88)  # distance from the net to a wall
+FLOOR = wp.constant(-6.9)
+NET_HALF = wp.constant(wp.vec2(0.061, 0.5335))
+NET_MIDDLE = wp.constant(wp.vec2(0.0, -6.967))
+TOP_SPEED = wp.constant(9.0)  # of the ball, along each axis
+BALL_MASS, RACKET_MASS = wp.constant(0.75), wp.constant(4.0)
+THRESHOLD = wp.constant(2.0)  # m/s: slower contacts do not bounce
 
-NEAREST, FARTHEST = wp.constant(-1.0), wp.constant(-8.5)  # range of a racket's middle
-STAND = wp.constant(1.0)  # above the floor
-HALF_LENGTH = wp.constant(1.2)  # half the length of a racket, times its scale
-THICKNESS = wp.constant(0.1)  # half a racket's thickness
-SPEED = wp.constant(8.0)
-RUSH = wp.constant(1.0)  # m/s that a tick of running can change
-JUMP = wp.constant(4.5)
+RACKET_HALF = wp.constant(wp.vec2(0.0635, 0.494))  # along its normal, and along its face
+NEAREST = wp.constant(1.0)  # distance from the net to which an action brings a racket back
+SPEED = wp.constant(30.0)  # m/s
+JUMP = wp.constant(7.0)  # m/s
 JUMP_ABOVE = wp.constant(0.5)  # value of the action above which the agent jumps
-MIDDLE_TILT, MOST_TILT = wp.constant(0.4363323), wp.constant(0.7853982)  # 25 and 45 degrees: tilt at action 0, and added at action 1
-TURN = wp.constant(0.0698132)  # 4 degrees a tick
-KICK = wp.constant(6.5)  # m/s
-REBOUND = wp.constant(0.3)
-HASTE = wp.constant(0.4)  # m/s that every stroke of a rally adds to the kick
-EASY = wp.constant(9.0)  # m/s: speed limit of the first stroke; HASTE is added for each later one
+JUMP_BELOW = wp.constant(-1.5)  # height below which it can
+MOST_TILT = wp.constant(0.9599311)  # 55 degrees
+
+SERVICE, NO_FLOOR, LEFT_FLOOR, RIGHT_FLOOR = (wp.constant(state) for state in (0, 1, 2, 3))  # what the ball has touched since the last stroke
+TOUCHES_LEFT_WALL, TOUCHES_FLOOR, TOUCHES_NET = wp.constant(1), wp.constant(2), wp.constant(4)  # bits of contacts
+TOUCHES_RIGHT_WALL, TOUCHES_RACKET = wp.constant(8), wp.constant(16)  # the last one times 2 for the right racket
 
 
 @wp.struct
@@ -55,15 +50,17 @@ class Rally:
 
     position: wp.vec2
     velocity: wp.vec2
-    striker: wp.int32
-    bounces: wp.int32
+    striker: wp.int32  # NOBODY: at the service
+    floor: wp.int32  # SERVICE, NO_FLOOR, LEFT_FLOOR or RIGHT_FLOOR
+    over: wp.int32  # 1: the first stroke of the rally has been returned or has met a floor, and the net is no fault any more
+    contacts: wp.int32  # bits of what the ball touches
     strokes: wp.int32
     loser: wp.int32  # NOBODY: it goes on
 
 
 @wp.struct
 class Racket:
-    """An agent's racket in its own frame."""
+    """An agent's racket; its normal points to the net, and down for a positive tilt."""
 
     position: wp.vec2
     velocity: wp.vec2
@@ -72,81 +69,149 @@ class Racket:
 
 @wp.func
 def mirror(v: wp.vec2, side: int):
-    """Returns a vector of the area in the frame of a side, or back."""
+    """Returns a vector of the area in the frame of a side, in which its own half is negative, or back."""
     return wp.vec2(wp.where(side == 0, v[0], -v[0]), v[1])
 
 
 @wp.func
-def move_racket(racket: Racket, order: wp.vec3, gravity: float):
+def move_racket(racket: Racket, order: wp.vec3, gravity: float, side: int):
     """Returns a racket after one physics tick of an action."""
-    gained = wp.clamp(SPEED * order[0] - racket.velocity[0], -RUSH, RUSH)
-    across = racket.velocity[0] + gained
-    up = racket.velocity[1] - gravity * SECONDS
-    if racket.position[1] <= STAND:
-        up = wp.where(order[1] > JUMP_ABOVE, JUMP, 0.0)
-    x = racket.position[0] + across * SECONDS
-    if x < FARTHEST or x > NEAREST:
-        across = 0.0
-    racket.position = wp.vec2(wp.clamp(x, FARTHEST, NEAREST), wp.max(racket.position[1] + up * SECONDS, STAND))
-    racket.velocity = wp.vec2(across, up)
-    racket.tilt += wp.clamp(MIDDLE_TILT + MOST_TILT * order[2] - racket.tilt, -TURN, TURN)
+    sign = wp.where(side == 0, 1.0, -1.0)
+    racket.tilt = MOST_TILT * order[2]
+    up = racket.velocity[1]
+    if order[1] > JUMP_ABOVE and racket.position[1] < JUMP_BELOW:
+        up = JUMP
+    x = sign * wp.min(sign * racket.position[0], -NEAREST)
+    c = wp.cos(racket.tilt)
+    s = wp.abs(wp.sin(racket.tilt))
+    wide = RACKET_HALF[0] * c + RACKET_HALF[1] * s
+    tall = RACKET_HALF[0] * s + RACKET_HALF[1] * c
+    velocity = wp.vec2(sign * SPEED * order[0], up - gravity * SECONDS)
+    position = wp.vec2(x, racket.position[1]) + velocity * SECONDS
+    if position[1] < FLOOR + tall:
+        position[1] = FLOOR + tall
+        velocity[1] = wp.max(velocity[1], 0.0)
+    if wp.abs(position[0]) > WALL - wide:
+        position[0] = wp.clamp(position[0], wide - WALL, WALL - wide)
+        velocity[0] = 0.0
+    racket.position = position
+    racket.velocity = velocity
     return racket
 
 
 @wp.func
-def hit_ball(rally: Rally, racket: Racket, side: int, half_length: float):
-    """Returns the rally after the racket hits the ball, if they meet; in the frame of the side that the ball is over."""
+def bounce(velocity: wp.vec2, normal: wp.vec2):
+    """Returns the ball's velocity after a contact with something that does not move."""
+    approach = -wp.dot(velocity, normal)
+    if approach <= 0.0:
+        return velocity
+    return velocity + wp.where(approach > THRESHOLD, 2.0, 1.0) * approach * normal
+
+
+@wp.func
+def away_from_box(local: wp.vec2, half: wp.vec2):
+    """Returns the unit vector from the surface of a box about the origin to a point, and how far the point is outside."""
+    nearest = wp.min(wp.max(local, -half), half)
+    away = local - nearest
+    distance = wp.length(away)
+    if distance > 1.0e-6:
+        return away / distance, distance
+    gaps = half - wp.vec2(wp.abs(local[0]), wp.abs(local[1]))
+    k = wp.where(gaps[0] < gaps[1], 0, 1)
+    away = wp.vec2(0.0, 0.0)
+    away[k] = wp.where(local[k] < 0.0, -1.0, 1.0)
+    return away, -gaps[k]
+
+
+@wp.func
+def lose(rally: Rally, side: int):
+    """Returns the rally, lost by a side unless it has been decided already."""
+    rally.loser = wp.where(rally.loser == NOBODY, side, rally.loser)
+    return rally
+
+
+@wp.func
+def meet_racket(rally: Rally, racket: Racket, side: int, radius: float):
+    """Returns the rally and the racket after a contact of ball and racket, if there is one."""
+    sign = wp.where(side == 0, 1.0, -1.0)
+    normal = wp.vec2(sign * wp.cos(racket.tilt), -wp.sin(racket.tilt))
+    face = wp.vec2(-normal[1], normal[0])
+    bit = TOUCHES_RACKET * (1 + side)
+    touched = (rally.contacts & bit) != 0
+    rally.contacts = rally.contacts & (63 - bit)
     to = rally.position - racket.position
-    reach = half_length + BALL_RADIUS + THICKNESS
-    if rally.striker == side or wp.length_sq(to) > reach * reach:
-        return rally
-    normal = wp.vec2(wp.cos(racket.tilt), wp.sin(racket.tilt))
-    off = wp.dot(to, normal)
-    relative = rally.velocity - racket.velocity
-    approach = -wp.dot(relative, normal)
-    if approach <= 0.0 or wp.abs(off) > BALL_RADIUS + THICKNESS or wp.abs(wp.dot(to, wp.vec2(-normal[1], normal[0]))) > half_length:
-        return rally
-    kick = KICK + HASTE * float(rally.strokes)
-    velocity = racket.velocity + (REBOUND * approach + kick) * normal
-    most = wp.min(EASY + HASTE * float(rally.strokes), TOP_SPEED)
-    rally.velocity = velocity * wp.min(1.0, most / wp.max(wp.length(velocity), 1.0e-6))
-    rally.position += (BALL_RADIUS + THICKNESS - off) * normal
-    rally.striker = side
-    rally.bounces = 0
-    rally.strokes += 1
-    return rally
+    if wp.length_sq(to) > (0.5 + radius) * (0.5 + radius):
+        return rally, racket
+    local, gap = away_from_box(wp.vec2(wp.dot(to, normal), wp.dot(to, face)), RACKET_HALF)
+    if gap > radius:
+        return rally, racket
+    rally.contacts = rally.contacts | bit
+    if not touched:
+        if rally.striker == side:
+            rally = lose(rally, side)
+        if rally.floor != SERVICE:
+            rally.over = 1
+        rally.striker = side
+        rally.floor = NO_FLOOR
+        rally.strokes += 1
+    away = local[0] * normal + local[1] * face
+    soft = 1.0 / BALL_MASS + 1.0 / RACKET_MASS
+    approach = -wp.dot(rally.velocity - racket.velocity, away)
+    if approach > 0.0:
+        impulse = wp.where(approach > THRESHOLD, 2.0, 1.0) * approach / soft
+        rally.velocity += (impulse / BALL_MASS) * away
+        racket.velocity -= (impulse / RACKET_MASS) * away
+    rally.position += (radius - gap) * away
+    return rally, racket
 
 
 @wp.func
-def judge_rally(rally: Rally, side: int):
-    """Bounces the ball off the floor, or decides who lost; in the frame of the side that the ball is over."""
-    own = rally.striker == side
+def meet_court(rally: Rally, radius: float):
+    """Returns the rally after the ball's contacts with the walls, the floor and the net."""
+    before = rally.contacts
+    now = before & (TOUCHES_RACKET * 3)
     x = rally.position[0]
-    if x > -BALL_RADIUS and rally.position[1] < NET + BALL_RADIUS:
-        rally.loser = rally.striker
-    elif x < BALL_RADIUS - COURT:
-        rally.loser = wp.where(own or rally.bounces > 0, side, rally.striker)
-    elif rally.position[1] < BALL_RADIUS and rally.velocity[1] < 0.0:
-        rally.bounces += 1
-        if own or rally.bounces > 1:
-            rally.loser = side
-        rally.position = wp.vec2(x, BALL_RADIUS)
-        rally.velocity = wp.vec2(rally.velocity[0], -BOUNCE * rally.velocity[1])
+    side = wp.where(x < 0.0, 0, 1)
+    sign = wp.where(x < 0.0, 1.0, -1.0)
+    own = wp.where(side == 0, LEFT_FLOOR, RIGHT_FLOOR)
+    if wp.abs(x) > WALL - radius:
+        bit = wp.where(side == 0, TOUCHES_LEFT_WALL, TOUCHES_RIGHT_WALL)
+        now = now | bit
+        if before & bit == 0:
+            rally = lose(rally, wp.where(rally.striker == side or rally.floor == own, side, 1 - side))
+        rally.velocity = bounce(rally.velocity, wp.vec2(sign, 0.0))
+        rally.position = wp.vec2(-sign * (WALL - radius), rally.position[1])
+    if rally.position[1] < FLOOR + radius:
+        now = now | TOUCHES_FLOOR
+        if before & TOUCHES_FLOOR == 0:
+            if rally.striker == side or rally.floor == own or rally.floor == SERVICE:
+                rally = lose(rally, side)
+            rally.floor = own
+            rally.over = 1
+        rally.velocity = bounce(rally.velocity, wp.vec2(0.0, 1.0))
+        rally.position = wp.vec2(rally.position[0], FLOOR + radius)
+    if wp.abs(x) < NET_HALF[0] + radius:
+        away, gap = away_from_box(rally.position - NET_MIDDLE, NET_HALF)
+        if gap <= radius:
+            now = now | TOUCHES_NET
+            if before & TOUCHES_NET == 0 and rally.over == 0 and rally.striker != NOBODY:
+                rally = lose(rally, rally.striker)
+            rally.velocity = bounce(rally.velocity, away)
+            rally.position += (radius - gap) * away
+    rally.contacts = now
     return rally
 
 
 @wp.func
-def step_ball(rally: Rally, left: Racket, right: Racket, gravity: float, half_length: float):
-    """Returns the rally after one physics tick."""
+def move_ball(rally: Rally, gravity: float):
+    """Returns the rally with the ball moved on by a physics tick, its velocity not yet limited."""
     rally.velocity -= wp.vec2(0.0, gravity * SECONDS)
     rally.position += rally.velocity * SECONDS
-    side = wp.where(rally.position[0] > 0.0, 1, 0)
-    racket = left
-    if side == 1:
-        racket = right
-    rally.position = mirror(rally.position, side)
-    rally.velocity = mirror(rally.velocity, side)
-    rally = judge_rally(hit_ball(rally, racket, side, half_length), side)
-    rally.position = mirror(rally.position, side)
-    rally.velocity = mirror(rally.velocity, side)
     return rally
+
+
+@wp.func
+def limit(velocity: wp.vec2):
+    """Returns the ball's velocity within its limits."""
+    most = wp.vec2(TOP_SPEED, TOP_SPEED)
+    return wp.min(wp.max(velocity, -most), most)

@@ -122,7 +122,7 @@ class WallJump(WarpEnv):
             "the box of the feet sees everything; in Unity it sees three things at most",
             "each agent begins its first episode with a random heading; the scene's own is not known",
         ),
-        models=(ModelScore("SmallWallJump.onnx", 0.94, 0.01, 1000, 0.8),),
+        models=(ModelScore("SmallWallJump.onnx", 0.93, 0.01, 1000, 0.8),),
     )
     ray_fans: ClassVar = dict.fromkeys(
         behavior_names,

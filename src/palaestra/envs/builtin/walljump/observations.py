@@ -87,15 +87,19 @@ class Box:
 
 
 @wp.func
-def level_box(eye: wp.vec2, center: wp.vec2, half: wp.vec2, gap: float):
+def is_behind(to: wp.vec2, half: wp.vec2, reach: float, ahead: wp.vec2):
+    """Returns whether no ray can meet a box because all of it is behind the agent; `to` leads from its center."""
+    return wp.dot(to, ahead) > wp.abs(ahead[0]) * half[0] + wp.abs(ahead[1]) * half[1] + reach
+
+
+@wp.func
+def level_box(eye: wp.vec2, ahead: wp.vec2, center: wp.vec2, half: wp.vec2, gap: float):
     """Returns a box as level rays meet it that pass `gap` meters above or below its extent; below 0 within it."""
     box = Box()
     box.to = eye - center
     box.half = half
     box.reach = reach_beside(RAY_RADIUS, wp.max(gap, 0.0))
-    far = SIGHT + box.reach
-    away = wp.abs(box.to) - half
-    box.seen = box.reach > 0.0 and away[0] < far and away[1] < far and not touches_box(box.to, half, box.reach)
+    box.seen = box.reach > 0.0 and not is_behind(box.to, half, box.reach, ahead) and not touches_box(box.to, half, box.reach)
     return box
 
 
@@ -117,12 +121,14 @@ class Solid:
 
 
 @wp.func
-def rising_box(eye: wp.vec3, center: wp.vec2, half: wp.vec2, bottom: float, top: float):
-    """Returns a box as rays meet it that rise from the eye: it is seen if they begin below its top, and do not touch it yet."""
+def rising_box(eye: wp.vec3, ahead: wp.vec2, center: wp.vec2, half: wp.vec2, bottom: float, top: float):
+    """Returns a box as rays meet it that rise from the eye: it is seen if they begin below its top and beside it, and it is not behind."""
     box = Solid()
     box.to = eye - wp.vec3(center[0], center[1], 0.5 * (bottom + top))
     box.half = wp.vec3(half[0], half[1], 0.5 * (top - bottom))
-    box.seen = eye[2] - RISING_RADIUS <= top and top > bottom and gap_to_box(box.to, box.half) > RISING_RADIUS + FLUSH
+    box.seen = False
+    if eye[2] - RISING_RADIUS <= top and top > bottom and not is_behind(wp.vec2(box.to[0], box.to[1]), half, RISING_RADIUS, ahead):
+        box.seen = gap_to_box(box.to, box.half) > RISING_RADIUS + FLUSH
     return box
 
 
@@ -139,9 +145,9 @@ def observe_level(world: World, i: int, ahead: wp.vec2, at: int):
     """Writes the level rays from column `at` on."""
     eye = world.agent[i]
     height = world.height[i]
-    wall = level_box(eye, wp.vec2(0.0, WALL_Y), WALL_HALF, height - world.wall[i])
-    goal = level_box(eye, GOAL_PLACE, GOAL_HALF, wp.max(height - GOAL_TOP, GOAL_BOTTOM - height))
-    block = level_box(eye, world.block[i], wp.vec2(BLOCK_HALF, BLOCK_HALF), height - BLOCK_TOP)
+    wall = level_box(eye, ahead, wp.vec2(0.0, WALL_Y), WALL_HALF, height - world.wall[i])
+    goal = level_box(eye, ahead, GOAL_PLACE, GOAL_HALF, wp.max(height - GOAL_TOP, GOAL_BOTTOM - height))
+    block = level_box(eye, ahead, world.block[i], wp.vec2(BLOCK_HALF, BLOCK_HALF), height - BLOCK_TOP)
     right = ahead
     left = right
     for k in range(RAYS):
@@ -168,8 +174,8 @@ def observe_level(world: World, i: int, ahead: wp.vec2, at: int):
 def observe_offset(world: World, i: int, ahead: wp.vec2, at: int):
     """Writes the rays that rise from column `at` on; they begin above the block."""
     eye = wp.vec3(world.agent[i][0], world.agent[i][1], world.height[i] + EYE_UP)
-    wall = rising_box(eye, wp.vec2(0.0, WALL_Y), WALL_HALF, -world.wall[i], world.wall[i])
-    goal = rising_box(eye, GOAL_PLACE, GOAL_HALF, GOAL_BOTTOM, GOAL_TOP)
+    wall = rising_box(eye, ahead, wp.vec2(0.0, WALL_Y), WALL_HALF, -world.wall[i], world.wall[i])
+    goal = rising_box(eye, ahead, GOAL_PLACE, GOAL_HALF, GOAL_BOTTOM, GOAL_TOP)
     right = ALONG * ahead
     left = right
     for k in range(RAYS):

@@ -1,0 +1,169 @@
+"""How an agent of Pyramids drives: pushes, friction with the ground, walls, the switch and the piles.
+
+A tick follows Unity's order: the action changes velocity and angle; gravity and drag follow; then the contacts that exist at the
+start of the tick change the velocities, and everything moves on.
+"""
+
+from __future__ import annotations
+
+import warp as wp
+
+from palaestra.envs.builtin.physics.rigid_bodies import Body, Contact, box_body, box_box, resolve_contact
+from palaestra.envs.builtin.pyramids.layout import (
+    ABSENT,
+    BRICKS,
+    DROP,
+    EAST,
+    GRAVITY,
+    LINE,
+    LOOSE,
+    NORTH,
+    PIECES,
+    PILES,
+    SECONDS,
+    SOUTH,
+    STANDING,
+    SWITCH_HALF,
+    THICK,
+    World,
+    fallen,
+    wall_half,
+    wall_middle,
+)
+from palaestra.envs.builtin.pyramids.piles import AGENT_HALF, AGENT_REACH, FRICTION, Ram, loosen, move_pile, touches_pile
+from palaestra.envs.builtin.sensors.rays import heading
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 1})
+
+PUSH = wp.constant(2.0)  # m/s a tick
+DRAG = wp.constant(2.0)  # 1/s
+TURN = wp.constant(0.06981317007977318)  # 4 degrees, in radians
+FARTHEST = wp.constant(6.0)  # meters: more than the agent moves in a decision, and its half
+MASS = wp.constant(25.0)
+WALL_FRICTION = wp.constant(0.6)
+TOUCH = wp.constant(0.02)  # PhysX finds contacts this far ahead
+SLOP = wp.constant(0.005)  # meters
+SWITCH_INERTIA = wp.constant(2.6666667)  # of a box of 1 kg, 4 x 4
+SWITCH_BRAKE = wp.constant(0.13)  # rad/s a tick: friction with the ground
+FASTEST_SPIN = wp.constant(7.0)  # rad/s, as PhysX allows
+
+
+@wp.func
+def rest_in(contact: Contact):
+    """Returns a contact that lets the bodies overlap by SLOP, so that it lasts while they press on each other."""
+    contact.depth = wp.max(contact.depth - SLOP, 0.0)
+    return contact
+
+
+@wp.func
+def switch_bottom(world: World, i: int):
+    """Returns the height of the switch's lower side: it falls from where it appears."""
+    return wp.max(DROP - fallen(world.age[i]), 0.0)
+
+
+@wp.func
+def hold_by_walls(body: Body):
+    """Returns the agent after its contacts with the walls."""
+    nothing = wp.vec2(0.0, 0.0)
+    for axis in range(2):
+        here = body.position[axis]
+        line = wp.where(here < 0.0, -1.0, 1.0)
+        is_inner = wp.abs(here - line * LINE) < THICK + AGENT_REACH + 0.06
+        low = wp.where(axis == 0, -EAST, SOUTH)
+        high = wp.where(axis == 0, EAST, NORTH)
+        if is_inner or here < low + AGENT_REACH or here > high - AGENT_REACH:
+            for piece in range(wp.where(is_inner, PIECES, 1)):
+                at = wall_middle(axis, line, piece)
+                half = wall_half(axis, piece)
+                if not is_inner:  # one long wall
+                    half = wp.vec2(60.0, 60.0)
+                    half[axis] = 5.0
+                    at = wp.vec2(0.0, 0.0)
+                    at[axis] = wp.where(here < 0.0, low - 5.0, high + 5.0)
+                if wp.abs(body.position[1 - axis] - at[1 - axis]) < half[1 - axis] + AGENT_REACH:
+                    wall = box_body(at, nothing, 0.0, 0.0, half, 0.0)
+                    wall, body = resolve_contact(wall, body, rest_in(box_box(wall, body)), WALL_FRICTION)
+    return body
+
+
+@wp.func
+def press_switch(world: World, i: int, body: Body):
+    """Returns the agent after its contact with the switch, which turns about its place; pressed, it makes the brick pyramid appear."""
+    at = world.switch_place[i]
+    spin = world.switch_spin[i]
+    if spin != 0.0:
+        world.switch_angle[i] = world.switch_angle[i] + spin * SECONDS
+        world.switch_spin[i] = wp.sign(spin) * wp.max(wp.abs(spin) - SWITCH_BRAKE, 0.0)
+    if wp.length_sq(body.position - at) > 12.6:
+        return body
+    box = box_body(at, wp.vec2(0.0, 0.0), world.switch_angle[i], world.switch_spin[i], wp.vec2(SWITCH_HALF, SWITCH_HALF), 0.0)
+    box.inverse_inertia = 1.0 / SWITCH_INERTIA
+    contact = box_box(box, body)
+    if contact.count == 0 or switch_bottom(world, i) >= 2.0 * AGENT_HALF:
+        return body
+    box, body = resolve_contact(box, body, rest_in(contact), WALL_FRICTION)
+    world.switch_spin[i] = wp.clamp(box.spin, -FASTEST_SPIN, FASTEST_SPIN)
+    if world.pressed[i] == 0:
+        world.pressed[i] = 1
+        world.pressed_age[i] = 0
+        world.pile[i, BRICKS] = STANDING
+    return body
+
+
+@wp.func
+def piles_near(world: World, i: int):
+    """Returns the piles that the agent may touch within a decision and those that move, as bits; a brick pyramid that may appear counts."""
+    bits = int(0)
+    for pile in range(PILES):
+        to = world.pile_middle[i, pile] - world.place[i]
+        reach = world.pile_reach[i, pile] + FARTHEST
+        if wp.length_sq(to) < reach * reach or world.pile[i, pile] == LOOSE:
+            bits = bits | (1 << pile)
+    return bits
+
+
+@wp.func
+def step_agent(world: World, i: int, choice: int, near: int):
+    """Advances the agent and all that moves by one physics tick; returns whether it touched the golden block.
+
+    `near` are bits from `piles_near`.
+    """
+    if choice > 2:
+        angle = world.angle[i] + wp.where(choice == 4, TURN, -TURN)
+        world.angle[i] = angle - 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
+    velocity = world.velocity[i]
+    body = box_body(world.place[i], wp.vec2(velocity[0], velocity[1]), world.angle[i], 0.0, wp.vec2(AGENT_HALF, AGENT_HALF), MASS)
+    body.inverse_inertia = 0.0
+    if choice == 1 or choice == 2:
+        body.velocity += wp.where(choice == 1, PUSH, -PUSH) * heading(body.angle)
+    kept = 1.0 - DRAG * SECONDS
+    body.velocity *= kept
+    rise = kept * (velocity[2] - GRAVITY * SECONDS)
+    height = world.height[i]
+    if height <= AGENT_HALF + TOUCH:
+        speed = wp.length(body.velocity)
+        body.velocity *= wp.max(1.0 - FRICTION * wp.max(-rise, 0.0) / wp.max(speed, 1.0e-6), 0.0)
+        rise = wp.max(rise, 0.0)
+        height = wp.max(height, AGENT_HALF)
+    ram = Ram()
+    ram.head = height + AGENT_HALF
+    ram.body = press_switch(world, i, body)
+    left = near
+    pile = int(0)
+    while left != 0:
+        state = world.pile[i, pile]
+        if left & 1 == 1 and state != ABSENT:
+            if state != LOOSE and touches_pile(world, i, pile, ram.body):
+                loosen(world, i, pile)
+                state = int(LOOSE)
+            if state == LOOSE:
+                ram = move_pile(world, i, pile, ram)
+        left = left >> 1
+        pile += 1
+    body = hold_by_walls(ram.body)
+    world.place[i] = body.position + body.velocity * SECONDS
+    world.velocity[i] = wp.vec3(body.velocity[0], body.velocity[1], rise)
+    world.height[i] = height + rise * SECONDS
+    if world.pressed[i] == 1:
+        world.pressed_age[i] = world.pressed_age[i] + 1
+    return ram.won
