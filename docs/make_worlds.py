@@ -20,7 +20,8 @@ from palaestra.runtime.environments.make import make_env
 FOLDER = Path(__file__).parent
 PAGE = FOLDER / "reference" / "unity-examples.md"
 PICTURES = FOLDER / "images" / "worlds"
-SIZE = (320, 240)
+WIDTH = 320
+"""Pixels of a picture's longer side."""
 DECISIONS = 40
 """Decisions after which a world is drawn: what falls at the start has come to rest."""
 
@@ -64,7 +65,8 @@ def draw() -> None:
             steps = env.reset(1)
             for _ in range(DECISIONS):
                 steps = env.step({one: act(env, one, len(step.acting)) for one, step in steps.items()})
-            picture = Image.fromarray(env.render(0)).resize(SIZE, Image.Resampling.LANCZOS)
+            picture = Image.fromarray(env.render(0))
+        picture.thumbnail((WIDTH, WIDTH), Image.Resampling.LANCZOS)
         picture.quantize(64).save(PICTURES / f"{name}.png", optimize=True)
 
 

@@ -130,6 +130,12 @@ def test_the_page_of_settings_is_up_to_date():
     assert page.PAGE.read_text(encoding="utf-8") == page.page(), "write it anew with: python docs/make_settings.py"
 
 
+def test_the_page_of_unitys_examples_is_up_to_date_and_has_pictures():
+    page = made_by("make_worlds")
+    assert page.PAGE.read_text(encoding="utf-8") == page.page(), "write it anew with: python docs/make_worlds.py --pictures"
+    assert {path.stem for path in page.PICTURES.glob("*.png")} == set(page.agreements())
+
+
 def test_the_page_of_settings_has_every_key_of_the_schema():
     schema: dict[str, Any] = json_schema()
     groups = [schema, *schema["$defs"].values()]
@@ -183,7 +189,12 @@ def is_there(name: str) -> bool:
 
 
 def make_settings() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_settings", ROOT / "docs" / "make_settings.py")
+    return made_by("make_settings")
+
+
+def made_by(name: str) -> ModuleType:
+    """Returns a script of the documentation as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -46,6 +46,6 @@ def test_a_run_of_an_earlier_version_is_read_whole_and_trained_to_its_end(name: 
 def test_a_run_in_a_world_whose_agents_see_other_numbers_since_is_refused_and_kept(name: str, tmp_path: Path):
     shutil.copytree(FOLDER / name, tmp_path / name)
     before = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.safetensors"))
-    with pytest.raises(CheckpointError, match="does not fit this environment.*size mismatch"):
+    with pytest.raises(CheckpointError, match=r"does not fit this environment.*size mismatch"):
         palaestra.train(resume=True, run_id=name, results_dir=str(tmp_path), quiet=True)
     assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.safetensors")) == before

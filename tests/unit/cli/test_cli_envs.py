@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,23 @@ def test_where_no_settings_file_is_at_hand_the_behavior_it_needs_is_named(capsys
 def test_an_unknown_name_is_an_error_with_its_nearest():
     with pytest.raises(EnvError, match="did you mean '3DBall'"):
         run("3DBal")
+
+
+def test_an_environment_tells_how_far_it_is_unitys(capsys: pytest.CaptureFixture[str]):
+    run("PushBlock", "--unity")
+    said = capsys.readouterr().out
+    assert "the same" in said
+    assert "differs" in said
+    assert re.search(r"PushBlock\.onnx: 4\.\d+ ± 0\.\d+ .*; Unity states 4\.5", said)
+
+
+def test_the_list_with_unity_has_a_line_for_each_model_that_was_played(capsys: pytest.CaptureFixture[str]):
+    run("--unity")
+    said = capsys.readouterr().out
+    assert re.search(r"^3DBall +3DBall\.onnx +\d", said, re.MULTILINE)
+    assert re.search(r"Without a model .*Pyramids", said)
+
+
+def test_an_environment_that_unity_has_not_says_which_it_has():
+    with pytest.raises(EnvError, match="no counterpart among Unity's examples; these have one: 3DBall"):
+        run("CartPole", "--unity")

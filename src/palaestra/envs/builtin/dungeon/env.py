@@ -18,6 +18,7 @@ import torch
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
+from palaestra.envs.builtin.base.agreement import Agreement
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
@@ -181,6 +182,14 @@ class DungeonEscape(WarpEnv):
         "leaves by the portal; is truncated after 15,000 physics ticks, which are 3,000 decisions"
     )
     benchmark = 1.0
+    unity = Agreement(
+        same=(
+            "velocity, rays in three frames and the key: order, tags, sizes and values",
+            "room, columns, lock, portal, dragon, key and tombstone; masses, drag, the agents' seven choices, five ticks a decision",
+            "rewards of the group, ends, time limit, and how agents and dragon are placed",
+        ),
+        approximate=("contacts are solved by impulses in the plane, as PhysX does in kind, not digit by digit", "gravity is no parameter"),
+    )
     default_areas = 16
     most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)

@@ -16,6 +16,7 @@ import torch
 from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
+from palaestra.envs.builtin.base.agreement import Agreement
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
@@ -116,6 +117,14 @@ class FoodCollector(WarpEnv):
     rewards = ("+1 for green food", "-1 for red food")
     episode = "is truncated after 5,000 physics ticks, which are 1,000 decisions; food that is eaten comes up again elsewhere"
     benchmark = 10.0
+    unity = Agreement(
+        same=(
+            "the grid around the agent: cells, order, channels and values",
+            "floor, walls, food, masses, pushes, drag and brake, the laser, freezing, five ticks a decision",
+            "rewards, time limit, and where agents and food come up",
+        ),
+        approximate=("contacts are solved by impulses, as PhysX does in kind, not digit by digit",),
+    )
     default_areas = 4
     most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
@@ -142,6 +151,17 @@ class VisualFoodCollector(WarpEnv):
     rewards = FoodCollector.rewards
     episode = FoodCollector.episode
     benchmark = FoodCollector.benchmark
+    unity = Agreement(
+        same=(
+            "camera and frozen flag: place, field of view, size and order",
+            "floor, walls, food, masses, pushes, drag and brake, the laser, freezing, five ticks a decision",
+            "rewards, time limit, and where agents and food come up",
+        ),
+        approximate=(
+            "contacts are solved by impulses, as PhysX does in kind, not digit by digit",
+            "colors and light of the picture are near Unity's, not its renderer's",
+        ),
+    )
     default_areas = FoodCollector.default_areas
     most_decisions = FoodCollector.most_decisions
     tick_seconds = FoodCollector.tick_seconds

@@ -15,6 +15,7 @@ import torch
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
+from palaestra.envs.builtin.base.agreement import Agreement, ModelScore
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
@@ -63,6 +64,15 @@ class CooperativePushBlock(WarpEnv):
     )
     episode = "ends when all six blocks are in the goal, and is truncated after 5,000 physics ticks, which are 1,000 decisions"
     benchmark = 11.0
+    unity = Agreement(
+        same=(
+            "the grid ahead of the agent and its velocity: cells, order, channels and values",
+            "room, goal, blocks with their masses, drag and friction, the agents' seven choices, five ticks a decision",
+            "rewards of the group, time limit, and how agents and blocks are placed",
+        ),
+        approximate=("contacts are solved by impulses in the plane, as PhysX does in kind, not digit by digit", "gravity is no parameter"),
+        models=(ModelScore("PushBlockCollab.onnx", 11.65, 0.06, 200, 11, "reward of a group"),),
+    )
     default_areas = 16
     most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
