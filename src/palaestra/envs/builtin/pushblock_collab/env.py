@@ -95,7 +95,7 @@ class CooperativePushBlock(WarpEnv):
             action=1,
             written=1 + MOST_WRITTEN,
             owner=CELLS * CELLS,
-            bounds=THINGS,
+            bounds=int(THINGS),
             obs_grid=grid.shape,
             final_obs_grid=grid.shape,
             obs_body=NUMBERS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warp as wp
 
 from palaestra.envs.builtin.physics.pusher import HALF
-from palaestra.envs.builtin.sensors.grid import aim_grid, clear_grid, close_grid, grid_around, mark_box
+from palaestra.envs.builtin.sensors.grid import Grid, aim_grid, clear_grid, close_grid, grid_around, mark_box
 from palaestra.envs.builtin.sensors.rays import heading
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
@@ -22,7 +22,8 @@ GOAL_EDGE = wp.constant(-8.35025)  # the goal lies below it
 AHEAD = wp.constant(10.0)  # distance of the grid's middle ahead of the agent
 CELL = wp.constant(1.0)
 CELLS = 20
-THINGS = int(BODIES) + 5  # that a grid may show: bodies, the goal, walls
+FIRST_BODY = wp.constant(5)  # number of the first of the things that a grid may show, after the goal and the walls
+THINGS = wp.constant(14)
 TAGS = ("wall", "agent", "goal", "blockSmall", "blockLarge", "blockVeryLarge")
 WALL_TAG, AGENT_TAG, GOAL_TAG, BLOCK_TAG = (wp.constant(tag) for tag in range(4))  # the larger blocks' tags follow
 NUMBERS = 10  # of the body's sensor
@@ -73,6 +74,46 @@ def size_of(block: int):
 
 
 @wp.func
+def half_of(k: int):
+    """Returns half the side of a body."""
+    return wp.where(k < AGENTS, HALF, 0.5 * float(size_of(k - AGENTS)))
+
+
+@wp.func
+def is_present(world: World, i: int, k: int):
+    """Returns whether a body is on the floor."""
+    if k < AGENTS:
+        return True
+    return not world.gone[i, k - AGENTS]
+
+
+@wp.func
+def show(world: World, i: int, agent: int, grid: Grid):
+    """Marks all things in an agent's grid: first the goal and the walls, as those stay where a cell's middle is in several boxes."""
+    for thing in range(THINGS):
+        tag = int(WALL_TAG)  # Warp takes a literal for a constant
+        center = GOAL
+        half = GOAL_HALF
+        angle = float(0.0)
+        seen = bool(True)
+        if thing == 0:
+            tag = GOAL_TAG
+        elif thing < FIRST_BODY:
+            out = wp.where(thing % 2 == 0, WALL, -WALL)
+            center = wp.where(thing < 3, wp.vec2(out, 0.0), wp.vec2(0.0, out))
+            half = wp.where(thing < 3, WALL_HALF, END_WALL_HALF)
+        else:
+            k = thing - FIRST_BODY
+            seen = k != agent and is_present(world, i, k)
+            tag = wp.where(k < AGENTS, AGENT_TAG, BLOCK_TAG - 1 + size_of(k - AGENTS))
+            center = world.body_position[i, k]
+            half = wp.vec2(half_of(k), half_of(k))
+            angle = world.body_angle[i, k]
+        if seen:
+            mark_box(grid, thing, tag, center, half, angle)
+
+
+@wp.func
 def observe(world: World, i: int):
     """Writes the observations of each agent of an area."""
     for agent in range(AGENTS):
@@ -87,21 +128,7 @@ def observe(world: World, i: int):
         grid = grid_around(world.obs_grid, world.owner, world.written, world.bounds, slot, i)
         grid = aim_grid(grid, world.body_position[i, agent] + AHEAD * ahead, angle, CELL)
         clear_grid(grid)
-        mark_box(grid, BODIES, GOAL_TAG, GOAL, GOAL_HALF, 0.0)
-        for side in range(4):
-            out = wp.where(side < 2, WALL, -WALL)
-            along = side % 2 == 0
-            center = wp.where(along, wp.vec2(out, 0.0), wp.vec2(0.0, out))
-            mark_box(grid, BODIES + 1 + side, WALL_TAG, center, wp.where(along, WALL_HALF, END_WALL_HALF), 0.0)
-        for k in range(BLOCKS):
-            if not world.gone[i, k]:
-                half = 0.5 * float(size_of(k))
-                body = AGENTS + k
-                tag = BLOCK_TAG + size_of(k) - 1
-                mark_box(grid, body, tag, world.body_position[i, body], wp.vec2(half, half), world.body_angle[i, body])
-        for other in range(AGENTS):
-            if other != agent:
-                mark_box(grid, other, AGENT_TAG, world.body_position[i, other], wp.vec2(HALF, HALF), world.body_angle[i, other])
+        show(world, i, agent, grid)
         close_grid(grid)
 
 

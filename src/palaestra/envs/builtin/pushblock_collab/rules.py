@@ -22,6 +22,8 @@ from palaestra.envs.builtin.pushblock_collab.observations import (
     GOAL_EDGE,
     ROOM,
     World,
+    half_of,
+    is_present,
     observe,
     size_of,
     store_final_obs,
@@ -38,20 +40,6 @@ BERTH = wp.constant(1.5)  # half the side of the square that must be free around
 DROP = wp.constant(0.5)  # meters above their resting places at which agents start
 BLOCK_DROP = wp.constant(0.625)
 TRIES = wp.constant(1000)
-
-
-@wp.func
-def is_present(world: World, i: int, k: int):
-    """Returns whether a body is on the floor."""
-    if k < AGENTS:
-        return True
-    return not world.gone[i, k - AGENTS]
-
-
-@wp.func
-def half_of(k: int):
-    """Returns half the side of a body."""
-    return wp.where(k < AGENTS, HALF, 0.5 * float(size_of(k - AGENTS)))
 
 
 @wp.func
