@@ -55,8 +55,8 @@ def test_wall_jump_advances_through_all_lessons(tmp_path: Path):
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_one_or_two_tiles_are_sorted(seed: int, tmp_path: Path):
     reward = played(trained("Sorter.yaml", "builtin:Sorter", tmp_path, seed), None)["Sorter"].mean
-    print(f"Sorter.yaml seed {seed}: {reward:.3f} (bar 1.42, 95 % of 1.5 tiles on average)")
-    assert reward >= 1.42
+    print(f"Sorter.yaml seed {seed}: {reward:.3f} (bar 1.35, 95 % of what Unity's own model earns there)")
+    assert reward >= 1.35
 
 
 @pytest.mark.slow

@@ -147,17 +147,18 @@ def test_a_pole_leans_to_the_right_by_its_angle():
 
 
 def test_a_frozen_agent_is_gray_and_a_beam_ends_at_a_wall():
-    place = [[10.0, 0.0], [0.0, 0.0], [0.0, 5.0], [0.0, 10.0], [0.0, 15.0]]
+    place = [[[30.0, 0.0], [0.0, 0.0], [0.0, 5.0], [0.0, 10.0], [0.0, 15.0], [0.0, 0.0]]]
+    level, on_floor = [[0.0] * 6], [[0.0] * 6]
     firing = [True, True, False, False, False]
-    drawing = placed("FoodCollector", position=place, angle=[0.0] * 5, firing=firing, frozen=[0, 0, 50, 0, 0])
+    drawing = placed("FoodCollector", body_position=place, body_angle=level, body_height=on_floor, firing=firing, frozen=[0, 0, 50, 0, 0])
     assert (group(drawing, "agent").color[0] == GRAY).all(1).tolist() == [False, False, True, False, False]
-    assert group(drawing, "beam").size[0, :, 0].tolist() == pytest.approx([20.0, 25.0, 0.0, 0.0, 0.0])  # the wall is at 30
-    assert group(drawing, "beam").position[0, 0].tolist() == pytest.approx([20.0, 0.9, 0.0])
+    assert group(drawing, "beam").size[0, :, 0].tolist() == pytest.approx([20.0, 25.0, 0.0, 0.0, 0.0])  # the wall is at 50
+    assert group(drawing, "beam").position[0, 0].tolist() == pytest.approx([40.0, 0.5, 0.0])
 
 
 def test_blocks_in_the_goal_and_dead_agents_are_hidden():
-    gone = [[True, False, False, False, False, False, True]]
-    sizes = group(placed("PushBlockCollab", block_gone=gone), "blocks").size[0]
+    gone = [[True, False, False, False, False, True]]
+    sizes = group(placed("PushBlockCollab", gone=gone), "blocks").size[0]
     assert (sizes == 0).all(1).tolist() == gone[0]
     dungeon = placed("DungeonEscape", acting=[True, False, True], dragon_lives=[False], key_lies=[True])
     assert (group(dungeon, "agent").size[0] == 0).all(1).tolist() == [False, True, False]

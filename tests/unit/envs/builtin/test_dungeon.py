@@ -10,8 +10,11 @@ from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.dungeon.env import DungeonEscape
 
 NOTHING, FORWARD = 0, 1
-WALL, AGENT, DOOR, KEY, DRAGON, PORTAL, MISSED, DISTANCE = range(8)
+WALL, AGENT, DRAGON, KEY, LOCK, PORTAL, MISSED, DISTANCE = range(8)
 DEAD, ALIVE = [False, True, True], [True, True, True]
+UP = math.pi / 2
+AHEAD, RIGHT, LEFT = 0, 13, 14  # rays: straight ahead, furthest to the right and to the left
+GATE = torch.tensor([11.58, -11.59])
 
 
 def played(env: DungeonEscape, *choices: int) -> TimeStep:
@@ -21,41 +24,52 @@ def played(env: DungeonEscape, *choices: int) -> TimeStep:
 
 
 def placed(areas: int = 1, **columns: object) -> DungeonEscape:
-    """Agents in a row across the middle, facing the door; the dragon below on its way to the right; or as the columns say."""
+    """Agents in a row on the floor, facing the door; a slow dragon below on its way; or as the columns say."""
     env = DungeonEscape(areas)
     env.reset(0)
     there = {
-        "position": [[-4.0, 0.0], [0.0, 0.0], [4.0, 0.0]] * areas,
-        "angle": math.pi / 2,
-        "dragon": [-3.0, -4.0],
-        "portal": [6.0, -4.0],
-        "door": 0.0,
+        "agents": [[-4.0, 0.0], [0.0, 0.0], [4.0, 0.0]],
+        "body_angle": UP,
+        "body_height": 0.0,
+        "dragon": [-3.0, -7.0],
+        "dragon_angle": 0.0,
+        "dragon_pace": 1.0,
     }
     change(env, **{**there, **columns})
     return env
 
 
 def change(env: DungeonEscape, **columns: object) -> None:
+    """Sets columns; `agents` are the agents' places, and `velocities` the speeds at which they move."""
     state = env.state_dict()
+    names = {"agents": "body_position", "velocities": "body_velocity", "angles": "body_angle"}
     for name, value in columns.items():
-        state[name][:] = torch.tensor(value)
+        column = state[names.get(name, name)]
+        (column[:, :3] if name in names else column)[:] = torch.tensor(value)
     env.load_state_dict(state)
 
 
 def bereaved(**columns: object) -> DungeonEscape:
-    """The first agent has given its life."""
-    env = placed(dragon=[-4.0, 1.5])
+    """The first agent has given its life: it stood at (-4, 0), and the key lies a little to the right of (-4, 1.26)."""
+    env = placed(dragon=[-4.0, 1.26], dragon_pace=0.0)
     played(env, NOTHING)
     change(env, **columns)
     return env
 
 
-def rays(step: TimeStep, slot: int) -> torch.Tensor:
-    return step.obs[0][slot, :-1].view(15, 8)
+def rays(step: TimeStep, slot: int, frame: int = 2) -> torch.Tensor:
+    return step.obs[1][slot].view(3, 15, 8)[frame]
 
 
 def holds_key(step: TimeStep) -> list[float]:
-    return step.obs[0][:, -1].tolist()
+    return step.obs[2][:, 0].tolist()
+
+
+def test_agents_see_what_unitys_see():
+    (spec,) = DungeonEscape(1).behaviors.values()
+    names = [("RBSensor", (10,)), ("StackingSensor_size3_RayPerceptionSensor", (360,)), ("VectorSensor_size1", (1,))]
+    assert [(obs.name, obs.shape) for obs in spec.obs] == names
+    assert spec.action.branches == (7,)
 
 
 def test_agents_of_an_area_are_a_group():
@@ -63,8 +77,9 @@ def test_agents_of_an_area_are_a_group():
     assert step.group.tolist() == step.area.tolist() == [0, 0, 0, 1, 1, 1]
 
 
-def test_who_runs_into_the_dragon_dies_with_it_and_leaves_the_key_where_it_fell():
-    env = placed(dragon=[-4.0, 3.0], position=[[-4.0, 1.2], [0.0, 0.0], [4.0, 0.0]])
+def test_who_runs_into_the_dragon_dies_with_it_and_leaves_the_key_and_a_tombstone():
+    env = placed(dragon=[-4.0, 2.2], dragon_pace=0.0, dragon_angle=0.0)
+    played(env, FORWARD, NOTHING, NOTHING)
     step = played(env, FORWARD, NOTHING, NOTHING)
     assert step.terminated.tolist() == [True, False, False]
     assert step.acting.tolist() == DEAD
@@ -74,72 +89,118 @@ def test_who_runs_into_the_dragon_dies_with_it_and_leaves_the_key_where_it_fell(
     state = env.state_dict()
     assert not state["dragon_lives"].any()
     assert state["key_lies"].all()
-    torch.testing.assert_close(state["key"], torch.tensor([[-4.0, 3.0]]), atol=0.3, rtol=0)
+    assert state["key"][0].tolist() == pytest.approx([-4.0, 2.386], abs=1e-3)  # 0.186 to the dragon's left, which looks along x
+    assert state["stone_stands"].all()
+    assert state["stone"][0, 1].item() == pytest.approx(2.2 - 1.25, abs=0.3)
+    assert state["stone_angle"][0].item() == pytest.approx(UP)
 
 
 def test_a_dragon_that_walks_into_an_agent_dies_too():
-    step = played(placed(dragon=[-5.6, 0.0], portal=[6.0, 0.0]), NOTHING)
+    step = played(placed(dragon=[-5.3, 0.0], dragon_pace=7.0), NOTHING)
     assert step.terminated.tolist() == [True, False, False]
 
 
 def test_only_one_dies_of_two_who_meet_the_dragon_at_once():
-    step = played(placed(dragon=[-2.0, 0.0], position=[[-3.5, 0.0], [-0.5, 0.0], [4.0, 0.0]]), NOTHING)
+    step = played(placed(dragon=[-2.0, 0.0], dragon_pace=0.0, agents=[[-3.25, 0.0], [-0.75, 0.0], [4.0, 0.0]]), NOTHING)
     assert step.terminated.tolist() == [True, False, False]
 
 
 def test_the_dead_do_not_act_and_are_not_seen_until_the_area_starts_anew():
-    env = bereaved()
+    env = bereaved(agents=[[-4.0, 0.0], [-6.0, 0.0], [4.0, 0.0]], angles=[UP, 0.0, UP], stone_stands=False, key_lies=False)
     for _ in range(3):
         step = played(env, 99, NOTHING, NOTHING)  # what the dead would do is not read
         assert step.acting.tolist() == DEAD
         assert not step.terminated.any()
-        assert not step.obs[0][0].any()
-        assert rays(step, 1)[:, AGENT].sum() == 1  # the third: the first is gone
-    change(env, age=299)
+        assert not any(obs[0].any() for obs in step.obs)
+        assert rays(step, 1)[AHEAD, DISTANCE].item() == pytest.approx((10.0 - 0.5 - 0.5) / 40)  # the third: the first is gone
+    change(env, age=2999)
     assert played(env, NOTHING).acting.tolist() == ALIVE
 
 
-def test_who_touches_the_key_holds_it_and_no_other_can_take_it():
-    env = bereaved(key=[0.0, 0.7])
+def test_who_touches_the_key_carries_it_and_no_other_can_take_it():
+    env = bereaved(key=[0.0, 0.591], key_angle=UP)
+    step = played(env, NOTHING)
+    assert holds_key(step) == [0, 0, 0]  # a hair away
+    change(env, key=[0.0, 0.589])
     step = played(env, NOTHING)
     assert holds_key(step) == [0, 1, 0]
-    change(env, position=[[-4.0, 0.0], [-4.0, 0.0], [0.0, 0.7]])
+    change(env, agents=[[-4.0, 0.0], [-6.0, 0.0], [0.0, 0.58]])
     assert holds_key(played(env, NOTHING)) == [0, 1, 0]
 
 
 def test_the_door_opens_to_the_key_for_the_group_and_all_start_anew():
-    env = bereaved(position=[[-4.0, 0.0], [0.0, 5.0], [4.0, 0.0]], holds_key=[False, True, False], key_lies=False)
-    played(env, FORWARD)
+    env = bereaved(agents=[[-4.0, 0.0], [0.0, 11.0], [4.0, 0.0]], holds_key=[False, True, False], key_lies=False)
     step = played(env, FORWARD)
+    if not step.terminated.any():
+        step = played(env, FORWARD)
     assert step.group_reward.tolist() == [0, 1, 1]
     assert step.terminated.tolist() == [False, True, True]
     assert step.final_obs.slots.tolist() == [1, 2]
-    assert step.final_obs.obs[0][:, -1].tolist() == [1, 0]
+    assert step.final_obs.obs[2][:, 0].tolist() == [1, 0]
+    assert step.final_obs.obs[1].view(2, 3, 15, 8)[0, 1:, AHEAD].any(1).all()
     assert step.acting.tolist() == ALIVE
     assert holds_key(step) == [0, 0, 0]
-    assert step.obs[0][0].any()
+    assert not step.obs[1].view(3, 3, 120)[:, :2].any()  # no frames of the last episode
     assert env.state_dict()["dragon_lives"].all()
+    assert 0 <= env.state_dict()["lead"].item() <= 4
 
 
-@pytest.mark.parametrize("columns", [{}, {"holds_key": [False, True, False], "door": 3.5}])
+@pytest.mark.parametrize("columns", [{}, {"holds_key": [False, True, False], "agents": [[-4.0, 0.0], [4.0, 11.0], [0.0, 0.0]]}])
 def test_the_door_stays_shut_without_the_key_and_the_wall_beside_it_for_good(columns: dict[str, object]):
-    env = bereaved(position=[[-4.0, 0.0], [0.0, 5.0], [4.0, 0.0]], key=[0.0, -5.0], **columns)
+    env = bereaved(**{"agents": [[-4.0, 0.0], [0.0, 11.0], [4.0, 0.0]], **columns, "key_lies": False})
     for _ in range(3):
         step = played(env, FORWARD)
         assert not step.group_reward.any()
         assert not step.terminated.any()
 
 
+@pytest.mark.parametrize(("key", "left", "ends"), [(False, 2, False), (True, 2, True), (False, 1, True)])
+def test_the_portal_takes_agents_and_ends_the_episode_with_the_key_or_the_last(key: bool, left: int, ends: bool):
+    others = [[-4.0, 0.0], [0.0, 0.0], [10.2, -10.2]]
+    env = bereaved(agents=others, holds_key=[False, False, key], key_lies=False, acting=[False, left > 1, True])
+    change(env, velocities=[[0.0, 0.0], [0.0, 0.0], [10.0, -10.0]])
+    step = played(env, NOTHING)
+    assert not step.group_reward.any()
+    assert step.terminated.tolist() == [False, ends and left > 1, True]
+    assert step.acting.tolist() == (ALIVE if ends else [False, True, False])
+
+
 def test_a_dragon_that_gets_away_ends_the_episode_with_nothing():
-    env = placed(dragon=[4.9, -4.0])
+    env = placed(dragon=[10.3, -10.3], dragon_angle=-math.pi / 4, dragon_pace=7.0)
     step = played(env, NOTHING)
     assert step.terminated.tolist() == ALIVE
     assert not step.group_reward.any()
     assert env.state_dict()["age"].tolist() == [0]
 
 
-def test_time_out_cuts_the_episode_of_the_living():
-    env = bereaved(age=298)
+def test_the_dragon_starts_on_one_of_four_sides_and_walks_straight_to_its_portal():
+    env = DungeonEscape(64)
+    env.reset(1)
+    state = env.state_dict()
+    starts = {tuple(place) for place in state["dragon"].tolist()}
+    assert starts == {(0.0, 8.0), (8.0, 0.0), (0.0, -8.0), (-8.0, 0.0)}
+    pace = state["dragon_pace"]
+    assert 1 <= pace.min() < 2
+    assert 6 < pace.max() <= 7
+    played(env, NOTHING)
+    walked = env.state_dict()["dragon"] - state["dragon"]
+    to = GATE - state["dragon"]
+    torch.testing.assert_close(walked, to / to.norm(dim=1, keepdim=True) * pace[:, None] * 0.1, atol=1e-4, rtol=0)
+
+
+def test_the_dragon_gets_past_every_column():
+    env = DungeonEscape(64)
+    env.reset(1)
+    change(env, dragon_pace=7.0, agents=[[-11.0, -11.0], [-11.0, 0.0], [-11.0, 11.0]])
+    begun = torch.zeros(64, dtype=torch.bool)
+    for _ in range(40):
+        played(env, NOTHING)
+        begun |= env.state_dict()["age"] == 0
+    assert begun.all()  # 23 m at 7 m/s take 33 decisions
+
+
+def test_time_out_truncates_the_episode_of_the_living():
+    env = bereaved(age=2998)
     assert not played(env, NOTHING).truncated.any()
     step = played(env, NOTHING)
     assert step.truncated.tolist() == DEAD
@@ -147,8 +208,8 @@ def test_time_out_cuts_the_episode_of_the_living():
     assert step.final_obs.slots.tolist() == [1, 2]
 
 
-def test_who_dies_as_time_runs_out_has_ended_and_the_others_are_cut():
-    step = played(placed(dragon=[-4.0, 1.5], age=299), NOTHING)
+def test_who_dies_as_time_runs_out_has_ended_and_the_others_are_truncated():
+    step = played(placed(dragon=[-4.0, 1.26], dragon_pace=0.0, age=2999), NOTHING)
     assert step.terminated.tolist() == [True, False, False]
     assert step.truncated.tolist() == DEAD
     assert step.final_obs.slots.tolist() == [0, 1, 2]
@@ -156,23 +217,94 @@ def test_who_dies_as_time_runs_out_has_ended_and_the_others_are_cut():
 
 
 def test_rays_tell_what_is_around_in_the_order_of_unitys():
-    env = placed(position=[[0.0, 0.0], [3.0, 0.0], [5.0, 4.0]], angle=0.0, dragon=[-2.5, 0.0], portal=[6.0, 4.0])
-    first = rays(played(env, NOTHING), 0)
-    kinds = first[:, :7].argmax(1).tolist()
-    assert kinds[:3] == [AGENT, WALL, PORTAL]  # ahead, 24 degrees to the right, to the left
-    assert kinds[8] == DOOR  # 96 degrees to the left
-    assert kinds[13:] == [DRAGON, DRAGON]  # 168 degrees either way
-    assert first[0, DISTANCE].item() == pytest.approx((3 - 0.9) / 25)
-    assert first[8, DISTANCE].item() == pytest.approx(6 / math.sin(math.radians(96)) / 25)
-    assert rays(played(env, NOTHING), 2)[0, PORTAL] == 1
+    env = placed(agents=[[0.0, 0.0], [3.0, 0.0], [-8.0, -8.0]], angles=0.0, dragon=[-10.0, 0.0], dragon_pace=0.0)
+    step = played(env, NOTHING)
+    first = rays(step, 0)
+    assert first[AHEAD].tolist() == pytest.approx([0, 1, 0, 0, 0, 0, 0, (3 - 0.5 - 0.5) / 40])
+    # 60 degrees to the right and to the left: the walls, each for a ball of 0.5 m
+    far = 12 / math.sin(math.radians(60)) / 40
+    assert first[RIGHT].tolist() == pytest.approx([1, 0, 0, 0, 0, 0, 0, far])
+    assert first[LEFT].tolist() == pytest.approx([1, 0, 0, 0, 0, 0, 0, far])
+    # the ninth and tenth ray lead 42.9 degrees aside, past a corner of the foot of a column 4.5 ahead and 4 aside
+    foot = first[9]
+    assert foot[WALL] == 1
+    assert 4.0 < foot[DISTANCE].item() * 40 < 5.5
+    assert first[9, DISTANCE].item() == pytest.approx(first[10, DISTANCE].item())
+    assert not first[:, DRAGON].any()  # it is behind
+    third = rays(step, 2)
+    assert third[AHEAD, PORTAL] == 0
+    assert rays(played(placed(angles=-math.pi / 4, agents=[[4.0, -8.0], [-9.0, 9.0], [-9.0, 3.0]]), NOTHING), 0)[AHEAD, WALL] == 1
 
 
-def test_the_key_is_seen_and_the_dragon_no_more():
-    env = bereaved(key=[0.0, 3.0])
-    second = rays(played(env, NOTHING), 1)
-    assert second[0, KEY] == 1
-    assert second[0, DISTANCE].item() == pytest.approx((3 - 0.9) / 25)
-    assert not second[:, DRAGON].any()
+def test_rays_see_lock_portal_and_the_key_before_the_dragon():
+    env = placed(
+        agents=[[0.0, 6.0], [6.0, -9.0], [-9.0, 0.0]], angles=[UP, -0.5, 0.0], dragon=[-4.0, -0.1], dragon_angle=math.pi, dragon_pace=0.0
+    )
+    step = played(env, NOTHING)
+    lock = rays(step, 0)[AHEAD]
+    assert lock[LOCK] == 1
+    assert lock[DISTANCE].item() == pytest.approx((12.066 - 6.0 - 0.5) / 40, abs=1e-4)
+    assert rays(step, 1)[AHEAD, PORTAL] == 1
+    key = rays(step, 2)[AHEAD]
+    assert key[KEY] == 1
+    assert key[DISTANCE].item() == pytest.approx((5.0 - 0.94 - 0.0895 - 0.5) / 40, abs=1e-3)
+    change(env, dragon_angle=0.0)  # it turns its back
+    assert rays(played(env, NOTHING), 2)[AHEAD, DRAGON] == 1
+
+
+def test_a_fallen_key_and_a_tombstone_are_seen_and_the_dragon_no_more():
+    env = bereaved(key=[0.0, 3.0], key_angle=UP, agents=[[-4.0, 0.0], [0.0, 0.0], [8.0, -3.0]], stone=[8.0, 0.0], stone_angle=UP)
+    step = played(env, NOTHING)
+    key, stone = rays(step, 1)[AHEAD], rays(step, 2)[AHEAD]
+    assert key[KEY] == 1
+    assert key[DISTANCE].item() == pytest.approx((3 - 0.0895 - 0.5) / 40, abs=1e-3)
+    assert stone[WALL] == 1
+    assert stone[DISTANCE].item() == pytest.approx((3 - 0.164 - 0.5) / 40, abs=1e-3)
+    assert not step.obs[1].view(3, 3, 15, 8)[1:, 2, :, DRAGON].any()
+
+
+def test_rays_pass_what_touches_the_agent():
+    env = placed(agents=[[6.0, 12.0], [0.0, 0.0], [1.0, 0.0]], angles=[UP, 0.0, 0.0])
+    step = played(env, NOTHING)
+    assert rays(step, 0)[AHEAD, MISSED] == 1
+    assert rays(step, 1)[AHEAD, WALL] == 1
+
+
+def test_frames_are_those_of_the_last_three_decisions_the_oldest_first():
+    env = placed()
+    first = played(env, FORWARD)
+    second = played(env, FORWARD)
+    third = played(env, FORWARD)
+    torch.testing.assert_close(rays(third, 0, 0), rays(first, 0), rtol=0, atol=0)
+    torch.testing.assert_close(rays(third, 0, 1), rays(second, 0), rtol=0, atol=0)
+    assert not torch.equal(rays(third, 0), rays(second, 0))
+    fresh = DungeonEscape(1).reset(0)["DungeonEscape"].obs[1].view(3, 3, 120)
+    assert not fresh[:, :2].any()
+    assert fresh[:, 2].any()
+
+
+def test_columns_lock_and_tombstone_stop_agents():
+    env = bereaved(agents=[[0.0, 0.0], [4.5, -2.5], [-4.0, -3.0]], angles=[UP, -UP, UP], key_lies=False, stone=[-4.0, 0.0], stone_angle=UP)
+    for _ in range(6):
+        played(env, NOTHING, FORWARD, FORWARD)
+    place = env.state_dict()["body_position"][0]
+    assert place[1].tolist() == pytest.approx([4.5, -4.0 + 0.8475 + 0.5], abs=0.02)
+    assert place[2, 1].item() == pytest.approx(-0.259 - 0.5, abs=0.02)
+    change(env, agents=[[0.0, 0.0], [0.0, 8.0], [-9.0, -3.0]], angles=[UP, UP, UP])
+    for _ in range(6):
+        played(env, NOTHING, FORWARD, NOTHING)
+    assert env.state_dict()["body_position"][0, 1, 1].item() == pytest.approx(12.066 - 0.5, abs=0.02)
+
+
+def test_agents_start_apart_and_away_from_columns():
+    env = DungeonEscape(256)
+    env.reset(0)
+    place = env.state_dict()["body_position"][:, :3]
+    assert place.abs().max() <= 6.25
+    apart = (place[:, :, None] - place[:, None]).abs().amax(3) + 10 * torch.eye(3)
+    assert apart.min() >= 2.5 + 0.5 * 0.7
+    column = (place.abs() - torch.tensor([4.5, 4.0])).abs() - 2.5
+    assert column.clamp(min=0).norm(dim=2).min() >= 0.718 - 1e-4
 
 
 def test_nothing_but_a_death_slays_the_dragon_and_nobody_leaves_the_room():
@@ -182,10 +314,10 @@ def test_nothing_but_a_death_slays_the_dragon_and_nobody_leaves_the_room():
     for _ in range(300):
         env.step({"DungeonEscape": Action(torch.zeros(192, 0), torch.randint(0, 7, (192, 1), generator=rng))})
         state = env.state_dict()
-        dead = (~state["acting"].view(64, 3)).sum(1)
-        assert torch.equal(dead, (~state["dragon_lives"]).long())
-        assert state["position"].abs().max() <= 5.5 + 1e-4
-        assert state["dragon"].abs().max() <= 6
+        assert torch.equal(state["stone_stands"], ~state["dragon_lives"])
+        lives = state["acting"].view(64, 3)
+        assert ((~lives).sum(1) >= (~state["dragon_lives"]).long()).all()
+        assert state["body_position"][:, :3][lives].abs().max() <= 12.7
 
 
 def episodes(env: DungeonEscape, ticks: int, choices: torch.Generator | None) -> tuple[int, int]:
@@ -204,16 +336,16 @@ def episodes(env: DungeonEscape, ticks: int, choices: torch.Generator | None) ->
     return ended, opened
 
 
-def test_its_rule_escapes_every_time():
-    ended, opened = episodes(DungeonEscape(32), 200, None)
-    assert ended > 100
-    assert opened == ended
+def test_its_rule_escapes_nearly_every_time():
+    ended, opened = episodes(DungeonEscape(32), 300, None)
+    assert ended > 60
+    assert opened > 0.95 * ended
 
 
 def test_chance_meets_the_prize_now_and_then_so_that_it_can_be_learned():
     ended, opened = episodes(DungeonEscape(128), 600, torch.Generator().manual_seed(0))
-    assert ended > 250
-    assert 0.02 < opened / ended < 0.15
+    assert ended > 150
+    assert 0.02 < opened / ended < 0.3
 
 
 def test_an_action_of_the_living_that_is_no_choice_is_refused():

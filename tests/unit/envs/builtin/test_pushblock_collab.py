@@ -11,24 +11,36 @@ from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.pushblock_collab.env import CooperativePushBlock
 
-AGENTS, BLOCKS = 3, 7
-SMALL, MEDIUM, LARGE = 0, 3, 6
-GOAL_EDGE = 5.0
+AGENTS, BLOCKS = 3, 6
+LARGE, HUGE, SMALL = 0, 1, 3
+GOAL_EDGE = -8.35025
 NOTHING, FORWARD, BACK, TURN_RIGHT, TURN_LEFT, LEFT, RIGHT = range(7)
-AWAY = [(-6.0, -7.4), (0.0, -7.4), (6.0, -7.4)]
-HALVES = {SMALL: 0.75, MEDIUM: 1.0, LARGE: 1.25}
+WALL, AGENT, GOAL, BLOCK = range(4)  # tags; the larger blocks' follow
+TO_GOAL = -math.pi / 2
+AWAY = [(-11.0, 11.0), (0.0, 11.0), (11.0, 11.0)]
+HALVES = {SMALL: 0.5, LARGE: 1.0, HUGE: 1.5}
 
 
-def laid(block: int, place: tuple[float, float], agents: list[tuple[float, float]]) -> CooperativePushBlock:
-    """One area with this block alone, agents facing the goal; those not named stand at the far wall."""
+def laid(
+    block: int | None = None,
+    place: tuple[float, float] = (0.0, 0.0),
+    agents: tuple[tuple[float, float], ...] = (),
+    angle: float = TO_GOAL,
+    velocity: tuple[float, float] = (0.0, 0.0),
+) -> CooperativePushBlock:
+    """One area with this block alone, moving, and agents at this angle on the floor; those not named stand at the far wall."""
     env = CooperativePushBlock(1)
     env.reset(0)
-    position = torch.tensor(agents + AWAY[len(agents) :])
-    gone = torch.ones(1, BLOCKS, dtype=torch.bool)
-    gone[0, block] = False
-    blocks = torch.zeros(1, BLOCKS, 2)
-    blocks[0, block] = torch.tensor(place)
-    put(env, block_position=blocks, block_gone=gone, position=position, angle=torch.full((AGENTS,), math.pi / 2))
+    state = env.state_dict()
+    state["gone"][:] = True
+    state["body_height"][:] = 0.0
+    state["body_angle"][:, :AGENTS], state["body_angle"][:, AGENTS:] = angle, 0.0
+    state["body_position"][0, :AGENTS] = torch.tensor([*agents, *AWAY[len(agents) :]])
+    if block is not None:
+        state["gone"][0, block] = False
+        state["body_position"][0, AGENTS + block] = torch.tensor(place)
+        state["body_velocity"][0, AGENTS + block] = torch.tensor(velocity)
+    env.load_state_dict(state)
     return env
 
 
@@ -38,94 +50,112 @@ def put(env: CooperativePushBlock, **columns: torch.Tensor) -> None:
 
 def acted(env: CooperativePushBlock, *actions: int) -> TimeStep:
     """Each agent's action; who is not named does nothing."""
-    chosen = torch.zeros(len(env.state_dict()["angle"]), 1, dtype=torch.int64)
+    chosen = torch.zeros(env.num_areas * AGENTS, 1, dtype=torch.int64)
     chosen[: len(actions), 0] = torch.tensor(actions, dtype=torch.int64)
     return env.step({env.behavior: Action(torch.zeros(len(chosen), 0), chosen)})[env.behavior]
 
 
-def behind(block: int, count: int) -> list[tuple[float, float]]:
-    """Places side by side that touch the far side of a block in the room's middle."""
-    return [(0.9 * (k - (count - 1) / 2), -HALVES[block] - 0.51) for k in range(count)]
+def cells(grid: torch.Tensor) -> set[tuple[int, int]]:
+    return {(int(y), int(x)) for y, x in grid.nonzero()}
 
 
-@pytest.mark.parametrize("block", [SMALL, MEDIUM, LARGE])
-def test_a_block_moves_for_as_many_as_its_size_and_for_no_fewer(block: int):
-    needed = {SMALL: 1, MEDIUM: 2, LARGE: 3}[block]
-    for pushers in range(1, AGENTS + 1):
-        env = laid(block, (0.0, 0.0), behind(block, pushers))
-        ways = [0.0]
-        while ways[-1] < 1.0 and len(ways) <= 10:
-            acted(env, *[FORWARD] * pushers)
-            ways.append(env.state_dict()["block_position"][0, block, 1].item())
-        assert ways[-1] >= 1.0 if pushers >= needed else max(ways) < 0.25  # the first shock moves it a little
+def test_agents_see_what_unitys_see():
+    (spec,) = CooperativePushBlock(1).behaviors.values()
+    assert [(obs.name, obs.shape) for obs in spec.obs] == [("GridSensor-OneHot", (6, 20, 20)), ("RBSensor", (10,))]
+    assert spec.action.branches == (7,)
 
 
-def way_pushed(block: int, pushers: int, most_pushers: float) -> float:
-    """How far a block comes in ten decisions."""
-    env = laid(block, (0.0, -2.0), [(x, y - 2.0) for x, y in behind(block, pushers)])
-    put(env, most_pushers=torch.tensor([most_pushers]))
-    for _ in range(10):
-        acted(env, *[FORWARD] * pushers)
-    return env.state_dict()["block_position"][0, block, 1].item() + 2.0
+@pytest.mark.parametrize(
+    ("action", "way"),
+    [(FORWARD, (0, 1)), (BACK, (0, -1)), (LEFT, (-0.75, 0)), (RIGHT, (0.75, 0))],
+    ids=["forward", "back", "left", "right"],
+)
+def test_choices_push_and_the_body_sensor_tells_the_velocity_in_the_agents_own_frame(action: int, way: tuple[float, float]):
+    env = laid(agents=((0.0, 0.0),), angle=0.3)
+    step = acted(env, action)
+    speed = 0.0
+    for _ in range(5):
+        speed = (speed + 3.0 * math.hypot(*way)) * 0.92 - 0.35316
+    right, up, ahead, *rest = step.obs[1][0].tolist()
+    direction = np.array(way) / math.hypot(*way)
+    np.testing.assert_allclose([right, ahead], speed * direction, atol=1e-3)
+    assert up == 0
+    assert rest == [0, 0, 0, 0, 0, 0, 1]
+    moved = env.state_dict()["body_position"][0, 0].numpy()
+    turn = np.array([[math.sin(0.3), -math.cos(0.3)], [math.cos(0.3), math.sin(0.3)]])  # to the right, ahead
+    local = turn @ moved
+    np.testing.assert_allclose(local / np.linalg.norm(local), direction, atol=1e-3)
 
 
-def test_in_lessons_fewer_suffice():
-    assert way_pushed(LARGE, 1, 1.0) > 1.0
-    assert way_pushed(LARGE, 2, 2.0) > 1.0
-    assert way_pushed(LARGE, 1, 2.0) < 0.25
-    assert way_pushed(LARGE, 2, 1.7) > 2 * way_pushed(LARGE, 1, 1.7) > 0.5
-    assert way_pushed(MEDIUM, 1, 2.0) < 0.25 < 1.0 < way_pushed(MEDIUM, 1, 1.0)
+@pytest.mark.parametrize(("action", "turn"), [(TURN_RIGHT, -20), (TURN_LEFT, 20)])
+def test_two_choices_turn_by_20_degrees_a_decision(action: int, turn: float):
+    env = laid(angle=0.1)
+    acted(env, action)
+    assert env.state_dict()["body_angle"][0, 0].item() == pytest.approx(0.1 + math.radians(turn), abs=1e-4)
 
 
-def test_how_many_suffice_changes_with_the_episode():
-    env = CooperativePushBlock(2)
-    env.reset(0)
-    env.set_parameters({"most_pushers": torch.tensor([1.0, 2.0])})
-    put(env, age=torch.tensor([999, 998], dtype=torch.int32))
+def test_agents_fall_as_an_episode_begins():
+    env = CooperativePushBlock(1)
+    assert env.reset(0)["PushBlockCollab"].obs[1][:, 1].tolist() == [0, 0, 0]
+    assert (acted(env).obs[1][:, 1] < -1).all()
     acted(env)
-    assert env.state_dict()["most_pushers"].tolist() == [1.0, 3.0]
-    with pytest.raises(EnvError, match=r"'most_pushers' is 4, expected a number within 1..3"):
-        env.set_parameters({"most_pushers": torch.tensor([1.0, 4.0])})
+    acted(env)
+    assert acted(env).obs[1][:, 1].abs().max() < 1e-4
 
 
-@pytest.mark.parametrize(("block", "worth"), [(SMALL, 1.0), (MEDIUM, 2.0), (LARGE, 3.0)])
-def test_a_block_in_the_goal_pays_its_size_to_the_group_and_is_gone(block: int, worth: float):
-    env = laid(block, (0.0, GOAL_EDGE - HALVES[block] + 0.01), [])
-    gone = env.state_dict()["block_gone"]
-    gone[0, SMALL + 1] = False  # another is left
-    velocity = torch.zeros(1, BLOCKS, 2)
-    velocity[0, block, 1] = 5.0
-    put(env, block_gone=gone, block_velocity=velocity)
+@pytest.mark.parametrize(("block", "worth"), [(SMALL, 1.0), (LARGE, 2.0), (HUGE, 3.0)])
+def test_a_block_that_touches_the_goal_pays_its_size_to_the_group_and_is_gone(block: int, worth: float):
+    env = laid(block, (0.0, GOAL_EDGE + HALVES[block] + 0.01), velocity=(0.0, -3.0))
+    gone = env.state_dict()["gone"]
+    gone[0, block + 1] = False  # another is left
+    put(env, gone=gone)
     step = acted(env)
-    assert step.group_reward.tolist() == pytest.approx([worth - 0.0001] * AGENTS)
+    assert step.group_reward.tolist() == pytest.approx([worth - 0.0005] * AGENTS)
     assert step.reward.tolist() == [0.0] * AGENTS
-    assert env.state_dict()["block_gone"][0, block]
+    assert env.state_dict()["gone"][0, block]
     assert not (step.terminated | step.truncated).any()
 
 
-def test_the_last_block_in_the_goal_ends_the_episode_for_all():
-    env = laid(SMALL, (0.0, GOAL_EDGE - 0.76), [(0.0, GOAL_EDGE - 2.1)])
-    steps = [acted(env, FORWARD)]
-    while not steps[-1].terminated.any():
-        assert len(steps) < 20
-        steps.append(acted(env, FORWARD))
-    assert steps[-1].terminated.all()
-    assert not steps[-1].truncated.any()
-    assert steps[-1].final_obs.slots.tolist() == [0, 1, 2]
-    assert not env.state_dict()["block_gone"].any()
-    assert env.state_dict()["age"].tolist() == [0]
+def test_a_block_a_hair_before_the_goal_does_not_count():
+    env = laid(SMALL, (0.0, GOAL_EDGE + 0.5 + 0.01))
+    assert acted(env).group_reward.tolist() == pytest.approx([-0.0005] * AGENTS)
+    assert not env.state_dict()["gone"][0, SMALL]
 
 
-def test_an_episode_is_cut_after_5000_ticks_and_its_last_view_kept():
-    env = laid(LARGE, (0.0, 0.0), [])
-    put(env, age=torch.tensor([998], dtype=torch.int32))
-    before = acted(env)
-    assert not before.truncated.any()
-    after = acted(env)
-    assert after.truncated.all()
-    assert not after.terminated.any()
-    torch.testing.assert_close(after.final_obs.obs[0], before.obs[0])
-    assert (after.obs[0] != before.obs[0]).any()
+def test_the_last_block_ends_the_episode_for_all_and_the_rest_of_the_decision_passes_in_the_next():
+    # 2 m/s less 0.37 m/s a tick: the block enters the goal in the second tick
+    env = laid(SMALL, (0.0, GOAL_EDGE + 0.5 + 0.045), velocity=(0.0, -2.0), agents=((3.0, 0.0),))
+    step = acted(env, FORWARD, FORWARD, FORWARD)
+    assert step.terminated.all()
+    assert not step.truncated.any()
+    assert step.final_obs.slots.tolist() == [0, 1, 2]
+    assert step.group_reward.tolist() == pytest.approx([1 - 2 * 0.0001] * AGENTS)
+    speed = 0.0
+    for _ in range(2):
+        speed = (speed + 3.0) * 0.92 - 0.35316
+    assert step.final_obs.obs[1][0, 2].item() == pytest.approx(speed, abs=1e-3)  # seen as the episode ended
+    state = env.state_dict()
+    assert not state["gone"].any()
+    assert state["lead"].tolist() == [3]
+    assert state["age"].tolist() == [0]
+    assert state["body_velocity"][0, :3].norm(dim=1).max() < 1e-4  # nobody acts in these ticks
+    assert state["body_rise"][0, 0].item() == pytest.approx(sum(-14.715 * 0.02 * 0.92**k for k in (1, 2, 3)), abs=1e-4)
+
+
+def test_an_episode_is_truncated_after_5000_ticks_which_may_be_within_a_decision():
+    env = laid(LARGE, agents=((3.0, 0.0),))
+    put(env, age=torch.tensor([999], dtype=torch.int32), lead=torch.tensor([2], dtype=torch.int32))
+    step = acted(env, FORWARD)  # ticks 4,998 and 4,999 pass; the 5,000th begins the next episode
+    assert step.truncated.all()
+    assert not step.terminated.any()
+    speed = 0.0
+    for _ in range(2):
+        speed = (speed + 3.0) * 0.92 - 0.35316
+    assert step.final_obs.obs[1][0, 2].item() == pytest.approx(speed, abs=1e-3)
+    assert step.group_reward.tolist() == pytest.approx([-0.0002] * AGENTS)
+    state = env.state_dict()
+    assert state["lead"].tolist() == [2]
+    assert (step.obs[0] != step.final_obs.obs[0]).any()
 
 
 def test_mates_share_a_group_and_areas_do_not():
@@ -134,68 +164,90 @@ def test_mates_share_a_group_and_areas_do_not():
     assert step.acting.all()
 
 
-def test_the_grid_shows_blocks_by_size_and_what_else_lies_ahead():
-    env = laid(LARGE, (0.0, 0.0), [(0.0, -3.6), (4.6, -2.5)])
-    first, second = acted(env).obs[0][:2]
-    assert first.shape == (6, 20, 20)
-    assert first[:2].sum() == 0
-    # the first stands at (0, -3.6): the cell of (x, y) is row 2 (6.4 - y), column 2 (x + 5), rounded down
-    assert first[2].nonzero().amin(0).tolist() == [10, 7]
-    assert first[2].nonzero().amax(0).tolist() == [15, 12]
-    assert first[3].nonzero()[:, 0].unique().tolist() == [0, 1, 2]  # the goal begins 8.6 m ahead
-    assert first[4].sum() == 0  # walls are beyond what it sees
-    assert first[5, 17, 19] == 1  # a mate, 1.1 m ahead, 4.6 m to the right
-    assert first[5, :, :17].sum() == 0  # it does not see itself
-    assert second[4].nonzero()[:, 1].unique().tolist() == [16, 17, 18]  # the wall to its right, 3.4 to 4.4 m away
-    assert second[5].sum() == 0  # its mate is behind it
+def test_the_grid_shows_what_lies_ahead_from_the_agents_place_on():
+    env = laid(HUGE, (0.0, 0.0), agents=((0.0, 6.2), (5.3, 3.2)))
+    grid = acted(env).obs[0][0]
+    # looking toward -y from (0, 6.2): column of (x, y) is 6.2 - y, row is 10 + x (left is toward +x), rounded down
+    assert cells(grid[BLOCK + 2]) == {(row, column) for row in range(8, 12) for column in range(4, 8)}
+    assert not grid[BLOCK].any()
+    assert not grid[BLOCK + 1].any()
+    assert cells(grid[AGENT]) == {(row, column) for row in (14, 15) for column in (2, 3)}  # not itself
+    # the goal begins 14.55 ahead, the wall behind it 18.7; where they share a cell the goal's box holds the cell's middle
+    assert {column for _, column in cells(grid[GOAL])} == {14, 15, 16, 17, 18}
+    assert {column for _, column in cells(grid[WALL])} == {19}
+    assert grid.sum(0).max() == 1
 
 
-def test_blocks_start_apart():
+def test_blocks_are_told_apart_by_size():
+    for block, tag in ((SMALL, BLOCK), (LARGE, BLOCK + 1), (HUGE, BLOCK + 2)):
+        grid = acted(laid(block, (0.0, 0.0), agents=((0.0, 6.2),))).obs[0][0]
+        assert [kind for kind in range(BLOCK, 6) if grid[kind].any()] == [tag]
+
+
+def test_bodies_start_apart_within_half_the_room():
     env = CooperativePushBlock(256)
     env.reset(0)
-    blocks = env.state_dict()["block_position"]
-    halves = torch.tensor([0.75] * 3 + [1.0] * 3 + [1.25])
-    gap = (blocks[:, :, None] - blocks[:, None]).abs().amax(3) - halves[:, None] - halves
-    assert gap[torch.ones_like(gap, dtype=torch.bool).triu(1)].min() >= 0.75 - 1e-4
+    place = env.state_dict()["body_position"][:, :9]
+    assert place.abs().max() <= 6.25
+    halves = torch.tensor([0.5, 0.5, 0.5, 1.0, 1.5, 1.5, 0.5, 0.5, 1.0])
+    apart = (place[:, :, None] - place[:, None]).abs().amax(3)
+    # a square of 3 m around a later middle is clear of every earlier body, which may stand on a corner
+    late, early = torch.triu_indices(9, 9, 1).flip(0)
+    assert (apart[:, late, early] >= 1.5 + 0.7 * halves[early]).all()
 
 
-def test_blocks_stay_apart_from_walls_and_one_another_whatever_agents_do():
+def test_bodies_stay_in_the_room_whatever_agents_do():
     env = CooperativePushBlock(8)
     env.reset(0)
     generator = torch.Generator().manual_seed(0)
-    halves = torch.tensor([0.75] * 3 + [1.0] * 3 + [1.25])
-    for tick in range(150):
+    chosen = torch.zeros(8 * AGENTS, 1, dtype=torch.int64)
+    for tick in range(200):
         if tick % 10 == 0:
             chosen = torch.randint(0, 7, (8 * AGENTS, 1), generator=generator)
         env.step({env.behavior: Action(torch.zeros(8 * AGENTS, 0), chosen)})
         state = env.state_dict()
-        blocks, there = state["block_position"], ~state["block_gone"]
-        assert (blocks[..., 0].abs() + halves)[there].max() <= 8 - 1.25 + 1e-4
-        assert (blocks[..., 1] - halves)[there].min() >= -8 + 1.25 - 1e-4
-        overlap = (halves[:, None] + halves - (blocks[:, :, None] - blocks[:, None]).abs().amax(3)).triu(1)
-        assert overlap[(there[:, :, None] & there[:, None]).triu(1)].max() < 0.2
-        assert state["position"].abs().max() <= 7.5 + 1e-4
+        assert state["body_position"][:, :AGENTS].abs().max() <= 12.7  # at 30 m/s they enter a wall by up to 0.6 m, and are put back
+        blocks = state["body_position"][:, AGENTS:9][~state["gone"]]
+        assert blocks.abs().max() <= 12.3
+        assert state["body_spin"].abs().max() <= 7.0
+
+
+def test_a_grid_cleared_cell_by_cell_is_that_painted_anew():
+    env, again = CooperativePushBlock(3), CooperativePushBlock(3)
+    env.reset(5)
+    again.reset(5)
+    generator = torch.Generator().manual_seed(1)
+    before, action = env.state_dict(), Action(torch.zeros(9, 0), torch.zeros(9, 1, dtype=torch.int64))
+    for _ in range(40):
+        action = Action(torch.zeros(9, 0), torch.randint(0, 7, (9, 1), generator=generator))
+        before = env.state_dict()
+        step = env.step({env.behavior: action})[env.behavior]
+    again.load_state_dict({**before, "written": torch.full_like(before["written"], 10_000)})  # more than are recorded: all are cleared
+    fresh = again.step({env.behavior: action})[env.behavior]
+    torch.testing.assert_close(step.obs[0], fresh.obs[0], rtol=0, atol=0)
+    assert step.obs[0].sum() > 0
 
 
 def test_an_action_that_is_no_choice_is_told_with_its_agent():
     with pytest.raises(EnvError, match=r"agent 1.*must be choices"):
-        acted(laid(SMALL, (0.0, 0.0), []), NOTHING, 7)
+        acted(laid(SMALL), NOTHING, 7)
 
 
-def test_its_rule_brings_every_block_into_the_goal():
+def test_its_rule_brings_most_blocks_into_the_goal():
     env = palaestra.make("CooperativePushBlock", areas=16)
     env.reset(1)
     earned, ends = torch.zeros(16), 0
-    for _ in range(400):
-        step = env.step({"PushBlockCollab": env.heuristic("PushBlockCollab")})["PushBlockCollab"]
+    for _ in range(500):
+        action = env.heuristic("PushBlockCollab")  # type: ignore[union-attr]
+        step = env.step({"PushBlockCollab": action})["PushBlockCollab"]
         earned += step.group_reward[::3]
         ends += int(step.terminated[::3].sum())
-    assert earned.mean() > 8
-    assert ends > 4
-    assert env.heuristic("Other") is None
+    assert earned.mean() > 7
+    assert ends > 3
+    assert CooperativePushBlock(1).heuristic("Other") is None
 
 
 def test_a_picture_shows_the_area():
-    picture = laid(LARGE, (0.0, 0.0), [(0.0, -3.0)]).render(0)
+    picture = laid(HUGE, (0.0, 0.0), ((0.0, -3.0),)).render(0)
     assert picture.dtype == np.uint8
     assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 20

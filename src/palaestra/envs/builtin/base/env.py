@@ -17,6 +17,7 @@ from palaestra.core.errors import EnvError, StateOfAnotherVersion
 from palaestra.core.plugins import nearest
 from palaestra.core.timestep import Action, FinalObs, TimeStep
 from palaestra.envs.builtin.base.host_ticks import HostTicks
+from palaestra.envs.builtin.base.image_buffers import ImageBuffers
 from palaestra.envs.builtin.base.world_columns import Rows, allocate, quiet_warp, resolve, seed_streams
 from palaestra.envs.builtin.drawing.raycast import picture_of
 
@@ -56,7 +57,11 @@ class Program:
     """Kernel (world, report), a thread per area: one decision of its agents, and a new episode if it ended. Sets report[0]
     if an episode ended, and report[1] to 1 + the slot of an invalid action."""
     draw: Any = None
-    """Kernel (world), a thread for each row of a slot's `obs_image`: paints it after `begin` and `tick`. None: nothing to paint."""
+    """Kernel (world), a thread for each `draw_rows` rows of a slot's `obs_image`: paints them after `begin` and `tick`. None: no image."""
+    draw_rows: int = 1
+    """Rows of pixels that a thread paints. More than one costs less on a CPU, where every thread gets a copy of the struct."""
+    image_columns: tuple[str, ...] = ()
+    """Columns that tell what is painted in `obs_image`, if `draw` leaves what already is as it should be. Images are then not copied."""
     area_columns: tuple[str, ...] = ()
     """Further columns with a row per area."""
 
@@ -126,16 +131,21 @@ class WarpEnv:
         self._world, self._columns = allocate(program.world, slots, self.device, rows, pending=(QUEUE, len(self.parameters)), **sizes)
         if self.parameters:
             self._columns["pending"].copy_(torch.tensor(list(self.parameters.values()), device=self.device))
-        self._tables = Tables(self._columns, self.behaviors, self.teams or (0,) * self.agents, self.roles)
+        self._images: ImageBuffers | None = None
+        if program.image_columns and self.device.type == "cpu":
+            self._images = ImageBuffers(self._columns, self._world, ("obs_image", *program.image_columns))
+        self._tables = Tables(self._columns, self.behaviors, self.teams or (0,) * self.agents, self.roles, self._images)
         self._report = torch.zeros(2, dtype=torch.int32, device=self.device)
         self._host_report = self._report.numpy() if self.device.type == "cpu" else None  # None: reading it would wait for the device
         self._streams: dict[int, wp.Stream] = {}
         with quiet_warp():  # the first launch compiles the kernels, unless Warp finds them in its cache
             self._seed = self._record(seed_streams, len(self._columns["rng"]), self._world.rng, 0) if "rng" in self._columns else None
             self._begin = self._record(program.begin, self.num_areas, self._world)
-            self._tick = [self._record(program.tick, self.num_areas, self._world, wp.from_torch(self._report))]
+            self._tick = self._record(program.tick, self.num_areas, self._world, wp.from_torch(self._report))
+            self._draw = None
             if program.draw is not None:
-                self._tick.append(self._record(program.draw, (slots, self._columns["obs_image"].shape[2]), self._world))
+                bands = -(-self._columns["obs_image"].shape[2] // program.draw_rows)
+                self._draw = self._record(program.draw, (slots, bands), self._world)
 
     def _record(self, kernel: Any, threads: int | tuple[int, int], *inputs: Any) -> Any:
         """Returns a recorded launch, which costs a fifth of a new one."""
@@ -149,8 +159,8 @@ class WarpEnv:
         if self._seed is not None:
             self._seed.set_param_at_index(1, seed & 0x7FFFFFFF)
             self._run(self._seed)
-        for launch in (self._begin, *self._tick[1:]):
-            self._run(launch)
+        self._run(self._begin)
+        self._paint()
         self._started = True
         return self._tables.make(ended=False)
 
@@ -184,14 +194,23 @@ class WarpEnv:
         """Makes a tick; returns whether it ended an episode, False where reading that would wait for the device."""
         if self._host_report is not None:
             self._host_report[:] = 0
-        for launch in self._tick:
-            self._run(launch)
+        self._run(self._tick)
+        self._paint()
         if self._host_report is None:
             return False
         ended, wrong = self._host_report
         if wrong:
             raise EnvError(self._invalid_action_message(int(wrong) - 1))
         return bool(ended)
+
+    def _paint(self) -> None:
+        """Paints the agents' images, if they have any."""
+        if self._draw is None:
+            return
+        if self._images is not None:
+            self._images.turn()
+            self._draw.set_param_at_index(0, self._world)
+        self._run(self._draw)
 
     def _write_actions(self, name: str, number: int, actions: Mapping[str, Action]) -> None:
         """Writes the actions of one behavior into the columns of its slots."""
@@ -291,6 +310,8 @@ class WarpEnv:
             if state[name].shape != column.shape:
                 shapes = f"{tuple(state[name].shape)}, expected {tuple(column.shape)}"
                 raise EnvError(f"{self.behavior}: the state's '{name}' has shape {shapes}; was it saved with another number of areas?")
+        if self._images is not None:
+            self._images.turn()  # what is current may be held
         for name, column in self._columns.items():
             column.copy_(state[name])
         self._started = True
@@ -379,12 +400,22 @@ class Table:
     agents of a team in an area form a group. If there is a column `acting`, it marks who awaits an action; otherwise all do.
     """
 
-    def __init__(self, columns: Mapping[str, Tensor], teams: Sequence[int], agents: Sequence[int], prefix: str = "") -> None:
-        """`teams` are the teams of all of an area's agents; `prefix` begins the names of the columns `obs...` and `final_obs...`."""
+    def __init__(
+        self,
+        columns: Mapping[str, Tensor],
+        teams: Sequence[int],
+        agents: Sequence[int],
+        prefix: str = "",
+        images: ImageBuffers | None = None,
+    ) -> None:
+        """`teams` are the teams of all of an area's agents; `prefix` begins the names of the columns `obs...` and `final_obs...`.
+
+        `images` hold the column `obs_image`, if they take turns.
+        """
         device, areas = columns["reward"].device, len(columns["reward"]) // len(teams)
         self._columns, self._on_host = columns, device.type == "cpu"
-        obs = tuple(column for name, column in columns.items() if name.startswith(f"{prefix}obs") and column.shape[1])
-        self.obs = tuple(PooledCopies(column) for column in obs)
+        obs = {name: column for name, column in columns.items() if name.startswith(f"{prefix}obs") and column.shape[1]}
+        self.obs = tuple(images if images and name == "obs_image" else PooledCopies(column) for name, column in obs.items())
         self._final_obs = tuple(column for name, column in columns.items() if name.startswith(f"{prefix}final_obs") and column.shape[1])
         self._area = torch.arange(areas, device=device).repeat_interleave(len(agents))
         self._team = torch.tensor([teams[agent] for agent in agents], device=device).repeat(areas)
@@ -395,7 +426,7 @@ class Table:
         """(S,) int64: rows of its agents in columns with a row per agent; None: all rows."""
         self._acting = torch.ones_like(self._slots, dtype=torch.bool)
         self._no_group_reward = torch.zeros(len(self._slots), device=device)
-        self._no_final_obs = FinalObs(self._slots[:0], tuple(column[:0].clone() for column in obs))
+        self._no_final_obs = FinalObs(self._slots[:0], tuple(column[:0].clone() for column in obs.values()))
 
     def make(self, ended: bool) -> TimeStep:
         """Returns the current TimeStep. `ended` tells whether an episode ended; it is ignored on an accelerator."""
@@ -427,13 +458,20 @@ class Table:
 class Tables:
     """One table for each behavior: a table of its own for each role, or each behavior's share of all slots."""
 
-    def __init__(self, columns: Mapping[str, Tensor], names: Iterable[str], teams: Sequence[int], roles: Sequence[str] = ()) -> None:
-        """`roles` are the fixed behaviors of an area's agents, if they have any."""
+    def __init__(
+        self,
+        columns: Mapping[str, Tensor],
+        names: Iterable[str],
+        teams: Sequence[int],
+        roles: Sequence[str] = (),
+        images: ImageBuffers | None = None,
+    ) -> None:
+        """`roles` are the fixed behaviors of an area's agents, if they have any; `images` hold those that take turns."""
         self._columns, self._names = columns, tuple(names)
         self._tables: dict[str, Table] = {}
         for name in self._names if roles else self._names[:1]:
             agents = [agent for agent in range(len(teams)) if not roles or roles[agent] == name]
-            self._tables[name] = Table(columns, teams, agents, column_prefix(name) if roles else "")
+            self._tables[name] = Table(columns, teams, agents, column_prefix(name) if roles else "", images)
         self._on_host = columns["reward"].device.type == "cpu"
 
     def make(self, ended: bool) -> dict[str, TimeStep]:

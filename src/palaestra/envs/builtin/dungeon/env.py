@@ -1,19 +1,12 @@
 """DungeonEscape: one agent must give its life for the key that lets the others out.
 
-A dragon walks from one side of a room to a portal in the other, through which it escapes. The agent that touches it dies with
-it, and nothing else slays it; it leaves a key. The agent that touches the key holds it, and opens the door by touching it: +1 to the
-group. Agents drive as in PushBlock, with its seven choices. Dead agents do not act and are invisible until the next episode.
+A dragon walks to a portal in a corner of a room of 25 x 25 m with four columns. The agent that touches it dies with it, and
+nothing else slays it; it leaves a key, and the agent a tombstone. The agent that touches the key carries it, and opens the door by
+touching its lock: +1 to the group. The portal takes agents too. Agents that left the room do not act until the next episode.
+`rules` and `observations` have the figures of Unity's scene.
 
-The documentation leaves the scene open. Ours is a bare room of 12 x 12. The portal is 3 wide and anywhere in the right or left
-wall, the dragon starts anywhere along the opposite one, and the door is 4 wide and anywhere in the wall toward y. The
-dragon has a radius of 1 and walks straight ahead at 1.8 m/s, a quarter of an agent's speed: it takes some 55 decisions, and agents
-can easily keep out of its way. An episode is truncated after 300 decisions (1,500 physics ticks). Random
-actions open the door in one episode of 25, which is enough to learn from.
-
-Agents pass through one another. With solid bodies, PPO learned to push a mate into the dragon, which benefits the pusher
-alone; no agent then has to sacrifice itself.
-
-15 rays look all around, 24 degrees apart in Unity's order; agents, the dragon and the key come before walls, door and portal.
+An agent observes its own velocity to the right, upward and ahead (with seven constants, as in CooperativePushBlock), 15 rays within
+60 degrees of straight ahead, as thick as a ball of 0.5 m, in three frames with the oldest first, and whether it carries the key.
 """
 
 from __future__ import annotations
@@ -28,24 +21,34 @@ from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
-from palaestra.envs.builtin.dungeon.rules import (
-    AGENT_RADIUS,
+from palaestra.envs.builtin.dungeon.observations import (
     AGENTS,
-    DOOR_HALF,
-    MOST_DECISIONS,
-    OBS,
+    COLUMN,
+    COLUMN_HALF,
+    DRAGON_HALF,
+    FRAME,
+    FRAMES,
+    HANGING_KEY,
+    KEY_HALF,
+    LOCK,
+    LOCK_HALF,
+    NUMBERS,
+    PORTAL,
+    PORTAL_ANGLE,
     PORTAL_HALF,
-    PROGRAM,
     RAY_LENGTH,
     RAY_STEP,
     RAYS,
     ROOM,
-    TICKS,
+    STONE_HALF,
+    TAGS,
 )
-from palaestra.envs.builtin.physics.driving import steer
+from palaestra.envs.builtin.dungeon.rules import MOST_TICKS, PROGRAM
+from palaestra.envs.builtin.physics.pusher import CHOICES, HALF, run_over
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
+from palaestra.envs.builtin.pushblock.rules import TICKS
 from palaestra.envs.ray_fans import RayFan, unity_order
-from palaestra.envs.solids import BLUE, GOLD, GREEN, INK, RED, VIOLET, Drawing, Solids, on_plane, solids, upright
+from palaestra.envs.solids import BLUE, GOLD, GRAY, GREEN, INK, RED, VIOLET, Drawing, Solids, on_plane, solids, upright
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,46 +58,92 @@ if TYPE_CHECKING:
     from palaestra.envs.solids import Color, Shape
 
 
+MOST_CONTACTS = 12
+"""Most contacts that a physics tick solves."""
+COLUMN_BERTH, STONE_BERTH = 2.0, 1.6
+"""Meters from the middle of a column and of the tombstone at which the rule passes it."""
+COLUMNS = [(float(COLUMN[0]) * x, float(COLUMN[1]) * y) for x in (-1, 1) for y in (-1, 1)]
+
+
 def escape(columns: Mapping[str, torch.Tensor]) -> Action:
-    """Sends the living agent nearest the dragon into it, and the one nearest the key to the door with it; the others wait."""
+    """Sends the agent nearest the dragon into it, and the one nearest the key to the door with it; the others wait."""
     agents = int(AGENTS)
-    place, lives, holds = columns["position"], columns["acting"].view(-1, agents), columns["holds_key"].view(-1, agents)
-    door = torch.stack([columns["door"], torch.full_like(columns["door"], float(ROOM))], 1)
+    place = columns["body_position"][:, :agents]
+    lives, holds = columns["acting"].view(-1, agents), columns["holds_key"].view(-1, agents)
+    lock = torch.tensor([float(LOCK[0]), float(LOCK[1])], device=place.device)
     dragon_lives, is_held = columns["dragon_lives"][:, None], holds.any(1, keepdim=True)
-    goal = torch.where(dragon_lives, columns["dragon"], torch.where(is_held, door, columns["key"]))
-    far = (place.view(-1, agents, 2) - goal[:, None]).norm(dim=2).masked_fill(~lives, torch.inf)
+    goal = torch.where(dragon_lives, columns["dragon"], torch.where(is_held, lock, columns["key"]))
+    far = (place - goal[:, None]).norm(dim=2).masked_fill(~lives, torch.inf)
     far = torch.where(is_held & ~holds, torch.inf, far)
     goes = torch.nn.functional.one_hot(far.argmin(1), agents).view(-1, 1)
-    choice = steer(place, columns["angle"], goal.repeat_interleave(agents, 0), 0.2) + 1  # choice 0 does nothing, as in PushBlock
+    place, goal = place.reshape(-1, 2), goal.repeat_interleave(agents, 0)
+    velocity, angle = columns["body_velocity"][:, :agents].reshape(-1, 2), columns["body_angle"][:, :agents].reshape(-1)
+    stone = torch.where(columns["stone_stands"][:, None], columns["stone"], torch.full_like(columns["stone"], 1e3))
+    choice = run_over(place, velocity, angle, past_obstacles(place, goal, stone.repeat_interleave(agents, 0)))
     return Action(torch.zeros(len(place), 0, device=place.device), choice * goes)
+
+
+def past_obstacles(place: torch.Tensor, goal: torch.Tensor, stone: torch.Tensor) -> torch.Tensor:
+    """Returns the next waypoints from places (S, 2) to goals (S, 2): beside the nearest column or tombstone (S, 2) in between, if any."""
+    columns = torch.tensor(COLUMNS, device=place.device).expand(len(place), -1, -1)
+    obstacle = torch.cat([columns, stone[:, None]], 1)
+    berth = torch.tensor([COLUMN_BERTH] * len(COLUMNS) + [STONE_BERTH], device=place.device)
+    way = goal - place
+    far = way.norm(dim=1, keepdim=True).clamp(min=1e-6)
+    ahead = way / far
+    to = obstacle - place[:, None]
+    along, across = (to * ahead[:, None]).sum(2), ahead[:, :1] * to[..., 1] - ahead[:, 1:] * to[..., 0]
+    blocks = (along > 0) & (along < far) & (across.abs() < berth - 0.2)
+    nearest = torch.where(blocks, along, torch.inf).argmin(1)
+    rows = torch.arange(len(place), device=place.device)
+    left = torch.stack([-ahead[:, 1], ahead[:, 0]], 1)
+    side = (torch.where(across[rows, nearest] > 0, -1.0, 1.0) * berth[nearest])[:, None]
+    return torch.where(blocks.any(1)[:, None], obstacle[rows, nearest] + side * left, goal)
 
 
 WINE = (168, 60, 52)
 
 
 def draw_room(rows: Rows, behavior: str) -> Drawing:
-    """Draws the room with its green door and its violet portal, the dragon, the key, and the living agents: golden with the key."""
-    room, areas = float(ROOM), rows.areas
-    door = np.stack([rows["door"], np.full_like(rows["door"], room + 0.15)], -1)[:, None]
-    portal = (rows["portal"] + [0.15, 0.0] * np.sign(rows["portal"]))[:, None]
+    """Draws the room with its columns, green door and violet portal, the dragon, the key, the tombstone and the agents in the room."""
+    room, areas, agents = float(ROOM), rows.areas, int(AGENTS)
     key = figures.hidden_unless(rows["key_lies"][:, None], np.ones(3))
+    stone = figures.hidden_unless(rows["stone_stands"][:, None], (2 * float(STONE_HALF[0]), 1.4, 2 * float(STONE_HALF[1])))
     color = np.where(rows["holds_key"][..., None], GOLD, BLUE)
-    bow, bit = on_plane(rows["key"][:, None], 0.3), on_plane(rows["key"][:, None] + [0.55, 0.0], 0.3)
+    bow, bit = on_plane(rows["key"][:, None], 0.5), on_plane(rows["key"][:, None] + [0.55, 0.0], 0.5)
+    place, angle = rows["body_position"][:, :agents], rows["body_angle"][:, :agents]
+    feet = tuple((column, (float(COLUMN_HALF), float(COLUMN_HALF))) for column in COLUMNS)
     shapes = (
-        *figures.room(areas, (room, room), wall=1.2, thick=0.3),
-        solids("door", "box", on_plane(door, 0.75), (2 * float(DOOR_HALF), 1.5, 0.36), GREEN),
-        solids("portal", "box", on_plane(portal, 0.75), (0.36, 1.5, 2 * float(PORTAL_HALF)), VIOLET),
+        *figures.room(areas, (room, room), wall=1.2, thick=0.5),
+        figures.boxes("columns' feet", areas, feet, GRAY, 0.2, 0.2),
+        fixed(areas, "columns", "cylinder", [(x, 0.9, -y) for x, y in COLUMNS], (1.44, 1.8, 1.44), GRAY),
+        fixed(
+            areas, "door", "box", [(float(LOCK[0]), 0.9, -float(LOCK[1]))], (2 * float(LOCK_HALF[0]), 1.8, 2 * float(LOCK_HALF[1])), GREEN
+        ),
+        fixed(areas, "portal", "box", [(float(PORTAL[0]), 1.0, -float(PORTAL[1]))], PORTAL_SIZE, VIOLET, upright(float(PORTAL_ANGLE))),
         *_dragon(rows),
         solids("key's bow", "cylinder", bow, key * [0.7, 0.2, 0.7], GOLD),
         solids("key's bit", "box", bit, key * [0.8, 0.16, 0.18], GOLD),
-        *figures.agent(rows["position"], rows["angle"], rows["acting"] * np.float32(AGENT_RADIUS), (behavior, rows.slots), color=color),
+        solids("tombstone", "box", on_plane(rows["stone"][:, None], 0.7), stone, INK, rotation=upright(rows["stone_angle"][:, None])),
+        *figures.agent(place, angle, rows["acting"] * np.float32(HALF), (behavior, rows.slots), color=color, shape="box"),
     )
-    return Drawing(shapes, (room + 0.4, 1.4, room + 0.4), center=(0.0, 0.6, 0.0))
+    return Drawing(shapes, (room + 0.6, 1.4, room + 0.6), center=(0.0, 0.6, 0.0))
+
+
+PORTAL_SIZE = (2 * float(PORTAL_HALF[0]), 2.0, 2 * float(PORTAL_HALF[1]))
+
+
+def fixed(
+    areas: int, name: str, shape: Shape, places: ArrayLike, size: ArrayLike, color: Color, rotation: ArrayLike = (0.0, 0.0, 0.0, 1.0)
+) -> Solids:
+    """Returns solids that never move, at places (n, 3)."""
+    at = np.asarray(places, np.float32)
+    return solids(name, shape, np.broadcast_to(at, (areas, *at.shape)), size, color, rotation=rotation, fixed=True)
 
 
 def _dragon(rows: Rows) -> tuple[Solids, ...]:
-    """Returns the dragon, which looks toward its portal: body, head, eyes, spikes, wings and tail."""
-    angle = np.where(rows["portal"][:, :1] < 0, np.pi, 0.0)
+    """Returns the dragon, which looks toward its portal: body, head, eyes, spikes, wings, tail, and the key that it carries."""
+    angle = rows["dragon_angle"][:, None]
     turn, place = upright(angle)[:, :, None], on_plane(rows["dragon"][:, None])[:, :, None]
     living = figures.hidden_unless(rows["dragon_lives"][:, None], np.ones(3))
 
@@ -105,42 +154,53 @@ def _dragon(rows: Rows) -> tuple[Solids, ...]:
         return solids(f"dragon's {name}", shape, where, living * np.asarray(size), color, rotation=rotation)
 
     return (
-        part("body", "sphere", (0, 0.8, 0), (2.0, 1.4, 1.5), RED),
-        part("head", "sphere", (0.9, 1.4, 0), (0.9, 0.75, 0.8), RED),
-        part("eyes", "sphere", [(1.2, 1.6, -0.22), (1.2, 1.6, 0.22)], 0.22, GOLD),
-        part("spikes", "cone", [(0.3, 1.55, 0), (-0.15, 1.6, 0), (-0.55, 1.4, 0)], (0.35, 0.5, 0.3), INK),
-        part("wings", "box", [(-0.1, 1.2, -1.0), (-0.1, 1.2, 1.0)], (0.9, 0.08, 1.1), WINE, [(0.2, 0, 0, 0.98), (-0.2, 0, 0, 0.98)]),
-        part("tail", "cone", (-1.2, 0.6, 0), (0.5, 1.1, 0.5), RED, (0, 0, figures.QUARTER, figures.QUARTER)),
+        part("body", "sphere", (0, 0.75, 0), (2 * float(DRAGON_HALF), 1.3, 2 * float(DRAGON_HALF)), RED),
+        part("head", "sphere", (0.6, 1.3, 0), (0.75, 0.65, 0.7), RED),
+        part("eyes", "sphere", [(0.85, 1.45, -0.2), (0.85, 1.45, 0.2)], 0.2, GOLD),
+        part("spikes", "cone", [(0.2, 1.45, 0), (-0.15, 1.5, 0), (-0.45, 1.35, 0)], (0.3, 0.45, 0.25), INK),
+        part("wings", "box", [(-0.1, 1.1, -0.9), (-0.1, 1.1, 0.9)], (0.8, 0.08, 1.0), WINE, [(0.2, 0, 0, 0.98), (-0.2, 0, 0, 0.98)]),
+        part("tail", "cone", (-1.0, 0.5, 0), (0.45, 1.0, 0.45), RED, (0, 0, figures.QUARTER, figures.QUARTER)),
+        part(
+            "key", "box", (float(HANGING_KEY[0]), 0.4, float(HANGING_KEY[1])), (2 * float(KEY_HALF[0]), 0.4, 2 * float(KEY_HALF[1])), GOLD
+        ),
     )
 
 
+RAY_SENSOR = f"StackingSensor_size{int(FRAMES)}_RayPerceptionSensor"
+
+
 class DungeonEscape(WarpEnv):
-    """DungeonEscape: 15 rays of 8 numbers (wall, agent, door, key, dragon, portal, nothing, distance) and a key flag, discrete [7]."""
+    """DungeonEscape: 10 numbers (velocity), three frames of 15 rays of 8 numbers, and a key flag, discrete [7]."""
 
     behavior = "DungeonEscape"
     agents = int(AGENTS)
     summary = "Three agents slay a dragon, at the cost of one, and leave by the door that its key opens."
     rewards = ("+1 to the group when the door is opened",)
-    episode = "ends when the door is opened or the dragon escapes, an agent's when it dies, and is truncated after 300 decisions"
+    episode = (
+        "ends when the door is opened, the dragon escapes, or the portal takes the key or the last agent; an agent's when it dies or "
+        "leaves by the portal; is truncated after 15,000 physics ticks, which are 3,000 decisions"
+    )
     benchmark = 1.0
     default_areas = 16
-    most_decisions = int(MOST_DECISIONS)
+    most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {}
     ray_fans: ClassVar = {
         behavior: (
-            RayFan(
-                "rays and key",
-                unity_order(int(RAYS), float(RAY_STEP)),
-                float(RAY_LENGTH),
-                ("wall", "agent", "door", "key", "dragon", "portal"),
-            ),
+            RayFan(RAY_SENSOR, unity_order(int(RAYS), float(RAY_STEP)), float(RAY_LENGTH), TAGS, first=(int(FRAMES) - 1) * int(FRAME)),
         )
     }
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        spec = BehaviorSpec((ObsSpec("rays and key", (OBS,)),), ActionSpec(branches=(7,)))
-        super().__init__(PROGRAM, spec, areas, device, obs=OBS, final_obs=OBS, action=1)
+        seen = {"body": ObsSpec("RBSensor", (NUMBERS,)), "rays": ObsSpec(RAY_SENSOR, (int(FRAMES) * int(FRAME),))}
+        seen["key"] = ObsSpec("VectorSensor_size1", (1,))
+        spec = BehaviorSpec(tuple(seen.values()), ActionSpec(branches=(CHOICES,)))
+        columns = PROGRAM.world.vars
+        sizes: dict[str, int | tuple[int, ...]] = {name: int(AGENTS) + 1 for name in columns if name.startswith("body_")}
+        sizes |= {name: MOST_CONTACTS for name in columns if name.startswith("patch_")}
+        for name, obs in seen.items():
+            sizes |= dict.fromkeys((f"obs_{name}", f"final_obs_{name}"), obs.shape[0])
+        super().__init__(PROGRAM, spec, areas, device, **sizes, action=1)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
         """Returns `escape`'s actions; None for another behavior."""

@@ -6,237 +6,327 @@ import warp as wp
 
 from palaestra.envs.builtin.base.env import Program
 from palaestra.envs.builtin.base.world_columns import save_final_obs
-from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, add_speed, advance, apply_drag, circle_body, keep_circle_within
-from palaestra.envs.builtin.pushblock.rules import TURN, move_direction
-from palaestra.envs.builtin.sensors.rays import heading, ray_angle, ray_circle, ray_room, write_ray
+from palaestra.envs.builtin.dungeon.observations import (
+    AGENTS,
+    COLUMN,
+    COLUMN_HALF,
+    DRAGON_HALF,
+    FALLEN_KEY,
+    KEY_HALF,
+    LOCK,
+    LOCK_HALF,
+    PORTAL,
+    PORTAL_ANGLE,
+    PORTAL_HALF,
+    ROOM,
+    STONE_FOOT,
+    World,
+    forget,
+    observe,
+    offset_from,
+)
+from palaestra.envs.builtin.physics.contact_solver import add_patch, box_shape, fall, near_body, near_box, side_contact, solve
+from palaestra.envs.builtin.physics.contacts import Body, box_box
+from palaestra.envs.builtin.physics.pusher import GRAVITY, GRIP, HALF, pushed, turned
+from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
+from palaestra.envs.builtin.pushblock.rules import AGENT_DRAG, FRICTION, MASS, TICKS
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
-TICKS = wp.constant(5)  # physics ticks per decision
-MOST_DECISIONS = wp.constant(300)
-SPEED = wp.constant(2.0)  # m/s that a tick of moving adds to an agent
-AGENT_DRAG = wp.constant(10.0)
-PACE = wp.constant(1.8)  # speed of the dragon, m/s
-BERTH = wp.constant(3.0)  # least distance of an agent from the dragon at the start
-APART = wp.constant(1.5)  # least distance between agents at the start
-TOUCH = wp.constant(0.01)  # a smaller gap counts as touching
-GOES_ON, OPENED, ESCAPED = (wp.constant(case) for case in range(3))
-AGENTS = wp.constant(3)
-ROOM = wp.constant(6.0)  # half the room's side
-DOOR_HALF = wp.constant(2.0)  # half the door's width
-PORTAL_HALF = wp.constant(1.5)
-AGENT_RADIUS = wp.constant(0.5)
-DRAGON_RADIUS = wp.constant(1.0)
-KEY_RADIUS = wp.constant(0.5)
-RAYS = wp.constant(15)
-RAY_STEP = wp.constant(0.41887902047863906)  # 24 degrees: all around
-RAY_LENGTH = wp.constant(25.0)  # more than the room's diagonal
-RAY_RADIUS = wp.constant(0.4)  # less than the agent's, so that rays see what it touches
-TAGS = wp.constant(6)
-WALL, AGENT, DOOR, KEY, DRAGON, PORTAL = (wp.constant(tag) for tag in range(6))
-OBS = int(RAYS) * (int(TAGS) + 2) + 1
-
-
-@wp.struct
-class World:
-    """Columns of DungeonEscape, one row per agent or, for the first eight, per area; places are from the room's middle."""
-
-    rng: wp.array(dtype=wp.uint32)
-    age: wp.array(dtype=wp.int32)  # decisions of this episode
-    dragon: wp.array(dtype=wp.vec2)
-    dragon_lives: wp.array(dtype=wp.bool)
-    portal: wp.array(dtype=wp.vec2)  # middle of the portal, on the right or left wall
-    door: wp.array(dtype=wp.float32)  # x of the door's middle, on the wall toward y
-    key: wp.array(dtype=wp.vec2)
-    key_lies: wp.array(dtype=wp.bool)  # whether the key lies on the floor
-    position: wp.array(dtype=wp.vec2)
-    velocity: wp.array(dtype=wp.vec2)
-    angle: wp.array(dtype=wp.float32)  # from the x axis
-    holds_key: wp.array(dtype=wp.bool)
-    acting: wp.array(dtype=wp.bool)  # whether the agent lives
-    action: wp.array2d(dtype=wp.int64)  # 0: nothing, 1: forward, 2: back, 3, 4: turn right, left, 5, 6: to the left, right
-    obs: wp.array2d(dtype=wp.float32)
-    final_obs: wp.array2d(dtype=wp.float32)
-    reward: wp.array(dtype=wp.float32)
-    group_reward: wp.array(dtype=wp.float32)
-    terminated: wp.array(dtype=wp.bool)
-    truncated: wp.array(dtype=wp.bool)
+MOST_TICKS = wp.constant(15000)  # physics ticks of an episode
+COLUMN_FRICTION = wp.constant(0.3)
+GATE = wp.constant(wp.vec2(11.58, -11.59))  # where the dragon is headed, inside the portal
+DRAGON_START = wp.constant(8.0)  # from the middle
+SLOWEST, FASTEST = wp.constant(1.0), wp.constant(7.0)  # m/s of the dragon
+REACH = wp.constant(6.25)  # agents start this far from the middle at most, along each axis
+BERTH = wp.constant(2.5)  # half the side of the square that must be free around the middle of a new place
+SHAFT = wp.constant(0.718)  # radius of a column at the height where places are tested
+DROP = wp.constant(0.5)  # meters above the floor at which agents start
+TRIES = wp.constant(1000)
+GOES_ON, OPENED, FAILED = (wp.constant(case) for case in range(3))
 
 
 @wp.func
-def wall_tag(world: World, i: int, place: wp.vec2):
-    """Returns the tag of the room's side at this place on it."""
-    if place[1] > ROOM - 1.0e-3 and wp.abs(place[0] - world.door[i]) < DOOR_HALF:
-        return DOOR
-    gap = place - world.portal[i]
-    if wp.abs(gap[0]) < 1.0e-3 and wp.abs(gap[1]) < PORTAL_HALF:
-        return PORTAL
-    return WALL
-
-
-@wp.func
-def nearer(far: float, tag: int, distance: float, other: int):
-    """Returns the distance and tag of the nearer hit."""
-    if distance < far:
-        return distance, other
-    return far, tag
-
-
-@wp.func
-def observe(world: World, i: int, slot: int):
-    """Writes an agent's rays, and whether it holds the key."""
-    eye = world.position[slot]
-    for k in range(RAYS):
-        way = heading(world.angle[slot] + ray_angle(k, RAY_STEP))
-        far = ray_room(eye, way, wp.vec2(ROOM, ROOM))
-        tag = wall_tag(world, i, eye + far * way)
-        for mate in range(i * AGENTS, (i + 1) * AGENTS):
-            if mate != slot and world.acting[mate]:
-                far, tag = nearer(far, tag, ray_circle(eye, way, world.position[mate], AGENT_RADIUS + RAY_RADIUS), AGENT)
-        if world.dragon_lives[i]:
-            far, tag = nearer(far, tag, ray_circle(eye, way, world.dragon[i], DRAGON_RADIUS + RAY_RADIUS), DRAGON)
-        if world.key_lies[i]:
-            far, tag = nearer(far, tag, ray_circle(eye, way, world.key[i], KEY_RADIUS + RAY_RADIUS), KEY)
-        write_ray(world.obs, slot, k * (TAGS + 2), TAGS, tag, far / RAY_LENGTH)
-    world.obs[slot, OBS - 1] = wp.where(world.holds_key[slot], 1.0, 0.0)
-
-
-@wp.func
-def clear_observation(world: World, slot: int):
-    """Clears the observation of a dead agent."""
-    for k in range(OBS):
-        world.obs[slot, k] = 0.0
-
-
-@wp.func
-def is_free(world: World, i: int, slot: int, place: wp.vec2):
-    """Returns whether an agent may start there: away from the dragon and from the agents before it."""
-    if wp.length(place - world.dragon[i]) < BERTH:
+def touch(a: Body, b: Body):
+    """Returns whether two boxes touch."""
+    reach = wp.length(a.half) + wp.length(b.half)
+    if wp.length_sq(b.position - a.position) > reach * reach:
         return False
-    for mate in range(i * AGENTS, slot):  # Warp does not support generators
-        if wp.length(place - world.position[mate]) < APART:
-            return False
-    return True
+    return box_box(a, b).count > 0
 
 
 @wp.func
-def start(world: World, i: int):
-    """Starts an episode: the dragon at one side and its portal at the other, the door along its wall, agents anywhere."""
+def plain_box(center: wp.vec2, half: wp.vec2, angle: float):
+    """Returns a box that never moves."""
+    box = Body()
+    box.position = center
+    box.half = half
+    box.angle = angle
+    return box
+
+
+@wp.func
+def column_at(k: int):
+    """Returns the place of a column."""
+    return wp.vec2(wp.where(k % 2 == 0, COLUMN[0], -COLUMN[0]), wp.where(k < 2, COLUMN[1], -COLUMN[1]))
+
+
+@wp.func
+def is_free(world: World, i: int, place: wp.vec2, agent: int):
+    """Returns whether an agent may start there: a square around it is clear of columns and of what stood there until now."""
+    square = plain_box(place, wp.vec2(BERTH, BERTH), 0.0)
+    for k in range(4):
+        gap = wp.abs(column_at(k) - place) - square.half
+        if wp.length(wp.max(gap, wp.vec2(0.0, 0.0))) < SHAFT:
+            return False
+    for mate in range(AGENTS):
+        if (mate < agent or world.acting[i * AGENTS + mate]) and touch(square, near_body(world, i, mate)):
+            return False
+    if world.dragon_lives[i] and touch(square, plain_box(world.dragon[i], wp.vec2(DRAGON_HALF, DRAGON_HALF), world.dragon_angle[i])):
+        return False
+    return not (world.stone_stands[i] and touch(square, plain_box(world.stone[i], STONE_FOOT, world.stone_angle[i])))
+
+
+@wp.func
+def start(world: World, i: int, lead: int):
+    """Starts an episode, `lead` physics ticks before its first decision: agents anywhere, the dragon at one of four places."""
     state = world.rng[i]
-    side = wp.where(wp.randf(state) < 0.5, 1.0, -1.0)
-    reach = ROOM - PORTAL_HALF
-    world.portal[i] = wp.vec2(side * ROOM, wp.randf(state, -reach, reach))
-    reach = ROOM - DRAGON_RADIUS
-    world.dragon[i] = wp.vec2(-side * reach, wp.randf(state, -reach, reach))
-    reach = ROOM - DOOR_HALF
-    world.door[i] = wp.randf(state, -reach, reach)
-    world.dragon_lives[i] = True
-    world.key_lies[i] = False
-    reach = ROOM - AGENT_RADIUS
-    for slot in range(i * AGENTS, (i + 1) * AGENTS):
-        place = wp.vec2(wp.randf(state, -reach, reach), wp.randf(state, -reach, reach))
-        while not is_free(world, i, slot, place):
-            place = wp.vec2(wp.randf(state, -reach, reach), wp.randf(state, -reach, reach))
-        world.position[slot] = place
-        world.velocity[slot] = wp.vec2(0.0, 0.0)
-        world.angle[slot] = wp.randf(state, -wp.pi, wp.pi)
+    for agent in range(AGENTS):
+        slot = i * AGENTS + agent
+        place = wp.vec2(0.0, 0.0)
+        left = int(TRIES)
+        while left > 0:
+            place = wp.vec2(wp.randf(state, -REACH, REACH), wp.randf(state, -REACH, REACH))
+            left = wp.where(is_free(world, i, place, agent), 0, left - 1)
+        world.body_position[i, agent] = place
+        world.body_velocity[i, agent] = wp.vec2(0.0, 0.0)
+        world.body_angle[i, agent] = wp.randf(state, -wp.pi, wp.pi)
+        world.body_height[i, agent] = DROP
+        world.body_rise[i, agent] = 0.0
         world.holds_key[slot] = False
         world.acting[slot] = True
+        forget(world, slot)
+    side = wp.randi(state, 0, 4)
+    far = wp.where(side % 2 == 0, DRAGON_START, -DRAGON_START)
+    world.dragon[i] = wp.where(side < 2, wp.vec2(0.0, far), wp.vec2(far, 0.0))
+    to = GATE - world.dragon[i]
+    world.dragon_angle[i] = wp.atan2(to[1], to[0])
+    world.dragon_pace[i] = wp.randf(state, SLOWEST, FASTEST)
+    world.dragon_lives[i] = True
+    world.key_lies[i] = False
+    world.stone_stands[i] = False
     world.rng[i] = state
     world.age[i] = 0
-    for slot in range(i * AGENTS, (i + 1) * AGENTS):
-        observe(world, i, slot)
+    world.lead[i] = lead
 
 
 @wp.func
-def move_agent(world: World, slot: int):
-    """Moves an agent by one physics tick of its action."""
-    choice = int(world.action[slot, 0])
-    turn = wp.where(choice == 4, TURN, 0.0) - wp.where(choice == 3, TURN, 0.0)
-    angle = world.angle[slot] + turn
-    angle -= 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
-    body = circle_body(world.position[slot], world.velocity[slot], AGENT_RADIUS, 1.0)
-    body = advance(apply_drag(add_speed(body, move_direction(angle, choice), SPEED), AGENT_DRAG, 0.0))
-    body = keep_circle_within(body, wp.vec2(ROOM, ROOM))
-    world.position[slot] = body.position
-    world.velocity[slot] = body.velocity
-    world.angle[slot] = angle
+def obstacle(world: World, i: int, kind: int, place: wp.vec2):
+    """Returns what an agent there may run into, and whether it is near: the nearest column's foot, the tombstone or the lock."""
+    if kind == 0:
+        column = column_at(wp.where(place[0] < 0.0, 1, 0) + wp.where(place[1] < 0.0, 2, 0))
+        return near_box(column, wp.vec2(COLUMN_HALF, COLUMN_HALF), 0.0), wp.length_sq(column - place) < 3.8
+    if kind == 1:
+        near = world.stone_stands[i] and wp.length_sq(world.stone[i] - place) < 2.0
+        return near_box(world.stone[i], STONE_FOOT, world.stone_angle[i]), near
+    return near_box(LOCK, LOCK_HALF, 0.0), place[1] > ROOM - 1.3
 
 
 @wp.func
-def touch(world: World, i: int, slot: int):
-    """Lets an agent slay the dragon, take the key or open the door by touching it; returns the outcome."""
-    place = world.position[slot]
-    if world.dragon_lives[i]:
-        if wp.length(place - world.dragon[i]) < AGENT_RADIUS + DRAGON_RADIUS + TOUCH:
-            world.dragon_lives[i] = False
-            world.key[i] = world.dragon[i]
-            world.key_lies[i] = True
-            world.acting[slot] = False
-            world.terminated[slot] = True
-        return GOES_ON
-    if world.key_lies[i] and wp.length(place - world.key[i]) < AGENT_RADIUS + KEY_RADIUS + TOUCH:
-        world.key_lies[i] = False
-        world.holds_key[slot] = True
-    at_door = place[1] > ROOM - AGENT_RADIUS - TOUCH and wp.abs(place[0] - world.door[i]) < DOOR_HALF
-    return wp.where(world.holds_key[slot] and at_door, OPENED, GOES_ON)
+def find_contacts(world: World, i: int):
+    """Finds the contacts of agents with each other and with what stands in the room."""
+    world.patches[i] = 0
+    room = wp.vec2(ROOM, ROOM)
+    for b in range(AGENTS):
+        if world.acting[i * AGENTS + b]:
+            place = world.body_position[i, b]
+            body = near_body(world, i, b)
+            for k in range(b + 3):  # three kinds of obstacles, then the agents before this one
+                a = wp.where(k < 3, AGENTS, k - 3)
+                other = near_body(world, i, a)
+                near = bool(False)
+                if k < 3:
+                    other, near = obstacle(world, i, k, place)
+                else:
+                    near = world.acting[i * AGENTS + a] and wp.length_sq(other.position - place) < 2.1
+                if near:
+                    add_patch(world, i, a, b, box_box(other, body), wp.where(k == 0, COLUMN_FRICTION, FRICTION))
+            for axis in range(2):
+                if wp.abs(place[axis]) > ROOM - 0.75:
+                    add_patch(world, i, AGENTS, b, side_contact(body, room, axis), FRICTION)
+
+
+@wp.func
+def act(world: World, i: int, active: bool):
+    """Turns and pushes agents by their actions if `active`, then applies drag and lets them fall."""
+    for agent in range(AGENTS):
+        slot = i * AGENTS + agent
+        if world.acting[slot]:
+            velocity = world.body_velocity[i, agent]
+            if active:
+                choice = int(world.action[slot, 0])
+                angle = turned(world.body_angle[i, agent], choice)
+                world.body_angle[i, agent] = angle
+                velocity += pushed(angle, choice)
+            world.body_velocity[i, agent] = velocity * (1.0 - AGENT_DRAG * SECONDS)
+            fall(world, i, agent, GRAVITY, AGENT_DRAG)
 
 
 @wp.func
 def walk_dragon(world: World, i: int):
-    """Moves the dragon by one physics tick; returns whether it has reached its portal."""
-    to = world.portal[i] - world.dragon[i]
-    world.dragon[i] += PACE * SECONDS * wp.normalize(to)
-    return wp.abs(to[0]) <= DRAGON_RADIUS
+    """Moves the dragon toward its portal by a tick, around columns; returns whether it has reached it."""
+    half = wp.vec2(DRAGON_HALF, DRAGON_HALF)
+    place = world.dragon[i] + world.dragon_pace[i] * SECONDS * wp.normalize(GATE - world.dragon[i])
+    column = column_at(wp.where(place[0] < 0.0, 1, 0) + wp.where(place[1] < 0.0, 2, 0))
+    if wp.length_sq(column - place) < 5.2:
+        foot = plain_box(column, wp.vec2(COLUMN_HALF, COLUMN_HALF), 0.0)
+        contact = box_box(foot, plain_box(place, half, world.dragon_angle[i]))
+        if contact.count > 0:
+            place += contact.depth * contact.normal
+            to = GATE - place
+            world.dragon_angle[i] = wp.atan2(to[1], to[0])
+    world.dragon[i] = place
+    return touch(near_box(PORTAL, PORTAL_HALF, PORTAL_ANGLE), near_box(place, half, world.dragon_angle[i]))
 
 
 @wp.func
-def simulate(world: World, i: int):
-    """Runs the physics of one decision until the episode ends; returns the outcome."""
-    first = i * AGENTS
-    last = first + AGENTS
-    left = int(TICKS)
+def leave(world: World, i: int, agent: int):
+    """Takes an agent out of the room: its episode ends."""
+    slot = i * AGENTS + agent
+    observe(world, i, agent)
+    store_final_obs(world, slot)
+    forget(world, slot)
+    world.acting[slot] = False
+    world.terminated[slot] = True
+    world.body_velocity[i, agent] = wp.vec2(0.0, 0.0)
+
+
+@wp.func
+def agents_left(world: World, i: int):
+    """Returns how many agents are in the room."""
+    left = int(0)  # Warp takes a literal for a constant
+    for slot in range(i * AGENTS, (i + 1) * AGENTS):
+        left += wp.where(world.acting[slot], 1, 0)
+    return left
+
+
+@wp.func
+def touches(world: World, i: int, agent: int, kind: int):
+    """Returns whether an agent touches the dragon (kind 0), the key, the lock or the portal (3)."""
+    place = world.body_position[i, agent]
+    body = near_body(world, i, agent)
+    if kind == 0:
+        if not world.dragon_lives[i] or wp.length_sq(world.dragon[i] - place) > 3.2:
+            return False
+        other = near_box(world.dragon[i], wp.vec2(DRAGON_HALF, DRAGON_HALF), world.dragon_angle[i])
+    elif kind == 1:
+        if not world.key_lies[i] or wp.length_sq(world.key[i] - place) > 1.8:
+            return False
+        body = plain_box(place, wp.vec2(HALF, HALF), world.body_angle[i, agent])
+        other = plain_box(world.key[i], KEY_HALF, world.key_angle[i])
+    elif kind == 2:
+        if not world.holds_key[i * AGENTS + agent] or place[1] < ROOM - 1.3:
+            return False
+        other = near_box(LOCK, LOCK_HALF, 0.0)
+    else:
+        if place[0] - place[1] < 18.0:
+            return False
+        other = near_box(PORTAL, PORTAL_HALF, PORTAL_ANGLE)
+    return box_box(other, body).count > 0
+
+
+@wp.func
+def meet(world: World, i: int, agent: int):
+    """Applies what an agent touches: dragon, key, lock or portal; returns the outcome, and whether the agent leaves alone."""
     outcome = int(GOES_ON)
-    while left > 0 and outcome == GOES_ON:
-        for slot in range(first, last):
-            if world.acting[slot]:
-                move_agent(world, slot)
-        for slot in range(first, last):
-            if world.acting[slot] and outcome == GOES_ON:
-                outcome = touch(world, i, slot)
-        if world.dragon_lives[i] and walk_dragon(world, i):
-            outcome = ESCAPED
-        left -= 1
-    return outcome
+    leaves = bool(False)  # Warp takes a literal for a constant
+    for kind in range(4):
+        if outcome == GOES_ON and not leaves and touches(world, i, agent, kind):
+            if kind == 0:
+                bury(world, i, agent)
+                leaves = True
+            elif kind == 1:
+                world.key_lies[i] = False
+                world.holds_key[i * AGENTS + agent] = True
+            elif kind == 2:
+                outcome = OPENED
+            elif world.holds_key[i * AGENTS + agent] or agents_left(world, i) == 1:
+                outcome = FAILED
+            else:
+                leaves = True
+    return outcome, leaves
+
+
+@wp.func
+def bury(world: World, i: int, agent: int):
+    """Replaces the dragon by its key; a tombstone stands where the agent is that slew it."""
+    world.dragon_lives[i] = False
+    world.key[i] = offset_from(world.dragon[i], world.dragon_angle[i], FALLEN_KEY)
+    world.key_angle[i] = world.dragon_angle[i]
+    world.key_lies[i] = True
+    world.stone[i] = world.body_position[i, agent]
+    world.stone_angle[i] = world.body_angle[i, agent]
+    world.stone_stands[i] = True
+
+
+@wp.func
+def store_final_obs(world: World, slot: int):
+    """Saves an agent's final observation."""
+    save_final_obs(world.obs_body, world.final_obs_body, slot)
+    save_final_obs(world.obs_rays, world.final_obs_rays, slot)
+    save_final_obs(world.obs_key, world.final_obs_key, slot)
+
+
+@wp.func
+def finish(world: World, i: int, lead: int, outcome: int):
+    """Ends the episode of all agents in the room and starts the next; an outcome of GOES_ON truncates it."""
+    for agent in range(AGENTS):
+        slot = i * AGENTS + agent
+        if world.acting[slot]:
+            observe(world, i, agent)
+            store_final_obs(world, slot)
+            world.terminated[slot] = outcome != GOES_ON
+            world.truncated[slot] = outcome == GOES_ON
+            world.group_reward[slot] = wp.where(outcome == OPENED, 1.0, 0.0)
+    start(world, i, lead)
+
+
+@wp.func
+def step(world: World, i: int, active: bool):
+    """Runs a physics tick, with the agents' actions and what they touch if `active`; returns the outcome, and who leaves or -1."""
+    act(world, i, active)
+    find_contacts(world, i)
+    solve(world, i, AGENTS, GRIP)
+    outcome = int(GOES_ON)
+    leaver = int(-1)
+    if world.dragon_lives[i] and walk_dragon(world, i):
+        outcome = FAILED
+    for agent in range(AGENTS):
+        if active and world.acting[i * AGENTS + agent] and outcome == GOES_ON and leaver < 0:
+            found, leaves = meet(world, i, agent)
+            outcome = found
+            if leaves:
+                leaver = agent
+    return outcome, leaver
 
 
 @wp.kernel
 def begin(world: World):
     """Starts a new episode in every area."""
-    start(world, wp.tid())
-
-
-@wp.func
-def write_results(world: World, i: int, outcome: int, truncated: bool):
-    """Writes every agent's rewards, ends and observations; dead agents observe zeros."""
-    for slot in range(i * AGENTS, (i + 1) * AGENTS):
-        died = world.terminated[slot]
-        lives = world.acting[slot]
-        if lives or died:
-            observe(world, i, slot)
-        if lives:
-            world.group_reward[slot] = wp.where(outcome == OPENED, 1.0, 0.0)
-            world.terminated[slot] = outcome != GOES_ON
-            world.truncated[slot] = truncated
-        if world.terminated[slot] or truncated:
-            save_final_obs(world.obs, world.final_obs, slot)
-        if died:
-            clear_observation(world, slot)
+    i = wp.tid()
+    world.dragon_lives[i] = False
+    world.stone_stands[i] = False
+    for agent in range(AGENTS):
+        world.acting[i * AGENTS + agent] = False
+        world.body_shape[i, agent] = box_shape(wp.vec2(HALF, HALF), MASS, False)
+    start(world, i, 0)
+    for agent in range(AGENTS):
+        observe(world, i, agent)
 
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision."""
+    """Advances every area by one decision. Ticks that are left when an episode ends pass in the next one, without actions."""
     i = wp.tid()
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         if world.acting[slot] and (world.action[slot, 0] < wp.int64(0) or world.action[slot, 0] > wp.int64(6)):
@@ -245,17 +335,26 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         world.group_reward[slot] = 0.0
         world.terminated[slot] = False
         world.truncated[slot] = False
-    was_alive = world.dragon_lives[i]
-    outcome = simulate(world, i)
-    age = world.age[i] + 1
-    world.age[i] = age
-    truncated = age >= MOST_DECISIONS and outcome == GOES_ON
-    write_results(world, i, outcome, truncated)
-    done = truncated or outcome != GOES_ON
-    if done or was_alive != world.dragon_lives[i]:  # the agent that slew the dragon has ended
+    ended = bool(False)  # Warp takes a literal for a constant
+    for k in range(TICKS):
+        if not ended and world.lead[i] + TICKS * world.age[i] + k + 1 >= MOST_TICKS:
+            ended = True
+            finish(world, i, TICKS - 1 - k, GOES_ON)
+        outcome, leaver = step(world, i, not ended)
+        if leaver >= 0:
+            report[0] = 1
+            leave(world, i, leaver)
+        if outcome != GOES_ON and not ended:
+            ended = True
+            finish(world, i, TICKS - 1 - k, outcome)
+    if ended:
         report[0] = 1
-    if done:
-        start(world, i)
+    else:
+        world.age[i] += 1
+    for agent in range(AGENTS):
+        if world.acting[i * AGENTS + agent]:
+            observe(world, i, agent)
 
 
-PROGRAM = Program(World, begin, tick, area_columns=("rng", "age", "dragon", "dragon_lives", "portal", "door", "key", "key_lies"))
+BY_AREA = ("rng", "age", "lead", *(name for name in World.vars if name.startswith(("dragon", "stone", "body_", "patch"))))
+PROGRAM = Program(World, begin, tick, area_columns=(*BY_AREA, "key", "key_angle", "key_lies"))

@@ -1,9 +1,9 @@
 """FoodCollector: five agents gather green food and leave the red; a laser freezes others.
 
-`rules` describes the game. With the grid sensor the behavior is GridFoodCollector, with a camera at
-the agent's eyes VisualFoodCollector. The documentation counts six channels of the grid and does not name them; ours
-are green food, red food, walls, agents, frozen agents and firing agents. The agent's own state is in its vector.
-The documented benchmark of 10 is far below the possible: `gather` earns ten times that.
+`rules` describes the game on a floor of 100 x 100 m. With the grid sensor the behavior is GridFoodCollector: 40 x 40 cells of
+1 m around the agent, at the height of its middle, for food, agents, walls, bad food and frozen agents; the agent's own state is not told.
+With a camera at the agent's eyes it is VisualFoodCollector, which also observes whether it is frozen. The documented benchmark
+of 10 is far below the possible, which `gather` shows.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
-from palaestra.envs.builtin.foodcollector.observations import AGENTS, GREENS, HALF, REDS, TAGS
-from palaestra.envs.builtin.foodcollector.rules import BEAM, GRID, MOST_DECISIONS, TICKS, VISUAL
+from palaestra.envs.builtin.foodcollector.observations import AGENT_HALF, AGENTS, BALLS, CELLS, FOOD_RADIUS, GREENS, HALF, TAGS, THINGS
+from palaestra.envs.builtin.foodcollector.rules import BEAM, GRID, MOST_TICKS, TICKS, VISUAL
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
-from palaestra.envs.builtin.sensors.camera import STRIPS
+from palaestra.envs.builtin.sensors.camera import BALL, STRIPS
 from palaestra.envs.solids import BLUE, GOLD, GRAY, GREEN, RED, Drawing, on_plane, solids, upright
 
 if TYPE_CHECKING:
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-CELLS = 40
-MOST_WRITTEN = 640
+MOST_WRITTEN = 400
 """Most marked cells of a grid that are cleared one by one: more than a crowd in a corner marks. Beyond that, all are."""
+MOST_CONTACTS = 24
+"""Most contacts that a physics tick solves."""
 ACTION = ActionSpec(continuous=3, branches=(2,))
-VECTOR = ObsSpec("vector", (4,))
-BERTH = 4.0  # distance from the agent's edge within which it avoids red food
+BERTH = 6.0  # distance from the agent's edge within which it avoids bad food
 
 
 def gather(columns: Mapping[str, Tensor]) -> Action:
     """Goes for the nearest green food with no red food beside it, also sideways, and keeps away from red on its way; never fires."""
-    food, radius = columns["food"], columns["parameters"][:, 1, None, None]
-    position = columns["position"].view(len(food), int(AGENTS), 2)
+    food, radius = columns["food"], 0.5 * columns["parameters"][:, 1, None, None] + float(FOOD_RADIUS)
+    position = columns["body_position"][:, : int(AGENTS)]
     green, red = food[:, : int(GREENS)], food[:, int(GREENS) :]
     beside = torch.cdist(green, red).amin(2)[:, None] < 1.5 * radius  # (areas, 1, greens)
     choice = (torch.cdist(position, green) + 20.0 * beside).argmin(2)
@@ -52,7 +52,7 @@ def gather(columns: Mapping[str, Tensor]) -> Action:
     ahead = (off * to[:, :, None]).sum(3, keepdim=True) < 0
     urge = ((radius[..., None] + BERTH - far) / BERTH).clamp(min=0) * ahead
     way = (to + (urge * off / far).sum(2)).view(-1, 2)
-    angle = columns["angle"]
+    angle = columns["body_angle"][:, : int(AGENTS)].reshape(-1)
     aim = torch.atan2(way[:, 1], way[:, 0])
     turn = (torch.remainder(aim - angle + torch.pi, 2 * torch.pi) - torch.pi).clamp(-0.5, 0.5) * 2
     cos, sin = angle.cos(), angle.sin()
@@ -63,66 +63,67 @@ def gather(columns: Mapping[str, Tensor]) -> Action:
 
 def draw_floor(rows: Rows, behavior: str) -> Drawing:
     """Draws the floor, the food, and the agents: gray while frozen, with a beam that ends at a wall while firing."""
-    half, reach = float(HALF), rows["parameters"][:, 0, None]
-    radius = rows["parameters"][:, 1, None]
-    place, angle, agents = rows["position"], rows["angle"], (behavior, rows.slots)
+    half, agents = float(HALF), int(AGENTS)
+    reach, size = rows["parameters"][:, 0, None], rows["parameters"][:, 1, None]
+    place, angle = rows["body_position"][:, :agents], rows["body_angle"][:, :agents]
     way = np.stack([np.cos(angle), np.sin(angle)], -1)
     to_wall = ((half - place * np.sign(way)) / np.maximum(np.abs(way), 1e-6)).min(-1)
     beam = np.minimum(float(BEAM) * reach, to_wall)
     shot = figures.hidden_unless(rows["firing"], np.stack([beam, np.full_like(beam, 0.3), np.full_like(beam, 0.3)], -1))
-    middle = on_plane(figures.ahead(place, angle, beam / 2), 0.9 * radius)
-    food, kinds = on_plane(rows["food"], 0.7), np.where(np.arange(rows["food"].shape[1])[:, None] < int(GREENS), GREEN, RED)
+    height = rows["body_height"][:, :agents]
+    middle = on_plane(figures.ahead(place, angle, beam / 2), height + 0.5 * size)
+    radius = float(FOOD_RADIUS)
+    food, kinds = on_plane(rows["food"], rows["food_height"] + radius), np.where(np.arange(BALLS)[:, None] < int(GREENS), GREEN, RED)
+    body = np.broadcast_to(float(AGENT_HALF) * size, angle.shape)
     color = np.where(rows["frozen"][..., None] > 0, GRAY, BLUE)
     shapes = (
-        *figures.room(rows.areas, (half, half), wall=2.0, thick=1.0),
-        solids("food", "sphere", food, 1.4, kinds),
-        *figures.agent(place, angle, np.broadcast_to(1.25 * radius, angle.shape), agents, color=color),
-        solids("beam", "box", middle, shot, GOLD, rotation=upright(angle), agents=agents),
+        *figures.room(rows.areas, (half, half), wall=2.5, thick=1.0),
+        solids("food", "sphere", food, 2 * radius, kinds),
+        *figures.agent(place, angle, body, (behavior, rows.slots), color=color, height=height, shape="box"),
+        solids("beam", "box", middle, shot, GOLD, rotation=upright(angle), agents=(behavior, rows.slots)),
     )
     return Drawing(shapes, (half + 1, 2.0, half + 1), center=(0.0, 0.5, 0.0))
 
 
-def _sizes(image: ObsSpec) -> dict[str, int | tuple[int, ...]]:
-    """Returns the sizes of the columns that both environments share."""
-    vector = VECTOR.shape[0]
-    return {
-        "food": int(GREENS) + int(REDS),
+def _sizes(image: ObsSpec, vector: int, written: int, width: int) -> dict[str, int | tuple[int, ...]]:
+    """Returns the sizes of the columns, for a vector of this length, as many recorded cells and a camera image of this width."""
+    columns = GRID.world.vars
+    sizes: dict[str, int | tuple[int, ...]] = {name: int(AGENTS) + 1 for name in columns if name.startswith("body_")}
+    sizes |= {name: MOST_CONTACTS for name in columns if name.startswith("patch_")}
+    sizes |= {name: BALLS for name in columns if name.startswith("food")}
+    sizes |= dict.fromkeys(("obs_image", "final_obs_image"), image.shape)
+    sizes |= dict.fromkeys(("obs_vector", "final_obs_vector"), vector)
+    sizes |= dict.fromkeys(("strips", "final_strips"), (STRIPS, width + 1))
+    sizes |= dict.fromkeys(("balls", "final_balls"), (1 + BALLS * (width > 0), BALL))
+    return sizes | {
         "parameters": 2,
-        "obs_image": image.shape,
-        "final_obs_image": image.shape,
-        "obs_vector": vector,
-        "final_obs_vector": vector,
         "action_continuous": ACTION.continuous,
         "action_discrete": len(ACTION.branches),
+        "written": 1 + written,
+        "owner": CELLS * CELLS,
+        "bounds": THINGS,
+        "is_visual": int(width > 0),
+        "plain": image.shape[1],
     }
 
 
 class FoodCollector(WarpEnv):
-    """GridFoodCollector: a grid (6, 40, 40), vector 4 (velocity to the right and ahead, frozen, firing), continuous 3 and discrete [2]."""
+    """GridFoodCollector: a grid (5, 40, 40), continuous 3 (ahead, to the right, turn to the left) and discrete [2] (1: fire)."""
 
     behavior = "GridFoodCollector"
     agents = int(AGENTS)
     summary = "Five agents gather green food and leave the red; a laser freezes others."
     rewards = ("+1 for green food", "-1 for red food")
-    episode = "is truncated after 1,000 decisions (5,000 physics ticks); food that is eaten comes up again elsewhere"
+    episode = "is truncated after 5,000 physics ticks, which are 1,000 decisions; food that is eaten comes up again elsewhere"
     benchmark = 10.0
     default_areas = 4
-    most_decisions = int(MOST_DECISIONS)
+    most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {"laser_length": (1.0, 0.2, 7.0), "agent_scale": (1.0, 0.5, 5.0)}
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        image = ObsSpec("grid", (TAGS, CELLS, CELLS))
-        spec = BehaviorSpec((image, VECTOR), ACTION, steady=True)
-        sizes = {
-            "is_visual": 0,
-            "written": 1 + MOST_WRITTEN,
-            "strips": (1, STRIPS),
-            "final_strips": (1, STRIPS),
-            "bare": 1,
-            **_sizes(image),
-        }
-        super().__init__(GRID, spec, areas, device, **sizes)
+        image = ObsSpec("GridSensor-OneHot", (len(TAGS), CELLS, CELLS))
+        super().__init__(GRID, BehaviorSpec((image,), ACTION, steady=True), areas, device, **_sizes(image, 0, MOST_WRITTEN, 0))
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
         """Returns `gather`'s actions; None for another behavior."""
@@ -133,7 +134,7 @@ class FoodCollector(WarpEnv):
 
 
 class VisualFoodCollector(WarpEnv):
-    """VisualFoodCollector: FoodCollector with an image (3, height, width) of what lies ahead in place of the grid."""
+    """VisualFoodCollector: FoodCollector with an image (3, 84, 84) of what lies ahead in place of the grid, and whether it is frozen."""
 
     behavior = "VisualFoodCollector"
     agents = FoodCollector.agents
@@ -142,24 +143,16 @@ class VisualFoodCollector(WarpEnv):
     episode = FoodCollector.episode
     benchmark = FoodCollector.benchmark
     default_areas = FoodCollector.default_areas
+    most_decisions = FoodCollector.most_decisions
     tick_seconds = FoodCollector.tick_seconds
     parameter_ranges = FoodCollector.parameter_ranges
 
-    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu", *, height: int = 36, width: int = 36) -> None:
+    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu", *, height: int = 84, width: int = 84) -> None:
         """`height` and `width` are those of the image, in pixels. Raises EnvError for sizes that are too small or too large."""
         if min(height, width) < 20 or max(height, width) > 512:
             raise EnvError(f"{self.behavior} with an image of {height} x {width}: expected 20 to 512 pixels each way")
-        image = ObsSpec("image", (3, height, width))
-        spec = BehaviorSpec((image, VECTOR), ACTION, steady=True)
-        sizes = {
-            "is_visual": 1,
-            "written": 1,
-            "strips": (width + 1, STRIPS),
-            "final_strips": (width + 1, STRIPS),
-            "bare": height,
-            **_sizes(image),
-        }
-        super().__init__(VISUAL, spec, areas, device, **sizes)
+        image, frozen = ObsSpec("CameraSensor", (3, height, width)), ObsSpec("VectorSensor_size1", (1,))
+        super().__init__(VISUAL, BehaviorSpec((image, frozen), ACTION, steady=True), areas, device, **_sizes(image, 1, 0, width))
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
         """Returns `gather`'s actions; None for another behavior."""

@@ -1,51 +1,78 @@
-"""The columns of FoodCollector and the agents' observations: a grid around each agent, or a camera image."""
+"""The columns of FoodCollector and the agents' observations: a grid around each agent, or a camera image and whether it is frozen."""
 
 from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.sensors.camera import add_circle, add_room, make_sight
-from palaestra.envs.builtin.sensors.grid import clear_grid, grid_around, mark_box, mark_circle
-from palaestra.envs.builtin.sensors.rays import heading
+from palaestra.envs.builtin.sensors.camera import add_ball, add_box, add_room, make_sight
+from palaestra.envs.builtin.sensors.grid import Grid, aim_grid, clear_grid, close_grid, grid_around, mark_box, mark_circle, mark_edge
+from palaestra.envs.builtin.sensors.sphere_casts import reach_beside
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 AGENTS = wp.constant(5)
-HALF = wp.constant(30.0)  # half the floor's side
-WALL = wp.constant(1.0)  # thickness
+HALF = wp.constant(50.0)  # half the floor's side, where the inner faces of the walls are
+OUTER = wp.constant(wp.vec4(-50.97, -51.0, 51.0, 50.97))  # outer faces of the walls: lowest and highest corner
+WALL_TOP = wp.constant(2.5)  # above the floor, as all heights here
 GREENS, REDS = wp.constant(25), wp.constant(25)
-FOOD_RADIUS = wp.constant(0.5)
-AGENT_RADIUS = wp.constant(1.0)
-TAGS = 6
-GREEN_TAG, RED_TAG, WALL_TAG, AGENT_TAG, FROZEN_TAG, FIRING_TAG = (wp.constant(tag) for tag in range(TAGS))
-EYE = wp.constant(3.0)  # above the agents, so that things apart on the ground are apart in the image
-LIME, ROSE, GRAY = wp.vec3(0.3, 1.0, 0.3), wp.vec3(1.0, 0.3, 0.3), wp.vec3(0.6, 0.6, 0.6)
-BLUE, ICE, GOLD = wp.vec3(0.3, 0.5, 1.0), wp.vec3(0.7, 0.9, 1.0), wp.vec3(1.0, 0.9, 0.2)
+FOOD_RADIUS = wp.constant(0.75)
+AGENT_HALF = wp.constant(0.5)  # half the side of an agent of scale 1
+CELL = wp.constant(1.0)
+CELLS = 40
+SLAB = wp.constant(0.01)  # half the height of the cells, which lie at the height of the agent's middle
+TAGS = ("food", "agent", "wall", "badFood", "frozenAgent")
+FOOD_TAG, AGENT_TAG, WALL_TAG, BAD_TAG, FROZEN_TAG = (wp.constant(tag) for tag in range(5))
+BALLS = int(GREENS) + int(REDS)
+THINGS = BALLS + int(AGENTS) + 1  # that a grid may show: food, agents, the wall
+CAMERA_AHEAD = wp.constant(0.15)  # of the agent's middle
+GREEN, RED, GRAY = wp.vec3(0.25, 0.75, 0.3), wp.vec3(0.85, 0.25, 0.25), wp.vec3(0.75, 0.75, 0.75)
+BLUE, BLACK = wp.vec3(0.25, 0.45, 0.85), wp.vec3(0.15, 0.15, 0.15)
 
 
 @wp.struct
 class World:
-    """Columns of FoodCollector, one row per agent or, for the first four, per area."""
+    """Columns of FoodCollector, one row per agent or, up to `patch_gaps`, per area. Heights are above the place of rest."""
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
-    food: wp.array2d(dtype=wp.vec2)  # where each ball lies, the green ones first
+    lead: wp.array(dtype=wp.int32)  # physics ticks of this episode before its first decision
+    food: wp.array2d(dtype=wp.vec2)  # where each ball is, the good ones first
+    food_height: wp.array2d(dtype=wp.float32)
+    food_velocity: wp.array2d(dtype=wp.vec2)
+    food_rise: wp.array2d(dtype=wp.float32)  # m/s
+    food_roll: wp.array2d(dtype=wp.vec2)  # the velocity at which a ball of this spin would roll
     parameters: wp.array2d(dtype=wp.float32)  # laser_length, agent_scale of this episode
     pending: wp.array3d(dtype=wp.float32)
     episodes: wp.array(dtype=wp.int32)
     is_visual: wp.int32  # 1: obs_image is the camera's image, 0: unused, with the grid instead
-    position: wp.array(dtype=wp.vec2)
-    velocity: wp.array(dtype=wp.vec2)
-    angle: wp.array(dtype=wp.float32)
+    body_position: wp.array2d(dtype=wp.vec2)  # of the agents; the last stands for all that does not move
+    body_velocity: wp.array2d(dtype=wp.vec2)
+    body_angle: wp.array2d(dtype=wp.float32)
+    body_spin: wp.array2d(dtype=wp.float32)
+    body_height: wp.array2d(dtype=wp.float32)
+    body_rise: wp.array2d(dtype=wp.float32)
+    body_shape: wp.array2d(dtype=wp.vec4)
+    body_way: wp.array2d(dtype=wp.vec2)
+    body_grip: wp.array2d(dtype=wp.vec4)
+    patches: wp.array(dtype=wp.int32)
+    patch_pair: wp.array2d(dtype=wp.int32)
+    patch_frame: wp.array2d(dtype=wp.vec4)
+    patch_arms: wp.array2d(dtype=wp.vec4)
+    patch_other_arms: wp.array2d(dtype=wp.vec4)
+    patch_load: wp.array2d(dtype=wp.vec4)
+    patch_gaps: wp.array2d(dtype=wp.vec2)
+    owner: wp.array2d(dtype=wp.int32)
+    bounds: wp.array2d(dtype=wp.vec4)
     frozen: wp.array(dtype=wp.int32)  # physics ticks until it thaws
     firing: wp.array(dtype=wp.bool)
-    scout: wp.array(dtype=wp.vec3)  # a place and how far around it the agent touches no food
     action_continuous: wp.array2d(dtype=wp.float32)  # forward, to the right, turn to the left
     action_discrete: wp.array2d(dtype=wp.int64)  # 1: fire
     written: wp.array2d(dtype=wp.int32)
     strips: wp.array3d(dtype=wp.float32)
-    bare: wp.array2d(dtype=wp.bool)  # rows of pixels that showed no thing when they were painted
+    balls: wp.array3d(dtype=wp.float32)
+    plain: wp.array2d(dtype=wp.int32)  # last columns of each row of pixels that show only the sky or the floor
     final_strips: wp.array3d(dtype=wp.float32)
+    final_balls: wp.array3d(dtype=wp.float32)
     obs_image: wp.array4d(dtype=wp.float32)
     obs_vector: wp.array2d(dtype=wp.float32)
     final_obs_image: wp.array4d(dtype=wp.float32)
@@ -56,56 +83,88 @@ class World:
 
 
 @wp.func
-def tag_of(world: World, slot: int):
-    """Returns the tag of an agent as others see it."""
-    if world.frozen[slot] > 0:
-        return FROZEN_TAG
-    return wp.where(world.firing[slot], FIRING_TAG, AGENT_TAG)
+def middle_height(world: World, i: int, agent: int):
+    """Returns the height of an agent's middle above the floor."""
+    return AGENT_HALF * world.parameters[i, 1] + world.body_height[i, agent]
 
 
 @wp.func
-def observe_grid(world: World, i: int, slot: int):
-    """Marks all things near an agent in its grid."""
-    grid = grid_around(world.obs_image, world.written, slot, world.position[slot], world.angle[slot], 1.0)
+def observe_grid(world: World, i: int, agent: int):
+    """Marks all things around an agent in its grid."""
+    slot = i * AGENTS + agent
+    grid = grid_around(world.obs_image, world.owner, world.written, world.bounds, slot, i)
+    grid = aim_grid(grid, world.body_position[i, agent], world.body_angle[i, agent], CELL)
     clear_grid(grid)
+    height = middle_height(world, i, agent)
+    if height < WALL_TOP + SLAB:
+        mark_wall(grid)
     for k in range(world.food.shape[1]):
-        mark_circle(grid, wp.where(k < GREENS, GREEN_TAG, RED_TAG), world.food[i, k], FOOD_RADIUS)
-    radius = AGENT_RADIUS * world.parameters[i, 1]
-    for other in range(i * AGENTS, (i + 1) * AGENTS):
-        if other != slot:
-            mark_circle(grid, tag_of(world, other), world.position[other], radius)
-    for side in range(4):
-        out = (HALF + 0.5 * WALL) * wp.where(side < 2, 1.0, -1.0)
-        center = wp.where(side % 2 == 0, wp.vec2(out, 0.0), wp.vec2(0.0, out))
-        mark_box(grid, WALL_TAG, center, wp.vec2(0.5 * WALL, HALF + WALL), 0.5 * wp.pi * float(side % 2))
+        gap = wp.abs(FOOD_RADIUS + world.food_height[i, k] - height) - SLAB
+        section = reach_beside(FOOD_RADIUS, wp.max(gap, 0.0))
+        if section > 0.0:
+            mark_circle(grid, 1 + k, wp.where(k < GREENS, FOOD_TAG, BAD_TAG), world.food[i, k], section, FOOD_RADIUS)
+    half = AGENT_HALF * world.parameters[i, 1]
+    for other in range(AGENTS):
+        if other != agent and wp.abs(middle_height(world, i, other) - height) < half + SLAB:
+            tag = wp.where(world.frozen[i * AGENTS + other] > 0, FROZEN_TAG, AGENT_TAG)
+            mark_box(
+                grid, 1 + world.food.shape[1] + other, tag, world.body_position[i, other], wp.vec2(half, half), world.body_angle[i, other]
+            )
+    close_grid(grid)
 
 
 @wp.func
-def observe_camera(world: World, i: int, slot: int):
-    """Adds all things ahead of an agent to its camera's strips."""
-    sight = make_sight(world.strips, slot, world.position[slot], world.angle[slot], EYE)
-    add_room(sight, wp.vec2(HALF, HALF), 4.0, GRAY)
+def mark_wall(grid: Grid):
+    """Marks the cells that the inner and the outer faces of the wall cross; all are of one thing."""
+    for side in range(4):
+        low = wp.where(side < 2, -HALF, HALF)
+        inner = wp.vec2(low, -HALF)
+        inner_end = wp.vec2(low, HALF)
+        out = OUTER[side % 2 + wp.where(side < 2, 0, 2)]
+        outer = wp.vec2(out, OUTER[1])
+        outer_end = wp.vec2(out, OUTER[3])
+        if side % 2 == 1:
+            inner = wp.vec2(-HALF, low)
+            inner_end = wp.vec2(HALF, low)
+            outer = wp.vec2(OUTER[0], out)
+            outer_end = wp.vec2(OUTER[2], out)
+        mark_edge(grid, 0, WALL_TAG, inner, inner_end, OUTER)
+        mark_edge(grid, 0, WALL_TAG, outer, outer_end, OUTER)
+
+
+@wp.func
+def observe_camera(world: World, i: int, agent: int):
+    """Adds all things ahead of an agent to its camera's strips and balls."""
+    slot = i * AGENTS + agent
+    angle = world.body_angle[i, agent]
+    height = middle_height(world, i, agent)
+    ahead = wp.vec2(wp.cos(angle), wp.sin(angle))
+    eye = world.body_position[i, agent] + CAMERA_AHEAD * world.parameters[i, 1] * ahead
+    sight = make_sight(world.strips, world.balls, slot, eye, ahead, height, world.obs_image.shape[2])
+    add_room(sight, wp.vec2(HALF, HALF), WALL_TOP, GRAY)
+    half = AGENT_HALF * world.parameters[i, 1]
+    for other in range(AGENTS):
+        if other != agent:
+            color = wp.where(world.frozen[i * AGENTS + other] > 0, BLACK, BLUE)
+            bottom = world.body_height[i, other]
+            add_box(
+                sight,
+                world.body_position[i, other],
+                wp.vec2(half, half),
+                world.body_angle[i, other],
+                wp.vec2(bottom, bottom + 2.0 * half),
+                color,
+            )
     for k in range(world.food.shape[1]):
-        add_circle(sight, world.food[i, k], FOOD_RADIUS, 1.0, wp.where(k < GREENS, LIME, ROSE))
-    radius = AGENT_RADIUS * world.parameters[i, 1]
-    for other in range(i * AGENTS, (i + 1) * AGENTS):
-        if other != slot:
-            tag = tag_of(world, other)
-            color = wp.where(tag == FROZEN_TAG, ICE, wp.where(tag == FIRING_TAG, GOLD, BLUE))
-            add_circle(sight, world.position[other], radius, 2.0 * radius, color)
+        add_ball(sight, world.food[i, k], FOOD_RADIUS + world.food_height[i, k], FOOD_RADIUS, wp.where(k < GREENS, GREEN, RED))
 
 
 @wp.func
 def observe(world: World, i: int):
     """Writes the observations of each agent of an area; `draw` paints the images."""
-    for slot in range(i * AGENTS, (i + 1) * AGENTS):
-        ahead = heading(world.angle[slot])
-        velocity = world.velocity[slot]
-        world.obs_vector[slot, 0] = ahead[1] * velocity[0] - ahead[0] * velocity[1]
-        world.obs_vector[slot, 1] = wp.dot(ahead, velocity)
-        world.obs_vector[slot, 2] = wp.where(world.frozen[slot] > 0, 1.0, 0.0)
-        world.obs_vector[slot, 3] = wp.where(world.firing[slot], 1.0, 0.0)
+    for agent in range(AGENTS):
         if world.is_visual == 1:
-            observe_camera(world, i, slot)
+            world.obs_vector[i * AGENTS + agent, 0] = wp.where(world.frozen[i * AGENTS + agent] > 0, 1.0, 0.0)
+            observe_camera(world, i, agent)
         else:
-            observe_grid(world, i, slot)
+            observe_grid(world, i, agent)

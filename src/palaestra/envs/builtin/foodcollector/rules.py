@@ -1,11 +1,10 @@
 """The rules of FoodCollector: how agents move, eat, fire and are frozen.
 
-The documentation leaves sizes and speeds open. Ours are those of Unity's example where they are known: 25 green and
-25 red balls, a push of 2 m/s a physics tick, a brake above 5 m/s, turns of up to 300 degrees a second, half the push
-while an agent fires, 4 seconds frozen. A drag of 4/s leaves a top speed of 14 m/s. Our own choices are: agents are discs of
-radius 1 (times agent_scale), balls have a radius of 0.5 and do not move; a beam is infinitely thin and stops
-at the first agent within 25 (times laser_length). The floor is 60 x 60 rather than 80 x 80, and firing does not brake:
-an agent that moves at random then meets food four times as often, and learning begins that much sooner.
+All sizes and speeds are those of Unity's scene. Agents are boxes of 1 m (times agent_scale) and 10 kg that no contact turns. Moving adds
+up to 2 m/s a physics tick ahead and as much to the side, against a drag of 0.5/s, the friction of the floor, and a brake of 5 % a
+tick above 5 m/s. Firing halves the push and takes a quarter of the velocity in each tick. What it hits first of all that is ahead within
+25 m, as wide as a ball of 2 m, decides: an agent is frozen for 4 s; food or a wall in front of it keeps it safe.
+An agent that eats passes momentum on to the ball, which comes up elsewhere and rolls on.
 """
 
 from __future__ import annotations
@@ -14,175 +13,197 @@ import warp as wp
 
 from palaestra.envs.builtin.base.env import Program
 from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
-from palaestra.envs.builtin.foodcollector.observations import AGENT_RADIUS, AGENTS, FOOD_RADIUS, GREENS, HALF, World, observe
-from palaestra.envs.builtin.physics.rigid_bodies import (
-    add_speed,
-    advance,
-    apply_drag,
-    circle_body,
-    circle_circle,
-    keep_circle_within,
-    resolve_contact,
+from palaestra.envs.builtin.foodcollector.food import move_food, raise_food, random_place, scatter_food
+from palaestra.envs.builtin.foodcollector.observations import (
+    AGENT_HALF,
+    AGENTS,
+    FOOD_RADIUS,
+    GREENS,
+    HALF,
+    World,
+    middle_height,
+    observe,
 )
-from palaestra.envs.builtin.sensors.camera import is_bare, paint_row
-from palaestra.envs.builtin.sensors.rays import heading, ray_circle
+from palaestra.envs.builtin.physics.contact_solver import add_patch, box_shape, fall, near_body, side_contact, solve
+from palaestra.envs.builtin.physics.contacts import box_box
+from palaestra.envs.builtin.physics.pressing import MARGIN
+from palaestra.envs.builtin.physics.rigid_bodies import GRAVITY, SECONDS
+from palaestra.envs.builtin.sensors.camera import image_of, is_bare, paint_row
+from palaestra.envs.builtin.sensors.rays import heading, ray_circle, rotate
+from palaestra.envs.builtin.sensors.sphere_casts import cast_box, reach_beside
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 TICKS = wp.constant(5)  # physics ticks per decision
-MOST_DECISIONS = wp.constant(1000)
+MOST_TICKS = wp.constant(5000)
+AGENT_MASS, FOOD_MASS = wp.constant(10.0), wp.constant(5.0)
 PUSH = wp.constant(2.0)  # m/s a physics tick
-DRAG = wp.constant(4.0)
+DRAG = wp.constant(0.5)
+FRICTION = wp.constant(0.6)
+GRIP = wp.constant(0.6 * 9.81 * 0.02)  # m/s that friction with the floor takes in a tick, at each of two points
 EASY = wp.constant(5.0)  # m/s, above which the agent is braked
 TURN = wp.constant(6.0 * 0.017453292519943295)  # a physics tick
-BEAM = wp.constant(25.0)
+DROP = wp.constant(2.0)  # height of the middle at which agents start; the floor is at 0.5
+BEAM, BEAM_RADIUS = wp.constant(25.0), wp.constant(2.0)
 FROZEN_TICKS = wp.constant(200)
-SKY, SAND = wp.vec3(0.05, 0.05, 0.15), wp.vec3(0.35, 0.3, 0.2)
+BAND = wp.constant(14)  # rows of pixels that a thread paints
+SKY, FLOOR = wp.vec3(0.467, 0.565, 0.608), wp.vec3(0.6, 0.6, 0.6)
 
 
 @wp.func
-def random_place(state: wp.uint32, margin: float):
-    """Returns a random place on the floor, this far from its walls."""
-    x = wp.randf(state, margin - HALF, HALF - margin)
-    y = wp.randf(state, margin - HALF, HALF - margin)
-    return state, wp.vec2(x, y)
-
-
-@wp.func
-def reset_scouts(world: World, i: int):
-    """Makes every agent of an area search for food around it again."""
-    for slot in range(i * AGENTS, (i + 1) * AGENTS):
-        world.scout[slot] = wp.vec3(0.0, 0.0, 0.0)
-
-
-@wp.func
-def start(world: World, i: int):
-    """Starts an episode with food and agents at random places."""
+def start(world: World, i: int, lead: int):
+    """Starts an episode with agents at random places, `lead` physics ticks before its first decision; food stays where it is."""
     for k in range(2):
         world.parameters[i, k] = next_parameter(world, i, k)
+    half = AGENT_HALF * world.parameters[i, 1]
     state = world.rng[i]
-    for k in range(world.food.shape[1]):
-        state, place = random_place(state, 1.0)
-        world.food[i, k] = place
-    for slot in range(i * AGENTS, (i + 1) * AGENTS):
-        state, place = random_place(state, AGENT_RADIUS * world.parameters[i, 1])
-        world.position[slot] = place
-        world.velocity[slot] = wp.vec2(0.0, 0.0)
-        world.angle[slot] = wp.randf(state, -wp.pi, wp.pi)
-        world.frozen[slot] = 0
-        world.firing[slot] = False
-    reset_scouts(world, i)
+    for agent in range(AGENTS):
+        state, place = random_place(state)
+        world.body_position[i, agent] = place
+        world.body_velocity[i, agent] = wp.vec2(0.0, 0.0)
+        world.body_angle[i, agent] = float(wp.randi(state, -180, 180)) * TURN / 6.0
+        world.body_height[i, agent] = wp.max(DROP - 0.5 - half, 0.0)
+        world.body_rise[i, agent] = 0.0
+        world.body_shape[i, agent] = box_shape(wp.vec2(half, half), AGENT_MASS, False)
+        world.frozen[i * AGENTS + agent] = 0
+        world.firing[i * AGENTS + agent] = False
     world.rng[i] = state
     world.age[i] = 0
+    world.lead[i] = lead
     world.episodes[i] += 1
 
 
 @wp.func
-def move_agent(world: World, slot: int, radius: float):
-    """Moves an agent by one physics tick of its action."""
-    body = circle_body(world.position[slot], world.velocity[slot], radius, 1.0)
-    frozen = world.frozen[slot] > 0
-    if frozen:
-        world.frozen[slot] -= 1
-    world.firing[slot] = world.action_discrete[slot, 0] == wp.int64(1) and not frozen
-    if not frozen:
-        fast = wp.length_sq(body.velocity) > EASY * EASY
-        ahead = heading(world.angle[slot])
+def move_agent(world: World, i: int, agent: int):
+    """Applies an agent's action of a physics tick: turns, brakes, pushes and fires."""
+    slot = i * AGENTS + agent
+    velocity = world.body_velocity[i, agent]
+    rise = world.body_rise[i, agent]
+    push = wp.vec2(0.0, 0.0)
+    fires = world.action_discrete[slot, 0] == wp.int64(1) and world.frozen[slot] == 0
+    world.firing[slot] = fires
+    if world.frozen[slot] == 0:
+        ahead = heading(world.body_angle[i, agent])
         forward = wp.clamp(world.action_continuous[slot, 0], -1.0, 1.0)
         right = wp.clamp(world.action_continuous[slot, 1], -1.0, 1.0)
-        way = forward * ahead + right * wp.vec2(ahead[1], -ahead[0])
-        if world.firing[slot]:
-            way *= 0.5
-        if fast:
-            body.velocity *= 0.95
-        body = add_speed(body, way, PUSH)
-        angle = world.angle[slot] + TURN * wp.clamp(world.action_continuous[slot, 2], -1.0, 1.0)
-        world.angle[slot] = angle - 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
-    body = advance(apply_drag(body, DRAG, 0.0))
-    world.position[slot] = body.position
-    world.velocity[slot] = body.velocity
+        push = PUSH * (forward * ahead + right * wp.vec2(ahead[1], -ahead[0]))
+        if fires:
+            push *= 0.5
+            velocity *= 0.75
+            rise *= 0.75
+        angle = world.body_angle[i, agent] + TURN * wp.clamp(world.action_continuous[slot, 2], -1.0, 1.0)
+        world.body_angle[i, agent] = angle - 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
+    if wp.length_sq(velocity) + rise * rise > EASY * EASY:
+        velocity *= 0.95
+        rise *= 0.95
+    world.body_velocity[i, agent] = velocity + push
+    world.body_rise[i, agent] = rise
+    if fires:
+        fire(world, i, agent)
 
 
 @wp.func
-def collide(world: World, slot: int, last: int, radius: float):
-    """Separates an agent from the agents after it, then from the walls."""
-    body = circle_body(world.position[slot], world.velocity[slot], radius, 1.0)
-    for other in range(slot + 1, last):
-        mate = circle_body(world.position[other], world.velocity[other], radius, 1.0)
-        contact = circle_circle(body, mate)
-        if contact.count > 0:
-            body, mate = resolve_contact(body, mate, contact, 0.0)
-            world.position[other] = mate.position
-            world.velocity[other] = mate.velocity
-    body = keep_circle_within(body, wp.vec2(HALF, HALF))
-    world.position[slot] = body.position
-    world.velocity[slot] = body.velocity
-
-
-@wp.func
-def eat(world: World, i: int, slot: int, radius: float):
-    """Takes the balls that an agent touches; each reappears elsewhere. Searches again only after the agent could have reached one."""
-    position = world.position[slot]
-    scout = world.scout[slot]
-    if wp.length(position - wp.vec2(scout[0], scout[1])) < scout[2]:
-        return
-    reach = radius + FOOD_RADIUS
-    nearest = float(1.0e9)  # Warp takes a literal for a constant
-    for k in range(world.food.shape[1]):
-        distance = wp.length_sq(world.food[i, k] - position)
-        nearest = wp.min(nearest, distance)
-        if distance < reach * reach:
-            world.reward[slot] += wp.where(k < GREENS, 1.0, -1.0)
-            state, place = random_place(world.rng[i], 1.0)
-            world.rng[i] = state
-            world.food[i, k] = place
-    world.scout[slot] = wp.vec3(position[0], position[1], wp.sqrt(nearest) - reach - 0.01)
-    if nearest < reach * reach:  # new food may lie beside any agent
-        reset_scouts(world, i)
-
-
-@wp.func
-def fire(world: World, slot: int, first: int, last: int, beam: wp.vec2):
-    """Freezes the nearest agent ahead; `beam` is its length and the agents' radius."""
-    nearest = beam[0]
-    hit = slot
-    for other in range(first, last):
-        if other != slot:
-            distance = ray_circle(world.position[slot], heading(world.angle[slot]), world.position[other], beam[1])
+def fire(world: World, i: int, agent: int):
+    """Freezes the agent ahead, if nothing else is hit before it. What the beam's first ball overlaps is not hit."""
+    eye = world.body_position[i, agent]
+    way = heading(world.body_angle[i, agent])
+    height = middle_height(world, i, agent)
+    half = AGENT_HALF * world.parameters[i, 1]
+    nearest = float(BEAM)
+    hit = int(-1)
+    for other in range(AGENTS):
+        if other != agent:
+            gap = wp.max(wp.abs(middle_height(world, i, other) - height) - half, 0.0)
+            radius = reach_beside(BEAM_RADIUS, gap)
+            distance = cast_box(eye, way, world.body_position[i, other], wp.vec2(half, half), world.body_angle[i, other], radius)
             if distance < nearest:
                 nearest = distance
                 hit = other
-    if hit != slot:
-        world.frozen[hit] = FROZEN_TICKS
+    if hit < 0 or world.frozen[i * AGENTS + hit] > 0:
+        return
+    if HALF - wp.max(wp.abs(eye[0]), wp.abs(eye[1])) > BEAM_RADIUS:  # else the beam starts in the wall, all of which it then passes
+        end = eye + nearest * way
+        if wp.max(wp.abs(end[0]), wp.abs(end[1])) > HALF - BEAM_RADIUS:
+            return
+    for k in range(world.food.shape[1]):
+        reach = reach_beside(BEAM_RADIUS + FOOD_RADIUS, wp.abs(FOOD_RADIUS + world.food_height[i, k] - height))
+        if ray_circle(eye, way, world.food[i, k], reach) < nearest:
+            return
+    world.frozen[i * AGENTS + hit] = FROZEN_TICKS
 
 
 @wp.func
-def simulate(world: World, i: int):
-    """Runs the physics of one decision."""
-    first = i * AGENTS
-    last = first + AGENTS
-    radius = AGENT_RADIUS * world.parameters[i, 1]
-    for slot in range(first, last):
-        world.reward[slot] = 0.0
-    for _ in range(TICKS):
-        for slot in range(first, last):
-            move_agent(world, slot, radius)
-        for slot in range(first, last):
-            collide(world, slot, last, radius)
-            eat(world, i, slot, radius)
-        for slot in range(first, last):
-            if world.firing[slot]:
-                fire(world, slot, first, last, wp.vec2(BEAM * world.parameters[i, 0], radius))
+def find_contacts(world: World, i: int):
+    """Finds the contacts of agents with each other and with the walls."""
+    world.patches[i] = 0
+    half = AGENT_HALF * world.parameters[i, 1]
+    reach = 2.8285 * half + 0.03
+    for b in range(AGENTS):
+        place = world.body_position[i, b]
+        body = near_body(world, i, b)
+        for a in range(b):
+            is_near = wp.length_sq(world.body_position[i, a] - place) < reach * reach
+            if is_near and wp.abs(world.body_height[i, a] - world.body_height[i, b]) < 2.0 * half:
+                add_patch(world, i, a, b, box_box(near_body(world, i, a), body), FRICTION)
+        for axis in range(2):
+            if wp.abs(place[axis]) > HALF - 0.5 * reach:
+                add_patch(world, i, AGENTS, b, side_contact(body, wp.vec2(HALF, HALF), axis), FRICTION)
+
+
+@wp.func
+def eat(world: World, i: int, agent: int):
+    """Takes the balls that an agent touches: each gets a push, and its share of the agent's momentum; returns what they are worth."""
+    half = AGENT_HALF * world.parameters[i, 1]
+    place = world.body_position[i, agent]
+    angle = world.body_angle[i, agent]
+    bottom = world.body_height[i, agent]
+    reach = 1.4143 * half + FOOD_RADIUS + MARGIN
+    worth = float(0.0)
+    for k in range(world.food.shape[1]):
+        to = world.food[i, k] - place
+        if wp.length_sq(to) < reach * reach:
+            height = FOOD_RADIUS + world.food_height[i, k]
+            above = wp.max(wp.max(height - bottom - 2.0 * half, bottom - height), 0.0)
+            local = rotate(to, -angle)
+            nearest = wp.vec2(wp.clamp(local[0], -half, half), wp.clamp(local[1], -half, half))
+            away = wp.length(local - nearest)
+            if away * away + above * above < (FOOD_RADIUS + MARGIN) * (FOOD_RADIUS + MARGIN):
+                worth += wp.where(k < GREENS, 1.0, -1.0)
+                n = wp.normalize(to)
+                if away > 1.0e-6:
+                    n = rotate((local - nearest) / away, angle)
+                approach = wp.max(wp.dot(world.body_velocity[i, agent] - world.food_velocity[i, k], n), 0.0)
+                share = approach / (AGENT_MASS + FOOD_MASS)
+                world.body_velocity[i, agent] -= FOOD_MASS * share * n
+                world.food_velocity[i, k] += AGENT_MASS * share * n
+                raise_food(world, i, k)
+    return worth
+
+
+@wp.func
+def simulate(world: World, i: int, counts: bool):
+    """Runs a physics tick, after the agents' actions; what they eat pays if it `counts`."""
+    for agent in range(AGENTS):
+        world.body_velocity[i, agent] = world.body_velocity[i, agent] * (1.0 - DRAG * SECONDS)
+        fall(world, i, agent, GRAVITY, DRAG)
+        worth = eat(world, i, agent)
+        world.reward[i * AGENTS + agent] += wp.where(counts, worth, 0.0)
+    find_contacts(world, i)
+    solve(world, i, AGENTS, GRIP)
+    move_food(world, i)
 
 
 @wp.func
 def store_final_obs(world: World, slot: int):
     """Saves an agent's final observation."""
-    save_final_obs(world.obs_vector, world.final_obs_vector, slot)
     if world.is_visual == 1:
+        save_final_obs(world.obs_vector, world.final_obs_vector, slot)
         for x in range(world.strips.shape[1]):
             for k in range(world.strips.shape[2]):
                 world.final_strips[slot, x, k] = world.strips[slot, x, k]
+        for x in range(world.balls.shape[1]):
+            for k in range(world.balls.shape[2]):
+                world.final_balls[slot, x, k] = world.balls[slot, x, k]
         return
     for tag in range(world.obs_image.shape[1]):
         for y in range(world.obs_image.shape[2]):
@@ -192,9 +213,10 @@ def store_final_obs(world: World, slot: int):
 
 @wp.kernel
 def begin(world: World):
-    """Starts a new episode in every area."""
+    """Scatters the food and starts a new episode in every area."""
     i = wp.tid()
-    start(world, i)
+    scatter_food(world, i)
+    start(world, i, 0)
     observe(world, i)
 
 
@@ -211,40 +233,60 @@ def check_action(world: World, slot: int):
     return False
 
 
+@wp.func
+def cut(world: World, i: int, lead: int):
+    """Truncates the episode where it is and starts the next."""
+    observe(world, i)
+    for slot in range(i * AGENTS, (i + 1) * AGENTS):
+        store_final_obs(world, slot)
+    start(world, i, lead)
+
+
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision."""
+    """Advances every area by one decision. Ticks that are left when an episode ends pass in the next one, without actions."""
     i = wp.tid()
-    for slot in range(i * AGENTS, (i + 1) * AGENTS):
+    first = i * AGENTS
+    for slot in range(first, first + AGENTS):
         if not check_action(world, slot):
             report[1] = slot + 1
-    simulate(world, i)
-    age = world.age[i] + 1
-    done = age >= MOST_DECISIONS
-    world.age[i] = age
-    for slot in range(i * AGENTS, (i + 1) * AGENTS):
-        world.truncated[slot] = done
-    observe(world, i)
-    if done:
+        world.reward[slot] = 0.0
+    ended = bool(False)  # Warp takes a literal for a constant
+    for k in range(TICKS):
+        if not ended:
+            for agent in range(AGENTS):
+                move_agent(world, i, agent)
+            for slot in range(first, first + AGENTS):
+                world.frozen[slot] = wp.max(world.frozen[slot] - 1, 0)
+            if world.lead[i] + TICKS * world.age[i] + k + 1 >= MOST_TICKS:
+                ended = True
+                cut(world, i, TICKS - 1 - k)
+        simulate(world, i, not ended)
+    if ended:
         report[0] = 1
-        for slot in range(i * AGENTS, (i + 1) * AGENTS):
-            store_final_obs(world, slot)
-        start(world, i)
-        observe(world, i)
+    else:
+        world.age[i] += 1
+    for slot in range(first, first + AGENTS):
+        world.truncated[slot] = ended
+    observe(world, i)
 
 
 @wp.kernel
 def draw(world: World):
-    """Paints one row of an agent's image per thread, and of its final image if an episode has ended."""
-    slot, y = wp.tid()
-    bare = is_bare(world.strips, world.obs_image, slot, y)
-    if not (bare and world.bare[slot, y]):
-        paint_row(world.strips, world.obs_image, slot, y, SKY, SAND)
-    world.bare[slot, y] = bare
-    if world.truncated[slot]:
-        paint_row(world.final_strips, world.final_obs_image, slot, y, SKY, SAND)
+    """Paints some rows of an agent's image per thread, and of its final image if an episode has ended."""
+    slot, band = wp.tid()
+    height = world.obs_image.shape[2]
+    width = world.obs_image.shape[3]
+    for y in range(band * BAND, wp.min((band + 1) * BAND, height)):
+        if world.plain[slot, y] < width or not is_bare(world.strips, world.obs_image, slot, y):
+            view = image_of(world.strips, world.balls, world.obs_image, slot)
+            world.plain[slot, y] = paint_row(view, y, world.plain[slot, y], SKY, FLOOR)
+        if world.truncated[slot]:
+            last = image_of(world.final_strips, world.final_balls, world.final_obs_image, slot)
+            paint_row(last, y, 0, SKY, FLOOR)
 
 
-BY_AREA = ("rng", "age", "food", "parameters")
+BY_AREA = ("rng", "age", "lead", "parameters", "owner", "bounds")
+BY_AREA += tuple(name for name in World.vars if name.startswith(("food", "body_", "patch")))
 GRID = Program(World, begin, tick, area_columns=BY_AREA)
-VISUAL = Program(World, begin, tick, draw, area_columns=BY_AREA)
+VISUAL = Program(World, begin, tick, draw, draw_rows=int(BAND), image_columns=("plain",), area_columns=BY_AREA)

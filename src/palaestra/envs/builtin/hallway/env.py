@@ -19,10 +19,10 @@ from palaestra.envs.builtin.base.agreement import Agreement, ModelScore
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.drawing import figures as figures
+from palaestra.envs.builtin.hallway.heuristic import go_to_matching_goal
 from palaestra.envs.builtin.hallway.observations import BETWEEN, FRAME, FRAMES, LENGTH, RAYS, SEEN, observe
 from palaestra.envs.builtin.hallway.rules import (
     CHOICES,
-    FORWARD,
     GOAL_X,
     GOAL_Y,
     HALL,
@@ -41,14 +41,11 @@ from palaestra.envs.builtin.hallway.rules import (
     start,
     touched_side,
 )
-from palaestra.envs.builtin.physics.driving import detour, steer
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.ray_fans import RayFan, unity_order
 from palaestra.envs.solids import GREEN, RED, VIOLET, Drawing, on_plane, solids
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
@@ -133,22 +130,6 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
 
 
 PROGRAM = Program(World, begin, tick)
-
-AROUND = 0.75  # meters that the agent keeps from the symbol
-SLACK = 0.35  # radians: a decision turns by 0.31
-SPEED = 16.0  # m/s that it goes at, so that it can turn
-
-
-def go_to_matching_goal(columns: Mapping[str, torch.Tensor]) -> Action:
-    """Goes around the symbol, then to the goal with its mark, without having to remember it."""
-    place, symbol = columns["place"], columns["symbol_place"]
-    on_left = columns["left_goal"] == columns["symbol"]
-    goal = torch.stack([torch.where(on_left, -float(GOAL_X), float(GOAL_X)), torch.full_like(place[:, 0], float(GOAL_Y))], 1)
-    # the box that it goes around is square: as deep as the symbol is wide
-    target = detour(place, goal, symbol, torch.full_like(place[:, :1], SYMBOL[0] + AROUND))
-    ahead = SPEED * torch.nn.functional.normalize(target - place, dim=1) - columns["velocity"]  # the change of velocity to make
-    discrete = steer(place, columns["angle"], place + ahead, SLACK) + FORWARD
-    return Action(torch.zeros(len(discrete), 0, device=discrete.device), discrete)
 
 
 def draw_hall(rows: Rows, behavior: str) -> Drawing:

@@ -31,7 +31,8 @@ class Contact:
     normal: wp.vec2  # unit vector
     first: wp.vec2
     second: wp.vec2
-    depth: wp.float32  # how far they overlap along the normal
+    depth: wp.float32  # how far they overlap along the normal, at the deeper point
+    depths: wp.vec2  # how far at each point, if a box is among them
 
 
 @wp.func
@@ -78,6 +79,7 @@ def circle_box(a: Body, b: Body):
     contact.count = 1
     contact.normal = -rotate(away, b.angle)
     contact.depth = radius - distance
+    contact.depths = wp.vec2(contact.depth, contact.depth)
     contact.first = b.position + rotate(nearest, b.angle)
     contact.second = contact.first
     return contact
@@ -91,12 +93,14 @@ def points_below(normal: wp.vec2, level: float, first: wp.vec2, second: wp.vec2)
     one = level - wp.dot(normal, first)
     two = level - wp.dot(normal, second)
     contact.depth = wp.max(one, two)
+    contact.depths = wp.vec2(one, two)
     contact.first = first
     contact.second = second
     contact.count = wp.where(one >= 0.0, 1, 0) + wp.where(two >= 0.0, 1, 0)
     if contact.count == 1:
         contact.first = wp.where(one >= 0.0, first, second)
         contact.second = contact.first
+        contact.depths = wp.vec2(contact.depth, contact.depth)
     return contact
 
 

@@ -1,183 +1,304 @@
-"""A camera for scenes in the plane, at an agent's eyes.
+"""A camera at an agent's eyes, level, for scenes of walls, upright boxes and balls on a floor.
 
-It paints images (rows, 3, height, width) within 0..1, with a thread for each row of pixels, as `Program.draw` is launched.
-Angles are in radians, counterclockwise from the x axis.
+It paints images (rows, 3, height, width) within 0..1, with a thread for each row of pixels, as `Program.draw` is launched; colors are
+flat, without light and shade. Angles are in radians, counterclockwise from the x axis. Heights are above the floor.
 
-`tick` adds things to strips (rows, width + 1, STRIPS). Each column of pixels has two strips: the
-room's wall, and the nearest thing before it, standing on the ground and darker the further away it is; the
-last column keeps how low and high any of them reach. `draw` paints them:
+`tick` adds things to two columns. In strips (rows, STRIPS, width + 1) each column of pixels has two: the room's wall, and the
+nearest box before it; the last column keeps how low and high they reach, and how low and high anything does.
+In balls (rows, 1 + most, BALL) stand the balls in view, furthest first, after their number. `draw` paints them:
 
-    sight = make_sight(world.strips, row, position, angle, EYE)   # in tick
+    sight = make_sight(world.strips, world.balls, row, eye, ahead, height, pixel_rows)   # in tick
     add_room(sight, HALF, HEIGHT, GRAY)
-    add_circle(sight, food, RADIUS, HEIGHT, LIME)
+    add_ball(sight, food, center_height, RADIUS, GREEN)
 
-    bare = is_bare(world.strips, world.obs_image, row, y)   # in draw
-    if not (bare and world.bare[row, y]):                   # a row that stays bare need not be painted again
-        paint_row(world.strips, world.obs_image, row, y, SKY, GROUND)
-    world.bare[row, y] = bare
+    if world.plain[row, y] < width or not is_bare(world.strips, world.obs_image, row, y):   # in draw
+        view = image_of(world.strips, world.balls, world.obs_image, row)
+        world.plain[row, y] = paint_row(view, y, world.plain[row, y], SKY, FLOOR)           # repaints only what may have changed
 """
 
 from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.sensors.rays import MISS, ray_box, ray_circle, ray_room
+from palaestra.envs.builtin.sensors.rays import MISS, ray_box, ray_room
 
 wp.set_module_options({"enable_backward": False})
 
 STRIPS = 12
-"""Numbers per column of pixels, for the wall and then the thing before it: depth, slopes of its lower and upper edge, color."""
-THING = wp.constant(6)
-DIM = wp.constant(30.0)  # depth at which a thing shows half its brightness
-TANGENT = wp.constant(1.0)  # tangent of half the angle of view, which is 90 degrees
+"""Numbers per column of pixels, for the wall and then the box before it: depth, slopes of its lower and upper edge, color."""
+BOX = wp.constant(6)
+BALL = 9
+"""Numbers per ball: depth, how far to the right and above the eye, squared distance to its edge, slopes between which it shows, color."""
+TANGENT = wp.constant(0.5773502691896257)  # of half the vertical angle of view, which is 60 degrees
+NEAREST = wp.constant(0.3)  # depth before which nothing is seen
 
 
 @wp.struct
 class Sight:
-    """Strips of pixels that an agent's camera fills, column by column."""
+    """What an agent's camera sees, column by column, and its balls."""
 
-    strips: wp.array3d(dtype=wp.float32)  # (rows, width + 1, STRIPS)
+    strips: wp.array3d(dtype=wp.float32)  # (rows, STRIPS, width + 1)
+    balls: wp.array3d(dtype=wp.float32)  # (rows, 1 + most, BALL)
     width: wp.int32
     row: wp.int32
     eye: wp.vec2
-    ahead: wp.vec2
-    height: wp.float32  # height of the eye above the ground
+    ahead: wp.vec2  # unit vector
+    height: wp.float32  # height of the eye
+    pixel: wp.float32  # slope between two columns
 
 
 @wp.func
-def make_sight(strips: wp.array3d(dtype=wp.float32), row: int, eye: wp.vec2, angle: float, height: float):
+def make_sight(
+    strips: wp.array3d(dtype=wp.float32),
+    balls: wp.array3d(dtype=wp.float32),
+    row: int,
+    eye: wp.vec2,
+    ahead: wp.vec2,
+    height: float,
+    pixel_rows: int,
+):
     """Returns the sight of the agent in this row; call `add_room` first, then add things in any order."""
     sight = Sight()
     sight.strips = strips
-    sight.width = strips.shape[1] - 1
+    sight.balls = balls
+    sight.width = strips.shape[2] - 1
     sight.row = row
     sight.eye = eye
-    sight.ahead = wp.vec2(wp.cos(angle), wp.sin(angle))
+    sight.ahead = ahead
     sight.height = height
+    sight.pixel = 2.0 * TANGENT / float(pixel_rows)
     return sight
 
 
 @wp.func
 def ray_of(sight: Sight, x: int):
     """Returns the ray of a column, one unit of depth long."""
-    half = 0.5 * float(sight.width)
-    right = TANGENT * (float(x) + 0.5 - half) / half
+    right = sight.pixel * (float(x) + 0.5 - 0.5 * float(sight.width))
     return sight.ahead + right * wp.vec2(sight.ahead[1], -sight.ahead[0])
 
 
 @wp.func
-def add_to_strip(sight: Sight, x: int, layer: int, depth: float, height: float, color: wp.vec3):
-    """Puts a thing into a strip."""
-    sight.strips[sight.row, x, layer] = depth
-    sight.strips[sight.row, x, layer + 1] = -sight.height / depth
-    sight.strips[sight.row, x, layer + 2] = (height - sight.height) / depth
-    light = DIM / (DIM + depth)
+def add_to_strip(sight: Sight, x: int, layer: int, depth: float, levels: wp.vec2, color: wp.vec3):
+    """Puts a thing between two heights into a strip."""
+    sight.strips[sight.row, layer, x] = depth
+    sight.strips[sight.row, layer + 1, x] = (levels[0] - sight.height) / depth
+    sight.strips[sight.row, layer + 2, x] = (levels[1] - sight.height) / depth
     for channel in range(3):
-        sight.strips[sight.row, x, layer + 3 + channel] = light * color[channel]
+        sight.strips[sight.row, layer + 3 + channel, x] = color[channel]
 
 
 @wp.func
-def widen_reach(sight: Sight, nearest: float, height: float):
-    """Updates how low and high things reach, for a thing at this nearest distance."""
-    sight.strips[sight.row, sight.width, 0] = wp.min(sight.strips[sight.row, sight.width, 0], -sight.height / nearest)
-    sight.strips[sight.row, sight.width, 1] = wp.max(sight.strips[sight.row, sight.width, 1], (height - sight.height) / nearest)
+def widen_reach(sight: Sight, at: int, low: float, high: float):
+    """Updates how low and high things reach, for one between two slopes; at 0 of walls and boxes, at 2 of all things."""
+    sight.strips[sight.row, at, sight.width] = wp.min(sight.strips[sight.row, at, sight.width], low)
+    sight.strips[sight.row, at + 1, sight.width] = wp.max(sight.strips[sight.row, at + 1, sight.width], high)
 
 
 @wp.func
 def add_room(sight: Sight, half: wp.vec2, height: float, color: wp.vec3):
-    """Adds the walls of a room about the origin with these half sides, with the agent inside; clears the previous strips."""
-    sight.strips[sight.row, sight.width, 0] = 0.0
-    sight.strips[sight.row, sight.width, 1] = 0.0
+    """Adds the walls of a room about the origin with these half sides, with the agent inside; clears what was there before."""
+    sight.balls[sight.row, 0, 0] = 0.0
+    for k in range(4):
+        sight.strips[sight.row, k, sight.width] = 0.0
     nearest = float(MISS)
     for x in range(sight.width):
         ray = ray_of(sight, x)
         far = wp.length(ray)
         depth = wp.max(ray_room(sight.eye, ray / far, half) / far, 1.0e-3)
-        add_to_strip(sight, x, 0, depth, height, color)
+        add_to_strip(sight, x, 0, depth, wp.vec2(0.0, height), color)
         nearest = wp.min(nearest, depth)
-        sight.strips[sight.row, x, THING] = MISS
-        sight.strips[sight.row, x, THING + 1] = MISS  # no slope is as steep
-    widen_reach(sight, nearest, height)
+        sight.strips[sight.row, BOX, x] = MISS
+        sight.strips[sight.row, BOX + 1, x] = MISS  # no slope is as steep
+    for at in range(2):
+        widen_reach(sight, 2 * at, -sight.height / nearest, (height - sight.height) / nearest)
+
+
+@wp.func
+def slopes_of(depth: float, aside: float, radius: float):
+    """Returns the slopes between which a circle shows that is this far ahead and aside, seen in its plane; all if it may be beside."""
+    if depth <= 1.001 * radius:
+        return -MISS, MISS
+    squared = depth * depth - radius * radius
+    root = radius * wp.sqrt(squared + aside * aside)
+    return (depth * aside - root) / squared, (depth * aside + root) / squared
+
+
+@wp.func
+def local_of(sight: Sight, point: wp.vec2):
+    """Returns how far a point is ahead and to the right."""
+    to = point - sight.eye
+    return wp.vec2(wp.dot(sight.ahead, to), sight.ahead[1] * to[0] - sight.ahead[0] * to[1])
 
 
 @wp.func
 def columns_of(sight: Sight, center: wp.vec2, radius: float):
     """Returns the first and the last column in which a circle may show; none if the last is before the first."""
-    to = center - sight.eye
-    depth = wp.dot(sight.ahead, to)
-    right = sight.ahead[1] * to[0] - sight.ahead[0] * to[1]
-    last = sight.width - 1
-    aside = wp.abs(right) - TANGENT * depth - 1.01 * wp.sqrt(1.0 + TANGENT * TANGENT) * radius
-    if wp.max(aside, -radius - depth) >= 0.0:
+    local = local_of(sight, center)
+    if local[0] < -radius:
         return 0, -1
-    if depth <= radius:  # it may fill the image
-        return 0, last
+    low, high = slopes_of(local[0], local[1], radius)
     middle = 0.5 * float(sight.width)
-    half = middle / TANGENT
-    # seen from the eye its outline lies within this square's; a ray goes through the middle of its column
-    left = right - radius
-    right += radius
-    low = left / wp.where(left > 0.0, depth + radius, depth - radius)
-    high = right / wp.where(right > 0.0, depth - radius, depth + radius)
-    return wp.max(int(wp.ceil(middle + half * low - 0.51)), 0), wp.min(int(wp.floor(middle + half * high - 0.49)), last)
+    first = wp.clamp(middle + low / sight.pixel - 1.0, 0.0, float(sight.width))
+    last = wp.clamp(middle + high / sight.pixel, -1.0, float(sight.width - 1))
+    return int(first), int(last)
 
 
 @wp.func
-def add_circle(sight: Sight, center: wp.vec2, radius: float, height: float, color: wp.vec3):
-    """Adds an upright cylinder to the columns where nothing nearer stands before it."""
-    first, last = columns_of(sight, center, radius)
-    nearest = float(MISS)
-    for x in range(first, last + 1):
-        ray = ray_of(sight, x)
-        far = wp.length(ray)
-        depth = ray_circle(sight.eye, ray / far, center, radius) / far
-        if depth < wp.min(sight.strips[sight.row, x, THING], sight.strips[sight.row, x, 0]):
-            add_to_strip(sight, x, THING, depth, height, color)
-            nearest = wp.min(nearest, depth)
-    if nearest < MISS:
-        widen_reach(sight, nearest, height)
-
-
-@wp.func
-def add_box(sight: Sight, center: wp.vec2, half: wp.vec2, angle: float, height: float, color: wp.vec3):
-    """Adds an upright box with these half sides, turned by the angle, to the columns where nothing nearer stands before it."""
+def add_box(sight: Sight, center: wp.vec2, half: wp.vec2, angle: float, levels: wp.vec2, color: wp.vec3):
+    """Adds an upright box between two heights to the columns where no nearer box stands; its top and bottom are not seen."""
     first, last = columns_of(sight, center, wp.length(half))
     nearest = float(MISS)
     for x in range(first, last + 1):
         ray = ray_of(sight, x)
         far = wp.length(ray)
         depth = ray_box(sight.eye, ray / far, center, half, angle) / far
-        if depth < wp.min(sight.strips[sight.row, x, THING], sight.strips[sight.row, x, 0]):
-            add_to_strip(sight, x, THING, depth, height, color)
+        if depth < wp.min(sight.strips[sight.row, BOX, x], sight.strips[sight.row, 0, x]):
+            add_to_strip(sight, x, BOX, depth, levels, color)
             nearest = wp.min(nearest, depth)
     if nearest < MISS:
-        widen_reach(sight, nearest, height)
+        for at in range(2):
+            widen_reach(sight, 2 * at, (levels[0] - sight.height) / nearest, (levels[1] - sight.height) / nearest)
 
 
 @wp.func
-def slope_of(image: wp.array4d(dtype=wp.float32), y: int):
-    """Returns the slope at which row y of the pixels looks up."""
-    return TANGENT * (0.5 * float(image.shape[2]) - float(y) - 0.5) / (0.5 * float(image.shape[3]))
+def add_ball(sight: Sight, center: wp.vec2, height: float, radius: float, color: wp.vec3):
+    """Adds a ball with its center at a height, if it is in view, before those that are nearer."""
+    local = local_of(sight, center)
+    up = height - sight.height
+    if local[0] + radius < NEAREST or local[0] * local[0] + up * up <= radius * radius:
+        return
+    left, right = slopes_of(local[0], local[1], radius)
+    edge = 0.5 * sight.pixel * float(sight.width)
+    if right < -edge or left > edge:
+        return
+    count = int(sight.balls[sight.row, 0, 0])
+    if count + 1 >= sight.balls.shape[1]:
+        return
+    at = count + 1
+    while at > 1 and sight.balls[sight.row, at - 1, 0] < local[0]:
+        for k in range(BALL):
+            sight.balls[sight.row, at, k] = sight.balls[sight.row, at - 1, k]
+        at -= 1
+    low, high = slopes_of(local[0], up, radius)
+    sight.balls[sight.row, 0, 0] = float(count + 1)
+    sight.balls[sight.row, at, 0] = local[0]
+    sight.balls[sight.row, at, 1] = local[1]
+    sight.balls[sight.row, at, 2] = up
+    sight.balls[sight.row, at, 3] = wp.length_sq(local) + up * up - radius * radius
+    sight.balls[sight.row, at, 4] = low
+    sight.balls[sight.row, at, 5] = high
+    for channel in range(3):
+        sight.balls[sight.row, at, 6 + channel] = color[channel]
+    widen_reach(sight, 2, low, high)
+
+
+@wp.func
+def slope_at(height: int, y: int):
+    """Returns the slope at which row y of an image of this height looks up."""
+    half = 0.5 * float(height)
+    return TANGENT * (half - float(y) - 0.5) / half
 
 
 @wp.func
 def is_bare(strips: wp.array3d(dtype=wp.float32), image: wp.array4d(dtype=wp.float32), row: int, y: int):
-    """Returns whether row y of the pixels shows only the sky or the ground."""
-    slope = slope_of(image, y)
-    return slope < strips[row, strips.shape[1] - 1, 0] or slope > strips[row, strips.shape[1] - 1, 1]
+    """Returns whether row y of an agent's image shows only the sky or the floor."""
+    slope = slope_at(image.shape[2], y)
+    return slope < strips[row, 2, strips.shape[2] - 1] or slope > strips[row, 3, strips.shape[2] - 1]
+
+
+@wp.struct
+class View:
+    """An image, and what it shows."""
+
+    strips: wp.array2d(dtype=wp.float32)
+    balls: wp.array2d(dtype=wp.float32)
+    image: wp.array3d(dtype=wp.float32)  # (3, height, width)
 
 
 @wp.func
-def paint_row(strips: wp.array3d(dtype=wp.float32), image: wp.array4d(dtype=wp.float32), row: int, y: int, sky: wp.vec3, ground: wp.vec3):
-    """Paints row y of an agent's image."""
-    slope = slope_of(image, y)
-    color = wp.where(slope > 0.0, sky, ground)
-    # without branches, which are badly predicted, and array views, which cost more than the pixels
-    for x in range(image.shape[3]):
-        is_thing = int(slope >= strips[row, x, THING + 1]) * int(slope <= strips[row, x, THING + 2])
-        is_wall = int(slope >= strips[row, x, 1]) * int(slope <= strips[row, x, 2])
-        at = 3 + THING * is_thing
-        is_bare = is_thing + is_wall == 0
-        image[row, 0, y, x] = wp.where(is_bare, color[0], strips[row, x, at])
-        image[row, 1, y, x] = wp.where(is_bare, color[1], strips[row, x, at + 1])
-        image[row, 2, y, x] = wp.where(is_bare, color[2], strips[row, x, at + 2])
+def image_of(strips: wp.array3d(dtype=wp.float32), balls: wp.array3d(dtype=wp.float32), image: wp.array4d(dtype=wp.float32), row: int):
+    """Returns the image of the agent in this row."""
+    view = View()
+    view.strips = strips[row]
+    view.balls = balls[row]
+    view.image = image[row]
+    return view
+
+
+@wp.func
+def ball_span(view: View, slope: float, k: int):
+    """Returns the first and last column in which the k-th ball shows at a slope; none if the last is before the first."""
+    if slope < view.balls[k, 4] or slope > view.balls[k, 5]:
+        return 0, -1
+    rest = view.balls[k, 3]
+    # a ray (1, x, slope) meets the ball where a x^2 + 2 b x + c >= 0; a is below 0, as the eye is not beside the ball
+    right = view.balls[k, 1]
+    a = right * right - rest
+    along = view.balls[k, 0] + slope * view.balls[k, 2]
+    b = right * along
+    inside = b * b - a * (along * along - (1.0 + slope * slope) * rest)
+    if inside <= 0.0:
+        return 0, -1
+    width = float(view.image.shape[2])
+    columns = 0.5 * float(view.image.shape[1]) / TANGENT  # per unit of x
+    middle = 0.5 * width - 0.5 - b / a * columns
+    reach = -wp.sqrt(inside) / a * columns
+    return int(wp.ceil(wp.clamp(middle - reach, 0.0, width))), int(wp.floor(wp.clamp(middle + reach, -1.0, width - 1.0)))
+
+
+@wp.func_native("""
+    const int width = image.shape[2];
+    const float* strip = (const float*)strips.data;
+    const size_t next = strips.strides[0] / sizeof(float);
+    const float *low = strip + next, *high = low + next, *box_low = strip + 7 * next, *box_high = box_low + next;
+    for (int c = 0; c < 3; ++c) {
+        float* pixels = (float*)((char*)image.data + c * image.strides[0] + y * image.strides[1]);
+        const float *wall = strip + (3 + c) * next, *box = strip + (9 + c) * next;
+        const float plain = color[c];
+        for (int x = 0; x < width; ++x) {
+            const float behind = (slope >= low[x]) & (slope <= high[x]) ? wall[x] : plain;
+            pixels[x] = (slope >= box_low[x]) & (slope <= box_high[x]) ? box[x] : behind;
+        }
+    }
+""")  # in C++ the compiler takes several pixels at once; the same loop in Warp took half of the time of all images
+def paint_strips(strips: wp.array2d(dtype=wp.float32), image: wp.array3d(dtype=wp.float32), y: int, slope: float, color: wp.vec3):
+    """Paints walls and boxes into row y of an image, and the color where there are none."""
+
+
+@wp.func_native("""
+    for (int c = 0; c < 3; ++c) {
+        float* pixels = (float*)((char*)image.data + c * image.strides[0] + y * image.strides[1]);
+        for (int x = first; x < end; ++x) pixels[x] = color[c];
+    }
+""")
+def paint_span(image: wp.array3d(dtype=wp.float32), y: int, first: int, end: int, color: wp.vec3):
+    """Paints the pixels of row y of an image from the first to the one before the end."""
+
+
+@wp.func
+def paint_row(view: View, y: int, plain: int, sky: wp.vec3, floor: wp.vec3):
+    """Paints row y of an image whose last `plain` columns show the sky or the floor, and the others anything.
+
+    Returns how many of the last columns show the sky or the floor now.
+    """
+    slope = slope_at(view.image.shape[1], y)
+    color = wp.where(slope > 0.0, sky, floor)
+    width = view.image.shape[2]
+    fills = slope >= view.strips[0, width] and slope <= view.strips[1, width]
+    if fills:
+        paint_strips(view.strips, view.image, y, slope, color)
+    else:
+        paint_span(view.image, y, 0, width - plain, color)
+    most = wp.where(fills, width, 0)
+    for k in range(1, int(view.balls[0, 0]) + 1):
+        first, last = ball_span(view, slope, k)
+        color = wp.vec3(view.balls[k, 6], view.balls[k, 7], view.balls[k, 8])
+        most = wp.max(most, last + 1)
+        if not fills:
+            paint_span(view.image, y, first, last + 1, color)
+        else:
+            for x in range(first, last + 1):
+                covers = slope >= view.strips[BOX + 1, x] and slope <= view.strips[BOX + 2, x]
+                if not (covers and view.strips[BOX, x] < view.balls[k, 0]):
+                    paint_span(view.image, y, x, x + 1, color)
+    return width - most

@@ -1,16 +1,21 @@
-"""A grid sensor: cells around an agent that turn with it, with a channel per tag, 1 in every cell that a thing overlaps.
+"""A grid sensor as Unity's: square cells that turn with an agent, with a channel per tag, 1 in the channel of what a cell shows.
 
-Row 0 of the grid lies furthest ahead, column 0 furthest to the left; the agent stands in the middle, where
-four cells meet. As in Unity, a cell is marked if its square and the thing's outline overlap at all; `mark_point`
-marks the cell of a thing without extent. Angles are in radians, counterclockwise from the x axis.
+Columns of the grid run ahead and rows to the left: column 0 lies furthest back, row 0 furthest to the right. A cell whose square
+overlaps several things shows the one nearest to the grid's middle. What counts is the point nearest to the cell's middle in the
+thing's bounding box, which has its sides along the axes of the world; of two that are equally near the first stays.
+Angles are in radians, counterclockwise from the x axis.
 
-Things are rasterized one by one, over the rows that they reach into, and the marked cells are
-recorded, so that the next tick clears only those. A kernel writes
+Things are numbered from 0 and rasterized one by one, over the rows that they reach into, and the marked cells are recorded, so that the
+next tick clears only those. A world has the columns `owner` (slots, rows * columns) and `written` (slots, 1 + most) of int32, and `bounds`
+(slots, things) of vec4. A kernel writes
 
-    grid = grid_around(world.obs_grid, world.written, row, position, angle, CELL)
+    grid = grid_around(world.obs_grid, world.owner, world.written, world.bounds, slot)
+    grid = aim_grid(grid, middle, angle, CELL)
     clear_grid(grid)
-    mark_circle(grid, GREEN, food, RADIUS)
-    mark_box(grid, WALL, center, half, 0.0)
+    mark_box(grid, 0, WALL, center, half, 0.0)
+    mark_circle(grid, 1, FOOD, food, radius_at_this_height, RADIUS)
+
+A body whose surface counts, but not its inside, is marked edge by edge with `mark_edge`.
 """
 
 from __future__ import annotations
@@ -26,35 +31,56 @@ LOW = wp.constant(1023)
 
 @wp.struct
 class Grid:
-    """Cells of one agent's grid, and the agent's position."""
+    """Cells of one agent's grid, and where it lies."""
 
-    marks: wp.array3d(dtype=wp.float32)  # (tags, height, width)
+    marks: wp.array3d(dtype=wp.float32)  # (tags, rows, columns)
+    owner: wp.array(dtype=wp.int32)  # (rows * columns,): tag and number of the thing that a cell shows, plus 1; 0: none
     written: wp.array(dtype=wp.int32)  # (1 + most,): how many cells are marked, and which; beyond `most` all are cleared
-    eye: wp.vec2
+    bounds: wp.array(dtype=wp.vec4)  # (things,): each thing's bounding box, lowest and highest corner
+    middle: wp.vec2
     fineness: wp.float32  # cells a unit of length
     ahead: wp.vec2  # the unit vector of its heading, times that
+    half: wp.vec2  # half its numbers of columns and rows
 
 
 @wp.func
 def grid_around(
-    marks: wp.array4d(dtype=wp.float32), written: wp.array2d(dtype=wp.int32), row: int, eye: wp.vec2, angle: float, cell: float
+    marks: wp.array4d(dtype=wp.float32),
+    owner: wp.array2d(dtype=wp.int32),
+    written: wp.array2d(dtype=wp.int32),
+    bounds: wp.array2d(dtype=wp.vec4),
+    row: int,
+    area: int,
 ):
-    """Returns the grid of the agent in this row, whose cells have edges of `cell`."""
+    """Returns the grid of the agent in this row; `aim_grid` tells where it lies."""
     grid = Grid()
     grid.marks = marks[row]
+    grid.owner = owner[area]
     grid.written = written[row]
-    grid.eye = eye
+    grid.bounds = bounds[area]
+    grid.half = 0.5 * wp.vec2(float(marks.shape[3]), float(marks.shape[2]))
+    return grid
+
+
+@wp.func
+def aim_grid(grid: Grid, middle: wp.vec2, angle: float, cell: float):
+    """Returns the grid around a middle, turned by an agent's angle, whose cells have edges of `cell`."""
+    grid.middle = middle
     grid.fineness = 1.0 / cell
     grid.ahead = wp.vec2(wp.cos(angle), wp.sin(angle)) / cell
     return grid
 
 
 @wp.func
+def turn_to_cells(grid: Grid, way: wp.vec2):
+    """Returns a vector in cells: along columns, which is ahead, and along rows, which is to the left."""
+    return wp.vec2(grid.ahead[0] * way[0] + grid.ahead[1] * way[1], grid.ahead[0] * way[1] - grid.ahead[1] * way[0])
+
+
+@wp.func
 def to_cells(grid: Grid, point: wp.vec2):
-    """Returns a point in cells: columns from the left edge, rows from the far one."""
-    to = point - grid.eye
-    right = grid.ahead[1] * to[0] - grid.ahead[0] * to[1]
-    return wp.vec2(0.5 * float(grid.marks.shape[2]) + right, 0.5 * float(grid.marks.shape[1]) - wp.dot(grid.ahead, to))
+    """Returns a point in cells: columns from the back edge, rows from the right one."""
+    return grid.half + turn_to_cells(grid, point - grid.middle)
 
 
 @wp.func
@@ -65,7 +91,9 @@ def clear_grid(grid: Grid):
     if count < grid.written.shape[0]:
         for k in range(1, count + 1):
             record = grid.written[k]
-            grid.marks[record >> TAG, (record >> LINE) & LOW, record & LOW] = 0.0
+            y = (record >> LINE) & LOW
+            x = record & LOW
+            grid.marks[record >> TAG, y, x] = 0.0
         return
     for tag in range(grid.marks.shape[0]):
         for y in range(grid.marks.shape[1]):
@@ -74,37 +102,62 @@ def clear_grid(grid: Grid):
 
 
 @wp.func
-def mark_span(grid: Grid, tag: int, y: int, left: float, right: float):
+def close_grid(grid: Grid):
+    """Forgets what the marked cells show, for the next grid."""
+    count = grid.written[0]
+    columns = grid.marks.shape[2]
+    if count < grid.written.shape[0]:
+        for k in range(1, count + 1):
+            record = grid.written[k]
+            grid.owner[((record >> LINE) & LOW) * columns + (record & LOW)] = 0
+        return
+    for k in range(grid.owner.shape[0]):
+        grid.owner[k] = 0
+
+
+@wp.func
+def distance_from_middle(grid: Grid, thing: int, y: int, x: int):
+    """Returns the squared distance from the grid's middle to the point of a thing's bounding box that is nearest to a cell's middle."""
+    at = (wp.vec2(float(x) + 0.5, float(y) + 0.5) - grid.half) / (grid.fineness * grid.fineness)
+    cell = grid.middle + wp.vec2(grid.ahead[0] * at[0] - grid.ahead[1] * at[1], grid.ahead[1] * at[0] + grid.ahead[0] * at[1])
+    box = grid.bounds[thing]
+    nearest = wp.vec2(wp.clamp(cell[0], box[0], box[2]), wp.clamp(cell[1], box[1], box[3]))
+    return wp.length_sq(nearest - grid.middle)
+
+
+@wp.func
+def mark_span(grid: Grid, thing: int, tag: int, y: int, left: float, right: float):
     """Marks the cells of one row between two places along it; the row must be within the grid."""
+    columns = grid.marks.shape[2]
     first = wp.max(int(wp.floor(left)), 0)
-    last = wp.min(int(wp.floor(right)), grid.marks.shape[2] - 1)
+    last = wp.min(int(wp.floor(right)), columns - 1)
     count = grid.written[0]
     for x in range(first, last + 1):
-        grid.marks[tag, y, x] = 1.0
-        count += 1
-        if count < grid.written.shape[0]:
-            grid.written[count] = (tag << TAG) | (y << LINE) | x
+        before = grid.owner[y * columns + x] - 1
+        shown = bool(before < 0)  # Warp takes a literal for a constant
+        if before >= 0 and (before & LOW) != thing:
+            shown = distance_from_middle(grid, thing, y, x) < distance_from_middle(grid, before & LOW, y, x)
+            if shown:
+                grid.marks[before >> LINE, y, x] = 0.0
+        if shown:
+            grid.owner[y * columns + x] = (tag << LINE) + thing + 1
+            grid.marks[tag, y, x] = 1.0
+            count += 1
+            if count < grid.written.shape[0]:
+                grid.written[count] = (tag << TAG) | (y << LINE) | x
     grid.written[0] = count
 
 
 @wp.func
-def mark_point(grid: Grid, tag: int, point: wp.vec2):
-    """Marks the cell of a point, if it is within the grid."""
-    at = to_cells(grid, point)
-    y = int(wp.floor(at[1]))
-    if y >= 0 and y < grid.marks.shape[1]:
-        mark_span(grid, tag, y, at[0], at[0])
-
-
-@wp.func
-def mark_circle(grid: Grid, tag: int, center: wp.vec2, radius: float):
-    """Marks the cells that a circle overlaps."""
+def mark_circle(grid: Grid, thing: int, tag: int, center: wp.vec2, radius: float, extent: float):
+    """Marks the cells that a circle overlaps, such as a ball's section; `extent` is half the side of the ball's bounding box."""
     at = to_cells(grid, center)
     reach = radius * grid.fineness
     if at[0] + reach < 0.0 or at[0] - reach > float(grid.marks.shape[2]):
         return
     if at[1] + reach < 0.0 or at[1] - reach > float(grid.marks.shape[1]):
         return
+    grid.bounds[thing] = wp.vec4(center[0] - extent, center[1] - extent, center[0] + extent, center[1] + extent)
     first = wp.max(int(wp.floor(at[1] - reach)), 0)
     last = wp.min(int(wp.floor(at[1] + reach)), grid.marks.shape[1] - 1)
     for y in range(first, last + 1):
@@ -112,7 +165,7 @@ def mark_circle(grid: Grid, tag: int, center: wp.vec2, radius: float):
         chord = reach * reach - off * off
         if chord > 0.0:
             half = wp.sqrt(chord)
-            mark_span(grid, tag, y, at[0] - half, at[0] + half)
+            mark_span(grid, thing, tag, y, at[0] - half, at[0] + half)
 
 
 @wp.func
@@ -133,26 +186,54 @@ def widen_span(span: wp.vec2, a: wp.vec2, b: wp.vec2, top: float):
 
 
 @wp.func
-def mark_box(grid: Grid, tag: int, center: wp.vec2, half: wp.vec2, angle: float):
+def mark_box(grid: Grid, thing: int, tag: int, center: wp.vec2, half: wp.vec2, angle: float):
     """Marks the cells that a box with these half sides, turned by the angle, overlaps."""
-    along = wp.vec2(wp.cos(angle), wp.sin(angle))
-    out = half[0] * along
-    up = half[1] * wp.vec2(-along[1], along[0])
-    a = to_cells(grid, center - out - up)
-    b = to_cells(grid, center + out - up)
-    c = to_cells(grid, center + out + up)
-    d = to_cells(grid, center - out + up)
-    low = wp.min(wp.min(a, b), wp.min(c, d))
-    high = wp.max(wp.max(a, b), wp.max(c, d))
-    if high[0] < 0.0 or low[0] > float(grid.marks.shape[2]):
+    at = to_cells(grid, center)
+    reach = (half[0] + half[1]) * grid.fineness  # no less than its half diagonal
+    if at[0] + reach < 0.0 or at[0] - reach > 2.0 * grid.half[0] or at[1] + reach < 0.0 or at[1] - reach > 2.0 * grid.half[1]:
         return
-    first = wp.max(int(wp.floor(low[1])), 0)
-    last = wp.min(int(wp.floor(high[1])), grid.marks.shape[1] - 1)
+    along = wp.vec2(1.0, 0.0)
+    if angle != 0.0:
+        along = wp.vec2(wp.cos(angle), wp.sin(angle))
+    out = turn_to_cells(grid, half[0] * along)
+    up = turn_to_cells(grid, half[1] * wp.vec2(-along[1], along[0]))
+    wide = wp.abs(out[0]) + wp.abs(up[0])
+    tall = wp.abs(out[1]) + wp.abs(up[1])
+    first = wp.max(int(wp.floor(at[1] - tall)), 0)
+    last = wp.min(int(wp.floor(at[1] + tall)), grid.marks.shape[1] - 1)
+    if at[0] + wide < 0.0 or at[0] - wide > 2.0 * grid.half[0] or first > last:
+        return
+    extent = half[0] * wp.abs(along[0]) + half[1] * wp.abs(along[1])
+    depth = half[0] * wp.abs(along[1]) + half[1] * wp.abs(along[0])
+    grid.bounds[thing] = wp.vec4(center[0] - extent, center[1] - depth, center[0] + extent, center[1] + depth)
+    # from the corner furthest to the left along columns, one side leads to higher rows and one to lower ones
+    out *= wp.sign(out[0])
+    up *= wp.sign(up[0])
+    corner = -out[1] - up[1]
+    rising = wp.where(out[1] > up[1], out, up)
+    falling = wp.where(out[1] > up[1], up, out)
+    gain = rising[0] / wp.max(rising[1], 1.0e-6)
+    loss = falling[0] / wp.min(falling[1], -1.0e-6)
     for y in range(first, last + 1):
-        top = float(y)
-        span = wp.vec2(1.0e9, -1.0e9)
-        span = widen_span(span, a, b, top)
-        span = widen_span(span, b, c, top)
-        span = widen_span(span, c, d, top)
-        span = widen_span(span, d, a, top)
-        mark_span(grid, tag, y, span[0], span[1])
+        low = wp.max(float(y) - at[1], -tall)
+        high = wp.min(float(y + 1) - at[1], tall)
+        left = wp.clamp(corner, low, high) - corner
+        right = -wp.clamp(-corner, low, high) - corner  # the box is its own mirror image about its center
+        begins = at[0] - wide + wp.max(gain * left, loss * left)
+        ends = at[0] + wide - wp.max(gain * right, loss * right)
+        mark_span(grid, thing, tag, y, begins, ends)
+
+
+@wp.func
+def mark_edge(grid: Grid, thing: int, tag: int, start: wp.vec2, end: wp.vec2, bounds: wp.vec4):
+    """Marks the cells that a thin face from start to end crosses, of a thing with this bounding box: lowest and highest corner."""
+    a = to_cells(grid, start)
+    b = to_cells(grid, end)
+    if wp.max(a[0], b[0]) < 0.0 or wp.min(a[0], b[0]) > 2.0 * grid.half[0]:
+        return
+    grid.bounds[thing] = bounds
+    first = wp.max(int(wp.floor(wp.min(a[1], b[1]))), 0)
+    last = wp.min(int(wp.floor(wp.max(a[1], b[1]))), grid.marks.shape[1] - 1)
+    for y in range(first, last + 1):
+        span = widen_span(wp.vec2(1.0e9, -1.0e9), a, b, float(y))
+        mark_span(grid, thing, tag, y, span[0], span[1])

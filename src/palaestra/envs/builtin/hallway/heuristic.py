@@ -1,33 +1,36 @@
-"""An agent driven over a floor by four choices, as in Hallway and Pyramids: 0 forward, 1 back, 2 turn right, 3 turn left.
+"""A rule that plays Hallway without having to remember the symbol.
 
-The agent is a circle that pushes nothing away. Positions and angles are those of `rigid_bodies`.
+It keeps below its full speed: the agent slides on for meters, and turns by 18 degrees a decision.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
-import warp as wp
 
-from palaestra.envs.builtin.physics.rigid_bodies import Body, add_speed, advance, apply_drag
-from palaestra.envs.builtin.sensors.rays import heading
+from palaestra.core.timestep import Action
+from palaestra.envs.builtin.hallway.rules import FORWARD, GOAL_X, GOAL_Y, LEFT, RIGHT, SYMBOL
 
-CHOICES = 4
-FORWARD, BACK, RIGHT, LEFT = range(CHOICES)
+AROUND = 0.75  # meters that the agent keeps from the symbol
+SLACK = 0.35  # radians: a decision turns by 0.31
+SPEED = 16.0  # m/s that it goes at, so that it can turn
 
 
-@wp.func
-def drive(body: Body, choice: int, turn: float, push: float, drag: float):
-    """Returns the agent after a tick, before its contacts: turned by `turn` radians, or its velocity changed by `push` m/s."""
-    angle = body.angle + wp.where(choice == 3, turn, 0.0) - wp.where(choice == 2, turn, 0.0)
-    body.angle = angle - 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
-    way = wp.where(choice == 0, push, 0.0) - wp.where(choice == 1, push, 0.0)
-    if way != 0.0:  # computing a heading is the most expensive step here
-        body = add_speed(body, heading(body.angle), way)
-    return advance(apply_drag(body, drag, 0.0))
+def go_to_matching_goal(columns: Mapping[str, torch.Tensor]) -> Action:
+    """Goes around the symbol, then to the goal with its mark, without having to remember it."""
+    place, symbol = columns["place"], columns["symbol_place"]
+    on_left = columns["left_goal"] == columns["symbol"]
+    goal = torch.stack([torch.where(on_left, -float(GOAL_X), float(GOAL_X)), torch.full_like(place[:, 0], float(GOAL_Y))], 1)
+    # the box that it goes around is square: as deep as the symbol is wide
+    target = detour(place, goal, symbol, torch.full_like(place[:, :1], SYMBOL[0] + AROUND))
+    ahead = SPEED * torch.nn.functional.normalize(target - place, dim=1) - columns["velocity"]  # the change of velocity to make
+    discrete = steer(place, columns["angle"], place + ahead, SLACK)
+    return Action(torch.zeros(len(discrete), 0, device=discrete.device), discrete)
 
 
 def steer(place: torch.Tensor, angle: torch.Tensor, target: torch.Tensor, slack: float) -> torch.Tensor:
-    """Returns choices (S, 1) that lead from places (S, 2) to targets (S, 2): turn until within `slack` radians, then go."""
+    """Returns choices (S, 1) that lead from places (S, 2) to targets (S, 2): turn until within `slack` radians, then go forward."""
     to = target - place
     off = torch.remainder(torch.atan2(to[:, 1], to[:, 0]) - angle + torch.pi, 2 * torch.pi) - torch.pi
     return torch.where(off.abs() <= slack, FORWARD, torch.where(off > 0, LEFT, RIGHT))[:, None]

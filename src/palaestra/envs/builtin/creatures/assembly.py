@@ -1,0 +1,120 @@
+"""Turns a creature's description into the numbers that kernels read, and allocates their memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from palaestra.envs.builtin.creatures import anatomy as bodies
+from palaestra.envs.builtin.creatures.anatomy import Ball, Box, Creature
+from palaestra.envs.builtin.creatures.solver import MOST_CONTACTS
+from palaestra.envs.builtin.creatures.world import Anatomy, ContactRow, Joint, JointRows, Scratch
+
+
+def make_anatomy(creature: Creature, device: str) -> Any:
+    """Returns the creature's numbers on a device."""
+    parts, out = creature.parts, Anatomy()
+    centers = np.array([bodies.mass_center(part) for part in parts])
+    poses = start_poses(creature)
+    joints = [k for k, part in enumerate(parts) if part.joint is not None]
+    joint_of = {part: number for number, part in enumerate(creature.jointed)}
+    joined = {frozenset((k, creature.parents[k])) for k in joints}
+    pairs = [(a, b) for a in range(len(parts)) for b in range(a) if frozenset((a, b)) not in joined]
+    starts = np.array([[*(pose[:3] + bodies.rotate(pose[3:], center)), *pose[3:]] for pose, center in zip(poses, centers, strict=True)])
+    out.parts, out.joints, out.pairs = len(parts), len(joints), len(pairs)
+    drive = creature.drive
+    out.spring, out.damper, out.torque = drive.spring, drive.damper, drive.torque
+    out.drag, out.angular_drag, out.floor, out.half = creature.drag, creature.angular_drag, creature.floor, creature.half
+    out.block_half, out.block_start, out.block_range = creature.block / 2, wp.vec3(*creature.block_start), creature.block_range
+    out.least_speed, out.most_speed = creature.speeds
+
+    def put(values: Any, dtype: Any) -> wp.array:
+        return wp.array(values, dtype=dtype, device=device)
+
+    masses = [part.mass + sum(mass for mass, _ in part.extras) for part in parts]
+    out.inverse_mass = put(1 / np.array(masses), float)
+    out.inverse_inertia = put([np.linalg.inv(bodies.total_inertia(part)) for part in parts], wp.mat33)
+    out.center = put(centers, wp.vec3)
+    out.shape = put([_half_segment(part.collider) for part in parts], wp.vec3)
+    out.shape_center = put([np.array(part.collider.center) - center for part, center in zip(parts, centers, strict=True)], wp.vec3)
+    out.radius = put([_radius(part.collider) for part in parts], float)
+    out.sole = put([np.array(part.collider.size) / 2 if isinstance(part.collider, Box) else (0, 0, 0) for part in parts], wp.vec3)
+    out.joint = put([_joint(creature, poses, centers, k) for k in joints], Joint)
+    out.order = put(np.array(solving_order(creature), np.int32), wp.int32)
+    out.pair = put(np.array(pairs, np.int32), wp.vec2i)
+    out.start = put(starts, wp.transform)
+    out.parent = put(creature.parents, wp.int32)
+    out.drive = put([joint_of.get(k, -1) for k in range(len(parts))], wp.int32)
+    out.falls = put([part.falls for part in parts], wp.int32)
+    out.hunts = put([part.hunts for part in parts], wp.int32)
+    snouts = [part.snout or Ball(0.0) for part in parts]
+    out.snout = put([np.array(snout.center) - center for snout, center in zip(snouts, centers, strict=True)], wp.vec3)
+    out.snout_radius = put([snout.radius for snout in snouts], float)
+    out.action = put(np.array(creature.action_numbers(), np.int32), wp.int32)
+    return out
+
+
+def make_scratch(creature: Creature, areas: int, device: str) -> Any:
+    """Returns the memory of a tick, for all areas."""
+    scratch = Scratch()
+    scratch.inertia = wp.zeros((areas, len(creature.parts)), dtype=wp.mat33, device=device)
+    scratch.joint = wp.zeros((areas, len(creature.jointed)), dtype=JointRows, device=device)
+    scratch.contact = wp.zeros((areas, int(MOST_CONTACTS)), dtype=ContactRow, device=device)
+    scratch.contacts = wp.zeros(areas, dtype=wp.int32, device=device)
+    return scratch
+
+
+def solving_order(creature: Creature) -> list[int]:
+    """Returns the numbers of the joints in the order in which they are solved: in rounds in which no part has two joints."""
+    rounds: list[set[int]] = []
+    chosen: list[tuple[int, int]] = []
+    for number, part in enumerate(creature.jointed):
+        ends = {part, creature.parents[part]}
+        at = next((k for k, busy in enumerate(rounds) if not busy & ends), len(rounds))
+        if at == len(rounds):
+            rounds.append(set())
+        rounds[at] |= ends
+        chosen.append((at, number))
+    return [number for _, number in sorted(chosen)]
+
+
+def start_poses(creature: Creature) -> np.ndarray:
+    """Returns place and rotation (parts, 7) of each part as an episode begins, before the creature is turned."""
+    poses: list[np.ndarray] = []
+    for parent, rest in zip(creature.parents, creature.rest, strict=True):
+        if parent < 0:
+            poses.append(np.array([*creature.start, *rest[3:]]))
+            continue
+        above = poses[parent]
+        poses.append(np.array([*(above[:3] + bodies.rotate(above[3:], rest[:3])), *bodies.times(above[3:], rest[3:])]))
+    return np.array(poses)
+
+
+def _half_segment(collider: bodies.Collider) -> np.ndarray:
+    if isinstance(collider, Ball):
+        return np.zeros(3)
+    if isinstance(collider, Box):  # for contacts with the creature itself, a capsule as wide as the box is on the mean of its short edges
+        return np.eye(3)[np.argmax(collider.size)] * (max(collider.size) / 2 - _radius(collider))
+    return np.eye(3)[collider.axis] * (collider.height / 2 - collider.radius)
+
+
+def _radius(collider: bodies.Collider) -> float:
+    return float(sum(sorted(collider.size)[:2]) / 4) if isinstance(collider, Box) else collider.radius
+
+
+def _joint(creature: Creature, poses: np.ndarray, centers: np.ndarray, number: int) -> Any:
+    part, parent = creature.parts[number], creature.parents[number]
+    first, second = (parent, number) if part.joint.on_parent else (number, parent)
+    anchor = poses[first, :3] + bodies.rotate(poses[first, 3:], part.joint.anchor)
+    frame = bodies.times(poses[first, 3:], bodies.from_axes(bodies.joint_axes(part.joint.axis, part.joint.secondary)))
+    out = Joint()
+    out.first, out.second = first, second
+    out.first_anchor, out.second_anchor = (
+        wp.vec3(*(bodies.rotate(bodies.conjugate(poses[k, 3:]), anchor - poses[k, :3]) - centers[k])) for k in (first, second)
+    )
+    out.first_frame, out.second_frame = (wp.quat(*bodies.times(bodies.conjugate(poses[k, 3:]), frame)) for k in (first, second))
+    low, high = np.radians([part.joint.x, (-part.joint.y, part.joint.y), (-part.joint.z, part.joint.z)]).T
+    out.low, out.high = wp.vec3(*low), wp.vec3(*high)
+    return out

@@ -1,0 +1,113 @@
+"""What a creature looks like: its parts around its own place on the ground, tiles that pass by as it walks, and the block."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from palaestra.envs.builtin.creatures.anatomy import Ball, Box, Creature, mass_center
+from palaestra.envs.builtin.drawing import figures
+from palaestra.envs.solids import BLUE, FLOOR, GOLD, GRAY, Drawing, Solids, solids
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from palaestra.envs.builtin.base.world_columns import Rows
+
+TILES = 5
+"""Tiles along each side of what is shown."""
+
+
+def draw_creature(rows: Rows, creature: Creature, behavior: str) -> Drawing:
+    """Draws each area's creature in the middle, with what is around it within eight times its block's edge, or 3.2 m."""
+    far = max(8.0 * creature.block, 3.2)
+    root = rows["position"][:, :1] * (1.0, 0.0, 1.0)
+    floor = np.array([0.0, creature.floor, 0.0], np.float32)
+    place = mirrored(rows["position"] - root - floor)
+    turn = mirrored_turn(rows["rotation"])
+    shapes = (*ground(root, far), target(rows, creature, root + floor, far), *parts(creature, place, turn, behavior, rows.slots))
+    return Drawing(shapes, (far, 1.2, far), elevation=25.0, center=(0.0, 0.8, 0.0))
+
+
+def mirrored(place: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Returns Unity's positions (..., 3) in a drawing's axes."""
+    return (place * (1.0, 1.0, -1.0)).astype(np.float32)
+
+
+def mirrored_turn(turn: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Returns Unity's quaternions (..., 4) in a drawing's axes."""
+    return (turn * (-1.0, -1.0, 1.0, 1.0)).astype(np.float32)
+
+
+def ground(root: NDArray[np.floating], far: float) -> tuple[Solids, ...]:
+    """Returns the floor under the creature, and tiles that stay where they are as it walks."""
+    side = 2 * far / TILES
+    middles = (np.arange(TILES) - TILES // 2) * side
+    grid = np.stack(np.meshgrid(middles, middles), -1).reshape(1, -1, 2)
+    flat = mirrored(root)[..., (0, 2)]
+    at = grid - np.mod(flat + side / 2, side) + side / 2
+    at = np.clip(at, -far + side / 4, far - side / 4)
+    tiles = np.stack([at[..., 0], np.full(at.shape[:2], 0.005), at[..., 1]], -1)
+    plate = np.broadcast_to(np.array([0.0, -figures.THICK / 2, 0.0], np.float32), (len(root), 1, 3))
+    return (
+        solids("floor", "box", plate, (2 * far, figures.THICK, 2 * far), FLOOR, fixed=True),
+        solids("tiles", "box", tiles, (side / 2, 0.01, side / 2), GRAY),
+    )
+
+
+def target(rows: Rows, creature: Creature, origin: NDArray[np.floating], far: float) -> Solids:
+    """Returns the block that the creature walks to, at the edge of what is shown if it is beyond."""
+    place = mirrored(rows["block"][:, None] - origin)
+    edge = far - creature.block / 2
+    beyond = np.abs(place[..., (0, 2)]).max(-1, keepdims=True) / edge
+    place = place / np.where(beyond > 1.0, beyond, 1.0) * (1.0, 0.0, 1.0) + (0.0, 1.0, 0.0) * place
+    return solids("block", "box", place, (creature.block,) * 3, GOLD)
+
+
+def parts(
+    creature: Creature, place: NDArray[np.float32], turn: NDArray[np.float32], behavior: str, slots: NDArray[np.int64]
+) -> tuple[Solids, ...]:
+    """Returns the parts, from the places (A, parts, 3) and rotations (A, parts, 4) of their centers of mass: boxes, balls and tubes."""
+    boxes: list[tuple[NDArray[np.float32], NDArray[np.float32], tuple[float, float, float]]] = []
+    tubes: list[tuple[NDArray[np.float32], NDArray[np.float32], float, float]] = []
+    balls: list[tuple[NDArray[np.float32], float]] = []
+    for k, part in enumerate(creature.parts):
+        shape = part.collider
+        off = mirrored(np.array(shape.center) - mass_center(part))
+        middle = place[:, k] + figures.turned_by(turn[:, k], off)
+        if isinstance(shape, Box):
+            boxes.append((middle, turn[:, k], shape.size))
+        elif isinstance(shape, Ball):
+            balls.append((middle, shape.radius))
+        else:
+            axis = np.eye(3)[shape.axis] * (1.0, 1.0, -1.0)
+            half = axis * (shape.height / 2 - shape.radius)
+            balls += [(middle + figures.turned_by(turn[:, k], end), shape.radius) for end in (half, -half)]
+            lay = UPRIGHT_TO[shape.axis]
+            tubes.append((middle, figures.turned(np.broadcast_to(lay, turn[:, k].shape), turn[:, k]), shape.radius, 2 * np.abs(half).max()))
+    owned = (behavior, slots)
+    found: list[Solids] = []
+    if boxes:
+        sizes = np.array([size for _, _, size in boxes])
+        found.append(solids("feet", "box", stacked(boxes), sizes, BLUE, rotation=np.stack([one[1] for one in boxes], 1), agents=owned))
+    if tubes:
+        sizes = np.array([(2 * radius, length, 2 * radius) for _, _, radius, length in tubes])
+        found.append(
+            solids("limbs", "cylinder", stacked(tubes), sizes, BLUE, rotation=np.stack([one[1] for one in tubes], 1), agents=owned)
+        )
+    found.append(solids("joints", "sphere", stacked(balls), np.array([(2 * radius,) * 3 for _, radius in balls]), BLUE, agents=owned))
+    return tuple(found)
+
+
+UPRIGHT_TO = {
+    0: (0.0, 0.0, -float(figures.QUARTER), float(figures.QUARTER)),
+    1: (0.0, 0.0, 0.0, 1.0),
+    2: (float(figures.QUARTER), 0.0, 0.0, float(figures.QUARTER)),
+}
+"""Quaternions that lay a cylinder, which stands along y, along x, y or z."""
+
+
+def stacked(shapes: list) -> NDArray[np.float32]:
+    """Returns the middles of shapes, (A, shapes, 3)."""
+    return np.stack([shape[0] for shape in shapes], 1)

@@ -1,0 +1,294 @@
+"""What all creatures share: actions, the block that they walk to, the frame of their observations, episodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import warp as wp
+
+from palaestra.envs.builtin.base.env import Program
+from palaestra.envs.builtin.base.world_columns import save_final_obs
+from palaestra.envs.builtin.creatures.contacts import TOUCH, lowest, shape_middle
+from palaestra.envs.builtin.creatures.motion import simulate_tick
+from palaestra.envs.builtin.creatures.solver import GRAVITY, TICK
+from palaestra.envs.builtin.creatures.world import World
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 3})
+
+TICKS = wp.constant(5)  # per decision
+MOST_TICKS = wp.constant(5000)  # of an episode
+LOST = wp.constant(5.0)  # m below its start at which a block has been lost
+HALF_TURN = wp.constant(3.14159265358979)
+
+
+@wp.func
+def frame_turn(world: World, i: int):
+    """Returns the rotation of the frame of observations. Its sign is that of Unity's LookRotation."""
+    half = 0.5 * world.frame_yaw[i]
+    return wp.quat(0.0, wp.sin(half), 0.0, wp.cos(half))
+
+
+@wp.func
+def update_frame(world: World, i: int):
+    """Moves the frame of observations to the creature, and turns it to the block as seen from where it was."""
+    away = world.block[i] - world.frame_place[i]
+    yaw = wp.atan2(away[0], away[2])
+    if yaw < -HALF_TURN * 2.0 / 3.0:  # from here on a matrix turns into a quaternion of the other sign
+        yaw += 2.0 * HALF_TURN
+    world.frame_yaw[i] = yaw
+    world.frame_place[i] = origin(world, i, 0)
+
+
+@wp.func
+def origin(world: World, i: int, part: int):
+    """Returns a part's own position, which is not its center of mass."""
+    return world.position[i, part] - wp.quat_rotate(world.rotation[i, part], world.anatomy.center[part])
+
+
+@wp.func
+def forward(rotation: wp.quat):
+    """Returns where a rotation's z axis points."""
+    return wp.quat_rotate(rotation, wp.vec3(0.0, 0.0, 1.0))
+
+
+@wp.func
+def mean_velocity(world: World, i: int):
+    """Returns the mean of the velocities of all parts."""
+    total = wp.vec3(0.0, 0.0, 0.0)
+    for part in range(world.anatomy.parts):
+        total += world.velocity[i, part]
+    return total / float(world.anatomy.parts)
+
+
+@wp.func
+def speed_reward(velocity: wp.vec3, goal: wp.vec3, speed: float):
+    """Returns 1 at the goal velocity, falling to 0 where the velocity is off by `speed`."""
+    share = wp.clamp(wp.length(velocity - goal), 0.0, speed) / speed
+    return (1.0 - share * share) * (1.0 - share * share)
+
+
+@wp.func
+def shortest_turn(a: wp.vec3, b: wp.vec3):
+    """Returns the rotation by the shortest way from one unit vector to another."""
+    w = 1.0 + wp.dot(a, b)
+    if w < 1.0e-6:  # half a turn
+        return wp.quat(0.0, 1.0, 0.0, 0.0)
+    axis = wp.cross(a, b)
+    return wp.normalize(wp.quat(axis[0], axis[1], axis[2], w))
+
+
+@wp.func
+def touches_ground(world: World, i: int, part: int):
+    """Returns whether a part touches the ground."""
+    return lowest(world, i, part) < TOUCH
+
+
+@wp.func
+def write_vector(obs: wp.array2d(dtype=float), i: int, at: int, v: wp.vec3):
+    """Writes three numbers of an observation and returns where the next belongs."""
+    for k in range(3):
+        obs[i, at + k] = v[k]
+    return at + 3
+
+
+@wp.func
+def write_rotation(obs: wp.array2d(dtype=float), i: int, at: int, q: wp.quat):
+    """Writes the four numbers of a rotation and returns where the next belongs."""
+    for k in range(4):
+        obs[i, at + k] = q[k]
+    return at + 4
+
+
+@wp.func
+def local_rotation(world: World, i: int, part: int):
+    """Returns a part's rotation relative to its parent."""
+    return wp.quat_inverse(world.rotation[i, world.anatomy.parent[part]]) * world.rotation[i, part]
+
+
+@wp.func
+def place_block(world: World, i: int):
+    """Lets the block fall from a new place: a point within a ball around its start, at the height of the start."""
+    anatomy = world.anatomy
+    state = world.rng[i]
+    distance = anatomy.block_range * wp.pow(wp.randf(state), 1.0 / 3.0)
+    height = wp.randf(state, -1.0, 1.0)
+    angle = wp.randf(state, 0.0, 2.0 * HALF_TURN)
+    world.rng[i] = state
+    flat = distance * wp.sqrt(1.0 - height * height)
+    world.block[i] = anatomy.block_start + wp.vec3(flat * wp.cos(angle), 0.0, flat * wp.sin(angle))
+
+
+@wp.func
+def distance_to_block(world: World, i: int, point: wp.vec3):
+    """Returns how far a point is from the block's surface, 0 within it."""
+    away = point - world.block[i]
+    beyond = wp.vec3(
+        wp.max(wp.abs(away[0]) - world.anatomy.block_half, 0.0),
+        wp.max(wp.abs(away[1]) - world.anatomy.block_half, 0.0),
+        wp.max(wp.abs(away[2]) - world.anatomy.block_half, 0.0),
+    )
+    return wp.length(beyond)
+
+
+@wp.func
+def touches_block(world: World, i: int, part: int):
+    """Returns whether a part touches the block. A capsule is looked at in five points along it."""
+    anatomy = world.anatomy
+    if anatomy.snout_radius[part] > 0.0:
+        snout = world.position[i, part] + wp.quat_rotate(world.rotation[i, part], anatomy.snout[part])
+        if distance_to_block(world, i, snout) < anatomy.snout_radius[part] + TOUCH:
+            return True
+    if anatomy.hunts[part] == 0:
+        return False
+    middle = shape_middle(world, i, part)
+    near = distance_to_block(world, i, middle)
+    if near > wp.length(anatomy.shape[part]) + anatomy.radius[part] + TOUCH:
+        return False
+    reach = wp.quat_rotate(world.rotation[i, part], anatomy.shape[part])
+    for k in range(5):
+        point = middle + (0.5 * float(k) - 1.0) * reach
+        if distance_to_block(world, i, point) < anatomy.radius[part] + TOUCH:
+            return True
+    return False
+
+
+@wp.func
+def move_block(world: World, i: int):
+    """Lets the block fall for a tick, and moves it elsewhere if the creature touches it."""
+    rest = world.anatomy.floor + world.anatomy.block_half
+    fall = world.block_fall[i] + GRAVITY * TICK
+    block = world.block[i]
+    block[1] = block[1] - fall * TICK
+    if block[1] <= rest:
+        block[1] = rest
+        fall = 0.0
+    world.block[i] = block
+    world.block_fall[i] = fall
+    for part in range(world.anatomy.parts):
+        if touches_block(world, i, part):
+            place_block(world, i)
+            return
+
+
+@wp.func
+def set_drives(world: World, i: int):
+    """Sets targets and strengths of all joints from the action."""
+    for k in range(world.anatomy.joints):
+        low = world.anatomy.joint[k].low
+        high = world.anatomy.joint[k].high
+        target = 0.5 * (low + high)
+        for axis in range(3):
+            number = world.anatomy.action[k, axis]
+            if number >= 0:
+                target[axis] = low[axis] + 0.5 * (wp.clamp(world.action[i, number], -1.0, 1.0) + 1.0) * (high[axis] - low[axis])
+        world.target[i, k] = target
+        number = world.anatomy.action[k, 3]
+        if number >= 0:
+            world.strength[i, k] = 0.5 * (wp.clamp(world.action[i, number], -1.0, 1.0) + 1.0)
+
+
+@wp.func
+def start(world: World, i: int):
+    """Starts an episode: the start pose in a random direction, and a wanted speed. The block stays, and so do the drives' targets."""
+    state = world.rng[i]
+    half = wp.randf(state, 0.0, HALF_TURN)
+    world.goal_speed[i] = wp.randf(state, world.anatomy.least_speed, world.anatomy.most_speed)
+    world.rng[i] = state
+    turn = wp.quat(0.0, wp.sin(half), 0.0, wp.cos(half))
+    root = wp.transform_get_translation(world.anatomy.start[0]) - world.anatomy.center[0]
+    for part in range(world.anatomy.parts):
+        pose = world.anatomy.start[part]
+        world.position[i, part] = root + wp.quat_rotate(turn, wp.transform_get_translation(pose) - root)
+        world.rotation[i, part] = turn * wp.transform_get_rotation(pose)
+        world.velocity[i, part] = wp.vec3(0.0, 0.0, 0.0)
+        world.spin[i, part] = wp.vec3(0.0, 0.0, 0.0)
+    update_frame(world, i)
+
+
+@wp.func
+def has_fallen(world: World, i: int):
+    """Returns whether a part touches the ground that must not."""
+    for part in range(world.anatomy.parts):
+        if world.anatomy.falls[part] == 1 and touches_ground(world, i, part):
+            return True
+    return False
+
+
+def make_program(observe: Any, earn: Any, decide: Any, frame_first: bool = False) -> Program:  # noqa: C901, PLR0915 - two kernels
+    """Returns the program of a creature.
+
+    `observe` (world, i) writes its observations; `earn` (world, i) returns the reward of a tick; `decide` (world, i) returns whether the
+    creature is where it gives up as it observes.
+    """
+
+    @wp.func
+    def end(world: World, i: int, ticks_left: int):
+        """Ends an episode, whose last observation is the current one, and starts the next."""
+        observe(world, i)
+        save_final_obs(world.obs_parts, world.final_obs_parts, i)
+        save_final_obs(world.obs, world.final_obs, i)
+        start(world, i)
+        world.age[i] = 0
+        world.early[i] = ticks_left
+
+    @wp.kernel(module="unique", enable_backward=False)
+    def begin(world: World):
+        """Starts every area."""
+        i = wp.tid()
+        world.frame_place[i] = world.anatomy.block_start
+        for k in range(world.anatomy.joints):
+            world.target[i, k] = wp.vec3(0.0, 0.0, 0.0)
+            world.strength[i, k] = 0.0
+        world.block_fall[i] = 0.0
+        world.age[i] = 0
+        world.early[i] = 0
+        place_block(world, i)
+        start(world, i)
+        observe(world, i)
+
+    @wp.kernel(module="unique", enable_backward=False)
+    def tick(world: World, report: wp.array(dtype=wp.int32)):
+        """Advances every area by one decision, which is five ticks."""
+        i = wp.tid()
+        for k in range(world.action.shape[1]):
+            if not wp.isfinite(world.action[i, k]):
+                report[1] = i + 1
+                world.action[i, k] = 0.0
+        set_drives(world, i)
+        reward = float(0.0)
+        terminated = bool(False)
+        truncated = bool(False)
+        ticks = world.early[i] + TICKS * world.age[i]
+        for n in range(TICKS):
+            over = terminated or truncated
+            if not over and ticks + n + 1 >= MOST_TICKS:
+                truncated = True
+                end(world, i, TICKS - 1 - n)
+            if not frame_first:
+                update_frame(world, i)
+                if not (terminated or truncated):
+                    reward += earn(world, i)
+            simulate_tick(world, i)
+            move_block(world, i)
+            if not (terminated or truncated) and has_fallen(world, i):
+                reward = -1.0
+                terminated = True
+                end(world, i, TICKS - 1 - n)
+            if frame_first:
+                update_frame(world, i)
+                if not (terminated or truncated):
+                    reward += earn(world, i)
+        if not (terminated or truncated):
+            world.age[i] += 1
+        world.reward[i] = reward
+        observe(world, i)
+        if not (terminated or truncated) and decide(world, i):
+            terminated = True
+            end(world, i, 0)
+            observe(world, i)
+        world.terminated[i] = terminated
+        world.truncated[i] = truncated
+        if terminated or truncated:
+            report[0] = 1
+
+    return Program(World, begin, tick)

@@ -1,0 +1,195 @@
+"""Articulated rigid bodies as Unity's physics moves them: impulses between bodies that keep their own position and velocity.
+
+A tick integrates gravity and drag, then solves all joints and contacts again and again, each as if it were alone, as Unity's solver
+does: first with the errors of position, after which the bodies move, then without, which leaves the velocities. Drives are implicit:
+the torque is what spring and damper give at the end of the tick, up to a limit.
+
+Axes are Unity's, left-handed; the algebra of vectors and quaternions is the same there.
+"""
+
+from __future__ import annotations
+
+import warp as wp
+
+from palaestra.envs.builtin.creatures.world import JointRows, World
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 3})
+
+TICK = wp.constant(0.01333)  # seconds
+GRAVITY = wp.constant(9.81 * 1.5)
+FRICTION = wp.constant(0.6)
+MOST_SPIN = wp.constant(50.0)  # rad/s
+MOST_PUSH = wp.constant(10.0)  # m/s, at which bodies that overlap are parted
+ERROR_SHARE = wp.constant(1.0)  # share of an error of a joint's position that a tick removes
+ANGLE_SHARE = wp.constant(1.0)  # the same of a locked angle
+PUSH_SHARE = wp.constant(0.8)  # the same of an overlap
+ROUNDS = wp.constant(12)  # of impulses with the errors of position
+GRIPPING = wp.constant(3)  # last rounds with errors of position in which contacts have friction
+LAST_ROUNDS = wp.constant(12)  # without
+MOST_CONTACTS = wp.constant(32)
+
+
+@wp.func
+def euler(angles: wp.vec3):
+    """Returns Unity's rotation about z, then x, then y."""
+    about_x = wp.quat(wp.sin(0.5 * angles[0]), 0.0, 0.0, wp.cos(0.5 * angles[0]))
+    about_y = wp.quat(0.0, wp.sin(0.5 * angles[1]), 0.0, wp.cos(0.5 * angles[1]))
+    about_z = wp.quat(0.0, 0.0, wp.sin(0.5 * angles[2]), wp.cos(0.5 * angles[2]))
+    return about_y * about_x * about_z
+
+
+@wp.func
+def point_response(arm: wp.vec3, inertia: wp.mat33, inverse_mass: float):
+    """Returns the matrix from an impulse at a body's point to the velocity that it adds there."""
+    cross = wp.skew(arm)
+    return inverse_mass * wp.identity(n=3, dtype=float) - cross * inertia * cross
+
+
+@wp.func
+def row(matrix: wp.mat33, k: int):
+    """Returns a row of a matrix."""
+    return wp.vec3(matrix[k, 0], matrix[k, 1], matrix[k, 2])
+
+
+@wp.func
+def column(matrix: wp.mat33, k: int):
+    """Returns a column of a matrix."""
+    return wp.vec3(matrix[0, k], matrix[1, k], matrix[2, k])
+
+
+@wp.func
+def limit_speed(past: float):
+    """Returns the least speed at an angle that is so far past its lower limit, in rad."""
+    return wp.where(past > 0.0, past * (ERROR_SHARE / TICK), past / TICK)
+
+
+@wp.func
+def prepare_drive(world: World, rows: JointRows, wanted: wp.quat, now: wp.quat, first_inertia: wp.mat33, second_inertia: wp.mat33):
+    """Returns the rows with a drive. It measures the imaginary part of the rotation from the wanted to the current one, half the angle."""
+    error = wp.quat_inverse(wanted) * now
+    if error[3] < 0.0:
+        wanted = -wanted
+        error = -error
+    spring = world.anatomy.spring
+    damper = world.anatomy.damper + TICK * spring
+    for n in range(3):
+        unit = wp.quat(0.0, 0.0, 0.0, 0.0)
+        unit[n] = 1.0
+        change = wp.quat_inverse(wanted) * unit * now
+        for k in range(3):
+            rows.drive[k, n] = 0.5 * change[k]
+    rows.first_drive = first_inertia * wp.transpose(rows.drive)
+    rows.second_drive = second_inertia * wp.transpose(rows.drive)
+    for k in range(3):
+        response = wp.dot(row(rows.drive, k), column(rows.first_drive, k) + column(rows.second_drive, k))
+        rows.drive_mass[k] = 1.0 / (response + 1.0 / (TICK * damper))
+        rows.drive_goal[k] = -error[k] * spring / damper
+    return rows
+
+
+@wp.func
+def prepare_joint(world: World, i: int, number: int):
+    """Writes a joint's rows for this tick."""
+    anatomy = world.anatomy
+    joint = anatomy.joint[number]
+    rows = JointRows()
+    first_inertia = world.scratch.inertia[i, joint.first]
+    second_inertia = world.scratch.inertia[i, joint.second]
+    first_turn = world.rotation[i, joint.first]
+    second_turn = world.rotation[i, joint.second]
+    rows.first_arm = wp.quat_rotate(first_turn, joint.first_anchor)
+    rows.second_arm = wp.quat_rotate(second_turn, joint.second_anchor)
+    gap = world.position[i, joint.second] + rows.second_arm - world.position[i, joint.first] - rows.first_arm
+    rows.point_bias = gap * (-ERROR_SHARE / TICK)
+    rows.point_mass = wp.inverse(
+        point_response(rows.first_arm, first_inertia, anatomy.inverse_mass[joint.first])
+        + point_response(rows.second_arm, second_inertia, anatomy.inverse_mass[joint.second])
+    )
+    frame = first_turn * joint.first_frame
+    other_frame = second_turn * joint.second_frame
+    bend = wp.quat_inverse(frame) * other_frame  # of `second` as `first` sees it
+    if bend[3] < 0.0:
+        bend = -bend
+    # swing about y and z after twist about x
+    norm = wp.sqrt(bend[3] * bend[3] + bend[0] * bend[0])
+    twist = wp.quat(bend[0] / norm, 0.0, 0.0, bend[3] / norm)
+    swing = bend * wp.quat_inverse(twist)
+    angles = wp.vec3(2.0 * wp.atan2(twist[0], twist[3]), 2.0 * wp.atan2(swing[1], swing[3]), 2.0 * wp.atan2(swing[2], swing[3]))
+    about_y = wp.normalize(wp.quat(0.0, swing[1], 0.0, swing[3]))
+    turned = wp.quat_to_matrix(frame * about_y)
+    for back in range(3):
+        k = 2 - back  # x last, since it is locked only if all are
+        axis = wp.vec3(turned[0, k], turned[1, k], turned[2, k])
+        for other in range(k + 1, 3):
+            if joint.low[other] == joint.high[other]:
+                turn = column(rows.first_turn, other) + column(rows.second_turn, other)
+                axis -= row(rows.axes, other) * (wp.dot(axis, turn) * rows.mass[other])
+        first_spin = first_inertia * axis
+        second_spin = second_inertia * axis
+        push = rows.point_mass * (wp.cross(second_spin, rows.second_arm) + wp.cross(first_spin, rows.first_arm))
+        first_spin -= first_inertia * wp.cross(rows.first_arm, push)
+        second_spin -= second_inertia * wp.cross(rows.second_arm, push)
+        for n in range(3):
+            rows.axes[k, n] = axis[n]
+            rows.first_turn[n, k] = first_spin[n]
+            rows.second_turn[n, k] = second_spin[n]
+            rows.push[n, k] = push[n]
+        rows.mass[k] = 1.0 / wp.dot(axis, first_spin + second_spin)
+        if joint.low[k] == joint.high[k]:
+            rows.goal[k] = -angles[k] * (ANGLE_SHARE / TICK)
+        else:
+            rows.low[k] = limit_speed(joint.low[k] - angles[k])
+            rows.high[k] = -limit_speed(angles[k] - joint.high[k])
+    rows = prepare_drive(world, rows, frame * euler(world.target[i, number]), other_frame, first_inertia, second_inertia)
+    world.scratch.joint[i, number] = rows
+
+
+@wp.func
+def solve_joint(world: World, i: int, k: int, biased: float):
+    """Gives the impulses of one joint: of its drive, then of its point, then of locked axes and limits."""
+    first = world.anatomy.joint[k].first
+    second = world.anatomy.joint[k].second
+    rows = world.scratch.joint[i, k]
+    v = world.velocity[i, first]
+    w = world.spin[i, first]
+    v2 = world.velocity[i, second]
+    w2 = world.spin[i, second]
+    most = world.strength[i, k] * world.anatomy.torque * TICK
+    softness = 1.0 / (TICK * (world.anatomy.damper + TICK * world.anatomy.spring))
+    given = rows.given
+    if most > 0.0:
+        for n in range(3):
+            before = given[n]
+            wanted = before + (rows.drive_goal[n] - wp.dot(row(rows.drive, n), w2 - w) - softness * before) * rows.drive_mass[n]
+            given[n] = wp.clamp(wanted, -most, most)
+            w -= (given[n] - before) * column(rows.first_drive, n)
+            w2 += (given[n] - before) * column(rows.second_drive, n)
+    gap = v2 + wp.cross(w2, rows.second_arm) - v - wp.cross(w, rows.first_arm)
+    impulse = rows.point_mass * (biased * rows.point_bias - gap)
+    w -= world.scratch.inertia[i, first] * wp.cross(rows.first_arm, impulse)
+    w2 += world.scratch.inertia[i, second] * wp.cross(rows.second_arm, impulse)
+    span = world.anatomy.joint[k].high - world.anatomy.joint[k].low
+    held = rows.held
+    for back in range(3):
+        n = 2 - back
+        speed = wp.dot(row(rows.axes, n), w2 - w)
+        turn = float(0.0)
+        if span[n] == 0.0:
+            turn = (rows.goal[n] * biased - speed) * rows.mass[n]
+        else:
+            before = held[n]
+            low = wp.where(rows.low[n] > 0.0, rows.low[n] * biased, rows.low[n])
+            high = wp.where(rows.high[n] < 0.0, rows.high[n] * biased, rows.high[n])
+            wanted = before - speed * rows.mass[n]
+            # the impulse that brings the speed within low and high, but no more than has been given before to keep it there
+            held[n] = wp.max(wanted + low * rows.mass[n], 0.0) + wp.min(wanted + high * rows.mass[n], 0.0)
+            turn = held[n] - before
+        w -= turn * column(rows.first_turn, n)
+        w2 += turn * column(rows.second_turn, n)
+        impulse -= turn * column(rows.push, n)
+    world.velocity[i, first] = v - world.anatomy.inverse_mass[first] * impulse
+    world.velocity[i, second] = v2 + world.anatomy.inverse_mass[second] * impulse
+    world.spin[i, first] = w
+    world.spin[i, second] = w2
+    world.scratch.joint[i, k].given = given
+    world.scratch.joint[i, k].held = held

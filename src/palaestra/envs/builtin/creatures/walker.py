@@ -1,0 +1,106 @@
+"""Walker: a body with arms, legs and a head walks toward a block, at a speed that differs from episode to episode."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import warp as wp
+
+from palaestra.envs.builtin.base.agreement import Agreement, ModelScore
+from palaestra.envs.builtin.creatures.bodies import WALKER
+from palaestra.envs.builtin.creatures.env import CreatureEnv
+from palaestra.envs.builtin.creatures.rules import (
+    forward,
+    frame_turn,
+    local_rotation,
+    make_program,
+    mean_velocity,
+    origin,
+    shortest_turn,
+    speed_reward,
+    touches_ground,
+    write_rotation,
+    write_vector,
+)
+from palaestra.envs.builtin.creatures.world import World
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 3})
+
+PARTS = wp.constant(16)
+HEAD = wp.constant(3)
+SEEN = wp.constant(
+    wp.types.vector(16, wp.int32)(0, 2, 1, 3, 10, 11, 12, 13, 14, 15, 4, 5, 6, 7, 8, 9)
+)  # parts in the order of the observation
+
+
+@wp.func
+def observe(world: World, i: int):
+    """Writes the observation."""
+    frame = frame_turn(world, i)
+    ahead = forward(frame)
+    mean = mean_velocity(world, i)
+    world.obs[i, 0] = wp.length(ahead * world.goal_speed[i] - mean)
+    at = write_vector(world.obs, i, 1, wp.quat_rotate_inv(frame, mean))
+    at = write_vector(world.obs, i, at, wp.vec3(0.0, 0.0, world.goal_speed[i]))
+    at = write_rotation(world.obs, i, at, shortest_turn(forward(world.rotation[i, 0]), ahead))
+    at = write_rotation(world.obs, i, at, shortest_turn(forward(world.rotation[i, HEAD]), ahead))
+    at = write_vector(world.obs, i, at, wp.quat_rotate_inv(frame, world.block[i] - world.frame_place[i]))
+    hips = origin(world, i, 0)
+    for k in range(PARTS):
+        part = SEEN[k]
+        world.obs[i, at] = wp.where(touches_ground(world, i, part), 1.0, 0.0)
+        at = write_vector(world.obs, i, at + 1, wp.quat_rotate_inv(frame, world.velocity[i, part]))
+        at = write_vector(world.obs, i, at, wp.quat_rotate_inv(frame, world.spin[i, part]))
+        at = write_vector(world.obs, i, at, wp.quat_rotate_inv(frame, origin(world, i, part) - hips))
+        joint = world.anatomy.drive[part]
+        if joint >= 0 and world.anatomy.action[joint, 3] >= 0:
+            at = write_rotation(world.obs, i, at, local_rotation(world, i, part))
+            world.obs[i, at] = world.strength[i, joint]
+            at += 1
+
+
+@wp.func
+def earn(world: World, i: int):
+    """Returns the reward of a tick."""
+    ahead = forward(frame_turn(world, i))
+    speed = world.goal_speed[i]
+    face = forward(world.rotation[i, HEAD])
+    facing = 0.5 * (ahead[0] * face[0] + ahead[2] * face[2] + 1.0)
+    return speed_reward(mean_velocity(world, i), ahead * speed, speed) * facing
+
+
+@wp.func
+def never(world: World, i: int):
+    """Returns False: it never gives up."""
+    return False
+
+
+PROGRAM = make_program(observe, earn, never, frame_first=True)
+
+
+class Walker(CreatureEnv):
+    """Walker."""
+
+    behavior = "Walker"
+    summary = "A body with arms, legs and a head walks toward a block, at a speed that differs from episode to episode."
+    rewards = (
+        "up to +1 a physics tick for the wanted velocity, times how far the head faces the block",
+        "-1 if more than shins and feet touch the ground",
+    )
+    episode = "ends when a part other than shins and feet touches the ground, and is truncated after 1,000 decisions (5,000 physics ticks)"
+    benchmark = 2500.0
+    creature = WALKER
+    program = PROGRAM
+    sensors: ClassVar = {"VectorSensor_size243": 243}
+    unity = Agreement(
+        same=(
+            "bodies, masses, colliders, joints with their limits, drives, gravity, drag and ticks",
+            "observations, actions, rewards, ends and resets, number by number",
+        ),
+        approximate=(
+            "joints and contacts are solved by impulses in 12 + 12 rounds, as PhysX does in kind, not digit by digit",
+            "the block is moved when it is touched, and cannot be pushed",
+            "Unity's model walks a few steps here and falls: something of its balance is not Unity's yet",
+        ),
+        models=(ModelScore("Walker.onnx", 101, 18, 200, 2500),),
+    )

@@ -1,0 +1,113 @@
+"""Worm: four segments push a long body toward a block."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import warp as wp
+
+from palaestra.envs.builtin.base.agreement import Agreement
+from palaestra.envs.builtin.creatures.bodies import WORM
+from palaestra.envs.builtin.creatures.env import CreatureEnv
+from palaestra.envs.builtin.creatures.rules import (
+    HALF_TURN,
+    forward,
+    frame_turn,
+    local_rotation,
+    make_program,
+    origin,
+    shortest_turn,
+    speed_reward,
+    touches_ground,
+    write_rotation,
+    write_vector,
+)
+from palaestra.envs.builtin.creatures.world import World
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 3})
+
+PARTS = wp.constant(4)
+RAY = wp.constant(10.0)  # m
+MOST_ANGLE = wp.constant(30.0 / 180.0)  # half turns; facing the block less well earns nothing
+MOST_FALL = wp.constant(2.0)  # m below the start
+
+
+@wp.func
+def head_velocity(world: World, i: int):
+    """Returns the velocity of the head's own middle; eyes and mouth move its center of mass forward."""
+    return world.velocity[i, 0] + wp.cross(world.spin[i, 0], origin(world, i, 0) - world.position[i, 0])
+
+
+@wp.func
+def off_course(world: World, i: int):
+    """Returns the angle between the frame and the head, in half turns."""
+    turn = wp.quat_inverse(frame_turn(world, i)) * world.rotation[i, 0]
+    return 2.0 * wp.acos(wp.min(wp.abs(turn[3]), 1.0)) / HALF_TURN
+
+
+@wp.func
+def observe(world: World, i: int):
+    """Writes the observation."""
+    frame = frame_turn(world, i)
+    head = origin(world, i, 0)
+    world.obs[i, 0] = wp.min((head[1] - world.anatomy.floor) / RAY, 1.0)
+    at = write_vector(world.obs, i, 1, wp.vec3(0.0, 0.0, world.goal_speed[i]))
+    world.obs[i, at] = off_course(world, i)
+    at = write_rotation(world.obs, i, at + 1, shortest_turn(forward(world.rotation[i, 0]), forward(frame)))
+    at = write_vector(world.obs, i, at, wp.quat_rotate_inv(frame, world.block[i] - world.frame_place[i]))
+    for part in range(PARTS):
+        world.obs[i, at] = wp.where(touches_ground(world, i, part), 1.0, 0.0)
+        velocity = world.velocity[i, part]
+        if part == 0:
+            velocity = head_velocity(world, i)
+        at = write_vector(world.obs, i, at + 1, wp.quat_rotate_inv(frame, velocity))
+        at = write_vector(world.obs, i, at, wp.quat_rotate_inv(frame, world.spin[i, part]))
+        if part > 0:
+            at = write_vector(world.obs, i, at, wp.quat_rotate_inv(frame, origin(world, i, part) - head))
+            at = write_rotation(world.obs, i, at, local_rotation(world, i, part))
+        if part < PARTS - 1:  # the strength of the joint behind it
+            world.obs[i, at] = world.strength[i, part]
+            at += 1
+
+
+@wp.func
+def earn(world: World, i: int):
+    """Returns the reward of a tick."""
+    ahead = forward(frame_turn(world, i))
+    speed = world.goal_speed[i]
+    angle = off_course(world, i)
+    facing = wp.where(angle < MOST_ANGLE, 1.0 - angle, 0.0)
+    return speed_reward(head_velocity(world, i), ahead * speed, speed) * facing
+
+
+@wp.func
+def is_lost(world: World, i: int):
+    """Returns whether the head is far below where it started."""
+    return origin(world, i, 0)[1] < wp.transform_get_translation(world.anatomy.start[0])[1] - MOST_FALL
+
+
+PROGRAM = make_program(observe, earn, is_lost)
+
+
+class Worm(CreatureEnv):
+    """Worm."""
+
+    behavior = "Worm"
+    summary = "Four segments push a long body toward a block."
+    rewards = ("up to +1 a physics tick for 10 m/s toward the block, less by the angle to it, and 0 from 30 degrees on",)
+    episode = "is truncated after 1,000 decisions (5,000 physics ticks)"
+    benchmark = 800.0
+    creature = WORM
+    program = PROGRAM
+    sensors: ClassVar = {"VectorSensor_size64": 64}
+    unity = Agreement(
+        same=(
+            "bodies, masses, colliders, joints with their limits, drives, gravity, drag and ticks",
+            "observations, actions, rewards, ends and resets, number by number",
+        ),
+        approximate=(
+            "joints and contacts are solved by impulses in 12 + 12 rounds, as PhysX does in kind, not digit by digit",
+            "the block is moved when it is touched, and cannot be pushed",
+            "the eyes, which hang on free joints in Unity, are fixed to the head",
+        ),
+    )

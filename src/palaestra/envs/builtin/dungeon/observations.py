@@ -1,0 +1,234 @@
+"""The columns of DungeonEscape and the agents' observations: own velocity, three frames of rays, and whether it carries the key."""
+
+from __future__ import annotations
+
+from math import cos, radians, sin
+
+import warp as wp
+
+from palaestra.envs.builtin.physics.pusher import HALF
+from palaestra.envs.builtin.physics.rigid_bodies import cross
+from palaestra.envs.builtin.sensors.rays import MISS, heading, write_ray
+from palaestra.envs.builtin.sensors.sphere_casts import FLUSH, cast_upright_box, touches_box
+from palaestra.envs.builtin.sensors.stacking import clear_frames, shift_frames
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 1})
+
+AGENTS = wp.constant(3)
+ROOM = wp.constant(12.5)  # half the side of the floor
+COLUMN = wp.constant(wp.vec2(4.5, 4.0))  # distances of the four columns from the middle
+COLUMN_HALF = wp.constant(0.8475)  # half the side of their square feet
+LOCK, LOCK_HALF = wp.constant(wp.vec2(0.015, 12.6)), wp.constant(wp.vec2(1.4995, 0.534))
+PORTAL, PORTAL_HALF = wp.constant(wp.vec2(11.825, -11.774)), wp.constant(wp.vec2(2.347, 0.8825))
+PORTAL_ANGLE = wp.constant(0.7853981633974483)  # across the corner
+DRAGON_HALF = wp.constant(0.75)
+KEY_HALF = wp.constant(wp.vec2(0.0895, 0.605))  # along the heading of the dragon that has it or had it, and across
+HANGING_KEY = wp.constant(wp.vec2(0.94, 0.19))  # ahead of the dragon's middle, and to its right
+FALLEN_KEY = wp.constant(wp.vec2(0.0, -0.186))
+STONE_FOOT, STONE_HALF = wp.constant(wp.vec2(0.259, 0.6065)), wp.constant(wp.vec2(0.164, 0.524))  # along a dead agent's heading, and across
+RAYS = wp.constant(15)
+STEPS = wp.constant(7)  # rays to each side of the middle one
+RAY_STEP = wp.constant(radians(60.0 / 7.0))
+EDGE_COS, EDGE_SIN = wp.constant(cos(radians(60.0))), wp.constant(sin(radians(60.0)))
+RAY_LENGTH = wp.constant(40.0)
+RAY_RADIUS = wp.constant(0.5)
+FOOT_RADIUS = wp.constant(0.3879)  # of a sphere 0.5 m above the floor where the columns' feet end; their shafts are within its reach
+STONE_FOOT_RADIUS = wp.constant(0.3)  # and where the tombstone's foot ends
+TAGS = ("wall", "agent", "dragon", "key", "lock", "portal")
+WALL_TAG, AGENT_TAG, DRAGON_TAG, KEY_TAG, LOCK_TAG, PORTAL_TAG = (wp.constant(tag) for tag in range(len(TAGS)))
+KINDS = wp.constant(len(TAGS))
+FRAME = wp.constant(int(RAYS) * (len(TAGS) + 2))
+FRAMES = wp.constant(3)  # oldest first
+NUMBERS = 10  # of the body's sensor
+
+Reaches = wp.types.vector(length=int(RAYS), dtype=wp.float32)
+Kinds = wp.types.vector(length=int(RAYS), dtype=wp.int32)
+RAY_COS = wp.constant(Reaches(*(cos((k - 7) * float(RAY_STEP)) for k in range(int(RAYS)))))
+RAY_SIN = wp.constant(Reaches(*(sin((k - 7) * float(RAY_STEP)) for k in range(int(RAYS)))))
+
+
+@wp.struct
+class World:
+    """Columns of DungeonEscape, one row per area or, from `holds_key` on, per agent. Places are from the middle of the floor."""
+
+    rng: wp.array(dtype=wp.uint32)
+    age: wp.array(dtype=wp.int32)  # decisions of this episode
+    lead: wp.array(dtype=wp.int32)  # physics ticks of this episode before its first decision
+    dragon: wp.array(dtype=wp.vec2)
+    dragon_angle: wp.array(dtype=wp.float32)
+    dragon_pace: wp.array(dtype=wp.float32)  # m/s
+    dragon_lives: wp.array(dtype=wp.bool)
+    key: wp.array(dtype=wp.vec2)
+    key_angle: wp.array(dtype=wp.float32)
+    key_lies: wp.array(dtype=wp.bool)  # whether the key lies on the floor
+    stone: wp.array(dtype=wp.vec2)  # tombstone of the agent that slew the dragon
+    stone_angle: wp.array(dtype=wp.float32)
+    stone_stands: wp.array(dtype=wp.bool)
+    body_position: wp.array2d(dtype=wp.vec2)  # of the agents; the last stands for all that does not move
+    body_velocity: wp.array2d(dtype=wp.vec2)
+    body_angle: wp.array2d(dtype=wp.float32)  # from the x axis; the door lies toward y
+    body_spin: wp.array2d(dtype=wp.float32)
+    body_height: wp.array2d(dtype=wp.float32)
+    body_rise: wp.array2d(dtype=wp.float32)
+    body_shape: wp.array2d(dtype=wp.vec4)
+    body_way: wp.array2d(dtype=wp.vec2)
+    body_grip: wp.array2d(dtype=wp.vec4)
+    patches: wp.array(dtype=wp.int32)
+    patch_pair: wp.array2d(dtype=wp.int32)
+    patch_frame: wp.array2d(dtype=wp.vec4)
+    patch_arms: wp.array2d(dtype=wp.vec4)
+    patch_other_arms: wp.array2d(dtype=wp.vec4)
+    patch_load: wp.array2d(dtype=wp.vec4)
+    patch_gaps: wp.array2d(dtype=wp.vec2)
+    holds_key: wp.array(dtype=wp.bool)
+    acting: wp.array(dtype=wp.bool)  # whether the agent is in the room
+    action: wp.array2d(dtype=wp.int64)  # see `physics.pusher`
+    obs_body: wp.array2d(dtype=wp.float32)
+    obs_rays: wp.array2d(dtype=wp.float32)
+    obs_key: wp.array2d(dtype=wp.float32)
+    final_obs_body: wp.array2d(dtype=wp.float32)
+    final_obs_rays: wp.array2d(dtype=wp.float32)
+    final_obs_key: wp.array2d(dtype=wp.float32)
+    reward: wp.array(dtype=wp.float32)
+    group_reward: wp.array(dtype=wp.float32)
+    terminated: wp.array(dtype=wp.bool)
+    truncated: wp.array(dtype=wp.bool)
+
+
+@wp.struct
+class Sight:
+    """Nearest hits of an agent's rays, from the furthest right to the furthest left."""
+
+    eye: wp.vec2
+    ahead: wp.vec2
+    reach: Reaches
+    kind: Kinds
+
+
+@wp.func
+def offset_from(place: wp.vec2, angle: float, offset: wp.vec2):
+    """Returns the place so far ahead of a place and to its right."""
+    ahead = heading(angle)
+    return place + offset[0] * ahead + offset[1] * wp.vec2(ahead[1], -ahead[0])
+
+
+@wp.func
+def to_local(sight: Sight, point: wp.vec2):
+    """Returns a point as the agent sees it: ahead, and to the left."""
+    to = point - sight.eye
+    return wp.vec2(sight.ahead[0] * to[0] + sight.ahead[1] * to[1], sight.ahead[0] * to[1] - sight.ahead[1] * to[0])
+
+
+@wp.func
+def rays_toward(local: wp.vec2, reach: float):
+    """Returns the first and last ray that may meet a circle; none if the last is before the first."""
+    if EDGE_COS * wp.abs(local[1]) - EDGE_SIN * local[0] > reach:  # beside the outermost rays, or behind
+        return 0, -1
+    distance = wp.length(local)
+    if distance <= reach:
+        return 0, RAYS - 1
+    middle = wp.atan2(local[1], local[0]) / RAY_STEP
+    wide = wp.asin(reach / distance) / RAY_STEP + 1.0e-3
+    return wp.max(int(wp.ceil(middle - wide)), -STEPS) + STEPS, wp.min(int(wp.floor(middle + wide)), STEPS) + STEPS
+
+
+@wp.func
+def see_box(sight: Sight, center: wp.vec2, half: wp.vec2, angle: float, radius: float, kind: int):
+    """Returns the sight with a box in it, for a sphere of this radius at the height of the box."""
+    local = to_local(sight, center)
+    first, last = rays_toward(local, wp.length(half) + radius)
+    if first > last:
+        return sight
+    along = wp.vec2(1.0, 0.0)
+    if angle != 0.0:
+        along = heading(angle)
+    c = wp.dot(sight.ahead, along)
+    s = cross(sight.ahead, along)
+    start = -wp.vec2(c * local[0] + s * local[1], c * local[1] - s * local[0])
+    if touches_box(start, half, radius):
+        return sight
+    for ray in range(first, last + 1):
+        way = wp.vec2(c * RAY_COS[ray] + s * RAY_SIN[ray], c * RAY_SIN[ray] - s * RAY_COS[ray])
+        distance = cast_upright_box(start, way, half, radius)
+        if distance < sight.reach[ray]:
+            sight.reach[ray] = distance
+            sight.kind[ray] = kind
+    return sight
+
+
+@wp.func
+def see_walls(sight: Sight):
+    """Returns a sight of the room's walls alone; a wall that the sphere touches already is not seen."""
+    for ray in range(RAYS):
+        way = wp.vec2(
+            sight.ahead[0] * RAY_COS[ray] - sight.ahead[1] * RAY_SIN[ray], sight.ahead[1] * RAY_COS[ray] + sight.ahead[0] * RAY_SIN[ray]
+        )
+        nearest = float(MISS)
+        for k in range(2):
+            room = wp.sign(way[k]) * (ROOM - RAY_RADIUS) - sight.eye[k]
+            if wp.sign(way[k]) * room > FLUSH:
+                nearest = wp.min(nearest, room / way[k])
+        sight.reach[ray] = nearest
+        sight.kind[ray] = WALL_TAG
+    return sight
+
+
+@wp.func
+def see_room(sight: Sight):
+    """Returns the sight with what stands in the room for good."""
+    for k in range(4):
+        column = wp.vec2(wp.where(k % 2 == 0, COLUMN[0], -COLUMN[0]), wp.where(k < 2, COLUMN[1], -COLUMN[1]))
+        sight = see_box(sight, column, wp.vec2(COLUMN_HALF, COLUMN_HALF), 0.0, FOOT_RADIUS, WALL_TAG)
+    sight = see_box(sight, LOCK, LOCK_HALF, 0.0, RAY_RADIUS, LOCK_TAG)
+    return see_box(sight, PORTAL, PORTAL_HALF, PORTAL_ANGLE, RAY_RADIUS, PORTAL_TAG)
+
+
+@wp.func
+def look(world: World, i: int, agent: int):
+    """Returns what an agent sees."""
+    sight = Sight()
+    sight.eye = world.body_position[i, agent]
+    sight.ahead = heading(world.body_angle[i, agent])
+    sight = see_walls(sight)
+    sight = see_room(sight)
+    for mate in range(AGENTS):
+        if mate != agent and world.acting[i * AGENTS + mate]:
+            sight = see_box(sight, world.body_position[i, mate], wp.vec2(HALF, HALF), world.body_angle[i, mate], RAY_RADIUS, AGENT_TAG)
+    if world.dragon_lives[i]:
+        angle = world.dragon_angle[i]
+        sight = see_box(sight, world.dragon[i], wp.vec2(DRAGON_HALF, DRAGON_HALF), angle, RAY_RADIUS, DRAGON_TAG)
+        sight = see_box(sight, offset_from(world.dragon[i], angle, HANGING_KEY), KEY_HALF, angle, RAY_RADIUS, KEY_TAG)
+    if world.key_lies[i]:
+        sight = see_box(sight, world.key[i], KEY_HALF, world.key_angle[i], RAY_RADIUS, KEY_TAG)
+    if world.stone_stands[i]:
+        sight = see_box(sight, world.stone[i], STONE_FOOT, world.stone_angle[i], STONE_FOOT_RADIUS, WALL_TAG)
+        sight = see_box(sight, world.stone[i], STONE_HALF, world.stone_angle[i], RAY_RADIUS, WALL_TAG)
+    return sight
+
+
+@wp.func
+def observe(world: World, i: int, agent: int):
+    """Writes an agent's observations, with a new frame of rays."""
+    slot = i * AGENTS + agent
+    sight = look(world, i, agent)
+    velocity = world.body_velocity[i, agent]
+    world.obs_body[slot, 0] = sight.ahead[1] * velocity[0] - sight.ahead[0] * velocity[1]
+    world.obs_body[slot, 1] = world.body_rise[i, agent]
+    world.obs_body[slot, 2] = wp.dot(sight.ahead, velocity)
+    world.obs_body[slot, 9] = 1.0  # the body's pose in its own frame is the identity
+    world.obs_key[slot, 0] = wp.where(world.holds_key[slot], 1.0, 0.0)
+    newest = shift_frames(world.obs_rays, slot, FRAME)
+    for k in range(RAYS):
+        ray = STEPS + wp.where(k % 2 == 1, -(k + 1) // 2, k // 2)  # the middle one, then right and left in turn
+        far = sight.reach[ray]
+        kind = wp.where(far <= RAY_LENGTH, sight.kind[ray], -1)
+        write_ray(world.obs_rays, slot, newest + k * (KINDS + 2), KINDS, kind, far / RAY_LENGTH)
+
+
+@wp.func
+def forget(world: World, slot: int):
+    """Clears an agent's observations and earlier frames."""
+    clear_frames(world.obs_rays, slot)
+    for k in range(world.obs_body.shape[1]):
+        world.obs_body[slot, k] = 0.0
+    world.obs_key[slot, 0] = 0.0

@@ -1,0 +1,88 @@
+"""The agent of PushBlock, in the scenes with one and a half times the earth's gravity: its turns and pushes, and where they lead.
+
+It is a box of 1 x 1 x 1 m and 10 kg that no contact turns: 0 does nothing, 1 and 2 push it forward and back, 3 and 4 turn it
+right and left, 5 and 6 push it to the left and to the right. A push adds 3 m/s in a physics tick (sidesteps 2.25 m/s), against
+a drag of 4/s and the friction of the floor; a turn is 200 degrees a second.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import warp as wp
+from torch import Tensor
+
+from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
+from palaestra.envs.builtin.pushblock.rules import AGENT_DRAG, SIDEWAYS, SPEED, TICKS, TURN, move_direction
+
+wp.set_module_options({"enable_backward": False})
+
+CHOICES = 7
+FORWARD, BACK, TURN_RIGHT, TURN_LEFT, LEFT, RIGHT = range(1, CHOICES)
+HALF = wp.constant(0.5)  # half the agent's side
+GRAVITY = wp.constant(14.715)
+GRIP = wp.constant(0.6 * 14.715 * 0.02)  # m/s that friction with the floor takes in a tick, at each of two points
+
+
+@wp.func
+def turned(angle: float, choice: int):
+    """Returns an agent's angle after a tick of its choice, within -pi to pi."""
+    angle += wp.where(choice == 4, TURN, 0.0) - wp.where(choice == 3, TURN, 0.0)
+    return angle - 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
+
+
+@wp.func
+def pushed(angle: float, choice: int):
+    """Returns the velocity that a tick of a choice adds to an agent at this angle."""
+    if choice == 0 or choice == 3 or choice == 4:
+        return wp.vec2(0.0, 0.0)
+    return SPEED * move_direction(angle, choice)
+
+
+KEPT = 1.0 - float(AGENT_DRAG) * float(SECONDS)
+BRAKE = 2.0 * float(GRIP)  # m/s that the floor takes in a tick
+MOVES = torch.tensor([0, FORWARD, BACK, LEFT, RIGHT])
+WAYS = torch.tensor([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, float(SIDEWAYS)], [0.0, -float(SIDEWAYS)]]) * float(SPEED)
+
+
+def after_decision(place: Tensor, velocity: Tensor, angle: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns where agents are, and how fast, after a decision of each of MOVES, both (..., 5, 2), on a floor with nothing on it.
+
+    Places and velocities are (..., 2), angles (...).
+    """
+    ways = WAYS.to(place.device)
+    cos, sin = angle.cos()[..., None], angle.sin()[..., None]
+    push = torch.stack([cos * ways[:, 0] - sin * ways[:, 1], sin * ways[:, 0] + cos * ways[:, 1]], -1)
+    speed, at = velocity[..., None, :].expand_as(push), place[..., None, :].expand_as(push)
+    for _ in range(int(TICKS)):
+        speed = (speed + push) * KEPT
+        speed = speed * (1 - BRAKE / speed.norm(dim=-1, keepdim=True).clamp(min=1e-6)).clamp(min=0)
+        at = at + speed * float(SECONDS)
+    return at, speed
+
+
+def glide(velocity: Tensor) -> Tensor:
+    """Returns how far agents with these velocities (..., 2) glide until drag and friction have stopped them."""
+    size = velocity.norm(dim=-1, keepdim=True)
+    limit = BRAKE / (1 - KEPT)
+    ticks = (1 + size / limit).log() / -math.log(KEPT)
+    far = float(SECONDS) * (KEPT * size / (1 - KEPT) - limit * ticks)
+    return velocity / size.clamp(min=1e-6) * far.clamp(min=0)
+
+
+def resting_places(place: Tensor, velocity: Tensor, angle: Tensor) -> Tensor:
+    """Returns where agents come to rest after each of MOVES and then each again, (..., 5, 5, 2); arguments as for `after_decision`."""
+    at, speed = after_decision(place, velocity, angle)
+    at, speed = after_decision(at, speed, angle[..., None].expand(at.shape[:-1]))
+    return at + glide(speed)
+
+
+def run_over(place: Tensor, velocity: Tensor, angle: Tensor, target: Tensor) -> Tensor:
+    """Returns choices (S, 1), none of them turns, that lead agents over targets (S, 2), and rather to rest there than beyond."""
+    at, speed = after_decision(place, velocity, angle)
+    way = at + glide(speed) - place[:, None]
+    to = (target - place)[:, None]
+    share = ((to * way).sum(2, keepdim=True) / way.square().sum(2, keepdim=True).clamp(min=1e-6)).clamp(0, 1)
+    off = (share * way - to).norm(dim=2) + 0.1 * (way - to).norm(dim=2)
+    return MOVES.to(place.device)[off.argmin(1)][:, None]

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import palaestra
+from palaestra.core.errors import EnvError
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.builtin.creatures.anatomy import Ball, Box, Capsule, from_axes, from_euler, inertia, joint_axes, rotate
+from palaestra.envs.builtin.creatures.crawler import Crawler
+from palaestra.envs.builtin.creatures.env import CreatureEnv
+from palaestra.envs.builtin.creatures.walker import Walker
+from palaestra.envs.builtin.creatures.worm import Worm
+
+MODELS = Path(__file__).parents[3] / "golden" / "data" / "onnx" / "unity_examples"
+CREATURES = (Crawler, Walker, Worm)
+
+
+def acted(env: CreatureEnv, values: torch.Tensor) -> TimeStep:
+    return env.step({env.behavior: Action(values, torch.zeros(env.num_areas, 0, dtype=torch.int64))})[env.behavior]
+
+
+def size(env: CreatureEnv) -> int:
+    return env.behaviors[env.behavior].action.continuous
+
+
+@pytest.mark.parametrize(
+    ("kind", "seen", "actions"),
+    [(Crawler, ((126,), (32,)), 20), (Walker, ((243,),), 39), (Worm, ((64,),), 9)],
+    ids=lambda value: str(value),
+)
+def test_a_creature_sees_and_does_what_unitys_does(kind: type[CreatureEnv], seen, actions: int):
+    spec = kind(1).behaviors[kind.behavior]
+    assert tuple(obs.shape for obs in spec.obs) == seen
+    assert (spec.action.continuous, spec.action.branches) == (actions, ())
+
+
+def test_crawler_starts_above_the_ground_with_idle_joints():
+    parts, rest = (obs[0] for obs in Crawler(1).reset(3)["Crawler"].obs)
+    speed = rest[6].item()
+    assert 0.1 <= speed <= 15
+    assert rest[:4].tolist() == pytest.approx([speed, 0, 0, 0], abs=1e-5)  # nothing moves, so all of the wanted speed is missing
+    assert rest[4:6].tolist() == [0, 0]
+    assert rest[14].item() == pytest.approx((2.656 - 0.5) / 10, abs=1e-4)
+    assert not rest[15:].any()
+    assert parts[:3].abs().max() < 1e-5  # its body is where the frame is
+    assert parts[7:10].norm().item() == pytest.approx(math.sqrt(2 * 0.6364**2 + 0.15**2), abs=1e-4)  # leg 0
+
+
+@pytest.mark.parametrize("kind", CREATURES)
+def test_a_creature_falls_to_the_ground_and_stays_whole(kind: type[CreatureEnv]):
+    env = kind(4)
+    env.reset(1)
+    start = {name: value.clone() for name, value in env.state_dict().items()}
+    lowest = start["position"][:, 0, 1].clone()
+    for _ in range(20):
+        acted(env, torch.zeros(4, size(env)))
+        lowest = torch.minimum(lowest, env.state_dict()["position"][:, 0, 1])
+    state = env.state_dict()
+    assert (lowest < start["position"][:, 0, 1] - 0.05).all()
+    assert torch.isfinite(state["position"]).all()
+    assert (state["position"][..., 1] > env.creature.floor - 0.05).all()
+    reach = {k: (start["position"][0, k] - start["position"][0, p]).norm().item() for k, p in enumerate(env.creature.parents) if p >= 0}
+    for k, p in enumerate(env.creature.parents):
+        if p >= 0:
+            assert ((state["position"][:, k] - state["position"][:, p]).norm(dim=1) < 2 * reach[k] + 0.1).all()
+
+
+@pytest.mark.parametrize("kind", CREATURES)
+def test_an_interrupted_walk_goes_on_as_one_that_never_stopped(kind: type[CreatureEnv]):
+    draws = torch.Generator().manual_seed(0)
+    env = kind(3)
+    env.reset(5)
+    actions = torch.rand(40, 3, size(env), generator=draws) * 2 - 1
+    for values in actions[:20]:
+        acted(env, values)
+    saved = env.state_dict()
+    whole = [acted(env, values) for values in actions[20:]]
+    again = kind(3)
+    again.reset(6)
+    again.load_state_dict(saved)
+    for values, expected in zip(actions[20:], whole, strict=True):
+        step = acted(again, values)
+        assert all(torch.equal(a, b) for a, b in zip(step.obs, expected.obs, strict=True))
+        assert torch.equal(step.reward, expected.reward)
+        assert torch.equal(step.terminated, expected.terminated)
+
+
+def test_a_part_that_must_not_touch_the_ground_ends_the_episode_at_minus_one():
+    env = Walker(8)
+    env.reset(2)
+    ends = 0
+    for _ in range(60):
+        step = acted(env, torch.zeros(8, 39))
+        assert (step.reward[step.terminated] == -1).all()
+        assert (step.reward[~step.terminated] >= 0).all()
+        assert (step.reward <= 5).all()  # 1 a tick
+        ends += int(step.terminated.sum())
+    assert ends >= 8  # without balance it falls
+
+
+def test_an_episode_is_truncated_after_five_thousand_ticks():
+    env = Worm(1)
+    env.reset(0)
+    state = env.state_dict()
+    state["age"][:] = 998
+    env.load_state_dict(state)
+    assert not acted(env, torch.zeros(1, 9)).truncated.any()
+    step = acted(env, torch.zeros(1, 9))
+    assert step.truncated.all()
+    assert not step.terminated.any()
+
+
+def test_an_action_that_is_no_number_is_refused():
+    env = Worm(2)
+    env.reset(0)
+    with pytest.raises(EnvError, match="Worm"):
+        acted(env, torch.tensor([[0.0] * 9, [math.nan] * 9]))
+
+
+def test_inertia_by_hand():
+    assert inertia(5.0, Ball(2.0)) == pytest.approx([8.0] * 3)  # 2/5 m r^2
+    assert inertia(12.0, Box((1.0, 2.0, 3.0))) == pytest.approx([13.0, 10.0, 5.0])
+    assert inertia(3.0, Capsule(0.5, 1.0, 1)) == pytest.approx(inertia(3.0, Ball(0.5)))  # no longer than its caps
+    long = inertia(1.0, Capsule(1e-4, 2.0, 2))
+    assert long == pytest.approx([4 / 12, 4 / 12, 0.0], abs=1e-3)  # a rod
+
+
+def test_eulers_turn_about_z_then_x_then_y():
+    turn = from_euler((90.0, 90.0, 0.0))
+    assert rotate(turn, (0, 0, 1)) == pytest.approx([0, -1, 0], abs=1e-9)  # down, which the turn about y leaves
+    assert rotate(turn, (0, 1, 0)) == pytest.approx([1, 0, 0], abs=1e-9)  # forward, then to the right
+
+
+def test_axes_of_a_joint_are_made_orthogonal():
+    axes = joint_axes((1.0, 0.0, 0.0), (1.0, 0.0, -1.0))
+    assert axes == pytest.approx(np.array([[1, 0, 0], [0, 0, -1], [0, 1, 0]]))
+    assert rotate(from_axes(axes), (0, 1, 0)) == pytest.approx([0, 0, -1], abs=1e-9)
+
+
+def test_unitys_crawler_walks_here():
+    env = Crawler(40)
+    policy = palaestra.load_policy(MODELS / "Crawler.onnx", seed=0)
+    step = env.reset(1)["Crawler"]
+    total, running = torch.zeros(40), torch.ones(40, dtype=torch.bool)
+    for _ in range(300):
+        step = acted(env, torch.from_numpy(policy.act([obs.numpy() for obs in step.obs]).continuous))
+        total += torch.where(running, step.reward, 0)
+        running &= ~(step.terminated | step.truncated)
+    assert total.mean() > 0.5 * 3000 * 300 / 1000
