@@ -24,7 +24,7 @@ from palaestra.envs.builtin.base.agreement import Agreement
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, next_parameter, save_final_obs
 from palaestra.envs.builtin.drawing import figures as figures
-from palaestra.envs.builtin.gridworld.picture import AGENT, GREEN, RED, SHADOW, paint
+from palaestra.envs.builtin.gridworld.board_picture import AGENT, GREEN, RED, SHADOW, paint
 from palaestra.envs.solids import BLUE, FLOOR, INK, Color, Drawing, Solids, on_plane, solids, upright
 from palaestra.envs.solids import GREEN as LEAF
 from palaestra.envs.solids import RED as ROSE

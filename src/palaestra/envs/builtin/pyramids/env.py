@@ -9,7 +9,7 @@ It sees three fans of 7 sphere casts, 35 m long: level and 70 degrees aside, ris
 has 6 tags (block, wall, goal, switchOff, switchOn, stone), a flag for no hit, and the share of its length. The golden block on its pyramid
 shows in the rising fans alone. A fourth observation has the switch's state and the agent's velocity: right, up and ahead.
 
-`layout` has the rooms and the columns, `motion` the agent, `piles` the cubes that it runs into, `observations` the rays.
+`rooms` has the rooms and the columns, `motion` the agent, `piles` the cubes that it runs into, `observations` the rays.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.envs.builtin.base.agreement import Agreement
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
-from palaestra.envs.builtin.pyramids.drawing import draw_rooms
 from palaestra.envs.builtin.pyramids.heuristic import CHOICES, fetch_gold
-from palaestra.envs.builtin.pyramids.layout import (
+from palaestra.envs.builtin.pyramids.motion import piles_near, step_agent, switch_bottom
+from palaestra.envs.builtin.pyramids.observations import LENGTH, RAY_SIZE, RAYS, SIDE_RAYS, observe
+from palaestra.envs.builtin.pyramids.rooms import (
     ABSENT,
     ASTRAY,
     BRICKS,
@@ -40,8 +41,7 @@ from palaestra.envs.builtin.pyramids.layout import (
     World,
     room_center,
 )
-from palaestra.envs.builtin.pyramids.motion import piles_near, step_agent, switch_bottom
-from palaestra.envs.builtin.pyramids.observations import LENGTH, RAY_SIZE, RAYS, SIDE_RAYS, observe
+from palaestra.envs.builtin.pyramids.rooms_drawing import draw_rooms
 from palaestra.envs.ray_fans import RayFan, unity_order
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.pyramids.layout import APART, BRICKS, CUBES, EDGE, GOLD, LINE, STANDING
+from palaestra.envs.builtin.pyramids.rooms import APART, BRICKS, CUBES, EDGE, GOLD, LINE, STANDING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

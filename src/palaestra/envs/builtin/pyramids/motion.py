@@ -9,7 +9,8 @@ from __future__ import annotations
 import warp as wp
 
 from palaestra.envs.builtin.physics.rigid_bodies import Body, Contact, box_body, box_box, resolve_contact
-from palaestra.envs.builtin.pyramids.layout import (
+from palaestra.envs.builtin.pyramids.piles import AGENT_HALF, AGENT_REACH, FRICTION, Ram, loosen, move_pile, touches_pile
+from palaestra.envs.builtin.pyramids.rooms import (
     ABSENT,
     BRICKS,
     DROP,
@@ -30,7 +31,6 @@ from palaestra.envs.builtin.pyramids.layout import (
     wall_half,
     wall_middle,
 )
-from palaestra.envs.builtin.pyramids.piles import AGENT_HALF, AGENT_REACH, FRICTION, Ram, loosen, move_pile, touches_pile
 from palaestra.envs.builtin.sensors.rays import heading
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})

@@ -1,4 +1,4 @@
-"""What an agent of Pyramids sees: three fans of seven sphere casts, level and rising.
+"""Observations of Pyramids: three fans of seven sphere casts, level and rising.
 
 A ray is followed in the plane, by the horizontal distance that it has covered; its end is LENGTH away, so that this distance as a share
 of LENGTH is the share that Unity reports. A rising sphere is thicker in proportion to the ray's length.
@@ -10,7 +10,7 @@ import math
 
 import warp as wp
 
-from palaestra.envs.builtin.pyramids.layout import (
+from palaestra.envs.builtin.pyramids.rooms import (
     ABSENT,
     BRICKS,
     CUBES,
@@ -74,7 +74,7 @@ class Ray:
 
 
 @wp.struct
-class Sight:
+class RayResult:
     """Nearest hit of a ray so far: a tag, and its horizontal distance."""
 
     tag: wp.int32
@@ -270,7 +270,7 @@ def layers_met(ray: Ray, pile: int, middle: wp.vec2):
 
 
 @wp.func
-def see_thing(world: World, i: int, thing: int, bottom: float, ray: Ray, sight: Sight):
+def see_thing(world: World, i: int, thing: int, bottom: float, ray: Ray, sight: RayResult):
     """Returns the sight after a thing. What touches the switch sees the button inside it, which has no tag."""
     first = int(0)
     last = shape_count(world, i, thing) - 1
@@ -298,7 +298,7 @@ def see_thing(world: World, i: int, thing: int, bottom: float, ray: Ray, sight: 
 @wp.func
 def see(world: World, i: int, near: Near, bottom: float, ray: Ray):
     """Returns a ray's nearest hit; a distance of LENGTH or more is none."""
-    sight = Sight()
+    sight = RayResult()
     sight.tag = WALL_TAG
     sight.distance = wp.min(cast_walls(ray), LENGTH)
     for k in range(near.count):

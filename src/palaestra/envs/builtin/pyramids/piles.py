@@ -9,7 +9,7 @@ from __future__ import annotations
 import warp as wp
 
 from palaestra.envs.builtin.physics.rigid_bodies import Body, box_body, box_box
-from palaestra.envs.builtin.pyramids.layout import (
+from palaestra.envs.builtin.pyramids.rooms import (
     BRICK_MASS,
     BRICK_X,
     BRICKS,

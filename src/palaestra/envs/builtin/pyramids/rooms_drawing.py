@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from palaestra.envs.builtin.drawing import figures as figures
-from palaestra.envs.builtin.pyramids.layout import (
+from palaestra.envs.builtin.pyramids.rooms import (
     ABSENT,
     BRICK_X,
     BRICKS,
