@@ -10,21 +10,22 @@ import torch
 import palaestra
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.builtin.creatures.anatomy import Ball, Box, Capsule, from_axes, from_euler, inertia, joint_axes, rotate
+from palaestra.envs.builtin.base.env import WarpEnv
+from palaestra.envs.builtin.creatures.anatomy import BoxShape, Capsule, RoundShape, from_axes, from_euler, inertia, joint_axes, rotate
 from palaestra.envs.builtin.creatures.crawler import Crawler
-from palaestra.envs.builtin.creatures.env import CreatureEnv
 from palaestra.envs.builtin.creatures.walker import Walker
 from palaestra.envs.builtin.creatures.worm import Worm
 
 MODELS = Path(__file__).parents[3] / "golden" / "data" / "onnx" / "unity_examples"
 CREATURES = (Crawler, Walker, Worm)
+Kind = type[Crawler] | type[Walker] | type[Worm]
 
 
-def acted(env: CreatureEnv, values: torch.Tensor) -> TimeStep:
+def acted(env: WarpEnv, values: torch.Tensor) -> TimeStep:
     return env.step({env.behavior: Action(values, torch.zeros(env.num_areas, 0, dtype=torch.int64))})[env.behavior]
 
 
-def size(env: CreatureEnv) -> int:
+def size(env: WarpEnv) -> int:
     return env.behaviors[env.behavior].action.continuous
 
 
@@ -33,7 +34,7 @@ def size(env: CreatureEnv) -> int:
     [(Crawler, ((126,), (32,)), 20), (Walker, ((243,),), 39), (Worm, ((64,),), 9)],
     ids=lambda value: str(value),
 )
-def test_a_creature_sees_and_does_what_unitys_does(kind: type[CreatureEnv], seen, actions: int):
+def test_a_creature_sees_and_does_what_unitys_does(kind: Kind, seen, actions: int):
     spec = kind(1).behaviors[kind.behavior]
     assert tuple(obs.shape for obs in spec.obs) == seen
     assert (spec.action.continuous, spec.action.branches) == (actions, ())
@@ -52,7 +53,7 @@ def test_crawler_starts_above_the_ground_with_idle_joints():
 
 
 @pytest.mark.parametrize("kind", CREATURES)
-def test_a_creature_falls_to_the_ground_and_stays_whole(kind: type[CreatureEnv]):
+def test_a_creature_falls_to_the_ground_and_stays_whole(kind: Kind):
     env = kind(4)
     env.reset(1)
     start = {name: value.clone() for name, value in env.state_dict().items()}
@@ -71,7 +72,7 @@ def test_a_creature_falls_to_the_ground_and_stays_whole(kind: type[CreatureEnv])
 
 
 @pytest.mark.parametrize("kind", CREATURES)
-def test_an_interrupted_walk_goes_on_as_one_that_never_stopped(kind: type[CreatureEnv]):
+def test_an_interrupted_walk_goes_on_as_one_that_never_stopped(kind: Kind):
     draws = torch.Generator().manual_seed(0)
     env = kind(3)
     env.reset(5)
@@ -123,9 +124,9 @@ def test_an_action_that_is_no_number_is_refused():
 
 
 def test_inertia_by_hand():
-    assert inertia(5.0, Ball(2.0)) == pytest.approx([8.0] * 3)  # 2/5 m r^2
-    assert inertia(12.0, Box((1.0, 2.0, 3.0))) == pytest.approx([13.0, 10.0, 5.0])
-    assert inertia(3.0, Capsule(0.5, 1.0, 1)) == pytest.approx(inertia(3.0, Ball(0.5)))  # no longer than its caps
+    assert inertia(5.0, RoundShape(2.0)) == pytest.approx([8.0] * 3)  # 2/5 m r^2
+    assert inertia(12.0, BoxShape((1.0, 2.0, 3.0))) == pytest.approx([13.0, 10.0, 5.0])
+    assert inertia(3.0, Capsule(0.5, 1.0, 1)) == pytest.approx(inertia(3.0, RoundShape(0.5)))  # no longer than its caps
     long = inertia(1.0, Capsule(1e-4, 2.0, 2))
     assert long == pytest.approx([4 / 12, 4 / 12, 0.0], abs=1e-3)  # a rod
 

@@ -27,7 +27,7 @@ class Capsule:
 
 
 @dataclass(frozen=True, slots=True)
-class Ball:
+class RoundShape:
     """A sphere."""
 
     radius: float
@@ -35,18 +35,18 @@ class Ball:
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class BoxShape:
     """A box with these edges."""
 
     size: Vector
     center: Vector = (0.0, 0.0, 0.0)
 
 
-Collider = Capsule | Ball | Box
+Collider = Capsule | RoundShape | BoxShape
 
 
 @dataclass(frozen=True, slots=True)
-class Joint:
+class JointPlan:
     """A joint in the frame of the part that carries it: x is `axis`, y is `secondary` made orthogonal to it. Angles are in degrees."""
 
     anchor: Vector
@@ -68,10 +68,10 @@ class Part:
     collider: Collider
     place: Vector
     euler: Vector = (0.0, 0.0, 0.0)
-    joint: Joint | None = None
+    joint: JointPlan | None = None
     extras: tuple[tuple[float, Collider], ...] = ()  # further masses and colliders that are fixed to it
     falls: bool = False  # touching the ground ends the episode
-    snout: Ball | None = None  # one of the extras that has contacts with ground and walls too, and with the block
+    snout: RoundShape | None = None  # one of the extras that has contacts with ground and walls too, and with the block
     hunts: bool = True  # touching the block moves the block elsewhere
 
 
@@ -187,9 +187,9 @@ def total_inertia(part: Part) -> Array:
 
 def inertia(mass: float, collider: Collider) -> Array:
     """Returns the moments of inertia of an evenly filled shape about its middle."""
-    if isinstance(collider, Ball):
+    if isinstance(collider, RoundShape):
         return np.full(3, 0.4 * mass * collider.radius**2)
-    if isinstance(collider, Box):
+    if isinstance(collider, BoxShape):
         squares = np.square(collider.size)
         return mass / 12 * (squares.sum() - squares)
     radius, length = collider.radius, collider.height - 2 * collider.radius

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import torch
 import warp as wp
 
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.envs.builtin.base.world_columns import resolve
 from palaestra.envs.builtin.creatures import anatomy as bodies
-from palaestra.envs.builtin.creatures.anatomy import Ball, Box, Creature
+from palaestra.envs.builtin.creatures.anatomy import BoxShape, Creature, RoundShape
 from palaestra.envs.builtin.creatures.solver import MOST_CONTACTS
 from palaestra.envs.builtin.creatures.world import Anatomy, ContactRow, Joint, JointRows, Scratch
 
@@ -40,7 +44,7 @@ def make_anatomy(creature: Creature, device: str) -> Any:
     out.shape = put([_half_segment(part.collider) for part in parts], wp.vec3)
     out.shape_center = put([np.array(part.collider.center) - center for part, center in zip(parts, centers, strict=True)], wp.vec3)
     out.radius = put([_radius(part.collider) for part in parts], float)
-    out.sole = put([np.array(part.collider.size) / 2 if isinstance(part.collider, Box) else (0, 0, 0) for part in parts], wp.vec3)
+    out.sole = put([np.array(part.collider.size) / 2 if isinstance(part.collider, BoxShape) else (0, 0, 0) for part in parts], wp.vec3)
     out.joint = put([_joint(creature, poses, centers, k) for k in joints], Joint)
     out.order = put(np.array(solving_order(creature), np.int32), wp.int32)
     out.pair = put(np.array(pairs, np.int32), wp.vec2i)
@@ -49,7 +53,7 @@ def make_anatomy(creature: Creature, device: str) -> Any:
     out.drive = put([joint_of.get(k, -1) for k in range(len(parts))], wp.int32)
     out.falls = put([part.falls for part in parts], wp.int32)
     out.hunts = put([part.hunts for part in parts], wp.int32)
-    snouts = [part.snout or Ball(0.0) for part in parts]
+    snouts = [part.snout or RoundShape(0.0) for part in parts]
     out.snout = put([np.array(snout.center) - center for snout, center in zip(snouts, centers, strict=True)], wp.vec3)
     out.snout_radius = put([snout.radius for snout in snouts], float)
     out.action = put(np.array(creature.action_numbers(), np.int32), wp.int32)
@@ -93,15 +97,17 @@ def start_poses(creature: Creature) -> np.ndarray:
 
 
 def _half_segment(collider: bodies.Collider) -> np.ndarray:
-    if isinstance(collider, Ball):
+    if isinstance(collider, RoundShape):
         return np.zeros(3)
-    if isinstance(collider, Box):  # for contacts with the creature itself, a capsule as wide as the box is on the mean of its short edges
+    if isinstance(
+        collider, BoxShape
+    ):  # for contacts with the creature itself, a capsule as wide as the box is on the mean of its short edges
         return np.eye(3)[np.argmax(collider.size)] * (max(collider.size) / 2 - _radius(collider))
     return np.eye(3)[collider.axis] * (collider.height / 2 - collider.radius)
 
 
 def _radius(collider: bodies.Collider) -> float:
-    return float(sum(sorted(collider.size)[:2]) / 4) if isinstance(collider, Box) else collider.radius
+    return float(sum(sorted(collider.size)[:2]) / 4) if isinstance(collider, BoxShape) else collider.radius
 
 
 def _joint(creature: Creature, poses: np.ndarray, centers: np.ndarray, number: int) -> Any:
@@ -118,3 +124,17 @@ def _joint(creature: Creature, poses: np.ndarray, centers: np.ndarray, number: i
     low, high = np.radians([part.joint.x, (-part.joint.y, part.joint.y), (-part.joint.z, part.joint.z)]).T
     out.low, out.high = wp.vec3(*low), wp.vec3(*high)
     return out
+
+
+def sizes_of(creature: Creature, sensors: Mapping[str, int], areas: int, device: str | torch.device) -> tuple[BehaviorSpec, dict[str, Any]]:
+    """Returns the spec, and what a world of this creature is allocated with. `sensors`: the size of each observation, by its name."""
+    where = str(resolve(device))
+    parts, joints = len(creature.parts), len(creature.jointed)
+    actions = len(creature.targets) + len(creature.strengths)
+    obs = tuple(ObsSpec(name, (size,)) for name, size in sensors.items())
+    *more, size = sensors.values()
+    of_parts = more[0] if more else 0
+    sizes: dict[str, Any] = {"obs": size, "final_obs": size, "obs_parts": of_parts, "final_obs_parts": of_parts, "action": actions}
+    sizes |= dict.fromkeys(("position", "rotation", "velocity", "spin"), parts) | {"target": joints, "strength": joints}
+    sizes |= {"anatomy": make_anatomy(creature, where), "scratch": make_scratch(creature, areas, where)}
+    return BehaviorSpec(obs, ActionSpec(continuous=actions), steady=True), sizes

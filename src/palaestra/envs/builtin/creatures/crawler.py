@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import torch
 import warp as wp
 
 from palaestra.envs.builtin.base.agreement import Agreement, ModelScore
-from palaestra.envs.builtin.creatures.bodies import CRAWLER
-from palaestra.envs.builtin.creatures.env import CreatureEnv
+from palaestra.envs.builtin.base.env import WarpEnv
+from palaestra.envs.builtin.base.world_columns import Rows
+from palaestra.envs.builtin.creatures.assembly import sizes_of
+from palaestra.envs.builtin.creatures.looks import draw_creature
 from palaestra.envs.builtin.creatures.rules import (
+    DECISION_SECONDS,
+    MOST_DECISIONS,
     forward,
     frame_turn,
     local_rotation,
@@ -22,7 +27,9 @@ from palaestra.envs.builtin.creatures.rules import (
     write_rotation,
     write_vector,
 )
+from palaestra.envs.builtin.creatures.species import CRAWLER
 from palaestra.envs.builtin.creatures.world import World
+from palaestra.envs.solids import Drawing
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 3})
 
@@ -79,7 +86,7 @@ def never(world: World, i: int):
 PROGRAM = make_program(observe, earn, never)
 
 
-class Crawler(CreatureEnv):
+class Crawler(WarpEnv):
     """Crawler."""
 
     behavior = "Crawler"
@@ -91,7 +98,10 @@ class Crawler(CreatureEnv):
     episode = "ends when body or an upper leg touches the ground, and is truncated after 1,000 decisions (5,000 physics ticks)"
     benchmark = 3000.0
     creature = CRAWLER
-    program = PROGRAM
+    default_areas = 10
+    most_decisions = MOST_DECISIONS
+    tick_seconds = DECISION_SECONDS
+    parameter_ranges: ClassVar = {}
     sensors: ClassVar = {"PhysicsBodySensor:Body": 126, "VectorSensor_size32": 32}
     unity = Agreement(
         same=(
@@ -104,3 +114,10 @@ class Crawler(CreatureEnv):
         ),
         models=(ModelScore("Crawler.onnx", 2550, 57, 200, 3000),),
     )
+
+    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
+        spec, sizes = sizes_of(CRAWLER, self.sensors, self.default_areas if areas is None else areas, device)
+        super().__init__(PROGRAM, spec, areas, device, **sizes)
+
+    def _drawing(self, rows: Rows) -> Drawing:
+        return draw_creature(rows, CRAWLER, self.behavior)

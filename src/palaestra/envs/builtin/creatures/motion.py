@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.creatures.contacts import find_inner_contact, find_outer_contacts, solve_contact
 from palaestra.envs.builtin.creatures.solver import (
     GRAVITY,
     GRIPPING,
@@ -15,6 +14,7 @@ from palaestra.envs.builtin.creatures.solver import (
     prepare_joint,
     solve_joint,
 )
+from palaestra.envs.builtin.creatures.touches import find_inner_contact, find_outer_contacts, solve_contact
 from palaestra.envs.builtin.creatures.world import World
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 3})

@@ -1,4 +1,4 @@
-"""What all creatures share: actions, the block that they walk to, the frame of their observations, episodes."""
+"""Rules that all creatures share: actions, the block that they walk to, the frame of their observations, episodes."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ import warp as wp
 
 from palaestra.envs.builtin.base.env import Program
 from palaestra.envs.builtin.base.world_columns import save_final_obs
-from palaestra.envs.builtin.creatures.contacts import TOUCH, lowest, shape_middle
 from palaestra.envs.builtin.creatures.motion import simulate_tick
 from palaestra.envs.builtin.creatures.solver import GRAVITY, TICK
+from palaestra.envs.builtin.creatures.touches import TOUCH, lowest, shape_middle
 from palaestra.envs.builtin.creatures.world import World
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 3})
 
 TICKS = wp.constant(5)  # per decision
 MOST_TICKS = wp.constant(5000)  # of an episode
+MOST_DECISIONS = int(MOST_TICKS) // int(TICKS)
+DECISION_SECONDS = float(TICKS) * float(TICK)
 LOST = wp.constant(5.0)  # m below its start at which a block has been lost
 HALF_TURN = wp.constant(3.14159265358979)
 
@@ -214,22 +216,17 @@ def has_fallen(world: World, i: int):
     return False
 
 
-def make_program(observe: Any, earn: Any, decide: Any, frame_first: bool = False) -> Program:  # noqa: C901, PLR0915 - two kernels
+def make_program(observe: Any, earn: Any, decide: Any, frame_first: bool = False) -> Program:
     """Returns the program of a creature.
 
     `observe` (world, i) writes its observations; `earn` (world, i) returns the reward of a tick; `decide` (world, i) returns whether the
     creature is where it gives up as it observes.
     """
+    return Program(World, make_begin(observe), make_tick(observe, earn, decide, frame_first))
 
-    @wp.func
-    def end(world: World, i: int, ticks_left: int):
-        """Ends an episode, whose last observation is the current one, and starts the next."""
-        observe(world, i)
-        save_final_obs(world.obs_parts, world.final_obs_parts, i)
-        save_final_obs(world.obs, world.final_obs, i)
-        start(world, i)
-        world.age[i] = 0
-        world.early[i] = ticks_left
+
+def make_begin(observe: Any) -> Any:
+    """Returns the kernel that starts every area."""
 
     @wp.kernel(module="unique", enable_backward=False)
     def begin(world: World):
@@ -245,6 +242,22 @@ def make_program(observe: Any, earn: Any, decide: Any, frame_first: bool = False
         place_block(world, i)
         start(world, i)
         observe(world, i)
+
+    return begin
+
+
+def make_tick(observe: Any, earn: Any, decide: Any, frame_first: bool) -> Any:  # noqa: C901 - a kernel and what it calls
+    """Returns the kernel of a decision. `frame_first`: the frame of observations moves after the physics, before the reward."""
+
+    @wp.func
+    def end(world: World, i: int, ticks_left: int):
+        """Ends an episode, whose last observation is the current one, and starts the next."""
+        observe(world, i)
+        save_final_obs(world.obs_parts, world.final_obs_parts, i)
+        save_final_obs(world.obs, world.final_obs, i)
+        start(world, i)
+        world.age[i] = 0
+        world.early[i] = ticks_left
 
     @wp.kernel(module="unique", enable_backward=False)
     def tick(world: World, report: wp.array(dtype=wp.int32)):
@@ -291,4 +304,4 @@ def make_program(observe: Any, earn: Any, decide: Any, frame_first: bool = False
         if terminated or truncated:
             report[0] = 1
 
-    return Program(World, begin, tick)
+    return tick

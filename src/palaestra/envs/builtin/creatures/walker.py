@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import torch
 import warp as wp
 
 from palaestra.envs.builtin.base.agreement import Agreement, ModelScore
-from palaestra.envs.builtin.creatures.bodies import WALKER
-from palaestra.envs.builtin.creatures.env import CreatureEnv
+from palaestra.envs.builtin.base.env import WarpEnv
+from palaestra.envs.builtin.base.world_columns import Rows
+from palaestra.envs.builtin.creatures.assembly import sizes_of
+from palaestra.envs.builtin.creatures.looks import draw_creature
 from palaestra.envs.builtin.creatures.rules import (
+    DECISION_SECONDS,
+    MOST_DECISIONS,
     forward,
     frame_turn,
     local_rotation,
@@ -22,7 +27,9 @@ from palaestra.envs.builtin.creatures.rules import (
     write_rotation,
     write_vector,
 )
+from palaestra.envs.builtin.creatures.species import WALKER
 from palaestra.envs.builtin.creatures.world import World
+from palaestra.envs.solids import Drawing
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 3})
 
@@ -78,7 +85,7 @@ def never(world: World, i: int):
 PROGRAM = make_program(observe, earn, never, frame_first=True)
 
 
-class Walker(CreatureEnv):
+class Walker(WarpEnv):
     """Walker."""
 
     behavior = "Walker"
@@ -90,7 +97,10 @@ class Walker(CreatureEnv):
     episode = "ends when a part other than shins and feet touches the ground, and is truncated after 1,000 decisions (5,000 physics ticks)"
     benchmark = 2500.0
     creature = WALKER
-    program = PROGRAM
+    default_areas = 10
+    most_decisions = MOST_DECISIONS
+    tick_seconds = DECISION_SECONDS
+    parameter_ranges: ClassVar = {}
     sensors: ClassVar = {"VectorSensor_size243": 243}
     unity = Agreement(
         same=(
@@ -104,3 +114,10 @@ class Walker(CreatureEnv):
         ),
         models=(ModelScore("Walker.onnx", 101, 18, 200, 2500),),
     )
+
+    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
+        spec, sizes = sizes_of(WALKER, self.sensors, self.default_areas if areas is None else areas, device)
+        super().__init__(PROGRAM, spec, areas, device, **sizes)
+
+    def _drawing(self, rows: Rows) -> Drawing:
+        return draw_creature(rows, WALKER, self.behavior)

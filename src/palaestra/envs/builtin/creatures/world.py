@@ -9,7 +9,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 3})
 
 @wp.struct
 class Joint:
-    """What does not change about a joint. It connects `second` with `first`, which carries it; points are from their centers of mass."""
+    """Lasting numbers of a joint. It connects `second` with `first`, which carries it; points are from their centers of mass."""
 
     first: wp.int32
     second: wp.int32

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import torch
 import warp as wp
 
 from palaestra.envs.builtin.base.agreement import Agreement
-from palaestra.envs.builtin.creatures.bodies import WORM
-from palaestra.envs.builtin.creatures.env import CreatureEnv
+from palaestra.envs.builtin.base.env import WarpEnv
+from palaestra.envs.builtin.base.world_columns import Rows
+from palaestra.envs.builtin.creatures.assembly import sizes_of
+from palaestra.envs.builtin.creatures.looks import draw_creature
 from palaestra.envs.builtin.creatures.rules import (
+    DECISION_SECONDS,
     HALF_TURN,
+    MOST_DECISIONS,
     forward,
     frame_turn,
     local_rotation,
@@ -22,7 +27,9 @@ from palaestra.envs.builtin.creatures.rules import (
     write_rotation,
     write_vector,
 )
+from palaestra.envs.builtin.creatures.species import WORM
 from palaestra.envs.builtin.creatures.world import World
+from palaestra.envs.solids import Drawing
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 3})
 
@@ -89,7 +96,7 @@ def is_lost(world: World, i: int):
 PROGRAM = make_program(observe, earn, is_lost)
 
 
-class Worm(CreatureEnv):
+class Worm(WarpEnv):
     """Worm."""
 
     behavior = "Worm"
@@ -98,7 +105,10 @@ class Worm(CreatureEnv):
     episode = "is truncated after 1,000 decisions (5,000 physics ticks)"
     benchmark = 800.0
     creature = WORM
-    program = PROGRAM
+    default_areas = 10
+    most_decisions = MOST_DECISIONS
+    tick_seconds = DECISION_SECONDS
+    parameter_ranges: ClassVar = {}
     sensors: ClassVar = {"VectorSensor_size64": 64}
     unity = Agreement(
         same=(
@@ -111,3 +121,10 @@ class Worm(CreatureEnv):
             "the eyes, which hang on free joints in Unity, are fixed to the head",
         ),
     )
+
+    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
+        spec, sizes = sizes_of(WORM, self.sensors, self.default_areas if areas is None else areas, device)
+        super().__init__(PROGRAM, spec, areas, device, **sizes)
+
+    def _drawing(self, rows: Rows) -> Drawing:
+        return draw_creature(rows, WORM, self.behavior)

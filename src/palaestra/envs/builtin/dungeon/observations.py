@@ -96,7 +96,7 @@ class World:
 
 
 @wp.struct
-class Sight:
+class RaySight:
     """Nearest hits of an agent's rays, from the furthest right to the furthest left."""
 
     eye: wp.vec2
@@ -113,7 +113,7 @@ def offset_from(place: wp.vec2, angle: float, offset: wp.vec2):
 
 
 @wp.func
-def to_local(sight: Sight, point: wp.vec2):
+def to_local(sight: RaySight, point: wp.vec2):
     """Returns a point as the agent sees it: ahead, and to the left."""
     to = point - sight.eye
     return wp.vec2(sight.ahead[0] * to[0] + sight.ahead[1] * to[1], sight.ahead[0] * to[1] - sight.ahead[1] * to[0])
@@ -133,7 +133,7 @@ def rays_toward(local: wp.vec2, reach: float):
 
 
 @wp.func
-def see_box(sight: Sight, center: wp.vec2, half: wp.vec2, angle: float, radius: float, kind: int):
+def see_box(sight: RaySight, center: wp.vec2, half: wp.vec2, angle: float, radius: float, kind: int):
     """Returns the sight with a box in it, for a sphere of this radius at the height of the box."""
     local = to_local(sight, center)
     first, last = rays_toward(local, wp.length(half) + radius)
@@ -157,7 +157,7 @@ def see_box(sight: Sight, center: wp.vec2, half: wp.vec2, angle: float, radius: 
 
 
 @wp.func
-def see_walls(sight: Sight):
+def see_walls(sight: RaySight):
     """Returns a sight of the room's walls alone; a wall that the sphere touches already is not seen."""
     for ray in range(RAYS):
         way = wp.vec2(
@@ -174,7 +174,7 @@ def see_walls(sight: Sight):
 
 
 @wp.func
-def see_room(sight: Sight):
+def see_room(sight: RaySight):
     """Returns the sight with what stands in the room for good."""
     for k in range(4):
         column = wp.vec2(wp.where(k % 2 == 0, COLUMN[0], -COLUMN[0]), wp.where(k < 2, COLUMN[1], -COLUMN[1]))
@@ -186,7 +186,7 @@ def see_room(sight: Sight):
 @wp.func
 def look(world: World, i: int, agent: int):
     """Returns what an agent sees."""
-    sight = Sight()
+    sight = RaySight()
     sight.eye = world.body_position[i, agent]
     sight.ahead = heading(world.body_angle[i, agent])
     sight = see_walls(sight)

@@ -35,7 +35,7 @@ NEAREST = wp.constant(0.3)  # depth before which nothing is seen
 
 @wp.struct
 class Sight:
-    """What an agent's camera sees, column by column, and its balls."""
+    """Contents of an agent's picture, column by column, and its balls."""
 
     strips: wp.array3d(dtype=wp.float32)  # (rows, STRIPS, width + 1)
     balls: wp.array3d(dtype=wp.float32)  # (rows, 1 + most, BALL)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palaestra.envs.builtin.creatures.anatomy import Ball, Box, Capsule, Creature, Drive, Joint, Part
+from palaestra.envs.builtin.creatures.anatomy import BoxShape, Capsule, Creature, Drive, JointPlan, Part, RoundShape
 
 X, Y, Z = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
 BACK = (0.0, 0.0, -1.0)
@@ -10,8 +10,8 @@ BACK = (0.0, 0.0, -1.0)
 
 def _leg(number: int, right: int, front: int, yaw: float) -> tuple[Part, Part]:
     """Returns an upper leg, which points away from the body, and its foreleg."""
-    hip = Joint((0.0, -0.5, 0.0), X, BACK, x=(-60.0, 0.0), y=20.0)
-    knee = Joint((0.0, -0.75, 0.0), X, BACK, x=(0.0, 150.0))
+    hip = JointPlan((0.0, -0.5, 0.0), X, BACK, x=(-60.0, 0.0), y=20.0)
+    knee = JointPlan((0.0, -0.75, 0.0), X, BACK, x=(0.0, 150.0))
     place = (0.6364 * right, -0.15, 0.6364 * front)
     return (
         Part(f"leg{number}", "body", 2.0, Capsule(0.15, 0.95, 1), place, (-90.0, yaw, 0.0), hip, falls=True),
@@ -21,7 +21,7 @@ def _leg(number: int, right: int, front: int, yaw: float) -> tuple[Part, Part]:
 
 CRAWLER = Creature(
     parts=(
-        Part("body", None, 20.0, Ball(0.5), (0.0, 0.0, 0.0), falls=True),
+        Part("body", None, 20.0, RoundShape(0.5), (0.0, 0.0, 0.0), falls=True),
         *_leg(0, 1, -1, -45.0),
         *_leg(1, -1, -1, 45.0),
         *_leg(2, -1, 1, 135.0),
@@ -42,11 +42,11 @@ CRAWLER = Creature(
 )
 
 
-def _bend(anchor: tuple[float, float, float], secondary: tuple[float, float, float]) -> Joint:
-    return Joint(anchor, X, secondary, x=(-60.0, 60.0), y=60.0, on_parent=True)
+def _bend(anchor: tuple[float, float, float], secondary: tuple[float, float, float]) -> JointPlan:
+    return JointPlan(anchor, X, secondary, x=(-60.0, 60.0), y=60.0, on_parent=True)
 
 
-MOUTH = Ball(0.311, (-0.0202, -0.0344, 0.9859))
+MOUTH = RoundShape(0.311, (-0.0202, -0.0344, 0.9859))
 WORM = Creature(
     parts=(
         Part(
@@ -56,8 +56,8 @@ WORM = Creature(
             Capsule(0.37, 2.0, 2),
             (0.0, 0.0, 0.0),
             extras=(  # the eyes, which hang loosely at their middles, and the mouth
-                (1.0, Ball(0.1257, (0.289, 0.04, 0.648))),
-                (1.0, Ball(0.1257, (-0.27, 0.101, 0.598))),
+                (1.0, RoundShape(0.1257, (0.289, 0.04, 0.648))),
+                (1.0, RoundShape(0.1257, (-0.27, 0.101, 0.598))),
                 (1.0, MOUTH),
             ),
             snout=MOUTH,
@@ -86,10 +86,10 @@ WORM = Creature(
 
 def _walker_leg(side: str, right: int) -> tuple[Part, Part, Part]:
     back = (-1.0, 0.0, 0.0)
-    hip = Joint((0.0, 0.16, 0.0), back, BACK, x=(-90.0, 60.0), y=40.0)
-    knee = Joint((0.0, 0.17, 0.0), back, BACK, x=(0.0, 120.0))
-    ankle = Joint((0.0, 0.03, 0.0), X, Y, x=(-20.0, 20.0), y=20.0, z=20.0)
-    sole = Box((0.1278, 0.0431, 0.23), (0.0, -0.0002, 0.0328))
+    hip = JointPlan((0.0, 0.16, 0.0), back, BACK, x=(-90.0, 60.0), y=40.0)
+    knee = JointPlan((0.0, 0.17, 0.0), back, BACK, x=(0.0, 120.0))
+    ankle = JointPlan((0.0, 0.03, 0.0), X, Y, x=(-20.0, 20.0), y=20.0, z=20.0)
+    sole = BoxShape((0.1278, 0.0431, 0.23), (0.0, -0.0002, 0.0328))
     return (
         Part(f"thigh{side}", "hips", 14.0, Capsule(0.09, 0.3, 1), (0.132 * right, -0.264, 0.0), joint=hip, falls=True),
         Part(f"shin{side}", f"thigh{side}", 7.0, Capsule(0.06, 0.32, 1), (0.0, -0.33, 0.0), joint=knee),
@@ -99,23 +99,23 @@ def _walker_leg(side: str, right: int) -> tuple[Part, Part, Part]:
 
 def _walker_arm(side: str, right: int) -> tuple[Part, Part, Part]:
     axis = (0.0, 1.0 * right, 0.0)
-    shoulder = Joint((-0.18 * right, 0.0, 0.0), axis, Z, x=(-60.0, 120.0), y=100.0)
-    wrist = Joint((0.0, 0.0, 0.0), X, Z)
-    elbow = Joint((-0.16 * right, 0.0, 0.0), axis, Z, x=(0.0, 160.0))
+    shoulder = JointPlan((-0.18 * right, 0.0, 0.0), axis, Z, x=(-60.0, 120.0), y=100.0)
+    wrist = JointPlan((0.0, 0.0, 0.0), X, Z)
+    elbow = JointPlan((-0.16 * right, 0.0, 0.0), axis, Z, x=(0.0, 160.0))
     return (
         Part(f"arm{side}", "chest", 4.0, Capsule(0.08, 0.33, 0), (0.4125 * right, 0.0, 0.0), joint=shoulder, falls=True),
         Part(f"forearm{side}", f"arm{side}", 3.0, Capsule(0.08, 0.3, 0), (0.33 * right, 0.0, 0.0), joint=elbow, falls=True),
-        Part(f"hand{side}", f"forearm{side}", 2.0, Ball(0.08), (0.231 * right, 0.0, 0.0), joint=wrist, falls=True),
+        Part(f"hand{side}", f"forearm{side}", 2.0, RoundShape(0.08), (0.231 * right, 0.0, 0.0), joint=wrist, falls=True),
     )
 
 
 _HIPS = Part("hips", None, 15.0, Capsule(0.1, 0.42, 0), (0.0, 0.0, 0.0), falls=True)
-_WAIST = Joint((0.0, -0.1, 0.0), X, BACK, x=(-20.0, 20.0), y=20.0, z=15.0)
+_WAIST = JointPlan((0.0, -0.1, 0.0), X, BACK, x=(-20.0, 20.0), y=20.0, z=15.0)
 _SPINE = Part("spine", "hips", 10.0, Capsule(0.08, 0.36, 0), (0.0, 0.2254, 0.0), joint=_WAIST, falls=True)
-_RIBS = Joint((0.0, -0.16, 0.0), X, BACK, x=(-20.0, 20.0), y=20.0, z=15.0)
+_RIBS = JointPlan((0.0, -0.16, 0.0), X, BACK, x=(-20.0, 20.0), y=20.0, z=15.0)
 _CHEST = Part("chest", "spine", 8.0, Capsule(0.13, 0.45, 0), (0.0, 0.2657, 0.0), joint=_RIBS, falls=True)
-_NECK = Joint((0.0, -0.28, 0.0), X, BACK, x=(-30.0, 10.0), y=20.0)
-_HEAD = Part("head", "chest", 6.0, Ball(0.22), (0.0, 0.4495, 0.0), joint=_NECK, falls=True)
+_NECK = JointPlan((0.0, -0.28, 0.0), X, BACK, x=(-30.0, 10.0), y=20.0)
+_HEAD = Part("head", "chest", 6.0, RoundShape(0.22), (0.0, 0.4495, 0.0), joint=_NECK, falls=True)
 
 WALKER = Creature(  # the small body of release 21
     parts=(_HIPS, _SPINE, _CHEST, _HEAD, *_walker_arm("L", -1), *_walker_arm("R", 1), *_walker_leg("L", -1), *_walker_leg("R", 1)),

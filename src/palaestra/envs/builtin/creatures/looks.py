@@ -1,4 +1,4 @@
-"""What a creature looks like: its parts around its own place on the ground, tiles that pass by as it walks, and the block."""
+"""Pictures of creatures: the parts around its own place on the ground, tiles that pass by as it walks, and the block."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palaestra.envs.builtin.creatures.anatomy import Ball, Box, Creature, mass_center
+from palaestra.envs.builtin.creatures.anatomy import BoxShape, Creature, RoundShape, mass_center
 from palaestra.envs.builtin.drawing import figures
 from palaestra.envs.solids import BLUE, FLOOR, GOLD, GRAY, Drawing, Solids, solids
 
@@ -76,9 +76,9 @@ def parts(
         shape = part.collider
         off = mirrored(np.array(shape.center) - mass_center(part))
         middle = place[:, k] + figures.turned_by(turn[:, k], off)
-        if isinstance(shape, Box):
+        if isinstance(shape, BoxShape):
             boxes.append((middle, turn[:, k], shape.size))
-        elif isinstance(shape, Ball):
+        elif isinstance(shape, RoundShape):
             balls.append((middle, shape.radius))
         else:
             axis = np.eye(3)[shape.axis] * (1.0, 1.0, -1.0)
