@@ -173,7 +173,7 @@ def from_euler(degrees: Sequence[float]) -> Array:
 def mass_center(part: Part) -> Array:
     """Returns a part's center of mass, in its own axes."""
     masses = ((part.mass, part.collider), *part.extras)
-    return sum(mass * np.array(collider.center) for mass, collider in masses) / sum(mass for mass, _ in masses)
+    return np.average([collider.center for _, collider in masses], axis=0, weights=[mass for mass, _ in masses])
 
 
 def total_inertia(part: Part) -> Array:

@@ -99,9 +99,7 @@ def start_poses(creature: Creature) -> np.ndarray:
 def _half_segment(collider: bodies.Collider) -> np.ndarray:
     if isinstance(collider, RoundShape):
         return np.zeros(3)
-    if isinstance(
-        collider, BoxShape
-    ):  # for contacts with the creature itself, a capsule as wide as the box is on the mean of its short edges
+    if isinstance(collider, BoxShape):  # for contacts with the creature itself, a capsule as wide as the mean of its short edges
         return np.eye(3)[np.argmax(collider.size)] * (max(collider.size) / 2 - _radius(collider))
     return np.eye(3)[collider.axis] * (collider.height / 2 - collider.radius)
 
@@ -111,17 +109,18 @@ def _radius(collider: bodies.Collider) -> float:
 
 
 def _joint(creature: Creature, poses: np.ndarray, centers: np.ndarray, number: int) -> Any:
-    part, parent = creature.parts[number], creature.parents[number]
-    first, second = (parent, number) if part.joint.on_parent else (number, parent)
-    anchor = poses[first, :3] + bodies.rotate(poses[first, 3:], part.joint.anchor)
-    frame = bodies.times(poses[first, 3:], bodies.from_axes(bodies.joint_axes(part.joint.axis, part.joint.secondary)))
+    plan, parent = creature.parts[number].joint, creature.parents[number]
+    assert plan is not None
+    first, second = (parent, number) if plan.on_parent else (number, parent)
+    anchor = poses[first, :3] + bodies.rotate(poses[first, 3:], plan.anchor)
+    frame = bodies.times(poses[first, 3:], bodies.from_axes(bodies.joint_axes(plan.axis, plan.secondary)))
     out = Joint()
     out.first, out.second = first, second
     out.first_anchor, out.second_anchor = (
         wp.vec3(*(bodies.rotate(bodies.conjugate(poses[k, 3:]), anchor - poses[k, :3]) - centers[k])) for k in (first, second)
     )
     out.first_frame, out.second_frame = (wp.quat(*bodies.times(bodies.conjugate(poses[k, 3:]), frame)) for k in (first, second))
-    low, high = np.radians([part.joint.x, (-part.joint.y, part.joint.y), (-part.joint.z, part.joint.z)]).T
+    low, high = np.radians([plan.x, (-plan.y, plan.y), (-plan.z, plan.z)]).T
     out.low, out.high = wp.vec3(*low), wp.vec3(*high)
     return out
 

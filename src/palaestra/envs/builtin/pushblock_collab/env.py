@@ -32,6 +32,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+SIZES = torch.tensor([2, 3, 3, 1, 1, 2])
+"""Sizes of the blocks, as `size_of` has them."""
+PATIENCE = 40  # decisions
+FAR = torch.tensor([0.0, 1e3])
+CLEAR = 0.25  # meters between an agent that goes around a block and the block
+
 MOST_WRITTEN = 250
 """Most marked cells of a grid that are cleared one by one; beyond that, all are."""
 MOST_CONTACTS = 24
@@ -52,13 +58,6 @@ def draw_room(rows: Rows, behavior: str) -> Drawing:
         *figures.agent(place[:, :agents], angle[:, :agents], float(HALF), (behavior, rows.slots), shape="box"),
     )
     return Drawing(shapes, (room + 0.6, 1.2, room + 0.6), center=(0.0, 0.4, 0.0))
-
-
-SIZES = torch.tensor([2, 3, 3, 1, 1, 2])
-"""Sizes of the blocks, as `size_of` has them."""
-PATIENCE = 40  # decisions
-FAR = torch.tensor([0.0, 1e3])
-CLEAR = 0.25  # meters between an agent that goes around a block and the block
 
 
 def haul(columns: Mapping[str, Tensor]) -> Action:
