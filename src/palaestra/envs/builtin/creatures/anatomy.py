@@ -173,7 +173,8 @@ def from_euler(degrees: Sequence[float]) -> Array:
 def mass_center(part: Part) -> Array:
     """Returns a part's center of mass, in its own axes."""
     masses = ((part.mass, part.collider), *part.extras)
-    return np.average([collider.center for _, collider in masses], axis=0, weights=[mass for mass, _ in masses])
+    weights = np.array([mass for mass, _ in masses])
+    return weights / weights.sum() @ np.array([collider.center for _, collider in masses])
 
 
 def total_inertia(part: Part) -> Array:
