@@ -358,11 +358,7 @@ MOST_KEPT = 4  # copies of a column that a reader may hold before more of them c
 
 
 class PooledCopies:
-    """Copies one column repeatedly, reusing the memory of earlier copies that are no longer referenced.
-
-    Fresh memory on the host costs a page fault every 4 KiB: six times the copy itself for a batch of images.
-    Accelerators have an allocator that keeps memory; there this is `clone`.
-    """
+    """Copies one column repeatedly into memory of earlier copies that nobody holds; fresh memory on the host costs six times the copy."""
 
     def __init__(self, column: Tensor) -> None:
         self._column = column
@@ -405,10 +401,7 @@ class Table:
         prefix: str = "",
         images: ImageBuffers | None = None,
     ) -> None:
-        """`teams` are the teams of all of an area's agents; `prefix` begins the names of the columns `obs...` and `final_obs...`.
-
-        `images` hold the column `obs_image`, if they take turns.
-        """
+        """`teams`: of all of an area's agents; `prefix` begins the columns' names `obs...`; `images` hold `obs_image`, if they take turns."""
         device, areas = columns["reward"].device, len(columns["reward"]) // len(teams)
         self._columns, self._on_host = columns, device.type == "cpu"
         obs = {name: column for name, column in columns.items() if name.startswith(f"{prefix}obs") and column.shape[1]}
