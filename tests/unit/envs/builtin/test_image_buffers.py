@@ -5,7 +5,7 @@ import torch
 import warp as wp
 
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.image_buffers import MOST_BUFFERS, ImageBuffers
+from palaestra.envs.builtin.base.obs_copies import MOST_BUFFERS, ImageBuffers
 from palaestra.envs.builtin.base.world_columns import quiet_warp
 from palaestra.envs.builtin.foodcollector.env import VisualFoodCollector
 

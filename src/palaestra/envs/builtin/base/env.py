@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +16,7 @@ from palaestra.core.errors import EnvError, StateOfAnotherVersion
 from palaestra.core.plugins import nearest
 from palaestra.core.timestep import Action, FinalObs, TimeStep
 from palaestra.envs.builtin.base.host_ticks import HostTicks
-from palaestra.envs.builtin.base.image_buffers import ImageBuffers
+from palaestra.envs.builtin.base.obs_copies import ImageBuffers, PooledCopies
 from palaestra.envs.builtin.base.world_columns import Rows, allocate, quiet_warp, resolve, seed_streams
 from palaestra.envs.builtin.drawing.raycast import picture_of
 
@@ -345,10 +344,6 @@ class WarpEnv:
         launch.launch(self._streams[current.cuda_stream])
 
 
-WORTH_KEEPING = 1 << 20  # bytes; smaller copies come from the allocator's own pool
-MOST_KEPT = 4  # copies of a column that a reader may hold before more of them cost fresh memory
-
-
 def column_prefix(role: str) -> str:
     """Returns the prefix of the columns that have a row for each agent of one role."""
     return f"{role.lower()}_"
@@ -358,39 +353,6 @@ def rows_of_roles(names: Iterable[str], roles: Sequence[str], areas: int) -> dic
     """Returns the number of rows of each named column that belongs to one role."""
     seen = {(f"{column_prefix(role)}obs", f"{column_prefix(role)}final_obs"): areas * roles.count(role) for role in roles}
     return {name: rows for name in names for starts, rows in seen.items() if name.startswith(starts)}
-
-
-class PooledCopies:
-    """Copies one column repeatedly, reusing the memory of earlier copies that are no longer referenced.
-
-    Fresh memory on the host costs a page fault every 4 KiB: six times the copy itself for a batch of images.
-    Accelerators have an allocator that keeps memory; there this is `clone`.
-    """
-
-    def __init__(self, column: Tensor) -> None:
-        self._column = column
-        self._kept: list[np.ndarray] = []
-        self._array = column.numpy() if column.device.type == "cpu" else np.empty(0)
-        self._keeps = column.device.type == "cpu" and column.numel() * column.element_size() >= WORTH_KEEPING
-
-    def take(self) -> Tensor:
-        """Returns the column as it is now. The copy is not written to while anything references it or a view of it."""
-        return torch.from_numpy(self.take_array()) if self._keeps else self._column.clone()
-
-    def take_array(self) -> np.ndarray:
-        """Returns what `take` does as an array; only on the host."""
-        if self._keeps:
-            for k in range(len(self._kept)):
-                if sys.getrefcount(self._kept[k]) == 2:  # our list's and the call's: nothing else refers to this memory
-                    return self._filled(self._kept[k])
-            if len(self._kept) < MOST_KEPT:
-                self._kept.append(np.empty_like(self._array))
-                return self._filled(self._kept[-1])
-        return self._array.copy()
-
-    def _filled(self, memory: np.ndarray) -> np.ndarray:
-        np.copyto(memory, self._array)
-        return memory
 
 
 class Table:

@@ -18,6 +18,7 @@ import torch
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
+from palaestra.envs.builtin.base.agreement import Agreement
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
@@ -185,6 +186,21 @@ class DungeonEscape(WarpEnv):
     most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {}
+    unity: ClassVar = Agreement(
+        same=(
+            "room, columns, lock, portal, dragon, key and tombstone: sizes and places, and where episodes begin",
+            "the seven choices and their forces and turns, drag, gravity and friction, five ticks a decision",
+            "the three observations: names, order, velocity, the order, tags, thickness and length of rays, three frames, the key flag",
+            "who dies, carries, opens and leaves, the group's reward, the time limit, and the ticks of a new episode within a decision",
+        ),
+        approximate=(
+            "contacts are solved in the plane, in PhysX's seven rounds but in an order of their own; columns are as wide as their feet",
+            "a column that the dragon grazes pushes it aside within the tick; agents do not: the one that touches it dies with it",
+            "rays are cast at the height of an agent that stands, also in the quarter of a second in which it falls",
+            "the side to which the dragon's key hangs, 0.19 m beside its middle, is not known; it is the right",
+            "the room does not turn as an episode begins: the dragon starts on one of its four sides instead",
+        ),
+    )
     ray_fans: ClassVar = {
         behavior: (
             RayFan(RAY_SENSOR, unity_order(int(RAYS), float(RAY_STEP)), float(RAY_LENGTH), TAGS, first=(int(FRAMES) - 1) * int(FRAME)),

@@ -12,7 +12,7 @@ import warp as wp
 from palaestra.envs.builtin.base.env import Program
 from palaestra.envs.builtin.physics.contact_solver import add_patch, box_shape, fall, near_body, side_contact, solve
 from palaestra.envs.builtin.physics.contacts import Body, box_box
-from palaestra.envs.builtin.physics.pusher import GRAVITY, GRIP, HALF, pushed, turned
+from palaestra.envs.builtin.physics.pusher import GRAVITY, GRIP, pushed, turned
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.pushblock.rules import AGENT_DRAG, FRICTION, MASS, TICKS
 from palaestra.envs.builtin.pushblock_collab.observations import (

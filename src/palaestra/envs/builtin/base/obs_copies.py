@@ -1,4 +1,4 @@
-"""Images on the host that take turns: each tick is painted into one that nobody holds, so that none need be copied."""
+"""Observations as readers get them: copies in memory that is used again, and images that take turns instead of being copied."""
 
 from __future__ import annotations
 
@@ -9,8 +9,44 @@ from typing import Any
 import numpy as np
 import torch
 import warp as wp
+from torch import Tensor
 
-MOST_BUFFERS = 4  # beyond that, images that all are held cost fresh memory
+WORTH_KEEPING = 1 << 20  # bytes; smaller copies come from the allocator's own pool
+MOST_KEPT = 4  # copies of a column that a reader may hold before more of them cost fresh memory
+MOST_BUFFERS = 4  # the same of images that take turns
+
+
+class PooledCopies:
+    """Copies one column repeatedly, reusing the memory of earlier copies that are no longer referenced.
+
+    Fresh memory on the host costs a page fault every 4 KiB: six times the copy itself for a batch of images.
+    Accelerators have an allocator that keeps memory; there this is `clone`.
+    """
+
+    def __init__(self, column: Tensor) -> None:
+        self._column = column
+        self._kept: list[np.ndarray] = []
+        self._array = column.numpy() if column.device.type == "cpu" else np.empty(0)
+        self._keeps = column.device.type == "cpu" and column.numel() * column.element_size() >= WORTH_KEEPING
+
+    def take(self) -> Tensor:
+        """Returns the column as it is now. The copy is not written to while anything references it or a view of it."""
+        return torch.from_numpy(self.take_array()) if self._keeps else self._column.clone()
+
+    def take_array(self) -> np.ndarray:
+        """Returns what `take` does as an array; only on the host."""
+        if self._keeps:
+            for k in range(len(self._kept)):
+                if sys.getrefcount(self._kept[k]) == 2:  # our list's and the call's: nothing else refers to this memory
+                    return self._filled(self._kept[k])
+            if len(self._kept) < MOST_KEPT:
+                self._kept.append(np.empty_like(self._array))
+                return self._filled(self._kept[-1])
+        return self._array.copy()
+
+    def _filled(self, memory: np.ndarray) -> np.ndarray:
+        np.copyto(memory, self._array)
+        return memory
 
 
 class ImageBuffers:
@@ -19,7 +55,7 @@ class ImageBuffers:
     Painting in turn writes only the pixels that differ from what the buffer showed before: less than a copy does.
     """
 
-    def __init__(self, columns: dict[str, torch.Tensor], world: Any, names: Sequence[str]) -> None:
+    def __init__(self, columns: dict[str, Tensor], world: Any, names: Sequence[str]) -> None:
         """`names` are `obs_image`, first, and the columns that go with it, in `columns` and in the Warp struct `world`."""
         self._columns, self._world, self._names = columns, world, tuple(names)
         self._kept: list[list[np.ndarray]] = []
@@ -36,7 +72,7 @@ class ImageBuffers:
                 return
         self._add(len(self._kept) if len(self._kept) < MOST_BUFFERS else self._current)
 
-    def take(self) -> torch.Tensor:
+    def take(self) -> Tensor:
         """Returns the current images; they are not written to while anything references the tensor or a view of it."""
         return torch.from_numpy(self._kept[self._current][0])
 
