@@ -103,6 +103,14 @@ def test_models_that_push_and_jump_earn_what_unity_states_less_five_percent(env:
     assert json.loads(capsys.readouterr().out)[behavior]["mean"] >= bar
 
 
+def test_the_groups_of_the_cooperative_push_block_earn_what_unity_states_less_five_percent(capsys):
+    brain = f"--brain=PushBlockCollab=model:{MODELS / 'PushBlockCollab.onnx'}"
+    assert main(["run", "builtin:CooperativePushBlock", brain, "--episodes=150", "--num-areas=25", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)["PushBlockCollab"]
+    assert result["groups"] == 50
+    assert result["group_mean"] >= 10.45
+
+
 def games(capsys, *brains: str, episodes: int) -> dict[str, int]:
     """Results of team 0 in SoccerTwos, each game counted for both of its players: won, drawn, lost."""
     command = ["run", "builtin:SoccerTwos", *(f"--brain={brain}" for brain in brains)]

@@ -35,7 +35,7 @@ def group_reward(config: str, env: str, seed: int, results: Path) -> float:
     ("config", "env", "bar"),
     [
         ("poca/DungeonEscape.yaml", "builtin:DungeonEscape", 0.95),  # since one gives its life
-        ("poca/PushBlockCollab.yaml", "builtin:CooperativePushBlock", 11.0),  # as it is, whatever the lessons were
+        ("poca/PushBlockCollab.yaml", "builtin:CooperativePushBlock", 11.0),
     ],
 )
 def test_groups_reach_their_bar(config: str, env: str, bar: float, seed: int, tmp_path: Path):

@@ -401,7 +401,7 @@ class Table:
         prefix: str = "",
         images: ImageBuffers | None = None,
     ) -> None:
-        """`teams`: of all of an area's agents; `prefix` begins the columns' names `obs...`; `images` hold `obs_image`, if they take turns."""
+        """`teams`: of all of an area's agents; `prefix` begins the columns' names; `images` hold `obs_image`, if they take turns."""
         device, areas = columns["reward"].device, len(columns["reward"]) // len(teams)
         self._columns, self._on_host = columns, device.type == "cpu"
         obs = {name: column for name, column in columns.items() if name.startswith(f"{prefix}obs") and column.shape[1]}

@@ -182,18 +182,25 @@ class DungeonEscape(WarpEnv):
         "leaves by the portal; is truncated after 15,000 physics ticks, which are 3,000 decisions"
     )
     benchmark = 1.0
-    unity = Agreement(
-        same=(
-            "velocity, rays in three frames and the key: order, tags, sizes and values",
-            "room, columns, lock, portal, dragon, key and tombstone; masses, drag, the agents' seven choices, five ticks a decision",
-            "rewards of the group, ends, time limit, and how agents and dragon are placed",
-        ),
-        approximate=("contacts are solved by impulses in the plane, as PhysX does in kind, not digit by digit", "gravity is no parameter"),
-    )
     default_areas = 16
     most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {}
+    unity: ClassVar = Agreement(
+        same=(
+            "room, columns, lock, portal, dragon, key and tombstone: sizes and places, and where episodes begin",
+            "the seven choices and their forces and turns, drag, gravity and friction, five ticks a decision",
+            "the three observations: names, order, velocity, the order, tags, thickness and length of rays, three frames, the key flag",
+            "who dies, carries, opens and leaves, the group's reward, the time limit, and the ticks of a new episode within a decision",
+        ),
+        approximate=(
+            "contacts are solved in the plane, in PhysX's seven rounds but in an order of their own; columns are as wide as their feet",
+            "a column that the dragon grazes pushes it aside within the tick; agents do not: the one that touches it dies with it",
+            "rays are cast at the height of an agent that stands, also in the quarter of a second in which it falls",
+            "the side to which the dragon's key hangs, 0.19 m beside its middle, is not known; it is the right",
+            "the room does not turn as an episode begins: the dragon starts on one of its four sides instead",
+        ),
+    )
     ray_fans: ClassVar = {
         behavior: (
             RayFan(RAY_SENSOR, unity_order(int(RAYS), float(RAY_STEP)), float(RAY_LENGTH), TAGS, first=(int(FRAMES) - 1) * int(FRAME)),

@@ -108,6 +108,19 @@ def _sizes(image: ObsSpec, vector: int, written: int, width: int) -> dict[str, i
     }
 
 
+SAME = (
+    "floor, walls, food and agents: numbers, sizes, masses, drag, gravity and friction, and where they begin and come up again",
+    "three continuous actions and a choice: pushes, turns, the brake above 5 m/s, and what firing costs",
+    "what the laser hits, how long it freezes, and that food and walls stop it; who is frozen still eats",
+    "rewards, the time limit, five ticks a decision, and that food stays as agents begin anew",
+)
+APPROXIMATE = (
+    "food rolls and slides, but spins about no vertical axis, and meets agents and other food without friction",
+    "contacts of agents are solved in the plane; one that runs into a wall at full speed is put back, while Unity's may pass it",
+    "laser_length changes only the picture, as in Unity",
+)
+
+
 class FoodCollector(WarpEnv):
     """GridFoodCollector: a grid (5, 40, 40), continuous 3 (ahead, to the right, turn to the left) and discrete [2] (1: fire)."""
 
@@ -117,18 +130,17 @@ class FoodCollector(WarpEnv):
     rewards = ("+1 for green food", "-1 for red food")
     episode = "is truncated after 5,000 physics ticks, which are 1,000 decisions; food that is eaten comes up again elsewhere"
     benchmark = 10.0
-    unity = Agreement(
-        same=(
-            "the grid around the agent: cells, order, channels and values",
-            "floor, walls, food, masses, pushes, drag and brake, the laser, freezing, five ticks a decision",
-            "rewards, time limit, and where agents and food come up",
-        ),
-        approximate=("contacts are solved by impulses, as PhysX does in kind, not digit by digit",),
-    )
     default_areas = 4
     most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {"laser_length": (1.0, 0.2, 7.0), "agent_scale": (1.0, 0.5, 5.0)}
+    unity: ClassVar = Agreement(
+        same=(*SAME, "the grid: its name, cells, channels, its height, and which of several things a cell shows"),
+        approximate=(
+            *APPROXIMATE,
+            "of two things whose boxes hold a cell's middle the wall comes first, then food and agents; Unity's order is not known",
+        ),
+    )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         image = ObsSpec("GridSensor-OneHot", (len(TAGS), CELLS, CELLS))
@@ -151,21 +163,17 @@ class VisualFoodCollector(WarpEnv):
     rewards = FoodCollector.rewards
     episode = FoodCollector.episode
     benchmark = FoodCollector.benchmark
-    unity = Agreement(
-        same=(
-            "camera and frozen flag: place, field of view, size and order",
-            "floor, walls, food, masses, pushes, drag and brake, the laser, freezing, five ticks a decision",
-            "rewards, time limit, and where agents and food come up",
-        ),
-        approximate=(
-            "contacts are solved by impulses, as PhysX does in kind, not digit by digit",
-            "colors and light of the picture are near Unity's, not its renderer's",
-        ),
-    )
     default_areas = FoodCollector.default_areas
     most_decisions = FoodCollector.most_decisions
     tick_seconds = FoodCollector.tick_seconds
     parameter_ranges = FoodCollector.parameter_ranges
+    unity: ClassVar = Agreement(
+        same=(*SAME, "both observations: names, order, shapes, the camera's place and angle of view, its background, and the frozen flag"),
+        approximate=(
+            *APPROXIMATE,
+            "colors but that of the background are ours, without light and shade, and the laser's beam is not shown",
+        ),
+    )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu", *, height: int = 84, width: int = 84) -> None:
         """`height` and `width` are those of the image, in pixels. Raises EnvError for sizes that are too small or too large."""
