@@ -31,7 +31,7 @@ def laid(agent: int, green: int, red: int, wanted: int) -> GridWorld:
 
 def repainted(env: GridWorld, state: dict[str, torch.Tensor]) -> torch.Tensor:
     """The image of a state, painted in full."""
-    env.load_state_dict({**state, "before": torch.full_like(state["before"], -1)})
+    env.load_state_dict({**state, "painted_episode": torch.full_like(state["painted_episode"], -1)})
     env._paint()
     return env.state_dict()["obs_image"]
 

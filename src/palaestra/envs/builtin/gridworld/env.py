@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 wp.set_module_options({"enable_backward": False})
 
 MOST_DECISIONS = wp.constant(100)
+DRAW_ROWS = wp.constant(8)  # rows of pixels that a thread paints
 LONGEST = wp.constant(10)  # cells along an edge of the largest board
 LONGEST_WAY = 2 * int(LONGEST) + 8  # cells to a goal, around up to four goals of the other color in the way
 
@@ -49,7 +50,8 @@ class World:
     age: wp.array(dtype=wp.int32)  # decisions of this episode
     edge: wp.array(dtype=wp.int32)  # cells along an edge of this episode's board
     agent: wp.array(dtype=wp.int32)  # the agent's cell: row * edge + column, row 0 at the top
-    before: wp.array(dtype=wp.int32)  # the cell it came from; -1: a new board
+    painted_episode: wp.array2d(dtype=wp.int32)  # the episode of what each row of the image shows
+    painted_agent: wp.array2d(dtype=wp.int32)  # the agent's cell in it
     wanted: wp.array(dtype=wp.int32)  # GREEN or RED
     board: wp.array2d(dtype=wp.int32)  # what lies in each cell: 0, GREEN, RED or AGENT
     final_edge: wp.array(dtype=wp.int32)
@@ -103,7 +105,6 @@ def start(world: World, i: int):
     world.edge[i] = edge
     world.age[i] = 0
     world.episodes[i] += 1
-    world.before[i] = -1
     for cell in range(LONGEST * LONGEST):
         world.board[i, cell] = 0
     state = world.rng[i]
@@ -144,7 +145,6 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     world.board[i, cell] = 0
     world.board[i, to] = AGENT
     world.agent[i] = to
-    world.before[i] = cell
     age = world.age[i] + 1
     world.age[i] = age
     # a goal's reward replaces the cost of a decision
@@ -168,23 +168,34 @@ def may_differ(world: World, i: int, y: int, cell: int):
     return v > -SHADOW and v < 1.0
 
 
+@wp.func
+def repaint(world: World, i: int, y: int):
+    """Paints what of a row of pixels does not show the present."""
+    edge = world.edge[i]
+    before = world.painted_agent[i, y]
+    agent = world.agent[i]
+    if world.painted_episode[i, y] != world.episodes[i]:
+        paint(world.obs_image, i, y, world.board, edge, -1.0e3, 1.0e3)
+    elif before != agent and (may_differ(world, i, y, before) or may_differ(world, i, y, agent)):
+        west = float(wp.min(before % edge, agent % edge))
+        east = float(wp.max(before % edge, agent % edge))
+        paint(world.obs_image, i, y, world.board, edge, wp.max(west - SHADOW, 0.0), east + 1.0)
+    world.painted_episode[i, y] = world.episodes[i]
+    world.painted_agent[i, y] = agent
+
+
 @wp.kernel
 def draw(world: World):
-    """Paints what has changed of one row of an area's image per thread, and of its final image if an episode has ended."""
-    i, y = wp.tid()
-    edge = world.edge[i]
-    before = world.before[i]
-    if before < 0:
-        paint(world.obs_image, i, y, world.board, edge, -1.0e3, 1.0e3)
-    elif before != world.agent[i] and (may_differ(world, i, y, before) or may_differ(world, i, y, world.agent[i])):
-        one = float(before % edge)
-        other = float(world.agent[i] % edge)
-        paint(world.obs_image, i, y, world.board, edge, wp.max(wp.min(one, other) - SHADOW, 0.0), wp.max(one, other) + 1.0)
-    if world.terminated[i] or world.truncated[i]:
-        paint(world.final_obs_image, i, y, world.final_board, world.final_edge[i], -1.0e3, 1.0e3)
+    """Paints DRAW_ROWS rows of an area's image per thread, and of its final image if an episode has ended."""
+    i, band = wp.tid()
+    has_ended = world.terminated[i] or world.truncated[i]
+    for y in range(band * DRAW_ROWS, wp.min((band + 1) * DRAW_ROWS, world.obs_image.shape[2])):
+        repaint(world, i, y)
+        if has_ended:
+            paint(world.final_obs_image, i, y, world.final_board, world.final_edge[i], -1.0e3, 1.0e3)
 
 
-PROGRAM = Program(World, begin, tick, draw)
+PROGRAM = Program(World, begin, tick, draw, int(DRAW_ROWS), image_columns=("painted_episode", "painted_agent"))
 
 
 def follow_shortest_path(columns: Mapping[str, torch.Tensor]) -> Action:
@@ -293,7 +304,14 @@ class GridWorld(WarpEnv):
         image, goal = ObsSpec("CameraSensor", (3, height, width)), ObsSpec("VectorSensor_size2_GoalSignal", (2,), goal=True)
         spec = BehaviorSpec((image, goal), ActionSpec(branches=(5,)), steady=True)
         cells = int(LONGEST) ** 2
-        sizes = {"board": cells, "final_board": cells, "obs_image": image.shape, "obs_goal": 2}
+        sizes = {
+            "board": cells,
+            "final_board": cells,
+            "painted_episode": height,
+            "painted_agent": height,
+            "obs_image": image.shape,
+            "obs_goal": 2,
+        }
         super().__init__(PROGRAM, spec, areas, device, **sizes, final_obs_image=image.shape, final_obs_goal=2, action=1, mask=5)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
