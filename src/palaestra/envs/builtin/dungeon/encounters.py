@@ -1,4 +1,4 @@
-"""What meets what in DungeonEscape: the dragon its portal, and agents the dragon, the key, the lock and the portal."""
+"""Encounters in DungeonEscape: the dragon its portal, and agents the dragon, the key, the lock and the portal."""
 
 from __future__ import annotations
 
