@@ -71,7 +71,7 @@ MANY_JOINTED = {"Crawler", "Walker", "Worm"}
 """Bodies with more joints than a person has keys for."""
 
 
-@pytest.mark.parametrize("name", sorted(sorted(set(Registry("envs").names()) - MANY_JOINTED)))
+@pytest.mark.parametrize("name", sorted(set(Registry("envs").names()) - MANY_JOINTED))
 def test_every_choice_and_both_directions_of_every_builtin_have_a_key(name: str):
     env = make_env(name, areas=1, options={})
     for behavior, spec in env.behaviors.items():
