@@ -131,10 +131,10 @@ class Creature:
 
 def joint_axes(axis: Vector, secondary: Vector) -> Array:
     """Returns a joint's three axes as rows."""
-    x = np.array(axis) / np.linalg.norm(axis)
-    y = np.array(secondary) - np.dot(x, secondary) * x
+    x = np.array(axis, dtype=float) / np.linalg.norm(axis)
+    y = np.array(secondary, dtype=float) - np.dot(x, secondary) * x
     y /= np.linalg.norm(y)
-    return np.array([x, y, np.cross(x, y)])
+    return np.array([x, y, np.cross(x, y)], dtype=float)
 
 
 def from_axes(axes: Array) -> Array:
