@@ -6,13 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import warp as wp
 
 import palaestra
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.creatures.anatomy import BoxShape, Capsule, RoundShape, from_axes, from_euler, inertia, joint_axes, rotate
+from palaestra.envs.builtin.creatures.assembly import solving_order
 from palaestra.envs.builtin.creatures.crawler import Crawler
+from palaestra.envs.builtin.creatures.solver import past_cone
 from palaestra.envs.builtin.creatures.walker import Walker
 from palaestra.envs.builtin.creatures.worm import Worm
 
@@ -141,6 +144,28 @@ def test_axes_of_a_joint_are_made_orthogonal():
     axes = joint_axes((1.0, 0.0, 0.0), (1.0, 0.0, -1.0))
     assert axes == pytest.approx(np.array([[1, 0, 0], [0, 0, -1], [0, 1, 0]]))
     assert rotate(from_axes(axes), (0, 1, 0)) == pytest.approx([0, 0, -1], abs=1e-9)
+
+
+@wp.kernel(module="unique", enable_backward=False)
+def measure_cones(angles: wp.array(dtype=wp.vec2), out: wp.array(dtype=wp.vec3)):
+    i = wp.tid()
+    out[i] = past_cone(angles[i][0], angles[i][1], 0.4, 0.2)
+
+
+def test_two_swings_are_limited_by_one_ellipse():
+    angles = wp.array([(0.5, 0.0), (0.0, -0.1), (0.4 * math.sqrt(0.5), 0.2 * math.sqrt(0.5))], dtype=wp.vec2, device="cpu")
+    out = wp.zeros(3, dtype=wp.vec3, device="cpu")
+    wp.launch(measure_cones, 3, inputs=[angles, out], device="cpu")
+    past_y, within_z, edge = out.numpy()
+    assert past_y == pytest.approx([0.1, 1, 0], abs=1e-5)
+    assert within_z == pytest.approx([-0.1, 0, -1], abs=1e-5)
+    # on the ellipse, where its normal is (y / 0.16, z / 0.04) made a unit vector: (1, 2) / sqrt(5)
+    assert edge == pytest.approx([0, 1 / math.sqrt(5), 2 / math.sqrt(5)], abs=1e-5)
+
+
+def test_contacts_of_a_part_are_solved_after_its_last_joint():
+    # Worm's last joint (2: parts 2 and 3) shares no part with joint 0 (parts 0 and 1), so both are in the first round, 1 is in the second
+    assert solving_order(Worm.creature) == [2, 0, -4, -1, 1, -3, -2]
 
 
 def test_unitys_crawler_walks_here():

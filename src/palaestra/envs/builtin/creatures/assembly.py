@@ -71,17 +71,24 @@ def make_scratch(creature: Creature, areas: int, device: str) -> Any:
 
 
 def solving_order(creature: Creature) -> list[int]:
-    """Returns the numbers of the joints in the order in which they are solved: in rounds in which no part has two joints."""
+    """Returns what a round solves, in order: numbers of joints, and -1 - part for a part's contacts with ground and walls.
+
+    Joints are taken from the last to the first into rounds in which no part has two joints; a part's contacts follow its last joint.
+    """
     rounds: list[set[int]] = []
-    chosen: list[tuple[int, int]] = []
-    for number, part in enumerate(creature.jointed):
+    chosen: list[tuple[int, int, int]] = []
+    done = [0] * len(creature.parts)
+    for number, part in reversed(list(enumerate(creature.jointed))):
         ends = {part, creature.parents[part]}
         at = next((k for k, busy in enumerate(rounds) if not busy & ends), len(rounds))
         if at == len(rounds):
             rounds.append(set())
         rounds[at] |= ends
-        chosen.append((at, number))
-    return [number for _, number in sorted(chosen)]
+        chosen.append((at, len(chosen), number))
+        for end in ends:
+            done[end] = max(done[end], at + 1)
+    contacts = [(at, -1, -1 - part) for part, at in enumerate(done)]
+    return [what for _, _, what in sorted(chosen + contacts)]
 
 
 def start_poses(creature: Creature) -> np.ndarray:

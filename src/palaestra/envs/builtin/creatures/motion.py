@@ -57,7 +57,14 @@ def simulate_tick(world: World, i: int):
 @wp.func
 def solve_round(world: World, i: int, biased: float, grips: bool):
     """Gives all impulses once. `biased` is 1 to remove errors of position, else 0."""
-    for k in range(world.anatomy.joints):
-        solve_joint(world, i, world.anatomy.order[k], biased)
+    for n in range(world.anatomy.order.shape[0]):
+        number = world.anatomy.order[n]
+        if number >= 0:
+            solve_joint(world, i, number, biased)
+        else:
+            for k in range(world.scratch.contacts[i]):
+                if world.scratch.contact[i, k].second < 0 and world.scratch.contact[i, k].first == -1 - number:
+                    solve_contact(world, i, k, biased, grips)
     for k in range(world.scratch.contacts[i]):
-        solve_contact(world, i, k, biased, grips)
+        if world.scratch.contact[i, k].second >= 0:
+            solve_contact(world, i, k, biased, grips)

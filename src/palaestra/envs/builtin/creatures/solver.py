@@ -27,6 +27,7 @@ ROUNDS = wp.constant(12)  # of impulses with the errors of position
 GRIPPING = wp.constant(3)  # last rounds with errors of position in which contacts have friction
 LAST_ROUNDS = wp.constant(12)  # without
 MOST_CONTACTS = wp.constant(32)
+UNLIMITED = wp.constant(1.0e9)  # rad/s
 
 
 @wp.func
@@ -61,6 +62,36 @@ def column(matrix: wp.mat33, k: int):
 def limit_speed(past: float):
     """Returns the least speed at an angle that is so far past its lower limit, in rad."""
     return wp.where(past > 0.0, past * (ERROR_SHARE / TICK), past / TICK)
+
+
+@wp.func
+def twist_of(bend: wp.quat):
+    """Returns the part of a rotation that is about x, and is followed by a swing about y and z."""
+    norm = wp.sqrt(bend[3] * bend[3] + bend[0] * bend[0])
+    return wp.quat(bend[0] / norm, 0.0, 0.0, bend[3] / norm)
+
+
+@wp.func
+def limit_axis(turned: wp.mat33, frame: wp.quat, other_frame: wp.quat, cone: bool, lean: wp.vec3, k: int):
+    """Returns the axis of a joint's row: with a cone, the twist's is that of `second`, and y's is where the swing leaves the cone."""
+    if cone and k == 0:
+        return wp.quat_rotate(other_frame, wp.vec3(1.0, 0.0, 0.0))
+    if cone and k == 1:
+        return wp.quat_rotate(frame, wp.vec3(0.0, lean[1], lean[2]))
+    return column(turned, k)
+
+
+@wp.func
+def past_cone(y: float, z: float, most_y: float, most_z: float):
+    """Returns how far two angles are past the ellipse that limits them together, in rad (less than 0 within), and its normal's y and z."""
+    size = wp.sqrt(y * y + z * z)
+    if size < 1.0e-4 or wp.min(most_y, most_z) <= 0.0:
+        return wp.vec3(-wp.min(most_y, most_z), 1.0, 0.0)
+    normal_y = y / (size * most_y * most_y)
+    normal_z = z / (size * most_z * most_z)
+    reach = 1.0 / wp.sqrt((y * normal_y + z * normal_z) / size)  # of the ellipse in this direction
+    norm = wp.sqrt(normal_y * normal_y + normal_z * normal_z)
+    return wp.vec3((size - reach) * (normal_y * y + normal_z * z) / (norm * size), normal_y / norm, normal_z / norm)
 
 
 @wp.func
@@ -110,16 +141,16 @@ def prepare_joint(world: World, i: int, number: int):
     bend = wp.quat_inverse(frame) * other_frame  # of `second` as `first` sees it
     if bend[3] < 0.0:
         bend = -bend
-    # swing about y and z after twist about x
-    norm = wp.sqrt(bend[3] * bend[3] + bend[0] * bend[0])
-    twist = wp.quat(bend[0] / norm, 0.0, 0.0, bend[3] / norm)
+    twist = twist_of(bend)
     swing = bend * wp.quat_inverse(twist)
     angles = wp.vec3(2.0 * wp.atan2(twist[0], twist[3]), 2.0 * wp.atan2(swing[1], swing[3]), 2.0 * wp.atan2(swing[2], swing[3]))
     about_y = wp.normalize(wp.quat(0.0, swing[1], 0.0, swing[3]))
     turned = wp.quat_to_matrix(frame * about_y)
+    cone = joint.high[1] > 0.0 and joint.high[2] > 0.0
+    lean = past_cone(angles[1], angles[2], joint.high[1], joint.high[2])
     for back in range(3):
         k = 2 - back  # x last, since it is locked only if all are
-        axis = wp.vec3(turned[0, k], turned[1, k], turned[2, k])
+        axis = limit_axis(turned, frame, other_frame, cone, lean, k)
         for other in range(k + 1, 3):
             if joint.low[other] == joint.high[other]:
                 turn = column(rows.first_turn, other) + column(rows.second_turn, other)
@@ -140,6 +171,9 @@ def prepare_joint(world: World, i: int, number: int):
         else:
             rows.low[k] = limit_speed(joint.low[k] - angles[k])
             rows.high[k] = -limit_speed(angles[k] - joint.high[k])
+            if cone and k > 0:  # one limit for both, in the row of y
+                rows.low[k] = -UNLIMITED
+                rows.high[k] = wp.where(k == 1, -limit_speed(lean[0]), UNLIMITED)
     rows = prepare_drive(world, rows, frame * euler(world.target[i, number]), other_frame, first_inertia, second_inertia)
     world.scratch.joint[i, number] = rows
 

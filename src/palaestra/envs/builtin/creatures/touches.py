@@ -43,6 +43,8 @@ def add_contact(world: World, i: int, first: int, second: int, point: wp.vec3, n
         1.0 / wp.dot(normal, response * normal), 1.0 / wp.dot(row.tangent, response * row.tangent), 1.0 / wp.dot(other, response * other)
     )
     row.friction = FRICTION
+    row.load_from = count
+    row.load_to = count + 1
     row.speed = wp.where(gap > 0.0, -gap / TICK, wp.min(-gap * (PUSH_SHARE / TICK), MOST_PUSH))
     world.scratch.contact[i, count] = row
     world.scratch.contacts[i] = count + 1
@@ -86,18 +88,32 @@ def touch_planes(world: World, i: int, part: int, point: wp.vec3, radius: float)
 
 
 @wp.func
-def grip_twice(world: World, i: int, found: int):
-    """Doubles the friction of a part's contacts, from number `found` on, if it touches in two points or more.
+def share_load(world: World, i: int, found: int):
+    """Gives a part that touches in several points, from contact number `found` on, friction at the two that are farthest apart.
 
-    Unity gives such a part two anchors of friction, each as strong as the whole.
+    Each of the two is as strong as the load on all of them allows: such are Unity's anchors of friction.
     """
-    count = int(0)
-    for k in range(found, world.scratch.contacts[i]):
+    ends = world.scratch.contacts[i]
+    left = int(-1)
+    right = int(-1)
+    longest = float(0.0)
+    for k in range(found, ends):
         if world.scratch.contact[i, k].speed > -TOUCH / TICK:
-            count += 1
-    if count > 1:
-        for k in range(found, world.scratch.contacts[i]):
-            world.scratch.contact[i, k].friction = GRIP * FRICTION
+            for n in range(found, k):
+                if world.scratch.contact[i, n].speed > -TOUCH / TICK:
+                    apart = wp.length_sq(world.scratch.contact[i, k].first_arm - world.scratch.contact[i, n].first_arm)
+                    if apart > longest:
+                        longest = apart
+                        left = n
+                        right = k
+    if left < 0:
+        return
+    for k in range(found, ends):
+        if k == left or k == right:
+            world.scratch.contact[i, k].load_from = found
+            world.scratch.contact[i, k].load_to = ends
+        else:
+            world.scratch.contact[i, k].friction = 0.0
 
 
 @wp.func
@@ -123,7 +139,7 @@ def find_outer_contacts(world: World, i: int, part: int):
             if corner >= 4:
                 at[2] = -at[2]
             touch_planes(world, i, part, x + wp.quat_rotate(world.rotation[i, part], at), 0.0)
-        grip_twice(world, i, found)
+        share_load(world, i, found)
         return
     if world.anatomy.snout_radius[part] > 0.0:
         snout = world.position[i, part] + wp.quat_rotate(world.rotation[i, part], world.anatomy.snout[part])
@@ -132,7 +148,7 @@ def find_outer_contacts(world: World, i: int, part: int):
     touch_planes(world, i, part, x + reach, radius)
     if wp.length_sq(shape) > 0.0:
         touch_planes(world, i, part, x - reach, radius)
-    grip_twice(world, i, found)
+    share_load(world, i, found)
 
 
 @wp.func
@@ -192,7 +208,11 @@ def solve_contact(world: World, i: int, k: int, biased: float, grips: bool):
     speed = wp.where(row.speed > 0.0, row.speed * biased, row.speed)
     given = row.given
     normal = wp.max(given[0] + (speed - wp.dot(row.normal, slip)) * row.mass[0], 0.0)
-    most = wp.where(grips, row.friction * normal, 0.0)
+    load = normal
+    for other_contact in range(row.load_from, row.load_to):
+        if other_contact != k:
+            load += world.scratch.contact[i, other_contact].given[0]
+    most = wp.where(grips, row.friction * load, 0.0)
     other = wp.cross(row.normal, row.tangent)
     along = given[1] - wp.dot(row.tangent, slip) * row.mass[1]
     across = given[2] - wp.dot(other, slip) * row.mass[2]

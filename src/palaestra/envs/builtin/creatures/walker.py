@@ -110,9 +110,9 @@ class Walker(WarpEnv):
         approximate=(
             "joints and contacts are solved by impulses in 12 + 12 rounds, as PhysX does in kind, not digit by digit",
             "the block is moved when it is touched, and cannot be pushed",
-            "Unity's model walks a few steps here and falls: something of its balance is not Unity's yet",
+            "Unity's model walks some steps here and falls: something of its balance is not Unity's yet",
         ),
-        models=(ModelScore("Walker.onnx", 101, 18, 200, 2500),),
+        models=(ModelScore("Walker.onnx", 190, 30, 200, 2500),),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:

@@ -59,6 +59,8 @@ class ContactRow:
     mass: wp.vec3  # effective, along the normal and both tangents
     speed: float  # at least this along the normal
     friction: float
+    load_from: wp.int32  # its friction is limited by the impulses along the normals of these contacts together
+    load_to: wp.int32
     given: wp.vec3  # impulses so far
 
 
@@ -83,7 +85,7 @@ class Anatomy:
     radius: wp.array(dtype=float)
     sole: wp.array(dtype=wp.vec3)  # half the edges of a box, else 0
     joint: wp.array(dtype=Joint)
-    order: wp.array(dtype=wp.int32)  # in which joints are solved
+    order: wp.array(dtype=wp.int32)  # of a round: joints, and -1 - part for the contacts of a part with ground and walls
     pair: wp.array(dtype=wp.vec2i)  # parts that collide with one another
     start: wp.array(dtype=wp.transform)  # of the centers of mass
     center: wp.array(dtype=wp.vec3)  # from a part's origin to its center of mass, in its own axes
