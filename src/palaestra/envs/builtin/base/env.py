@@ -72,6 +72,8 @@ class Program:
     """Columns that tell what is painted in `obs_image`, if `draw` leaves what already is as it should be. Images are then not copied."""
     area_columns: tuple[str, ...] = ()
     """Further columns with a row per area."""
+    together: int = 1
+    """Areas that a thread of `tick` advances on a CPU, where the compiler can then make vectors of them. On a GPU it is one."""
 
 
 class WarpEnv:
@@ -149,7 +151,8 @@ class WarpEnv:
         with quiet_warp():  # the first launch compiles the kernels, unless Warp finds them in its cache
             self._seed = self._record(seed_streams, len(self._columns["rng"]), self._world.rng, 0) if "rng" in self._columns else None
             self._begin = self._record(program.begin, self.num_areas, self._world)
-            self._tick = self._record(program.tick, self.num_areas, self._world, wp.from_torch(self._report))
+            together = program.together if self.device.type == "cpu" else 1
+            self._tick = self._record(program.tick, -(-self.num_areas // together), self._world, wp.from_torch(self._report))
             self._draw = None
             if program.draw is not None:
                 bands = -(-self._columns["obs_image"].shape[2] // program.draw_rows)

@@ -13,6 +13,7 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.envs.builtin.base.world_columns import resolve
 from palaestra.envs.builtin.creatures import anatomy as bodies
 from palaestra.envs.builtin.creatures.anatomy import BoxShape, Creature, RoundShape
+from palaestra.envs.builtin.creatures.lanes import CONTACT_NUMBERS, JOINT_NUMBERS, TOGETHER
 from palaestra.envs.builtin.creatures.solver import MOST_CONTACTS
 from palaestra.envs.builtin.creatures.world import Anatomy, ContactRow, Joint, JointRows, Scratch
 
@@ -67,6 +68,11 @@ def make_scratch(creature: Creature, areas: int, device: str) -> Any:
     scratch.joint = wp.zeros((areas, len(creature.jointed)), dtype=JointRows, device=device)
     scratch.contact = wp.zeros((areas, int(MOST_CONTACTS)), dtype=ContactRow, device=device)
     scratch.contacts = wp.zeros(areas, dtype=wp.int32, device=device)
+    on_host = device == "cpu"
+    scratch.together = TOGETHER if on_host else 1
+    rows = len(creature.jointed) * JOINT_NUMBERS + len(creature.parts) * 9 + TOGETHER * int(MOST_CONTACTS) * CONTACT_NUMBERS
+    scratch.lanes = wp.zeros(rows * TOGETHER if on_host else 0, dtype=float, device=device)
+    scratch.slots = wp.zeros(2 * int(MOST_CONTACTS) * (TOGETHER if on_host else areas), dtype=wp.int32, device=device)
     return scratch
 
 

@@ -141,55 +141,5 @@ def prepare_joint(world: World, i: int, number: int):
             rows.low[k] = limit_speed(joint.low[k] - angles[k])
             rows.high[k] = -limit_speed(angles[k] - joint.high[k])
     rows = prepare_drive(world, rows, frame * euler(world.target[i, number]), other_frame, first_inertia, second_inertia)
+    rows.most = world.strength[i, number] * anatomy.torque * TICK
     world.scratch.joint[i, number] = rows
-
-
-@wp.func
-def solve_joint(world: World, i: int, k: int, biased: float):
-    """Gives the impulses of one joint: of its drive, then of its point, then of locked axes and limits."""
-    first = world.anatomy.joint[k].first
-    second = world.anatomy.joint[k].second
-    rows = world.scratch.joint[i, k]
-    v = world.velocity[i, first]
-    w = world.spin[i, first]
-    v2 = world.velocity[i, second]
-    w2 = world.spin[i, second]
-    most = world.strength[i, k] * world.anatomy.torque * TICK
-    softness = 1.0 / (TICK * (world.anatomy.damper + TICK * world.anatomy.spring))
-    given = rows.given
-    if most > 0.0:
-        for n in range(3):
-            before = given[n]
-            wanted = before + (rows.drive_goal[n] - wp.dot(row(rows.drive, n), w2 - w) - softness * before) * rows.drive_mass[n]
-            given[n] = wp.clamp(wanted, -most, most)
-            w -= (given[n] - before) * column(rows.first_drive, n)
-            w2 += (given[n] - before) * column(rows.second_drive, n)
-    gap = v2 + wp.cross(w2, rows.second_arm) - v - wp.cross(w, rows.first_arm)
-    impulse = rows.point_mass * (biased * rows.point_bias - gap)
-    w -= world.scratch.inertia[i, first] * wp.cross(rows.first_arm, impulse)
-    w2 += world.scratch.inertia[i, second] * wp.cross(rows.second_arm, impulse)
-    span = world.anatomy.joint[k].high - world.anatomy.joint[k].low
-    held = rows.held
-    for back in range(3):
-        n = 2 - back
-        speed = wp.dot(row(rows.axes, n), w2 - w)
-        turn = float(0.0)
-        if span[n] == 0.0:
-            turn = (rows.goal[n] * biased - speed) * rows.mass[n]
-        else:
-            before = held[n]
-            low = wp.where(rows.low[n] > 0.0, rows.low[n] * biased, rows.low[n])
-            high = wp.where(rows.high[n] < 0.0, rows.high[n] * biased, rows.high[n])
-            wanted = before - speed * rows.mass[n]
-            # the impulse that brings the speed within low and high, but no more than has been given before to keep it there
-            held[n] = wp.max(wanted + low * rows.mass[n], 0.0) + wp.min(wanted + high * rows.mass[n], 0.0)
-            turn = held[n] - before
-        w -= turn * column(rows.first_turn, n)
-        w2 += turn * column(rows.second_turn, n)
-        impulse -= turn * column(rows.push, n)
-    world.velocity[i, first] = v - world.anatomy.inverse_mass[first] * impulse
-    world.velocity[i, second] = v2 + world.anatomy.inverse_mass[second] * impulse
-    world.spin[i, first] = w
-    world.spin[i, second] = w2
-    world.scratch.joint[i, k].given = given
-    world.scratch.joint[i, k].held = held

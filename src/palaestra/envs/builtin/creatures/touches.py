@@ -178,32 +178,3 @@ def find_inner_contact(world: World, i: int, k: int):
     if distance < radii and distance > 1.0e-6:
         normal = (a - b) / distance
         add_contact(world, i, first, second, b + world.anatomy.radius[second] * normal, normal, distance - radii)
-
-
-@wp.func
-def solve_contact(world: World, i: int, k: int, biased: float, grips: bool):
-    """Gives the impulses of one contact: along the normal, then friction."""
-    row = world.scratch.contact[i, k]
-    first = row.first
-    second = row.second
-    slip = world.velocity[i, first] + wp.cross(world.spin[i, first], row.first_arm)
-    if second >= 0:
-        slip -= world.velocity[i, second] + wp.cross(world.spin[i, second], row.second_arm)
-    speed = wp.where(row.speed > 0.0, row.speed * biased, row.speed)
-    given = row.given
-    normal = wp.max(given[0] + (speed - wp.dot(row.normal, slip)) * row.mass[0], 0.0)
-    most = wp.where(grips, row.friction * normal, 0.0)
-    other = wp.cross(row.normal, row.tangent)
-    along = given[1] - wp.dot(row.tangent, slip) * row.mass[1]
-    across = given[2] - wp.dot(other, slip) * row.mass[2]
-    size = wp.sqrt(along * along + across * across)
-    if size > most:
-        along *= most / size
-        across *= most / size
-    impulse = (normal - given[0]) * row.normal + (along - given[1]) * row.tangent + (across - given[2]) * other
-    world.scratch.contact[i, k].given = wp.vec3(normal, along, across)
-    world.velocity[i, first] = world.velocity[i, first] + world.anatomy.inverse_mass[first] * impulse
-    world.spin[i, first] = world.spin[i, first] + world.scratch.inertia[i, first] * wp.cross(row.first_arm, impulse)
-    if second >= 0:
-        world.velocity[i, second] = world.velocity[i, second] - world.anatomy.inverse_mass[second] * impulse
-        world.spin[i, second] = world.spin[i, second] - world.scratch.inertia[i, second] * wp.cross(row.second_arm, impulse)
