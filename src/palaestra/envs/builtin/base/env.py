@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,18 +14,11 @@ from torch import Tensor
 
 from palaestra.core.errors import EnvError, StateOfAnotherVersion
 from palaestra.core.plugins import nearest
-from palaestra.core.timestep import Action, FinalObs, TimeStep
+from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.builtin.base.cores import CoreLaunches, share_of, shares_of
 from palaestra.envs.builtin.base.host_ticks import HostTicks
-from palaestra.envs.builtin.base.world_columns import (
-    ImageBuffers,
-    Rows,
-    allocate,
-    column_prefix,
-    quiet_warp,
-    resolve,
-    rows_of_roles,
-    seed_streams,
-)
+from palaestra.envs.builtin.base.tables import Tables
+from palaestra.envs.builtin.base.world_columns import ImageBuffers, Rows, allocate, quiet_warp, resolve, rows_of_roles, seed_streams
 from palaestra.envs.builtin.drawing.raycast import picture_of
 
 if TYPE_CHECKING:
@@ -95,6 +87,8 @@ class WarpEnv:
     """Fixed behavior of each of an area's agents, if they have one; all take actions of one shape."""
     agents: ClassVar[int] = 1
     """Number of agents in an area."""
+    areas_per_core: ClassVar[int] = 1024
+    """Fewest areas that are worth a core of their own: their tick takes several times as long as waking a thread."""
     teams: ClassVar[tuple[int, ...]] = ()
     """Team of each of an area's agents; empty: all are on team 0."""
     summary: ClassVar[str]
@@ -118,12 +112,12 @@ class WarpEnv:
         spec: BehaviorSpec | Mapping[str, BehaviorSpec],
         areas: int | None,
         device: str | torch.device,
-        **sizes: int | tuple[int, ...],
+        **sizes: Any,
     ) -> None:
         """Allocates the columns and records the kernel launches.
 
-        `spec` is the spec of every behavior, or a spec for each if agents have `roles`. `sizes` are the scalars of the struct and the
-        inner shapes of its columns of more than one dimension. Raises EnvError for a bad number of areas or an unknown device.
+        `spec` is the spec of every behavior, or a spec for each if agents have `roles`. `sizes` are the inner shapes of the struct's
+        columns of more than one dimension, and its scalars, or functions that return them for a number of areas. Raises EnvError for a bad number of areas or an unknown device.
         """
         self.num_areas = self.default_areas if areas is None else areas
         if isinstance(self.num_areas, bool) or not isinstance(self.num_areas, int) or self.num_areas < 1:
@@ -138,7 +132,10 @@ class WarpEnv:
         rows = dict.fromkeys(("pending", "episodes", *program.area_columns), self.num_areas)
         rows |= rows_of_roles(program.world.vars, self.roles, self.num_areas)
         slots = self.num_areas * self.agents
-        self._world, self._columns = allocate(program.world, slots, self.device, rows, pending=(QUEUE, len(self.parameters)), **sizes)
+        self._program, self._sizes = program, sizes
+        self._world, self._columns = allocate(
+            program.world, slots, self.num_areas, self.device, rows, pending=(QUEUE, len(self.parameters)), **sizes
+        )
         if self.parameters:
             self._columns["pending"].copy_(torch.tensor(list(self.parameters.values()), device=self.device))
         self._images: ImageBuffers | None = None
@@ -153,6 +150,7 @@ class WarpEnv:
             self._begin = self._record(program.begin, self.num_areas, self._world)
             together = program.together if self.device.type == "cpu" else 1
             self._tick = self._record(program.tick, -(-self.num_areas // together), self._world, wp.from_torch(self._report))
+            self._split: dict[int, CoreLaunches] = {}
             self._draw = None
             if program.draw is not None:
                 bands = -(-self._columns["obs_image"].shape[2] // program.draw_rows)
@@ -205,7 +203,11 @@ class WarpEnv:
         """Makes a tick; returns whether it ended an episode, False where reading that would wait for the device."""
         if self._host_report is not None:
             self._host_report[:] = 0
-        self._run(self._tick)
+        cores = min(torch.get_num_threads(), self.num_areas // self.areas_per_core) if self._host_report is not None else 1
+        if cores > 1:
+            self._launches_on(cores).run(self._host_report)
+        else:
+            self._run(self._tick)
         self._paint()
         if self._host_report is None:
             return False
@@ -213,6 +215,18 @@ class WarpEnv:
         if wrong:
             raise EnvError(self._invalid_action_message(int(wrong) - 1))
         return bool(ended)
+
+    def _launches_on(self, cores: int) -> CoreLaunches:
+        """Returns the launches of the tick on so many cores."""
+        if cores not in self._split:
+            program, world, sizes = self._program, self._world, self._sizes
+
+            def world_of(first: int, last: int) -> Any:
+                return share_of(world, program.world, self._columns, self.num_areas, first, last, sizes)
+
+            shares = shares_of(self.num_areas, cores, program.together)
+            self._split[cores] = CoreLaunches(program.tick, shares, program.together, self.agents, world_of)
+        return self._split[cores]
 
     def _paint(self) -> None:
         """Paints the agents' images, if they have any."""
@@ -354,148 +368,3 @@ class WarpEnv:
         if current.cuda_stream not in self._streams:
             self._streams[current.cuda_stream] = wp.stream_from_torch(current)
         launch.launch(self._streams[current.cuda_stream])
-
-
-WORTH_KEEPING = 1 << 20  # bytes; smaller copies come from the allocator's own pool
-MOST_KEPT = 4  # copies of a column that a reader may hold before more of them cost fresh memory
-
-
-class PooledCopies:
-    """Copies one column repeatedly into memory of earlier copies that nobody holds; fresh memory on the host costs six times the copy."""
-
-    def __init__(self, column: Tensor) -> None:
-        self._column = column
-        self._kept: list[np.ndarray] = []
-        self._array = column.numpy() if column.device.type == "cpu" else np.empty(0)
-        self._keeps = column.device.type == "cpu" and column.numel() * column.element_size() >= WORTH_KEEPING
-
-    def take(self) -> Tensor:
-        """Returns the column as it is now. The copy is not written to while anything references it or a view of it."""
-        return torch.from_numpy(self.take_array()) if self._keeps else self._column.clone()
-
-    def take_array(self) -> np.ndarray:
-        """Returns what `take` does as an array; only on the host."""
-        if self._keeps:
-            for k in range(len(self._kept)):
-                if sys.getrefcount(self._kept[k]) == 2:  # our list's and the call's: nothing else refers to this memory
-                    return self._filled(self._kept[k])
-            if len(self._kept) < MOST_KEPT:
-                self._kept.append(np.empty_like(self._array))
-                return self._filled(self._kept[-1])
-        return self._array.copy()
-
-    def _filled(self, memory: np.ndarray) -> np.ndarray:
-        np.copyto(memory, self._array)
-        return memory
-
-
-class Table:
-    """Table of all agents of each area, or of some of them.
-
-    The k-th of an area's `agents` sits in slot i * len(agents) + k, on team `teams[agents[k]]`. If there is a column `group_reward`, the
-    agents of a team in an area form a group. If there is a column `acting`, it marks who awaits an action; otherwise all do.
-    """
-
-    def __init__(
-        self,
-        columns: Mapping[str, Tensor],
-        teams: Sequence[int],
-        agents: Sequence[int],
-        prefix: str = "",
-        images: ImageBuffers | None = None,
-    ) -> None:
-        """`teams`: of all of an area's agents; `prefix` begins the columns' names; `images` hold `obs_image`, if they take turns."""
-        device, areas = columns["reward"].device, len(columns["reward"]) // len(teams)
-        self._columns, self._on_host = columns, device.type == "cpu"
-        obs = {name: column for name, column in columns.items() if name.startswith(f"{prefix}obs") and column.shape[1]}
-        self.obs = tuple(images if images and name == "obs_image" else PooledCopies(column) for name, column in obs.items())
-        self._final_obs = tuple(column for name, column in columns.items() if name.startswith(f"{prefix}final_obs") and column.shape[1])
-        self._area = torch.arange(areas, device=device).repeat_interleave(len(agents))
-        self._team = torch.tensor([teams[agent] for agent in agents], device=device).repeat(areas)
-        self._slots = torch.arange(len(self._area), device=device)
-        in_groups = "group_reward" in columns
-        self._group = self._area * (max(teams) + 1) + self._team if in_groups else torch.full_like(self._slots, -1)
-        self.rows = None if len(agents) == len(teams) else self._area * len(teams) + torch.tensor(agents, device=device).repeat(areas)
-        """(S,) int64: rows of its agents in columns with a row per agent; None: all rows."""
-        self._acting = torch.ones_like(self._slots, dtype=torch.bool)
-        self._no_group_reward = torch.zeros(len(self._slots), device=device)
-        self._no_final_obs = FinalObs(self._slots[:0], tuple(column[:0].clone() for column in obs.values()))
-
-    def make(self, ended: bool) -> TimeStep:
-        """Returns the current TimeStep. `ended` tells whether an episode ended; it is ignored on an accelerator."""
-        terminated, truncated = self._copied("terminated"), self._copied("truncated")
-        return TimeStep(
-            obs=tuple([copies.take() for copies in self.obs]),
-            acting=self._copied("acting") if "acting" in self._columns else self._acting,
-            reward=self._copied("reward"),
-            group_reward=self._copied("group_reward") if "group_reward" in self._columns else self._no_group_reward,
-            terminated=terminated,
-            truncated=truncated,
-            final_obs=self._take_final_obs(terminated, truncated) if ended or not self._on_host else self._no_final_obs,
-            action_mask=self._copied("mask") if "mask" in self._columns else None,
-            area=self._area,
-            team=self._team,
-            group=self._group,
-        )
-
-    def _copied(self, name: str) -> Tensor:
-        return self._columns[name].clone() if self.rows is None else self._columns[name][self.rows]
-
-    def _take_final_obs(self, terminated: Tensor, truncated: Tensor) -> FinalObs:
-        if not self._on_host:
-            return FinalObs(self._slots, tuple([column.clone() for column in self._final_obs]))
-        slots = (terminated | truncated).nonzero()[:, 0]
-        return FinalObs(slots, tuple([column[slots] for column in self._final_obs]))
-
-
-class Tables:
-    """One table for each behavior: a table of its own for each role, or each behavior's share of all slots."""
-
-    def __init__(
-        self,
-        columns: Mapping[str, Tensor],
-        names: Iterable[str],
-        teams: Sequence[int],
-        roles: Sequence[str] = (),
-        images: ImageBuffers | None = None,
-    ) -> None:
-        """`roles` are the fixed behaviors of an area's agents, if they have any; `images` hold those that take turns."""
-        self._columns, self._names = columns, tuple(names)
-        self._tables: dict[str, Table] = {}
-        for name in self._names if roles else self._names[:1]:
-            agents = [agent for agent in range(len(teams)) if not roles or roles[agent] == name]
-            self._tables[name] = Table(columns, teams, agents, column_prefix(name) if roles else "", images)
-        self._on_host = columns["reward"].device.type == "cpu"
-
-    def make(self, ended: bool) -> dict[str, TimeStep]:
-        """Returns the current TimeStep of each behavior. `ended` tells whether an episode ended; it is ignored on an accelerator."""
-        steps = {name: table.make(ended) for name, table in self._tables.items()}
-        if len(steps) == len(self._names):
-            return steps
-        (whole,) = steps.values()
-        plays, played = self._columns["plays"], self._columns["played"]
-        return {name: self._share(whole, plays == k, played == k) for k, name in enumerate(self._names)}
-
-    def obs_copies(self) -> list[Callable[[], np.ndarray]]:
-        """Returns for each observation of the first behavior what copies it, on the host."""
-        return [copies.take_array for copies in next(iter(self._tables.values())).obs]
-
-    def rows(self, name: str) -> Tensor | None:
-        """(S,) int64: the rows of a behavior's slots in columns with a row per agent; None for all rows."""
-        return self._tables[name].rows if name in self._tables else None
-
-    def _share(self, whole: TimeStep, plays: Tensor, played: Tensor) -> TimeStep:
-        """Returns one behavior's share: agents act by `plays` (S,), while rewards and ends belong to `played` (S,)."""
-        final_obs = whole.final_obs
-        if self._on_host:  # on an accelerator there is a row for every slot
-            mine = played[final_obs.slots]
-            final_obs = FinalObs(final_obs.slots[mine], tuple(obs[mine] for obs in final_obs.obs))
-        return replace(
-            whole,
-            acting=whole.acting & plays,
-            reward=whole.reward * played,
-            group_reward=whole.group_reward * played,
-            terminated=whole.terminated & played,
-            truncated=whole.truncated & played,
-            final_obs=final_obs,
-        )

@@ -125,16 +125,16 @@ def _no_driver_warning() -> Iterator[None]:
 
 
 def allocate(
-    struct: Any, slots: int, device: torch.device, rows: Mapping[str, int], **sizes: int | tuple[int, ...]
+    struct: Any, slots: int, areas: int, device: torch.device, rows: Mapping[str, int], **sizes: Any
 ) -> tuple[Any, dict[str, torch.Tensor]]:
     """Returns an instance of the struct over zeros, and the tensors behind its arrays, each (slots, ...) or with the rows given in `rows`.
 
-    `sizes` gives the inner shape of each column of more than one dimension, and the value of each scalar.
+    `sizes` gives the inner shape of each column of more than one dimension, and the value of each scalar or a function (areas) of it.
     """
     world, columns = struct(), {}
     for name, var in struct.vars.items():
         if not isinstance(var.type, wp.array):
-            setattr(world, name, sizes[name])
+            setattr(world, name, sizes[name](areas) if callable(sizes[name]) else sizes[name])
             continue
         inner = getattr(var.type.dtype, "_shape_", ())
         scalar = getattr(var.type.dtype, "_wp_scalar_type_", var.type.dtype)

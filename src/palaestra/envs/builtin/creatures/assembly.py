@@ -131,7 +131,7 @@ def _joint(creature: Creature, poses: np.ndarray, centers: np.ndarray, number: i
     return out
 
 
-def sizes_of(creature: Creature, sensors: Mapping[str, int], areas: int, device: str | torch.device) -> tuple[BehaviorSpec, dict[str, Any]]:
+def sizes_of(creature: Creature, sensors: Mapping[str, int], device: str | torch.device) -> tuple[BehaviorSpec, dict[str, Any]]:
     """Returns the spec, and what a world of this creature is allocated with. `sensors`: the size of each observation, by its name."""
     where = str(resolve(device))
     parts, joints = len(creature.parts), len(creature.jointed)
@@ -141,5 +141,5 @@ def sizes_of(creature: Creature, sensors: Mapping[str, int], areas: int, device:
     of_parts = more[0] if more else 0
     sizes: dict[str, Any] = {"obs": size, "final_obs": size, "obs_parts": of_parts, "final_obs_parts": of_parts, "action": actions}
     sizes |= dict.fromkeys(("position", "rotation", "velocity", "spin"), parts) | {"target": joints, "strength": joints}
-    sizes |= {"anatomy": make_anatomy(creature, where), "scratch": make_scratch(creature, areas, where)}
+    sizes |= {"anatomy": make_anatomy(creature, where), "scratch": lambda areas: make_scratch(creature, areas, where)}
     return BehaviorSpec(obs, ActionSpec(continuous=actions), steady=True), sizes
