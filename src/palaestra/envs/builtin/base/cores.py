@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ def shares_of(areas: int, cores: int, together: int) -> list[tuple[int, int]]:
     """Returns the first area, and that after the last, of each core's share; shares begin with a whole group of `together` areas."""
     groups = -(-areas // together)
     ends = [min(together * (groups * core // cores), areas) for core in range(cores + 1)]
-    return list(zip(ends, ends[1:], strict=False))
+    return list(pairwise(ends))
 
 
 class CoreLaunches:

@@ -33,115 +33,131 @@ def _table() -> str:
     return ", ".join(rows)
 
 
-@wp.func_native(f"""
+_LANES = f"""
+#if defined(__CUDA_ARCH__)
+    constexpr int WIDTH = 1;
+    typedef float Lanes;
+    typedef int Bits;
+#else
+    constexpr int WIDTH = {LANES};
+    typedef float Lanes __attribute__((ext_vector_type({LANES})));
+    typedef int Bits __attribute__((ext_vector_type({LANES})));
+#endif
+    const auto size_of = [](Lanes a) {{ return a < Lanes(0.0f) ? -a : a; }};
+    const auto is = [](auto test) {{ return test ? Bits(1) : Bits(0); }};
+#if defined(__CUDA_ARCH__)
+    const auto load = [](const float* from) {{ return from[0]; }};
+    const auto store = [](float* to, float a) {{ to[0] = a; }};
+    const auto root = [](float a) {{ return sqrtf(a); }};
+    const auto some = [](int a) {{ return a; }};
+#else
+    typedef Lanes Stored __attribute__((aligned(4)));
+    const auto load = [](const float* from) {{ return Lanes(*(const Stored*)from); }};
+    const auto store = [](float* to, Lanes a) {{ *(Stored*)to = a; }};
+    const auto root = [](Lanes a) {{ return __builtin_elementwise_sqrt(a); }};
+    const auto some = [](Bits a) {{ return __builtin_reduce_or(a); }};
+#endif
+"""  # a vector of all rays on a CPU, a number on a GPU, where a loop goes over the rays
+
+
+@wp.func_native(
+    _LANES
+    + f"""
     const float walls[16][3] = {{{_table()}}};
-    constexpr int LANES = {LANES};
     const float thick = {float(THICK)!r}f;
-    float inverse[2][LANES];
-    float way[2][LANES];
-    float nearest[LANES];
-    int left[LANES];
-    for (int n = 0; n < LANES; ++n) {{
-        way[0][n] = fabsf(way_x[n]) < {LEAST}f ? {LEAST}f : way_x[n];
-        way[1][n] = fabsf(way_y[n]) < {LEAST}f ? {LEAST}f : way_y[n];
-        inverse[0][n] = 1.0f / way[0][n];
-        inverse[1][n] = 1.0f / way[1][n];
-        nearest[n] = reach;
-        left[n] = 0;
-    }}
-    for (int line = 0; line < 4; ++line) {{
-        const int axis = line / 2;
-        const float begin = axis == 0 ? start[0] : start[1];
-        const float beside = axis == 0 ? start[1] : start[0];
-        const float place = (line % 2 == 0 ? -1.0f : 1.0f) * {float(LINE)!r}f;
-        const float* across = inverse[axis];
-        const float* drift = way[1 - axis];
-        float low[LANES];
-        float high[LANES];
-        int met[LANES];
-        int any = 0;
-        float lowest = 1e9f;
-        float highest = -1e9f;
-        for (int n = 0; n < LANES; ++n) {{
-            const float steep = fabsf(across[n]);
-            const float middle = (place - begin) * across[n];
-            const float extent = (thick + 0.06f + radius) * steep;
-            const float along = beside + drift[n] * middle;
-            const float room = fabsf(drift[n]) * extent + radius;
-            const float aside = fabsf(along);
-            const int behind = (middle + extent <= 0.0f) | (middle - extent >= nearest[n]);
-            const int door = (aside + room < 9.05f) | ((aside - room > 24.12f) & (aside + room < 34.99f));
-            met[n] = (behind | door) == 0;
-            low[n] = along - room;
-            high[n] = along + room;
-            any |= met[n];
-            lowest = met[n] && low[n] < lowest ? low[n] : lowest;
-            highest = met[n] && high[n] > highest ? high[n] : highest;
+    const float height = above;
+    wp::vec_t<2 * {LANES}, float> seen;
+    for (int ray = 0; ray < {LANES}; ray += WIDTH) {{
+        Lanes way[2] = {{load(&way_x[ray]), load(&way_y[ray])}};
+        Lanes inverse[2];
+        for (int axis = 0; axis < 2; ++axis) {{
+            way[axis] = size_of(way[axis]) < Lanes({LEAST}f) ? Lanes({LEAST}f) : way[axis];
+            inverse[axis] = Lanes(1.0f) / way[axis];
         }}
-        if (!any) continue;
-        for (int piece = 0; piece < 4; ++piece) {{
-            const float from = piece == 0 ? -1e9f : piece == 1 ? -24.12f : piece == 2 ? 8.96f : 34.99f;  // as `wall_between` has it
-            const float to = piece == 0 ? -34.99f : piece == 1 ? -9.05f : piece == 2 ? 24.12f : 1e9f;
-            if (!(lowest < to && highest > from)) continue;
-            const float* wall = walls[4 * line + piece];
-            for (int n = 0; n < LANES; ++n) {{
-                const float steep = fabsf(across[n]);
-                const float crossing = (wall[0] - begin) * across[n];
-                const float distance = crossing - (thick + radius) * steep;
-                const float off = beside + drift[n] * crossing - wall[1];
-                const float skew = fabsf(drift[n]) * steep * thick;
-                const float shift = drift[n] * (distance - crossing);
-                const int may = met[n] & (low[n] < to) & (high[n] > from);
-                const int flat = (distance > 0.0f) & (fabsf(off + shift) <= wall[2]) & (height + slope * distance <= {float(INNER_TOP)!r}f);
-                const int near = fabsf(off) - wall[2] - skew <= radius * steep;
-                left[n] |= (may & (flat ^ 1) & near) << (4 * line + piece);
-                nearest[n] = (may & flat) && distance < nearest[n] ? distance : nearest[n];
+        Lanes nearest = Lanes(reach);
+        Bits left = Bits(0);
+        for (int line = 0; line < 4; ++line) {{
+            const int axis = line / 2;
+            const float begin = axis == 0 ? start[0] : start[1];
+            const float beside = axis == 0 ? start[1] : start[0];
+            const float place = (line % 2 == 0 ? -1.0f : 1.0f) * {float(LINE)!r}f;
+            const Lanes across = axis == 0 ? inverse[0] : inverse[1];
+            const Lanes drift = axis == 0 ? way[1] : way[0];
+            const Lanes steep = size_of(across);
+            const Lanes middle = (place - begin) * across;
+            const Lanes extent = (thick + 0.06f + radius) * steep;
+            const Lanes along = beside + drift * middle;
+            const Lanes room = size_of(drift) * extent + radius;
+            const Lanes aside = size_of(along);
+            const Bits behind = is(middle + extent <= Lanes(0.0f)) | is(middle - extent >= nearest);
+            const Bits door = is(aside + room < Lanes(9.05f)) | (is(aside - room > Lanes(24.12f)) & is(aside + room < Lanes(34.99f)));
+            const Bits met = (behind | door) ^ Bits(1);
+            if (some(met) == 0) continue;
+            const Lanes low = along - room;
+            const Lanes high = along + room;
+            const Lanes skew = size_of(drift) * steep * thick;
+            for (int piece = 0; piece < 4; ++piece) {{
+                const float from = piece == 0 ? -1e9f : piece == 1 ? -24.12f : piece == 2 ? 8.96f : 34.99f;  // as `wall_between` has it
+                const float to = piece == 0 ? -34.99f : piece == 1 ? -9.05f : piece == 2 ? 24.12f : 1e9f;
+                const Bits may = met & is(low < Lanes(to)) & is(high > Lanes(from));
+                if (some(may) == 0) continue;
+                const float* wall = walls[4 * line + piece];
+                const Lanes crossing = (wall[0] - begin) * across;
+                const Lanes distance = crossing - (thick + radius) * steep;
+                const Lanes off = beside + drift * crossing - wall[1];
+                const Lanes shift = drift * (distance - crossing);
+                const Bits low_enough = is(height + slope * distance <= Lanes({float(INNER_TOP)!r}f));
+                const Bits flat = is(distance > Lanes(0.0f)) & is(size_of(off + shift) <= Lanes(wall[2])) & low_enough;
+                const Bits near = is(size_of(off) - wall[2] - skew <= radius * steep);
+                left |= (may & (flat ^ Bits(1)) & near) * (1 << (4 * line + piece));
+                nearest = (may & flat & is(distance < nearest)) != Bits(0) ? distance : nearest;
             }}
         }}
-    }}
-    for (int axis = 0; axis < 2; ++axis) {{
-        const float begin = axis == 0 ? start[0] : start[1];
-        for (int n = 0; n < LANES; ++n) {{
-            const float sign = inverse[axis][n] < 0.0f ? -1.0f : 1.0f;
-            const float face = axis == 0 ? {float(EAST)!r}f : inverse[axis][n] > 0.0f ? {float(NORTH)!r}f : {-float(SOUTH)!r}f;
-            const float steep = fabsf(inverse[axis][n]);
-            const float distance = (face - sign * begin - radius) * steep;
-            const float above = height + slope * distance - {float(OUTER_TOP)!r}f;
-            const float inside = radius * radius - above * above;
-            const float over = distance + (radius - sqrtf(inside > 0.0f ? inside : 0.0f)) * steep;
-            const float met = above <= 0.0f ? distance : over;
-            const int sees = (distance > 0.0f) & (above < radius);  // what it touches already is not seen
-            nearest[n] = sees && met < nearest[n] ? met : nearest[n];
+        for (int axis = 0; axis < 2; ++axis) {{
+            const float begin = axis == 0 ? start[0] : start[1];
+            const Lanes sign = inverse[axis] < Lanes(0.0f) ? Lanes(-1.0f) : Lanes(1.0f);
+            const Lanes last = inverse[axis] > Lanes(0.0f) ? Lanes({float(NORTH)!r}f) : Lanes({-float(SOUTH)!r}f);
+            const Lanes face = axis == 0 ? Lanes({float(EAST)!r}f) : last;
+            const Lanes steep = size_of(inverse[axis]);
+            const Lanes distance = (face - sign * begin - radius) * steep;
+            const Lanes over = height + slope * distance - {float(OUTER_TOP)!r}f;
+            const Lanes inside = radius * radius - over * over;
+            const Lanes beyond = distance + (radius - root(inside > Lanes(0.0f) ? inside : Lanes(0.0f))) * steep;
+            const Lanes met = over <= Lanes(0.0f) ? distance : beyond;
+            const Bits sees = is(distance > Lanes(0.0f)) & is(over < Lanes(radius)) & is(met < nearest);  // not what it touches already
+            nearest = sees != Bits(0) ? met : nearest;
         }}
-    }}
-    wp::vec_t<2 * LANES, float> seen;
-    for (int n = 0; n < LANES; ++n) {{
-        seen[n] = nearest[n];
-        seen[LANES + n] = (float)left[n];
+        store(&seen[ray], nearest);
+        for (int n = 0; n < WIDTH; ++n) seen[{LANES} + ray + n] = (float)((const int*)&left)[n];
     }}
     return seen;
-""")
-def meet_walls(way_x: Lengths, way_y: Lengths, start: wp.vec2, height: float, slope: float, radius: float, reach: float) -> Walls:
-    """Returns what the rays of a fan meet of the walls."""
+"""
+)
+def meet_walls(way_x: Lengths, way_y: Lengths, start: wp.vec2, above: float, slope: float, radius: float, reach: float) -> Walls:
+    """Returns what the rays of a fan meet of the walls. They start at `start`, `above` the floor."""
 
 
-@wp.func_native("""
-    wp::vec_t<8, int> ahead;
-    float nearest[8];
-    for (int n = 0; n < 8; ++n) {
-        ahead[n] = 0;
-        nearest[n] = walls[n] >= reach ? length : walls[n];
-    }
-    for (int k = 0; k < count; ++k) {
-        for (int n = 0; n < 8; ++n) {
-            const float along = x[k] * way_x[n] + y[k] * way_y[n];
-            const float aside = fabsf(x[k] * way_y[n] - y[k] * way_x[n]);
-            const int passes = (aside > far[k]) | (-along > far[k]) | (along - nearest[n] > far[k]);
-            ahead[n] |= (passes ^ 1) << k;
-        }
-    }
+@wp.func_native(
+    _LANES
+    + f"""
+    wp::vec_t<{LANES}, int> ahead;
+    for (int ray = 0; ray < {LANES}; ray += WIDTH) {{
+        const Lanes to_x = load(&way_x[ray]);
+        const Lanes to_y = load(&way_y[ray]);
+        const Lanes wall = load(&walls[ray]);
+        const Lanes nearest = wall >= Lanes(reach) ? Lanes(length) : wall;
+        Bits found = Bits(0);
+        for (int k = 0; k < count; ++k) {{
+            const Lanes along = x[k] * to_x + y[k] * to_y;
+            const Lanes aside = size_of(x[k] * to_y - y[k] * to_x);
+            const Bits passes = is(aside > Lanes(far[k])) | is(-along > Lanes(far[k])) | is(along - nearest > Lanes(far[k]));
+            found |= (passes ^ Bits(1)) * (1 << k);
+        }}
+        for (int n = 0; n < WIDTH; ++n) ahead[ray + n] = ((const int*)&found)[n];
+    }}
     return ahead;
-""")
+"""
+)
 def things_ahead(
     way_x: Lengths, way_y: Lengths, walls: Walls, reach: float, length: float, count: int, x: Lengths, y: Lengths, far: Lengths
 ) -> Numbers:
