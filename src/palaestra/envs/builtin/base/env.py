@@ -117,7 +117,8 @@ class WarpEnv:
         """Allocates the columns and records the kernel launches.
 
         `spec` is the spec of every behavior, or a spec for each if agents have `roles`. `sizes` are the inner shapes of the struct's
-        columns of more than one dimension, and its scalars, or functions that return them for a number of areas. Raises EnvError for a bad number of areas or an unknown device.
+        columns of more than one dimension, and its scalars, or functions that return them for a number of areas.
+        Raises EnvError for a bad number of areas or an unknown device.
         """
         self.num_areas = self.default_areas if areas is None else areas
         if isinstance(self.num_areas, bool) or not isinstance(self.num_areas, int) or self.num_areas < 1:

@@ -22,7 +22,9 @@ from palaestra.core.errors import EnvError
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
-INLINE_MORE = "-march=native -mllvm=-inline-threshold=100000 -mllvm=-inline-cold-callsite-threshold=100000 -mllvm=-slp-recursion-max-depth=4"
+INLINE_MORE = (
+    "-march=native -mllvm=-inline-threshold=100000 -mllvm=-inline-cold-callsite-threshold=100000 -mllvm=-slp-recursion-max-depth=4"
+)
 """Warp's `cpu_compiler_flags` with a limit of inlining ten times as high: a function that is called gets a copy of the world's struct."""
 
 _TORCH = {

@@ -11,12 +11,11 @@ import ctypes
 
 import warp as wp
 
-from palaestra.envs.builtin.creatures.world import ContactRow, Joint, JointRows
+from palaestra.envs.builtin.creatures.world import ContactRow, JointRows, World
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 3})
 
 TOGETHER = 16  # areas in a vector
-MOST_PARTS = 16
 JOINT_NUMBERS, CONTACT_NUMBERS = (ctypes.sizeof(struct.ctype) // 4 for struct in (JointRows, ContactRow))
 
 _TYPES = """
@@ -29,6 +28,10 @@ _TYPES = """
     typedef float Lanes __attribute__((ext_vector_type(16)));
     typedef Lanes Stored __attribute__((aligned(4)));
 #endif
+    const auto& joints = world.scratch.joint;
+    const auto& contacts = world.scratch.contact;
+    const auto& inertia = world.scratch.inertia;
+    const auto& slots = world.scratch.slots;
     auto* joint_row = (decltype(joints.data))((char*)joints.data + first_area * joints.strides[0]);
     auto* contact_row = (decltype(contacts.data))((char*)contacts.data + first_area * contacts.strides[0]);
     auto* inertia_row = (decltype(inertia.data))((char*)inertia.data + first_area * inertia.strides[0]);
@@ -41,7 +44,7 @@ _TYPES = """
     float* inertia_lanes = (float*)inertia_row;
     float* contact_lanes = (float*)contact_row;
 #else
-    Stored* joint_lanes = (Stored*)memory.data;
+    Stored* joint_lanes = (Stored*)world.scratch.lanes.data;
     Stored* inertia_lanes = joint_lanes + num_joints * JOINT_SIZE;
     Stored* contact_lanes = inertia_lanes + num_parts * 9;
 #endif
@@ -52,7 +55,7 @@ _TYPES = """
     _TYPES
     + """
 #if defined(__CUDA_ARCH__)
-    const int count = contact_counts.data[first_area];
+    const int count = world.scratch.contacts.data[first_area];
     for (int k = 0; k < count; ++k) {
         slots.data[2 * (first_area * contacts.shape[1] + k)] = contact_row[k].first;
         slots.data[2 * (first_area * contacts.shape[1] + k) + 1] = contact_row[k].second;
@@ -84,7 +87,7 @@ _TYPES = """
         int first = 0;
         int second = 0;
         for (int n = 0; n < areas; ++n) {
-            if (next[n] == contact_counts.data[first_area + n]) continue;
+            if (next[n] == world.scratch.contacts.data[first_area + n]) continue;
             const auto& row = ((decltype(contact_row))((char*)contact_row + n * contacts.strides[0]))[next[n]];
             const int own = row.second < 0 ? row.first : num_parts * (row.first + 1) + row.second;
             if (own >= key) continue;
@@ -96,7 +99,7 @@ _TYPES = """
         float* to = (float*)(contact_lanes + count * CONTACT_SIZE);
         for (int k = 0; k < CONTACT_SIZE * WIDTH; ++k) to[k] = 0.0f;
         for (int n = 0; n < areas; ++n) {
-            if (next[n] == contact_counts.data[first_area + n]) continue;
+            if (next[n] == world.scratch.contacts.data[first_area + n]) continue;
             const auto& row = ((decltype(contact_row))((char*)contact_row + n * contacts.strides[0]))[next[n]];
             if (row.first != first || row.second != second) continue;
             next[n] += 1;
@@ -110,16 +113,7 @@ _TYPES = """
 #endif
 """
 )
-def fill_lanes(
-    joints: wp.array2d(dtype=JointRows),
-    contacts: wp.array2d(dtype=ContactRow),
-    inertia: wp.array2d(dtype=wp.mat33),
-    contact_counts: wp.array(dtype=wp.int32),
-    memory: wp.array(dtype=float),
-    slots: wp.array(dtype=wp.int32),
-    first_area: int,
-    areas: int,
-) -> int:
+def fill_lanes(world: World, first_area: int, areas: int) -> int:
     """Brings the rows of some areas into vectors; returns the number of slots of contacts."""
 
 
@@ -150,15 +144,15 @@ def fill_lanes(
     Vector w[16];
     for (int part = 0; part < num_parts; ++part) {
 #if defined(__CUDA_ARCH__)
-        const auto& speed = *wp::address(velocity, first_area, part);
-        const auto& turn = *wp::address(spin, first_area, part);
+        const auto& speed = *wp::address(world.velocity, first_area, part);
+        const auto& turn = *wp::address(world.spin, first_area, part);
         v[part] = {speed[0], speed[1], speed[2]};
         w[part] = {turn[0], turn[1], turn[2]};
 #else
         for (int n = 0; n < WIDTH; ++n) {
             const int area = first_area + (n < areas ? n : areas - 1);
-            const auto& speed = *wp::address(velocity, area, part);
-            const auto& turn = *wp::address(spin, area, part);
+            const auto& speed = *wp::address(world.velocity, area, part);
+            const auto& turn = *wp::address(world.spin, area, part);
             v[part].x[n] = speed[0];
             v[part].y[n] = speed[1];
             v[part].z[n] = speed[2];
@@ -170,11 +164,11 @@ def fill_lanes(
     }
     for (int round = 0; round < rounds; ++round) {
         for (int place = 0; place < num_joints; ++place) {
-            const int k = order.data[place];
-            const auto& joint = connections.data[k];
+            const int k = world.anatomy.order.data[place];
+            const auto& joint = world.anatomy.joint.data[k];
             Stored* row = joint_lanes + k * JOINT_SIZE;
-            const float first_mass = inverse_mass.data[joint.first];
-            const float second_mass = inverse_mass.data[joint.second];
+            const float first_mass = world.anatomy.inverse_mass.data[joint.first];
+            const float second_mass = world.anatomy.inverse_mass.data[joint.second];
             Vector spin1 = w[joint.first];
             Vector spin2 = w[joint.second];
             const Lanes most = JOINT_PART(most)[0];
@@ -257,22 +251,22 @@ def fill_lanes(
             given[0] = push;
             given[1] = along;
             given[2] = across;
-            v[first] = v[first] + impulse * Lanes(inverse_mass.data[first]);
+            v[first] = v[first] + impulse * Lanes(world.anatomy.inverse_mass.data[first]);
             w[first] = w[first] + times(inertia_lanes + first * 9, arm1.cross(impulse));
             if (second >= 0) {
-                v[second] = v[second] - impulse * Lanes(inverse_mass.data[second]);
+                v[second] = v[second] - impulse * Lanes(world.anatomy.inverse_mass.data[second]);
                 w[second] = w[second] - times(inertia_lanes + second * 9, arm2.cross(impulse));
             }
         }
     }
     for (int part = 0; part < num_parts; ++part) {
 #if defined(__CUDA_ARCH__)
-        *wp::address(velocity, first_area, part) = wp::vec3(v[part].x, v[part].y, v[part].z);
-        *wp::address(spin, first_area, part) = wp::vec3(w[part].x, w[part].y, w[part].z);
+        *wp::address(world.velocity, first_area, part) = wp::vec3(v[part].x, v[part].y, v[part].z);
+        *wp::address(world.spin, first_area, part) = wp::vec3(w[part].x, w[part].y, w[part].z);
 #else
         for (int n = 0; n < areas; ++n) {
-            *wp::address(velocity, first_area + n, part) = wp::vec3(v[part].x[n], v[part].y[n], v[part].z[n]);
-            *wp::address(spin, first_area + n, part) = wp::vec3(w[part].x[n], w[part].y[n], w[part].z[n]);
+            *wp::address(world.velocity, first_area + n, part) = wp::vec3(v[part].x[n], v[part].y[n], v[part].z[n]);
+            *wp::address(world.spin, first_area + n, part) = wp::vec3(w[part].x[n], w[part].y[n], w[part].z[n]);
         }
 #endif
     }
@@ -282,23 +276,8 @@ def fill_lanes(
 #undef CONTACT_PART
 """
 )
-def solve_rounds(
-    velocity: wp.array2d(dtype=wp.vec3),
-    spin: wp.array2d(dtype=wp.vec3),
-    connections: wp.array(dtype=Joint),
-    order: wp.array(dtype=wp.int32),
-    inverse_mass: wp.array(dtype=float),
-    joints: wp.array2d(dtype=JointRows),
-    contacts: wp.array2d(dtype=ContactRow),
-    inertia: wp.array2d(dtype=wp.mat33),
-    memory: wp.array(dtype=float),
-    slots: wp.array(dtype=wp.int32),
-    first_area: int,
-    areas: int,
-    contact_slots: int,
-    rounds: int,
-    gripping: int,
-    biased: float,
-    softness: float,
-):
-    """Gives all impulses of some areas in rounds. `biased` is 1 to remove errors of position, else 0; contacts grip from round `gripping` on."""
+def solve_rounds(world: World, first_area: int, areas: int, contact_slots: int, rounds: int, gripping: int, biased: float, softness: float):
+    """Gives all impulses of some areas in rounds; contacts grip from round `gripping` on.
+
+    `biased` is 1 to remove errors of position, else 0. `softness` is that of the drives.
+    """

@@ -34,22 +34,14 @@ def simulate_tick(world: World, first: int, areas: int):
     """Moves the creatures of some areas by a tick."""
     for i in range(first, first + areas):
         prepare_tick(world, i)
-    slots = fill_lanes(
-        world.scratch.joint,
-        world.scratch.contact,
-        world.scratch.inertia,
-        world.scratch.contacts,
-        world.scratch.lanes,
-        world.scratch.slots,
-        first,
-        areas,
-    )
-    solve(world, first, areas, slots, ROUNDS, ROUNDS - GRIPPING, 1.0)
+    softness = 1.0 / (TICK * (world.anatomy.damper + TICK * world.anatomy.spring))
+    slots = fill_lanes(world, first, areas)
+    solve_rounds(world, first, areas, slots, ROUNDS, ROUNDS - GRIPPING, 1.0, softness)
     for i in range(first, first + areas):
         for part in range(world.anatomy.parts):
             world.position[i, part] = world.position[i, part] + world.velocity[i, part] * TICK
             world.rotation[i, part] = turned(world.rotation[i, part], world.spin[i, part])
-    solve(world, first, areas, slots, LAST_ROUNDS, 0, 0.0)
+    solve_rounds(world, first, areas, slots, LAST_ROUNDS, 0, 0.0, softness)
 
 
 @wp.func
@@ -68,27 +60,3 @@ def prepare_tick(world: World, i: int):
         find_inner_contact(world, i, k)
     for k in range(world.anatomy.joints):
         prepare_joint(world, i, k)
-
-
-@wp.func
-def solve(world: World, first: int, areas: int, slots: int, rounds: int, gripping: int, biased: float):
-    """Gives all impulses of some areas in rounds; contacts grip from round `gripping` on. `biased` is 1 to remove errors of position."""
-    solve_rounds(
-        world.velocity,
-        world.spin,
-        world.anatomy.joint,
-        world.anatomy.order,
-        world.anatomy.inverse_mass,
-        world.scratch.joint,
-        world.scratch.contact,
-        world.scratch.inertia,
-        world.scratch.lanes,
-        world.scratch.slots,
-        first,
-        areas,
-        slots,
-        rounds,
-        gripping,
-        biased,
-        1.0 / (TICK * (world.anatomy.damper + TICK * world.anatomy.spring)),
-    )

@@ -22,6 +22,17 @@ Walls = wp.types.vector(length=2 * LANES, dtype=wp.float32)
 the walls that it may meet elsewhere: 8 for each axis, 4 for each side."""
 
 
+@wp.struct
+class Near:
+    """Piles and the switch that rays may meet: their numbers, where they are from the agent, and how far they reach with a ray's radius."""
+
+    count: wp.int32
+    thing: Numbers
+    x: Lengths
+    y: Lengths
+    far: Lengths
+
+
 def _table() -> str:
     """Returns middle across, middle along, and half the length, of each wall in the order of the bits of `Walls.open`."""
     rows = []
@@ -147,10 +158,10 @@ def meet_walls(way_x: Lengths, way_y: Lengths, start: wp.vec2, above: float, slo
         const Lanes wall = load(&walls[ray]);
         const Lanes nearest = wall >= Lanes(reach) ? Lanes(length) : wall;
         Bits found = Bits(0);
-        for (int k = 0; k < count; ++k) {{
-            const Lanes along = x[k] * to_x + y[k] * to_y;
-            const Lanes aside = size_of(x[k] * to_y - y[k] * to_x);
-            const Bits passes = is(aside > Lanes(far[k])) | is(-along > Lanes(far[k])) | is(along - nearest > Lanes(far[k]));
+        for (int k = 0; k < near.count; ++k) {{
+            const Lanes along = near.x[k] * to_x + near.y[k] * to_y;
+            const Lanes aside = size_of(near.x[k] * to_y - near.y[k] * to_x);
+            const Bits passes = is(aside > Lanes(near.far[k])) | is(-along > Lanes(near.far[k])) | is(along - nearest > Lanes(near.far[k]));
             found |= (passes ^ Bits(1)) * (1 << k);
         }}
         for (int n = 0; n < WIDTH; ++n) ahead[ray + n] = ((const int*)&found)[n];
@@ -158,10 +169,8 @@ def meet_walls(way_x: Lengths, way_y: Lengths, start: wp.vec2, above: float, slo
     return ahead;
 """
 )
-def things_ahead(
-    way_x: Lengths, way_y: Lengths, walls: Walls, reach: float, length: float, count: int, x: Lengths, y: Lengths, far: Lengths
-) -> Numbers:
-    """Returns for each ray the bits of the things about (`x`, `y`), from its start, that it may meet before a wall, as `passes` tells.
+def things_ahead(way_x: Lengths, way_y: Lengths, walls: Walls, reach: float, length: float, near: Near) -> Numbers:
+    """Returns for each ray the bits of the near things that it may meet before a wall, as `passes` tells.
 
     Beyond `reach` a ray passes over all walls; it is `length` long.
     """

@@ -10,7 +10,7 @@ import math
 
 import warp as wp
 
-from palaestra.envs.builtin.pyramids.fans import LANES, Lengths, Numbers, meet_walls, things_ahead
+from palaestra.envs.builtin.pyramids.fans import LANES, Lengths, Near, meet_walls, things_ahead
 from palaestra.envs.builtin.pyramids.rooms import (
     ABSENT,
     BRICKS,
@@ -155,17 +155,6 @@ def shape_of(world: World, i: int, thing: int, k: int, bottom: float):
     return shape
 
 
-@wp.struct
-class Near:
-    """Piles and the switch that rays may meet: their numbers, where they are from the agent, and how far they reach with a ray's radius."""
-
-    count: wp.int32
-    thing: Numbers
-    x: Lengths
-    y: Lengths
-    far: Lengths
-
-
 @wp.func
 def things_near(world: World, i: int, ahead: wp.vec2):
     """Returns what rays may meet: they are LENGTH long and look up to 75 degrees aside."""
@@ -290,7 +279,7 @@ def observe(world: World, i: int, bottom: float):
         way_x, way_y = fan_ways(ahead, step)
         place = wp.vec2(ray.start[0], ray.start[1])
         walls = meet_walls(way_x, way_y, place, ray.start[2], ray.slope, ray.radius, ray.reach)
-        things = things_ahead(way_x, way_y, walls, ray.reach, LENGTH, near.count, near.x, near.y, near.far)
+        things = things_ahead(way_x, way_y, walls, ray.reach, LENGTH, near)
         for k in range(RAYS):
             ray.way = wp.vec2(way_x[k], way_y[k])
             sight = see(world, i, near, bottom, ray, walls[k], int(walls[LANES + k]), things[k])
