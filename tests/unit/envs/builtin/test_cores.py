@@ -12,6 +12,8 @@ from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.base.cores import shares_of
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.creatures.crawler import Crawler
+from palaestra.envs.builtin.creatures.lanes import MOST_PARTS
+from palaestra.envs.builtin.creatures.species import CRAWLER, WALKER, WORM
 
 
 @contextmanager
@@ -76,19 +78,18 @@ def test_a_wrong_action_is_told_of_its_slot_on_any_core():
         env.step({"Crawler": Action(wrong, torch.zeros(48, 0).long())})
 
 
-def test_worlds_of_several_agents_are_split_between_agents_of_different_areas():
+def test_worlds_of_several_agents_are_split_between_areas():
     steps = []
     for number in (1, 2):
-        env, generator = palaestra.make("SoccerTwos", areas=512), torch.Generator().manual_seed(3)
-        assert isinstance(env, WarpEnv)
-        type(env).areas_per_core, before = 64, type(env).areas_per_core
-        try:
-            env.reset(0)
-            with threads(number):
-                for _ in range(10):
-                    choices = torch.randint(3, (2048, 3), generator=generator)
-                    table = env.step({"SoccerTwos": Action(torch.zeros(2048, 0), choices)})["SoccerTwos"]
-        finally:
-            type(env).areas_per_core = before
+        env, generator = palaestra.make("SoccerTwos", areas=256), torch.Generator().manual_seed(3)
+        table = env.reset(0)["SoccerTwos"]
+        with threads(number):
+            for _ in range(10):
+                choices = torch.randint(3, (len(table.area), 3), generator=generator)
+                table = env.step({"SoccerTwos": Action(torch.zeros(len(table.area), 0), choices)})["SoccerTwos"]
         steps.append(table)
     assert all(torch.equal(one, two) for one, two in zip(steps[0].obs, steps[1].obs, strict=True))
+
+
+def test_a_creature_has_at_most_as_many_parts_as_vectors():
+    assert all(len(creature.parts) <= MOST_PARTS for creature in (CRAWLER, WALKER, WORM))

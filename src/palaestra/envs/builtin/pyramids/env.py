@@ -180,6 +180,7 @@ class Pyramids(WarpEnv):
     episode = "ends with the golden block, and is truncated after 5,000 physics ticks (1,000 decisions)"
     benchmark = 1.75
     default_areas = 16
+    areas_per_core = 128
     most_decisions = int(MOST_TICKS) // int(TICKS)
     age_per_decision = int(TICKS)
     tick_seconds = 0.1
