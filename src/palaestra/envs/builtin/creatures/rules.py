@@ -268,8 +268,8 @@ def make_begin(observe: Any) -> Any:
     return begin
 
 
-def make_tick(observe: Any, earn: Any, decide: Any, frame_first: bool) -> Any:  # noqa: C901 - a kernel and what it calls
-    """Returns the kernel of a decision. `frame_first`: the frame of observations moves after the physics, before the reward."""
+def make_end(observe: Any) -> Any:
+    """Returns the function that ends an episode and starts the next."""
 
     @wp.func
     def end(world: World, i: int, ticks_left: int):
@@ -280,6 +280,14 @@ def make_tick(observe: Any, earn: Any, decide: Any, frame_first: bool) -> Any:  
         start(world, i)
         world.age[i] = 0
         world.early[i] = ticks_left
+
+    return end
+
+
+def make_tick(observe: Any, earn: Any, decide: Any, frame_first: bool) -> Any:  # noqa: C901 - a kernel and what it calls
+    """Returns the kernel of a decision. `frame_first`: the frame of observations moves after the physics, before the reward."""
+
+    end = make_end(observe)
 
     @wp.func
     def before_physics(world: World, i: int, n: int):

@@ -5,6 +5,8 @@ Most rays that meet a wall meet its flat side, which is computed here. What a ra
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import warp as wp
 
 from palaestra.envs.builtin.pyramids.rooms import EAST, INNER_TOP, LINE, NORTH, OUTER_TOP, PIECES, SOUTH, THICK, wall_half, wall_middle
@@ -36,10 +38,11 @@ class Near:
 def _table() -> str:
     """Returns middle across, middle along, and half the length, of each wall in the order of the bits of `Walls.open`."""
     rows = []
+    find_middle, find_half = cast(Any, wall_middle).func, cast(Any, wall_half).func
     for axis in range(2):
         for side in (-1.0, 1.0):
             for piece in range(int(PIECES)):
-                middle, half = wall_middle.func(axis, side, piece), wall_half.func(axis, piece)
+                middle, half = find_middle(axis, side, piece), find_half(axis, piece)
                 rows.append(f"{{{middle[axis]!r}f, {middle[1 - axis]!r}f, {half[1 - axis]!r}f}}")
     return ", ".join(rows)
 
