@@ -30,7 +30,7 @@ class CoreLaunches:
         self._report = torch.zeros(len(shares), 2, dtype=torch.int32)
         self._host_report = self._report.numpy()
         self._first_slots = [slots * first for first, _ in shares]
-        self._launches = [
+        self._launches: list[Any] = [
             wp.launch(
                 kernel,
                 dim=-(-(last - first) // together),
