@@ -17,8 +17,7 @@ from palaestra.core.plugins import nearest
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.base.cores import CoreLaunches, share_of, shares_of
 from palaestra.envs.builtin.base.host_ticks import HostTicks
-from palaestra.envs.builtin.base.tables import Tables
-from palaestra.envs.builtin.base.world_columns import ImageBuffers, Rows, allocate, quiet_warp, resolve, rows_of_roles, seed_streams
+from palaestra.envs.builtin.base.world_columns import ImageBuffers, Rows, Tables, allocate, quiet_warp, resolve, rows_of_roles, seed_streams
 from palaestra.envs.builtin.drawing.raycast import picture_of
 
 if TYPE_CHECKING:

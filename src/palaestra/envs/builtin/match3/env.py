@@ -23,8 +23,7 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.agreement import Agreement
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.tables import Tables
-from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
+from palaestra.envs.builtin.base.world_columns import Rows, Tables, save_final_obs
 from palaestra.envs.builtin.drawing import figures as figures
 from palaestra.envs.builtin.match3 import rules as rules
 from palaestra.envs.builtin.match3.rules import CELLS, COLUMNS, FEWEST, KINDS, MOVES, OUTSIDE, ROWS, WORTHS, World
