@@ -16,12 +16,14 @@ from torch import Tensor
 from palaestra.core.errors import EnvError, StateOfAnotherVersion
 from palaestra.core.plugins import nearest
 from palaestra.core.timestep import Action, FinalObs, TimeStep
+from palaestra.envs.builtin.base.cores import SplitTick
 from palaestra.envs.builtin.base.host_ticks import HostTicks
 from palaestra.envs.builtin.base.world_columns import (
     ImageBuffers,
     Rows,
     allocate,
     column_prefix,
+    invalid_action,
     quiet_warp,
     resolve,
     rows_of_roles,
@@ -72,6 +74,8 @@ class Program:
     """Columns that tell what is painted in `obs_image`, if `draw` leaves what already is as it should be. Images are then not copied."""
     area_columns: tuple[str, ...] = ()
     """Further columns with a row per area."""
+    together: int = 1
+    """Areas that a thread of `tick` advances on a CPU, where the compiler can then make vectors of them. On a GPU it is one."""
 
 
 class WarpEnv:
@@ -93,6 +97,8 @@ class WarpEnv:
     """Fixed behavior of each of an area's agents, if they have one; all take actions of one shape."""
     agents: ClassVar[int] = 1
     """Number of agents in an area."""
+    areas_per_core: ClassVar[int] = 1024
+    """Fewest areas that are worth a core of their own: their tick takes several times as long as waking a thread."""
     teams: ClassVar[tuple[int, ...]] = ()
     """Team of each of an area's agents; empty: all are on team 0."""
     summary: ClassVar[str]
@@ -116,12 +122,13 @@ class WarpEnv:
         spec: BehaviorSpec | Mapping[str, BehaviorSpec],
         areas: int | None,
         device: str | torch.device,
-        **sizes: int | tuple[int, ...],
+        **sizes: Any,
     ) -> None:
         """Allocates the columns and records the kernel launches.
 
-        `spec` is the spec of every behavior, or a spec for each if agents have `roles`. `sizes` are the scalars of the struct and the
-        inner shapes of its columns of more than one dimension. Raises EnvError for a bad number of areas or an unknown device.
+        `spec` is the spec of every behavior, or a spec for each if agents have `roles`. `sizes` are the inner shapes of the struct's
+        columns of more than one dimension, and its scalars, or functions that return them for a number of areas.
+        Raises EnvError for a bad number of areas or an unknown device.
         """
         self.num_areas = self.default_areas if areas is None else areas
         if isinstance(self.num_areas, bool) or not isinstance(self.num_areas, int) or self.num_areas < 1:
@@ -136,7 +143,9 @@ class WarpEnv:
         rows = dict.fromkeys(("pending", "episodes", *program.area_columns), self.num_areas)
         rows |= rows_of_roles(program.world.vars, self.roles, self.num_areas)
         slots = self.num_areas * self.agents
-        self._world, self._columns = allocate(program.world, slots, self.device, rows, pending=(QUEUE, len(self.parameters)), **sizes)
+        self._world, self._columns = allocate(
+            program.world, slots, self.num_areas, self.device, rows, pending=(QUEUE, len(self.parameters)), **sizes
+        )
         if self.parameters:
             self._columns["pending"].copy_(torch.tensor(list(self.parameters.values()), device=self.device))
         self._images: ImageBuffers | None = None
@@ -149,7 +158,9 @@ class WarpEnv:
         with quiet_warp():  # the first launch compiles the kernels, unless Warp finds them in its cache
             self._seed = self._record(seed_streams, len(self._columns["rng"]), self._world.rng, 0) if "rng" in self._columns else None
             self._begin = self._record(program.begin, self.num_areas, self._world)
-            self._tick = self._record(program.tick, self.num_areas, self._world, wp.from_torch(self._report))
+            together = program.together if self.device.type == "cpu" else 1
+            self._tick = self._record(program.tick, -(-self.num_areas // together), self._world, wp.from_torch(self._report))
+            self._split = SplitTick(program, self._world, self._columns, self.num_areas, self.agents, sizes)
             self._draw = None
             if program.draw is not None:
                 bands = -(-self._columns["obs_image"].shape[2] // program.draw_rows)
@@ -202,13 +213,17 @@ class WarpEnv:
         """Makes a tick; returns whether it ended an episode, False where reading that would wait for the device."""
         if self._host_report is not None:
             self._host_report[:] = 0
-        self._run(self._tick)
+        cores = min(torch.get_num_threads(), self.num_areas // self.areas_per_core) if self._host_report is not None else 1
+        if cores > 1:
+            self._split.on(cores).run(self._host_report)
+        else:
+            self._run(self._tick)
         self._paint()
         if self._host_report is None:
             return False
         ended, wrong = self._host_report
         if wrong:
-            raise EnvError(self._invalid_action_message(int(wrong) - 1))
+            raise EnvError(invalid_action(self.behaviors, self.roles, self.agents, self._columns, int(wrong) - 1))
         return bool(ended)
 
     def _paint(self) -> None:
@@ -243,21 +258,6 @@ class WarpEnv:
         if "action" in columns:
             return [(columns["action"], action.continuous if self.behaviors[name].action.continuous else action.discrete)]
         return [(columns["action_continuous"], action.continuous), (columns["action_discrete"], action.discrete)]
-
-    def _invalid_action_message(self, row: int) -> str:
-        names, agent = list(self.behaviors), row % self.agents
-        name = self.roles[agent] if self.roles else names[int(self._columns["played"][row])] if len(names) > 1 else names[0]
-        slot = row
-        if self.roles:
-            slot = row // self.agents * self.roles.count(name) + self.roles[:agent].count(name)
-        spec, came = (
-            self.behaviors[name].action,
-            [column[row].tolist() for key, column in self._columns.items() if key.startswith("action")],
-        )
-        numbers = "finite numbers" if spec.continuous else ""
-        choices = f"choices of branches {spec.branches}, counted from 0" if spec.branches else ""
-        expected = " and ".join(part for part in (numbers, choices) if part)
-        return f"behavior '{name}', agent {slot}: action {' and '.join(map(str, came))} must be {expected}"
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
         """Sets one value per area, (num_areas,), from that area's next episode on. Raises EnvError for unknown names and bad values.
@@ -353,7 +353,7 @@ class WarpEnv:
         launch.launch(self._streams[current.cuda_stream])
 
 
-WORTH_KEEPING = 1 << 20  # bytes; smaller copies come from the allocator's own pool
+WORTH_KEEPING = 1 << 18  # bytes; smaller copies come from the allocator's own pool
 MOST_KEPT = 4  # copies of a column that a reader may hold before more of them cost fresh memory
 
 
@@ -442,7 +442,8 @@ class Table:
         if not self._on_host:
             return FinalObs(self._slots, tuple([column.clone() for column in self._final_obs]))
         slots = (terminated | truncated).nonzero()[:, 0]
-        return FinalObs(slots, tuple([column[slots] for column in self._final_obs]))
+        rows = slots.numpy()  # torch's threads, which would gather them, keep their cores busy for a while afterwards
+        return FinalObs(slots, tuple([torch.from_numpy(column.numpy()[rows]) for column in self._final_obs]))
 
 
 class Tables:

@@ -11,16 +11,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 import warp as wp
 from numpy.typing import NDArray
+from torch import Tensor
 
 from palaestra.core.errors import EnvError
 
+if TYPE_CHECKING:
+    from palaestra.core.specs import BehaviorSpec
+
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
+
+INLINE_MORE = (
+    "-march=native -mllvm=-inline-threshold=100000 -mllvm=-inline-cold-callsite-threshold=100000 -mllvm=-slp-recursion-max-depth=4"
+)
+"""Warp's `cpu_compiler_flags` with a limit of inlining ten times as high: a function that is called gets a copy of the world's struct."""
 
 _TORCH = {
     wp.float32: torch.float32,
@@ -125,16 +134,16 @@ def _no_driver_warning() -> Iterator[None]:
 
 
 def allocate(
-    struct: Any, slots: int, device: torch.device, rows: Mapping[str, int], **sizes: int | tuple[int, ...]
+    struct: Any, slots: int, areas: int, device: torch.device, rows: Mapping[str, int], **sizes: Any
 ) -> tuple[Any, dict[str, torch.Tensor]]:
     """Returns an instance of the struct over zeros, and the tensors behind its arrays, each (slots, ...) or with the rows given in `rows`.
 
-    `sizes` gives the inner shape of each column of more than one dimension, and the value of each scalar.
+    `sizes` gives the inner shape of each column of more than one dimension, and the value of each scalar or a function (areas) of it.
     """
     world, columns = struct(), {}
     for name, var in struct.vars.items():
         if not isinstance(var.type, wp.array):
-            setattr(world, name, sizes[name])
+            setattr(world, name, sizes[name](areas) if callable(sizes[name]) else sizes[name])
             continue
         inner = getattr(var.type.dtype, "_shape_", ())
         scalar = getattr(var.type.dtype, "_wp_scalar_type_", var.type.dtype)
@@ -245,3 +254,17 @@ class ImageBuffers:
         for name, array in zip(self._names, self._kept[k], strict=True):
             self._columns[name] = torch.from_numpy(array)
             setattr(self._world, name, wp.from_torch(self._columns[name]))
+
+
+def invalid_action(
+    behaviors: Mapping[str, BehaviorSpec], roles: Sequence[str], agents: int, columns: Mapping[str, Tensor], row: int
+) -> str:
+    """Returns what is wrong with the action in a row of the columns; an area has `agents` agents, of these roles if they have any."""
+    names, agent = list(behaviors), row % agents
+    name = roles[agent] if roles else names[int(columns["played"][row])] if len(names) > 1 else names[0]
+    slot = row // agents * roles.count(name) + roles[:agent].count(name) if roles else row
+    spec, came = behaviors[name].action, [column[row].tolist() for key, column in columns.items() if key.startswith("action")]
+    numbers = "finite numbers" if spec.continuous else ""
+    choices = f"choices of branches {spec.branches}, counted from 0" if spec.branches else ""
+    expected = " and ".join(part for part in (numbers, choices) if part)
+    return f"behavior '{name}', agent {slot}: action {' and '.join(map(str, came))} must be {expected}"

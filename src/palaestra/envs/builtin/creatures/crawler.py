@@ -99,6 +99,7 @@ class Crawler(WarpEnv):
     benchmark = 3000.0
     creature = CRAWLER
     default_areas = 10
+    areas_per_core = 16
     most_decisions = MOST_DECISIONS
     tick_seconds = DECISION_SECONDS
     parameter_ranges: ClassVar = {}
@@ -116,7 +117,7 @@ class Crawler(WarpEnv):
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        spec, sizes = sizes_of(CRAWLER, self.sensors, self.default_areas if areas is None else areas, device)
+        spec, sizes = sizes_of(CRAWLER, self.sensors, device)
         super().__init__(PROGRAM, spec, areas, device, **sizes)
 
     def _drawing(self, rows: Rows) -> Drawing:

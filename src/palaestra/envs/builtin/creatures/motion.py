@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warp as wp
 
+from palaestra.envs.builtin.creatures.lanes import fill_lanes, solve_rounds
 from palaestra.envs.builtin.creatures.solver import (
     GRAVITY,
     GRIPPING,
@@ -12,9 +13,8 @@ from palaestra.envs.builtin.creatures.solver import (
     ROUNDS,
     TICK,
     prepare_joint,
-    solve_joint,
 )
-from palaestra.envs.builtin.creatures.touches import find_inner_contact, find_outer_contacts, solve_contact
+from palaestra.envs.builtin.creatures.touches import find_inner_contact, find_outer_contacts
 from palaestra.envs.builtin.creatures.world import World
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 3})
@@ -30,8 +30,23 @@ def turned(rotation: wp.quat, spin: wp.vec3):
 
 
 @wp.func
-def simulate_tick(world: World, i: int):
-    """Moves the creature of one area by a tick."""
+def simulate_tick(world: World, first: int, areas: int):
+    """Moves the creatures of some areas by a tick."""
+    for i in range(first, first + areas):
+        prepare_tick(world, i)
+    softness = 1.0 / (TICK * (world.anatomy.damper + TICK * world.anatomy.spring))
+    slots = fill_lanes(world, first, areas)
+    solve_rounds(world, first, areas, slots, ROUNDS, ROUNDS - GRIPPING, 1.0, softness)
+    for i in range(first, first + areas):
+        for part in range(world.anatomy.parts):
+            world.position[i, part] = world.position[i, part] + world.velocity[i, part] * TICK
+            world.rotation[i, part] = turned(world.rotation[i, part], world.spin[i, part])
+    solve_rounds(world, first, areas, slots, LAST_ROUNDS, 0, 0.0, softness)
+
+
+@wp.func
+def prepare_tick(world: World, i: int):
+    """Adds gravity and drag, and writes the rows of joints and contacts."""
     world.scratch.contacts[i] = 0
     for part in range(world.anatomy.parts):
         axes = wp.quat_to_matrix(world.rotation[i, part])
@@ -45,26 +60,3 @@ def simulate_tick(world: World, i: int):
         find_inner_contact(world, i, k)
     for k in range(world.anatomy.joints):
         prepare_joint(world, i, k)
-    for round_ in range(ROUNDS):
-        solve_round(world, i, 1.0, round_ >= ROUNDS - GRIPPING)
-    for part in range(world.anatomy.parts):
-        world.position[i, part] = world.position[i, part] + world.velocity[i, part] * TICK
-        world.rotation[i, part] = turned(world.rotation[i, part], world.spin[i, part])
-    for _ in range(LAST_ROUNDS):
-        solve_round(world, i, 0.0, True)
-
-
-@wp.func
-def solve_round(world: World, i: int, biased: float, grips: bool):
-    """Gives all impulses once. `biased` is 1 to remove errors of position, else 0."""
-    for n in range(world.anatomy.order.shape[0]):
-        number = world.anatomy.order[n]
-        if number >= 0:
-            solve_joint(world, i, number, biased)
-        else:
-            for k in range(world.scratch.contacts[i]):
-                if world.scratch.contact[i, k].second < 0 and world.scratch.contact[i, k].first == -1 - number:
-                    solve_contact(world, i, k, biased, grips)
-    for k in range(world.scratch.contacts[i]):
-        if world.scratch.contact[i, k].second >= 0:
-            solve_contact(world, i, k, biased, grips)

@@ -8,6 +8,7 @@ import warp as wp
 
 from palaestra.envs.builtin.base.env import Program
 from palaestra.envs.builtin.base.world_columns import save_final_obs
+from palaestra.envs.builtin.creatures.lanes import TOGETHER
 from palaestra.envs.builtin.creatures.motion import simulate_tick
 from palaestra.envs.builtin.creatures.solver import GRAVITY, TICK
 from palaestra.envs.builtin.creatures.touches import TOUCH, lowest, shape_middle
@@ -190,6 +191,27 @@ def set_drives(world: World, i: int):
 
 
 @wp.func
+def take_action(world: World, i: int):
+    """Begins a decision with the area's action; returns whether that has a number that is not finite, which counts as 0."""
+    wrong = bool(False)
+    for k in range(world.action.shape[1]):
+        if not wp.isfinite(world.action[i, k]):
+            wrong = bool(True)
+            world.action[i, k] = 0.0
+    set_drives(world, i)
+    world.reward[i] = 0.0
+    world.terminated[i] = False
+    world.truncated[i] = False
+    return wrong
+
+
+@wp.func
+def has_ended(world: World, i: int):
+    """Returns whether an episode has ended in this decision; the rest of it belongs to the next."""
+    return world.terminated[i] or world.truncated[i]
+
+
+@wp.func
 def start(world: World, i: int):
     """Starts an episode: the start pose in a random direction, and a wanted speed. The block stays, and so do the drives' targets."""
     state = world.rng[i]
@@ -222,7 +244,7 @@ def make_program(observe: Any, earn: Any, decide: Any, frame_first: bool = False
     `observe` (world, i) writes its observations; `earn` (world, i) returns the reward of a tick; `decide` (world, i) returns whether the
     creature is where it gives up as it observes.
     """
-    return Program(World, make_begin(observe), make_tick(observe, earn, decide, frame_first))
+    return Program(World, make_begin(observe), make_tick(observe, earn, decide, frame_first), together=TOGETHER)
 
 
 def make_begin(observe: Any) -> Any:
@@ -246,8 +268,8 @@ def make_begin(observe: Any) -> Any:
     return begin
 
 
-def make_tick(observe: Any, earn: Any, decide: Any, frame_first: bool) -> Any:  # noqa: C901 - a kernel and what it calls
-    """Returns the kernel of a decision. `frame_first`: the frame of observations moves after the physics, before the reward."""
+def make_end(observe: Any) -> Any:
+    """Returns the function that ends an episode and starts the next."""
 
     @wp.func
     def end(world: World, i: int, ticks_left: int):
@@ -259,49 +281,66 @@ def make_tick(observe: Any, earn: Any, decide: Any, frame_first: bool) -> Any:  
         world.age[i] = 0
         world.early[i] = ticks_left
 
-    @wp.kernel(module="unique", enable_backward=False)
-    def tick(world: World, report: wp.array(dtype=wp.int32)):
-        """Advances every area by one decision, which is five ticks."""
-        i = wp.tid()
-        for k in range(world.action.shape[1]):
-            if not wp.isfinite(world.action[i, k]):
-                report[1] = i + 1
-                world.action[i, k] = 0.0
-        set_drives(world, i)
-        reward = float(0.0)
-        terminated = bool(False)
-        truncated = bool(False)
-        ticks = world.early[i] + TICKS * world.age[i]
-        for n in range(TICKS):
-            over = terminated or truncated
-            if not over and ticks + n + 1 >= MOST_TICKS:
-                truncated = True
-                end(world, i, TICKS - 1 - n)
-            if not frame_first:
-                update_frame(world, i)
-                if not (terminated or truncated):
-                    reward += earn(world, i)
-            simulate_tick(world, i)
-            move_block(world, i)
-            if not (terminated or truncated) and has_fallen(world, i):
-                reward = -1.0
-                terminated = True
-                end(world, i, TICKS - 1 - n)
-            if frame_first:
-                update_frame(world, i)
-                if not (terminated or truncated):
-                    reward += earn(world, i)
-        if not (terminated or truncated):
+    return end
+
+
+def make_tick(observe: Any, earn: Any, decide: Any, frame_first: bool) -> Any:  # noqa: C901 - a kernel and what it calls
+    """Returns the kernel of a decision. `frame_first`: the frame of observations moves after the physics, before the reward."""
+
+    end = make_end(observe)
+
+    @wp.func
+    def before_physics(world: World, i: int, n: int):
+        """Makes what comes before the physics in the n-th tick of a decision."""
+        if not has_ended(world, i) and world.early[i] + TICKS * world.age[i] + n + 1 >= MOST_TICKS:
+            world.truncated[i] = True
+            end(world, i, TICKS - 1 - n)
+        if not frame_first:
+            update_frame(world, i)
+            if not has_ended(world, i):
+                world.reward[i] += earn(world, i)
+
+    @wp.func
+    def after_physics(world: World, i: int, n: int):
+        """Makes what comes after the physics in the n-th tick of a decision."""
+        move_block(world, i)
+        if not has_ended(world, i) and has_fallen(world, i):
+            world.reward[i] = -1.0
+            world.terminated[i] = True
+            end(world, i, TICKS - 1 - n)
+        if frame_first:
+            update_frame(world, i)
+            if not has_ended(world, i):
+                world.reward[i] += earn(world, i)
+
+    @wp.func
+    def conclude(world: World, i: int):
+        """Observes after the last tick of a decision, and ends the episode if the creature gives up; returns whether it has ended."""
+        if not has_ended(world, i):
             world.age[i] += 1
-        world.reward[i] = reward
         observe(world, i)
-        if not (terminated or truncated) and decide(world, i):
-            terminated = True
+        if not has_ended(world, i) and decide(world, i):
+            world.terminated[i] = True
             end(world, i, 0)
             observe(world, i)
-        world.terminated[i] = terminated
-        world.truncated[i] = truncated
-        if terminated or truncated:
-            report[0] = 1
+        return has_ended(world, i)
+
+    @wp.kernel(module="unique", enable_backward=False)
+    def tick(world: World, report: wp.array(dtype=wp.int32)):
+        """Advances every area by one decision, which is five ticks. A thread has `together` areas."""
+        first = wp.tid() * world.scratch.together
+        last = wp.min(first + world.scratch.together, world.reward.shape[0])
+        for i in range(first, last):
+            if take_action(world, i):
+                report[1] = i + 1
+        for n in range(TICKS):
+            for i in range(first, last):
+                before_physics(world, i, n)
+            simulate_tick(world, first, last - first)
+            for i in range(first, last):
+                after_physics(world, i, n)
+        for i in range(first, last):
+            if conclude(world, i):
+                report[0] = 1
 
     return tick

@@ -95,7 +95,9 @@ def past_cone(y: float, z: float, most_y: float, most_z: float):
 
 
 @wp.func
-def prepare_drive(world: World, rows: JointRows, wanted: wp.quat, now: wp.quat, first_inertia: wp.mat33, second_inertia: wp.mat33):
+def prepare_drive(
+    world: World, rows: JointRows, most: float, wanted: wp.quat, now: wp.quat, first_inertia: wp.mat33, second_inertia: wp.mat33
+):
     """Returns the rows with a drive. It measures the imaginary part of the rotation from the wanted to the current one, half the angle."""
     error = wp.quat_inverse(wanted) * now
     if error[3] < 0.0:
@@ -111,6 +113,7 @@ def prepare_drive(world: World, rows: JointRows, wanted: wp.quat, now: wp.quat, 
             rows.drive[k, n] = 0.5 * change[k]
     rows.first_drive = first_inertia * wp.transpose(rows.drive)
     rows.second_drive = second_inertia * wp.transpose(rows.drive)
+    rows.most = most
     for k in range(3):
         response = wp.dot(row(rows.drive, k), column(rows.first_drive, k) + column(rows.second_drive, k))
         rows.drive_mass[k] = 1.0 / (response + 1.0 / (TICK * damper))
@@ -174,56 +177,6 @@ def prepare_joint(world: World, i: int, number: int):
             if cone and k > 0:  # one limit for both, in the row of y
                 rows.low[k] = -UNLIMITED
                 rows.high[k] = wp.where(k == 1, -limit_speed(lean[0]), UNLIMITED)
-    rows = prepare_drive(world, rows, frame * euler(world.target[i, number]), other_frame, first_inertia, second_inertia)
-    world.scratch.joint[i, number] = rows
-
-
-@wp.func
-def solve_joint(world: World, i: int, k: int, biased: float):
-    """Gives the impulses of one joint: of its drive, then of its point, then of locked axes and limits."""
-    first = world.anatomy.joint[k].first
-    second = world.anatomy.joint[k].second
-    rows = world.scratch.joint[i, k]
-    v = world.velocity[i, first]
-    w = world.spin[i, first]
-    v2 = world.velocity[i, second]
-    w2 = world.spin[i, second]
-    most = world.strength[i, k] * world.anatomy.torque * TICK
-    softness = 1.0 / (TICK * (world.anatomy.damper + TICK * world.anatomy.spring))
-    given = rows.given
-    if most > 0.0:
-        for n in range(3):
-            before = given[n]
-            wanted = before + (rows.drive_goal[n] - wp.dot(row(rows.drive, n), w2 - w) - softness * before) * rows.drive_mass[n]
-            given[n] = wp.clamp(wanted, -most, most)
-            w -= (given[n] - before) * column(rows.first_drive, n)
-            w2 += (given[n] - before) * column(rows.second_drive, n)
-    gap = v2 + wp.cross(w2, rows.second_arm) - v - wp.cross(w, rows.first_arm)
-    impulse = rows.point_mass * (biased * rows.point_bias - gap)
-    w -= world.scratch.inertia[i, first] * wp.cross(rows.first_arm, impulse)
-    w2 += world.scratch.inertia[i, second] * wp.cross(rows.second_arm, impulse)
-    span = world.anatomy.joint[k].high - world.anatomy.joint[k].low
-    held = rows.held
-    for back in range(3):
-        n = 2 - back
-        speed = wp.dot(row(rows.axes, n), w2 - w)
-        turn = float(0.0)
-        if span[n] == 0.0:
-            turn = (rows.goal[n] * biased - speed) * rows.mass[n]
-        else:
-            before = held[n]
-            low = wp.where(rows.low[n] > 0.0, rows.low[n] * biased, rows.low[n])
-            high = wp.where(rows.high[n] < 0.0, rows.high[n] * biased, rows.high[n])
-            wanted = before - speed * rows.mass[n]
-            # the impulse that brings the speed within low and high, but no more than has been given before to keep it there
-            held[n] = wp.max(wanted + low * rows.mass[n], 0.0) + wp.min(wanted + high * rows.mass[n], 0.0)
-            turn = held[n] - before
-        w -= turn * column(rows.first_turn, n)
-        w2 += turn * column(rows.second_turn, n)
-        impulse -= turn * column(rows.push, n)
-    world.velocity[i, first] = v - world.anatomy.inverse_mass[first] * impulse
-    world.velocity[i, second] = v2 + world.anatomy.inverse_mass[second] * impulse
-    world.spin[i, first] = w
-    world.spin[i, second] = w2
-    world.scratch.joint[i, k].given = given
-    world.scratch.joint[i, k].held = held
+    most = world.strength[i, number] * anatomy.torque * TICK
+    wanted = frame * euler(world.target[i, number])
+    world.scratch.joint[i, number] = prepare_drive(world, rows, most, wanted, other_frame, first_inertia, second_inertia)

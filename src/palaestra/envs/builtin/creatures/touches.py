@@ -43,8 +43,6 @@ def add_contact(world: World, i: int, first: int, second: int, point: wp.vec3, n
         1.0 / wp.dot(normal, response * normal), 1.0 / wp.dot(row.tangent, response * row.tangent), 1.0 / wp.dot(other, response * other)
     )
     row.friction = FRICTION
-    row.load_from = count
-    row.load_to = count + 1
     row.speed = wp.where(gap > 0.0, -gap / TICK, wp.min(-gap * (PUSH_SHARE / TICK), MOST_PUSH))
     world.scratch.contact[i, count] = row
     world.scratch.contacts[i] = count + 1
@@ -110,8 +108,7 @@ def share_load(world: World, i: int, found: int):
         return
     for k in range(found, ends):
         if k == left or k == right:
-            world.scratch.contact[i, k].load_from = found
-            world.scratch.contact[i, k].load_to = ends
+            world.scratch.contact[i, k].shared = 1.0
         else:
             world.scratch.contact[i, k].friction = 0.0
 
@@ -194,36 +191,3 @@ def find_inner_contact(world: World, i: int, k: int):
     if distance < radii and distance > 1.0e-6:
         normal = (a - b) / distance
         add_contact(world, i, first, second, b + world.anatomy.radius[second] * normal, normal, distance - radii)
-
-
-@wp.func
-def solve_contact(world: World, i: int, k: int, biased: float, grips: bool):
-    """Gives the impulses of one contact: along the normal, then friction."""
-    row = world.scratch.contact[i, k]
-    first = row.first
-    second = row.second
-    slip = world.velocity[i, first] + wp.cross(world.spin[i, first], row.first_arm)
-    if second >= 0:
-        slip -= world.velocity[i, second] + wp.cross(world.spin[i, second], row.second_arm)
-    speed = wp.where(row.speed > 0.0, row.speed * biased, row.speed)
-    given = row.given
-    normal = wp.max(given[0] + (speed - wp.dot(row.normal, slip)) * row.mass[0], 0.0)
-    load = normal
-    for other_contact in range(row.load_from, row.load_to):
-        if other_contact != k:
-            load += world.scratch.contact[i, other_contact].given[0]
-    most = wp.where(grips, row.friction * load, 0.0)
-    other = wp.cross(row.normal, row.tangent)
-    along = given[1] - wp.dot(row.tangent, slip) * row.mass[1]
-    across = given[2] - wp.dot(other, slip) * row.mass[2]
-    size = wp.sqrt(along * along + across * across)
-    if size > most:
-        along *= most / size
-        across *= most / size
-    impulse = (normal - given[0]) * row.normal + (along - given[1]) * row.tangent + (across - given[2]) * other
-    world.scratch.contact[i, k].given = wp.vec3(normal, along, across)
-    world.velocity[i, first] = world.velocity[i, first] + world.anatomy.inverse_mass[first] * impulse
-    world.spin[i, first] = world.spin[i, first] + world.scratch.inertia[i, first] * wp.cross(row.first_arm, impulse)
-    if second >= 0:
-        world.velocity[i, second] = world.velocity[i, second] - world.anatomy.inverse_mass[second] * impulse
-        world.spin[i, second] = world.spin[i, second] - world.scratch.inertia[i, second] * wp.cross(row.second_arm, impulse)

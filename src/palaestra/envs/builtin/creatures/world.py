@@ -44,6 +44,7 @@ class JointRows:
     drive_mass: wp.vec3  # effective, the drive's softness included
     drive_goal: wp.vec3
     given: wp.vec3  # impulses so far, of the drive
+    most: float  # impulse of the drive about each axis
 
 
 @wp.struct
@@ -59,8 +60,7 @@ class ContactRow:
     mass: wp.vec3  # effective, along the normal and both tangents
     speed: float  # at least this along the normal
     friction: float
-    load_from: wp.int32  # its friction is limited by the impulses along the normals of these contacts together
-    load_to: wp.int32
+    shared: float  # 1 if the impulses of all the part's contacts with ground and walls together limit its friction, 0 if its own does
     given: wp.vec3  # impulses so far
 
 
@@ -105,12 +105,15 @@ class Anatomy:
 
 @wp.struct
 class Scratch:
-    """Memory of a tick, (areas, ...)."""
+    """Memory of a tick, (areas, ...), and of the areas that a thread moves together."""
 
+    together: wp.int32
     inertia: wp.array2d(dtype=wp.mat33)  # inverse, in the world's axes
     joint: wp.array2d(dtype=JointRows)
     contact: wp.array2d(dtype=ContactRow)
     contacts: wp.array(dtype=wp.int32)
+    lanes: wp.array(dtype=float)
+    slots: wp.array(dtype=wp.int32)  # two parts each
 
 
 @wp.struct

@@ -106,6 +106,7 @@ class Worm(WarpEnv):
     benchmark = 800.0
     creature = WORM
     default_areas = 10
+    areas_per_core = 16
     most_decisions = MOST_DECISIONS
     tick_seconds = DECISION_SECONDS
     parameter_ranges: ClassVar = {}
@@ -123,7 +124,7 @@ class Worm(WarpEnv):
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        spec, sizes = sizes_of(WORM, self.sensors, self.default_areas if areas is None else areas, device)
+        spec, sizes = sizes_of(WORM, self.sensors, device)
         super().__init__(PROGRAM, spec, areas, device, **sizes)
 
     def _drawing(self, rows: Rows) -> Drawing:

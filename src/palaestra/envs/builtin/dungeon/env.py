@@ -183,6 +183,7 @@ class DungeonEscape(WarpEnv):
     )
     benchmark = 1.0
     default_areas = 16
+    areas_per_core = 64
     most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {}

@@ -131,6 +131,7 @@ class FoodCollector(WarpEnv):
     episode = "is truncated after 5,000 physics ticks, which are 1,000 decisions; food that is eaten comes up again elsewhere"
     benchmark = 10.0
     default_areas = 4
+    areas_per_core = 8
     most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {"laser_length": (1.0, 0.2, 7.0), "agent_scale": (1.0, 0.5, 5.0)}
@@ -164,6 +165,7 @@ class VisualFoodCollector(WarpEnv):
     episode = FoodCollector.episode
     benchmark = FoodCollector.benchmark
     default_areas = FoodCollector.default_areas
+    areas_per_core = FoodCollector.areas_per_core
     most_decisions = FoodCollector.most_decisions
     tick_seconds = FoodCollector.tick_seconds
     parameter_ranges = FoodCollector.parameter_ranges

@@ -83,6 +83,35 @@ def is_line(at: float):
     return wp.abs(at - wp.floor(at + 0.5)) < HALF_LINE
 
 
+@wp.struct
+class Floor:
+    """A row of the floor: the color of its cells, and the cells along the board's edge."""
+
+    color: float
+    edge: float
+
+
+@wp.func_native(
+    f"""
+    char* row = (char*)image.data + i * image.strides[0] + y * image.strides[2];
+    float* red = (float*)row;
+    float* green = (float*)(row + image.strides[1]);
+    float* blue = (float*)(row + 2 * image.strides[1]);
+    for (int x = begins; x < ends; ++x) {{
+        const float u = ((float)x + 0.5f - left) * cells_wide;
+        const float off = fabsf(u - floorf(u + 0.5f));
+        const float on_board = off < {float(HALF_LINE)!r}f ? {float(LINE)!r}f : floor.color;
+        const float gray = (u < 0.0f) | (u >= floor.edge) ? {float(WALL)!r}f : on_board;
+        red[x] = gray;
+        green[x] = gray;
+        blue[x] = gray;
+    }}
+"""
+)  # in C++ the compiler paints several pixels at once
+def paint_floor(image: wp.array4d(dtype=wp.float32), i: int, y: int, begins: int, ends: int, left: float, cells_wide: float, floor: Floor):
+    """Paints the floor, its lines and the walls beside it in a row of pixels, from column `begins` up to `ends`."""
+
+
 @wp.func
 def paint(image: wp.array4d(dtype=wp.float32), i: int, y: int, cells: wp.array2d(dtype=wp.int32), edge: int, west: float, east: float):
     """Paints a row of pixels between two places, in cells from the board's left edge: the floor, then shadows, then figures."""
@@ -94,19 +123,15 @@ def paint(image: wp.array4d(dtype=wp.float32), i: int, y: int, cells: wp.array2d
     ends = wp.min(int(wp.ceil(left + east * size - 0.5)), image.shape[3])
     floor = wp.where(is_line(v), LINE, CELL)
     cells_wide = 1.0 / size
-    for x in range(begins, ends):
-        u = (float(x) + 0.5 - left) * cells_wide
-        gray = wp.where(is_line(u), LINE, floor)
-        gray = wp.where(u < 0.0 or u >= float(edge), WALL, gray)
-        set_pixel(image, i, y, x, wp.vec3(gray, gray, gray))
+    paint_floor(image, i, y, begins, ends, left, cells_wide, Floor(floor, float(edge)))
     for k in range(3):  # shadows of this row's figures and of those below, then this row's figures
         line = row + k % 2
         if line < edge:
             for column in range(wp.max(int(west), 0), wp.min(int(wp.ceil(east)) + 1, edge)):
                 thing = cells[i, line * edge + column]
-                if thing != 0:
+                down = v - float(line) - 0.5
+                if thing != 0 and (k != 1 or down > -0.5 - SHADOW):
                     middle = float(column) + 0.5
-                    down = v - float(line) - 0.5
                     first = wp.max(int(wp.ceil(left + (float(column) - wp.where(k < 2, SHADOW, 0.0)) * size - 0.5)), begins)
                     last = wp.min(int(wp.ceil(left + float(column + 1) * size - 0.5)), ends)
                     for x in range(first, last):

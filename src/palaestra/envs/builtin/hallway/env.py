@@ -160,6 +160,7 @@ class Hallway(WarpEnv):
     episode = "ends at a goal, and is truncated after 500 decisions (3,000 physics ticks)"
     benchmark = 0.7
     default_areas = 16
+    areas_per_core = 256
     most_decisions = int(MOST_TICKS) // int(TICKS)
     age_per_decision = int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)

@@ -114,6 +114,7 @@ class PushBlock(WarpEnv):
     episode = "ends when the block touches the goal, and is truncated after 5,000 physics ticks (1,000 decisions)"
     benchmark = 4.5
     default_areas = 32
+    areas_per_core = 256
     most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {

@@ -109,6 +109,7 @@ class CooperativePushBlock(WarpEnv):
     episode = "ends when all six blocks are in the goal, and is truncated after 5,000 physics ticks, which are 1,000 decisions"
     benchmark = 11.0
     default_areas = 16
+    areas_per_core = 16
     most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {}

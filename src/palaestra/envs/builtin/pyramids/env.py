@@ -23,7 +23,7 @@ import warp as wp
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.envs.builtin.base.agreement import Agreement
 from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
+from palaestra.envs.builtin.base.world_columns import INLINE_MORE, Rows, save_final_obs
 from palaestra.envs.builtin.pyramids.heuristic import CHOICES, fetch_gold
 from palaestra.envs.builtin.pyramids.motion import piles_near, step_agent, switch_bottom
 from palaestra.envs.builtin.pyramids.observations import LENGTH, RAY_SIZE, RAYS, SIDE_RAYS, observe
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from palaestra.core.timestep import Action
     from palaestra.envs.solids import Drawing
 
-wp.set_module_options({"enable_backward": False, "max_unroll": 1})
+wp.set_module_options({"enable_backward": False, "max_unroll": 1, "cpu_compiler_flags": INLINE_MORE})
 
 TICKS = wp.constant(5)  # physics ticks per decision
 MOST_TICKS = wp.constant(5000)
@@ -180,6 +180,7 @@ class Pyramids(WarpEnv):
     episode = "ends with the golden block, and is truncated after 5,000 physics ticks (1,000 decisions)"
     benchmark = 1.75
     default_areas = 16
+    areas_per_core = 128
     most_decisions = int(MOST_TICKS) // int(TICKS)
     age_per_decision = int(TICKS)
     tick_seconds = 0.1

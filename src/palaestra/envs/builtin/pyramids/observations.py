@@ -10,24 +10,19 @@ import math
 
 import warp as wp
 
+from palaestra.envs.builtin.pyramids.fans import LANES, Lengths, Near, meet_walls, things_ahead
 from palaestra.envs.builtin.pyramids.rooms import (
     ABSENT,
     BRICKS,
     CUBES,
-    EAST,
     GOLD,
     INNER_TOP,
-    LINE,
-    NORTH,
     OUTER_TOP,
-    PIECES,
     PILES,
     REACH,
     SETTLED,
-    SOUTH,
     STANDING,
     SWITCH_HALF,
-    THICK,
     World,
     cube_count,
     cube_half,
@@ -35,7 +30,6 @@ from palaestra.envs.builtin.pyramids.rooms import (
     layer_half,
     layer_middle,
     ticks_of,
-    wall_between,
     wall_half,
     wall_middle,
 )
@@ -56,9 +50,6 @@ RAY_SIZE = wp.constant(8)
 LOW_STEP, MIDDLE_STEP, HIGH_STEP = (wp.constant(math.radians(most) / 3) for most in (70, 65, 75))  # between a fan's rays
 WIDEST = wp.constant(0.53)  # greatest radius of a ray
 SWITCH_REACH = wp.constant(2.83)  # to its corners
-Numbers = wp.types.vector(length=8, dtype=wp.int32)
-Lengths = wp.types.vector(length=8, dtype=wp.float32)
-LEAST = wp.constant(1.0e-6)  # a ray's smallest component, instead of 0
 
 
 @wp.struct
@@ -116,74 +107,13 @@ def cast_upright(ray: Ray, middle: wp.vec3, half: wp.vec3, nearest: float):
 
 
 @wp.func
-def cast_outer_wall(ray: Ray, axis: int, start: float, inverse: float, nearest: float):
-    """Returns the distance to the outer wall across an axis that the ray runs toward, `nearest` if that is nearer."""
-    face = wp.where(axis == 0, EAST, wp.where(inverse > 0.0, NORTH, -SOUTH))
-    distance = (face - wp.sign(inverse) * start - ray.radius) * wp.abs(inverse)
-    if distance >= nearest or distance <= 0.0:
-        return nearest  # what it touches already is not seen
-    above = ray.start[2] + ray.slope * distance - OUTER_TOP
-    if above <= 0.0:
-        return distance
-    if above >= ray.radius:
-        return nearest
-    return distance + (ray.radius - reach_beside(ray.radius, above)) * wp.abs(inverse)
-
-
-@wp.func
-def cast_line(ray: Ray, axis: int, side: float, start: float, inverse: float, beside: float, drift: float, nearest: float):
-    """Returns the distance to the walls on a line between rooms, `nearest` if that is nearer.
-
-    The ray starts at `start` across the line and `beside` along it, and drifts along it by `drift` for each meter that it covers.
-    """
-    steep = wp.abs(inverse)
-    middle = (side * LINE - start) * inverse
-    extent = (THICK + 0.06 + ray.radius) * steep
-    if middle + extent <= 0.0 or middle - extent >= nearest:
-        return nearest
-    along = beside + drift * middle
-    reach = wp.abs(drift) * extent + ray.radius
-    aside = wp.abs(along)
-    if aside + reach < 9.05 or (aside - reach > 24.12 and aside + reach < 34.99):
-        return nearest  # through a door
-    low = along - reach
-    high = along + reach
-    for piece in range(PIECES):
-        if wall_between(piece, low, high):
-            at = wall_middle(axis, side, piece)
-            half = wall_half(axis, piece)
-            crossing = (at[axis] - start) * inverse
-            distance = crossing - (THICK + ray.radius) * steep
-            off = beside + drift * crossing - at[1 - axis]
-            skew = wp.abs(drift) * steep * THICK
-            shift = drift * (distance - crossing)
-            is_flat = distance > 0.0 and wp.abs(off + shift) <= half[1 - axis] and ray.start[2] + ray.slope * distance <= INNER_TOP
-            if not is_flat:  # it may meet an end of the wall, or its top
-                distance = float(MISS)
-                if wp.abs(off) - half[1 - axis] - skew <= ray.radius * steep:
-                    distance = cast_upright(ray, wp.vec3(at[0], at[1], 0.0), wp.vec3(half[0], half[1], INNER_TOP), nearest)
-            nearest = wp.min(nearest, distance)
-    return nearest
-
-
-@wp.func
-def cast_walls(ray: Ray):
-    """Returns the distance to the nearest wall, or MISS: the four lines of walls between rooms, then the walls around."""
-    nearest = float(ray.reach)
-    x = wp.where(wp.abs(ray.way[0]) < LEAST, LEAST, ray.way[0])
-    y = wp.where(wp.abs(ray.way[1]) < LEAST, LEAST, ray.way[1])
-    inverse_x = 1.0 / x
-    inverse_y = 1.0 / y
-    for k in range(4):  # of an axis' two lines the nearer one first
-        if k & 1 == 0:
-            side = wp.where((x > 0.0) == (k < 2), -1.0, 1.0)
-            nearest = cast_line(ray, 0, side, ray.start[0], inverse_x, ray.start[1], y, nearest)
-        else:
-            side = wp.where((y > 0.0) == (k < 2), -1.0, 1.0)
-            nearest = cast_line(ray, 1, side, ray.start[1], inverse_y, ray.start[0], x, nearest)
-    nearest = cast_outer_wall(ray, 0, ray.start[0], inverse_x, nearest)
-    nearest = cast_outer_wall(ray, 1, ray.start[1], inverse_y, nearest)
-    return wp.where(nearest >= ray.reach, MISS, nearest)
+def cast_wall(ray: Ray, number: int, nearest: float):
+    """Returns the distance to a wall, given by the number of its bit, or MISS; one beyond `nearest` may be left out."""
+    axis = number // 8
+    side = wp.where((number // 4) % 2 == 0, -1.0, 1.0)
+    at = wall_middle(axis, side, number % 4)
+    half = wall_half(axis, number % 4)
+    return cast_upright(ray, wp.vec3(at[0], at[1], 0.0), wp.vec3(half[0], half[1], INNER_TOP), nearest)
 
 
 @wp.func
@@ -223,17 +153,6 @@ def shape_of(world: World, i: int, thing: int, k: int, bottom: float):
         shape.middle = world.cube[i, thing * CUBES + k]
         shape.half = wp.vec3(side, side, side)
     return shape
-
-
-@wp.struct
-class Near:
-    """Piles and the switch that rays may meet: their numbers, where they are from the agent, and how far they reach with a ray's radius."""
-
-    count: wp.int32
-    thing: Numbers
-    x: Lengths
-    y: Lengths
-    far: Lengths
 
 
 @wp.func
@@ -296,14 +215,27 @@ def see_thing(world: World, i: int, thing: int, bottom: float, ray: Ray, sight: 
 
 
 @wp.func
-def see(world: World, i: int, near: Near, bottom: float, ray: Ray):
-    """Returns a ray's nearest hit; a distance of LENGTH or more is none."""
+def see(world: World, i: int, near: Near, bottom: float, ray: Ray, flat: float, walls: int, things: int):
+    """Returns a ray's nearest hit; a distance of LENGTH or more is none.
+
+    `flat` is the distance to the nearest flat side of a wall, `walls` and `things` are the bits of what else it may meet.
+    """
+    nearest = float(flat)
+    number = int(0)
+    while walls != 0:
+        if walls & 1 == 1:
+            nearest = wp.min(nearest, cast_wall(ray, number, nearest))
+        walls = walls >> 1
+        number += 1
     sight = RayResult()
     sight.tag = WALL_TAG
-    sight.distance = wp.min(cast_walls(ray), LENGTH)
-    for k in range(near.count):
-        if not passes(wp.vec2(near.x[k], near.y[k]), ray.way, near.far[k], sight.distance):
+    sight.distance = wp.where(nearest >= ray.reach, LENGTH, nearest)
+    k = int(0)
+    while things != 0:
+        if things & 1 == 1 and not passes(wp.vec2(near.x[k], near.y[k]), ray.way, near.far[k], sight.distance):
             sight = see_thing(world, i, near.thing[k], bottom, ray, sight)
+        things = things >> 1
+        k += 1
     return sight
 
 
@@ -322,29 +254,43 @@ def fan_ray(world: World, i: int, rise: float):
 
 
 @wp.func
+def fan_ways(ahead: wp.vec2, step: float):
+    """Returns the directions of a fan's rays, from the rightmost on."""
+    way_x = Lengths()
+    way_y = Lengths()
+    c = wp.cos(step)
+    s = wp.sin(step)
+    way = rotate(ahead, -float(SIDE_RAYS) * step)
+    for k in range(LANES):
+        way_x[k] = way[0]
+        way_y[k] = way[1]
+        way = wp.vec2(c * way[0] - s * way[1], s * way[0] + c * way[1])
+    return way_x, way_y
+
+
+@wp.func
 def observe(world: World, i: int, bottom: float):
     """Writes the current observation, each fan from its rightmost ray on; the switch's lower side is at height `bottom`."""
     ahead = heading(world.angle[i])
     near = things_near(world, i, ahead)
-    ray = Ray()
-    step = float(0.0)
-    for number in range(FANS * RAYS):
-        fan = number // RAYS
-        k = number % RAYS
-        if k == 0:
-            ray = fan_ray(world, i, 5.0 * float(fan))
-            step = wp.where(fan == 0, LOW_STEP, wp.where(fan == 1, MIDDLE_STEP, HIGH_STEP))
-            ray.way = rotate(ahead, -float(SIDE_RAYS) * step)
-        sight = see(world, i, near, bottom, ray)
-        at = wp.where(k < SIDE_RAYS, 2 * (SIDE_RAYS - k) - 1, 2 * (k - SIDE_RAYS)) * RAY_SIZE
-        tag = wp.where(sight.distance >= LENGTH, -1, sight.tag)
-        if fan == 0:
-            write_ray(world.obs_low, i, at, TAGS, tag, sight.distance / LENGTH)
-        elif fan == 1:
-            write_ray(world.obs_middle, i, at, TAGS, tag, sight.distance / LENGTH)
-        else:
-            write_ray(world.obs_high, i, at, TAGS, tag, sight.distance / LENGTH)
-        ray.way = rotate(ray.way, step)
+    for fan in range(FANS):
+        ray = fan_ray(world, i, 5.0 * float(fan))
+        step = wp.where(fan == 0, LOW_STEP, wp.where(fan == 1, MIDDLE_STEP, HIGH_STEP))
+        way_x, way_y = fan_ways(ahead, step)
+        place = wp.vec2(ray.start[0], ray.start[1])
+        walls = meet_walls(way_x, way_y, place, ray.start[2], ray.slope, ray.radius, ray.reach)
+        things = things_ahead(way_x, way_y, walls, ray.reach, LENGTH, near)
+        for k in range(RAYS):
+            ray.way = wp.vec2(way_x[k], way_y[k])
+            sight = see(world, i, near, bottom, ray, walls[k], int(walls[LANES + k]), things[k])
+            at = wp.where(k < SIDE_RAYS, 2 * (SIDE_RAYS - k) - 1, 2 * (k - SIDE_RAYS)) * RAY_SIZE
+            tag = wp.where(sight.distance >= LENGTH, -1, sight.tag)
+            if fan == 0:
+                write_ray(world.obs_low, i, at, TAGS, tag, sight.distance / LENGTH)
+            elif fan == 1:
+                write_ray(world.obs_middle, i, at, TAGS, tag, sight.distance / LENGTH)
+            else:
+                write_ray(world.obs_high, i, at, TAGS, tag, sight.distance / LENGTH)
     velocity = world.velocity[i]
     world.obs_vector[i, 0] = float(world.pressed[i])
     world.obs_vector[i, 1] = velocity[0] * ahead[1] - velocity[1] * ahead[0]

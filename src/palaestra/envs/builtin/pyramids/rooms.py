@@ -106,14 +106,14 @@ def wall_middle(axis: int, side: float, piece: int):
     across = float(0.0)
     along = float(0.0)
     if piece == 0 or piece == 3:  # at the outer walls
-        along = wp.where(piece == 0, -42.25, 42.25)
+        along = -42.25 if piece == 0 else 42.25
         same = side * along > 0.0
         if axis == 0:
-            across = side * wp.where(same, 16.442, 16.558)
+            across = side * (16.442 if same else 16.558)
         else:
-            across = side * wp.where(same, 16.558, 16.442)
+            across = side * (16.558 if same else 16.442)
     else:  # half of a cross
-        along = wp.where(piece == 1, -16.558, 16.558)
+        along = -16.558 if piece == 1 else 16.558
         across = side * 16.558
         if axis == 0 and side > 0.0:
             across = 16.538
@@ -129,7 +129,7 @@ def wall_half(axis: int, piece: int):
     """Returns half the sides of a wall."""
     length = float(7.2525)
     if piece == 1 or piece == 2:
-        length = wp.where(axis == 0, 7.5, 7.575)
+        length = 7.5 if axis == 0 else 7.575
     if axis == 0:
         return wp.vec2(THICK, length)
     return wp.vec2(length, THICK)

@@ -226,6 +226,7 @@ class StrikersVsGoalie(WarpEnv):
     episode = "ends with a goal, and is truncated after 1,000 decisions (5,000 physics ticks)"
     benchmark = None
     default_areas = 16
+    areas_per_core = 128
     most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = PARAMETER_RANGES

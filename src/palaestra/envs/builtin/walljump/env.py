@@ -101,6 +101,7 @@ class WallJump(WarpEnv):
     episode = "ends at the goal or by a fall, and is truncated after 2,000 physics ticks (400 decisions)"
     benchmark = 0.8
     default_areas = 24
+    areas_per_core = 256
     most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {

@@ -1,0 +1,89 @@
+"""A tick's kernel on several cores of a CPU, on which Warp itself runs one thread after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import torch
+import warp as wp
+from torch import Tensor
+
+
+def shares_of(areas: int, cores: int, together: int) -> list[tuple[int, int]]:
+    """Returns the first area, and that after the last, of each core's share; shares begin with a whole group of `together` areas."""
+    groups = -(-areas // together)
+    ends = [min(together * (groups * core // cores), areas) for core in range(cores + 1)]
+    return list(pairwise(ends))
+
+
+class SplitTick:
+    """An environment's tick on as many cores as are wanted."""
+
+    def __init__(self, program: Any, world: Any, columns: dict[str, Tensor], areas: int, agents: int, sizes: dict[str, Any]) -> None:
+        """`program` and `sizes`: those of the environment; `agents`: in each of its areas."""
+        self._program, self._world, self._columns = program, world, columns
+        self._areas, self._agents, self._sizes = areas, agents, sizes
+        self._launches: dict[int, CoreLaunches] = {}
+
+    def on(self, cores: int) -> CoreLaunches:
+        """Returns the launches of the tick on so many cores."""
+        if cores not in self._launches:
+            program = self._program
+
+            def world_of(first: int, last: int) -> Any:
+                return share_of(self._world, program.world, self._columns, self._areas, first, last, self._sizes)
+
+            shares = shares_of(self._areas, cores, program.together)
+            self._launches[cores] = CoreLaunches(program.tick, shares, program.together, self._agents, world_of)
+        return self._launches[cores]
+
+
+class CoreLaunches:
+    """Launches of one kernel over shares of the areas: one in the calling thread, each other in a thread of its own.
+
+    Warp lets go of Python's lock within a launch, so that they run at the same time. Areas do not meet, so that results are the same.
+    """
+
+    def __init__(self, kernel: Any, shares: list[tuple[int, int]], together: int, slots: int, world_of: Callable[[int, int], Any]) -> None:
+        """`world_of` (first, last) returns the columns of a share of the areas, each of which has `slots` slots."""
+        self._report = torch.zeros(len(shares), 2, dtype=torch.int32)
+        self._host_report = self._report.numpy()
+        self._first_slots = [slots * first for first, _ in shares]
+        self._launches: list[Any] = [
+            wp.launch(
+                kernel,
+                dim=-(-(last - first) // together),
+                inputs=[world_of(first, last), wp.from_torch(self._report[k])],
+                device="cpu",
+                record_cmd=True,
+            )
+            for k, (first, last) in enumerate(shares)
+        ]
+        self._threads = ThreadPoolExecutor(len(shares) - 1, thread_name_prefix="areas")
+
+    def run(self, report: Any) -> None:
+        """Makes a tick, and writes to `report` (2,) what the kernel reports."""
+        self._host_report[:] = 0
+        others = [self._threads.submit(launch.launch) for launch in self._launches[1:]]
+        self._launches[0].launch()
+        for other in others:
+            other.result()
+        report[0] = self._host_report[:, 0].any()
+        for (_, wrong), first in zip(self._host_report.tolist(), self._first_slots, strict=True):
+            if wrong:
+                report[1] = first + wrong
+
+
+def share_of(world: Any, struct: Any, columns: dict[str, Tensor], total: int, first: int, last: int, sizes: dict[str, Any]) -> Any:
+    """Returns a struct over some of `total` areas: views of their rows of the columns. `sizes` are those of `allocate`."""
+    share = struct()
+    for name, var in struct.vars.items():
+        if not isinstance(var.type, wp.array):
+            setattr(share, name, sizes[name](last - first) if callable(sizes[name]) else getattr(world, name))
+            continue
+        each = len(columns[name]) // total
+        setattr(share, name, wp.from_torch(columns[name][each * first : each * last], dtype=var.type.dtype))
+    return share
