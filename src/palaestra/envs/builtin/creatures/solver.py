@@ -147,8 +147,7 @@ def prepare_joint(world: World, i: int, number: int):
     twist = twist_of(bend)
     swing = bend * wp.quat_inverse(twist)
     angles = wp.vec3(2.0 * wp.atan2(twist[0], twist[3]), 2.0 * wp.atan2(swing[1], swing[3]), 2.0 * wp.atan2(swing[2], swing[3]))
-    about_y = wp.normalize(wp.quat(0.0, swing[1], 0.0, swing[3]))
-    turned = wp.quat_to_matrix(frame * about_y)
+    turned = wp.quat_to_matrix(frame * wp.normalize(wp.quat(0.0, swing[1], 0.0, swing[3])))  # about y
     cone = joint.high[1] > 0.0 and joint.high[2] > 0.0
     lean = past_cone(angles[1], angles[2], joint.high[1], joint.high[2])
     for back in range(3):
