@@ -16,6 +16,10 @@ from palaestra.envs.builtin.creatures.world import World
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 3})
 
+PLAIN_LOOPS = {"max_unroll": 1}
+"""For kernels with a module of their own, to which the options above do not apply: with loops written out, CUDA's compiler needs more than
+ten minutes."""
+
 TICKS = wp.constant(5)  # per decision
 MOST_TICKS = wp.constant(5000)  # of an episode
 MOST_DECISIONS = int(MOST_TICKS) // int(TICKS)
@@ -250,7 +254,7 @@ def make_program(observe: Any, earn: Any, decide: Any, frame_first: bool = False
 def make_begin(observe: Any) -> Any:
     """Returns the kernel that starts every area."""
 
-    @wp.kernel(module="unique", enable_backward=False)
+    @wp.kernel(module="unique", module_options=PLAIN_LOOPS, enable_backward=False)
     def begin(world: World):
         """Starts every area."""
         i = wp.tid()
@@ -325,7 +329,7 @@ def make_tick(observe: Any, earn: Any, decide: Any, frame_first: bool) -> Any:  
             observe(world, i)
         return has_ended(world, i)
 
-    @wp.kernel(module="unique", enable_backward=False)
+    @wp.kernel(module="unique", module_options=PLAIN_LOOPS, enable_backward=False)
     def tick(world: World, report: wp.array(dtype=wp.int32)):
         """Advances every area by one decision, which is five ticks. A thread has `together` areas."""
         first = wp.tid() * world.scratch.together
