@@ -13,8 +13,6 @@ import warp as wp
 
 from palaestra.envs.builtin.creatures.world import ContactRow, JointRows, World
 
-wp.set_module_options({"enable_backward": False, "max_unroll": 3})
-
 TOGETHER = 16  # areas in a vector
 MOST_PARTS = 16  # of a creature
 JOINT_NUMBERS, CONTACT_NUMBERS = (ctypes.sizeof(struct.ctype) // 4 for struct in (JointRows, ContactRow))

@@ -17,8 +17,6 @@ from palaestra.envs.builtin.creatures.solver import (
 from palaestra.envs.builtin.creatures.touches import find_inner_contact, find_outer_contacts
 from palaestra.envs.builtin.creatures.world import World
 
-wp.set_module_options({"enable_backward": False, "max_unroll": 3})
-
 
 @wp.func
 def turned(rotation: wp.quat, spin: wp.vec3):

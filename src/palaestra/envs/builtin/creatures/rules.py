@@ -14,11 +14,8 @@ from palaestra.envs.builtin.creatures.solver import GRAVITY, TICK
 from palaestra.envs.builtin.creatures.touches import TOUCH, lowest, shape_middle
 from palaestra.envs.builtin.creatures.world import World
 
-wp.set_module_options({"enable_backward": False, "max_unroll": 3})
-
 PLAIN_LOOPS = {"max_unroll": 1}
-"""For kernels with a module of their own, to which the options above do not apply: with loops written out, CUDA's compiler needs more than
-ten minutes."""
+"""Options of both kernels. With loops written out, which is Warp's default, CUDA's compiler needs more than ten minutes."""
 
 TICKS = wp.constant(5)  # per decision
 MOST_TICKS = wp.constant(5000)  # of an episode

@@ -13,8 +13,6 @@ import warp as wp
 
 from palaestra.envs.builtin.creatures.world import JointRows, World
 
-wp.set_module_options({"enable_backward": False, "max_unroll": 3})
-
 TICK = wp.constant(0.01333)  # seconds
 GRAVITY = wp.constant(9.81 * 1.5)
 FRICTION = wp.constant(0.6)

@@ -7,9 +7,6 @@ import warp as wp
 from palaestra.envs.builtin.creatures.solver import FRICTION, MOST_CONTACTS, MOST_PUSH, PUSH_SHARE, TICK, point_response
 from palaestra.envs.builtin.creatures.world import ContactRow, World
 
-wp.set_module_options({"enable_backward": False, "max_unroll": 3})
-
-GRIP = wp.constant(2.0)
 TOUCH = wp.constant(0.02)  # m: surfaces that are nearer touch
 NEAR = wp.constant(0.05)  # m: contacts of surfaces that are nearer are kept from closing in
 
@@ -89,7 +86,7 @@ def touch_planes(world: World, i: int, part: int, point: wp.vec3, radius: float)
 def share_load(world: World, i: int, found: int):
     """Gives a part that touches in several points, from contact number `found` on, friction at the two that are farthest apart.
 
-    Each of the two is as strong as the load on all of them allows: such are Unity's anchors of friction.
+    Each of the two is as strong as the load on all of them allows, as the two friction anchors of PhysX are.
     """
     ends = world.scratch.contacts[i]
     left = int(-1)

@@ -31,8 +31,6 @@ from palaestra.envs.builtin.creatures.species import WALKER
 from palaestra.envs.builtin.creatures.world import World
 from palaestra.envs.solids import Drawing
 
-wp.set_module_options({"enable_backward": False, "max_unroll": 3})
-
 PARTS = wp.constant(16)
 HEAD = wp.constant(3)
 SEEN = wp.constant(
@@ -113,7 +111,7 @@ class Walker(WarpEnv):
             "the block is moved when it is touched, and cannot be pushed",
             "Unity's model walks some steps here and falls: something of its balance is not Unity's yet",
         ),
-        models=(ModelScore("Walker.onnx", 190, 30, 200, 2500),),
+        models=(ModelScore("Walker.onnx", 194, 28, 200, 2500),),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import warp as wp
 
-wp.set_module_options({"enable_backward": False, "max_unroll": 3})
-
 
 @wp.struct
 class Joint:

@@ -31,8 +31,6 @@ from palaestra.envs.builtin.creatures.species import WORM
 from palaestra.envs.builtin.creatures.world import World
 from palaestra.envs.solids import Drawing
 
-wp.set_module_options({"enable_backward": False, "max_unroll": 3})
-
 PARTS = wp.constant(4)
 RAY = wp.constant(10.0)  # m
 MOST_ANGLE = wp.constant(30.0 / 180.0)  # half turns; facing the block less well earns nothing

@@ -159,7 +159,7 @@ def mark_free(
     y: int,
     first: int,
     last: int,
-) -> wp.int64:  # pyright: ignore[reportReturnType]  (the C++ returns it)
+) -> wp.int64:
     """Marks those cells of row y, from the first to the last, that show nothing yet; returns a bit for each that shows another thing."""
 
 

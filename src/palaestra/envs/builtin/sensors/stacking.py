@@ -11,7 +11,7 @@ import warp as wp
     for (int k = 0; k < newest; ++k) frames[k] = frames[k + size];
     return newest;
 """)  # in C++ the compiler moves several numbers at once; the same loop in Warp took a third of PushBlock's whole tick
-def shift_frames(obs: wp.array2d(dtype=wp.float32), row: int, size: int) -> int:  # pyright: ignore[reportReturnType]  (the C++ returns it)
+def shift_frames(obs: wp.array2d(dtype=wp.float32), row: int, size: int) -> int:
     """Moves the frames of this size back by one, and returns the column at which the newest begins."""
 
 
