@@ -227,6 +227,7 @@ def start(world: World, i: int):
         world.rotation[i, part] = turn * wp.transform_get_rotation(pose)
         world.velocity[i, part] = wp.vec3(0.0, 0.0, 0.0)
         world.spin[i, part] = wp.vec3(0.0, 0.0, 0.0)
+        world.held[i, part] = 0
     update_frame(world, i)
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import warp as wp
 
 from palaestra.envs.builtin.creatures.solver import FRICTION, MOST_CONTACTS, MOST_PUSH, PUSH_SHARE, TICK, point_response
-from palaestra.envs.builtin.creatures.world import ContactRow, World
+from palaestra.envs.builtin.creatures.world import ContactRow, Grip, World
 
 TOUCH = wp.constant(0.02)  # m: surfaces that are nearer touch
+CLOSE = wp.constant(0.025)  # m: held points that are farther from the ground are let go; two are at least so far apart
+GRIPS = wp.constant(0.04)  # m: contacts of surfaces that are nearer can be held
+SAME_WAY = wp.constant(0.999)  # cosine of the tilt at which held points are let go
+FRICTION_SHARE = wp.constant(0.8)  # of what would stop a point, that a round of friction gives
 NEAR = wp.constant(0.05)  # m: contacts of surfaces that are nearer are kept from closing in
 
 
@@ -20,8 +24,8 @@ def some_tangent(normal: wp.vec3):
 
 
 @wp.func
-def add_contact(world: World, i: int, first: int, second: int, point: wp.vec3, normal: wp.vec3, gap: float):
-    """Adds a contact at a point, unless there are too many."""
+def add_contact(world: World, i: int, first: int, second: int, point: wp.vec3, normal: wp.vec3, gap: float, loads: bool):
+    """Adds a contact at a point, unless there are too many. `loads`: it presses on the ground, where the part's grip is its friction."""
     count = world.scratch.contacts[i]
     if count >= MOST_CONTACTS:
         return
@@ -37,9 +41,12 @@ def add_contact(world: World, i: int, first: int, second: int, point: wp.vec3, n
         response += point_response(row.second_arm, world.scratch.inertia[i, second], world.anatomy.inverse_mass[second])
     other = wp.cross(normal, row.tangent)
     row.mass = wp.vec3(
-        1.0 / wp.dot(normal, response * normal), 1.0 / wp.dot(row.tangent, response * row.tangent), 1.0 / wp.dot(other, response * other)
+        1.0 / wp.dot(normal, response * normal),
+        FRICTION_SHARE / wp.dot(row.tangent, response * row.tangent),
+        FRICTION_SHARE / wp.dot(other, response * other),
     )
-    row.friction = FRICTION
+    row.friction = wp.where(loads, 0.0, FRICTION)
+    row.loads = wp.where(loads, 1.0, 0.0)
     row.speed = wp.where(gap > 0.0, -gap / TICK, wp.min(-gap * (PUSH_SHARE / TICK), MOST_PUSH))
     world.scratch.contact[i, count] = row
     world.scratch.contacts[i] = count + 1
@@ -69,45 +76,114 @@ def lowest(world: World, i: int, part: int):
 
 
 @wp.func
-def touch_planes(world: World, i: int, part: int, point: wp.vec3, radius: float):
-    """Adds the contacts of a sphere, or of a corner if the radius is 0, with ground and walls."""
+def touch_planes(world: World, i: int, part: int, point: wp.vec3, radius: float, loads: bool):
+    """Adds the contacts of a sphere, or of a corner if the radius is 0, with ground and walls. `loads`: the part's grip is its friction."""
     gap = point[1] - world.anatomy.floor - radius
     if gap < NEAR:
-        add_contact(world, i, part, -1, point - wp.vec3(0.0, radius, 0.0), wp.vec3(0.0, 1.0, 0.0), gap)
+        add_contact(world, i, part, -1, point - wp.vec3(0.0, radius, 0.0), wp.vec3(0.0, 1.0, 0.0), gap, loads)
     for k in range(2):
         gap = world.anatomy.half - wp.abs(point[2 * k]) - radius
         if gap < NEAR:
             normal = wp.vec3(0.0, 0.0, 0.0)
             normal[2 * k] = -wp.sign(point[2 * k])
-            add_contact(world, i, part, -1, point - radius * normal, normal, gap)
+            add_contact(world, i, part, -1, point - radius * normal, normal, gap, False)
 
 
 @wp.func
-def share_load(world: World, i: int, found: int):
-    """Gives a part that touches in several points, from contact number `found` on, friction at the two that are farthest apart.
+def still_held(world: World, i: int, part: int):
+    """Returns how many of a part's held points friction still holds: all, or none if it has tilted or left the ground."""
+    turn = world.rotation[i, part]
+    if wp.quat_rotate(turn, world.held_up[i, part])[1] < SAME_WAY:
+        return 0
+    for n in range(world.held[i, part]):
+        point = world.position[i, part] + wp.quat_rotate(turn, world.held_point[i, 2 * part + n])
+        if wp.abs(point[1] - world.held_place[i, 2 * part + n][1]) >= CLOSE:
+            return 0
+    return world.held[i, part]
 
-    Each of the two is as strong as the load on all of them allows, as the two friction anchors of PhysX are.
+
+@wp.func
+def choose_grip(world: World, i: int, part: int, found: int):
+    """Chooses up to two points at which friction holds a part that touches the ground, from contact number `found` on.
+
+    They stay the same until the part slips, tilts or leaves the ground, and are pulled back to their places: PhysX's friction anchors.
     """
-    ends = world.scratch.contacts[i]
-    left = int(-1)
-    right = int(-1)
-    longest = float(0.0)
-    for k in range(found, ends):
-        if world.scratch.contact[i, k].speed > -TOUCH / TICK:
-            for n in range(found, k):
-                if world.scratch.contact[i, n].speed > -TOUCH / TICK:
-                    apart = wp.length_sq(world.scratch.contact[i, k].first_arm - world.scratch.contact[i, n].first_arm)
-                    if apart > longest:
-                        longest = apart
-                        left = n
-                        right = k
-    if left < 0:
+    turn = world.rotation[i, part]
+    x = world.position[i, part]
+    count = still_held(world, i, part)
+    low = wp.vec3(1.0e9, 1.0e9, 1.0e9)
+    high = -low
+    for k in range(found, world.scratch.contacts[i]):
+        if world.scratch.contact[i, k].loads > 0.0:
+            arm = world.scratch.contact[i, k].first_arm
+            low = wp.min(low, arm)
+            high = wp.max(high, arm)
+    if high[0] < low[0]:
+        world.held[i, part] = 0
         return
-    for k in range(found, ends):
-        if k == left or k == right:
-            world.scratch.contact[i, k].shared = 1.0
+    if count == 2:
+        apart = world.held_point[i, 2 * part] - world.held_point[i, 2 * part + 1]
+        if 4.0 * wp.length_sq(apart) < wp.length_sq(high - low):
+            count = 0
+    if count == 0:
+        world.held_up[i, part] = wp.quat_rotate_inv(turn, wp.vec3(0.0, 1.0, 0.0))
+    if count < 2:
+        kept = count
+        one = wp.quat_rotate(turn, world.held_point[i, 2 * part])
+        two = wp.vec3(0.0, 0.0, 0.0)
+        longest = float(0.0)
+        for k in range(found, world.scratch.contacts[i]):
+            row = world.scratch.contact[i, k]
+            if row.loads > 0.0 and row.speed > -GRIPS / TICK:
+                from_one = wp.length_sq(row.first_arm - one)
+                from_two = wp.length_sq(row.first_arm - two)
+                if count == 0:
+                    one = row.first_arm
+                    count = 1
+                elif count == 1:
+                    if from_one > CLOSE * CLOSE:
+                        two = row.first_arm
+                        longest = from_one
+                        count = 2
+                elif from_one > from_two:
+                    if from_one > longest:
+                        two = row.first_arm
+                        longest = from_one
+                elif from_two > longest:
+                    one = row.first_arm
+                    longest = from_two
+        if kept == 0 and count > 0:
+            world.held_point[i, 2 * part] = wp.quat_rotate_inv(turn, one)
+            world.held_place[i, 2 * part] = x + one
+        if count == 2:
+            world.held_point[i, 2 * part + 1] = wp.quat_rotate_inv(turn, two)
+            world.held_place[i, 2 * part + 1] = x + two
+    world.held[i, part] = count
+
+
+@wp.func
+def prepare_grip(world: World, i: int, part: int):
+    """Writes the friction of a part with the ground for this tick."""
+    grip = Grip()
+    speed = world.velocity[i, part]
+    speed[1] = 0.0
+    grip.tangent = wp.vec3(0.0, 0.0, 1.0)
+    if wp.length_sq(speed) > 0.1:
+        grip.tangent = wp.normalize(speed)
+    for n in range(world.held[i, part]):
+        arm = wp.quat_rotate(world.rotation[i, part], world.held_point[i, 2 * part + n])
+        off = world.position[i, part] + arm - world.held_place[i, 2 * part + n]
+        response = point_response(arm, world.scratch.inertia[i, part], world.anatomy.inverse_mass[part])
+        tangent = grip.tangent
+        for k in range(2):
+            grip.mass[2 * n + k] = FRICTION_SHARE / wp.dot(tangent, response * tangent)
+            grip.speed[2 * n + k] = -wp.dot(tangent, off) / TICK
+            tangent = wp.vec3(tangent[2], 0.0, -tangent[0])
+        if n == 0:
+            grip.arm = arm
         else:
-            world.scratch.contact[i, k].friction = 0.0
+            grip.other_arm = arm
+    world.scratch.grip[i, part] = grip
 
 
 @wp.func
@@ -121,6 +197,8 @@ def find_outer_contacts(world: World, i: int, part: int):
     if world.anatomy.snout_radius[part] > 0.0:
         span = wp.max(span, wp.length(world.anatomy.snout[part]) + world.anatomy.snout_radius[part] + NEAR)
     if x[1] - world.anatomy.floor > span and wp.max(wp.abs(x[0]), wp.abs(x[2])) < world.anatomy.half - span:
+        world.held[i, part] = 0
+        prepare_grip(world, i, part)
         return
     found = world.scratch.contacts[i]
     if sole[0] > 0.0:
@@ -132,17 +210,19 @@ def find_outer_contacts(world: World, i: int, part: int):
                 at[1] = -at[1]
             if corner >= 4:
                 at[2] = -at[2]
-            touch_planes(world, i, part, x + wp.quat_rotate(world.rotation[i, part], at), 0.0)
-        share_load(world, i, found)
+            touch_planes(world, i, part, x + wp.quat_rotate(world.rotation[i, part], at), 0.0, True)
+        choose_grip(world, i, part, found)
+        prepare_grip(world, i, part)
         return
     if world.anatomy.snout_radius[part] > 0.0:
         snout = world.position[i, part] + wp.quat_rotate(world.rotation[i, part], world.anatomy.snout[part])
-        touch_planes(world, i, part, snout, world.anatomy.snout_radius[part])
+        touch_planes(world, i, part, snout, world.anatomy.snout_radius[part], False)
     reach = wp.quat_rotate(world.rotation[i, part], shape)
-    touch_planes(world, i, part, x + reach, radius)
+    touch_planes(world, i, part, x + reach, radius, True)
     if wp.length_sq(shape) > 0.0:
-        touch_planes(world, i, part, x - reach, radius)
-    share_load(world, i, found)
+        touch_planes(world, i, part, x - reach, radius, True)
+    choose_grip(world, i, part, found)
+    prepare_grip(world, i, part)
 
 
 @wp.func
@@ -187,4 +267,4 @@ def find_inner_contact(world: World, i: int, k: int):
     distance = wp.length(a - b)
     if distance < radii and distance > 1.0e-6:
         normal = (a - b) / distance
-        add_contact(world, i, first, second, b + world.anatomy.radius[second] * normal, normal, distance - radii)
+        add_contact(world, i, first, second, b + world.anatomy.radius[second] * normal, normal, distance - radii, False)
