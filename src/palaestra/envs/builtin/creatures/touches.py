@@ -202,14 +202,20 @@ def find_outer_contacts(world: World, i: int, part: int):
         return
     found = world.scratch.contacts[i]
     if sole[0] > 0.0:
-        for corner in range(8):
+        down = wp.quat_rotate_inv(world.rotation[i, part], wp.vec3(0.0, -1.0, 0.0))
+        face = int(0)
+        for k in range(1, 3):
+            if wp.abs(down[k]) > wp.abs(down[face]):
+                face = k
+        for corner in range(4):
             at = wp.vec3(sole[0], sole[1], sole[2])
+            at[face] = wp.sign(down[face]) * sole[face]
+            one = (face + 1) % 3
+            two = (face + 2) % 3
             if corner % 2 == 1:
-                at[0] = -at[0]
-            if (corner / 2) % 2 == 1:
-                at[1] = -at[1]
-            if corner >= 4:
-                at[2] = -at[2]
+                at[one] = -at[one]
+            if corner >= 2:
+                at[two] = -at[two]
             touch_planes(world, i, part, x + wp.quat_rotate(world.rotation[i, part], at), 0.0, True)
         choose_grip(world, i, part, found)
         prepare_grip(world, i, part)
