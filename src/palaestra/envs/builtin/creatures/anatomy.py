@@ -101,6 +101,7 @@ class Creature:
     speeds: tuple[float, float]  # m/s, least and most wanted
     targets: tuple[str, ...]  # actions in order: "leg0.x" is the target of that part's joint about x
     strengths: tuple[str, ...]  # and then the strengths of the joints of these parts
+    joint_order: tuple[str, ...] = ()  # parts in the order in which Unity's file has their joints, which is that of solving them
 
     def index(self, name: str) -> int:
         """Returns the number of a part."""

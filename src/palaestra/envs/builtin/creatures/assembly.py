@@ -80,12 +80,14 @@ def make_scratch(creature: Creature, areas: int, device: str) -> Any:
 def solving_order(creature: Creature) -> list[int]:
     """Returns what a round solves, in order: numbers of joints, and -1 - part for a part's contacts with ground and walls.
 
-    Joints are taken from the last to the first into rounds in which no part has two joints; a part's contacts follow its last joint.
+    Joints are taken in Unity's order into rounds in which no part has two joints; a part's contacts follow its last joint.
     """
     rounds: list[set[int]] = []
     chosen: list[tuple[int, int, int]] = []
     done = [0] * len(creature.parts)
-    for number, part in reversed(list(enumerate(creature.jointed))):
+    for name in creature.joint_order or [creature.parts[part].name for part in reversed(creature.jointed)]:
+        part = creature.index(name)
+        number = creature.jointed.index(part)
         ends = {part, creature.parents[part]}
         at = next((k for k, busy in enumerate(rounds) if not busy & ends), len(rounds))
         if at == len(rounds):
@@ -149,6 +151,6 @@ def sizes_of(creature: Creature, sensors: Mapping[str, int], device: str | torch
     of_parts = more[0] if more else 0
     sizes: dict[str, Any] = {"obs": size, "final_obs": size, "obs_parts": of_parts, "final_obs_parts": of_parts, "action": actions}
     sizes |= dict.fromkeys(("position", "rotation", "velocity", "spin"), parts) | {"target": joints, "strength": joints}
-    sizes |= {"held": parts, "held_point": 2 * parts, "held_place": 2 * parts, "held_up": parts}
+    sizes |= {"touches": parts, "held": parts, "held_point": 2 * parts, "held_place": 2 * parts, "held_up": parts}
     sizes |= {"anatomy": make_anatomy(creature, where), "scratch": lambda areas: make_scratch(creature, areas, where)}
     return BehaviorSpec(obs, ActionSpec(continuous=actions), steady=True), sizes

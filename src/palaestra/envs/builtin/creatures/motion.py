@@ -49,12 +49,13 @@ def prepare_tick(world: World, i: int):
     for part in range(world.anatomy.parts):
         axes = wp.quat_to_matrix(world.rotation[i, part])
         world.scratch.inertia[i, part] = axes * world.anatomy.inverse_inertia[part] * wp.transpose(axes)
-        world.velocity[i, part] = (world.velocity[i, part] - wp.vec3(0.0, GRAVITY * TICK, 0.0)) * (1.0 - world.anatomy.drag * TICK)
-        spin = world.spin[i, part] * (1.0 - world.anatomy.angular_drag * TICK)
-        world.spin[i, part] = spin * wp.min(1.0, MOST_SPIN / wp.max(wp.length(spin), 1.0e-6))
     for part in range(world.anatomy.parts):
         find_outer_contacts(world, i, part)
     for k in range(world.anatomy.pairs):
         find_inner_contact(world, i, k)
+    for part in range(world.anatomy.parts):
+        world.velocity[i, part] = (world.velocity[i, part] - wp.vec3(0.0, GRAVITY * TICK, 0.0)) * (1.0 - world.anatomy.drag * TICK)
+        spin = world.spin[i, part] * (1.0 - world.anatomy.angular_drag * TICK)
+        world.spin[i, part] = spin * wp.min(1.0, MOST_SPIN / wp.max(wp.length(spin), 1.0e-6))
     for k in range(world.anatomy.joints):
         prepare_joint(world, i, k)

@@ -7,12 +7,11 @@ import warp as wp
 from palaestra.envs.builtin.creatures.solver import FRICTION, MOST_CONTACTS, MOST_PUSH, PUSH_SHARE, TICK, point_response
 from palaestra.envs.builtin.creatures.world import ContactRow, Grip, World
 
-TOUCH = wp.constant(0.02)  # m: surfaces that are nearer touch
+TOUCH = wp.constant(0.02)  # m: surfaces at rest that are nearer touch
 CLOSE = wp.constant(0.025)  # m: held points that are farther from the ground are let go; two are at least so far apart
 GRIPS = wp.constant(0.04)  # m: contacts of surfaces that are nearer can be held
 SAME_WAY = wp.constant(0.999)  # cosine of the tilt at which held points are let go
 FRICTION_SHARE = wp.constant(0.8)  # of what would stop a point, that a round of friction gives
-NEAR = wp.constant(0.05)  # m: contacts of surfaces that are nearer are kept from closing in
 
 
 @wp.func
@@ -59,31 +58,33 @@ def shape_middle(world: World, i: int, part: int):
 
 
 @wp.func
-def lowest(world: World, i: int, part: int):
-    """Returns the height of a part's lowest point above the ground."""
+def reach_of(world: World, i: int, part: int):
+    """Returns how near to another surface a part's has to be for a contact: farther the faster it is, so that it is not too late."""
+    turn = world.rotation[i, part]
     sole = world.anatomy.sole[part]
-    if sole[0] > 0.0:
-        up = wp.quat_rotate_inv(world.rotation[i, part], wp.vec3(0.0, 1.0, 0.0))
-        return (
-            shape_middle(world, i, part)[1]
-            - world.anatomy.floor
-            - wp.abs(up[0]) * sole[0]
-            - wp.abs(up[1]) * sole[1]
-            - wp.abs(up[2]) * sole[2]
-        )
-    reach = wp.quat_rotate(world.rotation[i, part], world.anatomy.shape[part])
-    return shape_middle(world, i, part)[1] - world.anatomy.floor - wp.abs(reach[1]) - world.anatomy.radius[part]
+    box = wp.vec3(0.0, 0.0, 0.0)  # half of the edges of its bounds
+    for k in range(3):
+        along = wp.quat_rotate(turn, wp.vec3(wp.where(k == 0, 1.0, 0.0), wp.where(k == 1, 1.0, 0.0), wp.where(k == 2, 1.0, 0.0)))
+        half = sole[k] + wp.abs(world.anatomy.shape[part][k]) * wp.where(sole[0] > 0.0, 0.0, 1.0)
+        box += half * wp.vec3(wp.abs(along[0]), wp.abs(along[1]), wp.abs(along[2]))
+    if sole[0] == 0.0:
+        box += world.anatomy.radius[part] * wp.vec3(1.0, 1.0, 1.0)
+    return TOUCH + TICK * (wp.length(world.velocity[i, part]) + wp.length(world.spin[i, part]) * wp.length(box))
 
 
 @wp.func
-def touch_planes(world: World, i: int, part: int, point: wp.vec3, radius: float, loads: bool):
-    """Adds the contacts of a sphere, or of a corner if the radius is 0, with ground and walls. `loads`: the part's grip is its friction."""
+def touch_planes(world: World, i: int, part: int, point: wp.vec3, radius: float, reach: float, loads: bool):
+    """Adds the contacts of a sphere, or of a corner if the radius is 0, with ground and walls that are within reach.
+
+    `loads`: the part's grip is its friction with the ground.
+    """
     gap = point[1] - world.anatomy.floor - radius
-    if gap < NEAR:
+    if gap < reach:
+        world.touches[i, part] = 1
         add_contact(world, i, part, -1, point - wp.vec3(0.0, radius, 0.0), wp.vec3(0.0, 1.0, 0.0), gap, loads)
     for k in range(2):
         gap = world.anatomy.half - wp.abs(point[2 * k]) - radius
-        if gap < NEAR:
+        if gap < reach:
             normal = wp.vec3(0.0, 0.0, 0.0)
             normal[2 * k] = -wp.sign(point[2 * k])
             add_contact(world, i, part, -1, point - radius * normal, normal, gap, False)
@@ -193,9 +194,11 @@ def find_outer_contacts(world: World, i: int, part: int):
     sole = world.anatomy.sole[part]
     shape = world.anatomy.shape[part]
     radius = world.anatomy.radius[part]
-    span = wp.length(shape) + radius + wp.length(sole) + NEAR
+    reach = reach_of(world, i, part)
+    span = wp.length(shape) + radius + wp.length(sole) + reach
     if world.anatomy.snout_radius[part] > 0.0:
-        span = wp.max(span, wp.length(world.anatomy.snout[part]) + world.anatomy.snout_radius[part] + NEAR)
+        span = wp.max(span, wp.length(world.anatomy.snout[part]) + world.anatomy.snout_radius[part] + reach)
+    world.touches[i, part] = 0
     if x[1] - world.anatomy.floor > span and wp.max(wp.abs(x[0]), wp.abs(x[2])) < world.anatomy.half - span:
         world.held[i, part] = 0
         prepare_grip(world, i, part)
@@ -216,17 +219,17 @@ def find_outer_contacts(world: World, i: int, part: int):
                 at[one] = -at[one]
             if corner >= 2:
                 at[two] = -at[two]
-            touch_planes(world, i, part, x + wp.quat_rotate(world.rotation[i, part], at), 0.0, True)
+            touch_planes(world, i, part, x + wp.quat_rotate(world.rotation[i, part], at), 0.0, reach, True)
         choose_grip(world, i, part, found)
         prepare_grip(world, i, part)
         return
     if world.anatomy.snout_radius[part] > 0.0:
         snout = world.position[i, part] + wp.quat_rotate(world.rotation[i, part], world.anatomy.snout[part])
-        touch_planes(world, i, part, snout, world.anatomy.snout_radius[part], False)
-    reach = wp.quat_rotate(world.rotation[i, part], shape)
-    touch_planes(world, i, part, x + reach, radius, True)
+        touch_planes(world, i, part, snout, world.anatomy.snout_radius[part], reach, False)
+    end = wp.quat_rotate(world.rotation[i, part], shape)
+    touch_planes(world, i, part, x + end, radius, reach, True)
     if wp.length_sq(shape) > 0.0:
-        touch_planes(world, i, part, x - reach, radius, True)
+        touch_planes(world, i, part, x - end, radius, reach, True)
     choose_grip(world, i, part, found)
     prepare_grip(world, i, part)
 

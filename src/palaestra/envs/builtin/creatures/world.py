@@ -141,6 +141,7 @@ class World:
     rotation: wp.array2d(dtype=wp.quat)
     velocity: wp.array2d(dtype=wp.vec3)
     spin: wp.array2d(dtype=wp.vec3)  # rad/s
+    touches: wp.array2d(dtype=wp.int32)  # of each part, whether it was in touch with the ground as this tick began, 1 or 0
     held: wp.array2d(dtype=wp.int32)  # of each part, points at which friction holds it on the ground, 0..2
     held_point: wp.array2d(dtype=wp.vec3)  # two of each part, from its center of mass in its own axes,
     held_place: wp.array2d(dtype=wp.vec3)  # and where on the ground they belong
