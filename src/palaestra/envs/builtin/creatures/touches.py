@@ -46,7 +46,7 @@ def add_contact(world: World, i: int, first: int, second: int, point: wp.vec3, n
     )
     row.friction = wp.where(loads, 0.0, FRICTION)
     row.loads = wp.where(loads, 1.0, 0.0)
-    row.speed = wp.where(gap > 0.0, -gap / TICK, wp.min(-gap * (PUSH_SHARE / TICK), MOST_PUSH))
+    row.speed = wp.min(-gap * (PUSH_SHARE / TICK), MOST_PUSH)
     world.scratch.contact[i, count] = row
     world.scratch.contacts[i] = count + 1
 
@@ -135,7 +135,7 @@ def choose_grip(world: World, i: int, part: int, found: int):
         longest = float(0.0)
         for k in range(found, world.scratch.contacts[i]):
             row = world.scratch.contact[i, k]
-            if row.loads > 0.0 and row.speed > -GRIPS / TICK:
+            if row.loads > 0.0 and row.speed > -GRIPS * PUSH_SHARE / TICK:
                 from_one = wp.length_sq(row.first_arm - one)
                 from_two = wp.length_sq(row.first_arm - two)
                 if count == 0:
