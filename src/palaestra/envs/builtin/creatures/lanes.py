@@ -190,7 +190,7 @@ def fill_lanes(world: World, first_area: int, areas: int) -> int:
         both = k + 1;
     }
     // `total` is what the contacts of a part press on the ground
-    auto solve_contact = [&](int k, Lanes& total, bool has_friction) {
+    auto solve_contact = [&](int k, Lanes& total) {
         const int first = parts[2 * k];
         const int second = parts[2 * k + 1];
         Stored* row = contact_lanes + k * CONTACT_SIZE;
@@ -206,7 +206,7 @@ def fill_lanes(world: World, first_area: int, areas: int) -> int:
         Stored* given = CONTACT_PART(given);
         const Stored* mass = CONTACT_PART(mass);
         const Lanes push = MOST(given[0] + (speed - normal.dot(slip)) * mass[0], zero);
-        const Lanes most = CONTACT_PART(friction)[0] * push * (has_friction ? 1.0f : 0.0f);
+        const Lanes most = CONTACT_PART(friction)[0] * push;
         const Lanes along = LEAST(MOST(given[1] - tangent.dot(slip) * mass[1], -most), most);
         const Lanes across = LEAST(MOST(given[2] - other.dot(slip) * mass[2], -most), most);
         const Vector impulse = normal * (push - given[0]) + tangent * (along - given[1]) + other * (across - given[2]);
@@ -249,8 +249,8 @@ def fill_lanes(world: World, first_area: int, areas: int) -> int:
             if (k < 0) {
                 const int part = -1 - k;
                 Lanes total = zero;
-                for (int n = from[part]; n < to[part]; ++n) solve_contact(n, total, round >= gripping);
-                if (to[part] > from[part] && round >= gripping) hold_ground(part, total);
+                for (int n = from[part]; n < to[part]; ++n) solve_contact(n, total);
+                if (to[part] > from[part]) hold_ground(part, total);
                 continue;
             }
             const auto& joint = world.anatomy.joint.data[k];
@@ -303,7 +303,7 @@ def fill_lanes(world: World, first_area: int, areas: int) -> int:
             v[joint.second] = v[joint.second] + impulse * Lanes(second_mass);
         }
         Lanes none = zero;
-        for (int k = both; k < contact_slots; ++k) solve_contact(k, none, round >= gripping);
+        for (int k = both; k < contact_slots; ++k) solve_contact(k, none);
     }
     for (int part = 0; part < num_parts; ++part) {
         if (biased == 0.0f && to[part] > from[part]) {
@@ -332,8 +332,8 @@ def fill_lanes(world: World, first_area: int, areas: int) -> int:
 #undef GRIP_PART
 """
 )
-def solve_rounds(world: World, first_area: int, areas: int, contact_slots: int, rounds: int, gripping: int, biased: float, softness: float):
-    """Gives all impulses of some areas in rounds; contacts grip from round `gripping` on.
+def solve_rounds(world: World, first_area: int, areas: int, contact_slots: int, rounds: int, biased: float, softness: float):
+    """Gives all impulses of some areas in rounds.
 
     `biased` is 1 to remove errors of position, else 0. `softness` is that of the drives.
     """

@@ -7,7 +7,6 @@ import warp as wp
 from palaestra.envs.builtin.creatures.lanes import fill_lanes, solve_rounds
 from palaestra.envs.builtin.creatures.solver import (
     GRAVITY,
-    GRIPPING,
     LAST_ROUNDS,
     MOST_SPIN,
     ROUNDS,
@@ -34,12 +33,12 @@ def simulate_tick(world: World, first: int, areas: int):
         prepare_tick(world, i)
     softness = 1.0 / (TICK * (world.anatomy.damper + TICK * world.anatomy.spring))
     slots = fill_lanes(world, first, areas)
-    solve_rounds(world, first, areas, slots, ROUNDS, ROUNDS - GRIPPING, 1.0, softness)
+    solve_rounds(world, first, areas, slots, ROUNDS, 1.0, softness)
     for i in range(first, first + areas):
         for part in range(world.anatomy.parts):
             world.position[i, part] = world.position[i, part] + world.velocity[i, part] * TICK
             world.rotation[i, part] = turned(world.rotation[i, part], world.spin[i, part])
-    solve_rounds(world, first, areas, slots, LAST_ROUNDS, 0, 0.0, softness)
+    solve_rounds(world, first, areas, slots, LAST_ROUNDS, 0.0, softness)
 
 
 @wp.func

@@ -22,9 +22,10 @@ ERROR_SHARE = wp.constant(1.0)  # share of an error of a joint's position that a
 ANGLE_SHARE = wp.constant(1.0)  # the same of a locked angle
 PUSH_SHARE = wp.constant(0.8)  # the same of an overlap
 ROUNDS = wp.constant(12)  # of impulses with the errors of position
-GRIPPING = wp.constant(3)  # last rounds with errors of position in which contacts have friction
 LAST_ROUNDS = wp.constant(12)  # without
 MOST_CONTACTS = wp.constant(32)
+LIMIT_NEAR = wp.constant(0.1)  # rad: a limit holds an angle that is nearer, but no farther than
+LIMIT_SHARE = wp.constant(0.49)  # of the range
 UNLIMITED = wp.constant(1.0e9)  # rad/s
 
 
@@ -169,11 +170,13 @@ def prepare_joint(world: World, i: int, number: int):
         if joint.low[k] == joint.high[k]:
             rows.goal[k] = -angles[k] * (ANGLE_SHARE / TICK)
         else:
-            rows.low[k] = limit_speed(joint.low[k] - angles[k])
-            rows.high[k] = -limit_speed(angles[k] - joint.high[k])
+            near = wp.min(LIMIT_NEAR, LIMIT_SHARE * (joint.high[k] - joint.low[k]))
+            rows.low[k] = wp.where(angles[k] < joint.low[k] + near, limit_speed(joint.low[k] - angles[k]), -UNLIMITED)
+            rows.high[k] = wp.where(angles[k] > joint.high[k] - near, -limit_speed(angles[k] - joint.high[k]), UNLIMITED)
             if cone and k > 0:  # one limit for both, in the row of y
+                near = wp.min(LIMIT_NEAR, LIMIT_SHARE * wp.min(joint.high[1], joint.high[2]))
                 rows.low[k] = -UNLIMITED
-                rows.high[k] = wp.where(k == 1, -limit_speed(lean[0]), UNLIMITED)
+                rows.high[k] = wp.where(k == 1 and lean[0] > -near, -limit_speed(lean[0]), UNLIMITED)
     most = world.strength[i, number] * anatomy.torque * TICK
     wanted = frame * euler(world.target[i, number])
     world.scratch.joint[i, number] = prepare_drive(world, rows, most, wanted, other_frame, first_inertia, second_inertia)
