@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from palaestra.core.display import escaped
 from palaestra.core.plugins import Registry
 from palaestra.runtime.monitor.run_list import find_runs
-from palaestra.runtime.playback.sources import PlaybackSource, steps_of
+from palaestra.runtime.playback.sources import DEFAULT_AREAS, PlaybackSource, steps_of
 from palaestra.runtime.recording.video_files import encode_video
 from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.web.layout import address, card, page, quiet
@@ -46,8 +46,9 @@ def add_watch_page(site: Site, streams: SceneStreams) -> None:
             env=env or None,
             step=int(step) if step.isdecimal() else None,
             brains=site.brains_for(env),
-            areas=min(max(int(areas), 1), 64) if areas.isdecimal() else 4,
+            areas=min(max(int(areas), 1), 64) if areas.isdecimal() else None,
             trust=site.trust,
+            flags=site.flags,
         )
         with page("Watch", "Watch"):
             WatchPage(source, runs, streams)
@@ -90,10 +91,10 @@ class WatchPage:
                 what = {"run": source.run} if source.run else {"env": source.env}
                 ui.navigate.to(address("/watch", **{key: text or "" for key, text in what.items()}, areas=str(areas)))
 
-            nearest = min(AREAS, key=lambda number: abs(number - source.areas))
-            ui.select(list(AREAS), value=nearest, label="Areas", on_change=lambda event: more(event.value)).props("dense outlined").classes(
-                "w-24"
-            )
+            if not source.is_game:
+                nearest = min(AREAS, key=lambda number: abs(number - (source.areas or DEFAULT_AREAS)))
+                select = ui.select(list(AREAS), value=nearest, label="Areas", on_change=lambda event: more(event.value))
+                select.props("dense outlined").classes("w-24")
             ui.space()
             ui.button("Play it yourself", icon="sports_esports", on_click=lambda: ui.navigate.to(self._play_address())).props(
                 "flat dense no-caps"
@@ -180,15 +181,17 @@ class WatchPage:
 
     def _status(self) -> None:
         with card():
-            self._headline = ui.label("Opening...").classes("text-sm font-medium").props("data-mark=state")
+            self._headline = ui.label("Opening...").classes("text-sm font-medium p-message").props("data-mark=state")
+            self._notice = ui.label().classes("p-quiet text-sm p-message").props("data-mark=notice")
             self._numbers = ui.label().classes("p-quiet text-sm whitespace-pre-line").props("data-mark=score")
 
     async def _refresh(self) -> None:
         """Updates the texts, twice a second."""
         playback = self.watched.playback
         state = playback.state
+        self._notice.set_text(self.watched.notice)
         if state.error is not None:
-            self._headline.set_text(f"Ended: {state.error}")
+            self._headline.set_text(ending(self.watched))
             self._headline.classes("text-negative")
         elif state.opening:
             self._headline.set_text("Opening...")
@@ -206,7 +209,8 @@ class WatchPage:
     def _show_scene_or_table(self) -> None:
         """Shows the table of agents in the place of the scene if there is nothing to draw."""
         bare = self._agents.is_needed
-        self.canvas.set_visibility(not bare)
+        self.canvas.set_visibility(not bare or self.watched.playback.picture() is not None)
+        self.canvas.classes(**{"add" if bare else "remove": "p-cameras"})
         self._agents.whole.set_visibility(bare)
         if bare:
             self._agents.refresh()
@@ -269,6 +273,12 @@ def choice_of_what(path: str, source: PlaybackSource, runs: list[str]) -> None:
     ui.select(options, value=now, with_input=True, label="Run or environment", on_change=lambda event: go(event.value)).props(
         "dense outlined"
     ).classes("p-select").props("data-mark=what")
+
+
+def ending(watched: WatchedPlayback) -> str:
+    """Returns why a playback ended, and how to begin anew."""
+    again = " Load the page again to start it once more." if watched.source.is_game else ""
+    return f"Ended: {watched.playback.state.error}.{again}" if again else f"Ended: {watched.playback.state.error}"
 
 
 def score_lines(playback: Any) -> list[str]:
