@@ -189,6 +189,7 @@ class PlayPage:
         self._notice.set_text(self.game.watched.notice)
         if state.error is not None:
             self._state.set_text(ending(self.game.watched))
+            self._state.classes("text-negative")
             return
         if state.opening or not playback.steps:
             return

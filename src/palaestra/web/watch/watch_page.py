@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from palaestra.core.display import escaped
 from palaestra.core.plugins import Registry
 from palaestra.runtime.monitor.run_list import find_runs
-from palaestra.runtime.playback.sources import DEFAULT_AREAS, PlaybackSource, steps_of
+from palaestra.runtime.playback.sources import DEFAULT_AREAS, PlaybackSource
 from palaestra.runtime.recording.video_files import encode_video
-from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.web.layout import address, card, page, quiet
 from palaestra.web.scene.canvas import SceneCanvas
 from palaestra.web.scene.stream import SceneStreams
 from palaestra.web.site import Site
 from palaestra.web.watch.agent_panel import AgentPanel
 from palaestra.web.watch.agents_table import AgentsTable
+from palaestra.web.watch.steps_card import StepsCard
 from palaestra.web.watch.watched import WatchedPlayback, close_with_page, follows
 
 AREAS = (1, 2, 4, 9, 16, 36, 64)
@@ -74,7 +74,7 @@ class WatchPage:
                     self.canvas = SceneCanvas(self.watched.key, self._pick).classes("w-full p-canvas").props("data-mark=scene")
                     self._agents = AgentsTable(self.watched.playback, lambda behavior, slot: self.agent.choose(behavior, slot))
                     self._transport()
-                self._steps(source)
+                self._steps = StepsCard(self.watched)
             with ui.column().classes("p-side gap-3"):
                 self._status()
                 self._parameters_card = ui.column().classes("w-full")
@@ -158,27 +158,6 @@ class WatchPage:
         else:
             ui.download.content(content, name)
 
-    def _steps(self, source: PlaybackSource) -> None:
-        """Builds the slider of checkpoints."""
-        if source.run is None:
-            return
-        steps = steps_of(RunFolder(source.results, source.run))
-        if len(steps) < 2:
-            return
-        with card("Watch it learn"):
-            where = ui.label().classes("text-sm").props("data-mark=step")
-            start = len(steps) if source.step is None else min(range(len(steps)), key=lambda k: abs(steps[k] - (source.step or 0)))
-
-            async def show(position: int) -> None:
-                newest = position >= len(steps)
-                where.set_text("Newest models; newer ones follow" if newest else f"Step {steps[position]:,}")
-                if (error := await self.watched.show_step(None if newest else steps[position])) is not None:
-                    where.set_text(error)
-
-            slider = ui.slider(min=0, max=len(steps), value=start).props("markers snap").props("data-mark=checkpoints")
-            slider.on("change", lambda event: show(int(event.args)))
-            ui.timer(0.1, lambda: show(start), once=True)
-
     def _status(self) -> None:
         with card():
             self._headline = ui.label("Opening...").classes("text-sm font-medium p-message").props("data-mark=state")
@@ -203,6 +182,7 @@ class WatchPage:
                 self._parameters()
             self.agent.refresh()
             self._show_scene_or_table()
+            self._steps.refresh()
         if follows(self.watched):
             await self.watched.show_step(None)
 
@@ -277,8 +257,8 @@ def choice_of_what(path: str, source: PlaybackSource, runs: list[str]) -> None:
 
 def ending(watched: WatchedPlayback) -> str:
     """Returns why a playback ended, and how to begin anew."""
-    again = " Load the page again to start it once more." if watched.source.is_game else ""
-    return f"Ended: {watched.playback.state.error}.{again}" if again else f"Ended: {watched.playback.state.error}"
+    ended = f"Ended: {watched.playback.state.error}"
+    return f"{ended}\nLoad the page again to start the game once more." if watched.source.is_game else ended
 
 
 def score_lines(playback: Any) -> list[str]:
