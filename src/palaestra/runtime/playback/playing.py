@@ -79,7 +79,7 @@ class Playback:
         self._error: str | None = None
         self._tick, self._made, self._drawn_tick, self._drawn_at = -1, 0.0, -1, 0.0
         self._drawing: Drawing | None = None
-        self._draws = True  # until it says that it cannot
+        self._draws: bool | None = None  # unknown before the first attempt
         self._picture: bytes | None = None
         self._asked_drawing = self._asked_picture = 0.0
         self._looked: Seat | None = None
@@ -191,8 +191,8 @@ class Playback:
 
     @property
     def draws(self) -> bool:
-        """Whether the environment draws pictures of its areas."""
-        return self._draws
+        """Whether the environment draws its areas, as far as is known."""
+        return self._draws is not False
 
     def record_gif(self, seconds: float, rate: int = 10) -> bytes | None:
         """Returns pictures of the first areas over so many seconds as a GIF; None if the environment cannot draw. Waits for that long."""
@@ -319,14 +319,15 @@ class Playback:
     def _draw(self) -> None:
         """Draws the newest tick if someone watches, and the last drawing is not too recent."""
         now = time.monotonic()
-        if self.env is None or (self._drawn_tick == self._tick and not self._changed) or now - self._asked_drawing > WANTED:
+        wanted = self._draws is None or now - self._asked_drawing <= WANTED
+        if self.env is None or (self._drawn_tick == self._tick and not self._changed) or not wanted:
             return
         self._changed = False
         if isinstance(self.env, Draws):
             if now - self._drawn_at >= FRAME or self._paused:
                 drawing = self.env.drawing(np.arange(self.env.num_areas))
                 drawing = with_discs(drawing, self.seats.taken if self.seats is not None else set())
-                self._drawing = self._with_rays(drawing)
+                self._drawing, self._draws = self._with_rays(drawing), True
                 self._drawn_tick, self._drawn_at = self._tick, self._made
         elif now - self._drawn_at >= PICTURE or self._paused:
             self._picture = encoded(self._rendered())
@@ -349,6 +350,7 @@ class Playback:
             taken = sorted(self.seats.taken) if self.seats is not None else []
             self._draws = False
             return camera_pictures(self.env.behaviors, self.steps, taken or ([self._looked] if self._looked else []))
+        self._draws = True
         return np.concatenate(pictures, axis=1)
 
 
