@@ -226,7 +226,7 @@ def test_a_finished_run_of_a_build_is_watched_from_its_settings(tmp_path: Path, 
         until(lambda: "Playing" in text(someone, "state"), 60, "playing")
         assert len(alive(tmp_path)) == 1  # the run had two copies
         click_at(someone, "checkpoints", 0.0)
-        until(lambda: text(someone, "step") == "Step 1,000", 20, "the first step")
+        until(lambda: re.match(r"Step \d", text(someone, "step")), 20, "an earlier step")
         before = tick(someone)
         until(lambda: tick(someone) > before + 20, what="an episode")
         someone.shoot("unity-finished")

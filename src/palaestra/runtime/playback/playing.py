@@ -190,6 +190,11 @@ class Playback:
         return self._picture
 
     @property
+    def has_shown(self) -> bool:
+        """Whether there has been a drawing or a picture."""
+        return self._drawing is not None or self._picture is not None
+
+    @property
     def draws(self) -> bool:
         """Whether the environment draws its areas, as far as is known."""
         return self._draws is not False
@@ -307,8 +312,8 @@ class Playback:
     def _follow(self, moves: Moves) -> None:
         assert self.seats is not None
         self.seats.move(moves)
-        if self._looked in moves:
-            self._looked = self._looked[0], moves[self._looked]
+        if (looked := self._looked) is not None and looked in moves:
+            self._looked = looked[0], moves[looked]
         for follower in tuple(self.followers):
             follower(moves)
 

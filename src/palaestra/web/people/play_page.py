@@ -190,6 +190,7 @@ class PlayPage:
         if state.error is not None:
             self._state.set_text(ending(self.game.watched))
             self._state.classes("text-negative")
+            self._canvas.set_visibility(playback.has_shown)
             return
         if state.opening or not playback.steps:
             return

@@ -172,6 +172,7 @@ class WatchPage:
         if state.error is not None:
             self._headline.set_text(ending(self.watched))
             self._headline.classes("text-negative")
+            self.canvas.set_visibility(playback.has_shown)
         elif state.opening:
             self._headline.set_text("Opening...")
         else:
@@ -239,7 +240,7 @@ class StepsCard:
             self._slider.on("change", lambda event: self._show(int(event.args)))
         self.refresh()
         if watched.source.run is not None:
-            ui.timer(0.1, lambda: self._show(int(self._slider.value)), once=True)
+            ui.timer(0.1, lambda: self._show(int(self._slider.value or 0)), once=True)
 
     def refresh(self) -> None:
         """Offers the steps that there are now; the chosen one stays, or the nearest to it."""
