@@ -27,7 +27,7 @@ LOOPBACK = "127.0.0.1"
 PORT = 8600
 TRIED = 50
 """Number of ports that are tried, from the wanted one on."""
-CLOSING = 4
+CLOSING = 3
 """Seconds that environments, such as Unity games, have to close when the page ends."""
 GRACE = 1
 """Seconds that browsers have to leave when the page ends."""

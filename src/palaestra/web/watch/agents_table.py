@@ -8,7 +8,6 @@ from typing import Any
 from nicegui import ui
 
 from palaestra.core.timestep import Action
-from palaestra.envs.base import KeepsTime
 from palaestra.runtime.playback.cameras import has_cameras
 from palaestra.runtime.playback.playing import Playback
 from palaestra.web.layout import quiet
@@ -36,7 +35,7 @@ class AgentsTable:
     def __init__(self, playback: Playback, choose: Callable[[str, int], object]) -> None:
         self._playback = playback
         with ui.column().classes("w-full gap-2") as self.whole:
-            self._why = quiet("This environment draws nothing: here is what its agents do.")
+            self._why = quiet("This environment draws nothing here: this is what its agents do.")
             table = ui.table(columns=COLUMNS, rows=[], row_key="key").classes("w-full").props("dense flat hide-pagination data-mark=agents")
             table.props["pagination"] = {"rowsPerPage": 0}
             table.on("rowClick", lambda event: choose(event.args["behavior"], event.args["slot"]), js_handler="(_, row) => emit(row)")
@@ -52,9 +51,8 @@ class AgentsTable:
     def refresh(self) -> None:
         """Updates the rows."""
         env = self._playback.env
-        if isinstance(env, KeepsTime):
-            cameras = " What they see is above." if has_cameras(env.behaviors) else ""
-            self._why.set_text(f"A Unity game draws in its own window: here is what its agents do.{cameras}")
+        if env is not None and has_cameras(env.behaviors):
+            self._why.set_text("This environment draws nothing here: above is what its agents see, and here is what they do.")
         self._table.rows = agent_rows(self._playback)
         self._table.update()
 
