@@ -94,16 +94,21 @@ def viewing(folder: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], 
     command = [sys.executable, "-m", "palaestra", "view", "--no-browser", *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder)
     try:
-        printed = ""
-        assert process.stdout is not None
-        while (found := re.search(r"http://\S+", printed)) is None:
-            line = process.stdout.readline()
-            assert line, f"palaestra view ended: {printed}"
-            printed += line
-        yield process, found[0]
+        yield process, printed_address(process)
     finally:
         process.kill()
         process.communicate()
+
+
+def printed_address(process: subprocess.Popen[str]) -> str:
+    """Waits until a command has printed the page's address; returns it."""
+    printed = ""
+    assert process.stdout is not None
+    while (found := re.search(r"http://\S+", printed)) is None:
+        line = process.stdout.readline()
+        assert line, f"the command ended: {printed}"
+        printed += line
+    return found[0]
 
 
 def palaestra(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

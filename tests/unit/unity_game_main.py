@@ -19,7 +19,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
     parser.add_argument("--mlagents-port", type=int, help="none: it plays without a trainer, that is, not at all")
     parser.add_argument("-logFile", "-logfile", dest="log", type=Path)
-    parser.add_argument("--game", default="Ball", help="Ball, Sleeper, Empty, Endings, Crowd")
+    parser.add_argument("--game", default="Ball", help="Ball, Sleeper, Empty, Endings, Crowd, Arena")
     parser.add_argument(
         "--notes", type=Path, help="folder: <pid>.json at the start (pid, port, argv) and <pid>.end.json (the ledger) at the end"
     )
@@ -35,7 +35,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--child", action="store_true", help="starts a process of its own, as crash handlers are (note: child)")
     for name, kind in {"agents": int, "episode": int, "ticks": int, "seed": int, "messages": int, "ms": float}.items():
         parser.add_argument(f"--{name}", type=kind, default=argparse.SUPPRESS)
-    for name in ("stats", "echo", "masks-bind"):
+    for name in ("stats", "echo", "masks-bind", "camera"):
         parser.add_argument(f"--{name}", action="store_true", default=argparse.SUPPRESS)
     return parser.parse_known_args(argv)[0]
 
@@ -44,12 +44,16 @@ def make_game(args: argparse.Namespace) -> Any:
     import unity_games
 
     fate = unity_games.Fate(args.die_at, args.die_how, args.die_code, args.words)
-    names = ("agents", "episode", "ticks", "seed", "messages", "ms", "stats", "echo", "masks_bind")
+    names = ("agents", "episode", "ticks", "seed", "messages", "ms", "stats", "echo", "masks_bind", "camera")
     options = {name: getattr(args, name) for name in names if hasattr(args, name)}
     if args.game == "Crowd":
         from unity_crowd import Crowd
 
         return Crowd(version=args.version, package=args.package, fate=fate, **options)
+    if args.game == "Arena":
+        from unity_arena import Arena
+
+        return Arena(version=args.version, package=args.package, fate=fate, **options)
     return getattr(unity_games, args.game)(version=args.version, package=args.package, fate=fate, **options)
 
 
@@ -88,6 +92,7 @@ def main(argv: list[str]) -> None:
         hoard.clear()
         side_channel = bytes(game.side_channel).hex()
         ended = {"ended": game.ended, "sent": game.sent, "resets": game.resets, "side_channel": side_channel, **game.expected.plain()}
+        ended |= game.notes() if hasattr(game, "notes") else {}
         note(args.notes, f"{os.getpid()}.end.json", ended)
         if args.stubborn:
             time.sleep(60)

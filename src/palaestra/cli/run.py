@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from palaestra.cli.game_flags import add_game_flags, given_flags
+from palaestra.cli.game_flags import add_game_flags, given_flags, refuse_flags
 from palaestra.cli.seeds import seed
 from palaestra.core.display import escaped
 
@@ -94,18 +94,16 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _open_page(options: argparse.Namespace) -> int:
-    """Opens the page on which a person plays, until Ctrl-C. Raises ConfigError for a Unity game, whose window takes no keys from here."""
+    """Opens the page on which a person plays, until Ctrl-C. Raises ConfigError for flags of Unity games with another environment."""
     from palaestra.cli.view import open_page
-    from palaestra.core.errors import ConfigError
     from palaestra.runtime.environments.make import is_game
     from palaestra.web.site import Site
 
-    if is_game(options.env):
-        raise ConfigError(
-            f"--brain player: {options.env} is a Unity game, which is played in its own window: set the Behavior Type of its agents to "
-            "Heuristic Only"
-        )
-    return open_page(Site(options.results_dir, env=options.env, brains=tuple(options.brains)), path="/play")
+    flags = given_flags(options, without=() if is_game(options.env) else ("time_scale",))
+    if not is_game(options.env):
+        refuse_flags(options.env, flags)
+    site = Site(options.results_dir, env=options.env, brains=tuple(options.brains), flags=flags)
+    return open_page(site, path="/play")
 
 
 def _play(env: Env, parts: Sequence[BrainSpec], options: argparse.Namespace) -> int:

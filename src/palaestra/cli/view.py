@@ -12,10 +12,12 @@ import threading
 import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from palaestra.cli.game_flags import add_game_flags, given_flags, refuse_flags
 from palaestra.cli.trust import add_trust
 
 if TYPE_CHECKING:
@@ -28,8 +30,12 @@ examples:
   palaestra view first
   palaestra view other/results
   palaestra view 3DBall
+  palaestra view ./Soccer.x86_64 --no-graphics
   palaestra view --bind 0.0.0.0 --port 9000
 """
+
+OWN = ("num_envs", "bind")
+"""Flags of Unity games that this command has not, or has for the page."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,17 +53,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beside", action="store_true", help=argparse.SUPPRESS)  # of `learn --view`: ends with its input
     parser.add_argument("--no-browser", action="store_true", help="print the address, but open no browser")
     add_trust(parser)
+    add_game_flags(parser, without=OWN)
 
 
 def main(options: argparse.Namespace) -> int:
     """Serves the page until Ctrl-C. Raises ConfigError, RunError or PluginError."""
     from palaestra.core.errors import ConfigError
+    from palaestra.runtime.environments.make import is_game
 
     if not 1 <= options.port <= 65535:
         raise ConfigError(f"--port is {options.port}; expected 1 to 65535")
     if options.beside:
         return _beside(options)
-    site = _site(options)
+    site = replace(_site(options), flags=given_flags(options, without=OWN))
+    if site.env is not None and not is_game(site.env):
+        refuse_flags(site.env, site.flags)
     path = "/watch" if site.env is not None else "/" if site.run is None else f"/run?{urlencode({'id': site.run})}"
     return open_page(site, options.bind, options.port, path, browser=not options.no_browser)
 
@@ -121,8 +131,10 @@ def announce(listener: PageSocket, path: str = "/") -> None:
 
 def _site(options: argparse.Namespace) -> Site:
     """Returns what to show: a folder of runs, a run, or an environment, in this order."""
-    from palaestra.core.errors import RunError
+    from palaestra.core.errors import EnvError, RunError
     from palaestra.core.plugins import Registry, nearest
+    from palaestra.envs.unity import executable
+    from palaestra.runtime.environments.make import EDITOR, is_game
     from palaestra.runtime.monitor.run_list import find_runs
     from palaestra.runtime.play.run_models import run_folder
     from palaestra.runtime.storage.run_folder import CONFIGURATION
@@ -132,6 +144,10 @@ def _site(options: argparse.Namespace) -> Site:
     if what is None:
         return Site(options.results_dir, trust=options.trust)
     path = Path(what)
+    if is_game(what) and not (options.results_dir / what).is_dir() and not (path.is_dir() and find_runs(path)):
+        if what != EDITOR and not path.exists() and executable.find(what) is None:
+            raise EnvError(executable.explain_missing(what))
+        return Site(options.results_dir, env=what, trust=options.trust)
     if path.is_dir() and not (path / CONFIGURATION).is_file() and not (options.results_dir / what).is_dir():
         return Site(path, trust=options.trust)
     if (options.results_dir / what).is_dir() or path.is_dir():

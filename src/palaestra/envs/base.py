@@ -131,6 +131,22 @@ class SharesAreas(Protocol):
 
 
 @runtime_checkable
+class KeepsTime(Protocol):
+    """An environment in processes of its own that keep time by themselves, as Unity games do."""
+
+    def set_speed(self, speed: float) -> None:
+        """Sets the speed from now on, as a multiple of the time scale that it was opened with."""
+        ...
+
+
+@runtime_checkable
+class ReassignsSlots(Protocol):
+    """An environment that declares whether an agent may get another slot in each episode."""
+
+    reassigns_slots: bool
+
+
+@runtime_checkable
 class RunAware(Protocol):
     """An environment that receives facts about the training run, for analytics."""
 

@@ -32,6 +32,7 @@ body.body--dark { --palaestra-paper: #16181d; --palaestra-card: #20242c; --palae
 .p-columns > * { min-width: 0; }
 .p-small-charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 340px), 1fr)); gap: 12px; }
 .p-ellipsis { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.p-message { white-space: pre-line; overflow-wrap: anywhere; }
 .p-log { font-family: ui-monospace, monospace; font-size: 12px; white-space: pre-wrap; overflow-wrap: anywhere; }
 .p-chart { height: 360px; }
 .p-table { background: transparent; color: inherit; }
@@ -43,6 +44,7 @@ body.body--dark { --palaestra-paper: #16181d; --palaestra-card: #20242c; --palae
 .p-state { font-weight: 500; }
 .p-run-card { padding: 8px; border: 1px solid #8884; border-radius: 8px; }
 .p-canvas { height: min(62vh, 640px); min-height: 300px; }
+.p-canvas.p-cameras { height: 34vh; min-height: 180px; }
 .p-grow { flex: 1 1 480px; min-width: 0; }
 .p-side { flex: 1 1 300px; max-width: 420px; min-width: 0; }
 .p-select { width: 300px; max-width: 100%; }

@@ -19,12 +19,16 @@ from palaestra.web.access import Access, names_of_this_machine, new_token
 from palaestra.web.site import Site
 
 if TYPE_CHECKING:
+    import uvicorn
+
     from palaestra.web.scene.stream import SceneStreams
 
 LOOPBACK = "127.0.0.1"
 PORT = 8600
 TRIED = 50
 """Number of ports that are tried, from the wanted one on."""
+CLOSING = 3
+"""Seconds that environments, such as Unity games, have to close when the page ends."""
 GRACE = 1
 """Seconds that browsers have to leave when the page ends."""
 
@@ -78,7 +82,7 @@ def listen(bind: str = LOOPBACK, port: int = PORT) -> PageSocket:
 
 
 def serve(site: Site, listener: PageSocket, ended: Callable[[], bool] | None = None) -> None:
-    """Serves the page until a signal, or until `ended` returns True, which is asked twice a second."""
+    """Serves the page until a signal, or until `ended` returns True, which is asked four times a second."""
     os.environ.setdefault("NICEGUI_STORAGE_PATH", str(Path(tempfile.gettempdir()) / "palaestra-page"))  # else a folder here
     import uvicorn
     from fastapi import FastAPI
@@ -86,6 +90,7 @@ def serve(site: Site, listener: PageSocket, ended: Callable[[], bool] | None = N
 
     from palaestra.web.layout import ICON
     from palaestra.web.scene.stream import SceneStreams
+    from palaestra.web.watch.watched import close_all
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     streams = SceneStreams()
@@ -102,12 +107,14 @@ def serve(site: Site, listener: PageSocket, ended: Callable[[], bool] | None = N
     server = uvicorn.Server(config)
 
     async def run() -> None:
-        watching = asyncio.create_task(_watch(server, ended)) if ended is not None else None
+        watching = asyncio.create_task(_watch(server, streams, ended))
         await server.serve(sockets=[listener.socket])
-        if watching is not None:
-            watching.cancel()
+        watching.cancel()
 
-    asyncio.run(run())
+    try:
+        asyncio.run(run())
+    finally:
+        close_all(CLOSING)
 
 
 def add_pages(site: Site, streams: SceneStreams) -> None:
@@ -123,10 +130,13 @@ def add_pages(site: Site, streams: SceneStreams) -> None:
     add_demos_page(site)
 
 
-async def _watch(server: object, ended: Callable[[], bool]) -> None:
-    while not ended():
-        await asyncio.sleep(0.5)
-    server.should_exit = True  # type: ignore[attr-defined]
+async def _watch(server: uvicorn.Server, streams: SceneStreams, ended: Callable[[], bool] | None) -> None:
+    """Tells the server to stop when `ended` says so, and ends the streams when it stops, which would go on until they are cancelled."""
+    while not server.should_exit:
+        await asyncio.sleep(0.25)
+        if ended is not None and ended():
+            server.should_exit = True
+    streams.close()
 
 
 _NOT_OURS = {99, 49, 10049}  # EADDRNOTAVAIL on Linux, macOS and Windows

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from palaestra.core.plugins import Registry
 
@@ -21,6 +22,8 @@ class Site:
     """Environment that the page opens with."""
     brains: Sequence[str] = ()
     """Brains for it, as typed after --brain."""
+    flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    """Settings of Unity games that were typed, by section."""
     trust: bool = False
     """Whether code that folders of other users name may be run."""
 

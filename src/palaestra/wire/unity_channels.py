@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from palaestra.core.errors import ProtocolError
@@ -68,6 +68,14 @@ class EngineSender(SideChannel):
                 else:
                     message.write_int32(int(number))
             self.send(message, copy)
+
+    def set_time_scale(self, time_scale: float) -> None:
+        """Sends another time scale to all copies, and to those that connect later."""
+        self.engine = replace(self.engine, time_scale=time_scale)
+        message = OutgoingMessage()
+        message.write_int32(2)
+        message.write_float32(time_scale)
+        self.send(message)
 
 
 class ParametersSender(SideChannel):

@@ -61,6 +61,20 @@ def test_each_copy_gets_the_engine_settings_whenever_it_connects():
     assert (len(sent(hub, 0)), len(sent(hub, 1))) == (0, 5)
 
 
+def test_another_time_scale_reaches_every_copy_and_those_that_connect_later():
+    engine = EngineSender(Engine(time_scale=1))
+    hub = hub_of(engine, copies=2)
+    for copy in (0, 1):
+        sent(hub, copy)
+    engine.set_time_scale(5)
+    for copy in (0, 1):
+        (scale,) = sent(hub, copy)
+        assert (scale.read_int32(), scale.read_float32()) == (2, 5)
+    hub.connected(1)
+    scale = sent(hub, 1)[2]
+    assert (scale.read_int32(), scale.read_float32()) == (2, 5)
+
+
 def test_a_parameter_is_sent_where_it_changes():
     channel = ParametersSender(copies=2)
     hub = hub_of(channel, copies=2)

@@ -45,6 +45,9 @@ LAST_TICK_SECONDS = 2.0
 CLOSE_SECONDS = 5.0
 """Seconds that games have at the end to finish their tick and to quit."""
 
+MAX_TIME_SCALE = 100.0
+"""Greatest time scale that Unity accepts."""
+
 Tell = Callable[[str, str], None]
 """Takes a level ('info' or 'warning') and a message to the user."""
 
@@ -58,6 +61,8 @@ class UnityEnv:
     summary = "a Unity game"
     shared_areas = True
     """True: the scene of a copy may hold many arenas."""
+    reassigns_slots = True
+    """True: Unity gives an agent a new id in each episode."""
 
     def __init__(self, options: UnityOptions, side_channels: Sequence[SideChannel] = (), tell: Tell | None = None) -> None:
         """Finds the build. Raises EnvError if there is none."""
@@ -77,7 +82,8 @@ class UnityEnv:
         self._limiter = WarningLimiter(lambda text: self.tell("warning", text))
         self._stats = StatsReceiver(self.warn)
         self._analytics = AnalyticsSender()
-        own = (EngineSender(options.engine), self._parameters, self._stats, self._analytics)
+        self._engine = EngineSender(options.engine)
+        own = (self._engine, self._parameters, self._stats, self._analytics)
         self.channels = SideChannels((*own, *side_channels), options.copies, self.warn)
         self.copies: list[GameInstance] = []
         """Copies started so far; the others wait for memory."""
@@ -353,6 +359,10 @@ class UnityEnv:
         for name, column in values.items():
             for copy, value in enumerate(column.tolist()):
                 self._parameters.set(name, value, copy)
+
+    def set_speed(self, speed: float) -> None:
+        """Sends another time scale with the next actions: this multiple of the one in the options."""
+        self._engine.set_time_scale(min(self.options.engine.time_scale * speed, MAX_TIME_SCALE))
 
     def draw_parameter(self, name: str, kind: Distribution, numbers: Sequence[float], seeds: Sequence[int]) -> None:
         """Sets a sampler in each copy with its own seed. Sent once, because sending it again would restart its random numbers."""

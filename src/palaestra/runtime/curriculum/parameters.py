@@ -213,12 +213,25 @@ def with_parameters(env: Env, forms: Mapping[str, Parameter] | None, lessons: Ma
         return env
     parameters = Parameters(env, forms, seed)
     parameters.set(lessons)
-    return cast(Env, forwarding(_EnvWithParameters, env)(env, parameters))
+    kind = forwarding(_EnvWithParameters, env, exclude=("parameters", "parameter_ranges"))
+    return cast(Env, kind(env, parameters, {name: _range(form, lessons.get(name, 0)) for name, form in forms.items()}))
+
+
+def _range(form: Parameter, lesson: int) -> tuple[float, float, float]:
+    """Returns the mean value of a parameter in a lesson, and the bounds of the values of all lessons, made wider if they are one value."""
+    bounds = [bound for number in range(lessons_of(form)) for bound in _bounds(sampler_of(value_of(form, number)))]
+    now = _bounds(sampler_of(value_of(form, lesson)))
+    value = (min(now) + max(now)) / 2 if now else 0.0
+    low, high = min(bounds, default=value), max(bounds, default=value)
+    return (value, low, high) if low < high else (value, min(0.0, 2 * value), max(1.0, 2 * value))
 
 
 class _EnvWithParameters:
-    def __init__(self, env: Env, parameters: Parameters) -> None:
+    def __init__(self, env: Env, parameters: Parameters, named: Mapping[str, tuple[float, float, float]]) -> None:
         self._env, self._parameters = env, parameters
+        self.parameter_ranges = named if not env.parameters else getattr(env, "parameter_ranges", {})
+        """Value, least and greatest value of each parameter: a Unity game names none, so there they are those of the settings."""
+        self.parameters = env.parameters or {name: value for name, (value, _, _) in named.items()}
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
         steps = self._env.reset(seed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
 from palaestra.runtime.storage.status import TrainingStatus
 from palaestra.runtime.storage.trust import env_code, must_be_trusted
 
+Tell = Callable[[str, str], None]
+"""Takes a level ('info' or 'warning') and a message of a Unity game."""
 AT_STEP = re.compile(r"(?P<run>.+)@(?P<step>\d+)")
 """A run's models of one step, as `first@500000`."""
 OF_RUN = re.compile(r"-(\d+|best)$")
@@ -187,6 +189,7 @@ def open_for(
     seed: int = 0,
     *,
     flags: Mapping[str, Mapping[str, Any]] | None = None,
+    tell: Tell | None = None,
     **options: Any,
 ) -> Env:
     """Opens the environment to play in: the given one, else the run's own with its last parameters.
@@ -202,7 +205,7 @@ def open_for(
         code = [(path, value) for path, value in env_code(models.settings, env) if path[-1] not in typed]
         must_be_trusted(models.folder, models.settings, code, models.trust)
     own = dict(models.settings.env_settings.env_options) if models.settings and not env else {}
-    made = open_named(env_name(models, env), areas, usual, {**own, **options}, models.settings, flags)
+    made = open_named(env_name(models, env), areas, usual, {**own, **options}, models.settings, flags, tell)
     if models.settings and not env:
         return with_parameters(made, models.settings.environment_parameters, models.lessons, seed)
     return made
@@ -215,10 +218,13 @@ def open_named(
     options: Mapping[str, Any],
     settings: RunSettings | None = None,
     flags: Mapping[str, Mapping[str, Any]] | None = None,
+    tell: Tell | None = None,
 ) -> Env:
-    """Opens an environment by name; `settings`: those of the run."""
+    """Opens an environment by name; `settings`: those of the run. A Unity game's messages go to `tell`, or to stderr."""
     with WaitingNotice(f"opening {name}", on_stderr):
-        return _open_named(name, areas, usual, options, settings, flags)
+        if is_game(name):
+            return open_game(name, areas, settings, options, flags, tell)
+        return _open_named(name, areas, usual, options, flags)
 
 
 def _open_named(
@@ -226,11 +232,8 @@ def _open_named(
     areas: int | None,
     usual: int,
     options: Mapping[str, Any],
-    settings: RunSettings | None,
     flags: Mapping[str, Mapping[str, Any]] | None,
 ) -> Env:
-    if is_game(name):
-        return open_game(name, areas, settings, options, flags)
     if flags:
         first = next(key for section in flags.values() for key in section)
         raise ConfigError(f"--{first.replace('_', '-')} is only for Unity games, and {name} is not one")
@@ -246,13 +249,18 @@ def open_game(
     settings: RunSettings | None,
     options: Mapping[str, Any],
     flags: Mapping[str, Mapping[str, Any]] | None = None,
+    tell: Tell | None = None,
 ) -> Env:
-    """Opens a Unity game as `flags`, else a run's settings, say; its messages go to stderr."""
+    """Opens a Unity game as `flags`, else a run's settings, say; its messages go to `tell`, or to stderr."""
     from palaestra.runtime.environments.unity_games import game_settings  # brings gRPC: 0.1 s
 
     settings = _with_flags(settings or RunSettings(), name, flags) if flags else settings or RunSettings()
-    games = game_settings(settings, None, lambda level, text: print(text, file=sys.stderr, flush=True), here=True)
+    games = game_settings(settings, None, tell or _print, here=True)
     return make_env(name, areas=areas or settings.env_settings.num_areas, options=options, games=games)
+
+
+def _print(level: str, text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _with_flags(settings: RunSettings, name: str, flags: Mapping[str, Mapping[str, Any]]) -> RunSettings:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
@@ -12,6 +13,7 @@ from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env
 from palaestra.runtime.play.demo_recording import DemoRecorder
 
+T = TypeVar("T")
 Tables = Mapping[str, TimeStep]
 
 
@@ -19,6 +21,7 @@ Tables = Mapping[str, TimeStep]
 class Take:
     """Ticks of one episode: tables before each action and the actions, then the tables in which it ended."""
 
+    slot: int
     ticks: list[tuple[dict[str, TimeStep], dict[str, Action]]] = field(default_factory=list)
     last: dict[str, TimeStep] = field(default_factory=dict)
     reward: float = 0.0
@@ -30,8 +33,9 @@ class DemoTakes:
     Recording begins and ends with episodes: what was half played when it began is left out, what is half played when it stops too.
     """
 
-    def __init__(self, slot: int) -> None:
-        self.slot = slot
+    def __init__(self, slot: int, behaviors: Collection[str] = ()) -> None:
+        """`behaviors` are those that the agent in this slot may have; empty: all of the environment."""
+        self.slot, self._behaviors = slot, frozenset(behaviors)
         self.recording = False
         self.kept: list[Take] = []
         self.ended_reward = 0.0
@@ -41,8 +45,9 @@ class DemoTakes:
 
     def __call__(self, before: Tables, actions: Mapping[str, Action], after: Tables) -> None:
         """Takes a tick in."""
+        before, actions, after = self._own(before), self._own(actions), self._own(after)
         if not before:
-            self._open, self._reward = Take() if self.recording else None, 0.0
+            self._open, self._reward = Take(self.slot) if self.recording else None, 0.0
             return
         take = self._open
         self._reward += sum(self._earned(step) for step in after.values())
@@ -53,8 +58,14 @@ class DemoTakes:
             if take is not None and take.ticks:
                 take.last, take.reward = dict(after), self._reward
                 self.kept.append(take)
-            self._open = Take() if self.recording else None
+            self._open = Take(self.slot) if self.recording else None
             self.ended_reward, self._reward = self._reward, 0.0
+
+    def move(self, slot: int) -> None:
+        """Follows the agent to another slot, in which its next episode is."""
+        self.slot = slot
+        if self._open is not None:
+            self._open.slot = slot
 
     def start(self) -> None:
         """Records from the next episode on."""
@@ -76,27 +87,15 @@ class DemoTakes:
         recorder = DemoRecorder(env, path)
         for take in self.kept:
             for number, (tables, actions) in enumerate(take.ticks):
-                recorder.note({name: self._alone(step, ends=number > 0, acts=True) for name, step in tables.items()})
+                recorder.note({name: _alone(step, take.slot, ends=number > 0, acts=True) for name, step in tables.items()})
                 recorder.decided(actions)
-            recorder.note({name: self._alone(step, ends=True, acts=False) for name, step in take.last.items()})
+            recorder.note({name: _alone(step, take.slot, ends=True, acts=False) for name, step in take.last.items()})
         files = recorder.close()
         self.kept.clear()
         return files
 
-    def _alone(self, step: TimeStep, *, ends: bool, acts: bool) -> TimeStep:
-        """Returns a table in which nobody but this seat acts or ends."""
-        own = torch.zeros_like(step.acting)
-        if self.slot < len(own):
-            own[self.slot] = True
-        nobody = torch.zeros_like(own)
-        ended = own if ends else nobody
-        return replace(
-            step,
-            acting=step.acting & own if acts else nobody,
-            terminated=step.terminated & ended,
-            truncated=step.truncated & ended,
-            lost=None,
-        )
+    def _own(self, tables: Mapping[str, T]) -> Mapping[str, T]:
+        return {name: table for name, table in tables.items() if name in self._behaviors} if self._behaviors else tables
 
     def _acts(self, step: TimeStep) -> bool:
         return self.slot < len(step.acting) and bool(step.acting[self.slot])
@@ -107,3 +106,19 @@ class DemoTakes:
     def _earned(self, step: TimeStep) -> float:
         counts = self.slot < len(step.acting) and bool((step.acting | step.terminated | step.truncated)[self.slot])
         return float(step.reward[self.slot] + step.group_reward[self.slot]) if counts else 0.0
+
+
+def _alone(step: TimeStep, slot: int, *, ends: bool, acts: bool) -> TimeStep:
+    """Returns a table in which nobody but this slot acts or ends."""
+    own = torch.zeros_like(step.acting)
+    if slot < len(own):
+        own[slot] = True
+    nobody = torch.zeros_like(own)
+    ended = own if ends else nobody
+    return replace(
+        step,
+        acting=step.acting & own if acts else nobody,
+        terminated=step.terminated & ended,
+        truncated=step.truncated & ended,
+        lost=None,
+    )

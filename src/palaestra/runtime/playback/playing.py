@@ -17,16 +17,20 @@ from numpy.typing import NDArray
 from palaestra.brains.base import Brain
 from palaestra.core.errors import PalaestraError, exception_summary
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.base import Env
+from palaestra.envs.base import Env, Interruptible, KeepsTime, ReassignsSlots
 from palaestra.envs.ray_fans import RayFan, SeesRays
 from palaestra.envs.solids import Drawing, Draws
 from palaestra.runtime.play.players import BrainOf
 from palaestra.runtime.playback.annotations import with_discs, with_rays
+from palaestra.runtime.playback.cameras import camera_pictures
+from palaestra.runtime.playback.presence import Moves, Presence
 from palaestra.runtime.playback.seats import Seat, Seats
 from palaestra.runtime.playback.tally import Tally
 
 USUAL_TICK = 0.05
 """Seconds of a tick of an environment that does not say how long one lasts."""
+SHORTEST_TICK = 0.02
+"""Least seconds of a tick of a game that keeps time by itself, at normal speed: Unity's usual step of physics."""
 FASTEST = 10.0
 WANTED = 2.0
 """Seconds for which drawings and pictures are made after someone asked for one."""
@@ -57,15 +61,25 @@ class PlaybackState:
 class Playback:
     """Owns an environment from the thread's start to its end. All methods may be called from any thread and return at once."""
 
-    def __init__(self, opener: Callable[[], Opened], *, seed: int = 0, speed: float = 1.0, paused: bool = False) -> None:
-        """`opener` is called in the thread; what it raises becomes the `error` of the state."""
+    def __init__(
+        self,
+        opener: Callable[[], Opened],
+        *,
+        seed: int = 0,
+        speed: float = 1.0,
+        paused: bool = False,
+        on_error: Callable[[str], object] = lambda text: None,
+    ) -> None:
+        """`opener` is called in the thread; what it raises becomes the `error` of the state, and `on_error` is called with it."""
         self._opener, self._seed, self._speed, self._paused = opener, seed, speed, paused
+        self._on_error = on_error
         self._commands: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._wake = threading.Event()
         self._closed = False
         self._error: str | None = None
         self._tick, self._made, self._drawn_tick, self._drawn_at = -1, 0.0, -1, 0.0
         self._drawing: Drawing | None = None
+        self._draws: bool | None = None  # unknown before the first attempt
         self._picture: bytes | None = None
         self._asked_drawing = self._asked_picture = 0.0
         self._looked: Seat | None = None
@@ -74,6 +88,8 @@ class Playback:
         """The environment, once it is open; only to read what never changes."""
         self.seats: Seats | None = None
         self.tally = Tally()
+        self.presence: Presence | None = None
+        """Slots that have agents, where an agent may get another slot in each episode; None elsewhere: agents stay where they are."""
         self.steps: dict[str, TimeStep] = {}
         """Tables of the newest tick, which are never modified."""
         self.actions: dict[str, Action] = {}
@@ -81,6 +97,8 @@ class Playback:
         self.watchers: list[Callable[[Mapping[str, TimeStep], Mapping[str, Action], Mapping[str, TimeStep]], None]] = []
         """Called in the thread after each tick with the tables before it, the actions and the tables after it; after a restart with no
         tables before it and no actions."""
+        self.followers: list[Callable[[Moves], None]] = []
+        """Called in the thread, after the watchers, if agents continue in other slots."""
         self._thread = threading.Thread(target=self._run, name="playback", daemon=True)
         self._thread.start()
 
@@ -102,7 +120,7 @@ class Playback:
     def set_speed(self, speed: float) -> None:
         """Sets the speed, 0.1 to `FASTEST` times the simulated time."""
         self._speed = min(max(speed, 0.1), FASTEST)
-        self._wake.set()
+        self._order(self._pass_speed)
 
     def restart(self, seed: int | None = None) -> None:
         """Begins all episodes anew."""
@@ -128,10 +146,17 @@ class Playback:
         """Draws the rays of an agent into the scene, if the environment tells where they are in its observations."""
         self._looked, self._changed = (behavior, slot), True
 
+    @property
+    def looked(self) -> Seat | None:
+        """The agent that is looked at, in the slot that it has now."""
+        return self._looked
+
     def close(self, wait: float = 0.0) -> None:
         """Ends the thread, which closes the environment; waits so many seconds for it."""
         self._closed = True
         self._wake.set()
+        if isinstance(self.env, Interruptible):
+            self.env.interrupt()
         if wait:
             self._thread.join(wait)
 
@@ -160,9 +185,19 @@ class Playback:
         return self._drawing
 
     def picture(self) -> bytes | None:
-        """Returns the newest picture of an environment that describes no solids, as a JPEG; None if it has none."""
+        """Returns the newest picture of an environment that describes no solids, else of its agents' cameras, as a JPEG; None if none."""
         self._asked_picture = time.monotonic()
         return self._picture
+
+    @property
+    def has_shown(self) -> bool:
+        """Whether there has been a drawing or a picture."""
+        return self._drawing is not None or self._picture is not None
+
+    @property
+    def draws(self) -> bool:
+        """Whether the environment draws its areas, as far as is known."""
+        return self._draws is not False
 
     def record_gif(self, seconds: float, rate: int = 10) -> bytes | None:
         """Returns pictures of the first areas over so many seconds as a GIF; None if the environment cannot draw. Waits for that long."""
@@ -174,7 +209,7 @@ class Playback:
         frames: queue.SimpleQueue[NDArray[np.uint8] | None] = queue.SimpleQueue()
         taken: list[NDArray[np.uint8]] = []
         for _ in range(max(int(seconds * rate), 1)):
-            self._order(lambda: frames.put(None if self.env is None else self._rendered(self.env)))
+            self._order(lambda: frames.put(self._rendered()))
             began = time.monotonic()
             try:
                 picture = frames.get(timeout=5.0)
@@ -199,16 +234,25 @@ class Playback:
         try:
             self.env, brain_of = self._opener()
             self.seats = Seats(self.env.behaviors, brain_of)
+            self.presence = Presence() if isinstance(self.env, ReassignsSlots) and self.env.reassigns_slots else None
+            self._pass_speed()
+            if self._closed:
+                return
             self._restart(None)
             self._play()
         except PalaestraError as error:
-            self._error = str(error)
+            self._fail(str(error))
         except Exception as error:  # a user's environment may raise anything
-            self._error = exception_summary(error)
+            self._fail(exception_summary(error))
         finally:
             if self.env is not None:
                 with suppress(Exception):
                     self.env.close()
+
+    def _fail(self, error: str) -> None:
+        if not self._closed:  # a game that is told to quit may fail as it does
+            self._error = error
+            self._on_error(error)
 
     def _play(self) -> None:
         due = time.monotonic()
@@ -233,7 +277,11 @@ class Playback:
             due = max(due + self._seconds() / self._speed, time.monotonic())  # lost time is not made up for
 
     def _seconds(self) -> float:
-        return getattr(self.env, "tick_seconds", None) or USUAL_TICK
+        return getattr(self.env, "tick_seconds", None) or (SHORTEST_TICK if isinstance(self.env, KeepsTime) else USUAL_TICK)
+
+    def _pass_speed(self) -> None:
+        if isinstance(self.env, KeepsTime):
+            self.env.set_speed(self._speed)
 
     def _restart(self, seed: int | None) -> None:
         assert self.env is not None
@@ -241,7 +289,7 @@ class Playback:
         self._seed = self._seed + 1 if seed is None else seed
         self.steps = self.env.reset(self._seed)
         self.seats.restart()
-        self.tally.note(self.steps, first=True)
+        self.tally.note(self.steps, first=True, presence=self.presence)
         self._noted({}, {})
 
     def _advance(self) -> None:
@@ -250,14 +298,24 @@ class Playback:
         before = self.steps
         self.actions = self.seats.act(before)
         self.steps = self.env.step(self.actions)
-        self.tally.note(self.steps)
+        self.tally.note(self.steps, presence=self.presence)
         self._noted(before, self.actions)
 
     def _noted(self, before: Mapping[str, TimeStep], actions: Mapping[str, Action]) -> None:
         self._tick, self._made = self._tick + 1, time.monotonic()
         for watcher in tuple(self.watchers):
             watcher(before, actions, self.steps)
+        if self.presence is not None and (moves := self.presence.note(self.steps, first=not before)):
+            self._follow(moves)
         self._draw()
+
+    def _follow(self, moves: Moves) -> None:
+        assert self.seats is not None
+        self.seats.move(moves)
+        if (looked := self._looked) is not None and looked in moves:
+            self._looked = looked[0], moves[looked]
+        for follower in tuple(self.followers):
+            follower(moves)
 
     def _set_parameter(self, name: str, value: float) -> None:
         assert self.env is not None
@@ -266,17 +324,18 @@ class Playback:
     def _draw(self) -> None:
         """Draws the newest tick if someone watches, and the last drawing is not too recent."""
         now = time.monotonic()
-        if self.env is None or (self._drawn_tick == self._tick and not self._changed) or now - self._asked_drawing > WANTED:
+        wanted = self._draws is None or now - self._asked_drawing <= WANTED
+        if self.env is None or (self._drawn_tick == self._tick and not self._changed) or not wanted:
             return
         self._changed = False
         if isinstance(self.env, Draws):
             if now - self._drawn_at >= FRAME or self._paused:
                 drawing = self.env.drawing(np.arange(self.env.num_areas))
                 drawing = with_discs(drawing, self.seats.taken if self.seats is not None else set())
-                self._drawing = self._with_rays(drawing)
+                self._drawing, self._draws = self._with_rays(drawing), True
                 self._drawn_tick, self._drawn_at = self._tick, self._made
         elif now - self._drawn_at >= PICTURE or self._paused:
-            self._picture = encoded(self._rendered(self.env))
+            self._picture = encoded(self._rendered())
             self._drawn_tick, self._drawn_at = self._tick, self._made
 
     def _with_rays(self, drawing: Drawing) -> Drawing:
@@ -286,13 +345,17 @@ class Playback:
         behavior, slot = self._looked
         return with_rays(drawing, behavior, slot, rays_of(self.env, self.steps, behavior, slot))
 
-    @staticmethod
-    def _rendered(env: Env) -> NDArray[np.uint8] | None:
-        """Returns the pictures of up to four areas side by side; None if the environment cannot draw."""
-        try:
-            pictures = [env.render(area) for area in range(min(env.num_areas, 4))]
-        except PalaestraError:
+    def _rendered(self) -> NDArray[np.uint8] | None:
+        """Returns the pictures of up to four areas side by side, or what agents see; None if there is neither."""
+        if self.env is None:
             return None
+        try:
+            pictures = [self.env.render(area) for area in range(min(self.env.num_areas, 4))]
+        except PalaestraError:
+            taken = sorted(self.seats.taken) if self.seats is not None else []
+            self._draws = False
+            return camera_pictures(self.env.behaviors, self.steps, taken or ([self._looked] if self._looked else []))
+        self._draws = True
         return np.concatenate(pictures, axis=1)
 
 

@@ -47,6 +47,13 @@ class Seats:
             if name == behavior:
                 answers.forget()
 
+    def move(self, moves: Mapping[Seat, int]) -> None:
+        """Lets brains of single seats follow their agents to other slots."""
+        moved = {(name, moves[name, slot]): self._seats.pop((name, slot)) for name, slot in [*self._seats] if (name, slot) in moves}
+        for answers in moved.values():
+            answers.forget()
+        self._seats |= moved
+
     def replace(self, brain_of: BrainOf) -> None:
         """Asks another function for the brains of all sides."""
         self._brain_of = brain_of

@@ -6,7 +6,7 @@ import atexit
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,28 @@ from palaestra.brains.base import Brain
 from palaestra.core.errors import PalaestraError, PolicyError
 from palaestra.core.files import file_name
 from palaestra.envs.base import Env, Heuristic
+from palaestra.envs.restarts import Restarts
+from palaestra.runtime.environments.make import is_game
 from palaestra.runtime.play.brain_assignment import BrainAssignment, BrainSpec, read_parts
-from palaestra.runtime.play.run_models import Models, env_name, find_models, open_for, open_named
+from palaestra.runtime.play.run_models import Models, Tell, env_name, find_models, open_for, open_named
 from palaestra.runtime.playback.playing import Opened
 from palaestra.runtime.storage.run_folder import RunFolder
 
 PLAYER = "player"
 """Brain that is a person: it sits in a single seat, while its mates are played by other brains."""
+DEFAULT_AREAS = 4
 PICTURED = ("gymnasium:", "pettingzoo:", "envpool:")
 """Environments that draw only if they are opened for it."""
+GAME_ON_PAGE: Mapping[str, Any] = {
+    "time_scale": 1.0,
+    "capture_frame_rate": 0,  # frames follow the clock: a game keeps real time
+    "target_frame_rate": 60,
+    "width": 640,
+    "height": 400,
+}
+"""Settings of a Unity game that someone watches or plays, instead of those of a training."""
+NO_RESTARTS = Restarts(lifetime=0)
+"""A game that ends is not started again: the person is told, and loads the page again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +54,17 @@ class PlaybackSource:
     """Brains as typed after --brain; they go before the run's models."""
     chosen: Sequence[str] = ()
     """Brains of sides, such as `Ball?team=1=random`, that were chosen on the page; they go before `brains`."""
-    areas: int = 1
+    areas: int | None = 1
+    """Areas; None: `DEFAULT_AREAS`. A Unity game always has the run's own number, or one."""
     deterministic: bool = False
     trust: bool = False
+    flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    """Settings of Unity games, by section, that go before those of the run."""
 
-    def open(self) -> Opened:
-        """Opens the environment and returns it with its brains. Raises PalaestraError."""
+    def open(self, tell: Tell | None = None) -> Opened:
+        """Opens the environment and returns it with its brains. A Unity game's messages go to `tell`. Raises PalaestraError."""
         models = None if self.run is None else self.models()
-        env = self._open_env(models)
+        env = self._open_env(models, tell)
         return env, self.brain_of(env, self.parts(models))
 
     def parts(self, models: Models | None) -> list[BrainSpec]:
@@ -100,13 +116,27 @@ class PlaybackSource:
 
         return brain
 
-    def _open_env(self, models: Models | None) -> Env:
+    @property
+    def is_game(self) -> bool:
+        """Whether this is a Unity build, a game in Python, or the Editor."""
+        try:
+            return is_game(self.env if self.run is None else env_name(self.models(), self.env))
+        except PalaestraError:  # what opens it tells why
+            return False
+
+    def _open_env(self, models: Models | None, tell: Tell | None) -> Env:
         name = self.env if models is None else env_name(models, self.env)
         assert name is not None
-        drawn: dict[str, Any] = {"render": True} if name.startswith(PICTURED) else {}
+        areas, options, flags = self.areas or DEFAULT_AREAS, dict[str, Any](), None
+        if is_game(name):
+            areas, flags = None, self.flags
+            typed = {key for section in flags.values() for key in section}
+            options = {key: value for key, value in GAME_ON_PAGE.items() if key not in typed} | {"copies": 1, "restarts": NO_RESTARTS}
+        elif name.startswith(PICTURED):
+            options = {"render": True}
         if models is None:
-            return open_named(name, self.areas, self.areas, drawn)
-        return open_for(models, self.env, self.areas, self.areas, **drawn)
+            return open_named(name, areas, DEFAULT_AREAS, options, flags=flags, tell=tell)
+        return open_for(models, self.env, areas, DEFAULT_AREAS, flags=flags, tell=tell, **options)
 
 
 def models_of_checkpoint(folder: RunFolder, step: int, trust: bool) -> Mapping[str, Path]:

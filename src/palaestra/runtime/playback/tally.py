@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from palaestra.core.files import write_whole
 from palaestra.core.timestep import TimeStep
+from palaestra.runtime.playback.presence import Presence
 from palaestra.scenario.ratings import elo_change
 
 RECENT = 100
@@ -52,21 +53,24 @@ class Tally:
         self.scores: dict[tuple[str, int], SideScore] = {}
         """By behavior and team."""
 
-    def note(self, steps: Mapping[str, TimeStep], *, first: bool = False) -> list[tuple[str, int, float]]:
-        """Adds a tick, or the first one of `reset`. Returns the episodes that ended: behavior, slot and return."""
+    def note(self, steps: Mapping[str, TimeStep], *, first: bool = False, presence: Presence | None = None) -> list[tuple[str, int, float]]:
+        """Adds a tick, or the first one of `reset`. Returns the episodes that ended: behavior, slot and return.
+
+        `presence` says which slots had an agent before this tick; None: all.
+        """
         ended: list[tuple[str, int, float]] = []
         for name, step in steps.items():
             slots = len(step.reward)
-            before = self.returns.get(name, np.zeros(0))
-            returns = np.pad(before, (0, max(slots - len(before), 0)))
-            lengths = np.pad(self.lengths.get(name, np.zeros(0, np.int64)), (0, max(slots - len(before), 0)))
-            if first:
-                returns[:], lengths[:] = 0, 0
+            if first:  # a table may have fewer slots than before
+                returns, lengths = np.zeros(slots), np.zeros(slots, np.int64)
             else:
+                before = self.returns.get(name, np.zeros(0))
+                returns = np.pad(before, (0, max(slots - len(before), 0)))
+                lengths = np.pad(self.lengths.get(name, np.zeros(0, np.int64)), (0, max(slots - len(before), 0)))
                 reward = (step.reward + step.group_reward).cpu().numpy()
                 counts = (step.acting | step.terminated | step.truncated).cpu().numpy()
                 returns[counts] += reward[counts]
-                lengths += 1
+                lengths += 1 if presence is None else presence.present(name, len(lengths))
                 ended += self._close(name, step, returns, lengths, reward)
             self.returns[name], self.lengths[name] = returns, lengths
         return ended

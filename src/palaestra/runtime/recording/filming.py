@@ -139,7 +139,7 @@ def record_film(
     with ExitStack() as stack:
         playing = []
         for source, name in zip(sources, names, strict=True):
-            drawn = {"render": True} if name.startswith(DRAWN) else {}
+            drawn: dict[str, Any] = {"render": True} if name.startswith(DRAWN) else {}
             opened = open_for(source.models, env, film.areas, areas, film.seed, flags=flags, **drawn)
             stack.callback(opened.close)
             playing.append(scenes(opened, source.models.policies(film.seed), film, source.title, shown=film.areas or areas))

@@ -13,6 +13,7 @@ from nicegui.events import GenericEventArguments
 
 from palaestra.brains.player_keys import SHOWN, KeyMap
 from palaestra.core.errors import PalaestraError
+from palaestra.envs.base import KeepsTime
 from palaestra.runtime.monitor.run_list import find_runs
 from palaestra.runtime.playback.sources import PlaybackSource
 from palaestra.web.layout import address, card, complain, page, quiet
@@ -21,7 +22,8 @@ from palaestra.web.people.played_game import Person, PlayedGame, games
 from palaestra.web.scene.canvas import SceneCanvas
 from palaestra.web.scene.stream import SceneStreams
 from palaestra.web.site import Site
-from palaestra.web.watch.watch_page import SPEEDS, choice_of_what, refused, score_lines
+from palaestra.web.watch.agents_table import AgentsTable
+from palaestra.web.watch.watch_page import SPEEDS, choice_of_what, ending, refused, score_lines
 from palaestra.web.watch.watched import close_with_page
 
 
@@ -42,7 +44,9 @@ def add_play_page(site: Site, streams: SceneStreams) -> None:
                     ui.label("This game has ended.").classes("text-base")
                     return
             else:
-                source = PlaybackSource(site.results, run=run or None, env=env or None, brains=site.brains_for(env), trust=site.trust)
+                source = PlaybackSource(
+                    site.results, run=run or None, env=env or None, brains=site.brains_for(env), trust=site.trust, flags=site.flags
+                )
                 game = PlayedGame(source, streams)
             PlayPage(game, runs, site.results)
 
@@ -53,17 +57,20 @@ class PlayPage:
     def __init__(self, game: PlayedGame, runs: list[str], results: Path) -> None:
         self.game, self._runs, self._results, self._name = game, runs, results, uuid.uuid4().hex
         self.person: Person | None = None
+        self._shown = 0
         close_with_page(lambda: game.leave(self._name))
         with ui.row().classes("w-full items-center gap-3"):
             choice_of_what("/play", game.source, runs)
         with ui.row().classes("w-full gap-3 items-start"):
             with ui.column().classes("p-grow gap-3"), card():
-                SceneCanvas(game.key).classes("w-full p-canvas").props("data-mark=scene")
+                self._canvas = SceneCanvas(game.key).classes("w-full p-canvas").props("data-mark=scene")
+                self._agents = AgentsTable(game.playback, lambda behavior, slot: self._sit_on(behavior, slot))
                 self._pad = ui.column().classes("w-full")
                 self._transport()
             with ui.column().classes("p-side gap-3"):
                 with card():
-                    self._state = ui.label("Opening...").classes("text-sm font-medium").props("data-mark=state")
+                    self._state = ui.label("Opening...").classes("text-sm font-medium p-message").props("data-mark=state")
+                    self._notice = ui.label().classes("p-quiet text-sm p-message").props("data-mark=notice")
                     self._score = ui.label().classes("text-sm whitespace-pre-line").props("data-mark=score")
                 with card("Seat"):
                     self._seat = ui.select({}, label="You play").props("dense outlined").classes("w-full").props("data-mark=seat")
@@ -77,6 +84,7 @@ class PlayPage:
     def _show_sides(self) -> None:
         """Builds a choice for each side: what plays its agents that no person plays."""
         game = self.game
+        self._sides.clear()
         with self._sides, card("All others are played by"):
             for (behavior, team), label in game.sides().items():
                 now = game.brain_of_side(behavior, team)
@@ -141,35 +149,63 @@ class PlayPage:
             else:
                 self.person.release(key)
 
+    def _sit_on(self, behavior: str, slot: int) -> None:
+        """Takes the seat of an agent that was clicked."""
+        places = self.game.places()
+        number = next((place.number for place in places if behavior in place.behaviors and place.slot == slot), None)
+        self._seat.set_value(number)
+
+    def _show_table(self) -> None:
+        """Shows the table of agents if there is nothing to draw, below what the person's agent sees."""
+        bare = self._agents.is_needed
+        self._canvas.set_visibility(not bare or self.game.playback.picture() is not None)
+        self._canvas.classes(**{"add" if bare else "remove": "p-cameras"})
+        self._agents.whole.set_visibility(bare)
+        if bare:
+            self._agents.refresh()
+
     def _first_seat(self) -> None:
         """Sits down as the command line says, else in the first free seat."""
         free = self.game.free()
         sides = [part for part in self.game.source.people() if part.behavior is not None]
         wanted = [place for place in free for part in sides if part.behavior in place.behaviors and part.team in (None, place.team)]
         place = next(iter([*wanted, *free]), None)
+        self._show_seats()
+        self._seat.set_value(None if place is None else place.number)
+
+    def _show_seats(self) -> None:
+        """Offers the agents that there are, and how a second person joins."""
         labels = {one.number: one.label for one in self.game.places()}
-        self._seat.set_options(labels, value=None if place is None else place.number)
+        self._shown = len(labels)
+        self._seat.set_options(labels, value=self._seat.value)
         others = len(labels) > 1
+        if others:
+            self._show_sides()
         self._invitation.set_text(f"A second person joins in another window: {address('/play', join=self.game.key)}" if others else "")
 
     def _refresh(self) -> None:
         playback = self.game.playback
         state = playback.state
+        self._notice.set_text(self.game.watched.notice)
         if state.error is not None:
-            self._state.set_text(f"Ended: {state.error}")
+            self._state.set_text(ending(self.game.watched))
+            self._state.classes("text-negative")
+            self._canvas.set_visibility(playback.has_shown)
             return
         if state.opening or not playback.steps:
             return
         if self.person is None:
             self._first_seat()
-            if len(self.game.places()) > 1:
-                self._show_sides()
             return
+        self._show_table()
+        if len(self.game.places()) > self._shown:  # agents of a Unity game may come later
+            self._show_seats()
         person = self.person
         reward = playback.tally.returns.get(person.place.behaviors[0])
         now = 0.0 if reward is None or person.place.slot >= len(reward) else reward[person.place.slot]
-        seconds = state.ticks * (state.seconds or 0.05)
-        self._state.set_text(f"{'Paused' if state.paused else 'Playing'}: {seconds:.0f} s, reward {now:.2f}")
+        timed = not isinstance(playback.env, KeepsTime)
+        when = f"{state.ticks * (state.seconds or 0.05):.0f} s" if timed else f"tick {state.ticks:,}"
+        self._state.set_text(f"{'Paused' if state.paused else 'Playing'}: {when}, reward {now:.2f}")
         lines = [f"Last episode: {person.last_reward:.2f}"] if person.last_reward is not None else []
         games_played = person.won + person.drawn + person.lost
         if games_played and len({place.team for place in self.game.places()}) > 1:

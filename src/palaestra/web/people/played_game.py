@@ -15,6 +15,7 @@ from palaestra.core.timestep import Action, TimeStep
 from palaestra.runtime.play.brain_assignment import side_name
 from palaestra.runtime.playback.demo_takes import DemoTakes
 from palaestra.runtime.playback.playing import Playback
+from palaestra.runtime.playback.presence import Moves
 from palaestra.runtime.playback.sources import PlaybackSource
 from palaestra.runtime.playback.tally import PersonRating
 from palaestra.web.people.opponents import OWN, rating
@@ -61,8 +62,8 @@ class PlayedGame:
 
     def free(self) -> list[AgentSeat]:
         """Returns the agents of the first area that no person plays."""
-        taken = {person.place for person in self.people.values()}
-        return [place for place in self.places() if place not in taken]
+        taken = {(person.place.behaviors, person.place.slot) for person in self.people.values()}
+        return [place for place in self.places() if (place.behaviors, place.slot) not in taken]
 
     def leave(self, name: str) -> None:
         """Ends the game if nobody is left, else gives the person's agent back to its brain."""
@@ -121,7 +122,7 @@ class Person:
         env = game.playback.env
         assert env is not None
         self.brains: list[PlayerBrain] = []
-        self.takes = DemoTakes(place.slot)
+        self.takes = DemoTakes(place.slot, place.behaviors)
         self.won = self.drawn = self.lost = 0
         self.last_reward: float | None = None
         self.elo: float | None = None
@@ -132,6 +133,7 @@ class Person:
             self.brains.append(brain)
             game.playback.seat(behavior, place.slot, brain)
         game.playback.watchers += [self.takes, self._watch]
+        game.playback.followers.append(self._follow)
 
     @property
     def keys(self) -> list[tuple[str, str]]:
@@ -160,6 +162,15 @@ class Person:
         for watcher in (self.takes, self._watch):
             if watcher in self.game.playback.watchers:
                 self.game.playback.watchers.remove(watcher)
+        if self._follow in self.game.playback.followers:
+            self.game.playback.followers.remove(self._follow)
+
+    def _follow(self, moves: Moves) -> None:
+        """Goes on in the slot in which the agent's next episode is."""
+        slot = moves.get((self.place.behaviors[0], self.place.slot))
+        if slot is not None:
+            self.place = replace(self.place, slot=slot)
+            self.takes.move(slot)
 
     def _watch(self, before: Mapping[str, TimeStep], actions: Mapping[str, Action], after: Mapping[str, TimeStep]) -> None:
         """Counts the person's episodes; the sign of the last reward says who won."""
@@ -191,6 +202,9 @@ def places(playback: Playback) -> list[AgentSeat]:
     tables = {shared: steps[shared[0]]} if shared and shared[0] in steps else {(name,): step for name, step in steps.items()}
     found: list[AgentSeat] = []
     for names, step in tables.items():
+        present = None if playback.presence is None else playback.presence.present(names[0], len(step.area))
         for slot in (step.area == 0).nonzero()[:, 0].tolist():
+            if present is not None and not present[slot]:
+                continue
             found.append(AgentSeat(names, slot, int(step.team[slot]), len(found)))
     return found

@@ -54,6 +54,10 @@ class SceneStreams:
         """Stops offering a source; browsers that watch it are sent away."""
         self._sources.pop(key, None)
 
+    def close(self) -> None:
+        """Stops offering all sources."""
+        self._sources.clear()
+
     async def _serve(self, socket: WebSocket) -> None:
         """Sends one frame for each answer of the browser, at most `RATE` a second."""
         key = socket.path_params["key"]

@@ -14,10 +14,13 @@ from palaestra.runtime.playback.annotations import color_of
 from palaestra.runtime.playback.inspection import AgentInspection
 from palaestra.runtime.playback.playing import encoded
 from palaestra.web.layout import card, quiet
+from palaestra.web.watch.agents_table import agent_number, agents_in_play
 from palaestra.web.watch.watched import WatchedPlayback
 
 MOST = 60
 """Numbers of an observation that are shown one by one."""
+MOST_AGENTS = 256
+"""Agents of a behavior to choose from."""
 
 
 class AgentPanel:
@@ -42,17 +45,34 @@ class AgentPanel:
         if name in steps:
             self._select.set_value(f"{name}#{slot}")
 
+    def _label(self, behavior: str, slot: int) -> str:
+        return f"{behavior}, agent {agent_number(self._watched.playback, behavior, slot)}"
+
+    def _slots(self, behavior: str) -> list[int]:
+        playback = self._watched.playback
+        return agents_in_play(playback, behavior) if playback.presence else list(range(len(playback.steps[behavior].reward)))
+
+    def _follow(self, options: dict[str, str]) -> None:
+        """Shows the same agent in the slot in which its next episode is."""
+        looked = self._watched.playback.looked
+        if self._chosen is not None and looked is not None:
+            key = f"{looked[0]}#{looked[1]}"
+            options.setdefault(key, self._label(*looked))
+            if looked != self._chosen:
+                self._select.set_options(options, value=key)
+
     def _selected(self, value: object) -> None:
         behavior, _, slot = str(value).rpartition("#")
         self._chosen = (behavior, int(slot)) if slot.isdecimal() else None
         if self._chosen is not None:
             self._watched.playback.look_at(*self._chosen)
-        self.refresh()
+            self.refresh()
 
     def refresh(self) -> None:
         """Updates the panel."""
         steps = self._watched.playback.steps
-        options = {f"{name}#{slot}": f"{name}, agent {slot}" for name, step in steps.items() for slot in range(min(len(step.reward), 256))}
+        options = {f"{name}#{slot}": self._label(name, slot) for name in steps for slot in self._slots(name)[:MOST_AGENTS]}
+        self._follow(options)
         if options.keys() != (self._select.options.keys() if isinstance(self._select.options, dict) else ()):
             self._select.set_options(options)
         if self._chosen is None:

@@ -8,6 +8,7 @@ from typing import Any
 from nicegui import ui
 
 from palaestra.core.timestep import Action
+from palaestra.runtime.playback.cameras import has_cameras
 from palaestra.runtime.playback.playing import Playback
 from palaestra.web.layout import quiet
 
@@ -34,7 +35,7 @@ class AgentsTable:
     def __init__(self, playback: Playback, choose: Callable[[str, int], object]) -> None:
         self._playback = playback
         with ui.column().classes("w-full gap-2") as self.whole:
-            quiet("This environment draws nothing: here is what its agents do.")
+            self._why = quiet("This environment draws nothing here: this is what its agents do.")
             table = ui.table(columns=COLUMNS, rows=[], row_key="key").classes("w-full").props("dense flat hide-pagination data-mark=agents")
             table.props["pagination"] = {"rowsPerPage": 0}
             table.on("rowClick", lambda event: choose(event.args["behavior"], event.args["slot"]), js_handler="(_, row) => emit(row)")
@@ -45,10 +46,13 @@ class AgentsTable:
     def is_needed(self) -> bool:
         """Whether the environment has been opened and there is nothing else to show of it."""
         playback = self._playback
-        return playback.steps != {} and playback.state.ticks > 0 and playback.drawing() is None and playback.picture() is None
+        return playback.steps != {} and playback.state.ticks > 0 and playback.drawing() is None and not playback.draws
 
     def refresh(self) -> None:
         """Updates the rows."""
+        env = self._playback.env
+        if env is not None and has_cameras(env.behaviors):
+            self._why.set_text("This environment draws nothing here: above is what its agents see, and here is what they do.")
         self._table.rows = agent_rows(self._playback)
         self._table.update()
 
@@ -58,13 +62,14 @@ def agent_rows(playback: Playback) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     returns, lengths = playback.tally.returns, playback.tally.lengths
     for name, step in playback.steps.items():
-        for slot in step.acting.nonzero().squeeze(1).tolist()[: MOST - len(rows)]:
+        for slot in agents_in_play(playback, name)[: MOST - len(rows)]:
+            number = agent_number(playback, name, slot)
             rows.append(
                 {
-                    "key": f"{name}#{slot}",
+                    "key": f"{name}#{number}",
                     "behavior": name,
                     "slot": slot,
-                    "agent": f"{name}, agent {slot}",
+                    "agent": f"{name}, agent {number}",
                     "team": int(step.team[slot]),
                     "ticks": int(lengths[name][slot]) if name in lengths else 0,
                     "reward": f"{float(returns[name][slot]) if name in returns else 0.0:.3f}",
@@ -73,6 +78,20 @@ def agent_rows(playback: Playback) -> list[dict[str, Any]]:
                 }
             )
     return rows
+
+
+def agents_in_play(playback: Playback, behavior: str) -> list[int]:
+    """Returns the slots that have an agent, where agents come and go; else of those that act on this tick."""
+    step = playback.steps[behavior]
+    if playback.presence is None:
+        return step.acting.nonzero().squeeze(1).tolist()
+    slots: list[int] = playback.presence.present(behavior, len(step.acting)).nonzero()[0].tolist()
+    return sorted(slots, key=lambda slot: agent_number(playback, behavior, slot))
+
+
+def agent_number(playback: Playback, behavior: str, slot: int) -> int:
+    """Returns the number of an agent, which it keeps where the slots of agents change."""
+    return slot if playback.presence is None else playback.presence.number(behavior, slot)
 
 
 def action_text(action: Action | None, slot: int) -> str:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from palaestra.core.display import escaped
 from palaestra.core.plugins import Registry
 from palaestra.runtime.monitor.run_list import find_runs
-from palaestra.runtime.playback.sources import PlaybackSource, steps_of
+from palaestra.runtime.playback.sources import DEFAULT_AREAS, PlaybackSource, steps_of
 from palaestra.runtime.recording.video_files import encode_video
 from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.web.layout import address, card, page, quiet
@@ -46,8 +46,9 @@ def add_watch_page(site: Site, streams: SceneStreams) -> None:
             env=env or None,
             step=int(step) if step.isdecimal() else None,
             brains=site.brains_for(env),
-            areas=min(max(int(areas), 1), 64) if areas.isdecimal() else 4,
+            areas=min(max(int(areas), 1), 64) if areas.isdecimal() else None,
             trust=site.trust,
+            flags=site.flags,
         )
         with page("Watch", "Watch"):
             WatchPage(source, runs, streams)
@@ -73,7 +74,7 @@ class WatchPage:
                     self.canvas = SceneCanvas(self.watched.key, self._pick).classes("w-full p-canvas").props("data-mark=scene")
                     self._agents = AgentsTable(self.watched.playback, lambda behavior, slot: self.agent.choose(behavior, slot))
                     self._transport()
-                self._steps(source)
+                self._steps = StepsCard(self.watched)
             with ui.column().classes("p-side gap-3"):
                 self._status()
                 self._parameters_card = ui.column().classes("w-full")
@@ -90,10 +91,10 @@ class WatchPage:
                 what = {"run": source.run} if source.run else {"env": source.env}
                 ui.navigate.to(address("/watch", **{key: text or "" for key, text in what.items()}, areas=str(areas)))
 
-            nearest = min(AREAS, key=lambda number: abs(number - source.areas))
-            ui.select(list(AREAS), value=nearest, label="Areas", on_change=lambda event: more(event.value)).props("dense outlined").classes(
-                "w-24"
-            )
+            if not source.is_game:
+                nearest = min(AREAS, key=lambda number: abs(number - (source.areas or DEFAULT_AREAS)))
+                select = ui.select(list(AREAS), value=nearest, label="Areas", on_change=lambda event: more(event.value))
+                select.props("dense outlined").classes("w-24")
             ui.space()
             ui.button("Play it yourself", icon="sports_esports", on_click=lambda: ui.navigate.to(self._play_address())).props(
                 "flat dense no-caps"
@@ -157,39 +158,21 @@ class WatchPage:
         else:
             ui.download.content(content, name)
 
-    def _steps(self, source: PlaybackSource) -> None:
-        """Builds the slider of checkpoints."""
-        if source.run is None:
-            return
-        steps = steps_of(RunFolder(source.results, source.run))
-        if len(steps) < 2:
-            return
-        with card("Watch it learn"):
-            where = ui.label().classes("text-sm").props("data-mark=step")
-            start = len(steps) if source.step is None else min(range(len(steps)), key=lambda k: abs(steps[k] - (source.step or 0)))
-
-            async def show(position: int) -> None:
-                newest = position >= len(steps)
-                where.set_text("Newest models; newer ones follow" if newest else f"Step {steps[position]:,}")
-                if (error := await self.watched.show_step(None if newest else steps[position])) is not None:
-                    where.set_text(error)
-
-            slider = ui.slider(min=0, max=len(steps), value=start).props("markers snap").props("data-mark=checkpoints")
-            slider.on("change", lambda event: show(int(event.args)))
-            ui.timer(0.1, lambda: show(start), once=True)
-
     def _status(self) -> None:
         with card():
-            self._headline = ui.label("Opening...").classes("text-sm font-medium").props("data-mark=state")
+            self._headline = ui.label("Opening...").classes("text-sm font-medium p-message").props("data-mark=state")
+            self._notice = ui.label().classes("p-quiet text-sm p-message").props("data-mark=notice")
             self._numbers = ui.label().classes("p-quiet text-sm whitespace-pre-line").props("data-mark=score")
 
     async def _refresh(self) -> None:
         """Updates the texts, twice a second."""
         playback = self.watched.playback
         state = playback.state
+        self._notice.set_text(self.watched.notice)
         if state.error is not None:
-            self._headline.set_text(f"Ended: {state.error}")
+            self._headline.set_text(ending(self.watched))
             self._headline.classes("text-negative")
+            self.canvas.set_visibility(playback.has_shown)
         elif state.opening:
             self._headline.set_text("Opening...")
         else:
@@ -200,13 +183,15 @@ class WatchPage:
                 self._parameters()
             self.agent.refresh()
             self._show_scene_or_table()
+            self._steps.refresh()
         if follows(self.watched):
             await self.watched.show_step(None)
 
     def _show_scene_or_table(self) -> None:
         """Shows the table of agents in the place of the scene if there is nothing to draw."""
         bare = self._agents.is_needed
-        self.canvas.set_visibility(not bare)
+        self.canvas.set_visibility(not bare or self.watched.playback.picture() is not None)
+        self.canvas.classes(**{"add" if bare else "remove": "p-cameras"})
         self._agents.whole.set_visibility(bare)
         if bare:
             self._agents.refresh()
@@ -241,6 +226,42 @@ class WatchPage:
             self.agent.choose(chosen.behavior, slot)
 
 
+class StepsCard:
+    """Exchanges the models of a run for those of another step. It is hidden as long as there is only one step.
+
+    The steps are those that there are: a run that learns saves more, and deletes old ones.
+    """
+
+    def __init__(self, watched: WatchedPlayback) -> None:
+        self._watched, self._steps = watched, list[int]()
+        with card("Watch it learn") as self._card:
+            self._where = ui.label().classes("text-sm p-message").props("data-mark=step")
+            self._slider = ui.slider(min=0, max=1, value=1).props("markers snap data-mark=checkpoints")
+            self._slider.on("change", lambda event: self._show(int(event.args)))
+        self.refresh()
+        if watched.source.run is not None:
+            ui.timer(0.1, lambda: self._show(int(self._slider.value or 0)), once=True)
+
+    def refresh(self) -> None:
+        """Offers the steps that there are now; the chosen one stays, or the nearest to it."""
+        source = self._watched.source
+        steps = [] if source.run is None else steps_of(RunFolder(source.results, source.run))
+        self._card.set_visibility(len(steps) > 1)
+        if steps == self._steps:
+            return
+        self._steps, wanted = steps, source.step
+        position = len(steps) if wanted is None else min(range(len(steps)), key=lambda number: abs(steps[number] - wanted), default=0)
+        self._slider.props(f"max={max(len(steps), 1)}")
+        self._slider.set_value(position)
+
+    async def _show(self, position: int) -> None:
+        newest = position >= len(self._steps)
+        step = None if newest else self._steps[position]
+        self._where.set_text("Newest models; newer ones follow" if step is None else f"Step {step:,}")
+        if (error := await self._watched.show_step(step)) is not None:
+            self._where.set_text(error)
+
+
 def refused(site: Site, run: str, env: str, runs: list[str]) -> bool:
     """Returns whether an address names something that the page may not open, and if so shows a page that says why."""
     if run and run not in runs:
@@ -269,6 +290,12 @@ def choice_of_what(path: str, source: PlaybackSource, runs: list[str]) -> None:
     ui.select(options, value=now, with_input=True, label="Run or environment", on_change=lambda event: go(event.value)).props(
         "dense outlined"
     ).classes("p-select").props("data-mark=what")
+
+
+def ending(watched: WatchedPlayback) -> str:
+    """Returns why a playback ended, and how to begin anew."""
+    ended = f"Ended: {watched.playback.state.error}"
+    return f"{ended}\nLoad the page again to start the game once more." if watched.source.is_game else ended
 
 
 def score_lines(playback: Any) -> list[str]:

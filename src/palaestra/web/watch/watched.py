@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from nicegui import run as worker
 from nicegui import ui
 
+from palaestra.core.display import escaped_lines
 from palaestra.core.errors import PalaestraError
 from palaestra.runtime.playback.inspection import Inspector
 from palaestra.runtime.playback.playing import Playback
@@ -27,7 +31,8 @@ class WatchedPlayback:
 
     def __init__(self, source: PlaybackSource, streams: SceneStreams, *, paused: bool = False) -> None:
         self.source, self._streams = source, streams
-        self.playback = Playback(source.open, paused=paused)
+        self._level, self._message = "", ""
+        self.playback = Playback(lambda: source.open(self._tell), paused=paused, on_error=_print)
         self.inspector = Inspector(self.playback)
         self.key = streams.add(self.playback)
         self.newest: int | None = None
@@ -42,6 +47,16 @@ class WatchedPlayback:
             _open.remove(self)
         self._streams.remove(self.key)
         self.playback.close()
+
+    def _tell(self, level: str, text: str) -> None:
+        _print(text)
+        self._level, self._message = level, text
+
+    @property
+    def notice(self) -> str:
+        """Newest message of a Unity game, if it is a warning or the game does not play yet."""
+        state = self.playback.state
+        return self._message if state.error is None and (state.opening or self._level == "warning") else ""
 
     async def show_step(self, step: int | None) -> str | None:
         """Plays the models of a step of the run, or the newest. Returns an error as text."""
@@ -64,6 +79,22 @@ class WatchedPlayback:
         self.inspector.networks = (
             {} if near is None else {name: net for name, (net, _) in load_networks(folder.path, near, source.trust).items()}
         )
+
+
+def close_all(wait: float) -> None:
+    """Ends all playbacks, and waits so many seconds in all until their environments are closed."""
+    playbacks = [watched.playback for watched in _open]
+    for watched in tuple(_open):
+        watched.close()
+    end = time.monotonic() + wait
+    for playback in playbacks:
+        playback.close(max(end - time.monotonic(), 0.01))
+
+
+def _print(text: str) -> None:
+    """Tells the person at the terminal too."""
+    with suppress(OSError, ValueError):
+        print(f"palaestra: {escaped_lines(text)}", file=sys.stderr, flush=True)
 
 
 def follows(watched: WatchedPlayback) -> bool:

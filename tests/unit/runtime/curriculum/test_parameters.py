@@ -1,17 +1,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import cast
 
 import numpy as np
 import pytest
 import torch
+from unity_games import make_build
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env
 from palaestra.envs.builtin.ball.env import Ball
 from palaestra.envs.builtin.foodcollector.env import FoodCollector
+from palaestra.envs.unity.env import UnityEnv
+from palaestra.envs.unity.options import UnityOptions
 from palaestra.runtime.curriculum.parameters import ParameterQueue, Parameters, with_parameters
 from palaestra.scenario.samplers import Stream, Uniform, key_of
 from palaestra.scenario.settings import CurriculumSettings, Parameter, SamplerSettings
@@ -172,3 +176,12 @@ def test_playing_takes_the_lesson_that_was_reached():
     played = with_parameters(env, {"mass": lessons(1.0, 2.0, 3.0)}, {"mass": 1}, seed=0)
     played.reset(0)
     assert env.state_dict()["parameters"][:, 2].tolist() == [2.0, 2.0]
+
+
+def test_a_game_names_no_parameters_and_has_those_of_the_settings_when_played(tmp_path: Path):
+    game = UnityEnv(UnityOptions(executable=str(make_build(tmp_path, "Ball"))))
+    forms: Mapping[str, Parameter] = {"mass": lessons(1.0, 2.0, 3.0), "scale": uniform(1, 2), "gravity": 9.0}
+    played = with_parameters(game, forms, {"mass": 1}, seed=0)
+    assert played.parameters == {"mass": 2.0, "scale": 1.5, "gravity": 9.0}
+    assert played.parameter_ranges == {"mass": (2.0, 1.0, 3.0), "scale": (1.5, 1.0, 2.0), "gravity": (9.0, 0.0, 18.0)}  # type: ignore[attr-defined]
+    assert with_parameters(Ball(areas=1), {"mass": 2.0}, {}, seed=0).parameters == Ball(areas=1).parameters

@@ -1,0 +1,97 @@
+"""Which slots have an agent, where agents come and go, and in which slot the next episode of each is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palaestra.core.timestep import TimeStep
+from palaestra.runtime.playback.seats import Seat
+
+Moves = Mapping[Seat, int]
+"""New slot of each agent that continues in another one, by its behavior and slot before."""
+
+
+class Presence:
+    """Follows agents whose next episode may be in another slot, as in Unity games, which give an agent a new id in each episode.
+
+    Which new id is which agent's is not sent. A slot that is taken again continues with the agent that was in it; other new agents
+    continue those of their team that went last, in the order of their slots.
+    """
+
+    def __init__(self) -> None:
+        self._present: dict[str, NDArray[np.bool_]] = {}
+        self._gone: dict[tuple[str, int], list[tuple[int, int]]] = {}  # by behavior and team: tick and slot of each agent that went
+        self._teams: dict[str, NDArray[np.int64]] = {}
+        self._numbers: dict[Seat, int] = {}
+        self._tick = 0
+
+    def present(self, behavior: str, slots: int) -> NDArray[np.bool_]:
+        """Returns which of so many slots have an agent."""
+        return _padded(self._present.get(behavior, np.zeros(0, np.bool_)), slots)
+
+    def number(self, behavior: str, slot: int) -> int:
+        """Returns the number of an agent among those of its behavior, which it keeps in other slots."""
+        return self._numbers.get((behavior, slot), slot)
+
+    def note(self, steps: Mapping[str, TimeStep], *, first: bool = False) -> dict[Seat, int]:
+        """Takes a tick in, or the first one of `reset`. Returns the new slot of each agent that continues in another one."""
+        if first:
+            self._gone.clear()
+            for name, before in self._present.items():  # all begin anew, in any slots
+                for slot in before.nonzero()[0].tolist():
+                    self._gone.setdefault((name, int(self._teams[name][slot])), []).append((self._tick, slot))
+            self._present.clear()
+        self._tick += 1
+        moves: dict[Seat, int] = {}
+        for name, step in steps.items():
+            moves |= self._note(name, step)
+        return moves
+
+    def _note(self, name: str, step: TimeStep) -> dict[Seat, int]:
+        acting, team = step.acting.cpu().numpy(), step.team.cpu().numpy()
+        over = (step.terminated | step.truncated).cpu().numpy()
+        if step.lost is not None:
+            over = over | step.lost.cpu().numpy()
+        before = self.present(name, len(acting))
+        for slot in (over & ~acting & before).nonzero()[0].tolist():
+            self._gone.setdefault((name, int(team[slot])), []).append((self._tick, slot))
+        self._present[name], self._teams[name] = (before & ~over) | acting, team
+        new = (acting & ~before).nonzero()[0]
+        moves: dict[Seat, int] = {}
+        for number in np.unique(team[new]).tolist():
+            moves |= {(name, old): slot for old, slot in self._continued(name, number, new[team[new] == number].tolist())}
+        self._number(name, new.tolist(), moves)
+        return moves
+
+    def _number(self, name: str, new: list[int], moves: Moves) -> None:
+        """Gives new agents the numbers of those that they continue, else free ones."""
+        for (_, old), slot in moves.items():
+            self._numbers[name, slot] = self._numbers.pop((name, old), old)
+        for slot in new:
+            if (name, slot) not in self._numbers:
+                taken = {number for (other, _), number in self._numbers.items() if other == name}
+                self._numbers[name, slot] = next(number for number in count() if number not in taken)
+
+    def _continued(self, name: str, team: int, new: list[int]) -> list[tuple[int, int]]:
+        """Returns the slot before and the slot of each new agent that continues another one."""
+        gone = self._gone.get((name, team), [])
+        known = {slot for _, slot in gone}
+        again = known.intersection(new)
+        waiting = [(tick, slot) for tick, slot in gone if slot not in again]
+        waiting.sort(key=lambda one: (-one[0], one[1]))
+        strangers = [slot for slot in new if slot not in again]
+        moved = [(old, slot) for (_, old), slot in zip(waiting, strangers, strict=False)]
+        self._gone[name, team] = waiting[len(moved) :][:MOST]
+        return moved
+
+
+MOST = 64
+"""Most agents of a team that are waited for."""
+
+
+def _padded(present: NDArray[np.bool_], slots: int) -> NDArray[np.bool_]:
+    return np.pad(present, (0, max(slots - len(present), 0)))[:slots]
