@@ -55,6 +55,8 @@ class Breaker:
 
     def __init__(self, process: bool) -> None:
         self.heard: int | None = None
+        self.answered = 0
+        """Signals that a run within the block has answered in its place."""
         self._process = process
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
@@ -98,6 +100,8 @@ class Stopper:
 
     def __init__(self, run: Stoppable) -> None:
         self.heard: int | None = None
+        self.outer: Breaker | None = None
+        """The handler in whose place this one hears signals."""
         self._run = run
 
     def __call__(self, number: int, _: FrameType | None) -> None:
@@ -106,6 +110,8 @@ class Stopper:
             self._run.abandon()
             leave(number, quietly=True)
         self.heard = number
+        if self.outer is not None:
+            self.outer.answered += 1
         self._run.stop()
         if not reports():
             return
@@ -127,8 +133,10 @@ def stop_on_signals(run: Stoppable) -> Iterator[Stopper]:
     before = {number: signal.signal(number, hear) for number in numbers()}
     try:
         for handler in before.values():
-            if isinstance(handler, Breaker) and handler.heard is not None:
-                raise Terminated(handler.heard)
+            if isinstance(handler, Breaker):
+                hear.outer = handler
+                if handler.heard is not None:
+                    raise Terminated(handler.heard)
         yield hear
     finally:
         for number, handler in before.items():
@@ -157,11 +165,14 @@ class _Guard:
         self._outside.close()
 
     def _watch(self) -> None:
+        heard = 0
         with self._inside:
             while numbers := self._inside.recv(16):
+                heard += len(numbers)
                 time.sleep(self.PATIENCE)
                 for number in numbers:
-                    if signal.getsignal(number) is self._breaker and self._breaker.heard is None:
+                    unanswered = self._breaker.heard is None and self._breaker.answered < heard
+                    if signal.getsignal(number) is self._breaker and unanswered:
                         leave(number)
 
 

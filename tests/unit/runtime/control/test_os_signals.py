@@ -149,3 +149,26 @@ def test_a_second_signal_ends_at_once_and_the_run_resumes(tmp_path: Path, begun:
     resumed = learn(tmp_path, "--run-id=first", "--resume", "--env=Basic")
     assert "Resuming 'first' from step 0" in resumed.communicate(timeout=60)[0]
     assert resumed.returncode == 0
+
+
+SLOW_TO_END = """
+import os, signal, time
+from palaestra.runtime.control.os_signals import break_on_signals, stop_on_signals
+
+class Run:
+    inference = False
+    def wait(self): return ""
+    def stop(self): pass
+    def abandon(self): pass
+
+with break_on_signals(process=True):
+    with stop_on_signals(Run()):
+        os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(2.0)  # the page beside it is closed
+print("ended well")
+"""
+
+
+def test_a_command_that_goes_on_after_its_run_has_answered_a_signal_is_not_ended_by_it():
+    done = subprocess.run([sys.executable, "-c", SLOW_TO_END], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "ended well\n"), done.stderr
