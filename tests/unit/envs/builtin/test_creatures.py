@@ -201,8 +201,8 @@ def test_friction_pulls_held_points_back_to_their_places():
     without = moved(env, state)
     state["held_place"][..., 0] += 0.001  # as if the worm had slid by a millimeter
     back = moved(env, state) - without
-    assert back[:, 0] == pytest.approx(torch.full((4,), 0.001), abs=2e-4)
-    assert back[:, 1:].abs().max() < 2e-4
+    assert back[:, 0] == pytest.approx(torch.full((4,), 0.001), abs=3e-4)
+    assert back[:, 1:].abs().max() < 3e-4
 
 
 def test_a_part_that_slips_is_held_anew():

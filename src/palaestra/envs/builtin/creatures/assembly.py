@@ -71,7 +71,9 @@ def make_scratch(creature: Creature, areas: int, device: str) -> Any:
     scratch.grip = wp.zeros((areas, len(creature.parts)), dtype=Grip, device=device)
     on_host = device == "cpu"
     scratch.together = TOGETHER if on_host else 1
-    rows = len(creature.jointed) * JOINT_NUMBERS + len(creature.parts) * (9 + GRIP_NUMBERS) + TOGETHER * int(MOST_CONTACTS) * CONTACT_NUMBERS
+    rows = (
+        len(creature.jointed) * JOINT_NUMBERS + len(creature.parts) * (9 + GRIP_NUMBERS) + TOGETHER * int(MOST_CONTACTS) * CONTACT_NUMBERS
+    )
     scratch.lanes = wp.zeros(rows * TOGETHER if on_host else 0, dtype=float, device=device)
     scratch.slots = wp.zeros(2 * int(MOST_CONTACTS) * (TOGETHER if on_host else areas), dtype=wp.int32, device=device)
     return scratch
@@ -80,20 +82,18 @@ def make_scratch(creature: Creature, areas: int, device: str) -> Any:
 def solving_order(creature: Creature) -> list[int]:
     """Returns what a round solves, in order: numbers of joints, and -1 - part for a part's contacts with ground and walls.
 
-    Joints are taken in Unity's order into rounds in which no part has two joints; a part's contacts follow its last joint.
+    Joints are taken in their order into rounds in which no part has two joints; a part's contacts follow its last joint.
     """
     rounds: list[set[int]] = []
     chosen: list[tuple[int, int, int]] = []
     done = [0] * len(creature.parts)
-    for name in creature.joint_order or [creature.parts[part].name for part in reversed(creature.jointed)]:
-        part = creature.index(name)
-        number = creature.jointed.index(part)
+    for part in creature.solved:
         ends = {part, creature.parents[part]}
         at = next((k for k, busy in enumerate(rounds) if not busy & ends), len(rounds))
         if at == len(rounds):
             rounds.append(set())
         rounds[at] |= ends
-        chosen.append((at, len(chosen), number))
+        chosen.append((at, len(chosen), creature.jointed.index(part)))
         for end in ends:
             done[end] = max(done[end], at + 1)
     contacts = [(at, -1, -1 - part) for part, at in enumerate(done)]

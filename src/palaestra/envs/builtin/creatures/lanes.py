@@ -226,7 +226,7 @@ def fill_lanes(world: World, first_area: int, areas: int) -> int:
         const Vector tangent = at(GRIP_PART(tangent));
         const Vector directions[2] = {tangent, Vector{tangent.z, zero, -tangent.x}};
         const Vector arms[2] = {at(GRIP_PART(arm)), at(GRIP_PART(other_arm))};
-        const Lanes most = total * 0.6f;
+        const Lanes most = total * GRIP_PART(friction)[0];
         Lanes slipped = zero;
         for (int n = 0; n < 4; ++n) {
             const Vector& direction = directions[n % 2];

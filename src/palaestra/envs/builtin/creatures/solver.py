@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.creatures.world import JointRows, World
+from palaestra.envs.builtin.creatures.world import Joint, JointRows, World
 
 TICK = wp.constant(0.01333)  # seconds
 GRAVITY = wp.constant(9.81 * 1.5)
@@ -94,6 +94,19 @@ def past_cone(y: float, z: float, most_y: float, most_z: float):
 
 
 @wp.func
+def limit_speeds(joint: Joint, angles: wp.vec3, cone: bool, lean: wp.vec3, k: int):
+    """Returns the least and the greatest speed about an axis, which keep a joint within the limits that are near."""
+    if cone and k > 0:  # one limit for both, in the row of y
+        near = wp.min(LIMIT_NEAR, LIMIT_SHARE * wp.min(joint.high[1], joint.high[2]))
+        return wp.vec2(-UNLIMITED, wp.where(k == 1 and lean[0] > -near, -limit_speed(lean[0]), UNLIMITED))
+    near = wp.min(LIMIT_NEAR, LIMIT_SHARE * (joint.high[k] - joint.low[k]))
+    return wp.vec2(
+        wp.where(angles[k] < joint.low[k] + near, limit_speed(joint.low[k] - angles[k]), -UNLIMITED),
+        wp.where(angles[k] > joint.high[k] - near, -limit_speed(angles[k] - joint.high[k]), UNLIMITED),
+    )
+
+
+@wp.func
 def prepare_drive(
     world: World, rows: JointRows, most: float, wanted: wp.quat, now: wp.quat, first_inertia: wp.mat33, second_inertia: wp.mat33
 ):
@@ -170,13 +183,9 @@ def prepare_joint(world: World, i: int, number: int):
         if joint.low[k] == joint.high[k]:
             rows.goal[k] = -angles[k] * (ANGLE_SHARE / TICK)
         else:
-            near = wp.min(LIMIT_NEAR, LIMIT_SHARE * (joint.high[k] - joint.low[k]))
-            rows.low[k] = wp.where(angles[k] < joint.low[k] + near, limit_speed(joint.low[k] - angles[k]), -UNLIMITED)
-            rows.high[k] = wp.where(angles[k] > joint.high[k] - near, -limit_speed(angles[k] - joint.high[k]), UNLIMITED)
-            if cone and k > 0:  # one limit for both, in the row of y
-                near = wp.min(LIMIT_NEAR, LIMIT_SHARE * wp.min(joint.high[1], joint.high[2]))
-                rows.low[k] = -UNLIMITED
-                rows.high[k] = wp.where(k == 1 and lean[0] > -near, -limit_speed(lean[0]), UNLIMITED)
+            speeds = limit_speeds(joint, angles, cone, lean, k)
+            rows.low[k] = speeds[0]
+            rows.high[k] = speeds[1]
     most = world.strength[i, number] * anatomy.torque * TICK
     wanted = frame * euler(world.target[i, number])
     world.scratch.joint[i, number] = prepare_drive(world, rows, most, wanted, other_frame, first_inertia, second_inertia)

@@ -91,16 +91,39 @@ def touch_planes(world: World, i: int, part: int, point: wp.vec3, radius: float,
 
 
 @wp.func
-def still_held(world: World, i: int, part: int):
-    """Returns how many of a part's held points friction still holds: all, or none if it has tilted or left the ground."""
+def touch_size_sq(world: World, i: int, found: int):
+    """Returns the squared diagonal of the box around contacts with the ground, from number `found` on; -1 if there are none."""
+    low = wp.vec3(1.0e9, 1.0e9, 1.0e9)
+    high = -low
+    for k in range(found, world.scratch.contacts[i]):
+        if world.scratch.contact[i, k].loads > 0.0:
+            arm = world.scratch.contact[i, k].first_arm
+            low = wp.min(low, arm)
+            high = wp.max(high, arm)
+    return wp.where(high[0] < low[0], -1.0, wp.length_sq(high - low))
+
+
+@wp.func
+def still_held(world: World, i: int, part: int, size_sq: float):
+    """Returns how many of a part's held points stay: all, or none if it has tilted or left the ground, or if they are in a corner of it."""
     turn = world.rotation[i, part]
-    if wp.quat_rotate(turn, world.held_up[i, part])[1] < SAME_WAY:
+    if size_sq < 0.0 or wp.quat_rotate(turn, world.held_up[i, part])[1] < SAME_WAY:
         return 0
     for n in range(world.held[i, part]):
         point = world.position[i, part] + wp.quat_rotate(turn, world.held_point[i, 2 * part + n])
         if wp.abs(point[1] - world.held_place[i, 2 * part + n][1]) >= CLOSE:
             return 0
+    if world.held[i, part] == 2:
+        if 4.0 * wp.length_sq(world.held_point[i, 2 * part] - world.held_point[i, 2 * part + 1]) < size_sq:
+            return 0
     return world.held[i, part]
+
+
+@wp.func
+def hold(world: World, i: int, part: int, n: int, arm: wp.vec3):
+    """Lets friction hold a part at a point from now on, as its point number `n`."""
+    world.held_point[i, 2 * part + n] = wp.quat_rotate_inv(world.rotation[i, part], arm)
+    world.held_place[i, 2 * part + n] = world.position[i, part] + arm
 
 
 @wp.func
@@ -109,56 +132,37 @@ def choose_grip(world: World, i: int, part: int, found: int):
 
     They stay the same until the part slips, tilts or leaves the ground, and are pulled back to their places: PhysX's friction anchors.
     """
-    turn = world.rotation[i, part]
-    x = world.position[i, part]
-    count = still_held(world, i, part)
-    low = wp.vec3(1.0e9, 1.0e9, 1.0e9)
-    high = -low
-    for k in range(found, world.scratch.contacts[i]):
-        if world.scratch.contact[i, k].loads > 0.0:
-            arm = world.scratch.contact[i, k].first_arm
-            low = wp.min(low, arm)
-            high = wp.max(high, arm)
-    if high[0] < low[0]:
-        world.held[i, part] = 0
+    size_sq = touch_size_sq(world, i, found)
+    kept = still_held(world, i, part, size_sq)
+    world.held[i, part] = kept
+    if size_sq < 0.0 or kept == 2:
         return
-    if count == 2:
-        apart = world.held_point[i, 2 * part] - world.held_point[i, 2 * part + 1]
-        if 4.0 * wp.length_sq(apart) < wp.length_sq(high - low):
-            count = 0
-    if count == 0:
+    turn = world.rotation[i, part]
+    if kept == 0:
         world.held_up[i, part] = wp.quat_rotate_inv(turn, wp.vec3(0.0, 1.0, 0.0))
-    if count < 2:
-        kept = count
-        one = wp.quat_rotate(turn, world.held_point[i, 2 * part])
-        two = wp.vec3(0.0, 0.0, 0.0)
-        longest = float(0.0)
-        for k in range(found, world.scratch.contacts[i]):
-            row = world.scratch.contact[i, k]
-            if row.loads > 0.0 and row.speed > -GRIPS * PUSH_SHARE / TICK:
-                from_one = wp.length_sq(row.first_arm - one)
-                from_two = wp.length_sq(row.first_arm - two)
-                if count == 0:
-                    one = row.first_arm
-                    count = 1
-                elif count == 1:
-                    if from_one > CLOSE * CLOSE:
-                        two = row.first_arm
-                        longest = from_one
-                        count = 2
-                elif from_one > from_two:
-                    if from_one > longest:
-                        two = row.first_arm
-                        longest = from_one
-                elif from_two > longest:
-                    one = row.first_arm
-                    longest = from_two
-        if kept == 0 and count > 0:
-            world.held_point[i, 2 * part] = wp.quat_rotate_inv(turn, one)
-            world.held_place[i, 2 * part] = x + one
-        if count == 2:
-            world.held_point[i, 2 * part + 1] = wp.quat_rotate_inv(turn, two)
-            world.held_place[i, 2 * part + 1] = x + two
+    count = kept
+    one = wp.quat_rotate(turn, world.held_point[i, 2 * part])
+    two = wp.vec3(0.0, 0.0, 0.0)
+    longest = float(0.0)
+    for k in range(found, world.scratch.contacts[i]):
+        row = world.scratch.contact[i, k]
+        if row.loads > 0.0 and row.speed > -GRIPS * PUSH_SHARE / TICK:
+            from_one = wp.length_sq(row.first_arm - one)
+            from_two = wp.length_sq(row.first_arm - two)
+            if count == 0:
+                one = row.first_arm
+                count = 1
+            elif (count == 1 and from_one > CLOSE * CLOSE) or (count == 2 and from_one > from_two and from_one > longest):
+                two = row.first_arm
+                longest = from_one
+                count = 2
+            elif count == 2 and from_one <= from_two and from_two > longest:
+                one = row.first_arm
+                longest = from_two
+    if kept == 0 and count > 0:
+        hold(world, i, part, 0, one)
+    if count == 2:
+        hold(world, i, part, 1, two)
     world.held[i, part] = count
 
 
@@ -166,6 +170,7 @@ def choose_grip(world: World, i: int, part: int, found: int):
 def prepare_grip(world: World, i: int, part: int):
     """Writes the friction of a part with the ground for this tick."""
     grip = Grip()
+    grip.friction = FRICTION
     speed = world.velocity[i, part]
     speed[1] = 0.0
     grip.tangent = wp.vec3(0.0, 0.0, 1.0)

@@ -71,6 +71,7 @@ class Grip:
     tangent: wp.vec3  # the first direction; the second is at right angles to it and to the normal
     mass: wp.vec4  # effective: both directions at the first point, then at the second; 0 where there is no point
     speed: wp.vec4  # m/s, that takes each point back to where it was held
+    friction: float
     given: wp.vec4  # impulses so far
     slipped: float  # 1 if more was needed than friction gives, else 0
 
