@@ -168,6 +168,75 @@ def test_contacts_of_a_part_are_solved_after_its_last_joint():
     assert solving_order(Worm.creature) == [2, 0, -4, -1, 1, -3, -2]
 
 
+def resting_worm() -> Worm:
+    """A worm that has come to rest on the ground."""
+    env = Worm(1)
+    env.reset(0)
+    for _ in range(60):
+        acted(env, torch.zeros(1, 9))
+    return env
+
+
+def moved(env: Worm, state: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Returns how far each part moves (4, 3) in the decision after a state."""
+    env.load_state_dict({name: value.clone() for name, value in state.items()})
+    acted(env, torch.zeros(1, 9))
+    return (env.state_dict()["position"] - state["position"])[0]
+
+
+def test_friction_holds_a_resting_part_at_points_that_stay():
+    env = resting_worm()
+    before = env.state_dict()
+    acted(env, torch.zeros(1, 9))
+    after = env.state_dict()
+    assert before["touches"].tolist() == [[1, 1, 1, 1]]
+    assert (before["held"] > 0).all()
+    assert torch.equal(after["held_place"], before["held_place"])
+    assert before["held_place"][0, ::2, 1] == pytest.approx(torch.full((4,), env.creature.floor), abs=0.02)
+
+
+def test_friction_pulls_held_points_back_to_their_places():
+    env = resting_worm()
+    state = env.state_dict()
+    without = moved(env, state)
+    state["held_place"][..., 0] += 0.001  # as if the worm had slid by a millimeter
+    back = moved(env, state) - without
+    assert back[:, 0] == pytest.approx(torch.full((4,), 0.001), abs=3e-4)
+    assert back[:, 1:].abs().max() < 3e-4
+
+
+def test_a_part_that_slips_is_held_anew():
+    env = resting_worm()
+    state = env.state_dict()
+    state["velocity"][..., 0] = 3.0
+    moved(env, state)
+    assert (env.state_dict()["held_place"][0, ::2, 0] > state["held_place"][0, ::2, 0] + 0.05).all()
+
+
+def test_a_part_that_has_tilted_is_held_anew():
+    env = resting_worm()
+    state = env.state_dict()
+    without = moved(env, state)
+    state["held_up"][:] = torch.tensor([0.0, 0.0, 1.0])  # its points were chosen in another pose
+    state["held_place"][..., 0] += 0.001
+    assert (moved(env, state) - without).abs().max() < 2e-4
+
+
+def test_a_fast_part_touches_the_ground_before_it_is_there():
+    env = resting_worm()
+    state = env.state_dict()
+    state["position"][..., 1] += 0.15
+    state["touches"][:] = 0
+    moved(env, state)
+    falls = env.state_dict()
+    state["velocity"][..., 1] = -20.0  # 0.27 m a tick
+    moved(env, state)
+    lowest = env.state_dict()["position"][..., 1] - resting_worm().state_dict()["position"][..., 1]
+    assert falls["touches"].sum() == 0  # it falls by 6 cm
+    assert env.state_dict()["touches"].all()
+    assert lowest.min() > -0.02  # and has not sunk in
+
+
 def test_unitys_crawler_walks_here():
     env = Crawler(40)
     policy = palaestra.load_policy(MODELS / "Crawler.onnx", seed=0)

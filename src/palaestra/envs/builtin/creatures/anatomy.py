@@ -101,6 +101,7 @@ class Creature:
     speeds: tuple[float, float]  # m/s, least and most wanted
     targets: tuple[str, ...]  # actions in order: "leg0.x" is the target of that part's joint about x
     strengths: tuple[str, ...]  # and then the strengths of the joints of these parts
+    joint_order: tuple[str, ...] = ()  # parts in the order in which their joints are solved; empty: from the last to the first
 
     def index(self, name: str) -> int:
         """Returns the number of a part."""
@@ -115,6 +116,11 @@ class Creature:
     def jointed(self) -> list[int]:
         """The parts that have a joint with their parent, in the order of the joints."""
         return [number for number, part in enumerate(self.parts) if part.joint is not None]
+
+    @cached_property
+    def solved(self) -> list[int]:
+        """The parts that have a joint, in the order in which their joints are solved."""
+        return [self.index(name) for name in self.joint_order] or self.jointed[::-1]
 
     def action_numbers(self) -> list[list[int]]:
         """Returns for each joint the actions that set its target about x, y and z, and its strength; -1: none."""

@@ -13,9 +13,9 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.envs.builtin.base.world_columns import resolve
 from palaestra.envs.builtin.creatures import anatomy as bodies
 from palaestra.envs.builtin.creatures.anatomy import BoxShape, Creature, RoundShape
-from palaestra.envs.builtin.creatures.lanes import CONTACT_NUMBERS, JOINT_NUMBERS, TOGETHER
+from palaestra.envs.builtin.creatures.lanes import CONTACT_NUMBERS, GRIP_NUMBERS, JOINT_NUMBERS, TOGETHER
 from palaestra.envs.builtin.creatures.solver import MOST_CONTACTS
-from palaestra.envs.builtin.creatures.world import Anatomy, ContactRow, Joint, JointRows, Scratch
+from palaestra.envs.builtin.creatures.world import Anatomy, ContactRow, Grip, Joint, JointRows, Scratch
 
 
 def make_anatomy(creature: Creature, device: str) -> Any:
@@ -68,9 +68,12 @@ def make_scratch(creature: Creature, areas: int, device: str) -> Any:
     scratch.joint = wp.zeros((areas, len(creature.jointed)), dtype=JointRows, device=device)
     scratch.contact = wp.zeros((areas, int(MOST_CONTACTS)), dtype=ContactRow, device=device)
     scratch.contacts = wp.zeros(areas, dtype=wp.int32, device=device)
+    scratch.grip = wp.zeros((areas, len(creature.parts)), dtype=Grip, device=device)
     on_host = device == "cpu"
     scratch.together = TOGETHER if on_host else 1
-    rows = len(creature.jointed) * JOINT_NUMBERS + len(creature.parts) * 9 + TOGETHER * int(MOST_CONTACTS) * CONTACT_NUMBERS
+    rows = (
+        len(creature.jointed) * JOINT_NUMBERS + len(creature.parts) * (9 + GRIP_NUMBERS) + TOGETHER * int(MOST_CONTACTS) * CONTACT_NUMBERS
+    )
     scratch.lanes = wp.zeros(rows * TOGETHER if on_host else 0, dtype=float, device=device)
     scratch.slots = wp.zeros(2 * int(MOST_CONTACTS) * (TOGETHER if on_host else areas), dtype=wp.int32, device=device)
     return scratch
@@ -79,18 +82,18 @@ def make_scratch(creature: Creature, areas: int, device: str) -> Any:
 def solving_order(creature: Creature) -> list[int]:
     """Returns what a round solves, in order: numbers of joints, and -1 - part for a part's contacts with ground and walls.
 
-    Joints are taken from the last to the first into rounds in which no part has two joints; a part's contacts follow its last joint.
+    Joints are taken in their order into rounds in which no part has two joints; a part's contacts follow its last joint.
     """
     rounds: list[set[int]] = []
     chosen: list[tuple[int, int, int]] = []
     done = [0] * len(creature.parts)
-    for number, part in reversed(list(enumerate(creature.jointed))):
+    for part in creature.solved:
         ends = {part, creature.parents[part]}
         at = next((k for k, busy in enumerate(rounds) if not busy & ends), len(rounds))
         if at == len(rounds):
             rounds.append(set())
         rounds[at] |= ends
-        chosen.append((at, len(chosen), number))
+        chosen.append((at, len(chosen), creature.jointed.index(part)))
         for end in ends:
             done[end] = max(done[end], at + 1)
     contacts = [(at, -1, -1 - part) for part, at in enumerate(done)]
@@ -148,5 +151,6 @@ def sizes_of(creature: Creature, sensors: Mapping[str, int], device: str | torch
     of_parts = more[0] if more else 0
     sizes: dict[str, Any] = {"obs": size, "final_obs": size, "obs_parts": of_parts, "final_obs_parts": of_parts, "action": actions}
     sizes |= dict.fromkeys(("position", "rotation", "velocity", "spin"), parts) | {"target": joints, "strength": joints}
+    sizes |= {"touches": parts, "held": parts, "held_point": 2 * parts, "held_place": 2 * parts, "held_up": parts}
     sizes |= {"anatomy": make_anatomy(creature, where), "scratch": lambda areas: make_scratch(creature, areas, where)}
     return BehaviorSpec(obs, ActionSpec(continuous=actions), steady=True), sizes

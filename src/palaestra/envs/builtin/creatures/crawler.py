@@ -111,7 +111,7 @@ class Crawler(WarpEnv):
             "joints and contacts are solved by impulses in 12 + 12 rounds, as PhysX does in kind, not digit by digit",
             "the block is moved when it is touched, and cannot be pushed",
         ),
-        models=(ModelScore("Crawler.onnx", 2568, 58, 200, 3000),),
+        models=(ModelScore("Crawler.onnx", 2578, 62, 200, 3000),),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:

@@ -11,11 +11,11 @@ import ctypes
 
 import warp as wp
 
-from palaestra.envs.builtin.creatures.world import ContactRow, JointRows, World
+from palaestra.envs.builtin.creatures.world import ContactRow, Grip, JointRows, World
 
 TOGETHER = 16  # areas in a vector
 MOST_PARTS = 16  # of a creature
-JOINT_NUMBERS, CONTACT_NUMBERS = (ctypes.sizeof(struct.ctype) // 4 for struct in (JointRows, ContactRow))
+JOINT_NUMBERS, CONTACT_NUMBERS, GRIP_NUMBERS = (ctypes.sizeof(struct.ctype) // 4 for struct in (JointRows, ContactRow, Grip))
 
 _TYPES = """
 #if defined(__CUDA_ARCH__)
@@ -30,22 +30,27 @@ _TYPES = """
     const auto& joints = world.scratch.joint;
     const auto& contacts = world.scratch.contact;
     const auto& inertia = world.scratch.inertia;
+    const auto& grips = world.scratch.grip;
     const auto& slots = world.scratch.slots;
     auto* joint_row = (decltype(joints.data))((char*)joints.data + first_area * joints.strides[0]);
     auto* contact_row = (decltype(contacts.data))((char*)contacts.data + first_area * contacts.strides[0]);
     auto* inertia_row = (decltype(inertia.data))((char*)inertia.data + first_area * inertia.strides[0]);
+    auto* grip_row = (decltype(grips.data))((char*)grips.data + first_area * grips.strides[0]);
     constexpr int JOINT_SIZE = sizeof(*joint_row) / 4;
     constexpr int CONTACT_SIZE = sizeof(*contact_row) / 4;
+    constexpr int GRIP_SIZE = sizeof(*grip_row) / 4;
     const int num_joints = joints.shape[1];
     const int num_parts = inertia.shape[1];
 #if defined(__CUDA_ARCH__)
     float* joint_lanes = (float*)joint_row;
     float* inertia_lanes = (float*)inertia_row;
+    float* grip_lanes = (float*)grip_row;
     float* contact_lanes = (float*)contact_row;
 #else
     Stored* joint_lanes = (Stored*)world.scratch.lanes.data;
     Stored* inertia_lanes = joint_lanes + num_joints * JOINT_SIZE;
-    Stored* contact_lanes = inertia_lanes + num_parts * 9;
+    Stored* grip_lanes = inertia_lanes + num_parts * 9;
+    Stored* contact_lanes = grip_lanes + num_parts * GRIP_SIZE;
 #endif
 """
 
@@ -76,6 +81,13 @@ _TYPES = """
         Lanes all;
         for (int n = 0; n < WIDTH; ++n) all[n] = ((const float*)from[n])[k];
         inertia_lanes[k] = all;
+    }
+    for (int n = 0; n < WIDTH; ++n)
+        from[n] = (const char*)grip_row + (n < last ? n : last) * grips.strides[0];
+    for (int k = 0; k < num_parts * GRIP_SIZE; ++k) {
+        Lanes all;
+        for (int n = 0; n < WIDTH; ++n) all[n] = ((const float*)from[n])[k];
+        grip_lanes[k] = all;
     }
     // each slot holds a contact of the same two parts in some areas, and nothing in the others; an area's contacts keep their order
     int next[WIDTH];
@@ -137,6 +149,7 @@ def fill_lanes(world: World, first_area: int, areas: int) -> int:
 #define LEAST(a, b) ((a) < (b) ? (a) : (b))
 #define MOST(a, b) ((a) > (b) ? (a) : (b))
 #define JOINT_PART(name) (row + ((const float*)&joint_row->name - (const float*)joint_row))
+#define GRIP_PART(name) (row + ((const float*)&grip_row->name - (const float*)grip_row))
 #define CONTACT_PART(name) (row + ((const float*)&contact_row->name - (const float*)contact_row))
     const Lanes zero = Lanes(0.0f);
     Vector v[16];
@@ -176,8 +189,8 @@ def fill_lanes(world: World, first_area: int, areas: int) -> int:
         to[parts[2 * k]] = k + 1;
         both = k + 1;
     }
-    // `total` is what all contacts of the first part with ground and walls press, along their normals
-    auto solve_contact = [&](int k, Lanes& total, bool grips) {
+    // `total` is what the contacts of a part press on the ground
+    auto solve_contact = [&](int k, Lanes& total) {
         const int first = parts[2 * k];
         const int second = parts[2 * k + 1];
         Stored* row = contact_lanes + k * CONTACT_SIZE;
@@ -193,21 +206,11 @@ def fill_lanes(world: World, first_area: int, areas: int) -> int:
         Stored* given = CONTACT_PART(given);
         const Stored* mass = CONTACT_PART(mass);
         const Lanes push = MOST(given[0] + (speed - normal.dot(slip)) * mass[0], zero);
-        const Lanes load = push + (total - given[0]) * CONTACT_PART(shared)[0];
-        const Lanes most = CONTACT_PART(friction)[0] * load * (grips ? 1.0f : 0.0f);
-        Lanes along = given[1] - tangent.dot(slip) * mass[1];
-        Lanes across = given[2] - other.dot(slip) * mass[2];
-        const Lanes square = along * along + across * across;
-#if defined(__CUDA_ARCH__)
-        const Lanes size = sqrtf(square);
-#else
-        const Lanes size = __builtin_elementwise_sqrt(square);
-#endif
-        const Lanes share = size > most ? most / size : zero + 1.0f;
-        along = along * share;
-        across = across * share;
+        const Lanes most = CONTACT_PART(friction)[0] * push;
+        const Lanes along = LEAST(MOST(given[1] - tangent.dot(slip) * mass[1], -most), most);
+        const Lanes across = LEAST(MOST(given[2] - other.dot(slip) * mass[2], -most), most);
         const Vector impulse = normal * (push - given[0]) + tangent * (along - given[1]) + other * (across - given[2]);
-        total = total + push - given[0];
+        total = total + push * CONTACT_PART(loads)[0];
         given[0] = push;
         given[1] = along;
         given[2] = across;
@@ -218,16 +221,36 @@ def fill_lanes(world: World, first_area: int, areas: int) -> int:
             w[second] = w[second] - times(inertia_lanes + second * 9, arm2.cross(impulse));
         }
     };
+    auto hold_ground = [&](int part, const Lanes& total) {
+        Stored* row = grip_lanes + part * GRIP_SIZE;
+        const Vector tangent = at(GRIP_PART(tangent));
+        const Vector directions[2] = {tangent, Vector{tangent.z, zero, -tangent.x}};
+        const Vector arms[2] = {at(GRIP_PART(arm)), at(GRIP_PART(other_arm))};
+        const Lanes most = total * GRIP_PART(friction)[0];
+        Lanes slipped = zero;
+        for (int n = 0; n < 4; ++n) {
+            const Vector& direction = directions[n % 2];
+            const Vector& arm = arms[n / 2];
+            const Lanes before = GRIP_PART(given)[n];
+            const Lanes speed = direction.dot(v[part] + w[part].cross(arm)) - GRIP_PART(speed)[n] * biased;
+            const Lanes wanted = before - speed * GRIP_PART(mass)[n];
+            const Lanes given = LEAST(MOST(wanted, -most), most);
+            slipped = given == wanted ? slipped : zero + 1.0f;
+            GRIP_PART(given)[n] = given;
+            const Vector impulse = direction * (given - before);
+            v[part] = v[part] + impulse * Lanes(world.anatomy.inverse_mass.data[part]);
+            w[part] = w[part] + times(inertia_lanes + part * 9, arm.cross(impulse));
+        }
+        GRIP_PART(slipped)[0] = slipped;
+    };
     for (int round = 0; round < rounds; ++round) {
         for (int place = 0; place < world.anatomy.order.shape[0]; ++place) {
             const int k = world.anatomy.order.data[place];
             if (k < 0) {
+                const int part = -1 - k;
                 Lanes total = zero;
-                for (int n = from[-1 - k]; n < to[-1 - k]; ++n) {
-                    Stored* row = contact_lanes + n * CONTACT_SIZE;
-                    total = total + CONTACT_PART(given)[0];
-                }
-                for (int n = from[-1 - k]; n < to[-1 - k]; ++n) solve_contact(n, total, round >= gripping);
+                for (int n = from[part]; n < to[part]; ++n) solve_contact(n, total);
+                if (to[part] > from[part]) hold_ground(part, total);
                 continue;
             }
             const auto& joint = world.anatomy.joint.data[k];
@@ -280,9 +303,18 @@ def fill_lanes(world: World, first_area: int, areas: int) -> int:
             v[joint.second] = v[joint.second] + impulse * Lanes(second_mass);
         }
         Lanes none = zero;
-        for (int k = both; k < contact_slots; ++k) solve_contact(k, none, round >= gripping);
+        for (int k = both; k < contact_slots; ++k) solve_contact(k, none);
     }
     for (int part = 0; part < num_parts; ++part) {
+        if (biased == 0.0f && to[part] > from[part]) {
+            Stored* row = grip_lanes + part * GRIP_SIZE;
+#if defined(__CUDA_ARCH__)
+            if (GRIP_PART(slipped)[0] > 0.0f) *wp::address(world.held, first_area, part) = 0;
+#else
+            for (int n = 0; n < areas; ++n)
+                if (GRIP_PART(slipped)[0][n] > 0.0f) *wp::address(world.held, first_area + n, part) = 0;
+#endif
+        }
 #if defined(__CUDA_ARCH__)
         *wp::address(world.velocity, first_area, part) = wp::vec3(v[part].x, v[part].y, v[part].z);
         *wp::address(world.spin, first_area, part) = wp::vec3(w[part].x, w[part].y, w[part].z);
@@ -297,10 +329,11 @@ def fill_lanes(world: World, first_area: int, areas: int) -> int:
 #undef MOST
 #undef JOINT_PART
 #undef CONTACT_PART
+#undef GRIP_PART
 """
 )
-def solve_rounds(world: World, first_area: int, areas: int, contact_slots: int, rounds: int, gripping: int, biased: float, softness: float):
-    """Gives all impulses of some areas in rounds; contacts grip from round `gripping` on.
+def solve_rounds(world: World, first_area: int, areas: int, contact_slots: int, rounds: int, biased: float, softness: float):
+    """Gives all impulses of some areas in rounds.
 
     `biased` is 1 to remove errors of position, else 0. `softness` is that of the drives.
     """

@@ -7,7 +7,6 @@ import warp as wp
 from palaestra.envs.builtin.creatures.lanes import fill_lanes, solve_rounds
 from palaestra.envs.builtin.creatures.solver import (
     GRAVITY,
-    GRIPPING,
     LAST_ROUNDS,
     MOST_SPIN,
     ROUNDS,
@@ -34,12 +33,12 @@ def simulate_tick(world: World, first: int, areas: int):
         prepare_tick(world, i)
     softness = 1.0 / (TICK * (world.anatomy.damper + TICK * world.anatomy.spring))
     slots = fill_lanes(world, first, areas)
-    solve_rounds(world, first, areas, slots, ROUNDS, ROUNDS - GRIPPING, 1.0, softness)
+    solve_rounds(world, first, areas, slots, ROUNDS, 1.0, softness)
     for i in range(first, first + areas):
         for part in range(world.anatomy.parts):
             world.position[i, part] = world.position[i, part] + world.velocity[i, part] * TICK
             world.rotation[i, part] = turned(world.rotation[i, part], world.spin[i, part])
-    solve_rounds(world, first, areas, slots, LAST_ROUNDS, 0, 0.0, softness)
+    solve_rounds(world, first, areas, slots, LAST_ROUNDS, 0.0, softness)
 
 
 @wp.func
@@ -49,12 +48,13 @@ def prepare_tick(world: World, i: int):
     for part in range(world.anatomy.parts):
         axes = wp.quat_to_matrix(world.rotation[i, part])
         world.scratch.inertia[i, part] = axes * world.anatomy.inverse_inertia[part] * wp.transpose(axes)
-        world.velocity[i, part] = (world.velocity[i, part] - wp.vec3(0.0, GRAVITY * TICK, 0.0)) * (1.0 - world.anatomy.drag * TICK)
-        spin = world.spin[i, part] * (1.0 - world.anatomy.angular_drag * TICK)
-        world.spin[i, part] = spin * wp.min(1.0, MOST_SPIN / wp.max(wp.length(spin), 1.0e-6))
     for part in range(world.anatomy.parts):
         find_outer_contacts(world, i, part)
     for k in range(world.anatomy.pairs):
         find_inner_contact(world, i, k)
+    for part in range(world.anatomy.parts):
+        world.velocity[i, part] = (world.velocity[i, part] - wp.vec3(0.0, GRAVITY * TICK, 0.0)) * (1.0 - world.anatomy.drag * TICK)
+        spin = world.spin[i, part] * (1.0 - world.anatomy.angular_drag * TICK)
+        world.spin[i, part] = spin * wp.min(1.0, MOST_SPIN / wp.max(wp.length(spin), 1.0e-6))
     for k in range(world.anatomy.joints):
         prepare_joint(world, i, k)

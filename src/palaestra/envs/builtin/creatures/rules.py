@@ -11,7 +11,7 @@ from palaestra.envs.builtin.base.world_columns import save_final_obs
 from palaestra.envs.builtin.creatures.lanes import TOGETHER
 from palaestra.envs.builtin.creatures.motion import simulate_tick
 from palaestra.envs.builtin.creatures.solver import GRAVITY, TICK
-from palaestra.envs.builtin.creatures.touches import TOUCH, lowest, shape_middle
+from palaestra.envs.builtin.creatures.touches import TOUCH, shape_middle
 from palaestra.envs.builtin.creatures.world import World
 
 PLAIN_LOOPS = {"max_unroll": 1}
@@ -84,7 +84,7 @@ def shortest_turn(a: wp.vec3, b: wp.vec3):
 @wp.func
 def touches_ground(world: World, i: int, part: int):
     """Returns whether a part touches the ground."""
-    return lowest(world, i, part) < TOUCH
+    return world.touches[i, part] == 1
 
 
 @wp.func
@@ -227,6 +227,8 @@ def start(world: World, i: int):
         world.rotation[i, part] = turn * wp.transform_get_rotation(pose)
         world.velocity[i, part] = wp.vec3(0.0, 0.0, 0.0)
         world.spin[i, part] = wp.vec3(0.0, 0.0, 0.0)
+        world.held[i, part] = 0
+        world.touches[i, part] = 0
     update_frame(world, i)
 
 

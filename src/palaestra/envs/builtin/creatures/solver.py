@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.creatures.world import JointRows, World
+from palaestra.envs.builtin.creatures.world import Joint, JointRows, World
 
 TICK = wp.constant(0.01333)  # seconds
 GRAVITY = wp.constant(9.81 * 1.5)
@@ -22,9 +22,10 @@ ERROR_SHARE = wp.constant(1.0)  # share of an error of a joint's position that a
 ANGLE_SHARE = wp.constant(1.0)  # the same of a locked angle
 PUSH_SHARE = wp.constant(0.8)  # the same of an overlap
 ROUNDS = wp.constant(12)  # of impulses with the errors of position
-GRIPPING = wp.constant(3)  # last rounds with errors of position in which contacts have friction
 LAST_ROUNDS = wp.constant(12)  # without
 MOST_CONTACTS = wp.constant(32)
+LIMIT_NEAR = wp.constant(0.1)  # rad: a limit holds an angle that is nearer, but no farther than
+LIMIT_SHARE = wp.constant(0.49)  # of the range
 UNLIMITED = wp.constant(1.0e9)  # rad/s
 
 
@@ -90,6 +91,19 @@ def past_cone(y: float, z: float, most_y: float, most_z: float):
     reach = 1.0 / wp.sqrt((y * normal_y + z * normal_z) / size)  # of the ellipse in this direction
     norm = wp.sqrt(normal_y * normal_y + normal_z * normal_z)
     return wp.vec3((size - reach) * (normal_y * y + normal_z * z) / (norm * size), normal_y / norm, normal_z / norm)
+
+
+@wp.func
+def limit_speeds(joint: Joint, angles: wp.vec3, cone: bool, lean: wp.vec3, k: int):
+    """Returns the least and the greatest speed about an axis, which keep a joint within the limits that are near."""
+    if cone and k > 0:  # one limit for both, in the row of y
+        near = wp.min(LIMIT_NEAR, LIMIT_SHARE * wp.min(joint.high[1], joint.high[2]))
+        return wp.vec2(-UNLIMITED, wp.where(k == 1 and lean[0] > -near, -limit_speed(lean[0]), UNLIMITED))
+    near = wp.min(LIMIT_NEAR, LIMIT_SHARE * (joint.high[k] - joint.low[k]))
+    return wp.vec2(
+        wp.where(angles[k] < joint.low[k] + near, limit_speed(joint.low[k] - angles[k]), -UNLIMITED),
+        wp.where(angles[k] > joint.high[k] - near, -limit_speed(angles[k] - joint.high[k]), UNLIMITED),
+    )
 
 
 @wp.func
@@ -169,11 +183,9 @@ def prepare_joint(world: World, i: int, number: int):
         if joint.low[k] == joint.high[k]:
             rows.goal[k] = -angles[k] * (ANGLE_SHARE / TICK)
         else:
-            rows.low[k] = limit_speed(joint.low[k] - angles[k])
-            rows.high[k] = -limit_speed(angles[k] - joint.high[k])
-            if cone and k > 0:  # one limit for both, in the row of y
-                rows.low[k] = -UNLIMITED
-                rows.high[k] = wp.where(k == 1, -limit_speed(lean[0]), UNLIMITED)
+            speeds = limit_speeds(joint, angles, cone, lean, k)
+            rows.low[k] = speeds[0]
+            rows.high[k] = speeds[1]
     most = world.strength[i, number] * anatomy.torque * TICK
     wanted = frame * euler(world.target[i, number])
     world.scratch.joint[i, number] = prepare_drive(world, rows, most, wanted, other_frame, first_inertia, second_inertia)

@@ -138,4 +138,8 @@ WALKER = Creature(  # the small body of release 21
         *("chest", "spine", "head", "thighL", "shinL", "footL", "thighR", "shinR", "footR"),
         *("armL", "forearmL", "armR", "forearmR"),
     ),
+    joint_order=(  # legs from the hips down, then arms, and the chest last
+        *("thighR", "thighL", "shinR", "shinL", "footR", "footL", "spine", "head"),
+        *("armL", "forearmL", "forearmR", "handR", "handL", "armR", "chest"),
+    ),
 )

@@ -57,9 +57,23 @@ class ContactRow:
     second_arm: wp.vec3
     mass: wp.vec3  # effective, along the normal and both tangents
     speed: float  # at least this along the normal
-    friction: float
-    shared: float  # 1 if the impulses of all the part's contacts with ground and walls together limit its friction, 0 if its own does
+    friction: float  # 0 of contacts with the ground, which a part's grip holds
+    loads: float  # 1 if its impulse counts for the grip, else 0
     given: wp.vec3  # impulses so far
+
+
+@wp.struct
+class Grip:
+    """Friction of a part with the ground in one tick, at up to two points, along two directions at each."""
+
+    arm: wp.vec3  # from the center of mass to the first point,
+    other_arm: wp.vec3  # and to the second
+    tangent: wp.vec3  # the first direction; the second is at right angles to it and to the normal
+    mass: wp.vec4  # effective: both directions at the first point, then at the second; 0 where there is no point
+    speed: wp.vec4  # m/s, that takes each point back to where it was held
+    friction: float
+    given: wp.vec4  # impulses so far
+    slipped: float  # 1 if more was needed than friction gives, else 0
 
 
 @wp.struct
@@ -110,6 +124,7 @@ class Scratch:
     joint: wp.array2d(dtype=JointRows)
     contact: wp.array2d(dtype=ContactRow)
     contacts: wp.array(dtype=wp.int32)
+    grip: wp.array2d(dtype=Grip)
     lanes: wp.array(dtype=float)
     slots: wp.array(dtype=wp.int32)  # two parts each
 
@@ -127,6 +142,11 @@ class World:
     rotation: wp.array2d(dtype=wp.quat)
     velocity: wp.array2d(dtype=wp.vec3)
     spin: wp.array2d(dtype=wp.vec3)  # rad/s
+    touches: wp.array2d(dtype=wp.int32)  # of each part, whether it was in touch with the ground as this tick began, 1 or 0
+    held: wp.array2d(dtype=wp.int32)  # of each part, points at which friction holds it on the ground, 0..2
+    held_point: wp.array2d(dtype=wp.vec3)  # two of each part, from its center of mass in its own axes,
+    held_place: wp.array2d(dtype=wp.vec3)  # and where on the ground they belong
+    held_up: wp.array2d(dtype=wp.vec3)  # which way was up in the part's axes as they were chosen
     target: wp.array2d(dtype=wp.vec3)  # rad, of each joint's drive; outlives an episode
     strength: wp.array2d(dtype=float)  # 0..1, of each joint's drive; outlives an episode
     frame_place: wp.array(dtype=wp.vec3)  # the frame of observations: where the first part was a tick ago,
