@@ -214,7 +214,7 @@ class PlayPage:
         self._score.set_text("\n".join([*lines, *score_lines(playback)]))
         kept = person.takes.kept
         self._recorded.set_text(
-            f"{'Recording. ' if person.takes.recording else ''}{len(kept)} episodes"
+            f"{'Recording. ' if person.takes.recording else ''}{len(kept)} episode{'' if len(kept) == 1 else 's'}"
             + (f", rewards {', '.join(f'{take.reward:.2f}' for take in kept[-8:])}" if kept else "")
         )
 
