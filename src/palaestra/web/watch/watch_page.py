@@ -307,5 +307,5 @@ def score_lines(playback: Any) -> list[str]:
         name = f"{behavior}, team {team}" if several else behavior
         mean = "" if score.mean is None else f", mean reward {score.mean:.2f}"
         result = f", {score.won} won, {score.drawn} drawn, {score.lost} lost" if several else ""
-        lines.append(f"{name}: {score.episodes:,} episode{"" if score.episodes == 1 else "s"}{mean}{result}")
+        lines.append(f"{name}: {score.episodes:,} episode{'' if score.episodes == 1 else 's'}{mean}{result}")
     return lines
