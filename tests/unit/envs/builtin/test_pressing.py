@@ -41,7 +41,7 @@ def meet_plane(gap: wp.array(dtype=wp.float32), found: wp.array2d(dtype=wp.float
 @wp.kernel
 def drop(states: wp.array(dtype=wp.vec2), found: wp.array(dtype=wp.vec3)):
     i = wp.tid()
-    state, held = fall(states[i], 0.5, 10.0, 0.0)
+    state, held = fall(states[i], 0.5, 0.2, 0.0)
     found[i] = wp.vec3(state[0], state[1], held)
 
 

@@ -33,7 +33,6 @@ from palaestra.envs.builtin.drawing.raycast import picture_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from torch import Tensor
 
     from palaestra.core.specs import BehaviorSpec
     from palaestra.envs.builtin.base.agreement import Agreement
@@ -316,8 +315,10 @@ class WarpEnv:
             raise StateOfAnotherVersion(f"{self.behavior}: the state has columns {sorted(state)}, expected {sorted(self._columns)}")
         for name, column in self._columns.items():
             if state[name].shape != column.shape:
-                shapes = f"{tuple(state[name].shape)}, expected {tuple(column.shape)}"
-                raise EnvError(f"{self.behavior}: the state's '{name}' has shape {shapes}; was it saved with another number of areas?")
+                wrong = f"{self.behavior}: the state's '{name}' has shape {tuple(state[name].shape)}, expected {tuple(column.shape)}"
+                if len(state[name]) == len(column):
+                    raise StateOfAnotherVersion(wrong)
+                raise EnvError(f"{wrong}; was it saved with another number of areas?")
         if self._images is not None:
             self._images.turn()  # what is current may be held
         for name, column in self._columns.items():

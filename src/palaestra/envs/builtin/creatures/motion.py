@@ -6,7 +6,6 @@ import warp as wp
 
 from palaestra.envs.builtin.creatures.lanes import fill_lanes, solve_rounds
 from palaestra.envs.builtin.creatures.solver import (
-    GRAVITY,
     LAST_ROUNDS,
     MOST_SPIN,
     ROUNDS,
@@ -52,8 +51,9 @@ def prepare_tick(world: World, i: int):
         find_outer_contacts(world, i, part)
     for k in range(world.anatomy.pairs):
         find_inner_contact(world, i, k)
+    pull = wp.vec3(0.0, world.pull[i], 0.0)
     for part in range(world.anatomy.parts):
-        world.velocity[i, part] = (world.velocity[i, part] - wp.vec3(0.0, GRAVITY * TICK, 0.0)) * (1.0 - world.anatomy.drag * TICK)
+        world.velocity[i, part] = (world.velocity[i, part] - pull) * (1.0 - world.anatomy.drag * TICK)
         spin = world.spin[i, part] * (1.0 - world.anatomy.angular_drag * TICK)
         world.spin[i, part] = spin * wp.min(1.0, MOST_SPIN / wp.max(wp.length(spin), 1.0e-6))
     for k in range(world.anatomy.joints):

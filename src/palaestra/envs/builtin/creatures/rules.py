@@ -7,16 +7,17 @@ from typing import Any
 import warp as wp
 
 from palaestra.envs.builtin.base.env import Program
-from palaestra.envs.builtin.base.world_columns import save_final_obs
+from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
 from palaestra.envs.builtin.creatures.lanes import TOGETHER
 from palaestra.envs.builtin.creatures.motion import simulate_tick
-from palaestra.envs.builtin.creatures.solver import GRAVITY, TICK
+from palaestra.envs.builtin.creatures.solver import TICK
 from palaestra.envs.builtin.creatures.touches import TOUCH, shape_middle
 from palaestra.envs.builtin.creatures.world import World
 
 PLAIN_LOOPS = {"max_unroll": 1}
 """Options of both kernels. With loops written out, which is Warp's default, CUDA's compiler needs more than ten minutes."""
 
+PARAMETER_RANGES = {"gravity": (14.715, 1.0, 100.0)}
 TICKS = wp.constant(5)  # per decision
 MOST_TICKS = wp.constant(5000)  # of an episode
 MOST_DECISIONS = int(MOST_TICKS) // int(TICKS)
@@ -160,7 +161,7 @@ def touches_block(world: World, i: int, part: int):
 def move_block(world: World, i: int):
     """Lets the block fall for a tick, and moves it elsewhere if the creature touches it."""
     rest = world.anatomy.floor + world.anatomy.block_half
-    fall = world.block_fall[i] + GRAVITY * TICK
+    fall = world.block_fall[i] + world.pull[i]
     block = world.block[i]
     block[1] = block[1] - fall * TICK
     if block[1] <= rest:
@@ -219,6 +220,8 @@ def start(world: World, i: int):
     half = wp.randf(state, 0.0, HALF_TURN)
     world.goal_speed[i] = wp.randf(state, world.anatomy.least_speed, world.anatomy.most_speed)
     world.rng[i] = state
+    world.pull[i] = next_parameter(world, i, 0) * TICK
+    world.episodes[i] += 1
     turn = wp.quat(0.0, wp.sin(half), 0.0, wp.cos(half))
     root = wp.transform_get_translation(world.anatomy.start[0]) - world.anatomy.center[0]
     for part in range(world.anatomy.parts):

@@ -15,6 +15,7 @@ from palaestra.envs.builtin.creatures.looks import draw_creature
 from palaestra.envs.builtin.creatures.rules import (
     DECISION_SECONDS,
     MOST_DECISIONS,
+    PARAMETER_RANGES,
     forward,
     frame_turn,
     local_rotation,
@@ -99,11 +100,11 @@ class Walker(WarpEnv):
     areas_per_core = 16
     most_decisions = MOST_DECISIONS
     tick_seconds = DECISION_SECONDS
-    parameter_ranges: ClassVar = {}
+    parameter_ranges: ClassVar = PARAMETER_RANGES
     sensors: ClassVar = {"VectorSensor_size243": 243}
     unity = Agreement(
         same=(
-            "bodies, masses, colliders, joints with their limits, drives, gravity, drag and ticks",
+            "bodies, masses, colliders, joints with their limits, drives, gravity and its parameter, drag and ticks",
             "observations, actions, rewards, ends and resets, number by number",
         ),
         approximate=(

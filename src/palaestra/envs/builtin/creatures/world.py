@@ -138,6 +138,9 @@ class World:
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
     early: wp.array(dtype=wp.int32)  # ticks of this episode before its first decision
+    pending: wp.array3d(dtype=float)  # gravity
+    episodes: wp.array(dtype=wp.int32)
+    pull: wp.array(dtype=float)  # m/s that gravity adds in a tick of this episode
     position: wp.array2d(dtype=wp.vec3)
     rotation: wp.array2d(dtype=wp.quat)
     velocity: wp.array2d(dtype=wp.vec3)

@@ -45,7 +45,7 @@ from palaestra.envs.builtin.dungeon.observations import (
     TAGS,
 )
 from palaestra.envs.builtin.dungeon.rules import MOST_TICKS, PROGRAM
-from palaestra.envs.builtin.physics.pusher import CHOICES, HALF, run_over
+from palaestra.envs.builtin.physics.pusher import CHOICES, GRAVITY, HALF, run_over
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.pushblock.rules import TICKS
 from palaestra.envs.ray_fans import RayFan, unity_order
@@ -186,11 +186,11 @@ class DungeonEscape(WarpEnv):
     areas_per_core = 64
     most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
-    parameter_ranges: ClassVar = {}
+    parameter_ranges: ClassVar = {"gravity": (GRAVITY, 1.0, 100.0)}
     unity: ClassVar = Agreement(
         same=(
             "room, columns, lock, portal, dragon, key and tombstone: sizes and places, and where episodes begin",
-            "the seven choices and their forces and turns, drag, gravity and friction, five ticks a decision",
+            "the seven choices and their forces and turns, drag, friction, gravity and its parameter, five ticks a decision",
             "the three observations: names, order, velocity, the order, tags, thickness and length of rays, three frames, the key flag",
             "who dies, carries, opens and leaves, the group's reward, the time limit, and the ticks of a new episode within a decision",
         ),

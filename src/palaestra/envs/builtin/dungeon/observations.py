@@ -54,6 +54,9 @@ class World:
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
     lead: wp.array(dtype=wp.int32)  # physics ticks of this episode before its first decision
+    pull: wp.array(dtype=wp.float32)  # m/s that gravity adds in a tick of this episode
+    pending: wp.array3d(dtype=wp.float32)  # gravity
+    episodes: wp.array(dtype=wp.int32)
     dragon: wp.array(dtype=wp.vec2)
     dragon_angle: wp.array(dtype=wp.float32)
     dragon_pace: wp.array(dtype=wp.float32)  # m/s

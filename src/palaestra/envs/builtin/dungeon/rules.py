@@ -5,7 +5,7 @@ from __future__ import annotations
 import warp as wp
 
 from palaestra.envs.builtin.base.env import Program
-from palaestra.envs.builtin.base.world_columns import save_final_obs
+from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
 from palaestra.envs.builtin.dungeon.encounters import FAILED, GATE, GOES_ON, OPENED, column_at, meet, plain_box, touch, walk_dragon
 from palaestra.envs.builtin.dungeon.observations import (
     AGENTS,
@@ -21,7 +21,7 @@ from palaestra.envs.builtin.dungeon.observations import (
 )
 from palaestra.envs.builtin.physics.contact_solver import add_patch, box_shape, fall, near_body, near_box, side_contact, solve
 from palaestra.envs.builtin.physics.contacts import box_box
-from palaestra.envs.builtin.physics.pusher import GRAVITY, GRIP, HALF, pushed, turned
+from palaestra.envs.builtin.physics.pusher import HALF, pushed, turned
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.pushblock.rules import AGENT_DRAG, FRICTION, MASS, TICKS
 
@@ -83,6 +83,8 @@ def start(world: World, i: int, lead: int):
     world.key_lies[i] = False
     world.stone_stands[i] = False
     world.rng[i] = state
+    world.pull[i] = next_parameter(world, i, 0) * SECONDS
+    world.episodes[i] += 1
     world.age[i] = 0
     world.lead[i] = lead
 
@@ -136,7 +138,7 @@ def act(world: World, i: int, active: bool):
                 world.body_angle[i, agent] = angle
                 velocity += pushed(angle, choice)
             world.body_velocity[i, agent] = velocity * (1.0 - AGENT_DRAG * SECONDS)
-            fall(world, i, agent, GRAVITY, AGENT_DRAG)
+            fall(world, i, agent, world.pull[i], AGENT_DRAG)
 
 
 @wp.func
@@ -178,7 +180,7 @@ def step(world: World, i: int, active: bool):
     """Runs a physics tick, with the agents' actions and what they touch if `active`; returns the outcome, and who leaves or -1."""
     act(world, i, active)
     find_contacts(world, i)
-    solve(world, i, AGENTS, GRIP)
+    solve(world, i, AGENTS, FRICTION * world.pull[i])
     outcome = int(GOES_ON)
     leaver = int(-1)
     if world.dragon_lives[i] and walk_dragon(world, i):
@@ -238,5 +240,5 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
             observe(world, i, agent)
 
 
-BY_AREA = ("rng", "age", "lead", *(name for name in World.vars if name.startswith(("dragon", "stone", "body_", "patch"))))
+BY_AREA = ("rng", "age", "lead", "pull", *(name for name in World.vars if name.startswith(("dragon", "stone", "body_", "patch"))))
 PROGRAM = Program(World, begin, tick, area_columns=(*BY_AREA, "key", "key_angle", "key_lies"))

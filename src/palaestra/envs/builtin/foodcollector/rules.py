@@ -185,7 +185,7 @@ def simulate(world: World, i: int, counts: bool):
     """Runs a physics tick, after the agents' actions; what they eat pays if it `counts`."""
     for agent in range(AGENTS):
         world.body_velocity[i, agent] = world.body_velocity[i, agent] * (1.0 - DRAG * SECONDS)
-        fall(world, i, agent, GRAVITY, DRAG)
+        fall(world, i, agent, GRAVITY * SECONDS, DRAG)
         worth = eat(world, i, agent)
         world.reward[i * AGENTS + agent] += wp.where(counts, worth, 0.0)
     find_contacts(world, i)

@@ -94,7 +94,7 @@ def simulate(world: World, i: int, choice: int):
             body = load_body(world, i)
             height = world.height[i]
             rise = world.rise[i]
-        body, height, rise = move(body, height, rise, world.symbol_place[i])
+        body, height, rise = move(body, height, rise, world.pull[i], world.symbol_place[i])
         side = touched_side(body)
         if side >= 0 and not over:
             save_body(world, i, body)
@@ -164,12 +164,12 @@ class Hallway(WarpEnv):
     most_decisions = int(MOST_TICKS) // int(TICKS)
     age_per_decision = int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
-    parameter_ranges: ClassVar = {}
+    parameter_ranges: ClassVar = {"gravity": (19.62, 1.0, 100.0)}
     unity: ClassVar = Agreement(
         same=(
             "both observations, their names and three frames, the order of rays and tags, and the choices",
             "sizes and places of walls, symbol, plates and signs, and what an episode draws",
-            "six ticks of 0.02 s a decision, pushes, turns, drag, the drop at the start, rewards, the limit of 3,000 ticks",
+            "six ticks of 0.02 s a decision and 3,000 at most, pushes, turns, drag, gravity, its parameter, the drop at the start, rewards",
             "casts of a ball of 0.5 m at its height, which do not see what the agent touches",
             "what remains of a decision after an end passes in the next episode with nothing chosen",
         ),

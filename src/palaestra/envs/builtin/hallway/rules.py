@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import warp as wp
 
+from palaestra.envs.builtin.base.world_columns import next_parameter
 from palaestra.envs.builtin.physics.rigid_bodies import (
     GRAVITY,
     SECONDS,
@@ -43,7 +44,6 @@ MIDDLE = wp.constant(0.015)  # x of the point that places are drawn around
 EDGE = wp.constant(wp.vec2(0.5, 0.5))  # half the agent's sides
 CORNER = wp.constant(0.7072)  # meters from the agent's middle to a corner
 MASS = wp.constant(25.0)  # kg
-WEIGHT = wp.constant(2.0)  # gravity, in that of the earth
 SPEED_UP = wp.constant(1.5)  # m/s a tick
 TURN = wp.constant(0.05235987755982988)  # radians a tick: 150 degrees a second
 DRAG = wp.constant(2.0)  # 1/s
@@ -68,6 +68,9 @@ class World:
     spin: wp.array(dtype=wp.float32)  # rad/s
     height: wp.array(dtype=wp.float32)  # of the agent's center
     rise: wp.array(dtype=wp.float32)  # m/s, upward
+    pull: wp.array(dtype=wp.float32)  # m/s that gravity adds in a tick of this episode
+    pending: wp.array3d(dtype=wp.float32)  # gravity
+    episodes: wp.array(dtype=wp.int32)
     symbol: wp.array(dtype=wp.int32)  # 0: O, 1: X
     symbol_place: wp.array(dtype=wp.vec2)
     left_goal: wp.array(dtype=wp.int32)  # the mark of the goal on the left, 0: O, 1: X; the other is on the right
@@ -99,6 +102,8 @@ def start(world: World, i: int):
     world.spin[i] = 0.0
     world.height[i] = DROP
     world.rise[i] = 0.0
+    world.pull[i] = next_parameter(world, i, 0) * SECONDS
+    world.episodes[i] += 1
     world.age[i] = 0
     clear_frames(world.obs, i)
     clear_frames(world.obs_time, i)
@@ -140,10 +145,10 @@ def act(body: Body, choice: int):
 
 
 @wp.func
-def move(body: Body, height: float, rise: float, symbol_place: wp.vec2):
+def move(body: Body, height: float, rise: float, pull: float, symbol_place: wp.vec2):
     """Returns the agent's body, height and rise after a tick of the physics."""
     kept = 1.0 - DRAG * SECONDS
-    rise = (rise - WEIGHT * GRAVITY * SECONDS) * kept
+    rise = (rise - pull) * kept
     body = apply_drag(body, DRAG, ANGULAR_DRAG)
     press = -rise - (height - REST) / SECONDS  # speed that the floor takes
     if press > 0.0:

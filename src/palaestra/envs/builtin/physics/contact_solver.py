@@ -94,11 +94,11 @@ def add_patch(world: Any, i: int, a: int, b: int, contact: Contact, friction: fl
 
 
 @wp.func
-def fall(world: Any, i: int, k: int, gravity: float, drag: float):
-    """Lets a body above its place of rest fall for a tick."""
+def fall(world: Any, i: int, k: int, pull: float, drag: float):
+    """Lets a body above its place of rest fall for a tick, in which gravity adds `pull` m/s."""
     state = wp.vec2(world.body_height[i, k], world.body_rise[i, k])
     if state[0] != 0.0 or state[1] != 0.0:
-        state, _held = fallen(state, 0.0, gravity, drag)
+        state, _held = fallen(state, 0.0, pull, drag)
         world.body_height[i, k] = state[0]
         world.body_rise[i, k] = state[1]
 

@@ -61,9 +61,9 @@ def press_on_plane(body: Body, axis: int, gap: float, side: float, friction: flo
 
 
 @wp.func
-def fall(state: wp.vec2, rest: float, gravity: float, drag: float):
+def fall(state: wp.vec2, rest: float, pull: float, drag: float):
     """Returns a body's height and m/s upward after a tick, and the m/s that the floor took from it; `rest` is its height on the floor."""
-    climb = (state[1] - gravity * SECONDS) * wp.max(1.0 - drag * SECONDS, 0.0)
+    climb = (state[1] - pull) * wp.max(1.0 - drag * SECONDS, 0.0)
     gap = state[0] - rest
     if gap > MARGIN:
         return wp.vec2(state[0] + climb * SECONDS, climb), 0.0

@@ -1,4 +1,4 @@
-"""The agent of PushBlock, in the scenes with one and a half times the earth's gravity: its turns and pushes, and where they lead.
+"""The agent of PushBlock, in the scenes with several of them: its turns and pushes, and where they lead.
 
 It is a box of 1 x 1 x 1 m and 10 kg that no contact turns: 0 does nothing, 1 and 2 push it forward and back, 3 and 4 turn it
 right and left, 5 and 6 push it to the left and to the right. A push adds 3 m/s in a physics tick (sidesteps 2.25 m/s), against
@@ -14,15 +14,14 @@ import warp as wp
 from torch import Tensor
 
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
-from palaestra.envs.builtin.pushblock.rules import AGENT_DRAG, SIDEWAYS, SPEED, TICKS, TURN, move_direction
+from palaestra.envs.builtin.pushblock.rules import AGENT_DRAG, FRICTION, SIDEWAYS, SPEED, TICKS, TURN, move_direction
 
 wp.set_module_options({"enable_backward": False})
 
 CHOICES = 7
 FORWARD, BACK, TURN_RIGHT, TURN_LEFT, LEFT, RIGHT = range(1, CHOICES)
 HALF = wp.constant(0.5)  # half the agent's side
-GRAVITY = wp.constant(14.715)
-GRIP = wp.constant(0.6 * 14.715 * 0.02)  # m/s that friction with the floor takes in a tick, at each of two points
+GRAVITY = 14.715  # of the scenes, unless their parameter says otherwise; moves are foreseen with it
 
 
 @wp.func
@@ -41,7 +40,7 @@ def pushed(angle: float, choice: int):
 
 
 KEPT = 1.0 - float(AGENT_DRAG) * float(SECONDS)
-BRAKE = 2.0 * float(GRIP)  # m/s that the floor takes in a tick
+BRAKE = 2.0 * float(FRICTION) * GRAVITY * float(SECONDS)  # m/s that the floor takes in a tick: its friction acts at two points
 MOVES = torch.tensor([0, FORWARD, BACK, LEFT, RIGHT])
 WAYS = torch.tensor([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, float(SIDEWAYS)], [0.0, -float(SIDEWAYS)]]) * float(SPEED)
 

@@ -8,7 +8,7 @@ from palaestra.envs.builtin.base.env import Program
 from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
 from palaestra.envs.builtin.physics.contacts import Body, box_box
 from palaestra.envs.builtin.physics.pressing import MARGIN, fall, grown, press, press_on_plane
-from palaestra.envs.builtin.physics.rigid_bodies import add_speed, advance, apply_drag, box_body, rub
+from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, add_speed, advance, apply_drag, box_body, rub
 from palaestra.envs.builtin.pushblock.observations import (
     AGENT_HALF,
     AGENT_REST,
@@ -119,15 +119,15 @@ def step_bodies(world: World, i: int, action: int):
     """Runs one physics tick; returns whether the block touched the goal."""
     agent = agent_body(world, i)
     block = block_body(world, i)
-    gravity = world.parameters[i, 4]
+    pull = world.parameters[i, 4] * SECONDS
     drag = world.parameters[i, 3]
     sliding = 0.5 * (FRICTION + world.parameters[i, 1])
     sticking = 0.5 * (FRICTION + world.parameters[i, 2])
     agent.angle += wp.where(action == 4, TURN, 0.0) - wp.where(action == 3, TURN, 0.0)
     agent = apply_drag(add_speed(agent, move_direction(agent.angle, action), SPEED), AGENT_DRAG, 0.0)
     block = apply_drag(block, drag, 0.0)
-    agent_fall, agent_held = fall(world.agent_fall[i], AGENT_REST, gravity, AGENT_DRAG)
-    block_fall, block_held = fall(world.block_fall[i], BLOCK_REST, gravity, drag)
+    agent_fall, agent_held = fall(world.agent_fall[i], AGENT_REST, pull, AGENT_DRAG)
+    block_fall, block_held = fall(world.block_fall[i], BLOCK_REST, pull, drag)
     scored = block.position[1] - block.half[1] - GOAL_EDGE <= MARGIN
     reach = AGENT_HALF * (wp.abs(wp.cos(agent.angle)) + wp.abs(wp.sin(agent.angle)))
     contact = box_box(grown(agent), grown(block))

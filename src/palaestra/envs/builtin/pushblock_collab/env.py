@@ -19,7 +19,19 @@ from palaestra.envs.builtin.base.agreement import Agreement, ModelScore
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
-from palaestra.envs.builtin.physics.pusher import BACK, CHOICES, FORWARD, HALF, LEFT, MOVES, RIGHT, TURN_LEFT, TURN_RIGHT, resting_places
+from palaestra.envs.builtin.physics.pusher import (
+    BACK,
+    CHOICES,
+    FORWARD,
+    GRAVITY,
+    HALF,
+    LEFT,
+    MOVES,
+    RIGHT,
+    TURN_LEFT,
+    TURN_RIGHT,
+    resting_places,
+)
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.pushblock.rules import TICKS
 from palaestra.envs.builtin.pushblock_collab.observations import AGENTS, BLOCKS, BODIES, CELLS, GOAL, GOAL_HALF, NUMBERS, ROOM, TAGS, THINGS
@@ -112,10 +124,10 @@ class CooperativePushBlock(WarpEnv):
     areas_per_core = 16
     most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
-    parameter_ranges: ClassVar = {}
+    parameter_ranges: ClassVar = {"gravity": (GRAVITY, 1.0, 100.0)}
     unity: ClassVar = Agreement(
         same=(
-            "floor, walls, goal, sizes, masses, drag, gravity and friction; where bodies begin, and that they fall from a height of 1 m",
+            "floor, walls, goal, sizes, masses, drag, friction, gravity and its parameter; where bodies begin, and that they fall from 1 m",
             "the seven choices and their forces and turns, five ticks a decision, and the ticks of a new episode within one",
             "both sensors: names, order, where the grid lies, its cells and channels, which of several things a cell shows; the velocity",
             "group rewards, what a tick costs, and the time limit",

@@ -36,6 +36,9 @@ class World:
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
     lead: wp.array(dtype=wp.int32)  # physics ticks of this episode before its first decision
+    pull: wp.array(dtype=wp.float32)  # m/s that gravity adds in a tick of this episode
+    pending: wp.array3d(dtype=wp.float32)  # gravity
+    episodes: wp.array(dtype=wp.int32)
     gone: wp.array2d(dtype=wp.bool)  # whether a block is in the goal
     body_position: wp.array2d(dtype=wp.vec2)
     body_velocity: wp.array2d(dtype=wp.vec2)

@@ -1,8 +1,9 @@
 """The rules of CooperativePushBlock: how agents push blocks, what the goal pays, and how an episode starts and ends.
 
 All sizes, masses and speeds are those of Unity's scene. Blocks have sides of 1, 2 and 3 m and masses of 10, 100 and 150 kg. An agent
-pushes with 30 Ns a physics tick, and the floor's friction takes up to 3.5, 35 and 53 Ns from the blocks: a block of 2 m moves for two
-agents and one of 3 m for three, while fewer only nudge it with a run-up. Blocks turn when they are pushed off center.
+pushes with 30 Ns a physics tick, and at the scene's own gravity the floor's friction takes up to 3.5, 35 and 53 Ns from the blocks: a
+block of 2 m moves for two agents and one of 3 m for three, while fewer only nudge it with a run-up. Blocks turn when they are pushed
+off center.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 import warp as wp
 
 from palaestra.envs.builtin.base.env import Program
+from palaestra.envs.builtin.base.world_columns import next_parameter
 from palaestra.envs.builtin.physics.contact_solver import add_patch, box_shape, fall, near_body, side_contact, solve
 from palaestra.envs.builtin.physics.contacts import Body, box_box
-from palaestra.envs.builtin.physics.pusher import GRAVITY, GRIP, pushed, turned
+from palaestra.envs.builtin.physics.pusher import pushed, turned
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.pushblock.rules import AGENT_DRAG, FRICTION, MASS, TICKS
 from palaestra.envs.builtin.pushblock_collab.observations import (
@@ -75,6 +77,8 @@ def start(world: World, i: int, lead: int):
     for k in range(BLOCKS):
         world.gone[i, k] = False
     world.rng[i] = state
+    world.pull[i] = next_parameter(world, i, 0) * SECONDS
+    world.episodes[i] += 1
     world.age[i] = 0
     world.lead[i] = lead
 
@@ -120,11 +124,11 @@ def act(world: World, i: int, active: bool):
                 world.body_angle[i, k] = angle
                 velocity += pushed(angle, choice)
             world.body_velocity[i, k] = velocity * (1.0 - AGENT_DRAG * SECONDS)
-            fall(world, i, k, GRAVITY, AGENT_DRAG)
+            fall(world, i, k, world.pull[i], AGENT_DRAG)
         else:
             world.body_velocity[i, k] = velocity * (1.0 - BLOCK_DRAG * SECONDS)
             world.body_spin[i, k] = world.body_spin[i, k] * (1.0 - SPIN_DRAG * SECONDS)
-            fall(world, i, k, GRAVITY, BLOCK_DRAG)
+            fall(world, i, k, world.pull[i], BLOCK_DRAG)
 
 
 @wp.func
@@ -188,7 +192,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
             finish(world, i, TICKS - 1 - k)
         act(world, i, not (done or cut))
         find_contacts(world, i)
-        solve(world, i, BODIES, GRIP)
+        solve(world, i, BODIES, FRICTION * world.pull[i])
         worth = collect(world, i)
         if not (done or cut):
             earned += float(worth) - HASTE
@@ -206,9 +210,10 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     observe(world, i)
 
 
+BY_AREA = ("rng", "age", "lead", "pull", "gone", "owner", "bounds")
 PROGRAM = Program(
     World,
     begin,
     tick,
-    area_columns=("rng", "age", "lead", "gone", "owner", "bounds", *(name for name in World.vars if name.startswith(("body_", "patch")))),
+    area_columns=(*BY_AREA, *(name for name in World.vars if name.startswith(("body_", "patch")))),
 )

@@ -208,12 +208,12 @@ class SoccerTwos(WarpEnv):
             "field, goals, sizes, masses, drag, bounce and friction; the rule of a goal by contact",
             "the three branches of actions, what they add a tick, kicks, and five ticks a decision",
             "both ray sensors: names (of the blue team), order, tags, thickness, lengths and three frames",
-            "rewards, time limit, where episodes begin, and the ticks of a new episode within a decision",
+            "rewards, time limit, where episodes begin, and the ticks of a new episode within a decision; gravity changes nothing",
         ),
         approximate=(
             "contacts are solved one after another, in six rounds where there are several; a corner is met a tick or a centimeter off",
             "how the floor holds the ball back follows from PhysX's order of steps, and was not compared with Unity itself",
-            "the parameter ball_touch is limited to 0..1; gravity and ball_scale, which change nothing in Unity, are not known",
+            "the parameter ball_touch is limited to 0..1; ball_scale, which changes nothing in Unity, is not known",
             "the purple team's sensors have the blue team's names",
         ),
         models=(

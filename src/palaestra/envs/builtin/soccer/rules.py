@@ -19,7 +19,8 @@ from palaestra.envs.builtin.soccer.motion import BALL_RADIUS, SHELL, simulate_ti
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 AREA_COLUMNS = ("rng", "age", "lead", "ball", "ball_velocity", "ball_spin", "kick", "ball_touch")
-PARAMETER_RANGES = {"ball_touch": (0.0, 0.0, 1.0)}
+PARAMETER_RANGES = {"ball_touch": (0.0, 0.0, 1.0), "gravity": (9.81, 1.0, 100.0)}
+"""Gravity changes nothing, as in Unity, where heights are fixed."""
 TICKS = wp.constant(5)  # physics ticks per decision
 MOST_TICKS = wp.constant(5000)  # of an episode
 HEIGHT = wp.constant(0.5)  # of players' and balls' middles above the floor

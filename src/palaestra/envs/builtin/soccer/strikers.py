@@ -235,11 +235,11 @@ class StrikersVsGoalie(WarpEnv):
             "field and block, sizes, masses, drag, bounce and friction; the rule of a goal by contact",
             "the actions and strengths of both roles, kicks, and five ticks a decision",
             "the ray sensors of both roles: names, order, tags, thickness, lengths and three frames",
-            "rewards, time limit, where episodes begin, and the ticks of a new episode within a decision",
+            "rewards, time limit, where episodes begin, and the ticks of a new episode within a decision; gravity changes nothing",
         ),
         approximate=(
             "contacts and the floor's hold on the ball: as in SoccerTwos",
-            "the parameter ball_touch is limited to 0..1; gravity and ball_scale, which change nothing in Unity, are not known",
+            "the parameter ball_touch is limited to 0..1; ball_scale, which changes nothing in Unity, is not known",
         ),
     )
     ray_fans: ClassVar = {

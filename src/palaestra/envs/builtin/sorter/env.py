@@ -27,6 +27,7 @@ from palaestra.envs.builtin.sorter.rules import (
     FRAME,
     MOST_TICKS,
     NUMBERS,
+    OWN_GRAVITY,
     RING,
     ROOM,
     ROW,
@@ -104,7 +105,7 @@ def simulate(world: World, i: int, forward: float, right: float, turn: float):
             right = 0.0
             turn = 0.0
             body = body_of(world.position[i], world.velocity[i], world.heading[i])
-        body, height, rise = move(body, world.height[i], world.rise[i])
+        body, height, rise = move(body, world.height[i], world.rise[i], world.pull[i])
         body, tile = meet_wall(world, i, body)
         world.height[i] = height
         world.rise[i] = rise
@@ -218,12 +219,12 @@ class Sorter(WarpEnv):
     most_decisions = int(MOST_TICKS) // int(TICKS)
     age_per_decision = int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
-    parameter_ranges: ClassVar = {"num_tiles": (20.0, 1.0, 20.0)}
+    parameter_ranges: ClassVar = {"num_tiles": (20.0, 1.0, 20.0), "gravity": (float(OWN_GRAVITY), 1.0, 100.0)}
     unity: ClassVar = Agreement(
         same=(
             "the three observations and their names, also that number 20 has no mark, and the choices",
             "sizes and places of floor, wall and tiles, and what an episode draws; the heading stays",
-            "five ticks of 0.02 s a decision, pushes, turns, drag, the drop at the start, rewards, the limit of 5,000 ticks",
+            "five ticks of 0.02 s a decision and 5,000 at most, pushes, turns, drag, gravity, the drop at the start, rewards, parameters",
             "what remains of a decision after an end passes in the next episode with nothing chosen",
         ),
         approximate=(

@@ -26,7 +26,7 @@ TILE = wp.constant(wp.vec2(1.75, 0.7602))  # half a tile's sides, along the wall
 EDGE = wp.constant(wp.vec2(0.5, 0.5))  # half the agent's sides
 CORNER = wp.constant(0.7072)  # meters from the agent's middle to a corner
 MASS = wp.constant(10.0)  # kg
-WEIGHT = wp.constant(2.5)  # gravity, in that of the earth
+OWN_GRAVITY = wp.constant(24.525)  # m/s^2 in Unity's scene: 2.5 times the earth's
 SPEED_UP = wp.constant(2.0)  # m/s a tick
 TURN = wp.constant(4.0 * 0.017453292519943295)  # radians a tick: 200 degrees a second
 DRAG = wp.constant(4.0)  # 1/s
@@ -55,7 +55,8 @@ class World:
     heading: wp.array(dtype=wp.float32)  # a new episode does not change it
     height: wp.array(dtype=wp.float32)
     rise: wp.array(dtype=wp.float32)  # m/s, upward
-    pending: wp.array3d(dtype=wp.float32)  # num_tiles
+    pull: wp.array(dtype=wp.float32)  # m/s that gravity adds in a tick of this episode
+    pending: wp.array3d(dtype=wp.float32)  # num_tiles, gravity
     episodes: wp.array(dtype=wp.int32)
     action: wp.array2d(dtype=wp.int64)  # forward, back; right, left; turn left, turn right: 1, 2, each with 0 for neither
     obs_tiles: wp.array3d(dtype=wp.float32)
@@ -147,6 +148,7 @@ def deal_tiles(world: World, i: int, most: int):
 def start(world: World, i: int):
     """Starts an episode: new tiles, and the agent above the middle; forgets the older frame."""
     deal_tiles(world, i, int(next_parameter(world, i, 0)))
+    world.pull[i] = next_parameter(world, i, 1) / OWN_GRAVITY * (2.5 * GRAVITY * SECONDS)  # in this order, the scene's own is exact
     world.position[i] = wp.vec2(0.0, 0.0)
     world.velocity[i] = wp.vec2(0.0, 0.0)
     world.height[i] = DROP
@@ -233,9 +235,9 @@ def meet_wall(world: World, i: int, body: Body):
 
 
 @wp.func
-def move(body: Body, height: float, rise: float):
+def move(body: Body, height: float, rise: float, pull: float):
     """Returns the agent, its height and its rise after a tick of the physics, before it meets a wall."""
-    rise = (rise - WEIGHT * GRAVITY * SECONDS) * (1.0 - DRAG * SECONDS)
+    rise = (rise - pull) * (1.0 - DRAG * SECONDS)
     body = apply_drag(body, DRAG, 0.0)
     press = -rise - height / SECONDS
     if press > 0.0:

@@ -231,7 +231,7 @@ def move(scene: Scene, gravity: float):
     by_block, on_block = side_contact(agent, block, scene.height, BLOCK_TOP)
     rest = wp.where(on_wall, scene.wall, float(FLOOR))
     rest = wp.where(on_block, wp.max(rest, BLOCK_TOP), rest) + AGENT_HALF
-    state, held = fall(wp.vec2(scene.height, scene.climb), rest, gravity, AGENT_DRAG)
+    state, held = fall(wp.vec2(scene.height, scene.climb), rest, gravity * SECONDS, AGENT_DRAG)
     climb = state[1]
     if held > 0.0:
         if on_block:
