@@ -6,7 +6,6 @@ import warp as wp
 
 from palaestra.envs.builtin.creatures.lanes import fill_lanes, solve_rounds
 from palaestra.envs.builtin.creatures.solver import (
-    GRAVITY,
     LAST_ROUNDS,
     MOST_SPIN,
     ROUNDS,
@@ -53,7 +52,8 @@ def prepare_tick(world: World, i: int):
     for k in range(world.anatomy.pairs):
         find_inner_contact(world, i, k)
     for part in range(world.anatomy.parts):
-        world.velocity[i, part] = (world.velocity[i, part] - wp.vec3(0.0, GRAVITY * TICK, 0.0)) * (1.0 - world.anatomy.drag * TICK)
+        falling = world.velocity[i, part] - wp.vec3(0.0, world.anatomy.gravity * TICK, 0.0)
+        world.velocity[i, part] = falling * (1.0 - world.anatomy.drag * TICK)
         spin = world.spin[i, part] * (1.0 - world.anatomy.angular_drag * TICK)
         world.spin[i, part] = spin * wp.min(1.0, MOST_SPIN / wp.max(wp.length(spin), 1.0e-6))
     for k in range(world.anatomy.joints):

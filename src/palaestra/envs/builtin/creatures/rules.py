@@ -10,7 +10,7 @@ from palaestra.envs.builtin.base.env import Program
 from palaestra.envs.builtin.base.world_columns import save_final_obs
 from palaestra.envs.builtin.creatures.lanes import TOGETHER
 from palaestra.envs.builtin.creatures.motion import simulate_tick
-from palaestra.envs.builtin.creatures.solver import GRAVITY, TICK
+from palaestra.envs.builtin.creatures.solver import TICK
 from palaestra.envs.builtin.creatures.touches import TOUCH, shape_middle
 from palaestra.envs.builtin.creatures.world import World
 
@@ -160,7 +160,7 @@ def touches_block(world: World, i: int, part: int):
 def move_block(world: World, i: int):
     """Lets the block fall for a tick, and moves it elsewhere if the creature touches it."""
     rest = world.anatomy.floor + world.anatomy.block_half
-    fall = world.block_fall[i] + GRAVITY * TICK
+    fall = world.block_fall[i] + world.anatomy.gravity * TICK
     block = world.block[i]
     block[1] = block[1] - fall * TICK
     if block[1] <= rest:

@@ -14,7 +14,6 @@ import warp as wp
 from palaestra.envs.builtin.creatures.world import Joint, JointRows, World
 
 TICK = wp.constant(0.01333)  # seconds
-GRAVITY = wp.constant(9.81 * 1.5)
 FRICTION = wp.constant(0.6)
 MOST_SPIN = wp.constant(50.0)  # rad/s
 MOST_PUSH = wp.constant(10.0)  # m/s, at which bodies that overlap are parted
