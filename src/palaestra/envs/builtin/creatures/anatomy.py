@@ -102,6 +102,8 @@ class Creature:
     targets: tuple[str, ...]  # actions in order: "leg0.x" is the target of that part's joint about x
     strengths: tuple[str, ...]  # and then the strengths of the joints of these parts
     joint_order: tuple[str, ...] = ()  # parts in the order in which their joints are solved; empty: from the last to the first
+    foresight: float = 1.0  # share of its way in a tick that a part looks ahead for contacts: 1 as Continuous Speculative, 0 as Discrete
+    friction_rounds: int = 12  # how many of the 12 rounds with errors of position, the last ones, have friction with the ground
 
     def index(self, name: str) -> int:
         """Returns the number of a part."""

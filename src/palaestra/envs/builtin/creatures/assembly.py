@@ -31,6 +31,7 @@ def make_anatomy(creature: Creature, device: str) -> Any:
     out.parts, out.joints, out.pairs = len(parts), len(joints), len(pairs)
     drive = creature.drive
     out.spring, out.damper, out.torque = drive.spring, drive.damper, drive.torque
+    out.foresight, out.friction_rounds = creature.foresight, creature.friction_rounds
     out.drag, out.angular_drag, out.floor, out.half = creature.drag, creature.angular_drag, creature.floor, creature.half
     out.block_half, out.block_start, out.block_range = creature.block / 2, wp.vec3(*creature.block_start), creature.block_range
     out.least_speed, out.most_speed = creature.speeds

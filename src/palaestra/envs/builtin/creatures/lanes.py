@@ -243,6 +243,7 @@ def fill_lanes(world: World, first_area: int, areas: int) -> int:
         }
         GRIP_PART(slipped)[0] = slipped;
     };
+    const int late = world.anatomy.friction_rounds;
     for (int round = 0; round < rounds; ++round) {
         for (int place = 0; place < world.anatomy.order.shape[0]; ++place) {
             const int k = world.anatomy.order.data[place];
@@ -250,7 +251,7 @@ def fill_lanes(world: World, first_area: int, areas: int) -> int:
                 const int part = -1 - k;
                 Lanes total = zero;
                 for (int n = from[part]; n < to[part]; ++n) solve_contact(n, total);
-                if (to[part] > from[part]) hold_ground(part, total);
+                if (to[part] > from[part] && (biased == 0.0f || round >= rounds - late)) hold_ground(part, total);
                 continue;
             }
             const auto& joint = world.anatomy.joint.data[k];

@@ -69,7 +69,7 @@ def reach_of(world: World, i: int, part: int):
         box += half * wp.vec3(wp.abs(along[0]), wp.abs(along[1]), wp.abs(along[2]))
     if sole[0] == 0.0:
         box += world.anatomy.radius[part] * wp.vec3(1.0, 1.0, 1.0)
-    return TOUCH + TICK * (wp.length(world.velocity[i, part]) + wp.length(world.spin[i, part]) * wp.length(box))
+    return TOUCH + world.anatomy.foresight * TICK * (wp.length(world.velocity[i, part]) + wp.length(world.spin[i, part]) * wp.length(box))
 
 
 @wp.func

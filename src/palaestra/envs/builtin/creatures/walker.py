@@ -116,8 +116,8 @@ class Walker(WarpEnv):
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        spec, sizes = sizes_of(WALKER, self.sensors, device)
+        spec, sizes = sizes_of(self.creature, self.sensors, device)
         super().__init__(PROGRAM, spec, areas, device, **sizes)
 
     def _drawing(self, rows: Rows) -> Drawing:
-        return draw_creature(rows, WALKER, self.behavior)
+        return draw_creature(rows, self.creature, self.behavior)

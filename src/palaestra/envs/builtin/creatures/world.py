@@ -86,6 +86,8 @@ class Anatomy:
     spring: float
     damper: float
     torque: float
+    foresight: float  # share of its way in a tick that a part looks ahead for contacts
+    friction_rounds: wp.int32  # with errors of position, the last of which have friction with the ground
     drag: float
     angular_drag: float
     floor: float  # m

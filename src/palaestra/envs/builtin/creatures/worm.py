@@ -123,8 +123,8 @@ class Worm(WarpEnv):
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        spec, sizes = sizes_of(WORM, self.sensors, device)
+        spec, sizes = sizes_of(self.creature, self.sensors, device)
         super().__init__(PROGRAM, spec, areas, device, **sizes)
 
     def _drawing(self, rows: Rows) -> Drawing:
-        return draw_creature(rows, WORM, self.behavior)
+        return draw_creature(rows, self.creature, self.behavior)
