@@ -12,7 +12,6 @@ import os
 import socket
 import time
 import uuid
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -95,7 +94,7 @@ class WriterLock:
         self.locked = False
         """Whether the operating system keeps others out; False on file systems without locks."""
         self.writer = LockHolder.this()
-        self._lock = FileLock(folder / LOCK, timeout=PATIENCE, mode=0o666, thread_local=False)
+        self._lock = FileLock(folder / LOCK, timeout=PATIENCE, mode=0o666, thread_local=False, fallback_to_soft=False)
         self._made: list[Path] = []
 
     def acquire(self) -> None:
@@ -163,9 +162,7 @@ class WriterLock:
     def _acquire(self) -> bool:
         """Locks the folder. Returns False if its file system has no locks. Raises RunInUse or OSError."""
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # about falling back to a lock that outlives a crash
-                self._lock.acquire()
+            self._lock.acquire()
         except Timeout:
             raise RunInUse(self._refusal(self._holder())) from None
         except NotImplementedError:
