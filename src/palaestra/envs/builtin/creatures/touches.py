@@ -225,16 +225,14 @@ def find_outer_contacts(world: World, i: int, part: int):
             if corner >= 2:
                 at[two] = -at[two]
             touch_planes(world, i, part, x + wp.quat_rotate(world.rotation[i, part], at), 0.0, reach, True)
-        choose_grip(world, i, part, found)
-        prepare_grip(world, i, part)
-        return
-    if world.anatomy.snout_radius[part] > 0.0:
-        snout = world.position[i, part] + wp.quat_rotate(world.rotation[i, part], world.anatomy.snout[part])
-        touch_planes(world, i, part, snout, world.anatomy.snout_radius[part], reach, False)
-    end = wp.quat_rotate(world.rotation[i, part], shape)
-    touch_planes(world, i, part, x + end, radius, reach, True)
-    if wp.length_sq(shape) > 0.0:
-        touch_planes(world, i, part, x - end, radius, reach, True)
+    else:
+        if world.anatomy.snout_radius[part] > 0.0:
+            snout = world.position[i, part] + wp.quat_rotate(world.rotation[i, part], world.anatomy.snout[part])
+            touch_planes(world, i, part, snout, world.anatomy.snout_radius[part], reach, False)
+        end = wp.quat_rotate(world.rotation[i, part], shape)
+        touch_planes(world, i, part, x + end, radius, reach, True)
+        if wp.length_sq(shape) > 0.0:
+            touch_planes(world, i, part, x - end, radius, reach, True)
     choose_grip(world, i, part, found)
     prepare_grip(world, i, part)
 
