@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from PIL import Image
 
-from palaestra.cli.agreement import agreements, reached, stated
+from palaestra.cli.agreement import agreements, learned, reached, stated
 from palaestra.core.timestep import Action
 from palaestra.envs.base import Env, Heuristic
 from palaestra.runtime.environments.make import make_env
@@ -24,6 +24,12 @@ WIDTH = 320
 """Pixels of a picture's longer side."""
 DECISIONS = 40
 """Decisions after which a world is drawn: what falls at the start has come to rest."""
+
+LEARNED = """\
+What was learned here with the settings files that ML-Agents has for its examples, unchanged: the mean reward of an episode in training.
+Where a run was stopped before its end, the decisions are those until then.
+
+"""
 
 HEAD = """\
 # Unity's examples
@@ -43,8 +49,11 @@ def page() -> str:
     rows = ["| environment | Unity's model | reaches here | Unity states |", "|---|---|---|---|"]
     for name, agreement in found.items():
         rows += [f"| [{name}](#{name.lower()}) | {score.model} | {reached(score)} | {stated(score)} |" for score in agreement.models]
+    runs = ["| environment | ML-Agents' settings | learned here | Unity states |", "|---|---|---|---|"]
+    for name, agreement in found.items():
+        runs += [f"| [{name}](#{name.lower()}) | {run.settings} | {learned(run)} | {stated(run)} |" for run in agreement.learned]
     sections = [section(name) for name in found]
-    return HEAD + "\n".join(rows) + "\n\n" + "\n".join(sections)
+    return HEAD + "\n".join(rows) + "\n\n" + LEARNED + "\n".join(runs) + "\n\n" + "\n".join(sections)
 
 
 def section(name: str) -> str:

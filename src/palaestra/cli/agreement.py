@@ -12,7 +12,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.plugins import Registry
 
 if TYPE_CHECKING:
-    from palaestra.envs.builtin.base.agreement import Agreement, ModelScore
+    from palaestra.envs.builtin.base.agreement import Agreement, Learned, ModelScore
 
 
 def agreement_of(name: str) -> Agreement:
@@ -38,6 +38,10 @@ def show_agreement(console: Console, name: str) -> None:
         table.add_row("Unity's models" if i == 0 else "", escape(f"{score.model}: {reached(score)}; Unity states {stated(score)}"))
     if not agreement.models:
         table.add_row("Unity's models", "none was played here")
+    for i, run in enumerate(agreement.learned):
+        table.add_row("Unity's settings" if i == 0 else "", escape(f"{run.settings}: {learned(run)}; Unity states {stated(run)}"))
+    if not agreement.learned:
+        table.add_row("Unity's settings", "no run with them was measured here")
     console.print(table)
 
 
@@ -65,7 +69,15 @@ def reached(score: ModelScore) -> str:
     return f"{score.score:g} ± {score.error:g} ({score.of}, {score.episodes} episodes)"
 
 
-def stated(score: ModelScore) -> str:
+def learned(run: Learned) -> str:
+    """Returns what was learned as text: reward, decisions, and number of seeds."""
+    of = f" in {run.behavior}" if run.behavior else ""
+    planned = "" if run.decisions >= run.planned else f" of {run.planned:g}"
+    seeds = "one seed" if run.seeds == 1 else f"{run.seeds} seeds"
+    return f"{run.reward:g}{of} after {run.decisions:g}{planned} million decisions ({seeds})"
+
+
+def stated(score: ModelScore | Learned) -> str:
     """Returns what Unity states, as text."""
     return "-" if score.stated is None else f"{score.stated:g}"
 

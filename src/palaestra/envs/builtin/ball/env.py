@@ -18,7 +18,7 @@ from palaestra.core.timestep import Action
 from palaestra.envs.builtin.ball.motion import HALF_EDGE, SECONDS
 from palaestra.envs.builtin.ball.picture import FRAMES, SIDE
 from palaestra.envs.builtin.ball.rules import MOST_TICKS, PROGRAM, TICKS, VISUAL
-from palaestra.envs.builtin.base.agreement import Agreement, ModelScore
+from palaestra.envs.builtin.base.agreement import Agreement, Learned, ModelScore
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing.figures import turned_by
@@ -98,6 +98,7 @@ class Ball(WarpEnv):
         same=("the observation and its name, and both actions", *SAME),
         approximate=(CONTACT,),
         models=(ModelScore("3DBall.onnx", 99.51, 0.49, 200, 100.0), ModelScore("3DBall.nn", 98.04, 0.76, 200, 100.0)),
+        learned=(Learned("ppo/3DBall.yaml", 0.192, 0.5, 100.0, 100.0, seeds=3),),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
@@ -129,6 +130,7 @@ class BallHard(WarpEnv):
         same=("both observations, their names and nine frames, and both actions", *SAME),
         approximate=(CONTACT,),
         models=(ModelScore("3DBallHard.onnx", 99.28, 0.53, 200, 100.0),),
+        learned=(Learned("ppo/3DBallHard.yaml", 0.5, 0.5, 100.0, 100.0),),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:

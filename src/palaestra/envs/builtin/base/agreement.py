@@ -22,6 +22,25 @@ class ModelScore:
 
 
 @dataclass(frozen=True, slots=True)
+class Learned:
+    """The result of a training here with a settings file that ML-Agents has for the example, unchanged."""
+
+    settings: str
+    """File among the settings of ML-Agents, such as ppo/Worm.yaml."""
+    decisions: float
+    """Millions of agents' decisions until then, the most of all seeds."""
+    planned: float
+    """Millions that the file asks for; a run with fewer was stopped."""
+    reward: float
+    """Mean reward of an episode in training by then, the least of all seeds."""
+    stated: float | None
+    """Figure in Unity's documentation; None if there is none."""
+    seeds: int = 1
+    behavior: str = ""
+    """The one of several that it is about."""
+
+
+@dataclass(frozen=True, slots=True)
 class Agreement:
     """Comparison of an environment with Unity's example of its name. Each entry is a sentence without a full stop."""
 
@@ -30,3 +49,4 @@ class Agreement:
     approximate: tuple[str, ...]
     """Facts that differ, and by how much."""
     models: tuple[ModelScore, ...] = ()
+    learned: tuple[Learned, ...] = ()

@@ -10,7 +10,7 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.agreement import Agreement, ModelScore
+from palaestra.envs.builtin.base.agreement import Agreement, Learned, ModelScore
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.solids import BLUE, FLOOR, GRAY, GREEN, INK, Drawing, solids
@@ -117,6 +117,7 @@ class Basic(WarpEnv):
         same=("places, start, goals and rewards", "the observation and its name, and the choices", "there is no time limit"),
         approximate=(),
         models=(ModelScore("Basic.onnx", 0.93, 0.0, 200, 0.93), ModelScore("Basic.nn", 0.93, 0.0, 200, 0.93)),
+        learned=(Learned("ppo/Basic.yaml", 0.5, 0.5, 0.93, 0.93, seeds=2),),
     )
     parameter_ranges: ClassVar = {}
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 import warp as wp
 
-from palaestra.envs.builtin.base.agreement import Agreement
+from palaestra.envs.builtin.base.agreement import Agreement, Learned
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.creatures.assembly import sizes_of
@@ -120,6 +120,7 @@ class Worm(WarpEnv):
             "the block is moved when it is touched, and cannot be pushed",
             "the eyes, which hang on free joints in Unity, are fixed to the head",
         ),
+        learned=(Learned("ppo/Worm.yaml", 4.1, 7.0, 1207.0, 800.0),),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:

@@ -16,7 +16,7 @@ import torch
 from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.agreement import Agreement
+from palaestra.envs.builtin.base.agreement import Agreement, Learned
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
@@ -141,6 +141,7 @@ class FoodCollector(WarpEnv):
             *APPROXIMATE,
             "of two things whose boxes hold a cell's middle the wall comes first, then food and agents; Unity's order is not known",
         ),
+        learned=(Learned("ppo/FoodCollector.yaml", 2.0, 2.0, 53.8, 10.0),),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:

@@ -15,7 +15,7 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.agreement import Agreement, ModelScore
+from palaestra.envs.builtin.base.agreement import Agreement, Learned, ModelScore
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.drawing import figures as figures
@@ -180,6 +180,7 @@ class Hallway(WarpEnv):
             "only a goal's plate is touched: its sign stands behind it",
         ),
         models=(ModelScore("Hallway.onnx", 0.935, 0.006, 200, 0.7),),
+        learned=(Learned("ppo/Hallway.yaml", 10.0, 10.0, 0.943, 0.7),),
     )
     ray_fans: ClassVar = {
         behavior: (

@@ -21,7 +21,7 @@ import torch
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.agreement import Agreement, ModelScore
+from palaestra.envs.builtin.base.agreement import Agreement, Learned, ModelScore
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
@@ -138,6 +138,7 @@ class PushBlock(WarpEnv):
             "the room does not turn as an episode begins, which no observation shows",
         ),
         models=(ModelScore("PushBlock.onnx", 4.93, 0.02, 1000, 4.5), ModelScore("PushBlock.nn", 4.93, 0.02, 1000, 4.5)),
+        learned=(Learned("ppo/PushBlock.yaml", 1.98, 2.0, 4.96, 4.5),),
     )
     ray_fans: ClassVar = {
         behavior: (

@@ -21,7 +21,7 @@ import torch
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.envs.builtin.base.agreement import Agreement
+from palaestra.envs.builtin.base.agreement import Agreement, Learned
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import INLINE_MORE, Rows, save_final_obs
 from palaestra.envs.builtin.pyramids.heuristic import CHOICES, fetch_gold
@@ -185,7 +185,7 @@ class Pyramids(WarpEnv):
     age_per_decision = int(TICKS)
     tick_seconds = 0.1
     parameter_ranges: ClassVar = {}
-    unity: ClassVar = Agreement(SAME, APPROXIMATE)
+    unity: ClassVar = Agreement(SAME, APPROXIMATE, learned=(Learned("ppo/Pyramids.yaml", 0.69, 10.0, -0.13, 1.75),))
     ray_fans: ClassVar = {
         behavior: tuple(
             RayFan(name, unity_order(int(RAYS), math.radians(aside) / int(SIDE_RAYS)), float(LENGTH), TAG_NAMES, rise=rise)

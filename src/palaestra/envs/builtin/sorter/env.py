@@ -17,7 +17,7 @@ from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.agreement import Agreement, ModelScore
+from palaestra.envs.builtin.base.agreement import Agreement, Learned, ModelScore
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.drawing import figures as figures
@@ -237,6 +237,7 @@ class Sorter(WarpEnv):
             ModelScore("Sorter.onnx", 0.975, 0.011, 200, None, "share of episodes with up to 20 tiles in which all were touched"),
             ModelScore("Sorter.onnx", 0.995, 0.005, 200, None, "the same share with up to 8 tiles"),
         ),
+        learned=(Learned("ppo/Sorter_curriculum.yaml", 2.66, 5.0, 2.3, None),),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:

@@ -24,7 +24,7 @@ import torch
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.agreement import Agreement, ModelScore
+from palaestra.envs.builtin.base.agreement import Agreement, Learned, ModelScore
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
@@ -124,6 +124,10 @@ class WallJump(WarpEnv):
             "each agent begins its first episode with a random heading; the scene's own is not known",
         ),
         models=(ModelScore("SmallWallJump.onnx", 0.93, 0.01, 1000, 0.8),),
+        learned=(
+            Learned("ppo/WallJump.yaml", 1.6, 5.0, 0.9, 0.8, behavior="SmallWallJump"),
+            Learned("ppo/WallJump.yaml", 8.4, 20.0, 0.78, 0.8, behavior="BigWallJump"),
+        ),
     )
     ray_fans: ClassVar = dict.fromkeys(
         behavior_names,
