@@ -31,8 +31,9 @@ def test_connect_four_by_self_play_beats_a_random_player(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_tic_tac_toe_by_self_play_loses_to_nobody(tmp_path: Path):
-    model = trained("ppo/tictactoe.yaml", 1, tmp_path)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_tic_tac_toe_by_self_play_loses_to_nobody(seed: int, tmp_path: Path):
+    model = trained("ppo/tictactoe.yaml", seed, tmp_path)
     counts = outcomes(model, "tictactoe", games=400, seed=0)
     lost = [lost_positions(model, mine) for mine in (1, 2)]
     print(counts, lost)
