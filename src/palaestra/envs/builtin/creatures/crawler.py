@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 import warp as wp
 
-from palaestra.envs.builtin.base.agreement import Agreement, ModelScore
+from palaestra.envs.builtin.base.agreement import Agreement, Learned, ModelScore
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.creatures.assembly import sizes_of
@@ -117,6 +117,7 @@ class Crawler(WarpEnv):
             "the block is moved when it is touched, and cannot be pushed",
         ),
         models=(ModelScore("Crawler.onnx", 2578, 62, 200, 3000),),
+        learned=(Learned("ppo/Crawler.yaml", 6.03, 10.0, 2690, 3000),),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
