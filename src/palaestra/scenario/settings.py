@@ -208,7 +208,7 @@ class SelfPlaySettings(Settings):
     elo_k: float = Field(default=1.0, gt=0)
     """Largest change of a rating by one game: Elo's K. 1, as in ML-Agents, moves slowly; chess uses 10 to 40."""
     opponents: tuple[str, ...] = ()
-    """Opponents that never learn: heuristic, FILE.onnx, model:RUN or package.module:Class."""
+    """Opponents that never learn: random, heuristic, FILE.onnx, model:RUN or package.module:Class."""
     play_against_opponents_ratio: float = Field(default=1.0, ge=0, le=1)
     """Probability that the opponent is one of `opponents`, if there are any, rather than a copy of the policy."""
 

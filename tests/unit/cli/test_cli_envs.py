@@ -110,6 +110,14 @@ def test_an_environment_tells_how_far_it_is_unitys(capsys: pytest.CaptureFixture
     assert re.search(r"PushBlock\.onnx: 4\.\d+ ± 0\.\d+ .*; Unity states 4\.5", said)
 
 
+def test_what_unitys_settings_learn_is_told_with_decisions_and_seeds(capsys: pytest.CaptureFixture[str]):
+    run("WallJump", "--unity")
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Unity's settings ppo/WallJump.yaml: 0.9 in SmallWallJump after 1.6 of 5 million decisions (one seed); Unity states 0.8" in said
+    run("Hallway", "--unity")
+    assert "0.943 after 10 million decisions (one seed)" in " ".join(capsys.readouterr().out.split())
+
+
 def test_the_list_with_unity_has_a_line_for_each_model_that_was_played(capsys: pytest.CaptureFixture[str]):
     run("--unity")
     said = capsys.readouterr().out

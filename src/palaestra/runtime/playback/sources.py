@@ -111,7 +111,7 @@ class PlaybackSource:
                 try:
                     return own.brain(behavior, team)
                 except PolicyError:
-                    pass
+                    pass  # no rule plays this behavior
             return random.brain(behavior, team)
 
         return brain

@@ -258,7 +258,7 @@ def make_begin(observe: Any) -> Any:
 
     @wp.kernel(module="unique", module_options=PLAIN_LOOPS, enable_backward=False)
     def begin(world: World):
-        """Starts every area."""
+        """Starts an episode in every area."""
         i = wp.tid()
         world.frame_place[i] = world.anatomy.block_start
         for k in range(world.anatomy.joints):

@@ -96,7 +96,7 @@ PROGRAM = make_program(observe, earn, is_lost)
 
 
 class Worm(WarpEnv):
-    """Worm."""
+    """Worm: four segments, three joints; one vector (64) with velocities and poses of its parts, 9 continuous actions."""
 
     behavior = "Worm"
     summary = "Four segments push a long body toward a block."

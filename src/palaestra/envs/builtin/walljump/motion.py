@@ -65,7 +65,7 @@ class Scene:
 
 @wp.struct
 class Order:
-    """An agent's action."""
+    """The moves that an agent's choices ask for."""
 
     ahead: wp.float32  # 1, 0 or -1
     aside: wp.float32  # 1: right, -1: left
@@ -83,7 +83,7 @@ def block_body(place: wp.vec2, velocity: wp.vec2):
 
 @wp.func
 def wall_body():
-    """Returns the wall."""
+    """Returns the wall as a body that nothing moves, for contacts seen from above."""
     return box_body(wp.vec2(0.0, WALL_Y), wp.vec2(0.0, 0.0), 0.0, 0.0, WALL_HALF, 0.0)
 
 
