@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import struct
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from PIL.PngImagePlugin import PngImageFile
 
 from palaestra.core.errors import ProtocolError
+from palaestra.core.processes import usable_cores
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 MAX_PIXELS = 1 << 26
@@ -71,7 +71,7 @@ def read_pictures(pictures: Sequence[Picture], shape: tuple[int, ...]) -> NDArra
         for row in rows:
             _read(pictures[row], out[row])
 
-    cores = os.cpu_count() or 1
+    cores = usable_cores()
     if len(pictures) < MANY or shape[1] * shape[2] < LARGE or cores == 1:
         read(range(len(pictures)))
     else:
@@ -83,7 +83,7 @@ def read_pictures(pictures: Sequence[Picture], shape: tuple[int, ...]) -> NDArra
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(min(8, os.cpu_count() or 1), thread_name_prefix="palaestra-png")
+    return ThreadPoolExecutor(min(8, usable_cores()), thread_name_prefix="palaestra-png")
 
 
 def _read(picture: Picture, out: NDArray[np.float32]) -> None:

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from palaestra.core.errors import EnvError
+from palaestra.core.processes import usable_cores
 from palaestra.envs.runners.arrivals import Address, Arrivals
 from palaestra.envs.runners.env_runner import EnvRunner, RunnerTask
 from palaestra.envs.runners.runner_options import RunnerOptions
@@ -156,7 +157,7 @@ def connect(ray: Any, options: RunnerOptions, address: str | None) -> None:
         common["runtime_env"] = {"working_dir": options.working_dir}
     if address is None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster of ours reports nothing to anybody
-        cpus = max(os.cpu_count() or 1, options.runners)
+        cpus = max(usable_cores(), options.runners)
         common |= {"address": "local", "num_cpus": cpus, "include_dashboard": False, "object_store_memory": OBJECT_STORE}
     else:
         common["address"] = address

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 from palaestra.core.errors import EnvError
-from palaestra.core.processes import free_files, free_processes, memory_of, threads_of
+from palaestra.core.processes import free_files, free_processes, memory_of, threads_of, usable_cores
 from palaestra.core.system_memory import free_memory
 
 LEAST_MEMORY = 32 * 2**20
@@ -30,7 +28,7 @@ class CopyCapacity:
         memory = free_memory()
         self.bytes_per_copy: int | None = PLENTY if copies * PLENTY <= memory else None
         """Bytes of a copy, or an upper bound; None: not measured yet."""
-        self.max_loading = max(2, 2 * (os.cpu_count() or 1))
+        self.max_loading = max(2, 2 * usable_cores())
         """Copies that may load at the same time."""
         if copies > 1:
             self._check_limits(None, _per(free_processes(), OWN_THREADS + 1), _per(free_files(), FILES), "at most")

@@ -15,6 +15,7 @@ import torch
 
 from palaestra.core.errors import PalaestraError
 from palaestra.core.plugins import Registry
+from palaestra.core.processes import usable_cores
 from palaestra.core.specs import ActionSpec, describe
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env
@@ -257,8 +258,8 @@ def random_action(spec: ActionSpec, step: TimeStep, generator: torch.Generator) 
 
 
 def worth_starting(timing: Timing, processors: int | None = None) -> CopiesAdvice:
-    """Returns how many copies of a game to start with `processors` cores, by default this machine's. The trainer needs one of them."""
-    here = processors or os.cpu_count() or 1
+    """Returns how many copies of a game to start with `processors` cores, by default all usable ones. The trainer needs one."""
+    here = processors or usable_cores()
     game = timing.parts["game"] / timing.seconds
     busy = 1.0 if timing.cores is None else max(0.05, min(timing.cores, 1.0))
     by_processors = max(1, int((here - 1) / busy))

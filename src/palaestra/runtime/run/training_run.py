@@ -12,6 +12,7 @@ import torch
 
 from palaestra.core.errors import ConfigError, EnvError
 from palaestra.core.files import belongs_to_run
+from palaestra.core.processes import usable_cores
 from palaestra.core.specs import BehaviorSpec, describe
 from palaestra.envs.base import Env, Interruptible, RunAware, StaggersEpisodes
 from palaestra.envs.transfer import Transfer
@@ -173,7 +174,7 @@ class Run:
             agents=sum(learner.slots for learner in self.learners.values()),
             copies=self.settings.env_settings.num_envs,
             runners=self.settings.env_settings.env_runners is not None,
-            cores=os.cpu_count() or 1,
+            cores=usable_cores(),
             gpus=torch.cuda.device_count(),
             on_gpu=self.device.type == "cuda",
             threaded=any(learner.learned_beside is not None for learner in self.learners.values()),
@@ -275,10 +276,10 @@ MUCH_WORK = 30_000_000
 
 
 def threads_for(work: int) -> tuple[int, str]:
-    """Returns the number of threads, and why: all cores (or OMP_NUM_THREADS) if a forward pass is large, else one."""
+    """Returns the number of threads, and why: all cores that it may use (or OMP_NUM_THREADS) if a forward pass is large, else one."""
     told = os.environ.get("OMP_NUM_THREADS", "")
-    cores = int(told) if told.isdigit() else os.cpu_count()
-    threads = max(1, (cores or 1) // ranks.local_size()) if work >= MUCH_WORK else 1
+    cores = int(told) if told.isdigit() else usable_cores()
+    threads = max(1, cores // ranks.local_size()) if work >= MUCH_WORK else 1
     much = f"{work / 1e6:,.0f} million" if work >= 1e6 else "less than a million"
     why = f"{much} multiplications in a pass of a minibatch or a tick; --torch-threads chooses"
     return threads, f"Computing with {threads} {'thread' if threads == 1 else 'threads'}: {why}"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +10,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Protocol
 
+from palaestra.core.processes import usable_cores
 from palaestra.runtime.control.os_signals import numbers
 
 CHECK = 0.05
@@ -100,5 +99,4 @@ def run_all(
 
 def threads_each(at_once: int) -> int:
     """Returns the share of this machine's cores of each of so many processes."""
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    return max(1, cores // at_once)
+    return max(1, usable_cores() // at_once)

@@ -64,7 +64,7 @@ def test_a_large_game_is_measured_before_further_copies_start(tmp_path: Path) ->
 
 def test_copies_start_in_waves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("palaestra.envs.unity.capacity.PLENTY", 2**60)  # so that the first is measured
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    monkeypatch.setattr("palaestra.envs.unity.capacity.usable_cores", lambda: 1)
     at_once = []
 
     def entered(copy: int, phase: Phase) -> None:
