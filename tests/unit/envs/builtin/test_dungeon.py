@@ -270,6 +270,13 @@ def test_rays_pass_what_touches_the_agent():
     assert rays(step, 1)[AHEAD, WALL] == 1
 
 
+def test_behind_a_wall_that_an_agent_touches_the_other_walls_are_not_seen():
+    env = placed(agents=[[-12.0, 0.0], [0.0, 0.0], [1.0, 0.0]], angles=[math.pi, 0.0, 0.0])
+    seen = rays(played(env, NOTHING), 0)
+    assert (seen[seen[:, WALL] == 1][:, DISTANCE] * 40 <= 13.5).all()  # the west wall's ends are 13 m away
+    assert seen[AHEAD, MISSED] == 1
+
+
 def test_frames_are_those_of_the_last_three_decisions_the_oldest_first():
     env = placed()
     first = played(env, FORWARD)

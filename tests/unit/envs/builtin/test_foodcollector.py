@@ -186,11 +186,11 @@ def test_agents_fall_as_they_begin_and_the_floor_does_not_brake_them():
 def test_the_laser_freezes_the_first_agent_ahead_for_4_seconds():
     env = laid(FoodCollector(1), others=((0.5, 10.0), (0.0, 14.0), (-40.0, 40.0), (40.0, 40.0)))
     acted(env, fire=(0,))
-    assert env.state_dict()["frozen"].tolist()[:3] == [0, 195, 0]  # frozen in the first of five ticks, and not again until it thaws
+    assert env.state_dict()["frozen"].tolist()[:3] == [0, 197, 0]  # frozen for 201 ticks in the first of five, and not again until it thaws
     assert env.state_dict()["firing"].tolist() == [True, False, False, False, False]
-    for _ in range(38):
+    for _ in range(39):
         acted(env)
-    assert env.state_dict()["frozen"][1] == 5
+    assert env.state_dict()["frozen"][1] == 2  # after 200 ticks
     acted(env)
     assert env.state_dict()["frozen"][1] == 0
 
@@ -358,18 +358,43 @@ def test_the_camera_shows_green_food_ahead_and_bad_food_aside():
     assert rows.float().mean().item() == pytest.approx(41.5 - 0.25 / 5.85 * 42 / math.tan(math.radians(30)), abs=0.7)
     assert green.sum().item() == pytest.approx(math.pi * (0.75 / 5.85 * 42 / math.tan(math.radians(30))) ** 2, rel=0.05)
     assert red.nonzero()[:, 1].float().mean() < 10  # to the left
-    torch.testing.assert_close(image[:, 0, 0], torch.tensor([0.467, 0.565, 0.608]))
+    torch.testing.assert_close(image[:, 0, 0], torch.tensor([119, 144, 155]) / 255)
     assert 0 <= image.min() <= image.max() <= 1
 
 
 def test_the_camera_tells_who_is_frozen_and_shows_it():
     env = laid(VisualFoodCollector(1), others=((0.0, 5.0), *CORNERS[1:]))
     thawed = acted(env)
-    change(env, frozen=[0, 100, 0, 0, 0])
+    change(env, frozen=[0, 100, 0, 0, 0], look=[0, 1, 0, 0, 0])
     frozen = acted(env)
     assert thawed.obs[1][:, 0].tolist() == [0, 0, 0, 0, 0]
     assert frozen.obs[1][:, 0].tolist() == [0, 1, 0, 0, 0]
     assert (thawed.obs[0][0] != frozen.obs[0][0]).any(0).sum() > 100
+
+
+def seen_ahead(env: Env) -> list[int]:
+    """The color of what stands before agent 0, in steps of 1/255."""
+    return (acted(env).obs[0][0][:, 43, 42] * 255).round().int().tolist()
+
+
+@pytest.mark.parametrize(("ball", "color"), [(0, [103, 188, 107]), (GREENS, [190, 58, 39])])
+def test_an_agent_looks_like_what_it_ate_for_half_a_second(ball: int, color: list[int]):
+    env = laid(VisualFoodCollector(1), others=((0.0, 5.0), *CORNERS[1:]))
+    blue = [33, 150, 243]
+    assert seen_ahead(env) == blue
+    put_food(env, (ball, 0.0, 6.0))  # it touches the other agent
+    assert seen_ahead(env) == color  # eaten in the first of five ticks
+    for _ in range(4):
+        assert seen_ahead(env) == color
+    assert seen_ahead(env) == blue  # after 30 ticks; it ends in the 26th after the meal
+
+
+def test_a_frozen_agent_is_gray_until_it_thaws():
+    env = laid(VisualFoodCollector(1), others=((0.0, 5.0), *CORNERS[1:]))
+    acted(env, fire=(0,))
+    assert seen_ahead(env) == [100, 100, 100]
+    change(env, frozen=[0, 2, 0, 0, 0])
+    assert seen_ahead(env) == [33, 150, 243]
 
 
 def test_an_image_painted_in_part_is_that_painted_in_full():

@@ -139,9 +139,21 @@ def test_walls_floor_and_shadows_have_their_grays():
     assert torch.allclose(image[:, :, :10], torch.tensor(lit(WALL))[:, None, None].expand(3, 64, 10))
     assert torch.allclose(image[:, :, 74:], torch.tensor(lit(WALL))[:, None, None].expand(3, 64, 10))
     assert image[:, 45, 68].tolist() == pytest.approx(lit(CELL))  # inside the cell at row 3, column 4
-    assert image[:, 38, 55].tolist() == pytest.approx(lit(LINE))  # 3.008 cells from the top
+    assert image[:, 38, 55].tolist() == pytest.approx(lit(CELL))  # 3.008 cells from the top: lines are thinner than pixels
     assert image[:, 23, 34].tolist() == pytest.approx(lit(CELL, 0.694))  # up and left of the agent's frame
     assert image[:, 40, 50].tolist() == pytest.approx(lit(CELL))  # down and right of it
+
+
+def test_a_figure_of_three_quarters_of_a_cell_casts_its_shadow_up_and_left_without_gaps():
+    """Its upper side's shadow falls 0.75 * 0.8425 = 0.63 of a cell up and left; pixels are 1/12.8 of a cell wide."""
+    image = laid(agent=0, green=24, red=12, wanted=GREEN).state_dict()["obs_image"][0]
+    row, column = 31, 41  # the middle of the ex in the cell at row 2, column 2
+    shadow = pytest.approx(lit(CELL, 0.694))
+    # on the diagonal the ex ends 0.354 of a cell up and left of its middle, its shadow 0.632 further: 12.6 pixels away
+    assert all(image[:, row - away, column - away].tolist() == shadow for away in range(6, 12))
+    assert image[:, row - 14, column - 14].tolist() == pytest.approx(lit(CELL))
+    # the bar across the diagonal sweeps a band as wide as itself, 0.707 of a cell, that has no light in it
+    assert all(image[:, row - away - 2, column - away + 2].tolist() == shadow for away in range(4, 9))
 
 
 def test_the_last_image_of_an_episode_shows_the_agent_on_the_goal():

@@ -142,6 +142,14 @@ def test_a_wall_that_the_agent_touches_is_not_seen():
     assert at[0].tolist() == [0, 0, 0, 0, 0, 1, 1]
 
 
+def test_behind_a_wall_that_the_agent_touches_the_other_walls_are_not_seen():
+    """It looks west, 6.5 m from the south wall, which a ray 35 degrees to the left would meet beyond the west wall."""
+    at, near = seen_from((-9.0, -18.25), angle=np.pi), seen_from((-8.9, -18.25), angle=np.pi)
+    assert at[:, 6].tolist() == [1, 1, 1, 1, 1]
+    assert at[:, 5].tolist() == [1, 1, 1, 1, 1]
+    assert near[0, WALL] == 1
+
+
 def test_from_the_goals_no_ray_ahead_meets_the_symbol():
     env = Hallway(64)
     env.reset(5)

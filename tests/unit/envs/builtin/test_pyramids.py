@@ -227,6 +227,8 @@ def test_an_episode_is_cut_after_5000_ticks_which_is_no_end():
     assert not step.terminated.any()
     assert step.reward.item() == pytest.approx(-0.001)
     assert env.state_dict()["age"].tolist() == [0]
+    # the last tick's action turned the agent before the end; its physics passed in the next episode, where it fell for a tick
+    assert step.obs[3][0, 2].item() == pytest.approx(-0.1962 * 0.96)
 
 
 def test_cubes_pushed_from_below_fall_and_come_to_rest():

@@ -130,7 +130,7 @@ class BallHard(WarpEnv):
         same=("both observations, their names and nine frames, and both actions", *SAME),
         approximate=(CONTACT,),
         models=(ModelScore("3DBallHard.onnx", 99.28, 0.53, 200, 100.0),),
-        learned=(Learned("ppo/3DBallHard.yaml", 0.5, 0.5, 100.0, 100.0),),
+        learned=(Learned("ppo/3DBallHard.yaml", 0.5, 0.5, 100.0, 100.0, seeds=3),),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
@@ -162,8 +162,9 @@ class VisualBall(WarpEnv):
         same=("the camera: its place, angle, field of view, size and four frames; both actions", *SAME),
         approximate=(
             CONTACT,
-            "colors and light are ours: a blue cube and a golden ball, one light from above, no shadows, faces or smoothed edges",
+            "light and the color of the ball are ours: one light from above, no shadows, faces or smoothed edges",
         ),
+        learned=(Learned("ppo/Visual3DBall.yaml", 0.4, 0.4, 95.2, 100.0),),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:

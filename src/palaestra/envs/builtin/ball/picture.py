@@ -13,8 +13,8 @@ FRAMES = 4
 EYE = wp.constant(wp.vec3(0.0, 7.0, -8.0))  # meters from the block's center
 DOWN = wp.constant(30.0)  # degrees
 VIEW = wp.constant(60.0)  # degrees
-BLOCK = wp.constant(wp.vec3(0.26, 0.48, 0.77))
-BALL = wp.constant(wp.vec3(0.93, 0.69, 0.24))
+BLOCK = wp.constant(wp.vec3(0.129, 0.588, 0.953))  # Unity's material
+BALL = wp.constant(wp.vec3(0.93, 0.69, 0.24))  # ours
 
 
 @wp.func

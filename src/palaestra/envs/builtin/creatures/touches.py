@@ -76,11 +76,12 @@ def reach_of(world: World, i: int, part: int):
 def touch_planes(world: World, i: int, part: int, point: wp.vec3, radius: float, reach: float, loads: bool):
     """Adds the contacts of a sphere, or of a corner if the radius is 0, with ground and walls that are within reach.
 
-    `loads`: the part's grip is its friction with the ground.
+    `loads`: the part itself touches, which holds it on the ground; not so the snout, another body in Unity.
     """
     gap = point[1] - world.anatomy.floor - radius
     if gap < reach:
-        world.touches[i, part] = 1
+        if loads:
+            world.touches[i, part] = 1
         add_contact(world, i, part, -1, point - wp.vec3(0.0, radius, 0.0), wp.vec3(0.0, 1.0, 0.0), gap, loads)
     for k in range(2):
         gap = world.anatomy.half - wp.abs(point[2 * k]) - radius

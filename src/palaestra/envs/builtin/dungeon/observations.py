@@ -16,6 +16,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 AGENTS = wp.constant(3)
 ROOM = wp.constant(12.5)  # half the side of the floor
+WALL_ENDS = wp.constant(wp.vec2(13.0, 12.5))  # half the length of the walls across x and across y
 COLUMN = wp.constant(wp.vec2(4.5, 4.0))  # distances of the four columns from the middle
 COLUMN_HALF = wp.constant(0.8475)  # half the side of their square feet
 LOCK, LOCK_HALF = wp.constant(wp.vec2(0.015, 12.6)), wp.constant(wp.vec2(1.4995, 0.534))
@@ -161,7 +162,7 @@ def see_box(sight: RaySight, center: wp.vec2, half: wp.vec2, angle: float, radiu
 
 @wp.func
 def see_walls(sight: RaySight):
-    """Returns a sight of the room's walls alone; a wall that the sphere touches already is not seen."""
+    """Returns a sight of the room's walls alone; a wall that the sphere touches already is not seen, and hides nothing."""
     for ray in range(RAYS):
         way = wp.vec2(
             sight.ahead[0] * RAY_COS[ray] - sight.ahead[1] * RAY_SIN[ray], sight.ahead[1] * RAY_COS[ray] + sight.ahead[0] * RAY_SIN[ray]
@@ -170,7 +171,9 @@ def see_walls(sight: RaySight):
         for k in range(2):
             room = wp.sign(way[k]) * (ROOM - RAY_RADIUS) - sight.eye[k]
             if wp.sign(way[k]) * room > FLUSH:
-                nearest = wp.min(nearest, room / way[k])
+                distance = room / way[k]
+                if wp.abs(sight.eye[1 - k] + distance * way[1 - k]) < WALL_ENDS[k] + RAY_RADIUS:
+                    nearest = wp.min(nearest, distance)
         sight.reach[ray] = nearest
         sight.kind[ray] = WALL_TAG
     return sight

@@ -118,6 +118,7 @@ APPROXIMATE = (
     "food rolls and slides, but spins about no vertical axis, and meets agents and other food without friction",
     "contacts of agents are solved in the plane; one that runs into a wall at full speed is put back, while Unity's may pass it",
     "laser_length changes only the picture, as in Unity",
+    "turns are in proportion to the third number, which Unity's script passes as the length of an axis; its engine may heed the sign alone",
 )
 
 
@@ -174,7 +175,8 @@ class VisualFoodCollector(WarpEnv):
         same=(*SAME, "both observations: names, order, shapes, the camera's place and angle of view, its background, and the frozen flag"),
         approximate=(
             *APPROXIMATE,
-            "colors but that of the background are ours, without light and shade, and the laser's beam is not shown",
+            "colors are those of the materials, without light and shade, but the walls' is ours",
+            "the laser's beam and the floor's lines are not shown",
         ),
     )
 

@@ -25,8 +25,17 @@ FOOD_TAG, AGENT_TAG, WALL_TAG, BAD_TAG, FROZEN_TAG = (wp.constant(tag) for tag i
 BALLS = int(GREENS) + int(REDS)
 THINGS = BALLS + int(AGENTS) + 1  # that a grid may show: food, agents, the wall
 CAMERA_AHEAD = wp.constant(0.15)  # of the agent's middle
-GREEN, RED, GRAY = wp.vec3(0.25, 0.75, 0.3), wp.vec3(0.85, 0.25, 0.25), wp.vec3(0.75, 0.75, 0.75)
-BLUE, BLACK = wp.vec3(0.25, 0.45, 0.85), wp.vec3(0.15, 0.15, 0.15)
+
+
+def color(red: float, green: float, blue: float) -> wp.vec3:
+    """Returns a material's color in steps of 1/255, as a PNG file has it."""
+    return wp.vec3(*(round(part * 255) / 255 for part in (red, green, blue)))
+
+
+GREEN, RED, BLUE, GRAY = color(0.404, 0.737, 0.42), color(0.745, 0.227, 0.153), color(0.129, 0.588, 0.953), color(0.392, 0.392, 0.392)
+WALL_COLOR = color(0.75, 0.75, 0.75)
+IS_BLUE, IS_GRAY, IS_GREEN, IS_RED = (wp.constant(look) for look in range(4))
+"""How an agent looks: as usual, frozen, or just fed with good or bad food."""
 
 
 @wp.struct
@@ -64,6 +73,8 @@ class World:
     owner: wp.array2d(dtype=wp.int32)
     bounds: wp.array2d(dtype=wp.vec4)
     frozen: wp.array(dtype=wp.int32)  # physics ticks until it thaws
+    fed: wp.array(dtype=wp.int32)  # physics ticks until it looks as usual after food
+    look: wp.array(dtype=wp.int32)
     firing: wp.array(dtype=wp.bool)
     action_continuous: wp.array2d(dtype=wp.float32)  # forward, to the right, turn to the left
     action_discrete: wp.array2d(dtype=wp.int64)  # 1: fire
@@ -133,6 +144,18 @@ def mark_wall(grid: Grid):
 
 
 @wp.func
+def look_color(look: int):
+    """Returns the color of an agent."""
+    if look == IS_GRAY:
+        return GRAY
+    if look == IS_GREEN:
+        return GREEN
+    if look == IS_RED:
+        return RED
+    return BLUE
+
+
+@wp.func
 def observe_camera(world: World, i: int, agent: int):
     """Adds all things ahead of an agent to its camera's strips and balls."""
     slot = i * AGENTS + agent
@@ -141,11 +164,10 @@ def observe_camera(world: World, i: int, agent: int):
     ahead = wp.vec2(wp.cos(angle), wp.sin(angle))
     eye = world.body_position[i, agent] + CAMERA_AHEAD * world.parameters[i, 1] * ahead
     sight = make_sight(world.strips, world.balls, slot, eye, ahead, height, world.obs_image.shape[2])
-    add_room(sight, wp.vec2(HALF, HALF), WALL_TOP, GRAY)
+    add_room(sight, wp.vec2(HALF, HALF), WALL_TOP, WALL_COLOR)
     half = AGENT_HALF * world.parameters[i, 1]
     for other in range(AGENTS):
         if other != agent:
-            color = wp.where(world.frozen[i * AGENTS + other] > 0, BLACK, BLUE)
             bottom = world.body_height[i, other]
             add_box(
                 sight,
@@ -153,7 +175,7 @@ def observe_camera(world: World, i: int, agent: int):
                 wp.vec2(half, half),
                 world.body_angle[i, other],
                 wp.vec2(bottom, bottom + 2.0 * half),
-                color,
+                look_color(world.look[i * AGENTS + other]),
             )
     for k in range(world.food.shape[1]):
         add_ball(sight, world.food[i, k], FOOD_RADIUS + world.food_height[i, k], FOOD_RADIUS, wp.where(k < GREENS, GREEN, RED))

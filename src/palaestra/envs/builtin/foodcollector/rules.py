@@ -20,7 +20,12 @@ from palaestra.envs.builtin.foodcollector.observations import (
     FOOD_RADIUS,
     GREENS,
     HALF,
+    IS_BLUE,
+    IS_GRAY,
+    IS_GREEN,
+    IS_RED,
     World,
+    color,
     middle_height,
     observe,
 )
@@ -45,9 +50,10 @@ EASY = wp.constant(5.0)  # m/s, above which the agent is braked
 TURN = wp.constant(6.0 * 0.017453292519943295)  # a physics tick
 DROP = wp.constant(2.0)  # height of the middle at which agents start; the floor is at 0.5
 BEAM, BEAM_RADIUS = wp.constant(25.0), wp.constant(2.0)
-FROZEN_TICKS = wp.constant(200)
+FROZEN_TICKS = wp.constant(201)  # 4 s: it thaws in the first tick that is later
+FED_TICKS = wp.constant(26)  # 0.5 s
 BAND = wp.constant(14)  # rows of pixels that a thread paints
-SKY, FLOOR = wp.vec3(0.467, 0.565, 0.608), wp.vec3(0.6, 0.6, 0.6)
+SKY, FLOOR = color(0.467, 0.565, 0.608), color(0.116, 0.116, 0.116)
 
 
 @wp.func
@@ -66,11 +72,22 @@ def start(world: World, i: int, lead: int):
         world.body_rise[i, agent] = 0.0
         world.body_shape[i, agent] = box_shape(wp.vec2(half, half), AGENT_MASS, False)
         world.frozen[i * AGENTS + agent] = 0
+        world.fed[i * AGENTS + agent] = 0
+        world.look[i * AGENTS + agent] = IS_BLUE
         world.firing[i * AGENTS + agent] = False
     world.rng[i] = state
     world.age[i] = 0
     world.lead[i] = lead
     world.episodes[i] += 1
+
+
+@wp.func
+def pass_time(world: World, slot: int):
+    """Brings an agent a physics tick closer to its thaw, and to its usual looks after food."""
+    if world.frozen[slot] == 1 or world.fed[slot] == 1:  # also where it is still frozen, as in Unity
+        world.look[slot] = IS_BLUE
+    world.frozen[slot] = wp.max(world.frozen[slot] - 1, 0)
+    world.fed[slot] = wp.max(world.fed[slot] - 1, 0)
 
 
 @wp.func
@@ -130,6 +147,7 @@ def fire(world: World, i: int, agent: int):
         if ray_circle(eye, way, world.food[i, k], reach) < nearest:
             return
     world.frozen[i * AGENTS + hit] = FROZEN_TICKS
+    world.look[i * AGENTS + hit] = IS_GRAY
 
 
 @wp.func
@@ -169,6 +187,8 @@ def eat(world: World, i: int, agent: int):
             away = wp.length(local - nearest)
             if away * away + above * above < (FOOD_RADIUS + MARGIN) * (FOOD_RADIUS + MARGIN):
                 worth += wp.where(k < GREENS, 1.0, -1.0)
+                world.look[i * AGENTS + agent] = wp.where(k < GREENS, IS_GREEN, IS_RED)
+                world.fed[i * AGENTS + agent] = FED_TICKS
                 n = wp.normalize(to)
                 if away > 1.0e-6:
                     n = rotate((local - nearest) / away, angle)
@@ -254,10 +274,10 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     ended = bool(False)  # Warp takes a literal for a constant
     for k in range(TICKS):
         if not ended:
+            for slot in range(first, first + AGENTS):
+                pass_time(world, slot)
             for agent in range(AGENTS):
                 move_agent(world, i, agent)
-            for slot in range(first, first + AGENTS):
-                world.frozen[slot] = wp.max(world.frozen[slot] - 1, 0)
             if world.lead[i] + TICKS * world.age[i] + k + 1 >= MOST_TICKS:
                 ended = True
                 cut(world, i, TICKS - 1 - k)

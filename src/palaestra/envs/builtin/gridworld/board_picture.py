@@ -21,18 +21,16 @@ def seen(color: float, light: float = LIT) -> float:
     return round(color * light * 255) / 255
 
 
-CELL, LINE, WALL = (
-    wp.constant(seen(gray)) for gray in (0.116, 0.157, 0.392)
-)  # the floor, the lines between its cells, the walls beside it
-SHADED_CELL, SHADED_LINE = wp.constant(seen(0.116, SHADED)), wp.constant(seen(0.157, SHADED))
+FLOOR, WALL = wp.constant(seen(0.116)), wp.constant(seen(0.392))  # the floor's lines are too thin for these pixels; the walls beside it
+SHADED_FLOOR = wp.constant(seen(0.116, SHADED))
 PLUS_COLOR = wp.constant(wp.vec3(*map(seen, (0.404, 0.737, 0.42))))
 EX_COLOR = wp.constant(wp.vec3(*map(seen, (0.745, 0.227, 0.153))))
 AGENT_COLOR = wp.constant(wp.vec3(*map(seen, (0.129, 0.588, 0.953))))
-HALF_LINE = wp.constant(0.04)  # of a cell
 HALF_BAR = wp.constant(0.1)  # cells
 LEAN = wp.constant(0.8425)  # cells that a shadow falls left of a point one cell above the floor, and up
-SHADOW = wp.constant(0.3)  # cells that a shadow reaches beyond its figure
-LOW, HIGH = wp.constant(0.15), wp.constant(0.35)  # cells from the floor to the lower and upper side of a figure
+SHADOW = wp.constant(0.64)  # cells that a shadow reaches beyond its figure
+HIGH = wp.constant(0.75)  # cells from the floor, where a figure begins, to its upper side
+SLICES = wp.constant(6)  # of a figure that cast its shadow; with fewer the bars of an ex leave gaps
 
 
 @wp.func
@@ -62,8 +60,8 @@ def color_of(thing: int):
 @wp.func
 def is_shaded(thing: int, u: float, v: float):
     """Returns whether a point of the floor, in cells from the middle of a figure, lies in its shadow."""
-    for k in range(3):
-        far = LEAN * (LOW + 0.5 * float(k) * (HIGH - LOW))
+    for k in range(SLICES):
+        far = LEAN * HIGH * float(k) / float(SLICES - 1)
         if is_figure(thing, u + far, v + far):
             return True
     return False
@@ -77,20 +75,6 @@ def set_pixel(image: wp.array4d(dtype=wp.float32), i: int, y: int, x: int, color
     image[i, 2, y, x] = color[2]
 
 
-@wp.func
-def is_line(at: float):
-    """Returns whether a line of the floor runs here, in cells."""
-    return wp.abs(at - wp.floor(at + 0.5)) < HALF_LINE
-
-
-@wp.struct
-class Floor:
-    """A row of the floor: the color of its cells, and the cells along the board's edge."""
-
-    color: float
-    edge: float
-
-
 @wp.func_native(
     f"""
     char* row = (char*)image.data + i * image.strides[0] + y * image.strides[2];
@@ -99,17 +83,15 @@ class Floor:
     float* blue = (float*)(row + 2 * image.strides[1]);
     for (int x = begins; x < ends; ++x) {{
         const float u = ((float)x + 0.5f - left) * cells_wide;
-        const float off = fabsf(u - floorf(u + 0.5f));
-        const float on_board = off < {float(HALF_LINE)!r}f ? {float(LINE)!r}f : floor.color;
-        const float gray = (u < 0.0f) | (u >= floor.edge) ? {float(WALL)!r}f : on_board;
+        const float gray = (u < 0.0f) | (u >= edge) ? {float(WALL)!r}f : {float(FLOOR)!r}f;
         red[x] = gray;
         green[x] = gray;
         blue[x] = gray;
     }}
 """
 )  # in C++ the compiler paints several pixels at once
-def paint_floor(image: wp.array4d(dtype=wp.float32), i: int, y: int, begins: int, ends: int, left: float, cells_wide: float, floor: Floor):
-    """Paints the floor, its lines and the walls beside it in a row of pixels, from column `begins` up to `ends`."""
+def paint_floor(image: wp.array4d(dtype=wp.float32), i: int, y: int, begins: int, ends: int, left: float, cells_wide: float, edge: float):
+    """Paints the floor and the walls beside it in a row of pixels, from column `begins` up to `ends`."""
 
 
 @wp.func
@@ -121,9 +103,8 @@ def paint(image: wp.array4d(dtype=wp.float32), i: int, y: int, cells: wp.array2d
     row = wp.min(int(v), edge - 1)
     begins = wp.max(int(wp.ceil(left + west * size - 0.5)), 0)
     ends = wp.min(int(wp.ceil(left + east * size - 0.5)), image.shape[3])
-    floor = wp.where(is_line(v), LINE, CELL)
     cells_wide = 1.0 / size
-    paint_floor(image, i, y, begins, ends, left, cells_wide, Floor(floor, float(edge)))
+    paint_floor(image, i, y, begins, ends, left, cells_wide, float(edge))
     for k in range(3):  # shadows of this row's figures and of those below, then this row's figures
         line = row + k % 2
         if line < edge:
@@ -139,5 +120,4 @@ def paint(image: wp.array4d(dtype=wp.float32), i: int, y: int, cells: wp.array2d
                         if k == 2 and is_figure(thing, u - middle, down):
                             set_pixel(image, i, y, x, color_of(thing))
                         if k < 2 and u >= 0.0 and is_shaded(thing, u - middle, down):
-                            gray = wp.where(is_line(u) or is_line(v), SHADED_LINE, SHADED_CELL)
-                            set_pixel(image, i, y, x, wp.vec3(gray, gray, gray))
+                            set_pixel(image, i, y, x, wp.vec3(SHADED_FLOOR, SHADED_FLOOR, SHADED_FLOOR))

@@ -284,10 +284,7 @@ class GridWorld(WarpEnv):
             "board, goals, goal signal, moves and their mask, rewards and the length of episodes",
             "the camera's view: 84 x 64 pixels, the place of each cell and figure, the colors of the materials",
         ),
-        (
-            "light and shadow are computed from the scene's lights for surfaces that face up, without reflections, bevels and soft edges; "
-            "the lines of the floor are 8 % of a cell wide, and the height of the figures is a guess",
-        ),
+        ("light and shadow are computed from the scene's lights for surfaces that face up, without reflections, bevels and soft edges",),
     )
     # most goals that fit on the smallest board beside the agent
     parameter_ranges: ClassVar = {"gridSize": (5.0, 3.0, 10.0), "numPlusGoals": (1.0, 1.0, 4.0), "numExGoals": (1.0, 1.0, 4.0)}

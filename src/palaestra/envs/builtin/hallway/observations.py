@@ -33,17 +33,20 @@ RAY = wp.constant(7)  # numbers of a ray
 FRAME = wp.constant(35)  # numbers of all rays
 FRAMES = wp.constant(3)
 TOUCHING = wp.constant(1.0e-5)  # meters
+WALL_ENDS = wp.constant(wp.vec2(25.0, 10.0))  # meters: half the length of the walls across x and across y
 
 
 @wp.func
 def cast_walls(place: wp.vec2, direction: wp.vec2):
-    """Returns the distance to the nearest wall that the ball does not touch at its start, or MISS."""
+    """Returns the distance to the nearest wall that the ball does not touch at its start, or MISS; one that it touches hides nothing."""
     nearest = float(MISS)
     for k in range(2):
         if wp.abs(direction[k]) > 1.0e-12:
             gap = HALL[k] - RADIUS - wp.sign(direction[k]) * place[k]
             if gap > TOUCHING:
-                nearest = wp.min(nearest, gap / wp.abs(direction[k]))
+                distance = gap / wp.abs(direction[k])
+                if wp.abs(place[1 - k] + distance * direction[1 - k]) < WALL_ENDS[k] + RADIUS:
+                    nearest = wp.min(nearest, distance)
     return nearest
 
 

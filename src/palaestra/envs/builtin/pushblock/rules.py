@@ -30,7 +30,9 @@ SIDEWAYS = wp.constant(0.75)  # fraction of SPEED for sidesteps
 AGENT_DRAG = wp.constant(4.0)
 TURN = wp.constant(0.06981317)  # rad a tick: 200 degrees a second
 MASS = wp.constant(10.0)  # mass of the agent and of the block
-FRICTION = wp.constant(0.6)  # Unity's default, between agent, block, walls and goal; the floor's is the mean of this and the parameter
+FRICTION = wp.constant(
+    0.6
+)  # Unity's default, between agent, block, walls and goal; the floor's is the mean of this and the parameter, twice
 START = wp.constant(6.25)  # farthest from the middle that agent and block start, along each axis
 CLEAR = wp.constant(2.5)  # half the side of the square around a start that must be empty
 DROP = wp.constant(1.0)  # height that both fall from
@@ -121,8 +123,8 @@ def step_bodies(world: World, i: int, action: int):
     block = block_body(world, i)
     pull = world.parameters[i, 4] * SECONDS
     drag = world.parameters[i, 3]
-    sliding = 0.5 * (FRICTION + world.parameters[i, 1])
-    sticking = 0.5 * (FRICTION + world.parameters[i, 2])
+    sliding = FRICTION + world.parameters[i, 1]  # twice the mean: friction acts at two points
+    sticking = FRICTION + world.parameters[i, 2]
     agent.angle += wp.where(action == 4, TURN, 0.0) - wp.where(action == 3, TURN, 0.0)
     agent = apply_drag(add_speed(agent, move_direction(agent.angle, action), SPEED), AGENT_DRAG, 0.0)
     block = apply_drag(block, drag, 0.0)

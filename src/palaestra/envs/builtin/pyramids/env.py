@@ -25,7 +25,7 @@ from palaestra.envs.builtin.base.agreement import Agreement, Learned
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import INLINE_MORE, Rows, save_final_obs
 from palaestra.envs.builtin.pyramids.heuristic import CHOICES, fetch_gold
-from palaestra.envs.builtin.pyramids.motion import piles_near, step_agent, switch_bottom
+from palaestra.envs.builtin.pyramids.motion import piles_near, step_agent, switch_bottom, turn
 from palaestra.envs.builtin.pyramids.observations import LENGTH, RAY_SIZE, RAYS, SIDE_RAYS, observe
 from palaestra.envs.builtin.pyramids.rooms import (
     ABSENT,
@@ -136,6 +136,8 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
             touched = wp.bool(False)
             if is_new or not late:
                 touched = step_agent(world, i, choice, near)
+            else:
+                turn(world, i, choice)
             if not is_new:
                 reward -= COST
                 won = touched
@@ -145,6 +147,9 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         if waits:
             save_last(world, i)
             start(world, i)
+            if cut:  # after the action of its last tick, whose physics pass in the next episode
+                left += 1
+                world.age[i] = -1
             near = piles_near(world, i)
             choice = 0
     world.reward[i] = wp.where(won, PRIZE, reward)  # the prize replaces the cost of the decision

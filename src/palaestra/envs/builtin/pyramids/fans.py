@@ -9,7 +9,19 @@ from typing import Any, cast
 
 import warp as wp
 
-from palaestra.envs.builtin.pyramids.rooms import EAST, INNER_TOP, LINE, NORTH, OUTER_TOP, PIECES, SOUTH, THICK, wall_half, wall_middle
+from palaestra.envs.builtin.pyramids.rooms import (
+    EAST,
+    INNER_TOP,
+    LINE,
+    NORTH,
+    OUTER_HALF,
+    OUTER_TOP,
+    PIECES,
+    SOUTH,
+    THICK,
+    wall_half,
+    wall_middle,
+)
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -140,7 +152,10 @@ _LANES = f"""
             const Lanes inside = radius * radius - over * over;
             const Lanes beyond = distance + (radius - root(inside > Lanes(0.0f) ? inside : Lanes(0.0f))) * steep;
             const Lanes met = over <= Lanes(0.0f) ? distance : beyond;
-            const Bits sees = is(distance > Lanes(0.0f)) & is(over < Lanes(radius)) & is(met < nearest);  // not what it touches already
+            const Lanes along = axis == 0 ? start[1] + way[1] * met : start[0] + way[0] * met;
+            const Bits on_wall = is(size_of(along) < Lanes({float(OUTER_HALF)!r}f + radius));
+            const Bits open = is(distance > Lanes(0.0f)) & is(over < Lanes(radius));  // not what it touches already
+            const Bits sees = open & on_wall & is(met < nearest);
             nearest = sees != Bits(0) ? met : nearest;
         }}
         store(&seen[ray], nearest);

@@ -123,14 +123,20 @@ def piles_near(world: World, i: int):
 
 
 @wp.func
+def turn(world: World, i: int, choice: int):
+    """Turns the agent as the choice says."""
+    if choice > 2:
+        angle = world.angle[i] + wp.where(choice == 4, TURN, -TURN)
+        world.angle[i] = angle - 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
+
+
+@wp.func
 def step_agent(world: World, i: int, choice: int, near: int):
     """Advances the agent and all that moves by one physics tick; returns whether it touched the golden block.
 
     `near` are bits from `piles_near`.
     """
-    if choice > 2:
-        angle = world.angle[i] + wp.where(choice == 4, TURN, -TURN)
-        world.angle[i] = angle - 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
+    turn(world, i, choice)
     velocity = world.velocity[i]
     body = box_body(world.place[i], wp.vec2(velocity[0], velocity[1]), world.angle[i], 0.0, wp.vec2(AGENT_HALF, AGENT_HALF), MASS)
     body.inverse_inertia = 0.0

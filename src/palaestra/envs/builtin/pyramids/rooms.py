@@ -21,6 +21,7 @@ DROP = wp.constant(2.0)  # height at which things appear, from which they fall
 EAST = wp.constant(49.5)  # inner faces of the walls around the floor
 NORTH = wp.constant(49.1)
 SOUTH = wp.constant(-49.6)
+OUTER_HALF = wp.constant(50.5)  # half the length of these walls
 OUTER_TOP = wp.constant(5.0)
 INNER_TOP = wp.constant(4.52)
 LINE = wp.constant(16.5)  # the walls between rooms stand on four lines at about this distance from the middle
