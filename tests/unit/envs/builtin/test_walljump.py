@@ -68,12 +68,45 @@ def test_sensors_have_unitys_names_and_sizes():
 def test_a_decision_of_running_is_five_ticks_of_three_meters_a_second_against_drag_and_friction():
     env = laid(wall=2.0, agent=(0, -11))
     played(env, FORWARD)
-    speed, way, grip = 0.0, -11.0, 0.6 * 26.9775 * 0.02 * 0.96
+    speed, way, grip = 0.0, -11.0, 1.2 * 26.9775 * 0.02 * 0.96
     for _ in range(5):
         speed = (speed + 3.0) * 0.96 - grip
         way += 0.02 * speed
     assert place(env) == pytest.approx((0, way, REST), abs=1e-4)
     assert env.state_dict()["agent_speed"][0].tolist() == pytest.approx([0, speed], abs=1e-4)
+
+
+def test_a_run_and_its_end_are_those_of_physx():
+    # places after each decision of PhysX 4.1, three forward and five of nothing; the first four agree to 5 cm
+    env = laid(wall=0.0, agent=(-5, -12), block=(6, -6))
+    run = []
+    for decision in range(8):
+        played(env, FORWARD if decision < 3 else NOTHING)
+        run.append(place(env)[1])
+    assert run == pytest.approx([-11.35, -9.77, -7.44, -5.31, -3.88, -2.98, -2.55, -2.45], abs=0.08)
+
+
+@pytest.mark.parametrize(("height", "block"), [(REST, (6, -6)), (3.0, (-5, -10))])
+def test_a_spin_at_rest_is_braked_at_two_corners(height: float, block: tuple[float, float]):
+    # each holds 0.6 of the load along x and as much along y, half a meter from the middle: 1.2 m g * 1 m in all, against m / 6
+    env = laid(wall=0.0, agent=(-5, -10), block=block, height=height, spin=5.0)
+    played(env, NOTHING)
+    left = 5.0 * 0.999 - 6 * 1.2 * 26.9775 * 0.02 * 0.96
+    assert math.degrees(env.state_dict()["angle"].item() - AHEAD) == pytest.approx(math.degrees(left * 0.02), abs=0.02)
+    assert math.degrees(left * 0.02) == pytest.approx(1.45, abs=0.05)  # as PhysX 4.1 turns it
+    assert env.state_dict()["spin"].item() == 0
+
+
+def test_a_spin_on_the_way_is_braked_half_as_hard():
+    # what the corners take along the way does not brake it, while they slide at more than they turn
+    env = laid(wall=0.0, agent=(-5, -10), block=(6, -6), spin=1.9, agent_speed=(12.0, 0.0))
+    played(env, NOTHING)
+    left = 1.9 * 0.999 - 3 * 1.2 * 26.9775 * 0.02 * 0.96
+    assert left > 0
+    assert env.state_dict()["angle"].item() - AHEAD == pytest.approx(left * 0.02, rel=0.1)
+    assert env.state_dict()["agent_speed"][0, 0].item() == pytest.approx(
+        12 * 0.96**5 - 1.2 * 26.9775 * 0.02 * 0.96 * sum(0.96**k for k in range(5)), rel=1e-2
+    )
 
 
 def test_an_agent_runs_forward_as_far_as_a_wall():
@@ -143,17 +176,40 @@ def test_a_pushed_block_stops_at_the_wall_and_leads_over_it():
     assert place(env)[1] > -2.73
 
 
+@pytest.mark.parametrize(
+    ("agent", "block", "run_up", "heights"),
+    [
+        ((0, -8.5), (0, -4.24), 2, [2.55, 3.48, 3.23]),
+        ((0, -6.5), (0, -4.24), 0, [2.71, 3.51, 3.22]),
+        ((0, -3.3), (6, -9), 0, [2.05, 3.29, 3.30]),
+    ],
+)
+def test_a_jump_along_a_side_is_braked_as_in_physx(
+    agent: tuple[float, float], block: tuple[float, float], run_up: int, heights: list[float]
+):
+    # heights of PhysX 4.1 beside a block that stands at the wall, which yields upward within its rounds, and beside the wall
+    env = laid(wall=2.0 if block[0] else 4.0, agent=agent, block=block)
+    if run_up:
+        played(env, FORWARD, run_up)
+    rise = []
+    for choice in (LEAP, LEAP if block[0] else FORWARD, LEAP if block[0] else NOTHING):
+        played(env, choice)
+        rise.append(place(env)[2])
+    assert rise == pytest.approx(heights, abs=0.2)
+
+
 def test_who_runs_on_a_block_drags_it_along():
     env = laid(wall=0.0, agent=(0, -7), block=(0, -7), height=3.0)
     played(env, (0, 0, 2, 0))
     state = env.state_dict()
     assert state["block_speed"][0, 0] > 0.5
-    assert state["block_speed"][0, 0] < state["agent_speed"][0, 0]
+    # 1.2 of the agent's weight can give the block (10 kg) the 1.8 m/s that the agent (25 kg) gains in a tick
+    assert state["block_speed"][0, 0].item() == pytest.approx(state["agent_speed"][0, 0].item(), rel=1e-4)
 
 
 def test_what_an_agent_hits_with_a_corner_turns_it():
     env = laid(wall=4.0, agent=(0, -5), angle=AHEAD - 0.3)
-    played(env, FORWARD, 4)
+    played(env, FORWARD, 6)
     assert abs(env.state_dict()["angle"].item() - AHEAD) < 0.05  # until it stands flush
 
 
@@ -173,6 +229,12 @@ def test_who_is_in_the_goal_with_ground_below_has_won():
     assert step.reward.item() == 1.0
     step = played(laid(wall=4.0, agent=(3.8, 3)), NOTHING)["BigWallJump"]
     assert not step.terminated.item()
+
+
+def test_the_goal_is_found_on_the_tick_after_the_agent_got_there():
+    env = laid(wall=4.0, agent=(3.8, 3), agent_speed=(9.0, 0.0), angle=0.0)  # it touches from 3.87 on
+    assert played(env, FORWARD)["BigWallJump"].terminated.item()
+    assert env.state_dict()["lead"].item() == 3
 
 
 def test_a_new_episode_passes_the_rest_of_the_decision_without_an_action():
@@ -260,6 +322,12 @@ def test_its_rule_passes_both_walls():
     play(env, players, 1)
     for found in results(players).values():
         assert (found.returns > 0.5).mean() > 0.9
+
+
+def test_an_agent_begins_with_its_back_to_the_wall():
+    env = WallJump(50)
+    env.reset(3)
+    assert env.state_dict()["angle"].unique().tolist() == pytest.approx([-AHEAD])
 
 
 def test_pictures_of_both_walls_differ():

@@ -46,6 +46,7 @@ TOUCH_REWARD = wp.constant(0.2)  # for a first touch of the ball, as a fraction 
 SLOWEST_BOUNCE = wp.constant(2.0)  # m/s of approach; slower does not bounce
 HELD = wp.constant(1.0 / (1.0 + 2.5 * (0.5 / 0.6242) ** 2))  # fraction of its speed that makes a sliding ball roll on a floor 0.5 m below
 MOST_HELD = wp.constant(0.35 * 0.8 * (0.6242 - 0.5) / 0.02)  # m/s: friction times the speed with which the floor pushes the ball out
+MOST_SPIN = wp.constant(7.0)  # rad/s of the ball before the contacts of a tick
 SHELL = wp.constant(0.02)  # meters between two surfaces from which on they count as touching
 SOLID_BALL = wp.constant(2.5)  # mass times squared radius, over the moment of inertia
 ROUNDS = wp.constant(6)  # rounds of the contacts if there are several
@@ -321,7 +322,7 @@ def simulate_tick(world: Any, i: int, players: int, acts: bool):
         drive(world, first + k, k, acts)
         note_touch(world, i, first + k)
     world.ball_velocity[i] = (world.ball_velocity[i] + world.kick[i]) * (1.0 - BALL_DRAG * SECONDS)
-    world.ball_spin[i] = world.ball_spin[i] * (1.0 - BALL_DRAG * SECONDS)
+    world.ball_spin[i] = wp.clamp(world.ball_spin[i] * (1.0 - BALL_DRAG * SECONDS), -MOST_SPIN, MOST_SPIN)
     world.kick[i] = wp.vec2(0.0, 0.0)
     contacts = meet_each_other(world, i, players)
     rounds = wp.where(contacts > 1, int(ROUNDS), 1)

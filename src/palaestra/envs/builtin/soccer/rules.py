@@ -89,8 +89,10 @@ def simulate(world: Any, i: int, players: int):
         if ticks_played(world, i, passed) >= MOST_TICKS:
             end = TIME_OUT
         else:
+            end = goal_touched(
+                world.ball[i], BALL_RADIUS, HEIGHT, SHELL, world.strikers > 0
+            )  # PhysX finds contacts before it moves anything
             simulate_tick(world, i, players, True)
-            end = goal_touched(world.ball[i], BALL_RADIUS, HEIGHT, SHELL, world.strikers > 0)
     world.age[i] += 1
     return end, passed
 

@@ -7,8 +7,8 @@ none and a small one are played as SmallWallJump, and three big ones as BigWallJ
 beside the floor: without the block a big wall cannot be passed.
 
 A decision is five physics ticks of 0.02 s. Each tick of running adds 3 m/s against a drag of 2, half of that in the air, and
-a tick of turning turns by 6 degrees. The agent keeps its heading from one episode to the next; what it hits can turn it.
-If an episode ends within a decision, the new one passes the rest of its ticks without an action.
+a tick of turning turns by 6 degrees. The agent's first episode begins with its back to the wall, each later one with the heading that
+it had; what it hits can turn it. If an episode ends within a decision, the new one passes the rest of its ticks without an action.
 
 Observations are six frames of two ray sensors and of a vector: x, height and y from the middle of the floor, over 20, and whether there is
 ground below. The offset rays begin 2.5 m above the agent's middle and rise by as much over their 20 m: they see a big wall, but
@@ -121,7 +121,6 @@ class WallJump(WarpEnv):
             "contacts are solved one after another instead of all at once, and a body is held by a side or a top, never by an edge",
             "the next episode's wall stands at once, in Unity a tick later",
             "the box of the feet sees everything; in Unity it sees three things at most",
-            "each agent begins its first episode with a random heading; the scene's own is not known",
         ),
         models=(ModelScore("SmallWallJump.onnx", 0.93, 0.01, 1000, 0.8),),
         learned=(

@@ -17,7 +17,7 @@ LANE = 3.2
 """Meters beside the block's middle at which the agent passes it."""
 AT_WALL = float(motion.WALL_Y) - float(motion.WALL_HALF[1]) - 2 * float(motion.BLOCK_HALF)
 """Where an agent stands that touches the block at the wall."""
-DECAY, SUM, SUMS, RUBBED = 0.96**5, 4.43, 13.6, 1.4
+DECAY, SUM, SUMS, RUBBED = 0.96**5, 4.43, 13.6, 2.87
 """Five ticks of drag: what they leave of a speed, the sums of an impulse's speeds and ways in each, and the floor's share in m/s."""
 
 
@@ -51,7 +51,7 @@ def nearest_move(columns: Mapping[str, Tensor], target: Tensor) -> Tensor:
 def coast(velocity: Tensor) -> Tensor:
     """Returns how far agents with these velocities (..., 2) glide until drag and friction have stopped them."""
     speed = velocity.norm(dim=-1, keepdim=True)
-    far = speed / 2.04 - 3.89 * torch.log1p(0.126 * speed)
+    far = speed / 2.04 - 7.78 * torch.log1p(0.063 * speed)
     return velocity / speed.clamp(min=1e-6) * far
 
 

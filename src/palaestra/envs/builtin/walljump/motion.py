@@ -13,13 +13,14 @@ from palaestra.envs.builtin.physics.contacts import Body, Contact, box_box
 from palaestra.envs.builtin.physics.pressing import MARGIN, fall, grown, press
 from palaestra.envs.builtin.physics.rigid_bodies import (
     SECONDS,
+    STILL,
     advance,
     apply_drag,
     apply_impulse,
     box_body,
+    cross,
     inverse_mass_along,
     relative_velocity,
-    rub,
 )
 from palaestra.envs.builtin.sensors.rays import heading
 
@@ -34,7 +35,13 @@ AGENT_HALF = wp.constant(0.5)
 AGENT_MASS, BLOCK_MASS = wp.constant(25.0), wp.constant(10.0)
 AGENT_DRAG, BLOCK_DRAG, SPIN_DRAG = wp.constant(2.0), wp.constant(1.0), wp.constant(0.05)
 MOST_SPIN = wp.constant(7.0)  # rad/s
-FRICTION = wp.constant(0.6)
+GRIP = wp.constant(1.2)  # friction: PhysX holds a flat contact at two points, each with the full coefficient of 0.6
+ROUNDS = wp.constant(6)  # of contacts where agent, block and wall press on one another
+FRICTION_ROUNDS = wp.constant(3)  # the last of them, those with friction
+# PhysX's rounds do not know of locks: what rubs along a side tips both boxes, which what they press undoes before the next round.
+# These are inverse masses at the side, upward, over those in the middle: 1 + mass times squared lever over the moment of inertia.
+AGENT_YIELDS = wp.constant(1.0 + 0.5**2 * 12.0 / 2.0)
+BLOCK_YIELDS = wp.constant(1.0 + 1.5**2 * 12.0 / 13.0)
 SPEED = wp.constant(3.0)  # m/s that a tick of running adds
 SIDEWAYS = wp.constant(0.6)
 IN_AIR = wp.constant(0.5)  # share of the speed that an agent in the air adds
@@ -45,7 +52,6 @@ JUMP_PULL = wp.constant(15.54)  # 1/s, toward that height
 JUMP_FORCE = wp.constant(10.0)  # largest change of the velocity by a tick of a jump, in m/s
 FALLING = wp.constant(111.0)  # m/s^2 on top of gravity
 FEET = wp.constant(0.475)  # half the width of the box that looks for ground beneath the agent
-ROUNDS = wp.constant(6)  # of contacts where agent, block and wall press on one another
 
 
 @wp.struct
@@ -61,6 +67,15 @@ class Scene:
     jump_from: wp.float32
     wall: wp.float32  # height of the wall's top
     gravity: wp.float32
+
+
+@wp.struct
+class Rub:
+    """Friction of a side: the impulses of a tick so far."""
+
+    pushed: wp.float32  # that the bodies press with
+    across: wp.float32  # on the other body along the side, counterclockwise from the normal
+    upward: wp.float32  # on the agent
 
 
 @wp.struct
@@ -174,37 +189,63 @@ def steer(scene: Scene, order: Order):
 
 
 @wp.func
-def rub_side(a: Body, climb: float, b: Body, contact: Contact, most: float):
-    """Returns both bodies and the agent's rise after the friction of a side that takes impulses up to `most`, across and upward."""
+def rub_side(a: Body, climb: float, b: Body, lift: float, contact: Contact, rub: Rub):
+    """Returns both bodies, their speeds upward and the friction so far, after a round of friction of a side."""
+    most = GRIP * rub.pushed
     point = 0.5 * (contact.first + contact.second)
     along = wp.vec2(-contact.normal[1], contact.normal[0])
-    across = -wp.dot(relative_velocity(a, b, point), along) / inverse_mass_along(a, b, point, point, along)
-    upward = -climb / a.inverse_mass
-    needed = wp.sqrt(across * across + upward * upward)
-    share = wp.min(most / wp.max(needed, 1.0e-9), 1.0)
-    a, b = apply_impulse(a, b, point, (share * across) * along)
-    return a, climb + share * upward * a.inverse_mass, b
+    across = rub.across - wp.dot(relative_velocity(a, b, point), along) / inverse_mass_along(a, b, point, point, along)
+    soft = AGENT_YIELDS * a.inverse_mass + BLOCK_YIELDS * b.inverse_mass
+    upward = rub.upward - (climb - lift) / soft
+    share = wp.min(most / wp.max(wp.sqrt(across * across + upward * upward), 1.0e-9), 1.0)
+    a, b = apply_impulse(a, b, point, (share * across - rub.across) * along)
+    climb += a.inverse_mass * (share * upward - rub.upward)
+    lift -= b.inverse_mass * (share * upward - rub.upward)
+    rub.across = share * across
+    rub.upward = share * upward
+    return a, climb, b, lift, rub
 
 
 @wp.func
-def press_side(a: Body, climb: float, b: Body, contact: Contact):
-    """Returns both bodies and the agent's rise after the contact of the agent with a side."""
+def press_side(a: Body, b: Body, contact: Contact, rub: Rub):
+    """Returns both bodies after the contact of the agent with a side, without its friction, and what they have pressed so far."""
     before = a.velocity
     a, b = press(a, b, contact, 0.0)
-    pushed = wp.dot(before - a.velocity, contact.normal) / a.inverse_mass
-    if pushed > 0.0:
-        a, climb, b = rub_side(a, climb, b, contact, FRICTION * pushed)
-    return a, climb, b
+    rub.pushed += wp.dot(before - a.velocity, contact.normal) / a.inverse_mass
+    return a, b, rub
 
 
 @wp.func
-def rub_on_top(a: Body, b: Body, most: float):
-    """Returns the agent and the block that it stands on after friction that takes impulses up to `most`."""
+def rub_sole(a: Body, b: Body, ahead: wp.vec2, most: float):
+    """Returns the agent, heading `ahead`, and what it stands on after friction that takes impulses up to `most`.
+
+    As in PhysX it acts at two opposite corners, at each up to half of `most` along the agent's way and as much across it. So a
+    spin is braked hard at rest and half as hard, by what acts across the way, while the agent moves.
+    """
     slip = a.velocity - b.velocity
-    needed = wp.length(slip) / (a.inverse_mass + b.inverse_mass)
-    impulse = (wp.min(most / wp.max(needed, 1.0e-9), 1.0) / (a.inverse_mass + b.inverse_mass)) * slip
-    a.velocity -= a.inverse_mass * impulse
-    b.velocity += b.inverse_mass * impulse
+    speed = wp.length(slip)
+    soft = a.inverse_mass + b.inverse_mass
+    if wp.abs(a.spin) < STILL:
+        a.spin = 0.0
+        impulse = (wp.min(most * soft / wp.max(speed, 1.0e-9), 1.0) / soft) * slip
+        a.velocity -= a.inverse_mass * impulse
+        b.velocity += b.inverse_mass * impulse
+        return a, b
+    way = wp.where(speed > STILL, slip / wp.max(speed, 1.0e-9), ahead)
+    corner = AGENT_HALF * wp.vec2(ahead[0] - ahead[1], ahead[0] + ahead[1])
+    taken = wp.vec4(0.0, 0.0, 0.0, 0.0)
+    for _ in range(FRICTION_ROUNDS):
+        for k in range(4):
+            to = wp.where(k < 2, corner, -corner)
+            along = wp.where(k % 2 == 0, way, wp.vec2(-way[1], way[0]))
+            lever = cross(to, along)
+            slide = wp.dot(a.velocity - b.velocity, along) + a.spin * lever
+            impulse_so_far = wp.clamp(taken[k] + slide / (soft + a.inverse_inertia * lever * lever), -0.5 * most, 0.5 * most)
+            change = impulse_so_far - taken[k]
+            taken[k] = impulse_so_far
+            a.velocity -= a.inverse_mass * change * along
+            a.spin -= a.inverse_inertia * change * lever
+            b.velocity += b.inverse_mass * change * along
     return a, b
 
 
@@ -235,9 +276,9 @@ def move(scene: Scene, gravity: float):
     climb = state[1]
     if held > 0.0:
         if on_block:
-            agent, block = rub_on_top(agent, block, FRICTION * held * AGENT_MASS)
+            agent, block = rub_sole(agent, block, scene.ahead, GRIP * held * AGENT_MASS)
         else:
-            agent = rub(agent, FRICTION * held, FRICTION * held)
+            agent, wall = rub_sole(agent, wall, scene.ahead, GRIP * held * AGENT_MASS)
     between = Contact()
     if scene.wall > BLOCK_BOTTOM and wp.abs(block.position[1] - WALL_Y) < BLOCK_HALF + WALL_HALF[1] + MARGIN:
         between = box_box(grown(block), grown(wall))
@@ -246,13 +287,21 @@ def move(scene: Scene, gravity: float):
     rounds = int(0)
     if between.count + by_block.count > 0:
         rounds = wp.where(between.count > 0 and by_block.count > 0, ROUNDS, 1)
-    for _ in range(rounds):
-        agent, climb, block = press_side(agent, climb, block, by_block)
-        block, wall = press(block, wall, between, FRICTION)
+    rub = Rub()
+    lift = float(0.0)  # m/s of the block upward: its height is fixed, but PhysX's rounds do not know that
+    for k in range(rounds):
+        agent, block, rub = press_side(agent, block, by_block, rub)
+        if rub.pushed > 0.0 and k >= rounds - FRICTION_ROUNDS:
+            agent, climb, block, lift, rub = rub_side(agent, climb, block, lift, by_block, rub)
+        block, wall = press(block, wall, between, GRIP)
         by_block.depth = wp.min(by_block.depth, MARGIN)
         between.depth = wp.min(between.depth, MARGIN)
     if by_wall.count > 0:
-        agent, climb, wall = press_side(agent, climb, wall, by_wall)
+        rub = Rub()
+        agent, wall, rub = press_side(agent, wall, by_wall, rub)
+        if rub.pushed > 0.0:
+            for _ in range(FRICTION_ROUNDS):
+                agent, climb, wall, _still, rub = rub_side(agent, climb, wall, 0.0, by_wall, rub)
     if agent.spin != 0.0:
         agent.spin = wp.clamp(agent.spin, -MOST_SPIN, MOST_SPIN)
         scene.ahead = heading(agent.angle + agent.spin * SECONDS)

@@ -92,14 +92,14 @@ def store_scene(world: World, i: int, scene: Scene):
 
 @wp.func
 def is_in_goal(scene: Scene):
-    """Returns whether the agent is in the goal with ground beneath."""
+    """Returns whether the agent is in the goal, whatever is beneath."""
     if scene.height + AGENT_HALF < GOAL_BOTTOM or scene.height - AGENT_HALF > GOAL_TOP:
         return False
     to = scene.agent.position - GOAL_PLACE
     if wp.abs(to[0]) > GOAL_HALF[0] + 1.0 or wp.abs(to[1]) > GOAL_HALF[1] + 1.0:
         return False
     goal = box_body(GOAL_PLACE, wp.vec2(0.0, 0.0), 0.0, 0.0, GOAL_HALF, 0.0)
-    return box_box(goal, scene.agent).count > 0 and is_grounded(scene)
+    return box_box(goal, scene.agent).count > 0
 
 
 @wp.func
@@ -118,11 +118,9 @@ def end(world: World, i: int, scene: Scene, outcome: int):
 
 @wp.kernel
 def begin(world: World):
-    """Starts a new episode in every area, each agent with a heading of its own."""
+    """Starts a new episode in every area, each agent with its back to the wall."""
     i = wp.tid()
-    state = world.rng[i]
-    world.angle[i] = wp.randf(state, -wp.pi, wp.pi)
-    world.rng[i] = state
+    world.angle[i] = -0.5 * wp.pi
     world.spin[i] = 0.0
     world.jump[i] = 0
     start(world, i)
@@ -183,8 +181,9 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
                 scene = end(world, i, scene, outcome)
         if k < TICKS:
             scene, gravity = steer(scene, order)
+            was_in_goal = is_in_goal(scene)  # PhysX looks for contacts before it moves anything
             scene = move(scene, gravity)
-            if not ended and is_in_goal(scene):
+            if not ended and was_in_goal and is_grounded(scene):
                 outcome = 1
     store_scene(world, i, scene)
     world.reward[i] = reward
