@@ -276,8 +276,8 @@ def test_a_turn_changes_the_direction_of_the_next_tick():
     assert env.state_dict()["velocity"][0].tolist() == pytest.approx([velocity.real, velocity.imag], abs=1e-4)
 
 
-# the player meets the ball on the first tick, 0.01 m away: 1.8 times its speed of approach and what the floor holds the ball back by in that
-# tick, shared by 50 and 3 kg; from the next tick on the kick adds 2000 N * 0.02 s / 3 kg
+# the player meets the ball on the first tick, 0.01 m away: 1.8 times its speed of approach and what the floor holds the ball back by in
+# that tick, shared by 50 and 3 kg; from the next tick on the kick adds 2000 N * 0.02 s / 3 kg
 @pytest.mark.parametrize(("choice", "push", "kick"), [(AHEAD, 2.0, 40 / 3), (NOTHING, 0.0, 0.0), ((1, 1, 0), 0.0, 40 / 3)])
 def test_who_runs_into_the_ball_kicks_it_and_who_drifts_into_it_only_pushes(choice: tuple[int, int, int], push: float, kick: float):
     env = placed(position=[[0.0, 0.0], *APART[1:]], velocity=[[5.0, 0.0], *STILL[1:]], ball=[1.1342, 0.0])

@@ -20,7 +20,7 @@ WALL, GOAL, BLOCK, MISSED, DISTANCE = range(5)
 
 
 def laid(
-    wall: float, agent: tuple[float, float], block: tuple[float, float] = (-8, -7), height: float = REST, **columns: float
+    wall: float, agent: tuple[float, float], block: tuple[float, float] = (-8, -7), height: float = REST, **columns: object
 ) -> WallJump:
     """One area with everything at rest where it is said to be, the agent facing the wall; `wall` is the height of its top."""
     env = WallJump(1)
