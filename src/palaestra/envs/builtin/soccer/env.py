@@ -212,8 +212,7 @@ class SoccerTwos(WarpEnv):
         ),
         approximate=(
             "contacts are solved one after another, in six rounds where there are several; a corner is met a tick or a centimeter off",
-            "how the floor holds the ball back was compared with PhysX, not with Unity: pushed balls have its speed to 6 %",
-            "after an oblique bounce at a wall the ball is a seventh faster along it than in PhysX",
+            "how the floor holds the ball back follows from PhysX's order of steps, and was not compared with Unity itself",
             "the parameter ball_touch is limited to 0..1; ball_scale, which changes nothing in Unity, is not known",
             "the purple team's sensors have the blue team's names",
         ),

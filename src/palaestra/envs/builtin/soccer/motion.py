@@ -6,8 +6,8 @@ Contacts are those of the places before the tick: they bounce if the ball approa
 part what overlaps by eight tenths. What would pass a wall stops at it.
 
 The ball always reaches 0.12 m into the floor. PhysX pushes it out in each tick, in vain as its height is fixed, and friction then holds
-the ball back. Both last for the tick's motion only: its velocity is as before. A player who meets the ball pushes against that hold, too,
-and what it gives for it stays. This follows from PhysX's order of steps.
+the ball back. Both last for the tick's motion only: its velocity is as before. (This follows from PhysX's order of steps. Against random
+actions, Unity's model wins 98.0 +- 0.1 % of games with it, after 34 decisions on average, and 97.4 +- 0.2 %, after 37, without.)
 
 A player who runs ahead as it first touches the ball kicks it: 13.3 m/s more from the next tick on, in the direction from the player after
 the tick's motion to the point of contact before it.
@@ -49,8 +49,7 @@ MOST_HELD = wp.constant(0.35 * 0.8 * (0.6242 - 0.5) / 0.02)  # m/s: friction tim
 MOST_SPIN = wp.constant(7.0)  # rad/s of the ball before the contacts of a tick
 SHELL = wp.constant(0.02)  # meters between two surfaces from which on they count as touching
 SOLID_BALL = wp.constant(2.5)  # mass times squared radius, over the moment of inertia
-ROUNDS = wp.constant(6)  # rounds of the contacts if there are several, or the ball is between a player and the floor
-FRICTION_ROUNDS = wp.constant(3)  # the last of them, in which the floor holds the ball
+ROUNDS = wp.constant(6)  # rounds of the contacts if there are several
 PARTED = wp.constant(0.8)  # fraction of an overlap that a tick removes
 MOST_PARTED = wp.constant(0.2)  # meters a tick
 
@@ -169,20 +168,13 @@ def meet_wall(mover: Mover, n: wp.vec2, gap: float):
 
 
 @wp.func
-def allowed_approach(a: Mover, b: Mover):
-    """Returns how fast two circles that touch may approach after the tick's contacts; below 0 if they part."""
+def meet(a: Mover, b: Mover):
+    """Returns two circles after their contact; they are within the shell."""
     to = b.position - a.position
     far = wp.max(wp.length(to), 1.0e-6)
-    approach = -wp.dot(b.velocity - a.velocity, to) / far
-    return speed_after(approach, far - a.radius - b.radius, wp.max(a.bounce, b.bounce))
-
-
-@wp.func
-def meet(a: Mover, b: Mover, allowed: float):
-    """Returns two circles after their contact, approaching at `allowed` m/s at most; they are within the shell."""
-    to = b.position - a.position
-    n = to / wp.max(wp.length(to), 1.0e-6)
-    push = -wp.dot(b.velocity - a.velocity, n) - allowed
+    n = to / far
+    approach = -wp.dot(b.velocity - a.velocity, n)
+    push = approach - speed_after(approach, far - a.radius - b.radius, wp.max(a.bounce, b.bounce))
     if push > 0.0:
         soft = a.inverse_mass + b.inverse_mass
         along = wp.vec2(-n[1], n[0])
@@ -243,25 +235,20 @@ def stop_at_walls(mover: Mover, closed_left: bool):
 
 
 @wp.func
-def meet_each_other(world: Any, i: int, players: int, allowed: wp.vec4):
-    """Makes all contacts of an area once, at the places before the tick; returns their number.
-
-    `allowed` is how fast each player may approach the ball.
-    """
+def meet_each_other(world: Any, i: int, players: int):
+    """Makes all contacts of an area once, at the places before the tick; returns their number."""
     met = wp.int32(0)
     closed = world.strikers > 0
     for k in range(players):
         slot = i * players + k
         for other in range(i * players, slot):
             if are_near(world.position[other], world.position[slot], 2.0 * PLAYER_RADIUS + SHELL):
-                a = player_of(world, other)
-                b = player_of(world, slot)
-                a, b = meet(a, b, allowed_approach(a, b))
+                a, b = meet(player_of(world, other), player_of(world, slot))
                 keep_player(world, other, a)
                 keep_player(world, slot, b)
                 met += 1
         if are_near(world.ball[i], world.position[slot], PLAYER_RADIUS + BALL_RADIUS + SHELL):
-            a, b = meet(player_of(world, slot), ball_of(world, i), allowed[k])
+            a, b = meet(player_of(world, slot), ball_of(world, i))
             keep_player(world, slot, a)
             keep_ball(world, i, b)
             met += 1
@@ -337,22 +324,10 @@ def simulate_tick(world: Any, i: int, players: int, acts: bool):
     world.ball_velocity[i] = (world.ball_velocity[i] + world.kick[i]) * (1.0 - BALL_DRAG * SECONDS)
     world.ball_spin[i] = wp.clamp(world.ball_spin[i] * (1.0 - BALL_DRAG * SECONDS), -MOST_SPIN, MOST_SPIN)
     world.kick[i] = wp.vec2(0.0, 0.0)
-    allowed = wp.vec4(0.0, 0.0, 0.0, 0.0)
-    is_touched = bool(False)
-    for k in range(players):
-        if world.touches[first + k] > 0:
-            is_touched = True
-            allowed[k] = allowed_approach(player_of(world, first + k), ball_of(world, i))
-    contacts = meet_each_other(world, i, players, allowed)
-    rounds = wp.where(contacts > 1 or is_touched, int(ROUNDS), 1)
-    held = wp.vec2(0.0, 0.0)  # m/s that the floor holds the ball back by, while players push it
-    for k in range(1, rounds):
-        if is_touched and k >= ROUNDS - FRICTION_ROUNDS:
-            free = world.ball_velocity[i] + held
-            world.ball_velocity[i] = held_back(free)
-            held = free - world.ball_velocity[i]
-        meet_each_other(world, i, players, allowed)
-    world.ball_velocity[i] += held
+    contacts = meet_each_other(world, i, players)
+    rounds = wp.where(contacts > 1, int(ROUNDS), 1)
+    for _ in range(1, rounds):
+        meet_each_other(world, i, players)
     for slot in range(first, first + players):
         world.position[slot] += world.velocity[slot] * SECONDS
     world.ball[i] += held_back(world.ball_velocity[i]) * SECONDS
