@@ -120,7 +120,7 @@ class WallJump(WarpEnv):
         approximate=(
             "contacts are solved one after another, and a body is held by a side or a top, never by an edge",
             "jumps along the block or a wall are within 0.2 m of PhysX's after each decision",
-            "the agent stands on the block anywhere; PhysX lets it sink in by 0.1 m, and slide off beyond half a meter from the middle",
+            "the agent stands on the block anywhere; PhysX lets it sink in by 0.15 m, and slide off beyond half a meter from the middle",
             "the next episode's wall stands at once, in Unity a tick later",
             "the box of the feet sees everything; in Unity it sees three things at most",
         ),
