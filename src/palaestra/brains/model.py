@@ -97,6 +97,11 @@ class Policy:
         return self._inputs.names
 
     @property
+    def scales(self) -> tuple[float | None, ...]:
+        """Factor by which the environment's numbers were multiplied in training, for each observation; None: the file does not say."""
+        return self._inputs.scales
+
+    @property
     def action_bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Bounds of the actions, (continuous_size,) each, that -1 and 1 stand for, such as a Box's. None: -1 and 1."""
         low, high, size = self._notes.low, self._notes.high, self.continuous_size

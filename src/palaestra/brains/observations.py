@@ -27,6 +27,11 @@ class Inputs:
         """Names of the observations in the environment, if the file has them; else the names of the tensors."""
         self._raw = notes.raw if noted else (None,) * len(shapes)
 
+    @property
+    def scales(self) -> tuple[float | None, ...]:
+        """Factor by which the environment's numbers were multiplied in training, for each observation; None: the file does not say."""
+        return tuple(None if raw is None else raw.scale for raw in self._raw)
+
     def arrays(self, obs: Any) -> tuple[list[np.ndarray], bool]:
         """Returns each observation as (N, *shape) float32, and whether they were a single agent's. Raises PolicyError."""
         given = self._listed(obs)
@@ -43,10 +48,13 @@ class Inputs:
         return [array[None] if single else array for array in arrays], single
 
     def _listed(self, obs: Any) -> list[Any]:
+        raw, shape = (self._raw[0], self._shapes[0]) if len(self._shapes) == 1 else (None, ())
         if isinstance(obs, Mapping):
+            named = bool({*self.names, *self._tensors} & obs.keys())
+            if raw is not None and raw.rows and not named and all(key and _walk(obs, key) is not None for key, _ in raw.rows):
+                return [obs]  # the only observation is a sequence whose elements are stacked, entry by entry
             return [self._named(obs, i) for i in range(len(self._shapes))]
         given = list(obs) if isinstance(obs, list | tuple) else [obs]
-        raw, shape = (self._raw[0], self._shapes[0]) if len(self._shapes) == 1 else (None, ())
         if raw is not None and raw.rows and not (len(given) == 1 and np.ndim(given[0]) >= 2 and np.shape(given[0])[-2:] == shape):
             return [obs]  # a sequence of elements is the only observation
         if len(given) == len(self._shapes):
@@ -91,7 +99,7 @@ class Inputs:
         if raw.sizes:
             return self._one_hot(i, array, raw, many) if array.dtype.kind in "iu" else values
         if len(shape) == 3:
-            if raw.shape == shape and array.dtype != np.uint8:
+            if raw.shape == shape and array.dtype.kind == "f":
                 return values
             image = array if raw.channels is not None else np.expand_dims(array, 1 if many else 0)
             image = image if raw.channels is None else np.moveaxis(image, raw.channels + many, -3)
@@ -173,17 +181,23 @@ def floats(values: Any, what: str) -> np.ndarray:
 
 
 def _walk(obs: Any, name: str) -> Any:
-    """Looks up a dotted name such as `arm.0` in nested dictionaries and tuples; None if it is not there."""
-    if isinstance(obs, Mapping) and name in obs:
-        return obs[name]
-    for part in name.split("."):
-        if isinstance(obs, Mapping):
-            obs = obs.get(part, obs.get(int(part)) if part.isdecimal() else None)
-        elif isinstance(obs, Sequence) and part.isdecimal() and int(part) < len(obs):
-            obs = obs[int(part)]
-        else:
-            return None
-    return obs
+    """Looks up a dotted name such as `arm.0` in nested dictionaries and tuples; None if it is not there. Keys may have dots themselves."""
+    if not name:
+        return obs
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        key, rest = ".".join(parts[:length]), ".".join(parts[length:])
+        found = _entry(obs, key)
+        if found is not None and (found := _walk(found, rest)) is not None:
+            return found
+    return None
+
+
+def _entry(obs: Any, key: str) -> Any:
+    """Returns one entry of a dictionary or tuple; None if it is not there."""
+    if isinstance(obs, Mapping):
+        return obs[key] if key in obs else obs.get(int(key)) if key.isdecimal() else None
+    return obs[int(key)] if isinstance(obs, Sequence) and key.isdecimal() and int(key) < len(obs) else None
 
 
 def turned_inputs(model: Path | str | bytes, shapes: Mapping[str, tuple[int, ...]]) -> frozenset[str]:

@@ -42,6 +42,7 @@ class ModelBrain:
         """Raises PolicyError if the policy was made for other observations or actions."""
         self.policy, self._deterministic = policy, deterministic
         self._inputs = arranged(policy, behavior, spec)
+        self._factors = _factors(policy, spec, self._inputs)
         self.memory = np.zeros((0, policy.memory_size), np.float32)
         """Memory of each slot, (S, L)."""
 
@@ -62,6 +63,7 @@ class ModelBrain:
         obs = [
             seen.obs[first] if not others else np.concatenate([seen.obs[i] for i in (first, *others)], 1) for first, *others in self._inputs
         ]
+        obs = [one if factor == 1 else one * factor for one, factor in zip(obs, self._factors, strict=True)]
         memory = self.memory[seen.slots] if policy.memory_size else None
         action = policy.act(obs, seen.mask, deterministic=self._deterministic, memory=memory, rescale=False)
         if action.memory is not None:
@@ -93,6 +95,16 @@ def arranged(policy: Policy, behavior: str, spec: BehaviorSpec) -> list[tuple[in
             f"  the agents: {_terms(shown, action.continuous, action.branches)}"
         )
     return groups
+
+
+def _factors(policy: Policy, spec: BehaviorSpec, groups: list[tuple[int, ...]]) -> list[np.float32]:
+    """Returns what each observation is multiplied by so that it is scaled as in the policy's training.
+
+    Another version of Palaestra, or of the environment, may have scaled an image by another number.
+    """
+    raws = [spec.obs[group[0]].raw if len(group) == 1 else None for group in groups]
+    scales = policy.scales if len(policy.scales) == len(groups) else (None,) * len(groups)
+    return [np.float32(1 if raw is None or scale is None else scale / raw.scale) for raw, scale in zip(raws, scales, strict=True)]
 
 
 def _joined(spec: BehaviorSpec, group: tuple[int, ...]) -> tuple[int, ...]:

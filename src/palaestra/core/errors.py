@@ -145,13 +145,18 @@ class PolicyError(PalaestraError):
     """A model file that `load_policy` cannot run."""
 
 
+STOPS = (KeyboardInterrupt, GeneratorExit)
+"""Exceptions that ask the program to stop, whatever code of a user they pass through."""
+
+
 def exception_summary(error: BaseException) -> str:
     """Describes an exception from code outside Palaestra in one line: its type, message, file and line."""
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
     place = user_code_location(error) or (f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else "")
-    return f"{type(error).__name__}: {indented(str(error))}{place}"
+    text = indented(str(error))
+    return f"{type(error).__name__}{': ' if text else ''}{text}{place}"
 
 
 def user_code_location(error: BaseException) -> str:

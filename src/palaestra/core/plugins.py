@@ -7,10 +7,21 @@ from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from palaestra.core.errors import EnvError, PalaestraError, PluginError, exception_summary
+from palaestra.core.errors import STOPS, EnvError, PalaestraError, PluginError, exception_summary, user_code_location
+
+PIP_NAMES = {
+    "Box2D": "'palaestra[box2d]'",
+    "mujoco": "'palaestra[mujoco]'",
+    "ale_py": "'palaestra[atari]'",
+    "pygame": "'palaestra[classic]'",
+    "jax": "'gymnasium[jax]'",
+    "cv2": "opencv-python",
+}
+"""What pip installs for a module, where its name is another."""
 
 
 def find_plugin(kind: str, title: str, name: str) -> Any:
@@ -42,9 +53,27 @@ def import_user_module(module: str, name: str, error_class: type[PalaestraError]
     except ModuleNotFoundError as error:
         if error.name and (module == error.name or module.startswith(error.name + ".")):
             raise error_class(f"{name}: there is no module '{module}', neither in {Path.cwd()} nor installed") from error
+        if (needed := missing_package(error)) is not None:
+            raise error_class(f"{name}: module '{module}' {needed}") from error
         raise error_class(f"{name}: module '{module}' cannot be imported: {exception_summary(error)}") from error
-    except (Exception, SystemExit) as error:  # a user's module may raise anything
+    except STOPS:
+        raise
+    except BaseException as error:  # a user's module may raise anything
         raise error_class(f"{name}: module '{module}' cannot be imported: {exception_summary(error)}") from error
+
+
+def missing_package(error: BaseException) -> str | None:
+    """Returns "needs the package X, which is not installed" with the line that pip needs; None if `error` has another cause."""
+    cause: BaseException | None = error
+    while cause is not None and not (isinstance(cause, ModuleNotFoundError) and cause.name):
+        cause = cause.__cause__ or cause.__context__
+    if not isinstance(cause, ModuleNotFoundError) or cause.name is None:
+        return None
+    module = cause.name.partition(".")[0]
+    if find_spec(module) is not None:
+        return None
+    place = "" if module in PIP_NAMES else user_code_location(error)
+    return f"needs the package {module}, which is not installed{place}: pip install {PIP_NAMES.get(module, module)}"
 
 
 def add_current_folder_to_path() -> None:

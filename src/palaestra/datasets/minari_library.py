@@ -90,8 +90,8 @@ def new_place(target: str) -> DatasetPlace:
         return DatasetPlace(stem if _ID.fullmatch(stem) else f"{stem}-v0", folder, listed=False)
     if not _ID.fullmatch(name):
         raise DemoError(
-            f"'{name}' is no id of a Minari dataset; expected one such as ball/expert-v0: letters, digits, '-' and '_', a namespace before "
-            f"a slash if you like, and at the end -v with a number (or a folder: ./{name or 'expert-v0'})"
+            f"'{name}' is no id of a Minari dataset; expected one such as ball/expert-v0: letters, digits, '-' and '_', a namespace of two "
+            f"or more characters before a slash if you like, and at the end -v with a number (or a folder: ./{name or 'expert-v0'})"
         )
     return DatasetPlace(name, datasets_root() / name)
 

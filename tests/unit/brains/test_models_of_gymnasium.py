@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from gymnasium import spaces
 from tiny_envs import network_settings
 
 import palaestra
+from palaestra.brains.base import Seen
 from palaestra.brains.model import Policy
+from palaestra.brains.trained import ModelBrain
 from palaestra.core.errors import PolicyError
 from palaestra.core.specs import BehaviorSpec
 from palaestra.envs.gymnasium import GymnasiumEnv
@@ -93,6 +96,10 @@ NESTED = spaces.Dict(arm=spaces.Tuple((spaces.Discrete(3, start=1), VECTOR)), ey
         (spaces.Box(-1, 1, (), np.float32), spaces.Discrete(2)),
         (spaces.Box(0, 255, (20, 24), np.uint8), spaces.Discrete(2)),
         (spaces.Box(0, 255, (3, 20, 24), np.uint8), spaces.Discrete(2)),
+        (spaces.Box(0, 255, (3, 20, 24), np.int32), spaces.Discrete(2)),
+        (spaces.Box(0, 3, (20, 24), np.uint8), spaces.Discrete(2)),
+        (spaces.Dict({"a": spaces.Tuple((spaces.Dict({"x.y": VECTOR}), VECTOR)), "b.c": spaces.Dict({"d": VECTOR})}), spaces.Discrete(2)),
+        (spaces.Sequence(spaces.Dict(at=VECTOR, kind=spaces.Discrete(3, start=1)), stack=True), spaces.Discrete(2)),
         (NESTED, spaces.Box(0, 1, (1,), np.float32)),
         (spaces.Tuple((VECTOR, spaces.Tuple((VECTOR, spaces.Discrete(2))))), spaces.Discrete(2)),
     ],
@@ -104,6 +111,22 @@ def test_an_exported_model_earns_by_hand_what_evaluate_says(seen: spaces.Space, 
     said = evaluate(env, {"Acts": policy}, 3, deterministic=True, seed=7)["Acts"].returns
     seed = int(np.random.SeedSequence(7).generate_state(1)[0])
     np.testing.assert_allclose(by_hand(policy, Acts(seen, done), 3, seed), said, rtol=1e-6)
+
+
+def test_a_model_that_was_trained_with_another_scale_sees_in_a_game_what_it_learned_from(tmp_path: Path):
+    board = spaces.Box(0, 3, (20, 24), np.uint8)
+    spec = GymnasiumEnv.wrap(Acts(board, spaces.Discrete(2))).behaviors["Acts"]
+    raw = spec.obs[0].raw
+    assert raw is not None
+    older = replace(spec, obs=(replace(spec.obs[0], raw=replace(raw, scale=1 / 255)),))
+    policy = exported(older, tmp_path)
+    brain = ModelBrain(policy, "Acts", spec, deterministic=True)
+    given: list[Any] = []
+    act = policy.act
+    policy.act = lambda obs, *rest, **options: given.append(obs) or act(obs, *rest, **options)  # type: ignore[method-assign]
+    one = np.zeros(1, np.int64)
+    brain.decide(Seen(one, (np.ones((1, 1, 20, 24), np.float32),), None, one))
+    np.testing.assert_allclose(given[0][0], 3 / 255, rtol=1e-6)
 
 
 def test_unity_gets_numbers_within_minus_1_and_1_and_choices_from_0(tmp_path: Path):

@@ -177,7 +177,7 @@ def test_an_id_that_minari_does_not_take_is_refused(tmp_path, id):
         parse_dataset_id(id)
     if id == "../x-v0":
         return  # a folder
-    with pytest.raises(DemoError, match="is no id of a Minari dataset"):
+    with pytest.raises(DemoError, match=r"is no id of a Minari dataset.* a namespace of two or more characters"):
         write_minari([read_demo(write(tmp_path / "x.demo", episodes(2)))], id, DatasetFacts())
 
 

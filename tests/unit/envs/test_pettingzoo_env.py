@@ -218,6 +218,14 @@ def test_a_missing_package_is_named_with_the_line_that_installs_it(missing, plac
     assert line in str(error.value)
 
 
+@pytest.mark.parametrize("place", ["sisl.walkers_of_old_v4", "pettingzoo.sisl.walkers_of_old_v4"])
+def test_an_environment_that_the_installed_release_lacks_is_answered_with_those_that_it_has(place: str):
+    with pytest.raises(EnvError) as error:
+        open_pettingzoo(place, 2, {})
+    assert "in sisl. An earlier release may have it: pip install 'pettingzoo[sisl]<" in str(error.value)
+    assert "multiwalker_v9" in str(error.value)
+
+
 def test_objects_factories_and_names_of_factories_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     one, ours = as_env(Duel(), None, "cpu", {"teams": {"player_2": 0, "*": 1}})
     assert not ours

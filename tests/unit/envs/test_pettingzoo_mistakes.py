@@ -63,7 +63,7 @@ def stepped(env: PettingZooEnv, ticks: int = 1):
         (lambda o, r, t, u, i: (o, r, t, i), "step returned 4 values"),
         (
             lambda o, r, t, u, i: ({**o, "cell_1": {**o["cell_1"], "me": 99}}, r, t, u, i),
-            "bent, behavior 'cell': observation 'me' of 'cell_1' of area 0 does not fit its space: observation 'me' is 99",
+            "bent, behavior 'cell': observation 'me' of 'cell_1' of area 0 does not fit its space: it is 99; its space says 0 to 7",
         ),
         (
             lambda o, r, t, u, i: ({**o, "cell_1": {**o["cell_1"], "clock": np.zeros(3)}}, r, t, u, i),

@@ -24,7 +24,7 @@ from palaestra.envs.gymnasium.ids import build, spec_of
 from palaestra.envs.gymnasium.self_resets import SelfResetDetector
 from palaestra.envs.gymnasium.single_envs import BatchedObs, SingleEnvs, Tick
 from palaestra.envs.gymnasium.vector_envs import VectorEnvs, adapted
-from palaestra.envs.spaces.observation_spaces import as_float32, check_form, given_shape
+from palaestra.envs.spaces.observation_spaces import NUMBERS, Misfit, as_float32, check_form, given_shape
 
 DEFAULT_AREAS = 16
 
@@ -124,11 +124,14 @@ class GymnasiumEnv:
         with np.errstate(over="ignore"):
             own["reward"][...] = tick.reward
         sums = [own["reward"].sum()]
-        for i, (leaf, observation) in enumerate(zip(self._leaves, tick.obs, strict=True)):
-            if observation.shape != self._shapes[i] or observation.dtype.kind not in "biuf":
-                check_form(leaf, observation)
-            leaf.write(observation, own[f"obs{i}"])
-            sums.append(own[f"obs{i}"].sum())
+        try:
+            for i, (leaf, observation) in enumerate(zip(self._leaves, tick.obs, strict=True)):
+                if observation.shape != self._shapes[i] or observation.dtype.kind not in NUMBERS:
+                    check_form(leaf, observation, self.num_areas)
+                leaf.write(observation, own[f"obs{i}"])
+                sums.append(own[f"obs{i}"].sum())
+        except Misfit as error:
+            raise error.of(self.name) from None
         if not all(map(math.isfinite, sums)):
             return self._tables(tick)
         if self._self_resets.undecided:
@@ -207,9 +210,12 @@ class GymnasiumEnv:
         columns = []
         for leaf, observation, shape in zip(self._leaves, observations, self._shapes, strict=True):
             kind = observation.dtype.kind
-            if observation.shape != shape or kind not in "biuf":
-                check_form(leaf, observation)
-            column = leaf.column(observation)
+            try:
+                if observation.shape != shape or kind not in NUMBERS:
+                    check_form(leaf, observation, len(agents))
+                column = leaf.column(observation)
+            except Misfit as error:
+                raise error.of(self.name, agents) from None
             # A sum is cheap and detects every NaN and infinity; very large finite numbers may overflow it too.
             if kind == "f" and not math.isfinite(column.sum()):
                 self._refuse(f"observation '{leaf.spec.name}'", observation, agents)

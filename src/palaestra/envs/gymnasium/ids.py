@@ -5,16 +5,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from inspect import signature
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
-from palaestra.core.errors import EnvError, PalaestraError, exception_summary
-from palaestra.core.plugins import import_user_module, nearest
+from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
+from palaestra.core.plugins import import_user_module, missing_package, nearest
 from palaestra.envs.gymnasium.conventions import Conventions
 from palaestra.envs.gymnasium.native_envs import native_envs
-from palaestra.envs.gymnasium.packages import explain_unknown, import_registering_package, missing_package, newest_version
+from palaestra.envs.gymnasium.packages import explain_unknown, import_registering_package, newest_version
 from palaestra.envs.gymnasium.single_envs import SingleEnvs
 from palaestra.envs.gymnasium.vector_envs import VectorEnvs
 from palaestra.envs.screens import draw_in_memory
@@ -38,16 +39,20 @@ def build(spec: EnvSpec, count: int, options: dict[str, Any]) -> SingleEnvs | Ve
                 raise EnvError(f"{name} cannot be drawn: that needs the render mode rgb_array, and it has {has}")
             options["render_mode"] = "rgb_array"
         return SingleEnvs([gymnasium.make(spec, disable_env_checker=True, **options) for _ in range(count)], name, conventions)
-    except PalaestraError:
+    except (PalaestraError, *STOPS):
         raise
-    except Exception as error:  # a user's environment may raise anything
+    except BaseException as error:  # a user's environment may raise anything
         raise _explained(error, spec, name, options) from error
 
 
-def _explained(error: Exception, spec: EnvSpec, name: str, options: Mapping[str, Any]) -> EnvError:
+def _explained(error: BaseException, spec: EnvSpec, name: str, options: Mapping[str, Any]) -> EnvError:
     """Returns the error for an environment that cannot be made."""
-    if (missing := missing_package(error, name)) is not None:
-        return missing
+    point = spec.entry_point or spec.vector_entry_point
+    lacking = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
+    if lacking and isinstance(point, str) and f"{point.partition(':')[0]}.".startswith(f"{lacking}."):
+        return EnvError(f"{name}: its entry point is '{point}', but there is no module '{lacking}', neither in {Path.cwd()} nor installed")
+    if (missing := missing_package(error)) is not None:
+        return EnvError(f"{name} {missing}")
     unknown = next((each for each in options if f"unexpected keyword argument '{each}'" in str(error)), None)
     if unknown is not None and isinstance(error, TypeError):
         takes = [each for each in signature(_creator(spec)).parameters if each != "self"]

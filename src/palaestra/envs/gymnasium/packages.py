@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 import gymnasium
 
-from palaestra.core.errors import EnvError, exception_summary, user_code_location
+from palaestra.core.errors import EnvError, exception_summary
 
 REGISTERING = (
     (r"ALE/|.+(NoFrameskip|Deterministic)-v[04]$|(Pong|Breakout|SpaceInvaders|Seaquest|Qbert|BeamRider)-", "ale_py", "'palaestra[atari]'"),
@@ -22,16 +22,6 @@ REGISTERING = (
     (r"flappy_bird|FlappyBird-", "flappy_bird_gymnasium", "flappy-bird-gymnasium"),
 )
 """Ids by their beginning, the module that registers them when it is imported, and what pip installs."""
-
-NEEDED = {
-    "Box2D": "'palaestra[box2d]'",
-    "mujoco": "'palaestra[mujoco]'",
-    "ale_py": "'palaestra[atari]'",
-    "pygame": "'palaestra[classic]'",
-    "jax": "'gymnasium[jax]'",
-    "cv2": "opencv-python",
-}
-"""Modules that Gymnasium's own environments need, and what pip installs."""
 
 
 def registering_package(id: str) -> tuple[str, str] | None:
@@ -51,20 +41,6 @@ def import_registering_package(id: str) -> bool:
             f"gymnasium:{id}: the module '{found[0]}', which registers it, cannot be imported: {exception_summary(error)}"
         ) from error
     return True
-
-
-def missing_package(error: BaseException, whose: str) -> EnvError | None:
-    """Returns the error for a package that an environment needs and that is not installed; None if `error` has another cause."""
-    cause: BaseException | None = error
-    while cause is not None and not (isinstance(cause, ModuleNotFoundError) and cause.name):
-        cause = cause.__cause__ or cause.__context__
-    if not isinstance(cause, ModuleNotFoundError) or cause.name is None:
-        return None
-    module = cause.name.partition(".")[0]
-    if find_spec(module) is not None:
-        return None
-    place = "" if module in NEEDED else user_code_location(error)
-    return EnvError(f"{whose} needs the package {module}, which is not installed{place}: pip install {NEEDED.get(module, module)}")
 
 
 def explain_unknown(id: str) -> EnvError:
@@ -88,7 +64,9 @@ def nearest_ids(id: str, known: Iterable[str], most: int = 4) -> list[str]:
     for versions in names.values():
         versions.sort(key=_version_of, reverse=True)
     wanted = _name_of(id)
-    last = {name.rpartition("/")[2]: name for name in sorted(names, key=len, reverse=True)}
+    space = wanted.rpartition("/")[0]
+    order = sorted(names, key=lambda name: (name.rpartition("/")[0] == space, -len(name)))  # those of the namespace that was given win
+    last = {name.rpartition("/")[2]: name for name in order}
     same = [name for name in (wanted, last.get(wanted.rpartition("/")[2])) if name in names]
     near = [last[name] for name in get_close_matches(wanted.rpartition("/")[2], last, n=most, cutoff=0.7)]
     exact = [version for name in dict.fromkeys(same) for version in names[name]]

@@ -9,9 +9,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from palaestra.core.errors import EnvError, PalaestraError, exception_summary
+from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
 from palaestra.envs.gymnasium.conventions import UNSAID, Conventions, MissingMasks
 from palaestra.envs.gymnasium.old_envs import OLD_RESET, OLD_STEP, check_reset, is_old_step
+from palaestra.envs.gymnasium.returned_values import FLAGS, flags, rewards
 from palaestra.envs.gymnasium.self_resets import ResetWatch, final_observation
 from palaestra.envs.spaces.action_masks import KEY, METHOD, ActionMasks
 from palaestra.envs.spaces.action_spaces import SpaceActions
@@ -76,7 +77,7 @@ class SingleEnvs:
         results = [self._reset(i, seed=one) for i, one in enumerate(seeds)]
         infos = [info for _, info in results]
         self._masked = self._masks.choices > 0 and (self._missing_masks.expected or any(KEY in info for info in infos))
-        return Start(gathered(self.leaves, [obs for obs, _ in results]), self._mask(infos))
+        return Start(gathered(self.leaves, [obs for obs, _ in results], self._name), self._mask(infos))
 
     def step(self, actions: Any) -> Tick:
         """Steps every environment and resets those whose episode ended.
@@ -89,25 +90,29 @@ class SingleEnvs:
         try:
             for env, action in zip(self._envs, self.actions.single(actions, len(self._envs)), strict=True):
                 steps.append(env.step(action))
-        except (Exception, SystemExit) as error:  # whatever a user's environment does
+        except BaseException as error:  # whatever a user's environment does
             raise self._blame(error, "step", len(steps)) from error
         try:
             obs, reward, terminated, truncated, infos = (list(column) for column in zip(*steps, strict=True))
         except (TypeError, ValueError):
             raise EnvError(f"{self._name}: {OLD_STEP.format(_described(steps))}") from None
+        if not FLAGS.issuperset(map(type, terminated)):
+            terminated = flags(terminated, "terminated", self._name).tolist()
+        if not FLAGS.issuperset(map(type, truncated)):
+            truncated = flags(truncated, "truncated", self._name).tolist()
+        earned = rewards(reward, len(self._envs), self._name)
         if not any(terminated) and not any(truncated):
-            given = rewards(reward, len(self._envs))
-            return Tick(gathered(self.leaves, obs), given, self._none, self._none, self._nobody, (), mask=self._mask(infos))
-        terminated, truncated = np.array(terminated, np.bool_).reshape(-1), np.array(truncated, np.bool_).reshape(-1)
+            next_obs = gathered(self.leaves, obs, self._name)
+            return Tick(next_obs, earned, self._none, self._none, self._nobody, (), mask=self._mask(infos))
+        terminated, truncated = np.array(terminated, np.bool_), np.array(truncated, np.bool_)
         ended = np.flatnonzero(terminated | truncated)
-        last, success = (), None
-        if len(ended):
-            last = gathered(self.leaves, [self._last(i, obs[i], infos[i]) for i in ended.tolist()])
-            success = successes(ended, [infos[i] for i in ended], len(self._envs))
-            for i in ended.tolist():
-                obs[i], infos[i] = self._reset(i)
-        next_obs, mask = gathered(self.leaves, obs), self._mask(infos)
-        return Tick(next_obs, rewards(reward, len(self._envs)), terminated, truncated, ended, last, success=success, mask=mask)
+        over = ended.tolist()
+        last = gathered(self.leaves, [self._last(i, obs[i], infos[i]) for i in over], self._name, over)
+        success = successes(ended, [infos[i] for i in ended], len(self._envs))
+        for i in over:
+            obs[i], infos[i] = self._reset(i)
+        next_obs, mask = gathered(self.leaves, obs, self._name), self._mask(infos)
+        return Tick(next_obs, earned, terminated, truncated, ended, last, success=success, mask=mask)
 
     def render(self, area: int) -> np.ndarray:
         """Returns an image of one environment. Raises EnvError if it cannot draw."""
@@ -141,13 +146,13 @@ class SingleEnvs:
     def _reset(self, i: int, **options: Any) -> tuple[Any, dict[str, Any]]:
         try:
             result = self._envs[i].reset(**options)
-        except (Exception, SystemExit) as error:  # whatever a user's environment does
+        except BaseException as error:  # whatever a user's environment does
             raise self._blame(error, "reset", i) from error
         return check_reset(result, f"{self._name}, area {i}")
 
-    def _blame(self, error: Exception | SystemExit, method: str, area: int) -> PalaestraError:
-        """Returns an exception of an environment as an EnvError that says where it came from."""
-        if isinstance(error, PalaestraError):
+    def _blame(self, error: BaseException, method: str, area: int) -> BaseException:
+        """Returns an exception of an environment as an EnvError that says where it came from; what stops a run stays as it is."""
+        if isinstance(error, (PalaestraError, *STOPS)):
             return error
         if method == "step" and is_old_step(error):
             return EnvError(f"{self._name}: {OLD_STEP.format('other values than expected')}")
@@ -158,13 +163,22 @@ class SingleEnvs:
     def _mask(self, infos: Sequence[Any]) -> np.ndarray | None:
         """Returns the masks of the next actions."""
         if self._mask_methods:
-            return self._masks.rows([method() for method in self._mask_methods], f"env.{METHOD}()")
+            masks = []
+            try:
+                for method in self._mask_methods:
+                    masks.append(method())
+            except BaseException as error:  # whatever a user's environment does
+                raise self._blame(error, METHOD, len(masks)) from error
+            return self._masks.rows(masks, f"env.{METHOD}()", who=self._area)
         if self._masked:
             masks = [info.get(KEY) if isinstance(info, dict) else None for info in infos]
-            return self._masks.rows(self._missing_masks.notice(masks), f"info['{KEY}']")
+            return self._masks.rows(self._missing_masks.notice(masks), f"info['{KEY}']", who=self._area)
         if self._masks.choices and any(isinstance(info, dict) and KEY in info for info in infos):
             raise self._missing_masks.late()
         return None
+
+    def _area(self, i: int) -> str:
+        return f"{self._name}, area {i}"
 
     def _last(self, i: int, obs: Any, info: Any) -> Any:
         """Returns the final observation of environment `i`, whose `step` returned `obs` at the end of an episode.
@@ -197,27 +211,6 @@ def _mask_getter(env: gymnasium.Env) -> Callable[[], Any]:
 def _described(steps: Sequence[Any]) -> str:
     counts = sorted({len(step) if isinstance(step, tuple | list) else 1 for step in steps})
     return f"{' or '.join(map(str, counts))} values"
-
-
-def rewards(given: Any, count: int) -> np.ndarray:
-    """Converts rewards to a new array (N,), also from arrays of one number each. Raises EnvError for other shapes and what is no number."""
-    try:
-        array = np.array(given)
-    except (TypeError, ValueError):
-        array = np.array([None])
-    if array.dtype.kind not in "biuf":
-        wrong = next(((i, one) for i, one in enumerate(given) if np.asarray(one).dtype.kind not in "biuf"), None)
-        if wrong is not None:
-            raise EnvError(f"the environment of area {wrong[0]} gave the reward {wrong[1]!r}; expected a number")
-        sizes = {np.size(one) for one in given}
-        if sizes != {1}:
-            raise EnvError(f"the environments gave rewards of {' or '.join(map(str, sorted(sizes)))} numbers; expected one for each area")
-        array = np.array([np.reshape(one, ()) for one in given], np.float64)
-    if array.size != count:
-        raise EnvError(f"the environment gave rewards of shape {array.shape}; expected one number for each of {count} areas")
-    if array.dtype.itemsize > 8:
-        array = array.astype(np.float64)  # torch has no longer numbers
-    return array.reshape(count)
 
 
 def successes(ended: np.ndarray, infos: Sequence[Any], count: int) -> np.ndarray | None:

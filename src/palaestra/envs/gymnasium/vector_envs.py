@@ -6,21 +6,23 @@ action is then ignored (NEXT_STEP), or when the caller resets it (DISABLED).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
-from palaestra.core.errors import EnvError
+from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
 from palaestra.envs.gymnasium.conventions import UNSAID, Conventions, MissingMasks
 from palaestra.envs.gymnasium.old_envs import OLD_STEP, check_reset
+from palaestra.envs.gymnasium.returned_values import batched_flags, rewards
 from palaestra.envs.gymnasium.self_resets import FINAL_KEYS
-from palaestra.envs.gymnasium.single_envs import SUCCESS, BatchedObs, SingleEnvs, Start, Tick, rewards, successes
+from palaestra.envs.gymnasium.single_envs import SUCCESS, BatchedObs, SingleEnvs, Start, Tick, successes
+from palaestra.envs.gymnasium.vector_errors import VectorErrors
 from palaestra.envs.spaces.action_masks import KEY, METHOD, ActionMasks
 from palaestra.envs.spaces.action_spaces import SpaceActions
-from palaestra.envs.spaces.observation_spaces import gathered, pick
+from palaestra.envs.spaces.observation_spaces import Misfit, check_form, gathered, pick
 
 
 class VectorEnvs:
@@ -36,6 +38,7 @@ class VectorEnvs:
         self.actions = SpaceActions(envs.single_action_space)
         conventions = conventions.completed(self.metadata)
         self.leaves = conventions.leaves(envs.single_observation_space)
+        self._errors = VectorErrors(envs, name)
         self._masks = ActionMasks(envs.single_action_space, self.actions.spec)
         self._missing_masks, self._masked = MissingMasks(name, conventions), False
         self._mask_method = self._find_mask_method() if self._masks.choices else None
@@ -47,7 +50,7 @@ class VectorEnvs:
 
     def reset(self, seed: int) -> Start:
         """Resets every environment."""
-        obs, infos = check_reset(self._envs.reset(seed=seed), self._name)
+        obs, infos = check_reset(self._called("reset", self._envs.reset, seed=seed), self._name)
         self._masked = self._masks.choices > 0 and (self._missing_masks.expected or KEY in infos)
         return Start(self._split(obs), self._mask(infos))
 
@@ -67,15 +70,40 @@ class VectorEnvs:
         self._envs.close()
 
     def _step(self, actions: Any) -> tuple[BatchedObs, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        result = self._envs.step(actions)
+        result = self._called("step", self._envs.step, actions)
         if len(result) != 5:
             raise EnvError(f"{self._name}: {OLD_STEP.format(f'{len(result)} values')}")
         obs, reward, terminated, truncated, infos = result
-        terminated, truncated = np.array(terminated, np.bool_), np.array(truncated, np.bool_)
-        return self._split(obs), rewards(reward, self.count), terminated, truncated, infos
+        terminated = batched_flags(terminated, self.count, "terminated", self._name)
+        truncated = batched_flags(truncated, self.count, "truncated", self._name)
+        return self._split(obs), rewards(reward, self.count, self._name), terminated, truncated, infos
+
+    def _called(self, what: str, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Calls a method of the vector environment. Raises EnvError for any exception, with the area if it is known."""
+        try:
+            return method(*arguments, **options)
+        except (PalaestraError, *STOPS):
+            raise
+        except BaseException as error:  # whatever a user's environment does
+            told = self._errors.explained(error, what)
+            raise told from told.__cause__
 
     def _split(self, observation: Any) -> BatchedObs:
-        return tuple([leaf.gather(pick(leaf, observation)) for leaf in self.leaves])
+        """Returns an array for each leaf, with a row for each environment. Raises EnvError for observations that do not fit the spaces."""
+        count = self.count
+        try:
+            columns = tuple([leaf.gather(pick(leaf, observation)) for leaf in self.leaves])
+            for leaf, column in zip(self.leaves, columns, strict=True):
+                if column.shape[:1] != (count,):
+                    check_form(leaf, column, count)
+        except Misfit as error:
+            raise error.of(self._name) from None
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise EnvError(f"{self._name}: observations are not batched as their space says: {exception_summary(error)}") from error
+        return columns
+
+    def _area(self, i: int) -> str:
+        return f"{self._name}, area {i}"
 
     def _find_mask_method(self) -> Callable[[], Any] | None:
         """Returns a function that returns the masks of all environments, if they have the method."""
@@ -89,13 +117,19 @@ class VectorEnvs:
     def _mask(self, infos: dict[str, Any], acting: np.ndarray | None = None) -> np.ndarray | None:
         """Returns the masks of the next actions; `acting` leaves out areas that have none."""
         if self._mask_method is not None:
-            return self._masks.rows(self._mask_method(), f"{METHOD}()", acting)
+            return self._mask_rows(self._called(METHOD, self._mask_method), f"{METHOD}()", acting)
         if self._masked:
             masks = self._missing_masks.notice(rows_of(infos, KEY, self.count), acting)
-            return self._masks.rows(masks, f"info['{KEY}']", acting)
+            return self._mask_rows(masks, f"info['{KEY}']", acting)
         if self._masks.choices and KEY in infos:
             raise self._missing_masks.late()
         return None
+
+    def _mask_rows(self, masks: Any, source: str, acting: np.ndarray | None) -> np.ndarray:
+        given = len(masks) if isinstance(masks, Sequence) or (isinstance(masks, np.ndarray) and masks.ndim) else 0
+        if given != self.count:
+            raise EnvError(f"{self._name}: {source} has masks for {given} areas; expected {self.count}, one for each area")
+        return self._masks.rows(masks, source, acting, self._area)
 
 
 class SameStep(VectorEnvs):
@@ -121,8 +155,8 @@ class SameStep(VectorEnvs):
                 f"episodes in mode NEXT_STEP or DISABLED"
             )
         if isinstance(final, np.ndarray) and final.dtype == object:
-            return gathered(self.leaves, [final[i] for i in ended])
-        return tuple(leaf.gather(pick(leaf, final))[ended] for leaf in self.leaves)
+            return gathered(self.leaves, [final[i] for i in ended], self._name, ended.tolist())
+        return tuple(column[ended] for column in self._split(final))
 
 
 class NextStep(VectorEnvs):
@@ -180,7 +214,7 @@ class Disabled(VectorEnvs):
         last, success = tuple([column[ended] for column in obs]), _success(infos, ended, self.count)
         others = None if self._mask_checked or mask.all() else tuple([column[~mask] for column in obs])
         before = self._mask(infos, ~mask)
-        given, infos = self._envs.reset(options={"reset_mask": mask.copy()})
+        given, infos = self._called("reset", self._envs.reset, options={"reset_mask": mask.copy()})
         obs, allowed = self._split(given), self._mask(infos, mask)
         if before is not None and allowed is not None:
             allowed[~mask] = before[~mask]

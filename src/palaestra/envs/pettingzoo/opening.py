@@ -9,13 +9,14 @@ from __future__ import annotations
 import pkgutil
 import re
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
 from importlib.util import find_spec
 from inspect import Parameter, signature
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from palaestra.core.errors import EnvError, PalaestraError, exception_summary
+from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
 from palaestra.core.plugins import add_current_folder_to_path, import_user_module, nearest
 from palaestra.envs.pettingzoo.agent_mappings import MAPPINGS
 from palaestra.envs.screens import draw_in_memory
@@ -72,11 +73,11 @@ def _made(maker: Callable[..., Any], options: Mapping[str, Any], name: str) -> P
 
     try:
         made = maker(**options)
-    except PalaestraError:
+    except (PalaestraError, *STOPS):
         raise
     except ImportError as error:
         raise EnvError(f"{name} cannot be made: {error}{_advice(error, getattr(maker, '__module__', ''))}") from error
-    except (Exception, SystemExit) as error:  # a user's environment may raise anything
+    except BaseException as error:  # a user's environment may raise anything
         raise EnvError(f"{name} cannot be made: {exception_summary(error)}") from error
     if not isinstance(made, ParallelEnv | AECEnv):
         raise EnvError(
@@ -119,7 +120,7 @@ def _module(given: str, name: str) -> ModuleType:
         if top in ("mpe2", "pettingzoo.mpe", "mpe") and find_spec("mpe2") is None:
             raise EnvError(f"{name} needs the package mpe2: {PIP}")
         known = _known()
-        hint = _close(place, known)
+        hint = _close(place, known) or _absent(place, known)
         where = "" if hint else f", neither in {Path.cwd()} nor installed"
         raise EnvError(f"{name}: there is no module '{given}'{hint or where} (such as {_EXAMPLE}; pettingzoo:module:function for yours)")
     try:
@@ -170,12 +171,24 @@ def _known() -> list[str]:
     return found
 
 
+def _absent(place: str, known: list[str]) -> str:
+    """Says what the installed PettingZoo has in the named part of it, which lacks the environment; '' if it is no part of it."""
+    part, _, environment = place.partition(".")
+    there = [one.partition(".")[2] for one in known if one.startswith(f"{part}.")]
+    if part not in EXTRAS or not there or not re.fullmatch(r"\w+_v\d+", environment):
+        return ""
+    has = version("pettingzoo")
+    return f": PettingZoo {has} has {', '.join(there)} in {part}. An earlier release may have it: pip install 'pettingzoo[{part}]<{has}'"
+
+
 def _close(place: str, known: list[str]) -> str:
-    """Returns a hint at the nearest environment, by its name within its package, or ''."""
+    """Returns a hint at the nearest environment, by its name within its package, or ''; within the part of PettingZoo that was named."""
     short = {one.rpartition(".")[2]: one for one in known}
     last = place.rpartition(".")[2]
     if last in short:
         return f"; did you mean '{short[last]}'?"
+    if (part := place.partition(".")[0]) in EXTRAS:
+        short = {name: one for name, one in short.items() if one.startswith(f"{part}.")}
     hint = nearest(last, short)
     near = re.search(r"'(.+)'", hint)
     return f"; did you mean '{short[near[1]]}'?" if near else ""

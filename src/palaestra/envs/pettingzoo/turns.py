@@ -14,7 +14,7 @@ import numpy as np
 from pettingzoo.utils.env import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
-from palaestra.core.errors import EnvError, PalaestraError, exception_summary
+from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
 from palaestra.envs.pettingzoo.shared_rewards import SharedRewards
 
 Agent: TypeAlias = Hashable
@@ -85,9 +85,9 @@ class Area:
         """Calls a method of the environment. Raises EnvError, which names the area, for any exception."""
         try:
             return method(*arguments, **options)
-        except PalaestraError:
+        except (PalaestraError, *STOPS):
             raise
-        except (Exception, SystemExit) as error:  # whatever a user's environment does
+        except BaseException as error:  # whatever a user's environment does
             raise EnvError(
                 f"{self.name}, area {self.number}: {what} raised {exception_summary(error)}; --debug shows the whole traceback"
             ) from error

@@ -36,8 +36,11 @@ class ActionMasks:
 
         `acting` (N,) leaves out agents whose masks are not used; `source` names the masks and `who` the agents in messages.
         """
-        plain = isinstance(masks, np.ndarray) and masks.dtype != object and masks.shape[1:] == (self.choices,)
-        allowed = masks != 0 if plain else np.stack([self._row(mask, f"{who(i)}: the mask {source}") for i, mask in enumerate(masks)])
+        if self._is_plain(masks):
+            allowed = masks != 0
+        else:
+            used = [mask if acting is None or acting[i] else None for i, mask in enumerate(masks)]
+            allowed = np.stack([self._row(mask, f"{who(i)}: the mask {source}") for i, mask in enumerate(used)])
         if acting is not None:
             allowed[~acting] = True
         possible = np.logical_or.reduceat(allowed, self._starts, axis=1)
@@ -49,12 +52,18 @@ class ActionMasks:
             )
         return allowed
 
+    def _is_plain(self, masks: Any) -> bool:
+        """Whether masks are one array of numbers, (N, choices), without NaN."""
+        if not isinstance(masks, np.ndarray) or masks.shape[1:] != (self.choices,):
+            return False
+        return masks.dtype.kind in "biu" or (masks.dtype.kind == "f" and not np.isnan(masks.sum()))
+
     def _row(self, mask: Any, what: str) -> np.ndarray:
         if mask is None:
             return np.ones(self.choices, np.bool_)
         try:
             if isinstance(self._space, spaces.Dict | spaces.Tuple) and not isinstance(mask, Mapping) and np.shape(mask) == (self.choices,):
-                return np.asarray(mask) != 0
+                return _allowed(np.asarray(mask), what)
         except ValueError:
             pass  # arrays of different lengths: a tuple of masks
         row = np.concatenate(self._flat(self._space, mask, what))
@@ -78,12 +87,21 @@ class ActionMasks:
         if mask is None or not sizes.size:
             return [np.ones(int(sizes.sum()), np.bool_)]
         flat = np.array(_numbers(mask))
+        allowed = _allowed(flat, what)
         if isinstance(space, spaces.MultiBinary) and flat.size == sizes.size:
             return [np.stack([flat != 1, flat != 0], 1).ravel()]
         if flat.size != sizes.sum():
             each = f" ({' + '.join(map(str, sizes.tolist()))})" if 1 < sizes.size <= 8 else ""
             raise EnvError(f"{what} has {flat.size} entries; expected {int(sizes.sum())}{each}, one for each choice of a {space}")
-        return [flat != 0]
+        return [allowed]
+
+
+def _allowed(mask: np.ndarray, what: str) -> np.ndarray:
+    """Returns what a mask allows. Raises EnvError if it holds NaN or anything else that is no number."""
+    wrong = np.isnan(mask) if mask.dtype.kind == "f" else np.full(mask.shape, mask.dtype.kind not in "biu")
+    if wrong.any():
+        raise EnvError(f"{what} holds {mask[wrong].tolist()[0]!r}; expected True or False (or 1 or 0) for each choice")
+    return mask != 0
 
 
 def _branch_sizes(space: spaces.Space) -> np.ndarray:

@@ -31,7 +31,23 @@ MOST_ELEMENTS = 32
 """Rows for the elements of a Sequence, unless the environment says otherwise."""
 WHITE = 255
 FLOAT32 = np.dtype(np.float32)
+NUMBERS = "biuf"
+"""Kinds of NumPy types that are numbers."""
 LEAVE_OUT = "--set env_settings.env_options.leave_out=[{}] (or metadata['leave_out'] in the environment's class)"
+
+
+class Misfit(EnvError):
+    """An observation that does not fit its space."""
+
+    def __init__(self, row: int | None, name: str, problem: str) -> None:
+        """`row`: which of N observations; None: all of them together. `problem` follows the observation's name."""
+        super().__init__(f"{'' if row is None else f'row {row}: '}observation '{name}' {problem}")
+        self.row, self.name, self.problem = row, name, problem
+
+    def of(self, env: str, areas: Sequence[int] | Tensor | np.ndarray | None = None) -> EnvError:
+        """Returns the error that names the environment and the area; `areas` are those of the N rows, None: 0 to N - 1."""
+        area = "" if self.row is None else f", area {self.row if areas is None else int(areas[self.row])}"
+        return EnvError(f"{env}{area}: observation '{self.name}' {self.problem}")
 
 
 @dataclass(frozen=True)
@@ -70,17 +86,15 @@ class OneHot:
         return np.asarray(values)
 
     def column(self, values: np.ndarray) -> Tensor:
-        """Converts N batched values to zeros and ones, (N, sum of sizes). Raises EnvError for an integer outside its space."""
+        """Converts N batched values to zeros and ones, (N, sum of sizes). Raises Misfit for an integer outside its space."""
         places = np.reshape(values, (len(values), -1)).astype(np.int64) + self.offset
         ends = np.cumsum(self.sizes)
         wrong = (places < ends - self.sizes) | (places >= ends)
         if wrong.any():
             row, place = np.argwhere(wrong)[0].tolist()
             least = int((ends - self.sizes - self.offset)[place])
-            raise EnvError(
-                f"area {row}: observation '{self.spec.name}' is {int(places[row, place] - self.offset[place])}; "
-                f"its space says {least} to {least + int(self.sizes[place]) - 1}"
-            )
+            value, most = int(places[row, place] - self.offset[place]), least + int(self.sizes[place]) - 1
+            raise Misfit(row, self.spec.name, f"is {value}; its space says {least} to {most}")
         return torch.zeros(len(values), *self.spec.shape).scatter_(1, torch.from_numpy(places), 1.0)
 
     def write(self, values: np.ndarray, column: np.ndarray) -> None:
@@ -123,20 +137,34 @@ class Elements:
     parts: tuple[Vector | OneHot, ...]  # the leaves of one element
 
     def gather(self, values: Any) -> np.ndarray:
-        """Returns N sequences as rows (N, most, size) float32. Raises EnvError for one that is too long."""
+        """Returns N sequences as rows (N, most, size) float32. Raises Misfit for one that is too long or does not fit."""
         column = np.zeros((len(values), *self.spec.shape), np.float32)
-        for area, sequence in enumerate(values):
+        for row, sequence in enumerate(values):
             elements = list(self._elements(sequence))
-            if len(elements) > len(column[area]):
-                raise EnvError(
-                    f"area {area}: observation '{self.spec.name}' has {len(elements)} elements; there is room for {len(column[area])}: "
-                    f"--set env_settings.env_options.max_elements=NUMBER makes more for an environment named by its id, "
-                    f"metadata['max_elements'] in its class for any"
+            if len(elements) > len(column[row]):
+                raise Misfit(
+                    row,
+                    self.spec.name,
+                    f"has {len(elements)} elements; there is room for {len(column[row])}: --set env_settings.env_options.max_elements="
+                    f"NUMBER makes more for an environment named by its id, metadata['max_elements'] in its class for any",
                 )
             if elements:
-                rows = [part.column(part.gather([pick(part, element) for element in elements])).numpy() for part in self.parts]
-                column[area, : len(elements)] = np.concatenate([np.ones((len(elements), 1), np.float32), *rows], 1)
+                parts = [self._part(part, row, elements) for part in self.parts]
+                column[row, : len(elements)] = np.concatenate([np.ones((len(elements), 1), np.float32), *parts], 1)
         return column
+
+    def _part(self, part: Vector | OneHot, row: int, elements: list[Any]) -> np.ndarray:
+        """Returns one array of every element, (elements, size)."""
+        try:
+            values = part.gather([pick(part, element) for element in elements])
+            if values.shape[1:] == given_shape(part) and values.dtype.kind in NUMBERS:
+                return part.column(values).numpy()
+            problem = f"has elements of shape {values.shape[1:]} and type {values.dtype}; its space says {given_shape(part)}"
+        except Misfit as error:
+            problem = f"has {'' if not part.path else f'a {part.spec.name} in '}element {error.row} that {error.problem}"
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            problem = f"has elements that do not fit their space: {type(error).__name__}: {error}"
+        raise Misfit(row, self.spec.name, problem)
 
     def column(self, values: np.ndarray) -> Tensor:
         """Converts gathered sequences to a new tensor (N, most, size)."""
@@ -167,12 +195,16 @@ def pick(leaf: Leaf, observation: Any) -> Any:
     return reduce(getitem, leaf.path, observation)
 
 
-def check_form(leaf: Leaf, values: np.ndarray) -> None:
-    """Raises EnvError if N gathered values have another shape than the space says, or are no numbers."""
+def check_form(leaf: Leaf, values: np.ndarray, rows: int) -> None:
+    """Raises Misfit unless gathered values have this number of rows, the shape that the space says, and are numbers."""
+    name = leaf.spec.name
+    if values.shape[:1] != (rows,):
+        given = f"{len(values)} rows" if values.ndim else "no rows"
+        raise Misfit(None, name, f"has {given}, shape {values.shape}; expected {rows}, one for each area")
     if values.shape[1:] != (expected := given_shape(leaf)):
-        raise EnvError(f"observation '{leaf.spec.name}' has shape {values.shape[1:]}; its space says {expected}")
-    if values.dtype.kind not in "biuf":
-        raise EnvError(f"observation '{leaf.spec.name}' is {values.ravel()[:1].tolist()[0]!r}; expected numbers, as its space says")
+        raise Misfit(0, name, f"has shape {values.shape[1:]}; its space says {expected}")
+    if values.dtype.kind not in NUMBERS:
+        raise Misfit(0, name, f"is {values.ravel()[:1].tolist()[0]!r}; expected numbers, as its space says")
 
 
 def given_shape(leaf: Leaf) -> tuple[int, ...]:
@@ -269,9 +301,10 @@ def _one_hot(path: tuple[Hashable, ...], name: str, sizes: np.ndarray, start: np
 
 def _image(path: tuple[Hashable, ...], name: str, space: spaces.Box) -> Image | None:
     """Returns an Image leaf, or None if the box is no image. Four axes are a stack of images, whose channels are concatenated."""
-    is_uint8, axes = space.dtype == np.uint8, len(space.shape)
+    is_uint8, axes, most = space.dtype == np.uint8, len(space.shape), float(space.high.max())
+    scale = 1 / most if most > 1 else 1.0  # a board of 0 to 2 fills 0..1, as an image of 0 to 255 does
     if axes == 2 and is_uint8:
-        return Image(path, ObsSpec(name, (1, *space.shape), raw=RawObs(space.shape, scale=1 / WHITE)), None, 1 / WHITE)
+        return Image(path, ObsSpec(name, (1, *space.shape), raw=RawObs(space.shape, scale=scale)), None, scale)
     within_one = bool((space.low >= 0).all() and (space.high <= 1).all())
     is_bytes = is_uint8 or bool((space.low == 0).all() and (space.high == WHITE).all())
     if axes not in (3, 4) or not (is_bytes or within_one):
@@ -279,7 +312,6 @@ def _image(path: tuple[Hashable, ...], name: str, space: spaces.Box) -> Image | 
     stack, (first, middle, last) = space.shape[:-3], space.shape[-3:]
     channels = axes - 3 if last > MAX_CHANNELS and first < last and first != middle else axes - 1
     height, width = (size for axis, size in enumerate(space.shape) if axis >= axes - 3 and axis != channels)
-    scale = 1 / WHITE if is_bytes else 1.0
     raw = RawObs(space.shape, channels=channels, scale=scale)
     return Image(path, ObsSpec(name, (int(np.prod(stack)) * space.shape[channels], height, width), raw=raw), channels, scale)
 
@@ -300,31 +332,45 @@ def _flat(leaf: Leaf) -> Vector | OneHot:
     return leaf
 
 
-def gathered(leaves: Sequence[Leaf], observations: Sequence[Any]) -> tuple[np.ndarray, ...]:
-    """Returns an array (N, ...) for each leaf of N single observations. Raises EnvError for one that does not fit its space."""
+def gathered(leaves: Sequence[Leaf], observations: Sequence[Any], env: str, areas: Sequence[int] | None = None) -> tuple[np.ndarray, ...]:
+    """Returns an array (N, ...) for each leaf of N single observations. `env` and the `areas` of the observations are for messages.
+
+    Raises EnvError for one that does not fit its space.
+    """
     try:
-        return tuple([leaf.gather([pick(leaf, observation) for observation in observations]) for leaf in leaves])
-    except EnvError:
-        raise
+        arrays = tuple([leaf.gather([pick(leaf, observation) for observation in observations]) for leaf in leaves])
+    except Misfit as error:
+        raise error.of(env, areas) from None
     except Exception as error:
-        raise EnvError(_misfit(leaves, observations) or f"observations cannot be read: {error}") from error
+        raise _unreadable(leaves, observations, error).of(env, areas) from error
+    for array in arrays:
+        if array.dtype.kind not in NUMBERS:
+            raise _unreadable(leaves, observations, None).of(env, areas)
+    return arrays
 
 
-def _misfit(leaves: Sequence[Leaf], observations: Sequence[Any]) -> str:
-    """Describes the first observation that does not fit its space; '' if all do."""
-    for area, observation in enumerate(observations):
-        for leaf in leaves:
-            what = f"area {area}: observation '{leaf.spec.name}'"
-            try:
-                value = pick(leaf, observation)
-            except (KeyError, IndexError, TypeError):
-                keys = f" with {', '.join(map(str, observation))}" if isinstance(observation, dict) else ""
-                return f"{what} is missing from what the environment returned, a {type(observation).__name__}{keys}"
-            shape = given_shape(leaf)
-            try:
-                given = np.shape(value)
-            except ValueError:
-                return f"{what} is no array of shape {shape}: it has parts of different lengths"
-            if not isinstance(leaf, Elements) and given != shape:
-                return f"{what} has shape {given}; its space says {shape}"
-    return ""
+def _unreadable(leaves: Sequence[Leaf], observations: Sequence[Any], error: Exception | None) -> Misfit:
+    """Returns the error for the first observation that does not fit its space."""
+    found = next((misfit for row, one in enumerate(observations) for leaf in leaves if (misfit := _misfit(leaf, row, one))), None)
+    return found or Misfit(None, leaves[0].spec.name, f"cannot be read: {error or 'expected numbers, as its space says'}")
+
+
+def _misfit(leaf: Leaf, row: int, observation: Any) -> Misfit | None:
+    """Describes how a single observation does not fit its space; None if it does."""
+    try:
+        value = pick(leaf, observation)
+    except (KeyError, IndexError, TypeError):
+        keys = f" with {', '.join(map(str, observation))}" if isinstance(observation, dict) else ""
+        return Misfit(row, leaf.spec.name, f"is missing from what the environment returned, a {type(observation).__name__}{keys}")
+    if isinstance(leaf, Elements):
+        return None
+    shape = given_shape(leaf)
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        return Misfit(row, leaf.spec.name, f"is no array of shape {shape}: it has parts of different lengths")
+    if array.shape != shape:
+        return Misfit(row, leaf.spec.name, f"has shape {array.shape}; its space says {shape}")
+    if array.dtype.kind not in NUMBERS:
+        return Misfit(row, leaf.spec.name, f"is {array.ravel()[:1].tolist()[0]!r}; expected numbers, as its space says")
+    return None

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from palaestra.core.errors import EnvError, NotFinite, PalaestraError, exception_summary
+from palaestra.core.errors import STOPS, EnvError, NotFinite, PalaestraError, exception_summary
 from palaestra.core.proxies import forwarding
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import TimeStep
@@ -51,9 +51,9 @@ def _blaming(method: Callable[..., Any], what: str) -> Callable[..., Any]:
     def call(*arguments: Any, **options: Any) -> Any:
         try:
             return method(*arguments, **options)
-        except PalaestraError:
+        except (PalaestraError, *STOPS):
             raise
-        except (Exception, SystemExit) as error:  # whatever a user's environment does
+        except BaseException as error:  # whatever a user's environment does
             raise EnvError(f"{what}: {exception_summary(error)}; --debug shows the whole traceback") from error
 
     return call

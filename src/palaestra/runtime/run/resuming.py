@@ -64,6 +64,7 @@ def resume(run: Run, checkpoint: Checkpoint) -> None:
         )
     elif not restored:
         run.console.warning("this environment cannot go on with its old episodes: it starts new ones; everything else goes on")
+    _warn_of_scales(run, whole.get("specs", {}))
     run.statistics.load_state_dict(whole["tracker"])
     if "symptoms" in whole:
         run.symptoms.load_state_dict(whole["symptoms"])
@@ -77,6 +78,18 @@ def resume(run: Run, checkpoint: Checkpoint) -> None:
         run.threads = whole["threads"]
         run.set_threads()
     run.retire()
+
+
+def _warn_of_scales(run: Run, specs: Mapping[str, Any]) -> None:
+    """Warns of observations whose numbers are multiplied by another factor than when the run was saved."""
+    for name in (name for name in specs if name in run.learners):
+        for was, obs in zip(specs[name]["obs"], run.env.behaviors[name].obs, strict=False):
+            before, now = (was.get("raw") or {}).get("scale", 1.0), 1.0 if obs.raw is None else obs.raw.scale
+            if before != now:
+                run.console.warning(
+                    f"behavior '{name}': observation '{obs.name}' was multiplied by {before:.3g} when this run was saved and is "
+                    f"multiplied by {now:.3g} now, so what was learned from it does not fit: better start a new run"
+                )
 
 
 def state_of_rank(state: Mapping[str, Any]) -> dict[str, Any]:

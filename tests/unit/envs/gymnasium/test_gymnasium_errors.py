@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -26,14 +27,14 @@ class Steps(gymnasium.Env):
     observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float64)
     action_space = spaces.Discrete(2)
 
-    def __init__(self, obs: Any = (0.0, 0.0, 0.0), reward: Any = 0.0) -> None:
-        self.obs, self.reward = obs, reward
+    def __init__(self, obs: Any = (0.0, 0.0, 0.0), reward: Any = 0.0, terminated: Any = False) -> None:
+        self.obs, self.reward, self.terminated = obs, reward, terminated
 
     def reset(self, *, seed=None, options=None):
         return np.zeros(3), {}
 
     def step(self, action):
-        return self.obs, self.reward, False, False, {}
+        return self.obs, self.reward, self.terminated, False, {}
 
 
 class Fails(Steps):
@@ -111,17 +112,26 @@ def test_an_old_version_is_taken_with_a_warning_that_names_the_newest():
     [
         ({"obs": [0, 1e300, 0]}, r"observation 'observation'\[1\] is 1e\+300, too large for float32"),
         ({"reward": -1e300}, r"agent 1: reward is -1e\+300, too large for float32"),
-        ({"reward": None}, "environment of area 1 gave the reward None; expected a number"),
-        ({"reward": "1"}, "environment of area 1 gave the reward '1'"),
+        ({"reward": None}, "environment Steps, area 1: the reward is None; expected a number"),
+        ({"reward": "1"}, "environment Steps, area 1: the reward is '1'"),
         ({"obs": np.zeros(4)}, "area 1: observation 'observation' has shape \\(4,\\); its space says \\(3,\\)"),
+        ({"terminated": None}, "environment Steps, area 1: `terminated` is None; expected True or False"),
+        ({"terminated": "no"}, "environment Steps, area 1: `terminated` is 'no'"),
+        ({"terminated": 2}, "environment Steps, area 1: `terminated` is 2"),
+        ({"terminated": [True, False]}, r"environment Steps, area 1: `terminated` is \[True, False\]"),
         ({"obs": None}, "area 1: observation 'observation' has shape \\(\\); its space says \\(3,\\)"),
-        ({"obs": ["a", "b", "c"]}, "observation 'observation' is '0.0'; expected numbers"),
+        ({"obs": ["a", "b", "c"]}, "environment Steps, area 1: observation 'observation' is 'a'; expected numbers"),
     ],
 )
 def test_numbers_that_do_not_fit_are_named(given: dict[str, Any], message: str):
     with pytest.raises(EnvError, match=message) as raised:
         step(Steps(), Steps(**given))
     assert not isinstance(raised.value, NotFinite)
+
+
+@pytest.mark.parametrize("flag", [np.False_, np.array(False), 0, 0.0, torch.tensor(False)], ids=repr)
+def test_flags_may_be_numbers_of_any_library(flag: Any):
+    step(Steps(terminated=flag), Steps())
 
 
 def test_observations_of_another_shape_than_their_space_are_refused_in_every_area_at_once():
@@ -169,6 +179,107 @@ def test_areas_of_different_spaces_are_refused():
     other.action_space = spaces.Discrete(3)
     with pytest.raises(EnvError, match=r"area 1 has the action_space Discrete\(3\), but area 0 has Discrete\(2\)"):
         GymnasiumEnv.wrap([Steps(), other])
+
+
+class Fallen(BaseException):
+    """Like the exceptions of Rust's panics."""
+
+
+class Panics(Steps):
+    def step(self, action):
+        raise Fallen("odd")
+
+
+class Interrupts(Steps):
+    def step(self, action):
+        raise KeyboardInterrupt
+
+
+class Asserts(Steps):
+    def step(self, action):
+        raise AssertionError
+
+
+def test_an_exception_that_is_no_exception_is_named_and_ctrl_c_stays_what_it_is():
+    with pytest.raises(
+        EnvError, match=r"environment Steps broke off in step, area 1: Fallen: odd \(.*test_gymnasium_errors.py, line \d+\)"
+    ):
+        step(Steps(), Panics())
+    with pytest.raises(KeyboardInterrupt):
+        step(Interrupts())
+
+
+def test_an_exception_without_a_text_has_no_colon():
+    with pytest.raises(EnvError, match=r"area 0: AssertionError \(.*test_gymnasium_errors.py, line \d+\)"):
+        step(Asserts())
+
+
+class Shown(Steps):
+    """Shows `seen` in its space, and `last` as the third observation, at which the episode ends."""
+
+    def __init__(self, space: spaces.Space, seen: Any, last: Any) -> None:
+        self.observation_space, self.seen, self.last = space, seen, last
+
+    def reset(self, *, seed=None, options=None):
+        self.ticks = 0
+        return self.seen, {}
+
+    def step(self, action):
+        self.ticks += 1
+        over = self.ticks == 2
+        return self.last if over else self.seen, 0.0, over, False, {}
+
+
+SHOWN = [
+    (spaces.Discrete(3), 1, 9, "observation 'observation' is 9; its space says 0 to 2"),
+    (spaces.Box(-1, 1, (2,)), np.zeros(2), np.zeros(3), r"observation 'observation' has shape \(3,\); its space says \(2,\)"),
+    (spaces.Sequence(spaces.Discrete(3)), (0,), (0, 1, 7), "observation 'observation' has element 2 that is 7; its space says 0 to 2"),
+    (
+        spaces.Dict(seen=spaces.Sequence(spaces.Dict(kind=spaces.Discrete(3)))),
+        {"seen": ()},
+        {"seen": ({"kind": 1}, {"kind": 3})},
+        "observation 'seen' has a kind in element 1 that is 3; its space says 0 to 2",
+    ),
+    (spaces.Sequence(spaces.Box(-1, 1, (2,))), (), (np.zeros(3),), r"observation 'observation' has elements of shape \(3,\)"),
+]
+
+
+@pytest.mark.parametrize(("space", "seen", "last", "message"), SHOWN)
+def test_a_last_observation_that_does_not_fit_names_the_area_that_ended(space: spaces.Space, seen: Any, last: Any, message: str):
+    env = GymnasiumEnv.wrap([Shown(space, seen, seen), Shown(space, seen, seen), Shown(space, seen, last)])
+    env.reset(0)
+    idle = Action(torch.zeros(3, 0), torch.zeros(3, 1, dtype=torch.int64))
+    env.step({env.behavior: idle})
+    with pytest.raises(EnvError, match=f"environment Shown, area 2: {message}"):
+        env.step({env.behavior: idle})
+
+
+def test_an_entry_point_without_its_module_is_named():
+    gymnasium.register("Misspelt-v0", "no_module_of_this_name:Env")
+    try:
+        with pytest.raises(
+            EnvError, match="its entry point is 'no_module_of_this_name:Env', but there is no module 'no_module_of_this_name'"
+        ):
+            GymnasiumEnv("Misspelt-v0", 1)
+    finally:
+        del gymnasium.registry["Misspelt-v0"]
+
+
+def test_a_module_that_imports_a_missing_package_is_told_with_the_pip_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "lacks_a_package.py").write_text("import not_a_package_abc\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(EnvError) as raised:
+        GymnasiumEnv("lacks_a_package:X-v0", 1)
+    assert str(raised.value) == (
+        f"gymnasium:lacks_a_package:X-v0: module 'lacks_a_package' needs the package not_a_package_abc, which is not installed "
+        f"({tmp_path / 'lacks_a_package.py'}, line 1): pip install not_a_package_abc"
+    )
+
+
+def test_ids_of_the_namespace_that_was_given_are_nearer_than_others():
+    known = ["Pong-v4", "ALE/Pong-v5", "ALE/Pong-v4", "CartPole-v1"]
+    assert nearest_ids("ALE/Pongg-v5", known) == ["ALE/Pong-v5"]
+    assert nearest_ids("Pongg-v5", known) == ["Pong-v4"]
 
 
 class Leaves(Steps):

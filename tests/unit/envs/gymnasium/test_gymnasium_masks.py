@@ -134,6 +134,34 @@ def test_a_mask_that_forbids_everything_is_refused():
         play(GymnasiumEnv.wrap([ForbidsAll()]), 2)
 
 
+class Odd(AsksMethod):
+    """Gives an odd mask on the second tick."""
+
+    def __init__(self, mask: Any = None, length: int = LENGTH) -> None:
+        super().__init__(gives=(), length=length)
+        self.mask = mask
+
+    def action_masks(self) -> Any:
+        if self.tick != 2:
+            return np.ones(4)
+        if self.mask is None:
+            raise RuntimeError("no mask today")
+        return self.mask
+
+
+@pytest.mark.parametrize("mask", [np.array([1, np.nan, 0, 0]), [1.0, float("nan"), 0, 0], [True, "x", True, True]], ids=str)
+@pytest.mark.parametrize("made", KINDS)
+def test_a_mask_that_holds_no_number_is_refused_with_its_area(made: str, mask: Any):
+    with pytest.raises(EnvError, match=r"area 1: the mask (env\.)?action_masks\(\) holds '?(nan|True|x)'?; expected True or False"):
+        play(KINDS[made](lambda: Odd(np.ones(4)), lambda: Odd(mask)), 3)
+
+
+@pytest.mark.parametrize("made", KINDS)
+def test_an_exception_of_the_mask_method_names_the_area(made: str):
+    with pytest.raises(EnvError, match=r"broke off in action_masks, area 1: RuntimeError: no mask today \(.*test_gymnasium_masks.py, line"):
+        play(KINDS[made](lambda: Odd(np.ones(4)), Odd), 3)
+
+
 class TwoHands(Door):
     action_space = spaces.Dict(left=spaces.Discrete(2), right=spaces.MultiDiscrete([2, 3]), turn=spaces.Box(-1, 1, (1,)))
 

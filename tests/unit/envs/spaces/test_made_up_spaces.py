@@ -18,6 +18,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action
 from palaestra.envs.gymnasium import GymnasiumEnv
 from palaestra.envs.spaces.action_spaces import SpaceActions
+from palaestra.envs.spaces.inverses import space_observations
 from palaestra.envs.spaces.observation_spaces import observation_leaves
 from palaestra.export.onnx import export
 from palaestra.models.actor_critic import ActorCritic
@@ -45,6 +46,9 @@ SEEN = {
     "image HWC": box(0, 255, 20, 24, 3, dtype=BYTES),
     "image CHW": box(0, 255, 3, 20, 24, dtype=BYTES),
     "gray image": box(0, 255, 20, 24, dtype=BYTES),
+    "board of 0 to 2": box(0, 2, 20, 24, dtype=BYTES),
+    "binary planes": box(0, 1, 20, 24, 4, dtype=BYTES),
+    "planes of 0 to 7, first axis": box(0, 7, 4, 20, 24, dtype=BYTES),
     "gray image with a channel": box(0, 255, 20, 24, 1, dtype=BYTES),
     "image of floats": box(0, 1, 20, 24, 3),
     "four stacked gray images": box(0, 255, 4, 20, 24, dtype=BYTES),
@@ -128,7 +132,7 @@ def expected(space: spaces.Space, value: Any) -> list[np.ndarray]:
     if 0 in (space.shape or ()):
         return []
     if isinstance(space, spaces.Box) and 24 in space.shape:
-        image = np.asarray(value, np.float32) / (255 if space.dtype == BYTES else 1)
+        image = np.asarray(value, np.float32) / (space.high.max() if space.dtype == BYTES else 1)
         if image.shape[-1] != 24:
             image = np.moveaxis(image, -1, -3)
         return [image.reshape(-1, 20, 24)]
@@ -194,6 +198,27 @@ def test_the_ends_of_actions_are_the_ends_of_their_space(name: str):
         np.testing.assert_allclose(ends[1][0], space.high)
     if isinstance(space, spaces.MultiDiscrete | spaces.Discrete):
         np.testing.assert_array_equal(ends[0][0], space.start)
+
+
+@pytest.mark.parametrize(
+    ("space", "most", "scale"),
+    [
+        (box(0, 1, 3, 3, dtype=BYTES), 1, 1),
+        (box(0, 2, 3, 3, dtype=BYTES), 2, 1 / 2),
+        (box(0, 7, 8, 8, 4, dtype=BYTES), 7, 1 / 7),
+        (box(0, 255, 8, 8, 3, dtype=BYTES), 255, 1 / 255),
+        (box(0, 255, 8, 8, 3, dtype=np.int32), 255, 1 / 255),
+        (box(0, 0, 3, 3, dtype=BYTES), 0, 1),
+        (box(0, 1, 8, 8, 3), 1, 1),
+    ],
+)
+def test_an_image_or_a_board_fills_0_to_1_whatever_its_highest_number_is(space: spaces.Box, most: int, scale: float):
+    (leaf,) = observation_leaves(space)
+    assert leaf.spec.raw is not None
+    assert leaf.spec.raw.scale == scale
+    column = leaf.column(leaf.gather([np.full(space.shape, most, space.dtype)]))
+    np.testing.assert_allclose(column, min(most, 1))
+    np.testing.assert_array_equal(space_observations(space, [leaf], [column.numpy()]), np.full((1, *space.shape), most, space.dtype))
 
 
 @pytest.mark.parametrize("stack", [False, True])

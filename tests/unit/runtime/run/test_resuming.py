@@ -7,7 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+import numpy as np
 import pytest
+from gymnasium import spaces
 from small_runs import contents, differences, forge, settings, state
 from tiny_envs import Scripted
 
@@ -136,6 +139,34 @@ def test_a_run_in_an_environment_that_cannot_be_saved_goes_on(tmp_path: Path, ca
     result = train("3DBall", tmp_path, config=config, env="gymnasium:CartPole-v1", resume=True, quiet=False)
     assert "[WARNING] this environment cannot go on with its old episodes" in capsys.readouterr().out
     assert result.finished
+
+
+class Board(gymnasium.Env):
+    """Shows a board of bytes; `most` is the highest number that its space says."""
+
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, most: int) -> None:
+        self.observation_space = spaces.Box(0, most, (20, 20), np.uint8)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros((20, 20), np.uint8), {}
+
+    def step(self, action):
+        return np.ones((20, 20), np.uint8), 1.0, bool(self.np_random.random() < 0.2), False, {}
+
+
+def test_a_run_whose_images_were_scaled_otherwise_goes_on_with_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    place: dict[str, Any] = {"run_id": "run", "results_dir": str(tmp_path), "num_areas": 2, "seed": 1}
+    config = settings("Board", 64)
+    palaestra.train(config, env=lambda: Board(255), **place)
+    config["behaviors"]["Board"]["max_steps"] = 128
+    palaestra.train(config, env=lambda: Board(2), resume=True, **place)
+    assert (
+        "observation 'observation' was multiplied by 0.00392 when this run was saved and is multiplied by 0.5 now"
+        in capsys.readouterr().out
+    )
 
 
 def test_the_curves_of_an_interrupted_run_have_no_point_twice(tmp_path: Path):

@@ -1,0 +1,56 @@
+"""Checks the rewards and flags that environments return with a step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from palaestra.core.errors import EnvError
+
+FLAGS = frozenset((bool, np.bool_))
+"""Types of `terminated` and `truncated` that need no conversion."""
+
+
+def rewards(given: Any, count: int, name: str) -> np.ndarray:
+    """Converts rewards to a new array (N,), also from arrays of one number each. Raises EnvError for other shapes and what is no number."""
+    try:
+        array = np.array(given)
+    except (TypeError, ValueError):
+        array = np.array([None])
+    if array.dtype.kind not in "biuf":
+        wrong = next(((i, one) for i, one in enumerate(given) if np.asarray(one).dtype.kind not in "biuf"), None)
+        if wrong is not None:
+            raise EnvError(f"{name}, area {wrong[0]}: the reward is {wrong[1]!r}; expected a number")
+        for i, one in enumerate(given):
+            if np.size(one) != 1:
+                raise EnvError(f"{name}, area {i}: the reward has {np.size(one)} numbers; expected one for each area")
+        array = np.array([np.reshape(one, ()) for one in given], np.float64)
+    if array.size != count:
+        raise EnvError(f"{name} returned rewards of shape {array.shape}; expected {count}, one for each area")
+    if array.dtype.itemsize > 8:
+        array = array.astype(np.float64)  # torch has no longer numbers
+    return array.reshape(count)
+
+
+def flags(given: Sequence[Any], what: str, name: str) -> np.ndarray:
+    """Converts the flags of N areas to a new array (N,) bool. Raises EnvError for anything but True and False, or 1 and 0."""
+    for i, one in enumerate(given):
+        array = np.asarray(one)
+        if array.size != 1 or array.dtype.kind not in "biuf" or array.item() not in (0, 1):
+            raise EnvError(f"{name}, area {i}: `{what}` is {one!r}; expected True or False")
+    return np.array([np.asarray(one).item() for one in given], np.bool_)
+
+
+def batched_flags(given: Any, count: int, what: str, name: str) -> np.ndarray:
+    """Converts the flags of a vector environment to a new array (N,) bool. Raises EnvError for another number of them, as for others."""
+    try:
+        array = np.array(given)
+    except ValueError:  # parts of different lengths
+        array = np.array(list(given), object)
+    if array.shape[:1] != (count,):
+        raise EnvError(f"{name} returned `{what}` of shape {array.shape}; expected ({count},), one for each area")
+    if array.shape == (count,) and array.dtype == np.bool_:
+        return array
+    return flags(list(array), what, name)
