@@ -21,7 +21,7 @@ PIP_NAMES = {
     "jax": "'gymnasium[jax]'",
     "cv2": "opencv-python",
 }
-"""What pip installs for a module, where its name is another."""
+"""Packages that pip installs for modules of other names."""
 
 
 def find_plugin(kind: str, title: str, name: str) -> Any:

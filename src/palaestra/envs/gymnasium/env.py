@@ -24,7 +24,7 @@ from palaestra.envs.gymnasium.ids import build, spec_of
 from palaestra.envs.gymnasium.self_resets import SelfResetDetector
 from palaestra.envs.gymnasium.single_envs import BatchedObs, SingleEnvs, Tick
 from palaestra.envs.gymnasium.vector_envs import VectorEnvs, adapted
-from palaestra.envs.spaces.observation_spaces import NUMBERS, Misfit, as_float32, check_form, given_shape
+from palaestra.envs.spaces.observation_spaces import NUMBERS, ObservationMisfit, as_float32, check_form, given_shape
 
 DEFAULT_AREAS = 16
 
@@ -130,7 +130,7 @@ class GymnasiumEnv:
                     check_form(leaf, observation, self.num_areas)
                 leaf.write(observation, own[f"obs{i}"])
                 sums.append(own[f"obs{i}"].sum())
-        except Misfit as error:
+        except ObservationMisfit as error:
             raise error.of(self.name) from None
         if not all(map(math.isfinite, sums)):
             return self._tables(tick)
@@ -214,7 +214,7 @@ class GymnasiumEnv:
                 if observation.shape != shape or kind not in NUMBERS:
                     check_form(leaf, observation, len(agents))
                 column = leaf.column(observation)
-            except Misfit as error:
+            except ObservationMisfit as error:
                 raise error.of(self.name, agents) from None
             # A sum is cheap and detects every NaN and infinity; very large finite numbers may overflow it too.
             if kind == "f" and not math.isfinite(column.sum()):

@@ -22,7 +22,7 @@ from palaestra.envs.gymnasium.single_envs import SUCCESS, BatchedObs, SingleEnvs
 from palaestra.envs.gymnasium.vector_errors import VectorErrors
 from palaestra.envs.spaces.action_masks import KEY, METHOD, ActionMasks
 from palaestra.envs.spaces.action_spaces import SpaceActions
-from palaestra.envs.spaces.observation_spaces import Misfit, check_form, gathered, pick
+from palaestra.envs.spaces.observation_spaces import ObservationMisfit, check_form, gathered, pick
 
 
 class VectorEnvs:
@@ -96,7 +96,7 @@ class VectorEnvs:
             for leaf, column in zip(self.leaves, columns, strict=True):
                 if column.shape[:1] != (count,):
                     check_form(leaf, column, count)
-        except Misfit as error:
+        except ObservationMisfit as error:
             raise error.of(self._name) from None
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise EnvError(f"{self._name}: observations are not batched as their space says: {exception_summary(error)}") from error

@@ -25,7 +25,7 @@ class VectorErrors:
         self._workers: _WorkerErrors | None = None
         if isinstance(base, AsyncVectorEnv):
             self._workers = _WorkerErrors(base.error_queue)
-            base.error_queue = self._workers
+            vars(base)["error_queue"] = self._workers
 
     def explained(self, error: BaseException, method: str) -> EnvError:
         """Returns the error for an exception that a method raised; its cause is the exception, or the traceback of the worker."""

@@ -15,7 +15,7 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.spaces.action_masks import KEY, ActionMasks
 from palaestra.envs.spaces.action_spaces import SpaceActions
-from palaestra.envs.spaces.observation_spaces import Leaf, Misfit, observation_leaves, pick
+from palaestra.envs.spaces.observation_spaces import Leaf, ObservationMisfit, observation_leaves, pick
 
 
 class AgentSpaces:
@@ -59,7 +59,7 @@ class AgentSpaces:
             try:
                 if (column := leaf.column(leaf.gather([pick(leaf, one)]))).shape[1:] != leaf.spec.shape:
                     return agent, f"shape {tuple(column.shape[1:])} came, expected {leaf.spec.shape}"
-            except Misfit as alone:
+            except ObservationMisfit as alone:
                 return agent, f"it {alone.problem}"
             except (ValueError, TypeError, KeyError, IndexError, RuntimeError) as alone:
                 return agent, f"{type(alone).__name__}: {alone}"

@@ -36,7 +36,7 @@ NUMBERS = "biuf"
 LEAVE_OUT = "--set env_settings.env_options.leave_out=[{}] (or metadata['leave_out'] in the environment's class)"
 
 
-class Misfit(EnvError):
+class ObservationMisfit(EnvError):
     """An observation that does not fit its space."""
 
     def __init__(self, row: int | None, name: str, problem: str) -> None:
@@ -86,7 +86,7 @@ class OneHot:
         return np.asarray(values)
 
     def column(self, values: np.ndarray) -> Tensor:
-        """Converts N batched values to zeros and ones, (N, sum of sizes). Raises Misfit for an integer outside its space."""
+        """Converts N batched values to zeros and ones, (N, sum of sizes). Raises ObservationMisfit for an integer outside its space."""
         places = np.reshape(values, (len(values), -1)).astype(np.int64) + self.offset
         ends = np.cumsum(self.sizes)
         wrong = (places < ends - self.sizes) | (places >= ends)
@@ -94,7 +94,7 @@ class OneHot:
             row, place = np.argwhere(wrong)[0].tolist()
             least = int((ends - self.sizes - self.offset)[place])
             value, most = int(places[row, place] - self.offset[place]), least + int(self.sizes[place]) - 1
-            raise Misfit(row, self.spec.name, f"is {value}; its space says {least} to {most}")
+            raise ObservationMisfit(row, self.spec.name, f"is {value}; its space says {least} to {most}")
         return torch.zeros(len(values), *self.spec.shape).scatter_(1, torch.from_numpy(places), 1.0)
 
     def write(self, values: np.ndarray, column: np.ndarray) -> None:
@@ -137,12 +137,12 @@ class Elements:
     parts: tuple[Vector | OneHot, ...]  # the leaves of one element
 
     def gather(self, values: Any) -> np.ndarray:
-        """Returns N sequences as rows (N, most, size) float32. Raises Misfit for one that is too long or does not fit."""
+        """Returns N sequences as rows (N, most, size) float32. Raises ObservationMisfit for one that is too long or does not fit."""
         column = np.zeros((len(values), *self.spec.shape), np.float32)
         for row, sequence in enumerate(values):
             elements = list(self._elements(sequence))
             if len(elements) > len(column[row]):
-                raise Misfit(
+                raise ObservationMisfit(
                     row,
                     self.spec.name,
                     f"has {len(elements)} elements; there is room for {len(column[row])}: --set env_settings.env_options.max_elements="
@@ -160,11 +160,11 @@ class Elements:
             if values.shape[1:] == given_shape(part) and values.dtype.kind in NUMBERS:
                 return part.column(values).numpy()
             problem = f"has elements of shape {values.shape[1:]} and type {values.dtype}; its space says {given_shape(part)}"
-        except Misfit as error:
+        except ObservationMisfit as error:
             problem = f"has {'' if not part.path else f'a {part.spec.name} in '}element {error.row} that {error.problem}"
         except (KeyError, IndexError, TypeError, ValueError) as error:
             problem = f"has elements that do not fit their space: {type(error).__name__}: {error}"
-        raise Misfit(row, self.spec.name, problem)
+        raise ObservationMisfit(row, self.spec.name, problem)
 
     def column(self, values: np.ndarray) -> Tensor:
         """Converts gathered sequences to a new tensor (N, most, size)."""
@@ -196,15 +196,15 @@ def pick(leaf: Leaf, observation: Any) -> Any:
 
 
 def check_form(leaf: Leaf, values: np.ndarray, rows: int) -> None:
-    """Raises Misfit unless gathered values have this number of rows, the shape that the space says, and are numbers."""
+    """Raises ObservationMisfit unless gathered values have this number of rows, the shape that the space says, and are numbers."""
     name = leaf.spec.name
     if values.shape[:1] != (rows,):
         given = f"{len(values)} rows" if values.ndim else "no rows"
-        raise Misfit(None, name, f"has {given}, shape {values.shape}; expected {rows}, one for each area")
+        raise ObservationMisfit(None, name, f"has {given}, shape {values.shape}; expected {rows}, one for each area")
     if values.shape[1:] != (expected := given_shape(leaf)):
-        raise Misfit(0, name, f"has shape {values.shape[1:]}; its space says {expected}")
+        raise ObservationMisfit(0, name, f"has shape {values.shape[1:]}; its space says {expected}")
     if values.dtype.kind not in NUMBERS:
-        raise Misfit(0, name, f"is {values.ravel()[:1].tolist()[0]!r}; expected numbers, as its space says")
+        raise ObservationMisfit(0, name, f"is {values.ravel()[:1].tolist()[0]!r}; expected numbers, as its space says")
 
 
 def given_shape(leaf: Leaf) -> tuple[int, ...]:
@@ -339,7 +339,7 @@ def gathered(leaves: Sequence[Leaf], observations: Sequence[Any], env: str, area
     """
     try:
         arrays = tuple([leaf.gather([pick(leaf, observation) for observation in observations]) for leaf in leaves])
-    except Misfit as error:
+    except ObservationMisfit as error:
         raise error.of(env, areas) from None
     except Exception as error:
         raise _unreadable(leaves, observations, error).of(env, areas) from error
@@ -349,28 +349,30 @@ def gathered(leaves: Sequence[Leaf], observations: Sequence[Any], env: str, area
     return arrays
 
 
-def _unreadable(leaves: Sequence[Leaf], observations: Sequence[Any], error: Exception | None) -> Misfit:
+def _unreadable(leaves: Sequence[Leaf], observations: Sequence[Any], error: Exception | None) -> ObservationMisfit:
     """Returns the error for the first observation that does not fit its space."""
     found = next((misfit for row, one in enumerate(observations) for leaf in leaves if (misfit := _misfit(leaf, row, one))), None)
-    return found or Misfit(None, leaves[0].spec.name, f"cannot be read: {error or 'expected numbers, as its space says'}")
+    return found or ObservationMisfit(None, leaves[0].spec.name, f"cannot be read: {error or 'expected numbers, as its space says'}")
 
 
-def _misfit(leaf: Leaf, row: int, observation: Any) -> Misfit | None:
+def _misfit(leaf: Leaf, row: int, observation: Any) -> ObservationMisfit | None:
     """Describes how a single observation does not fit its space; None if it does."""
     try:
         value = pick(leaf, observation)
     except (KeyError, IndexError, TypeError):
         keys = f" with {', '.join(map(str, observation))}" if isinstance(observation, dict) else ""
-        return Misfit(row, leaf.spec.name, f"is missing from what the environment returned, a {type(observation).__name__}{keys}")
+        return ObservationMisfit(
+            row, leaf.spec.name, f"is missing from what the environment returned, a {type(observation).__name__}{keys}"
+        )
     if isinstance(leaf, Elements):
         return None
     shape = given_shape(leaf)
     try:
         array = np.asarray(value)
     except ValueError:
-        return Misfit(row, leaf.spec.name, f"is no array of shape {shape}: it has parts of different lengths")
+        return ObservationMisfit(row, leaf.spec.name, f"is no array of shape {shape}: it has parts of different lengths")
     if array.shape != shape:
-        return Misfit(row, leaf.spec.name, f"has shape {array.shape}; its space says {shape}")
+        return ObservationMisfit(row, leaf.spec.name, f"has shape {array.shape}; its space says {shape}")
     if array.dtype.kind not in NUMBERS:
-        return Misfit(row, leaf.spec.name, f"is {array.ravel()[:1].tolist()[0]!r}; expected numbers, as its space says")
+        return ObservationMisfit(row, leaf.spec.name, f"is {array.ravel()[:1].tolist()[0]!r}; expected numbers, as its space says")
     return None
