@@ -20,7 +20,7 @@ from torch.nn.functional import pad
 from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.agreement import Agreement
+from palaestra.envs.builtin.base.agreement import Agreement, Learned
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, next_parameter, save_final_obs
 from palaestra.envs.builtin.drawing import figures as figures
@@ -285,6 +285,7 @@ class GridWorld(WarpEnv):
             "the camera's view: 84 x 64 pixels, the place of each cell and figure, the colors of the materials",
         ),
         ("light and shadow are computed from the scene's lights for surfaces that face up, without reflections, bevels and soft edges",),
+        learned=(Learned("ppo/GridWorld.yaml", 0.5, 0.5, 0.25, 0.8),),
     )
     # most goals that fit on the smallest board beside the agent
     parameter_ranges: ClassVar = {"gridSize": (5.0, 3.0, 10.0), "numPlusGoals": (1.0, 1.0, 4.0), "numExGoals": (1.0, 1.0, 4.0)}
