@@ -78,7 +78,7 @@ def test_a_configuration_that_ml_agents_wrote_loads_with_its_memory():
     assert loaded.settings.checkpoint_settings.resume is True
 
 
-@pytest.mark.parametrize("name", ["3DBall", "3DBallHard", "Visual3DBall", "Basic", "GridWorld"])
+@pytest.mark.parametrize("name", ["3DBall", "3DBallHard", "Visual3DBall", "Basic"])
 def test_the_files_we_ship_are_theirs_unchanged(name: str):
     assert (CONFIGS / "ppo" / f"{name}.yaml").read_bytes() == (FOLDER / "ppo" / f"{name}.yaml").read_bytes()
 

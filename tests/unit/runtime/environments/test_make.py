@@ -150,7 +150,7 @@ def test_areas_that_a_factory_does_not_make_are_an_error(game: str):
     [
         ("def make(:\n", r"SyntaxError: .*bad_\d\.py, line 1"),
         ("x = 1\ny = x / 0\n", r"ZeroDivisionError: division by zero \(.*bad_\d\.py, line 2\)"),
-        ("import no_such_package\n", "No module named 'no_such_package'"),
+        ("import no_such_package\n", r"needs the package no_such_package, .*bad_\d\.py, line 1\): pip install no_such_package"),
     ],
 )
 def test_a_module_that_cannot_be_imported_is_told_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str):
