@@ -21,7 +21,7 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.agreement import Agreement
+from palaestra.envs.builtin.base.agreement import Agreement, Learned
 from palaestra.envs.builtin.base.env import Program, Tables, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.drawing import figures as figures
@@ -191,7 +191,7 @@ class Match3(WarpEnv):
     most_decisions = int(MOST_DECISIONS)
     tick_seconds = 0.5  # not documented: slow enough to watch
     parameter_ranges: ClassVar = {}
-    unity: ClassVar = Agreement(SAME, APPROXIMATE)
+    unity: ClassVar = Agreement(SAME, APPROXIMATE, learned=(Learned("ppo/Match3.yaml", 1.66, 5.0, 33.7, 38.5),))
 
     def __init__(
         self, areas: int | None = None, device: str | torch.device = "cpu", *, greedy: bool = True, largest_boards: bool = False
