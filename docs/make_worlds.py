@@ -27,7 +27,8 @@ DECISIONS = 40
 
 LEARNED = """\
 What was learned here with the settings files that ML-Agents has for its examples, unchanged: the mean reward of an episode in training.
-Where a run was stopped before its end, the decisions are those until then.
+Where a run was stopped before its end, the decisions are those until then. Those of PushBlock and WallJump were run before their
+floors braked twice as much, those of GridWorld and Visual3DBall before the last changes of their pictures.
 
 """
 

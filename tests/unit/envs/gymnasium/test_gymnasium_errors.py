@@ -13,7 +13,7 @@ import torch
 from gymnasium import spaces
 
 from palaestra.core.errors import EnvError, NotFinite
-from palaestra.core.timestep import Action
+from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.gymnasium import GymnasiumEnv
 from palaestra.envs.gymnasium.packages import nearest_ids
 from palaestra.envs.unity.options import UnityOptions
@@ -56,10 +56,10 @@ def fails() -> gymnasium.Env:
     return Fails()
 
 
-def step(*envs: gymnasium.Env) -> None:
+def step(*envs: gymnasium.Env) -> TimeStep:
     env = GymnasiumEnv.wrap(list(envs))
     env.reset(0)
-    env.step({env.behavior: Action(torch.zeros(len(envs), 0), torch.zeros(len(envs), 1, dtype=torch.int64))})
+    return env.step({env.behavior: Action(torch.zeros(len(envs), 0), torch.zeros(len(envs), 1, dtype=torch.int64))})[env.behavior]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_numbers_that_do_not_fit_are_named(given: dict[str, Any], message: str):
 
 @pytest.mark.parametrize("flag", [np.False_, np.array(False), 0, 0.0, torch.tensor(False)], ids=repr)
 def test_flags_may_be_numbers_of_any_library(flag: Any):
-    step(Steps(terminated=flag), Steps())
+    assert step(Steps(terminated=flag), Steps()).terminated.tolist() == [False, False]
 
 
 def test_observations_of_another_shape_than_their_space_are_refused_in_every_area_at_once():

@@ -71,7 +71,8 @@ def test_a_wrong_number_of_rows_is_refused_with_both_numbers(part: str, mode: Au
 def test_flags_of_a_vector_environment_may_be_numbers(flag: Any):
     env = GymnasiumEnv.wrap(Bent(lambda o, r, t, u, i: (o, r, flag, u, i)))
     env.reset(0)
-    step(env)
+    told = env.step({env.behavior: Action(torch.zeros(AREAS, 0), torch.zeros(AREAS, 1, dtype=torch.int64))})
+    assert told[env.behavior].terminated.tolist() == [False] * AREAS
 
 
 def step(env: GymnasiumEnv, *, arrays: bool = False) -> None:

@@ -89,9 +89,8 @@ def simulate(world: Any, i: int, players: int):
         if ticks_played(world, i, passed) >= MOST_TICKS:
             end = TIME_OUT
         else:
-            end = goal_touched(
-                world.ball[i], BALL_RADIUS, HEIGHT, SHELL, world.strikers > 0
-            )  # PhysX finds contacts before it moves anything
+            # PhysX finds contacts before it moves anything
+            end = goal_touched(world.ball[i], BALL_RADIUS, HEIGHT, SHELL, world.strikers > 0)
             simulate_tick(world, i, players, True)
     world.age[i] += 1
     return end, passed
