@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from palaestra.envs.builtin.sensors.rays import MISS, ray_angle, ray_box, ray_circle, ray_room, write_ray
+from palaestra.envs.builtin.sensors.rays import MISS, next_turn, ray_box, ray_circle, ray_room, turned, write_ray
 
 wp.set_module_options({"enable_backward": False})
 
@@ -35,8 +35,12 @@ def cast(
 def write(obs: wp.array2d(dtype=wp.float32), angles: wp.array(dtype=wp.float32)):
     write_ray(obs, 0, 1, 3, 2, 0.25)
     write_ray(obs, 1, 1, 3, -1, 0.25)
+    step = wp.vec2(wp.cos(0.1), wp.sin(0.1))
+    turn = wp.vec2(1.0, 0.0)
     for k in range(7):
-        angles[k] = ray_angle(k, 10.0)
+        way = turned(wp.vec2(0.0, 2.0), turn)
+        angles[k] = wp.atan2(-way[0], way[1])
+        turn = next_turn(turn, k, step)
 
 
 def casts(kind: int, origins, directions, center=(0.0, 0.0), half=(1.0, 1.0), angle: float = 0.0) -> np.ndarray:
@@ -116,4 +120,4 @@ def test_a_ray_is_told_as_tags_then_nothing_hit_then_distance_and_rays_go_right_
     obs, angles = wp.full((2, 7), 9.0, dtype=wp.float32, device="cpu"), wp.zeros(7, dtype=wp.float32, device="cpu")
     wp.launch(write, dim=1, inputs=[obs, angles], device="cpu")
     assert obs.numpy().tolist() == [[9, 0, 0, 1, 0, 0.25, 9], [9, 0, 0, 0, 1, 1, 9]]
-    assert angles.numpy().tolist() == [0, -10, 10, -20, 20, -30, 30]
+    np.testing.assert_allclose(angles.numpy(), [0, -0.1, 0.1, -0.2, 0.2, -0.3, 0.3], atol=1e-6)

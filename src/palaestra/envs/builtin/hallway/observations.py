@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import warp as wp
 
 from palaestra.envs.builtin.hallway.rules import (
@@ -15,7 +17,7 @@ from palaestra.envs.builtin.hallway.rules import (
     World,
     goal_place,
 )
-from palaestra.envs.builtin.sensors.rays import MISS, heading, ray_angle, write_ray
+from palaestra.envs.builtin.sensors.rays import MISS, heading, next_turn, turned, write_ray
 from palaestra.envs.builtin.sensors.sphere_casts import cast_upright_box, reach_beside
 from palaestra.envs.builtin.sensors.stacking import shift_frames
 
@@ -23,6 +25,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 RAYS = wp.constant(5)
 BETWEEN = wp.constant(0.6108652381980153)  # radians: 35 degrees
+TURN = wp.constant(wp.vec2(math.cos(BETWEEN), math.sin(BETWEEN)))
 LENGTH = wp.constant(12.0)  # meters
 RADIUS = wp.constant(0.5)  # meters, of the ball that is cast
 SEEN = ("symbol_O_Goal", "symbol_X_Goal", "symbol_O", "symbol_X", "wall")
@@ -77,7 +80,10 @@ def observe_ray(world: World, i: int, direction: wp.vec2, at: int):
 def observe(world: World, i: int, age: int):
     """Writes the observation at this age of the episode, in physics ticks, after moving older frames back by one."""
     newest = shift_frames(world.obs, i, FRAME)
+    ahead = heading(world.angle[i])
+    turn = wp.vec2(1.0, 0.0)
     for ray in range(RAYS):
-        observe_ray(world, i, heading(world.angle[i] + ray_angle(ray, BETWEEN)), newest + ray * RAY)
+        observe_ray(world, i, turned(ahead, turn), newest + ray * RAY)
+        turn = next_turn(turn, ray, TURN)
     newest = shift_frames(world.obs_time, i, 1)
     world.obs_time[i, newest] = float(age) / float(MOST_TICKS)

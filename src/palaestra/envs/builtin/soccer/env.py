@@ -20,7 +20,7 @@ from palaestra.envs.builtin.base.agreement import Agreement, ModelScore
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
-from palaestra.envs.builtin.sensors.rays import ray_angle, write_ray
+from palaestra.envs.builtin.sensors.rays import heading, next_turn, turned, write_ray
 from palaestra.envs.builtin.sensors.stacking import clear_frames, shift_frames
 from palaestra.envs.builtin.soccer.field import BALL, LEFT_GOAL, WALL
 from palaestra.envs.builtin.soccer.field_drawing import draw_field
@@ -28,10 +28,10 @@ from palaestra.envs.builtin.soccer.heuristic import chase
 from palaestra.envs.builtin.soccer.observations import (
     AHEAD,
     AHEAD_SENSOR,
-    AHEAD_STEP,
+    AHEAD_TURN,
     BEHIND,
     BEHIND_SENSOR,
-    BEHIND_STEP,
+    BEHIND_TURN,
     LENGTH,
     cast_ray,
     field_fans,
@@ -114,10 +114,10 @@ def tag_of(what: int, team: int):
 
 
 @wp.func
-def observe_ray(world: World, i: int, k: int, angle: float, obs: wp.array2d(dtype=wp.float32), at: int):
+def observe_ray(world: World, i: int, k: int, way: wp.vec2, obs: wp.array2d(dtype=wp.float32), at: int):
     """Writes a ray of an area's k-th player from column `at` on."""
     slot = i * PLAYERS + k
-    far, what = cast_ray(world, i, PLAYERS, slot, angle)
+    far, what = cast_ray(world, i, PLAYERS, slot, way)
     write_ray(obs, slot, at, TAGS, wp.where(far > LENGTH, -1, tag_of(what, k // MATES)), far / LENGTH)
 
 
@@ -125,12 +125,17 @@ def observe_ray(world: World, i: int, k: int, angle: float, obs: wp.array2d(dtyp
 def observe(world: World, i: int):
     """Writes each player's current frame, after moving older frames back."""
     for k in range(PLAYERS):
+        ahead = heading(world.angle[i * PLAYERS + k])
         at = shift_frames(world.obs_ahead, i * PLAYERS + k, AHEAD * (TAGS + 2))
+        turn = wp.vec2(1.0, 0.0)
         for ray in range(AHEAD):
-            observe_ray(world, i, k, ray_angle(ray, AHEAD_STEP), world.obs_ahead, at + ray * (TAGS + 2))
+            observe_ray(world, i, k, turned(ahead, turn), world.obs_ahead, at + ray * (TAGS + 2))
+            turn = next_turn(turn, ray, AHEAD_TURN)
         at = shift_frames(world.obs_behind, i * PLAYERS + k, BEHIND * (TAGS + 2))
+        turn = wp.vec2(1.0, 0.0)
         for ray in range(BEHIND):
-            observe_ray(world, i, k, wp.pi + ray_angle(ray, BEHIND_STEP), world.obs_behind, at + ray * (TAGS + 2))
+            observe_ray(world, i, k, turned(-ahead, turn), world.obs_behind, at + ray * (TAGS + 2))
+            turn = next_turn(turn, ray, BEHIND_TURN)
 
 
 @wp.func

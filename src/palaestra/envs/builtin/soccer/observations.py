@@ -10,7 +10,7 @@ from typing import Any
 
 import warp as wp
 
-from palaestra.envs.builtin.sensors.rays import heading, ray_circle
+from palaestra.envs.builtin.sensors.rays import ray_circle
 from palaestra.envs.builtin.sensors.sphere_casts import reach_beside
 from palaestra.envs.builtin.soccer.field import BALL, cast_field
 from palaestra.envs.builtin.soccer.motion import BALL_RADIUS, PLAYER_RADIUS
@@ -23,8 +23,10 @@ RAY_RADIUS = wp.constant(0.5)
 RAY_UP = wp.constant(0.5)  # height of the rays above the middles of players and ball
 AHEAD = wp.constant(11)  # rays
 AHEAD_STEP = wp.constant(0.20943951023931953)  # 12 degrees
+AHEAD_TURN = wp.constant(wp.vec2(math.cos(AHEAD_STEP), math.sin(AHEAD_STEP)))
 BEHIND = wp.constant(3)
 BEHIND_STEP = wp.constant(0.7853981633974483)  # 45 degrees
+BEHIND_TURN = wp.constant(wp.vec2(math.cos(BEHIND_STEP), math.sin(BEHIND_STEP)))
 FRAMES = wp.constant(3)  # frames in an observation, oldest first
 AHEAD_SENSOR = f"StackingSensor_size{int(FRAMES)}_BlueRayPerceptionSensor"
 BEHIND_SENSOR = f"StackingSensor_size{int(FRAMES)}_BlueRayPerceptionSensorReverse"
@@ -48,10 +50,9 @@ def field_fans(seen: tuple[str, ...]) -> tuple[RayFan, RayFan]:
 
 
 @wp.func
-def cast_ray(world: Any, i: int, players: int, slot: int, angle: float):
+def cast_ray(world: Any, i: int, players: int, slot: int, way: wp.vec2):
     """Returns the distance of a player's ray to its hit, and the hit: a player by its number in the area, or a case of `field`."""
     eye = world.position[slot]
-    way = heading(world.angle[slot] + angle)
     far, what = cast_field(eye, way, RAY_RADIUS, world.strikers > 0)
     distance = ray_circle(eye, way, world.ball[i], reach_beside(RAY_RADIUS + BALL_RADIUS, RAY_UP))
     if distance < far:

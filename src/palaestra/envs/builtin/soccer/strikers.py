@@ -12,6 +12,7 @@ around, 9 degrees apart in Unity's order (the last two meet behind it), with fou
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, ClassVar
 
 import warp as wp
@@ -22,7 +23,7 @@ from palaestra.envs.builtin.base.agreement import Agreement
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
-from palaestra.envs.builtin.sensors.rays import ray_angle, write_ray
+from palaestra.envs.builtin.sensors.rays import heading, next_turn, turned, write_ray
 from palaestra.envs.builtin.sensors.stacking import clear_frames, shift_frames
 from palaestra.envs.builtin.soccer.field import BALL, RIGHT_GOAL
 from palaestra.envs.builtin.soccer.field_drawing import draw_field
@@ -30,10 +31,10 @@ from palaestra.envs.builtin.soccer.heuristic import chase
 from palaestra.envs.builtin.soccer.observations import (
     AHEAD,
     AHEAD_SENSOR,
-    AHEAD_STEP,
+    AHEAD_TURN,
     BEHIND,
     BEHIND_SENSOR,
-    BEHIND_STEP,
+    BEHIND_TURN,
     FRAMES,
     LENGTH,
     cast_ray,
@@ -74,6 +75,7 @@ GOALIE_SEEN = STRIKER_SEEN[:4]
 STRIKER_TAGS, GOALIE_TAGS = wp.constant(len(STRIKER_SEEN)), wp.constant(len(GOALIE_SEEN))
 GOALIE_RAYS = wp.constant(41)
 GOALIE_STEP = wp.constant(0.15707963267948966)  # 9 degrees
+GOALIE_TURN = wp.constant(wp.vec2(math.cos(GOALIE_STEP), math.sin(GOALIE_STEP)))
 GOALIE_SENSOR = f"StackingSensor_size{int(FRAMES)}_PurpleGoalieRayPerceptionSensor"
 AHEAD_OBS, BEHIND_OBS = (width_of(int(rays), len(STRIKER_SEEN)) for rays in (AHEAD, BEHIND))
 GOALIE_OBS = width_of(int(GOALIE_RAYS), len(GOALIE_SEEN))
@@ -125,9 +127,9 @@ def tag_of(what: int):
 
 
 @wp.func
-def observe_ray(world: World, i: int, k: int, angle: float, tags: int, obs: wp.array2d(dtype=wp.float32), row: int, at: int):
+def observe_ray(world: World, i: int, k: int, way: wp.vec2, tags: int, obs: wp.array2d(dtype=wp.float32), row: int, at: int):
     """Writes a ray of an area's k-th player from column `at` on."""
-    far, what = cast_ray(world, i, PLAYERS, i * PLAYERS + k, angle)
+    far, what = cast_ray(world, i, PLAYERS, i * PLAYERS + k, way)
     write_ray(obs, row, at, tags, wp.where(far > LENGTH, -1, tag_of(what)), far / LENGTH)
 
 
@@ -136,17 +138,25 @@ def observe(world: World, i: int):
     """Writes each player's current frame, after moving older frames back."""
     for k in range(STRIKERS):
         row = i * STRIKERS + k
+        ahead = heading(world.angle[i * PLAYERS + k])
         at = shift_frames(world.striker_obs_ahead, row, AHEAD * (STRIKER_TAGS + 2))
+        turn = wp.vec2(1.0, 0.0)
         for ray in range(AHEAD):
             to = at + ray * (STRIKER_TAGS + 2)
-            observe_ray(world, i, k, ray_angle(ray, AHEAD_STEP), STRIKER_TAGS, world.striker_obs_ahead, row, to)
+            observe_ray(world, i, k, turned(ahead, turn), STRIKER_TAGS, world.striker_obs_ahead, row, to)
+            turn = next_turn(turn, ray, AHEAD_TURN)
         at = shift_frames(world.striker_obs_behind, row, BEHIND * (STRIKER_TAGS + 2))
+        turn = wp.vec2(1.0, 0.0)
         for ray in range(BEHIND):
             to = at + ray * (STRIKER_TAGS + 2)
-            observe_ray(world, i, k, wp.pi + ray_angle(ray, BEHIND_STEP), STRIKER_TAGS, world.striker_obs_behind, row, to)
+            observe_ray(world, i, k, turned(-ahead, turn), STRIKER_TAGS, world.striker_obs_behind, row, to)
+            turn = next_turn(turn, ray, BEHIND_TURN)
     at = shift_frames(world.goalie_obs, i, GOALIE_RAYS * (GOALIE_TAGS + 2))
+    ahead = heading(world.angle[i * PLAYERS + STRIKERS])
+    turn = wp.vec2(1.0, 0.0)
     for ray in range(GOALIE_RAYS):
-        observe_ray(world, i, STRIKERS, ray_angle(ray, GOALIE_STEP), GOALIE_TAGS, world.goalie_obs, i, at + ray * (GOALIE_TAGS + 2))
+        observe_ray(world, i, STRIKERS, turned(ahead, turn), GOALIE_TAGS, world.goalie_obs, i, at + ray * (GOALIE_TAGS + 2))
+        turn = next_turn(turn, ray, GOALIE_TURN)
 
 
 @wp.func
