@@ -17,6 +17,8 @@ from palaestra.core.errors import PolicyError
 FORMAT = 16
 LONGEST_NAME = 4096
 MOST_BYTES = 1 << 30
+MOST_NUMBERS = 1 << 24
+"""Numbers of an input or a memory, which the file's size does not bound: those of a picture of 2,364 x 2,364."""
 
 Shape = tuple[int, ...]
 
@@ -158,7 +160,7 @@ class _Fields:
 
     def shape(self, what: str) -> Shape:
         shape = self.integers(what)
-        if len(shape) > 8 or any(size < 1 for size in shape[1:]):
+        if len(shape) > 8 or any(size < 1 for size in shape[1:]) or abs(prod(shape)) > MOST_NUMBERS:
             raise self.damaged(f"{what} is {list(shape)}")
         return shape
 

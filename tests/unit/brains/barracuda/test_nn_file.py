@@ -62,6 +62,13 @@ def test_a_count_larger_than_the_file_takes_no_memory(tmp_path: Path):
         read_network(tmp_path / "a.nn")
 
 
+def test_an_input_of_billions_of_numbers_takes_no_memory(tmp_path: Path):
+    writer = NNWriter({"vector_observation": (-1, 1, 2**31 - 1, 3)})
+    writer.constants()
+    with pytest.raises(PolicyError, match=r"damaged: an input's shape is \[-1, 1, 2147483647, 3\]"):
+        palaestra.load_policy(writer.write(tmp_path / "a.nn"))
+
+
 def test_a_missing_file_and_one_of_another_kind_are_told_apart(tmp_path: Path):
     with pytest.raises(PolicyError, match="does not exist"):
         palaestra.load_policy(tmp_path / "none.nn")
