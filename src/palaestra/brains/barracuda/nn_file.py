@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from palaestra.brains.barracuda import nn_kinds as kinds
 from palaestra.core.errors import PolicyError
 
 FORMAT = 16
@@ -206,7 +207,8 @@ def _assembled(
         missing = [name for name in layer.inputs if name not in known]
         if missing:
             raise reader.damaged(f"layer '{layer.name}' reads '{missing[0]}', which nothing before it gives")
-        known.add(layer.name)
+        if layer.kind != kinds.LOAD:  # which gives its own tensors and nothing else
+            known.add(layer.name)
         layers.append(
             Layer(
                 *(layer.name, layer.kind, layer.activation, layer.pads, layer.strides, layer.pool),
