@@ -76,15 +76,20 @@ def _list(console: Console) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     names = Registry("envs").names()
     width = max(20, console.width - max(map(len, names), default=0) - 2)  # for the summary, if that is the only column beside the name
-    table.add_column("name", style="cyan", no_wrap=True)
-    table.add_column("what", no_wrap=True)
-    for title in ("actions", "areas", "benchmark") if wide else ():
-        table.add_column(title, justify="left" if title == "actions" else "right", no_wrap=True)
+    titles = ("actions", "areas", "benchmark") if wide else ()
+    rows: list[list[str]] = []
     for name in names:
         try:
-            table.add_row(escape(escaped(name)), *_row(name, None if wide else width))
+            rows.append([escape(escaped(name)), *_row(name, None if wide else width)])
         except PalaestraError as error:  # a broken plug-in must not hide the others
-            table.add_row(escape(escaped(name)), f"[red]{escape(_shortened(str(error), width))}[/]")
+            rows.append([escape(escaped(name)), f"[red]{escape(_shortened(str(error), width))}[/]"])
+    others = [max(len(title), *(len(row[k]) for row in rows if len(row) > k)) for k, title in enumerate(titles, 2)]
+    table.add_column("name", style="cyan", no_wrap=True)
+    table.add_column("what", no_wrap=True, max_width=max(20, width - sum(others) - 2 * len(others)))
+    for title in titles:
+        table.add_column(title, justify="left" if title == "actions" else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
     console.print(table)
     console.print("\n'palaestra envs NAME' shows one: its observations, actions and rewards. Others:")
     console.print("  --env=gymnasium:CartPole-v1    any Gymnasium id")

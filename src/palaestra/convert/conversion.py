@@ -122,8 +122,8 @@ def _convert_nn(source: Path, target: Path, options: ConvertOptions) -> tuple[st
     remarks = []
     if options.obs is None and VECTORS in policy.network.inputs:
         remarks.append(
-            "the file has all vectors in one; where the agent has several sensors, name each in the order that Unity has them, sorted by "
-            "name: --obs-shape 105,105"
+            "the file has all vectors in one; where the agent has several sensors, give the length of each in the order that Unity has "
+            "them, sorted by name, such as --obs-shape 105,105 for two of 105 numbers"
         )
     return "a Barracuda model of ML-Agents", spec, _compare_nn(policy, target), tuple(remarks)
 
@@ -162,6 +162,8 @@ def _check_target(source: Path, target: Path, force: bool) -> None:
         raise ExportError(f"there is no file {source}; expected a model of one of these:{SOURCES}")
     if source.is_dir():
         raise ExportError(f"{source} is a folder; expected a model file of one of these:{SOURCES}")
+    if source.suffix.lower() == ".onnx":
+        raise ExportError(f"{source} is an ONNX model already, which needs no conversion; expected a model of one of these:{SOURCES}")
     if target.suffix.lower() != ".onnx" or target.is_dir():
         raise ConfigError(f"{target}: expected the name of a file that ends in .onnx")
     if target.exists() and not force:

@@ -45,6 +45,20 @@ def test_the_list_has_one_line_of_80_columns_for_each_where_there_is_no_more_roo
     assert next(line for line in lines if line.startswith("3DBall ")).endswith("A block tilts itself to keep a ball on top.")
 
 
+@pytest.mark.parametrize("columns", [120, 150, 180])
+def test_a_summary_gives_way_where_names_and_numbers_need_the_room(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    run()
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    names = Registry("envs").names()
+    assert max(map(len, lines)) <= columns
+    assert lines[0].split() == ["name", "what", "actions", "areas", "benchmark"]
+    assert [line.split()[0] for line in lines[1 : len(names) + 1]] == names
+    assert next(line for line in lines if line.startswith("Walker ")).split()[-4:] == ["39", "continuous", "10", "2500"]
+
+
 def test_a_built_in_shows_what_it_sees_does_and_earns_and_how_to_train_it(capsys: pytest.CaptureFixture[str]):
     run("3DBall")
     out = capsys.readouterr().out

@@ -60,3 +60,15 @@ def test_a_barracuda_file_takes_no_flags_of_weights(tmp_path: Path, capsys: pyte
     source = small_policy().write(tmp_path / "a.nn")
     assert main(["convert", str(source), str(tmp_path / "a.onnx"), "--activation", "relu"]) == 1
     assert "leave out --activation" in capsys.readouterr().err
+
+
+def test_an_onnx_model_needs_no_conversion(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["convert", str(SB3 / "ppo_disc.zip"), str(tmp_path / "a.onnx")]) == 0
+    assert main(["convert", str(tmp_path / "a.onnx"), str(tmp_path / "b.onnx")]) == 1
+    assert "a.onnx is an ONNX model already, which needs no conversion" in capsys.readouterr().err
+    assert not (tmp_path / "b.onnx").exists()
+
+
+def test_the_example_of_shapes_says_what_its_numbers_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["convert", str(small_policy().write(tmp_path / "a.nn")), str(tmp_path / "a.onnx")]) == 0
+    assert "--obs-shape 105,105 for two of 105 numbers" in capsys.readouterr().out

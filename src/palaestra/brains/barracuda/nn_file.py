@@ -12,11 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
+from palaestra.brains.barracuda import nn_kinds as kinds
 from palaestra.core.errors import PolicyError
 
 FORMAT = 16
 LONGEST_NAME = 4096
 MOST_BYTES = 1 << 30
+MOST_NUMBERS = 1 << 24
+"""Numbers of an input or a memory, which the file's size does not bound: those of a picture of 2,364 x 2,364."""
 
 Shape = tuple[int, ...]
 
@@ -158,7 +161,7 @@ class _Fields:
 
     def shape(self, what: str) -> Shape:
         shape = self.integers(what)
-        if len(shape) > 8 or any(size < 1 for size in shape[1:]):
+        if len(shape) > 8 or any(size < 1 for size in shape[1:]) or abs(prod(shape)) > MOST_NUMBERS:
             raise self.damaged(f"{what} is {list(shape)}")
         return shape
 
@@ -204,7 +207,8 @@ def _assembled(
         missing = [name for name in layer.inputs if name not in known]
         if missing:
             raise reader.damaged(f"layer '{layer.name}' reads '{missing[0]}', which nothing before it gives")
-        known.add(layer.name)
+        if layer.kind != kinds.LOAD:  # which gives its own tensors and nothing else
+            known.add(layer.name)
         layers.append(
             Layer(
                 *(layer.name, layer.kind, layer.activation, layer.pads, layer.strides, layer.pool),

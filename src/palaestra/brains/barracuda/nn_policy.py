@@ -110,7 +110,7 @@ def _is_known(name: str) -> bool:
 
 
 def _has(network: NetworkFile, name: str) -> bool:
-    return name in network.constants or any(layer.name == name for layer in network.layers)
+    return name in network.constants or any(layer.name == name and layer.kind != kinds.LOAD for layer in network.layers)
 
 
 def _constant(network: NetworkFile, name: str) -> float:

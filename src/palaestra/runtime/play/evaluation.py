@@ -83,7 +83,10 @@ def model_brains(env: Env, policies: Mapping[str, Policy], *, deterministic: boo
     def brain_of(behavior: str, team: int) -> Brain:
         if behavior not in policies:
             models = ", ".join(policies) or "none"
-            raise PolicyError(f"the environment has the behavior '{behavior}', for which there is no model (models: {models})")
+            raise PolicyError(
+                f"the environment has the behavior '{behavior}', for which there is no model (models: {models}); "
+                f"'palaestra run' plays each behavior with a brain of your choice, such as --brain '{behavior}=model:FILE.onnx' or =random"
+            )
         spec, policy = env.behaviors[behavior], policies[behavior]
         return CheckedBrain(ModelBrain(policy, behavior, spec, deterministic=deterministic), policy.path.name, behavior, spec)
 

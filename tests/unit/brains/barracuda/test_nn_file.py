@@ -45,6 +45,7 @@ def test_any_cut_and_any_changed_byte_gives_a_policy_or_one_message(tmp_path: Pa
     [
         (lambda writer: setattr(writer, "version", 17), "begins with 17"),
         (lambda writer: writer.layer("x", DENSE, ["nowhere"]), "reads 'nowhere', which nothing before it gives"),
+        (lambda writer: (writer.layer("a", LOAD), writer.layer("x", DENSE, ["a"])), "reads 'a', which nothing before it gives"),
         (lambda writer: writer.layer("x", LOAD, tensors={"x": np.array([np.nan])}), "not finite"),
         (lambda writer: writer.data.pop(), "weights are missing"),
     ],
@@ -60,6 +61,13 @@ def test_a_count_larger_than_the_file_takes_no_memory(tmp_path: Path):
     (tmp_path / "a.nn").write_bytes(struct.pack("<qi", 16, 2**31 - 1) + bytes(100))
     with pytest.raises(PolicyError, match="announces 2147483647 inputs"):
         read_network(tmp_path / "a.nn")
+
+
+def test_an_input_of_billions_of_numbers_takes_no_memory(tmp_path: Path):
+    writer = NNWriter({"vector_observation": (-1, 1, 2**31 - 1, 3)})
+    writer.constants()
+    with pytest.raises(PolicyError, match=r"damaged: an input's shape is \[-1, 1, 2147483647, 3\]"):
+        palaestra.load_policy(writer.write(tmp_path / "a.nn"))
 
 
 def test_a_missing_file_and_one_of_another_kind_are_told_apart(tmp_path: Path):

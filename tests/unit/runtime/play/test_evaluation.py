@@ -89,7 +89,7 @@ def test_episodes_that_are_lost_are_made_up_for_by_others(tmp_path: Path):
 
 
 def test_a_behavior_without_a_model_is_named():
-    with pytest.raises(PolicyError, match="'Bandit'"):
+    with pytest.raises(PolicyError, match=r"'Bandit', .* 'palaestra run' plays .*, such as --brain 'Bandit=model:FILE\.onnx' or =random"):
         evaluate(Bandit(2, branches=(2,)), {}, 1)
 
 

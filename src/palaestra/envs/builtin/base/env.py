@@ -17,7 +17,7 @@ from palaestra.core.errors import EnvError, StateOfAnotherVersion
 from palaestra.core.plugins import nearest
 from palaestra.core.timestep import Action, FinalObs, TimeStep
 from palaestra.envs.builtin.base.cores import SplitTick
-from palaestra.envs.builtin.base.host_ticks import HostTicks
+from palaestra.envs.builtin.base.host_ticks import Given, HostTicks
 from palaestra.envs.builtin.base.world_columns import (
     ImageBuffers,
     Rows,
@@ -198,7 +198,7 @@ class WarpEnv:
             raise EnvError(f"{self.behavior}: step before reset; call reset(seed) first")
         for number, name in enumerate(self.behaviors):
             self._write_actions(name, number, actions)
-        return self._tables.make(ended=self._simulate())
+        return self._tables.make(ended=self._simulate(lambda name: self._action_columns(name, actions[name])))
 
     @cached_property
     def host_ticks(self) -> HostTicks | None:
@@ -208,8 +208,8 @@ class WarpEnv:
             return None
         return HostTicks(columns, self._tables.obs_copies(), self._simulate)
 
-    def _simulate(self) -> bool:
-        """Makes a tick; returns whether it ended an episode, False where reading that would wait for the device."""
+    def _simulate(self, given: Given) -> bool:
+        """Makes a tick; returns whether it ended an episode, False where reading that would wait for the device. `given`: for errors."""
         if self._host_report is not None:
             self._host_report[:] = 0
         cores = min(torch.get_num_threads(), self.num_areas // self.areas_per_core) if self._host_report is not None else 1
@@ -222,7 +222,7 @@ class WarpEnv:
             return False
         ended, wrong = self._host_report
         if wrong:
-            raise EnvError(invalid_action(self.behaviors, self.roles, self.agents, self._columns, int(wrong) - 1))
+            raise EnvError(invalid_action(given, self.behaviors, self.roles, self.agents, self._columns, int(wrong) - 1))
         return bool(ended)
 
     def _paint(self) -> None:

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Array = NDArray[Any]
+Given = Callable[[str], list[tuple[Any, Any]]]
+"""Returns the action columns of a behavior, each with what was to be written there."""
 
 
 class HostStep(NamedTuple):
@@ -33,7 +35,7 @@ class HostStep(NamedTuple):
 class HostTicks:
     """Steps an environment in which every agent acts on every tick, with one behavior and actions of one kind."""
 
-    def __init__(self, columns: Mapping[str, Tensor], obs: Sequence[Callable[[], Array]], simulate: Callable[[], bool]) -> None:
+    def __init__(self, columns: Mapping[str, Tensor], obs: Sequence[Callable[[], Array]], simulate: Callable[[Given], bool]) -> None:
         """`obs` copy one observation each; `simulate` makes a tick and returns whether an episode ended."""
         views = {name: column.numpy() for name, column in columns.items()}
         self.action = views["action"]
@@ -48,7 +50,7 @@ class HostTicks:
             np.clip(action, -1.0, 1.0, out=self.action)
         else:
             self.action[...] = action
-        has_ended = self._simulate()
+        has_ended = self._simulate(lambda _: [(self.action, action)])
         terminated, truncated = self._terminated.copy(), self._truncated.copy()
         ended = rows = None
         final_obs: list[Array] = []

@@ -23,6 +23,7 @@ from palaestra.core.errors import EnvError
 
 if TYPE_CHECKING:
     from palaestra.core.specs import BehaviorSpec
+    from palaestra.envs.builtin.base.host_ticks import Given
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -257,13 +258,21 @@ class ImageBuffers:
 
 
 def invalid_action(
-    behaviors: Mapping[str, BehaviorSpec], roles: Sequence[str], agents: int, columns: Mapping[str, Tensor], row: int
+    given: Given,
+    behaviors: Mapping[str, BehaviorSpec],
+    roles: Sequence[str],
+    agents: int,
+    columns: Mapping[str, Tensor],
+    row: int,
 ) -> str:
-    """Returns what is wrong with the action in a row of the columns; an area has `agents` agents, of these roles if they have any."""
+    """Returns what is wrong with the action in a row of the columns; an area has `agents` agents, of these roles if they have any.
+
+    `given` returns the action columns of a behavior, each with what was to be written: a kernel may have replaced it since.
+    """
     names, agent = list(behaviors), row % agents
     name = roles[agent] if roles else names[int(columns["played"][row])] if len(names) > 1 else names[0]
     slot = row // agents * roles.count(name) + roles[:agent].count(name) if roles else row
-    spec, came = behaviors[name].action, [column[row].tolist() for key, column in columns.items() if key.startswith("action")]
+    spec, came = behaviors[name].action, [values[slot].tolist() for _, values in given(name)]
     numbers = "finite numbers" if spec.continuous else ""
     choices = f"choices of branches {spec.branches}, counted from 0" if spec.branches else ""
     expected = " and ".join(part for part in (numbers, choices) if part)
