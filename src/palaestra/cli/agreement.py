@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 def agreement_of(name: str) -> Agreement:
     """Returns the agreement of a built-in environment. Raises EnvError if it has none, and PluginError for an unknown name."""
-    agreement = getattr(Registry("envs").get(name.removeprefix("builtin:")), "unity", None)
+    name = name.removeprefix("builtin:")
+    agreement = None if ":" in name else getattr(Registry("envs").get(name), "unity", None)
     if agreement is None:
         with_one = ", ".join(agreements())
         raise EnvError(f"{name!r} has no counterpart among Unity's examples; these have one: {with_one}")

@@ -148,7 +148,7 @@ def _check(options: argparse.Namespace) -> None:
     if options.to_minari is None:
         given = next((flag for flag in DATASET_FLAGS if flag != "env" and getattr(options, flag)), None)
         if given:
-            raise ConfigError(f"--{given} is for a Minari dataset: add --demo --to-minari ID")
+            raise ConfigError(f"--{given} is for a Minari dataset: add {'' if options.demo else '--demo '}--to-minari ID")
     if not options.demo:
         given = next((flag for flag in ("brain", "demo_out", "demo_png", "to_minari") if getattr(options, flag)), None)
         if given:

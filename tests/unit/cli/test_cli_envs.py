@@ -139,6 +139,7 @@ def test_the_list_with_unity_has_a_line_for_each_model_that_was_played(capsys: p
     assert re.search(r"Without a model .*Pyramids", said)
 
 
-def test_an_environment_that_unity_has_not_says_which_it_has():
+@pytest.mark.parametrize("name", ["CartPole", "gymnasium:CartPole-v1"])
+def test_an_environment_that_unity_has_not_says_which_it_has(name: str):
     with pytest.raises(EnvError, match="no counterpart among Unity's examples; these have one: 3DBall"):
-        run("CartPole", "--unity")
+        run(name, "--unity")

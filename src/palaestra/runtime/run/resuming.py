@@ -63,7 +63,10 @@ def resume(run: Run, checkpoint: Checkpoint) -> None:
             "episodes begin anew; everything else goes on"
         )
     elif not restored:
-        run.console.warning("this environment cannot go on with its old episodes: it starts new ones; everything else goes on")
+        run.console.warning(
+            "this environment cannot go on with its old episodes (it cannot store them, or has another number of areas now): "
+            "it starts new ones; everything else goes on"
+        )
     _warn_of_scales(run, whole.get("specs", {}))
     run.statistics.load_state_dict(whole["tracker"])
     if "symptoms" in whole:

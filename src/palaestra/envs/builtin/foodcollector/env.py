@@ -117,7 +117,6 @@ SAME = (
 APPROXIMATE = (
     "food rolls and slides, but spins about no vertical axis, and meets agents and other food without friction",
     "contacts of agents are solved in the plane; one that runs into a wall at full speed is put back, while Unity's may pass it",
-    "laser_length changes only the picture, as in Unity",
     "turns are in proportion to the third number, which Unity's script passes as the length of an axis; its engine may heed the sign alone",
 )
 
@@ -140,6 +139,7 @@ class FoodCollector(WarpEnv):
         same=(*SAME, "the grid: its name, cells, channels, its height, and which of several things a cell shows"),
         approximate=(
             *APPROXIMATE,
+            "laser_length changes only the picture, as in Unity",
             "of two things whose boxes hold a cell's middle the wall comes first, then food and agents; Unity's order is not known",
         ),
         learned=(Learned("ppo/FoodCollector.yaml", 2.0, 2.0, 53.8, 10.0),),
@@ -176,7 +176,7 @@ class VisualFoodCollector(WarpEnv):
         approximate=(
             *APPROXIMATE,
             "colors are those of the materials, without light and shade, but the walls' is ours",
-            "the laser's beam and the floor's lines are not shown",
+            "the laser's beam, and with it laser_length, and the floor's lines are not shown",
         ),
     )
 

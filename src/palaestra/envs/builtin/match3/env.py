@@ -173,7 +173,8 @@ SAME = (
     "episodes of 500 moves, which are truncated",
 )
 APPROXIMATE = (
-    "the documentation's scores are those of boards of 9 x 8 alone, which the option largest_boards deals: random and greedy play earn "
+    "the documentation's scores are those of boards of 9 x 8 alone, which --set "
+    "'env_settings.env_options={largest_boards: true}' deals: random and greedy play earn "
     "34.24 and 37.08 on them (stated: 34.2 and 37.0), and 32.17 and 34.92 on boards of all sizes",
 )
 SENSORS = "Match3 Sensor (cells)", "Match3 Sensor (special)"
