@@ -135,6 +135,10 @@ def test_masks_in_infos_arrive_and_wrong_ones_are_refused_by_name():
     class Masked(Crowd):
         mask = np.array([0, 1, 1], np.int8)
 
+        def reset(self, seed=None, options=None):
+            obs, infos = super().reset(seed)
+            return obs, {agent: {"action_mask": self.mask} for agent in infos}
+
         def step(self, actions):
             *rest, infos = super().step(actions)
             return *rest, {agent: {"action_mask": self.mask} for agent in infos}

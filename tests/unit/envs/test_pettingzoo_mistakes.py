@@ -168,3 +168,65 @@ def test_a_module_that_ends_the_process_as_it_is_imported_is_named(tmp_path, mon
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(EnvError, match=r"module 'quitting_game' cannot be imported: SystemExit: 1 \(.*quitting_game.py, line 2\)"):
         open_pettingzoo("quitting_game", 1, {})
+
+
+class Masking(Crowd):
+    """A crowd of two whose infos have masks, in `reset` and `step` as they are given."""
+
+    def __init__(self, in_reset: object, in_step: object) -> None:
+        super().__init__(2)
+        self.in_reset, self.in_step = in_reset, in_step
+
+    def reset(self, seed=None, options=None):
+        return super().reset(seed)[0], dict.fromkeys(self.agents, self.in_reset)
+
+    def step(self, actions):
+        *rest, infos = super().step(actions)
+        return *rest, dict.fromkeys(infos, self.in_step)
+
+
+MASK = {"action_mask": np.array([0, 1, 1], np.int8)}
+
+
+def test_masks_that_are_missing_at_times_allow_all_with_a_warning_and_late_ones_are_refused():
+    with pytest.warns(UserWarning, match="'cell_0' of area 0: an info has no 'action_mask', though others have"):
+        mask = stepped(PettingZooEnv([Masking(MASK, {})], "some"))["cell"].action_mask
+    assert mask is not None
+    assert mask.all()
+    with pytest.raises(EnvError, match="behavior 'cell' gives info\\['action_mask'\\] in `step` but not in `reset`"):
+        stepped(PettingZooEnv([Masking({}, MASK)], "late"))
+    said = PettingZooEnv([Masking({}, MASK)], "said", {"missing_mask_allows_all": True})
+    for ticks, row in ((0, [True] * 3), (1, [False, True, True])):
+        mask = stepped(said, ticks)["cell"].action_mask
+        assert mask is not None
+        assert mask.tolist() == [row] * 2
+    assert stepped(PettingZooEnv([Masking({}, "fine")], "text"))["cell"].action_mask is None
+
+
+class Verbose(Crowd):
+    """A crowd that also observes a text, as many notes as the clock says, and a mask where it is asked for one."""
+
+    def __init__(self, masked: bool = True) -> None:
+        super().__init__(2)
+        self.masked = masked
+
+    def observation_space(self, agent):
+        notes, mask = spaces.Sequence(spaces.Box(0, 1, (2,))), spaces.MultiBinary(3)
+        return spaces.Dict({**super().observation_space(agent), "text": spaces.Text(9), "notes": notes, "action_mask": mask})
+
+    def _views(self, agents):
+        more = {"text": "go", "notes": (np.ones(2, np.float32),) * 40, **({"action_mask": np.ones(3, np.int8)} if self.masked else {})}
+        return {agent: {**view, **more} for agent, view in super()._views(agents).items()}
+
+
+def test_entries_may_be_left_out_and_sequences_may_be_long_by_option_and_by_metadata(monkeypatch: pytest.MonkeyPatch):
+    said = {"leave_out": ["text"], "max_elements": 40}
+    by_option = PettingZooEnv([Verbose()], "verbose", said)
+    assert {obs.name: obs.shape for obs in by_option.behaviors["cell"].obs} == {"clock": (2,), "me": (8,), "notes": (40, 3)}
+    stepped(by_option)
+    with pytest.raises(EnvError, match="verbose: there is no observation 'txt' to leave out; did you mean 'text'"):
+        PettingZooEnv([Verbose()], "verbose", {"leave_out": ["txt"]})
+    monkeypatch.setattr(Verbose, "metadata", said)
+    assert PettingZooEnv([Verbose()], "verbose").behaviors["cell"] == by_option.behaviors["cell"]
+    with pytest.raises(EnvError, match="the observation of 'cell_0' of area 0 has no 'action_mask', although its space has"):
+        PettingZooEnv([Verbose(masked=False)], "verbose").reset(0)

@@ -13,12 +13,12 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
 from palaestra.core.plugins import import_user_module, missing_package, nearest
-from palaestra.envs.gymnasium.conventions import Conventions
 from palaestra.envs.gymnasium.native_envs import native_envs
 from palaestra.envs.gymnasium.packages import explain_unknown, import_registering_package, newest_version
 from palaestra.envs.gymnasium.single_envs import SingleEnvs
 from palaestra.envs.gymnasium.vector_envs import VectorEnvs
 from palaestra.envs.screens import draw_in_memory
+from palaestra.envs.spaces.conventions import Conventions
 
 
 def build(spec: EnvSpec, count: int, options: dict[str, Any]) -> SingleEnvs | VectorEnvs:

@@ -13,9 +13,9 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from palaestra.core.errors import EnvError
-from palaestra.envs.gymnasium.conventions import Conventions
 from palaestra.envs.gymnasium.single_envs import SingleEnvs
 from palaestra.envs.gymnasium.vector_envs import VectorEnvs, adapted
+from palaestra.envs.spaces.conventions import Conventions
 
 WHOLE_SCREEN = {"grayscale": False, "img_height": 210, "img_width": 160, "stack_num": 1, "maxpool": False}
 """Options of an Atari vector environment that give the console's screen as it is."""

@@ -10,12 +10,12 @@ import gymnasium
 import numpy as np
 
 from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
-from palaestra.envs.gymnasium.conventions import UNSAID, Conventions, MissingMasks
 from palaestra.envs.gymnasium.old_envs import OLD_RESET, OLD_STEP, check_reset, is_old_step
 from palaestra.envs.gymnasium.returned_values import FLAGS, flags, rewards
 from palaestra.envs.gymnasium.self_resets import ResetWatch, final_observation
 from palaestra.envs.spaces.action_masks import KEY, METHOD, ActionMasks
 from palaestra.envs.spaces.action_spaces import SpaceActions
+from palaestra.envs.spaces.conventions import UNSAID, Conventions, MissingMasks
 from palaestra.envs.spaces.observation_spaces import gathered, pick
 
 SUCCESS = "is_success"

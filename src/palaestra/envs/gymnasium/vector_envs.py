@@ -14,7 +14,6 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
-from palaestra.envs.gymnasium.conventions import UNSAID, Conventions, MissingMasks
 from palaestra.envs.gymnasium.old_envs import OLD_STEP, check_reset
 from palaestra.envs.gymnasium.returned_values import batched_flags, rewards
 from palaestra.envs.gymnasium.self_resets import FINAL_KEYS
@@ -22,6 +21,7 @@ from palaestra.envs.gymnasium.single_envs import SUCCESS, BatchedObs, SingleEnvs
 from palaestra.envs.gymnasium.vector_errors import VectorErrors
 from palaestra.envs.spaces.action_masks import KEY, METHOD, ActionMasks
 from palaestra.envs.spaces.action_spaces import SpaceActions
+from palaestra.envs.spaces.conventions import UNSAID, Conventions, MissingMasks
 from palaestra.envs.spaces.observation_spaces import ObservationMisfit, check_form, gathered, pick
 
 

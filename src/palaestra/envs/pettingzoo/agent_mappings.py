@@ -1,4 +1,8 @@
 """Names of the options of PettingZoo environments that Palaestra reads itself."""
 
+from palaestra.envs.spaces.conventions import NAMES
+
 MAPPINGS = ("behaviors", "teams", "groups", "shared_reward")
-"""Options that map agents; all others go to the environment's constructor."""
+"""Options that map agents."""
+OWN_OPTIONS = (*MAPPINGS, *NAMES)
+"""All options of ours; others go to the environment's constructor."""

@@ -11,27 +11,31 @@ from gymnasium import spaces
 from torch import Tensor
 
 from palaestra.core.errors import EnvError, NotFinite
+from palaestra.core.plugins import nearest
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.spaces.action_masks import KEY, ActionMasks
 from palaestra.envs.spaces.action_spaces import SpaceActions
-from palaestra.envs.spaces.observation_spaces import Leaf, ObservationMisfit, observation_leaves, pick
+from palaestra.envs.spaces.conventions import Conventions, MissingMasks
+from palaestra.envs.spaces.observation_spaces import Leaf, ObservationMisfit, entry_names, pick
 
 
 class AgentSpaces:
     """Converts between a behavior's spaces and its spec."""
 
-    def __init__(self, observation: spaces.Space, action: spaces.Space, where: str) -> None:
+    def __init__(self, observation: spaces.Space, action: spaces.Space, where: str, conventions: Conventions) -> None:
         """`where` begins messages. Raises EnvError for unsupported spaces."""
-        self._where = where
+        self._where, self._missing_masks = where, MissingMasks(where, conventions)
         self._masked = isinstance(observation, spaces.Dict) and KEY in observation.spaces
         if isinstance(observation, spaces.Dict) and self._masked:
             observation = spaces.Dict({key: space for key, space in observation.spaces.items() if key != KEY})
         try:
-            self._leaves, self._actions = observation_leaves(observation), SpaceActions(action)
+            self._leaves, self._actions = conventions.leaves_of_one(observation), SpaceActions(action)
         except EnvError as error:
             raise EnvError(f"{where}: {error}") from error
         self._masks = ActionMasks(action, self._actions.spec)
+        self._informed: bool | None = True if self._masked or self._missing_masks.expected else None
+        """Whether there are masks; None: the first decision will tell."""
         self.spec = BehaviorSpec(tuple(leaf.spec for leaf in self._leaves), self._actions.spec)
 
     def columns(self, observations: Sequence[Any], agents: Sequence[str], behavior: str) -> tuple[Tensor, ...]:
@@ -65,17 +69,38 @@ class AgentSpaces:
                 return agent, f"{type(alone).__name__}: {alone}"
         return agents[0], f"{type(error).__name__}: {error}"
 
-    def masks(self, observations: Sequence[Any], infos: Sequence[Mapping[str, Any]], agents: Sequence[str]) -> np.ndarray | None:
-        """Returns the allowed choices (N, choices), of observations or infos; None: neither has a mask. Raises EnvError for a wrong one."""
-        given = [one[KEY] for one in observations] if self._masked else [info.get(KEY) for info in infos]
-        if not self._masks.choices or all(mask is None for mask in given):
+    def masks(self, observations: Sequence[Any], infos: Sequence[Any], agents: Sequence[str]) -> np.ndarray | None:
+        """Returns the allowed choices (N, choices), of observations or infos; None: neither has masks. Raises EnvError for a wrong one."""
+        if not self._masks.choices or not agents:
+            return None
+        if self._masked and (lacking := [agent for agent, one in zip(agents, observations, strict=True) if KEY not in one]):
+            raise EnvError(f"{self._where}: the observation of {lacking[0]} has no '{KEY}', although its space has")
+        given = [one.get(KEY) if isinstance(one, Mapping) else None for one in (observations if self._masked else infos)]
+        has_some = any(mask is not None for mask in given)
+        if self._informed is None:
+            self._informed = has_some
+        if not self._informed:
+            if has_some:
+                raise self._missing_masks.late()
             return None
         alike = all(isinstance(mask, np.ndarray) and mask.shape == (self._masks.choices,) for mask in given)
         where = "in the observation" if self._masked else f"in info['{KEY}']"
-        return self._masks.rows(np.array(given) if alike else given, where, who=lambda row: f"{self._where}, agent {agents[row]}")
+        if alike:
+            given = np.array(given)
+        elif not self._masked:
+            given = self._missing_masks.notice(given, who=agents.__getitem__)
+        return self._masks.rows(given, where, who=lambda row: f"{self._where}, agent {agents[row]}")
 
     def actions(self, action: Action, rows: np.ndarray) -> list[Any]:
         """Converts these rows to actions of the environment's own form."""
         at = torch.from_numpy(rows)
         batched = self._actions.batch(Action(action.continuous[at], action.discrete[at]))
         return list(self._actions.single(batched, len(rows)))
+
+
+def check_left_out(conventions: Conventions, observations: Sequence[spaces.Space], where: str) -> None:
+    """Raises EnvError for an entry to leave out that no kind of agent observes."""
+    names = list(dict.fromkeys(name for space in observations for name in entry_names(space)))
+    if unknown := [name for name in conventions.leave_out or () if name not in names]:
+        has = ", ".join(names) or "no entries"
+        raise EnvError(f"{where}: there is no observation '{unknown[0]}' to leave out{nearest(unknown[0], names)} (agents have: {has})")

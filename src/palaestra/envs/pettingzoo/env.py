@@ -14,12 +14,13 @@ from palaestra.core.errors import EnvError
 from palaestra.core.plugins import nearest
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.pettingzoo.agent_mappings import MAPPINGS
-from palaestra.envs.pettingzoo.agent_spaces import AgentSpaces
+from palaestra.envs.pettingzoo.agent_mappings import OWN_OPTIONS
+from palaestra.envs.pettingzoo.agent_spaces import AgentSpaces, check_left_out
 from palaestra.envs.pettingzoo.agent_table import AgentTable, Member
 from palaestra.envs.pettingzoo.roster import Roster, Spaces
 from palaestra.envs.pettingzoo.shared_rewards import SharedRewards
 from palaestra.envs.pettingzoo.turns import AgentView, Area, AreaTick, ParallelArea, TurnArea
+from palaestra.envs.spaces.conventions import Conventions
 
 COOPERATIVE = ("hanabi",)
 """Games of PettingZoo whose players act in turn but are one team."""
@@ -29,19 +30,22 @@ class PettingZooEnv:
     """Steps several copies of a PettingZoo environment. It has no parameters and cannot be saved."""
 
     def __init__(self, envs: Sequence[ParallelEnv | AECEnv], name: str, options: Mapping[str, Any] | None = None) -> None:
-        """`options`: `behaviors`, `teams` and `groups` map agents or patterns of their names; `shared_reward` is a switch.
+        """`options`: `behaviors`, `teams` and `groups` map agents or patterns of their names; `shared_reward` is a switch; `Conventions`
+        has the others.
 
         `name` is for messages. Raises EnvError for options that fit no agent and for unsupported spaces.
         """
-        options = {} if options is None else options
+        options = {} if options is None else dict(options)
         for key in options:
-            if key not in MAPPINGS:
-                raise EnvError(f"{name} takes no option '{key}'{nearest(key, MAPPINGS)} (it takes: {', '.join(MAPPINGS)})")
+            if key not in OWN_OPTIONS:
+                raise EnvError(f"{name} takes no option '{key}'{nearest(key, OWN_OPTIONS)} (it takes: {', '.join(OWN_OPTIONS)})")
         self.name, self._envs = name, list(envs)
         self.device, self.num_areas = torch.device("cpu"), len(envs)
         self.parameters: Mapping[str, float] = {}
         first = envs[0]
-        fps = first.metadata.get("render_fps") if isinstance(getattr(first, "metadata", None), Mapping) else None
+        metadata: Any = getattr(first, "metadata", None)
+        metadata = metadata if isinstance(metadata, Mapping) else {}
+        self._conventions, fps = Conventions.taken_from(options).completed(metadata), metadata.get("render_fps")
         self.tick_seconds = 1 / fps if fps else None
         nothing_shared = SharedRewards(None)
         self._areas = [self._area(env, i, nothing_shared) for i, env in enumerate(envs)]
@@ -59,6 +63,7 @@ class PettingZooEnv:
         self._tables: dict[str, AgentTable] = {}
         self._specs: dict[str, BehaviorSpec] = {}
         self.behaviors: Mapping[str, BehaviorSpec] = self._specs
+        check_left_out(self._conventions, [self._spaces(agent)[0] for agent in self._roster.kinds.values()], name)
         for behavior in self._roster.kinds:
             members = [(i, agent) for i in range(len(envs)) for agent in lasting if self._roster[agent].behavior == behavior]
             self._add(behavior, members)
@@ -117,8 +122,8 @@ class PettingZooEnv:
 
     def _add(self, behavior: str, members: Sequence[Member]) -> None:
         observation, action = self._spaces(self._roster.kinds[behavior])
-        table = AgentTable(behavior, AgentSpaces(observation, action, f"{self.name}, behavior '{behavior}'"), self._roster, members)
-        self._tables[behavior] = table
+        spaces = AgentSpaces(observation, action, f"{self.name}, behavior '{behavior}'", self._conventions)
+        self._tables[behavior] = table = AgentTable(behavior, spaces, self._roster, members)
         self._specs[behavior] = table.spaces.spec
 
     def _steps(self, ticks: Sequence[AreaTick]) -> dict[str, TimeStep]:

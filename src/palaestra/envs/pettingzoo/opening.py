@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
 from palaestra.core.plugins import add_current_folder_to_path, import_user_module, nearest
-from palaestra.envs.pettingzoo.agent_mappings import MAPPINGS
+from palaestra.envs.pettingzoo.agent_mappings import OWN_OPTIONS
 from palaestra.envs.screens import draw_in_memory
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ EXTRAS = ("atari", "butterfly", "classic", "sisl")
 def open_pettingzoo(place: str, areas: int | None, options: Mapping[str, Any]) -> PettingZooEnv:
     """Makes the environment that `pettingzoo:place` names, with `areas` copies of it.
 
-    `options` go to the function that makes it, apart from `behaviors`, `teams`, `groups`, `shared_reward`, `api` (parallel or aec) and
-    `render`. Raises EnvError.
+    `options` go to the function that makes it, apart from `OWN_OPTIONS`, `api` (parallel or aec) and `render`. Raises EnvError.
     """
     name, count = f"pettingzoo:{place}", DEFAULT_AREAS if areas is None else areas
     if count < 1:
@@ -46,14 +45,16 @@ def open_pettingzoo(place: str, areas: int | None, options: Mapping[str, Any]) -
     must_be_installed(name)
     from palaestra.envs.pettingzoo.env import PettingZooEnv
 
-    own = {key: value for key, value in options.items() if key not in MAPPINGS}
+    own = {key: value for key, value in options.items() if key not in OWN_OPTIONS}
     api, drawn = own.pop("api", None), own.pop("render", False)
     maker, module = _maker(place, name, api)
     if drawn:
         own["render_mode"] = "rgb_array"
         draw_in_memory()
     _check_options(maker, module, own, name)
-    return PettingZooEnv([_made(maker, own, name) for _ in range(count)], name, {key: options[key] for key in MAPPINGS if key in options})
+    return PettingZooEnv(
+        [_made(maker, own, name) for _ in range(count)], name, {key: options[key] for key in OWN_OPTIONS if key in options}
+    )
 
 
 def is_published(place: str) -> bool:
@@ -202,8 +203,8 @@ def _check_options(maker: Callable[..., Any], module: ModuleType, options: Mappi
     for option in options:
         if option not in takes:
             raise EnvError(
-                f"{name} takes no option '{option}'{nearest(option, [*takes, *MAPPINGS])} "
-                f"(it takes: {', '.join(takes) or 'none'}; and {', '.join(MAPPINGS)}, api, render)"
+                f"{name} takes no option '{option}'{nearest(option, [*takes, *OWN_OPTIONS])} "
+                f"(it takes: {', '.join(takes) or 'none'}; and {', '.join(OWN_OPTIONS)}, api, render)"
             )
 
 

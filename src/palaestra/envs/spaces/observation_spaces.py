@@ -219,7 +219,7 @@ def observation_leaves(space: spaces.Space, *, most: int = MOST_ELEMENTS, leave_
     `most`: elements of a Sequence; `leave_out`: names of entries that are not observed; None: the user has no way to name them.
     Raises EnvError for an unsupported space, and for an entry to leave out that is missing.
     """
-    names = _names(space, ())
+    names = entry_names(space)
     if unknown := [name for name in leave_out or () if name not in names]:
         has = ", ".join(names) or "no entries"
         raise EnvError(f"there is no observation '{unknown[0]}' to leave out{nearest(unknown[0], names)} (the environment has: {has})")
@@ -238,9 +238,9 @@ def _entries(space: spaces.Space) -> Iterable[tuple[Hashable, spaces.Space]]:
     return enumerate(space) if isinstance(space, spaces.Tuple) else ()
 
 
-def _names(space: spaces.Space, path: tuple[Hashable, ...]) -> list[str]:
+def entry_names(space: spaces.Space, path: tuple[Hashable, ...] = ()) -> list[str]:
     """Returns the names of all entries of a space, those within others as well."""
-    return [name for key, one in _entries(space) for name in (".".join(map(str, (*path, key))), *_names(one, (*path, key)))]
+    return [name for key, one in _entries(space) for name in (".".join(map(str, (*path, key))), *entry_names(one, (*path, key)))]
 
 
 def _leaves(space: spaces.Space, path: tuple[Hashable, ...], most: int, leave_out: Collection[str] | None = None) -> Iterator[Leaf]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium
@@ -12,11 +12,13 @@ import numpy as np
 
 from palaestra.core.errors import EnvError
 from palaestra.envs.spaces.action_masks import KEY
-from palaestra.envs.spaces.observation_spaces import MOST_ELEMENTS, Leaf, observation_leaves
+from palaestra.envs.spaces.observation_spaces import MOST_ELEMENTS, Leaf, entry_names, observation_leaves
 
 MAX_ELEMENTS = "max_elements"
 ALLOW_ALL = "missing_mask_allows_all"
 LEAVE_OUT = "leave_out"
+NAMES = (MAX_ELEMENTS, ALLOW_ALL, LEAVE_OUT)
+"""Options, and entries of metadata, that state such facts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,11 @@ class Conventions:
         """Returns the leaves of an observation space. Raises EnvError for an unsupported one."""
         return observation_leaves(space, most=self.max_elements or MOST_ELEMENTS, leave_out=self.leave_out or ())
 
+    def leaves_of_one(self, space: gymnasium.Space) -> list[Leaf]:
+        """Returns the leaves of the observation space of one kind of agent, which may lack what another leaves out."""
+        there = entry_names(space)
+        return replace(self, leave_out=tuple(name for name in self.leave_out or () if name in there)).leaves(space)
+
 
 UNSAID = Conventions()
 
@@ -66,15 +73,15 @@ class MissingMasks:
             f"--set env_settings.env_options.{ALLOW_ALL}=true (or metadata['{ALLOW_ALL}'] = True in the environment's class)"
         )
 
-    def notice(self, masks: Any, acting: np.ndarray | None = None) -> Any:
-        """Returns the masks of N areas, and warns the first time that one which acts is None."""
+    def notice(self, masks: Any, acting: np.ndarray | None = None, who: Callable[[int], str] = "area {}".format) -> Any:
+        """Returns N masks, and warns the first time that one which acts is None; `who` names its area or agent."""
         if self._told or isinstance(masks, np.ndarray):
             return masks
         missing = [i for i, mask in enumerate(masks) if mask is None and (acting is None or acting[i])]
         if missing:
             self._told = True
             warnings.warn(
-                f"{self._name}, area {missing[0]}: an info has no '{KEY}', though others have: every choice is allowed there "
+                f"{self._name}, {who(missing[0])}: an info has no '{KEY}', though others have: every choice is allowed there "
                 f"(env_settings.env_options.{ALLOW_ALL}=true says that this is meant)",
                 stacklevel=2,
             )
