@@ -67,7 +67,13 @@ def stepped(env: PettingZooEnv, ticks: int = 1):
         ),
         (
             lambda o, r, t, u, i: ({**o, "cell_1": {**o["cell_1"], "clock": np.zeros(3)}}, r, t, u, i),
-            "observation 'clock' of 'cell_1' of area 0 does not fit its space",
+            "observation 'clock' of 'cell_1' of area 0 does not fit its space: it has shape (3,); its space says (2,)",
+        ),
+        (lambda o, r, t, u, i: ({**o, "cell_1": {**o["cell_1"], "clock": ["a", "b"]}}, r, t, u, i), "it is 'a'; expected numbers"),
+        (lambda o, r, t, u, i: ({**o, "cell_1": None}, r, t, u, i), "of 'cell_1' of area 0 does not fit its space: it is missing"),
+        (
+            lambda o, r, t, u, i: ({**o, "cell_1": {**o["cell_1"], "clock": np.array([1, None])}}, r, t, u, i),
+            "agent 'cell_1' of area 0: observation 'clock'[1] is nan",
         ),
     ],
 )
@@ -105,6 +111,21 @@ def test_options_of_a_wrong_type_are_refused(options: dict, message: str):
     with pytest.raises(EnvError) as error:
         PettingZooEnv([Crowd()], "crowd", options)
     assert message in str(error.value)
+
+
+def test_an_agent_to_which_nothing_is_shown_as_it_ends_keeps_what_it_saw_last():
+    def blind(obs, rewards, terminated, truncated, infos):
+        return {a: None if terminated.get(a) or truncated.get(a) else obs[a] for a in obs}, rewards, terminated, truncated, infos
+
+    class Blind(Duel):
+        def observe(self, agent):
+            return None if self.terminations[agent] or self.truncations[agent] else super().observe(agent)
+
+    parallel, turns = PettingZooEnv([Bent(blind)], "blind"), PettingZooEnv([Blind()], "blind")
+    before, after = stepped(parallel, 1)["cell"], stepped(parallel, 2)["cell"]
+    (slot,) = after.final_obs.slots.tolist()
+    assert [one[0].tolist() for one in after.final_obs.obs] == [one[slot].tolist() for one in before.obs]
+    check_env(turns, 60)
 
 
 def test_an_agents_own_name_goes_before_patterns_and_the_first_pattern_before_later_ones():

@@ -17,7 +17,7 @@ from palaestra.core.timestep import Action
 from palaestra.envs.spaces.action_masks import KEY, ActionMasks
 from palaestra.envs.spaces.action_spaces import SpaceActions
 from palaestra.envs.spaces.conventions import Conventions, MissingMasks
-from palaestra.envs.spaces.observation_spaces import Leaf, ObservationMisfit, entry_names, pick
+from palaestra.envs.spaces.observation_spaces import Leaf, ObservationMisfit, entry_names, misfit, pick
 
 
 class AgentSpaces:
@@ -50,7 +50,7 @@ class AgentSpaces:
             except (EnvError, ValueError, TypeError, KeyError, IndexError, RuntimeError) as error:
                 who, why = self._misfit(leaf, observations, agents, error)
                 raise EnvError(f"{self._where}: observation '{leaf.spec.name}' of {who} does not fit its space: {why}") from error
-            if values.dtype.kind == "f" and not np.isfinite(column.sum().item()) and len(bad := (~column.isfinite()).nonzero()):
+            if values.dtype.kind not in "biu" and not np.isfinite(column.sum().item()) and len(bad := (~column.isfinite()).nonzero()):
                 at = [int(i) for i in bad[0]]
                 raise NotFinite(behavior, agents[at[0]], f"observation '{leaf.spec.name}'{at[1:]}", float(column[tuple(bad[0])]))
             columns.append(column)
@@ -61,12 +61,15 @@ class AgentSpaces:
         """Returns the first agent whose observation alone does not fit, and why."""
         for agent, one in zip(agents, observations, strict=True):
             try:
-                if (column := leaf.column(leaf.gather([pick(leaf, one)]))).shape[1:] != leaf.spec.shape:
-                    return agent, f"shape {tuple(column.shape[1:])} came, expected {leaf.spec.shape}"
+                if leaf.column(leaf.gather([pick(leaf, one)])).shape[1:] == leaf.spec.shape:
+                    continue
+                why = "it has another shape"
             except ObservationMisfit as alone:
-                return agent, f"it {alone.problem}"
+                why = f"it {alone.problem}"
             except (ValueError, TypeError, KeyError, IndexError, RuntimeError) as alone:
-                return agent, f"{type(alone).__name__}: {alone}"
+                why = f"{type(alone).__name__}: {alone}"
+            found = misfit(leaf, 0, one)
+            return agent, f"it {found.problem}" if found else why
         return agents[0], f"{type(error).__name__}: {error}"
 
     def masks(self, observations: Sequence[Any], infos: Sequence[Any], agents: Sequence[str]) -> np.ndarray | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -166,7 +166,7 @@ class ParallelArea(Area):
             terminated, truncated = bool(terminations.get(agent, False)), bool(truncations.get(agent, False))
             if not terminated and not truncated:
                 self.unflagged(agent)
-            last = obs[agent] if agent in obs else self._last[agent]
+            last = self._last[agent] if obs.get(agent) is None else obs[agent]  # some games show nothing to the dead
             tick.ended.append(AgentView(agent, last, infos.get(agent) or {}, earned[agent] - part, part, not terminated))
         if not living:
             tick.asking = self.reset(None).asking
@@ -244,8 +244,8 @@ class TurnArea(Area):
                 self._open[agent] = view
                 tick.asking.append(view)
                 return True
-            if self._open.pop(agent, None) is not None:
-                tick.ended.append(view)
+            if (before := self._open.pop(agent, None)) is not None:
+                tick.ended.append(replace(view, obs=before.obs) if obs is None else view)
             self.guarded("step(None)", env.step, None)
             turns += 1
             if turns > MOST_DEAD_TURNS:

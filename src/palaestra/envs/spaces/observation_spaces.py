@@ -351,11 +351,11 @@ def gathered(leaves: Sequence[Leaf], observations: Sequence[Any], env: str, area
 
 def _unreadable(leaves: Sequence[Leaf], observations: Sequence[Any], error: Exception | None) -> ObservationMisfit:
     """Returns the error for the first observation that does not fit its space."""
-    found = next((misfit for row, one in enumerate(observations) for leaf in leaves if (misfit := _misfit(leaf, row, one))), None)
+    found = next((wrong for row, one in enumerate(observations) for leaf in leaves if (wrong := misfit(leaf, row, one))), None)
     return found or ObservationMisfit(None, leaves[0].spec.name, f"cannot be read: {error or 'expected numbers, as its space says'}")
 
 
-def _misfit(leaf: Leaf, row: int, observation: Any) -> ObservationMisfit | None:
+def misfit(leaf: Leaf, row: int, observation: Any) -> ObservationMisfit | None:
     """Describes how a single observation does not fit its space; None if it does."""
     try:
         value = pick(leaf, observation)
