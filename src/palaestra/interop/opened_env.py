@@ -20,16 +20,27 @@ Tables = Mapping[str, TimeStep]
 MOST_SEED = 2**31
 
 
+def named_parameters(given: Any) -> dict[str, Any]:
+    """Returns environment parameters by name, none for None. Raises EnvError for anything but a dictionary."""
+    if given is not None and not isinstance(given, Mapping):
+        raise EnvError(f"parameters is {given!r}; expected a dictionary of environment parameters, such as {{'mass': 2.0}}")
+    return dict(given or {})
+
+
 class OpenedEnv:
     """An environment and its current tables. It is reset as soon as it is opened, since only then a game tells its behaviors."""
 
-    def __init__(self, name: str, *, areas: int | None = None, device: str = "cpu", seed: int = 0, **options: Any) -> None:
+    def __init__(self, name: str, *, num_areas: int | None = None, device: str = "cpu", seed: int = 0, **options: Any) -> None:
         """Opens what `palaestra learn --env` means by `name`. `options` go to the environment.
 
         `parameters` among them are environment parameters, each a number. Raises EnvError.
         """
-        self.name, self._given = name, {"areas": areas, "device": device}
-        self._parameters: dict[str, Any] = dict(options.pop("parameters", None) or {})
+        if "areas" in options:
+            raise EnvError(
+                f"{name} takes no option 'areas' here: one area is opened, or as many as the num_envs of gymnasium.make_vec need"
+            )
+        self.name, self._given = name, {"areas": num_areas, "device": device}
+        self._parameters = named_parameters(options.pop("parameters", None))
         self._options = options
         self._game, self._seed, self._is_fresh, self.closed = is_game(name), seed, False, False
         self._take(self._open())

@@ -9,7 +9,7 @@ from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
 from palaestra.interop.named_agents import Agents, NamedView
-from palaestra.interop.opened_env import OpenedEnv
+from palaestra.interop.opened_env import OpenedEnv, named_parameters
 from palaestra.interop.single_env import fps
 from palaestra.interop.windows import Window, render_modes
 
@@ -56,7 +56,7 @@ class AgentsEnv(ParallelEnv[str, Any, Any]):
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Begins new episodes. `options={"parameters": {...}}` sets environment parameters; other options are ignored."""
-        if values := (options or {}).get("parameters"):
+        if values := named_parameters((options or {}).get("parameters")):
             self._agents.env.set_parameters(values)
         views = self._agents.reset(seed, anew=bool(values))
         self.agents = list(self._agents.places)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -12,7 +13,8 @@ from palaestra.core.errors import EnvError
 from palaestra.core.plugins import nearest
 from palaestra.envs.base import Timed
 from palaestra.interop.named_agents import Agents, NamedView
-from palaestra.interop.opened_env import OpenedEnv
+from palaestra.interop.opened_env import OpenedEnv, named_parameters
+from palaestra.interop.registration import built_in_names
 from palaestra.interop.windows import Window, render_modes
 
 RESET_OPTIONS = ("parameters",)
@@ -26,7 +28,7 @@ def make_single(env: str | None = None, *, render_mode: str | None = None, devic
     """
     if not env:
         raise EnvError("no environment is given: name one with env=, such as gymnasium.make('palaestra/Game-v0', env='Game.x86_64')")
-    return SingleEnv(OpenedEnv(env, areas=1, device=device, seed=seed, **options), render_mode)
+    return SingleEnv(OpenedEnv(env, num_areas=1, device=device, seed=seed, **options), render_mode)
 
 
 class SingleEnv(gymnasium.Env[Any, Any]):
@@ -99,19 +101,24 @@ class SingleEnv(gymnasium.Env[Any, Any]):
     def _check_agents(self) -> None:
         agents, name = self._agents.places, self._agents.env.name
         if len(agents) != 1:
+            in_batches = (
+                f", or gymnasium.make_vec('palaestra/{name}-v0', num_envs=...) if its agents can share a policy, each of which is then "
+                f"one of num_envs"
+            )
             raise EnvError(
                 f"{name} has {len(agents)} agents ({', '.join(agents)}), and Gymnasium's interface knows one: use "
-                f"palaestra.pettingzoo.parallel_env('{name}') for each agent by name, or gymnasium.make_vec('palaestra/{name}-v0', "
-                f"num_envs=...) for a built-in environment whose agents can share a policy, each of which is then one of num_envs"
+                f"palaestra.pettingzoo.parallel_env('{name}') for each agent by name{in_batches if name in built_in_names() else ''}"
             )
 
 
 def reset_parameters(options: dict[str, Any] | None) -> dict[str, Any]:
     """Returns the environment parameters in the options of `reset`. Raises EnvError for other options."""
+    if options is not None and not isinstance(options, Mapping):
+        raise EnvError(f"the options of reset are {options!r}; expected a dictionary with {' or '.join(RESET_OPTIONS)}")
     for key in options or {}:
         if key not in RESET_OPTIONS:
-            raise EnvError(f"reset has no option '{key}'{nearest(key, RESET_OPTIONS)} (there are: {', '.join(RESET_OPTIONS)})")
-    return dict((options or {}).get("parameters") or {})
+            raise EnvError(f"reset has no option '{key}'{nearest(str(key), RESET_OPTIONS)} (there are: {', '.join(RESET_OPTIONS)})")
+    return named_parameters((options or {}).get("parameters"))
 
 
 def _info(view: NamedView) -> dict[str, Any]:

@@ -36,14 +36,14 @@ def make_vector(
     if isinstance(num_envs, bool) or not isinstance(num_envs, int | np.integer) or num_envs < 1:
         raise EnvError(f"{env}: num_envs is {num_envs!r}; expected a whole number of at least 1")
     num_envs = int(num_envs)
-    opened = OpenedEnv(env, areas=1, device=device, **options)
+    opened = OpenedEnv(env, num_areas=1, device=device, **options)
     agents = _agents_per_area(opened)
     if num_envs % agents:
         opened.close()
         raise EnvError(f"{env} has {agents} agents in each area, and each is one of num_envs: {num_envs} is no multiple of {agents}")
     if num_envs != agents:
         opened.close()
-        opened = OpenedEnv(env, areas=num_envs // agents, device=device, **options)
+        opened = OpenedEnv(env, num_areas=num_envs // agents, device=device, **options)
     return TableVectorEnv(opened, render_mode, tensors=tensors)
 
 

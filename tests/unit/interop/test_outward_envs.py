@@ -138,13 +138,23 @@ def test_wrong_use_is_told():
     for wrong in (np.zeros(3), np.array([np.nan, 0.0]), None):
         with pytest.raises(InvalidAction, match="3DBall_0"):
             env.step(wrong)
-    with pytest.raises(EnvError, match="did you mean 'parameters'"):
-        env.reset(options={"parameter": {}})
+    for options, told in (
+        ({"parameter": {}}, "did you mean 'parameters'"),
+        ({"parameters": 5}, "parameters is 5"),
+        ([1], "expected a dict"),
+    ):
+        with pytest.raises(EnvError, match=told):
+            env.reset(options=options)  # type: ignore[arg-type]
+    for wrong, told in (({"parameters": 3}, "parameters is 3; expected a dictionary"), ({"areas": 4}, "takes no option 'areas' here")):
+        with pytest.raises(EnvError, match=told):
+            gymnasium.make("palaestra/3DBall-v0", **wrong)
     env.close()
     with pytest.raises(ClosedEnvironmentError):
         env.reset()
     with pytest.raises(EnvError, match=r"palaestra\.pettingzoo\.parallel_env"):
         gymnasium.make("palaestra/SoccerTwos-v0")
+    with pytest.raises(EnvError, match=r"parallel_env\('python:examples.sdk_tag:tag'\) for each agent by name$"):
+        gymnasium.make("palaestra/Game-v0", env="python:examples.sdk_tag:tag")
     with pytest.raises(EnvError, match="num_envs is 0"):
         gymnasium.make_vec("palaestra/3DBall-v0", num_envs=0)
     with pytest.raises(EnvError, match="no multiple of 4"):
