@@ -143,21 +143,23 @@ def id_of_side(target: str, behavior: str, team: int, *, first: bool) -> str:
     return f"{stem}-{side}-v{number}" if version else f"{target}-{side}"
 
 
-def _gymnasium_spaces(id: str, env_options: Mapping[str, Any]) -> tuple[DatasetForm, Any]:
+def _gymnasium_spaces(id: str, env_options: Mapping[str, Any]) -> tuple[DatasetForm | None, Any]:
     import gymnasium
 
     from palaestra.core.errors import EnvError, exception_summary
     from palaestra.datasets.dataset_form import DatasetForm, form_of_our_env
     from palaestra.envs.gymnasium.ids import spec_of
+    from palaestra.envs.spaces.conventions import Conventions
 
-    spec = spec_of(id)
+    spec, options = spec_of(id), {key: value for key, value in env_options.items() if key != "render"}
+    conventions = Conventions.taken_from(options)
     try:
-        made = gymnasium.make(
-            spec, disable_env_checker=True, **{key: env_options[key] for key in env_options.keys() - {"render", "max_elements"}}
-        )
+        made = gymnasium.make(spec, disable_env_checker=True, **options)
     except Exception as error:  # a user's environment may raise anything
         raise EnvError(f"gymnasium:{id} cannot be made: {exception_summary(error)}") from error
     try:
+        if conventions.completed(made.metadata).leave_out:
+            return None, made.spec  # a recording lacks what was left out
         ours = form_of_our_env(made.observation_space, made.action_space) if spec.id.startswith("palaestra/") else None
         return ours or DatasetForm(made.observation_space, made.action_space), made.spec
     finally:

@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 from demo_files import episodes, write
+from gymnasium import spaces
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
+from gymnasium.envs.registration import EnvSpec, registry
 from minari_files import episode, records, simple
 
+from palaestra.cli.demo_convert import spaces_of
 from palaestra.cli.main import main
 
 pytest.importorskip("minari")
@@ -91,6 +95,20 @@ def test_a_recording_becomes_a_dataset_with_the_spaces_of_its_environment(capsys
     assert len(records(str(file))) == len(records("minari:basic/random-v0"))
     assert run("record", "--to-minari", "cart/random-v0") == 1
     assert "--to-minari is for demonstrations: add --demo" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("by_option", [True, False])
+def test_a_recording_without_what_was_left_out_is_written_as_it_was_recorded(by_option: bool, monkeypatch: pytest.MonkeyPatch):
+    class Told(CartPoleEnv):
+        metadata = CartPoleEnv.metadata | ({} if by_option else {"leave_out": ["mission"]})
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.observation_space = spaces.Dict({"pole": self.observation_space, "mission": spaces.Text(9)})
+
+    monkeypatch.setitem(registry, "Told-v0", EnvSpec("Told-v0", entry_point=Told))
+    form, env_spec = spaces_of("gymnasium:Told-v0", {"leave_out": ["mission"], "missing_mask_allows_all": True} if by_option else {})
+    assert (form, env_spec.id) == (None, "Told-v0")
 
 
 def test_each_behavior_and_team_becomes_a_dataset_of_its_own():
