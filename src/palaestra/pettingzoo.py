@@ -31,7 +31,7 @@ def parallel_env(env: str, *, render_mode: str | None = None, device: str = "cpu
         raise EnvError("palaestra.pettingzoo needs the package pettingzoo: pip install 'palaestra[pettingzoo]'") from error
     if not env:
         raise EnvError("no environment is given: name one, such as parallel_env('SoccerTwos') or parallel_env('Game.x86_64')")
-    return AgentsEnv(OpenedEnv(env, num_areas=1, device=device, seed=seed, **options), render_mode)
+    return AgentsEnv(OpenedEnv(env, num_areas=1, device=device, seed=seed, drawn=render_mode is not None, **options), render_mode)
 
 
 def aec_env(env: str, **options: Any) -> AECEnv[str, Any, Any]:

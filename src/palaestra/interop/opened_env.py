@@ -14,7 +14,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env, SharesAreas
 from palaestra.runtime.collect.env_checks import guarded
-from palaestra.runtime.environments.make import EDITOR, is_game, make_env
+from palaestra.runtime.environments.make import DRAWN, EDITOR, is_game, make_env
 
 Tables = Mapping[str, TimeStep]
 MOST_SEED = 2**31
@@ -30,8 +30,10 @@ def named_parameters(given: Any) -> dict[str, Any]:
 class OpenedEnv:
     """An environment and its current tables. It is reset as soon as it is opened, since only then a game tells its behaviors."""
 
-    def __init__(self, name: str, *, num_areas: int | None = None, device: str = "cpu", seed: int = 0, **options: Any) -> None:
-        """Opens what `palaestra learn --env` means by `name`. `options` go to the environment.
+    def __init__(
+        self, name: str, *, num_areas: int | None = None, device: str = "cpu", seed: int = 0, drawn: bool = False, **options: Any
+    ) -> None:
+        """Opens what `palaestra learn --env` means by `name`. `options` go to the environment. `drawn`: pictures will be asked for.
 
         `parameters` among them are environment parameters, each a number. Raises EnvError.
         """
@@ -41,6 +43,8 @@ class OpenedEnv:
             )
         self.name, self._given = name, {"areas": num_areas, "device": device}
         self._parameters = named_parameters(options.pop("parameters", None))
+        if drawn and name.startswith(DRAWN):
+            options.setdefault("render", True)
         self._options = options
         self._game, self._seed, self._is_fresh, self.closed = is_game(name), seed, False, False
         self._take(self._open())

@@ -28,7 +28,7 @@ def make_single(env: str | None = None, *, render_mode: str | None = None, devic
     """
     if not env:
         raise EnvError("no environment is given: name one with env=, such as gymnasium.make('palaestra/Game-v0', env='Game.x86_64')")
-    return SingleEnv(OpenedEnv(env, num_areas=1, device=device, seed=seed, **options), render_mode)
+    return SingleEnv(OpenedEnv(env, num_areas=1, device=device, seed=seed, drawn=render_mode is not None, **options), render_mode)
 
 
 class SingleEnv(gymnasium.Env[Any, Any]):

@@ -130,6 +130,13 @@ def test_a_copy_and_a_pickle_of_an_environment_go_on_where_it_was():
         np.testing.assert_array_equal(one.step(np.ones(2, np.float32))[0], here[0])
 
 
+def test_games_of_others_are_drawn_where_a_render_mode_asks_for_it():
+    env = gymnasium.make("palaestra/Game-v0", env="gymnasium:CartPole-v1", render_mode="rgb_array")
+    env.reset(seed=0)
+    assert np.shape(env.render()) == (400, 600, 3)
+    env.close()
+
+
 def test_wrong_use_is_told():
     env = gymnasium.make("palaestra/3DBall-v0")
     with pytest.raises(ResetNeeded):

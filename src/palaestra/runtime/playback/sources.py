@@ -16,7 +16,7 @@ from palaestra.core.errors import PalaestraError, PolicyError
 from palaestra.core.files import file_name
 from palaestra.envs.base import Env, Heuristic
 from palaestra.envs.restarts import Restarts
-from palaestra.runtime.environments.make import is_game
+from palaestra.runtime.environments.make import DRAWN, is_game
 from palaestra.runtime.play.brain_assignment import BrainAssignment, BrainSpec, read_parts
 from palaestra.runtime.play.run_models import Models, Tell, env_name, find_models, open_for, open_named
 from palaestra.runtime.playback.playing import Opened
@@ -25,8 +25,6 @@ from palaestra.runtime.storage.run_folder import RunFolder
 PLAYER = "player"
 """Brain that is a person: it sits in a single seat, while its mates are played by other brains."""
 DEFAULT_AREAS = 4
-PICTURED = ("gymnasium:", "pettingzoo:", "envpool:")
-"""Environments that draw only if they are opened for it."""
 GAME_ON_PAGE: Mapping[str, Any] = {
     "time_scale": 1.0,
     "capture_frame_rate": 0,  # frames follow the clock: a game keeps real time
@@ -132,7 +130,7 @@ class PlaybackSource:
             areas, flags = None, self.flags
             typed = {key for section in flags.values() for key in section}
             options = {key: value for key, value in GAME_ON_PAGE.items() if key not in typed} | {"copies": 1, "restarts": NO_RESTARTS}
-        elif name.startswith(PICTURED):
+        elif name.startswith(DRAWN):
             options = {"render": True}
         if models is None:
             return open_named(name, areas, DEFAULT_AREAS, options, flags=flags, tell=tell)

@@ -18,7 +18,7 @@ from palaestra.core.plugins import nearest
 from palaestra.core.timestep import TimeStep
 from palaestra.envs.base import Env
 from palaestra.hub.hub_names import is_hub_name
-from palaestra.runtime.environments.make import is_game
+from palaestra.runtime.environments.make import DRAWN, is_game
 from palaestra.runtime.play.evaluation import model_brains
 from palaestra.runtime.play.players import Players
 from palaestra.runtime.play.run_models import Models, env_name, find_models, models_by_step, open_for, run_folder, split_step
@@ -29,8 +29,6 @@ from palaestra.runtime.recording.video_files import check_format, write_recordin
 AREAS = 4
 WIDTH = 480  # pixels
 MOST_PANELS = 16
-DRAWN = ("gymnasium:", "envpool:", "pettingzoo:")
-"""Environments that draw only if they are made for it."""
 
 
 @dataclass(frozen=True, slots=True)
