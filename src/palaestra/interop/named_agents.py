@@ -131,6 +131,7 @@ class Agents:
     def _name_agents(self) -> None:
         self.places, self._views, self._numbers = {}, {}, Counter[str]()
         self._idle: set[Place] = set()
+        self._waiting: dict[Place, str] = {}  # agents that have not acted since the reset, such as players whose turn comes later
         self._is_new, self._over = True, False
         tables = self.env.tables
         self._many_teams = {name for name, step in tables.items() if len(set(self._teams(step))) > 1}
@@ -141,6 +142,8 @@ class Agents:
                     agent = self._name(behavior, int(columns.team[slot]))
                     if columns.acting[slot]:
                         self._enter(agent, (behavior, slot), columns)
+                    else:
+                        self._waiting[behavior, slot] = agent
 
     def _teams(self, step: TimeStep) -> list[int]:
         return (step.team if self.env.has_fixed_agents else step.team[step.acting]).tolist()
@@ -181,7 +184,8 @@ class Agents:
             self._idle -= {(behavior, slot) for slot in np.flatnonzero((own.terminated | own.truncated | own.lost) & ~own.acting).tolist()}
             for slot in np.flatnonzero(own.acting).tolist():
                 if slot not in taken:
-                    self._enter(self._name(behavior, int(own.team[slot])), (behavior, slot), own)
+                    agent = self._waiting.pop((behavior, slot), None) or self._name(behavior, int(own.team[slot]))
+                    self._enter(agent, (behavior, slot), own)
                     news = True
         return news
 

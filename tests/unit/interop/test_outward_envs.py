@@ -12,11 +12,15 @@ import torch
 from gymnasium.error import ClosedEnvironmentError, InvalidAction, ResetNeeded
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
+from zoo_games import Duel
 
 import palaestra
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action
 from palaestra.envs.base import Env
+from palaestra.envs.pettingzoo.env import PettingZooEnv
+from palaestra.interop.opened_env import OpenedEnv
+from palaestra.interop.parallel_env import AgentsEnv
 from palaestra.interop.registration import register_envs
 from palaestra.interop.vector_env import merged
 from palaestra.pettingzoo import aec_env, parallel_env
@@ -135,6 +139,15 @@ def test_games_of_others_are_drawn_where_a_render_mode_asks_for_it():
     env.reset(seed=0)
     assert np.shape(env.render()) == (400, 600, 3)
     env.close()
+
+
+def test_players_whose_turn_comes_later_are_named_once():
+    env = AgentsEnv(OpenedEnv.around(PettingZooEnv([Duel()], "duel"), "duel"))
+    for _ in range(2):
+        obs, _ = env.reset(seed=0)
+        for _ in range(5):
+            obs, *_ = env.step({agent: obs[agent]["action_mask"].argmax() for agent in env.agents})
+        assert env.possible_agents == ["player_team0_0", "player_team1_0", "player_team2_0"]
 
 
 def test_wrong_use_is_told():
