@@ -18,6 +18,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action
 from palaestra.envs.pettingzoo.env import PettingZooEnv
 from palaestra.envs.pettingzoo.opening import open_pettingzoo
+from palaestra.envs.pettingzoo.roster import Roster
 from palaestra.envs.pettingzoo.shared_rewards import SharedRewards
 from palaestra.runtime.settings.fitting import fitted
 from palaestra.testing import check_env
@@ -126,6 +127,12 @@ def test_an_agent_to_which_nothing_is_shown_as_it_ends_keeps_what_it_saw_last():
     (slot,) = after.final_obs.slots.tolist()
     assert [one[0].tolist() for one in after.final_obs.obs] == [one[slot].tolist() for one in before.obs]
     check_env(turns, 60)
+
+
+def test_a_blank_before_an_agents_number_is_no_part_of_its_behaviors_name():
+    alike = spaces.Discrete(2), spaces.Discrete(2)
+    roster = Roster(["Red scout 1", "Red scout 2", "boss-3"], lambda _: alike, {}, in_turns=False, name="named")
+    assert list(roster.kinds) == ["Red scout", "boss"]
 
 
 def test_an_agents_own_name_goes_before_patterns_and_the_first_pattern_before_later_ones():

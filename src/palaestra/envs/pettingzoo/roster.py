@@ -14,7 +14,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.plugins import nearest
 
 NO_GROUP = -1
-_NUMBER = re.compile(r"[_\-]?\d+$")
+_NUMBER = re.compile(r"[_\-\s]?\d+$")
 
 Spaces = tuple[spaces.Space, spaces.Space]
 
