@@ -1,6 +1,6 @@
 """Names of the options of PettingZoo environments that Palaestra reads itself."""
 
-from palaestra.envs.spaces.conventions import NAMES
+from palaestra.envs.spaces.option_names import NAMES
 
 MAPPINGS = ("behaviors", "teams", "groups", "shared_reward")
 """Options that map agents."""

@@ -13,12 +13,7 @@ import numpy as np
 from palaestra.core.errors import EnvError
 from palaestra.envs.spaces.action_masks import KEY
 from palaestra.envs.spaces.observation_spaces import MOST_ELEMENTS, Leaf, entry_names, observation_leaves
-
-MAX_ELEMENTS = "max_elements"
-ALLOW_ALL = "missing_mask_allows_all"
-LEAVE_OUT = "leave_out"
-NAMES = (MAX_ELEMENTS, ALLOW_ALL, LEAVE_OUT)
-"""Options, and entries of metadata, that state such facts."""
+from palaestra.envs.spaces.option_names import ALLOW_ALL, LEAVE_OUT, MAX_ELEMENTS
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,10 @@
+"""Names of options, and of entries of an environment's metadata, that state facts which its spaces do not tell; see `conventions`.
+
+They are on their own so that they can be read without importing Gymnasium.
+"""
+
+MAX_ELEMENTS = "max_elements"
+ALLOW_ALL = "missing_mask_allows_all"
+LEAVE_OUT = "leave_out"
+NAMES = (MAX_ELEMENTS, ALLOW_ALL, LEAVE_OUT)
+"""All of them."""
