@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from pettingzoo.utils import aec_to_parallel, parallel_to_aec
 from zoo_games import Crowd, Duel, zeros
 
 from palaestra.core.errors import EnvError
-from palaestra.core.timestep import Action
+from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.pettingzoo.env import PettingZooEnv
 from palaestra.envs.pettingzoo.opening import open_pettingzoo
 from palaestra.envs.pettingzoo.roster import Roster
@@ -258,3 +259,61 @@ def test_entries_may_be_left_out_and_sequences_may_be_long_by_option_and_by_meta
     assert PettingZooEnv([Verbose()], "verbose").behaviors["cell"] == by_option.behaviors["cell"]
     with pytest.raises(EnvError, match="the observation of 'cell_0' of area 0 has no 'action_mask', although its space has"):
         PettingZooEnv([Verbose(masked=False)], "verbose").reset(0)
+
+
+def test_a_game_in_turns_that_clears_its_agents_keeps_their_last_rewards_and_ends():
+    class Abrupt(Duel):
+        def step(self, action):
+            super().step(action)
+            if self.turn == 3:
+                self.terminations = dict.fromkeys(self.agents, True)
+                self.agents = []
+
+    env = PettingZooEnv([Abrupt(2)], "abrupt")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the game said how the episodes ended
+        step = env.reset(0)["player"]
+        for turn in range(3):
+            step = env.step({"player": played(step, avoiding=turn % 3)})["player"]
+    # player 0 acted on turns 1 and 3, player 1 on turn 2: what each earned since its last action
+    assert step.reward.tolist() == [3.0, 2.25 + 3.25]
+    assert step.terminated.tolist() == [True, True]
+    assert step.acting.tolist() == [True, False]
+
+
+def test_agents_of_a_game_in_turns_that_leave_without_an_end_are_named_once():
+    class Silent(Duel):
+        def step(self, action):
+            super().step(action)
+            if self.turn == 3:
+                self.agents = []
+
+    env = PettingZooEnv([Silent(2)], "silent")
+    step = env.reset(0)["player"]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for turn in range(3):
+            step = env.step({"player": played(step, avoiding=turn % 3)})["player"]
+    (warning,) = caught
+    assert "'player_0' was no longer in `agents` although it neither terminated nor was truncated" in str(warning.message)
+    assert step.truncated.tolist() == [True, True]
+
+
+def played(step: TimeStep, avoiding: int) -> Action:
+    """An allowed action for every player of a duel."""
+    return Action(torch.zeros(len(step.acting), 0), torch.full((len(step.acting), 1), (avoiding + 1) % 3))
+
+
+@pytest.mark.parametrize("attribute", ["possible_agents", "agents"])
+def test_an_agent_that_is_named_twice_is_refused(attribute: str):
+    class Twins(Crowd):
+        def reset(self, seed=None, options=None):
+            self.possible_agents = ["cell_0", "cell_1"]
+            given = super().reset(seed, options)
+            self.possible_agents, self.agents = [], ["cell_0", "cell_1", "cell_1"]
+            return given
+
+    game = Twins(2)
+    game.possible_agents = [] if attribute == "agents" else ["cell_0", "cell_1", "cell_1"]
+    with pytest.raises(EnvError, match=rf"twins, area 0: `{attribute}` has 'cell_1' 2 times; expected a name of its own for each agent"):
+        PettingZooEnv([game], "twins")

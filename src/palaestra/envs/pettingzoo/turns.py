@@ -6,6 +6,7 @@ In a ParallelEnv all living agents act on every tick; in an AECEnv one agent act
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -57,12 +58,18 @@ class Area:
 
     @property
     def agents(self) -> list[Agent]:
-        """All agents that may appear, as far as the environment says; else those that are there after a reset."""
-        possible = getattr(self.env, "possible_agents", None)
-        if possible:
-            return list(possible)
-        self.guarded("reset", self.env.reset, seed=0)  # some make their random numbers only when they get a seed
-        return list(self.env.agents)
+        """All agents that may appear, as far as the environment says; else those that are there after a reset.
+
+        Raises EnvError for a name that is there twice.
+        """
+        listed = "possible_agents" if getattr(self.env, "possible_agents", None) else "agents"
+        if listed == "agents":
+            self.guarded("reset", self.env.reset, seed=0)  # some make their random numbers only when they get a seed
+        agents = list(getattr(self.env, listed))
+        twice = next((agent for agent, times in Counter(agents).items() if times > 1), None)
+        if twice is not None:
+            raise self.wrong(f"`{listed}` has '{twice}' {agents.count(twice)} times; expected a name of its own for each agent")
+        return agents
 
     def reset(self, seed: int | None) -> AreaTick:
         """Starts an episode. Agents that await an action are in the result."""
@@ -92,10 +99,10 @@ class Area:
                 f"{self.name}, area {self.number}: {what} raised {exception_summary(error)}; --debug shows the whole traceback"
             ) from error
 
-    def warn(self, text: str) -> None:
-        """Warns once in this area."""
-        if text not in self._warned and self.number == 0:
-            self._warned.add(text)
+    def warn(self, text: str, subject: str | None = None) -> None:
+        """Warns once in this area of a subject, by default of what the text says."""
+        if (subject or text) not in self._warned and self.number == 0:
+            self._warned.add(subject or text)
             warnings.warn(f"{self.name}: {text}", stacklevel=4)
 
     def wrong(self, text: str) -> EnvError:
@@ -112,10 +119,11 @@ class Area:
             raise self.wrong(f"the reward of agent '{agent}' is {reward!r}; expected a number") from None
 
     def unflagged(self, agent: Agent) -> None:
-        """Warns of an agent that left without an end."""
+        """Warns, once for all agents, of one that left without an end."""
         self.warn(
-            f"agent '{agent}' was no longer in `agents` although it neither terminated nor was truncated; its episode counts as truncated. "
-            f"Set one of the two on the step with which an agent leaves"
+            f"agent '{agent}' was no longer in `agents` although it neither terminated nor was truncated; such an episode counts as "
+            f"truncated. Set one of the two on the step with which an agent leaves",
+            "left without an end",
         )
 
 
@@ -254,8 +262,12 @@ class TurnArea(Area):
         return False
 
     def _collect_gone(self, tick: AreaTick, agents: Collection[Agent]) -> None:
-        """Ends the episodes of agents that left without a turn."""
+        """Ends the episodes of agents that left without a turn, with what the environment still says of their ends and rewards."""
+        env = self.env
         for agent in [agent for agent in self._open if agent not in agents]:
-            self.unflagged(agent)
-            last = self._open.pop(agent)
-            tick.ended.append(AgentView(agent, last.obs, last.info, 0.0, self._parts.pop(agent, 0.0), truncated=True))
+            terminated, truncated = (bool(flags.get(agent, False)) for flags in (env.terminations, env.truncations))
+            if not terminated and not truncated:
+                self.unflagged(agent)
+            last, part = self._open.pop(agent), self._parts.pop(agent, 0.0)
+            own = self.number_of(env._cumulative_rewards.get(agent, part), agent) - part
+            tick.ended.append(AgentView(agent, last.obs, last.info, own, part, truncated=not terminated))

@@ -137,7 +137,8 @@ def call(factory: Callable[..., Any], name: str, areas: int | None, device: str,
     takes_all = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in takes.values())
     unknown = [option for option in options if option not in takes and not takes_all]
     if unknown:
-        raise EnvError(f"{name} takes no option '{unknown[0]}'{nearest(unknown[0], takes)} (it takes: {', '.join(takes) or 'none'})")
+        known = [option for option in takes if option not in ("areas", "device")]  # those two are settings of their own
+        raise EnvError(f"{name} takes no option '{unknown[0]}'{nearest(unknown[0], known)} (it takes: {', '.join(known) or 'none'})")
     if _is_gymnasiums(factory):
         takes_all = False  # further keywords go to the environment, which knows neither `areas` nor `device`
     arguments = {key: value for key, value in {"areas": areas, "device": device}.items() if key in takes or takes_all}
