@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from inspect import Parameter, signature
 from typing import Any
 
@@ -17,6 +18,10 @@ from palaestra.envs.gymnasium.single_envs import SingleEnvs
 from palaestra.envs.gymnasium.vector_envs import VectorEnvs, adapted
 from palaestra.envs.spaces.conventions import Conventions
 
+ATARI_GAME = "ale_py.env:AtariEnv"
+"""Entry point of single Atari games."""
+ATARI_GAMES = "ale_py.vector_env:AtariVectorEnv"
+"""Entry point of Atari's vector environment."""
 WHOLE_SCREEN = {"grayscale": False, "img_height": 210, "img_width": 160, "stack_num": 1, "maxpool": False}
 """Options of an Atari vector environment that give the console's screen as it is."""
 
@@ -25,6 +30,7 @@ def native_envs(
     spec: EnvSpec, count: int, options: dict[str, Any], conventions: Conventions, *, rendered: bool
 ) -> SingleEnvs | VectorEnvs | None:
     """Makes the environment's own vector version if it is the only version, or acts in every area on every tick; else returns None."""
+    spec = _with_usual_pictures(spec)
     if spec.vector_entry_point is None:
         return None
     creator = spec.vector_entry_point
@@ -39,6 +45,17 @@ def native_envs(
     if rendered and _is_atari(creator):
         envs = WithScreens(envs, _made(spec, count, {**options, **WHOLE_SCREEN}))
     return adapted(envs, f"gymnasium:{spec.id}", conventions)
+
+
+def _with_usual_pictures(spec: EnvSpec) -> EnvSpec:
+    """Gives ids such as PongNoFrameskip-v4 the vector environment that ALE/Pong-v5 has.
+
+    Such an id names the emulator's single frames for wrappers to make the usual pictures of: gray, small, four frames a decision, stacked.
+    """
+    if spec.entry_point != ATARI_GAME or spec.vector_entry_point is not None or spec.kwargs.get("frameskip") != 1:
+        return spec
+    kwargs = {key: value for key, value in spec.kwargs.items() if key != "frameskip"}
+    return replace(spec, kwargs=kwargs, vector_entry_point=ATARI_GAMES)
 
 
 def _preferred(creator: Callable[..., Any], spec: EnvSpec, options: dict[str, Any], *, rendered: bool) -> bool:

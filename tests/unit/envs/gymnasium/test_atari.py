@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -40,6 +41,22 @@ def test_pictures_of_atari_show_the_games_that_are_played():
     assert abs(gray.mean() - float(obs[1][1, -1].mean())) < 0.02
     plain.close()
     drawn.close()
+
+
+def test_ids_of_single_frames_give_the_usual_pictures_and_repeat_no_actions():
+    env, raw = GymnasiumEnv("PongNoFrameskip-v4", 2), GymnasiumEnv("PongNoFrameskip-v4", 1, obs_type="rgb")
+    assert [raw.behaviors[raw.behavior].obs[0].shape, env.behaviors[env.behavior].obs[0].shape] == [(3, 210, 160), (4, 84, 84)]
+    usual, sticky = (gymnasium.make_vec("ALE/Pong-v5", 2, repeat_action_probability=chance) for chance in (0.0, 0.25))
+    found, obs = env.reset(3)[env.behavior].obs[0], [games.reset(seed=3)[0] for games in (usual, sticky)]
+    same, choices = [True, True], np.random.default_rng(0)
+    for _ in range(60):
+        for i in (0, 1):
+            same[i] &= bool(np.allclose(found, obs[i] / 255, atol=1e-6))
+        chosen = choices.integers(0, 6, 2)
+        found, obs = step(env, chosen.tolist()).obs[0], [games.step(chosen)[0] for games in (usual, sticky)]
+    assert same == [True, False]
+    for each in (env, raw, usual, sticky):
+        each.close()
 
 
 def test_options_that_only_single_games_take_give_single_games():

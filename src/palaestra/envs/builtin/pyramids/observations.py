@@ -33,7 +33,7 @@ from palaestra.envs.builtin.pyramids.rooms import (
     wall_half,
     wall_middle,
 )
-from palaestra.envs.builtin.sensors.rays import MISS, heading, rotate, write_ray
+from palaestra.envs.builtin.sensors.rays import MISS, heading, turned, write_ray
 from palaestra.envs.builtin.sensors.sphere_casts import cast_upright_box, cast_upright_solid_box, gap_to_box, reach_beside
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
@@ -47,7 +47,11 @@ TAGS = wp.constant(6)
 BRICK_TAG, WALL_TAG, GOLD_TAG, SWITCH_TAG, PRESSED_TAG, STONE_TAG = (wp.constant(tag) for tag in range(6))
 UNTAGGED = wp.constant(6)
 RAY_SIZE = wp.constant(8)
-LOW_STEP, MIDDLE_STEP, HIGH_STEP = (wp.constant(math.radians(most) / 3) for most in (70, 65, 75))  # between a fan's rays
+WIDTHS = tuple(math.radians(width) for width in (70, 65, 75))
+"""Angles of the three fans from straight ahead to their outermost rays."""
+LOW_STEP, MIDDLE_STEP, HIGH_STEP = (wp.constant(wp.vec2(math.cos(width / 3), math.sin(width / 3))) for width in WIDTHS)
+LOW_FIRST, MIDDLE_FIRST, HIGH_FIRST = (wp.constant(wp.vec2(math.cos(width), -math.sin(width))) for width in WIDTHS)
+"""Turns, as unit vectors, from one ray to the next and from straight ahead to the rightmost."""
 WIDEST = wp.constant(0.53)  # greatest radius of a ray
 SWITCH_REACH = wp.constant(2.83)  # to its corners
 
@@ -194,10 +198,12 @@ def see_thing(world: World, i: int, thing: int, bottom: float, ray: Ray, sight: 
     first = int(0)
     last = shape_count(world, i, thing) - 1
     if thing == PILES:  # in the switch's frame
-        angle = world.switch_angle[i]
-        local = rotate(wp.vec2(ray.start[0], ray.start[1]) - world.switch_place[i], -angle)
+        local = wp.vec2(ray.start[0], ray.start[1]) - world.switch_place[i]
+        if world.switch_angle[i] != 0.0:
+            back = heading(-world.switch_angle[i])
+            local = turned(local, back)
+            ray.way = turned(ray.way, back)
         ray.start = wp.vec3(local[0], local[1], ray.start[2])
-        ray.way = rotate(ray.way, -angle)
     elif world.pile[i, thing] == STANDING and ticks_of(world, i, thing) > SETTLED:
         first, last = layers_met(ray, thing, world.pile_middle[i, thing])
     for k in range(first, last + 1):
@@ -254,17 +260,16 @@ def fan_ray(world: World, i: int, rise: float):
 
 
 @wp.func
-def fan_ways(ahead: wp.vec2, step: float):
+def fan_ways(ahead: wp.vec2, fan: int):
     """Returns the directions of a fan's rays, from the rightmost on."""
     way_x = Lengths()
     way_y = Lengths()
-    c = wp.cos(step)
-    s = wp.sin(step)
-    way = rotate(ahead, -float(SIDE_RAYS) * step)
+    step = wp.where(fan == 0, LOW_STEP, wp.where(fan == 1, MIDDLE_STEP, HIGH_STEP))
+    way = turned(ahead, wp.where(fan == 0, LOW_FIRST, wp.where(fan == 1, MIDDLE_FIRST, HIGH_FIRST)))
     for k in range(LANES):
         way_x[k] = way[0]
         way_y[k] = way[1]
-        way = wp.vec2(c * way[0] - s * way[1], s * way[0] + c * way[1])
+        way = turned(way, step)
     return way_x, way_y
 
 
@@ -275,8 +280,7 @@ def observe(world: World, i: int, bottom: float):
     near = things_near(world, i, ahead)
     for fan in range(FANS):
         ray = fan_ray(world, i, 5.0 * float(fan))
-        step = wp.where(fan == 0, LOW_STEP, wp.where(fan == 1, MIDDLE_STEP, HIGH_STEP))
-        way_x, way_y = fan_ways(ahead, step)
+        way_x, way_y = fan_ways(ahead, fan)
         place = wp.vec2(ray.start[0], ray.start[1])
         walls = meet_walls(way_x, way_y, place, ray.start[2], ray.slope, ray.radius, ray.reach)
         things = things_ahead(way_x, way_y, walls, ray.reach, LENGTH, near)
