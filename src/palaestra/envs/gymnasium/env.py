@@ -20,6 +20,7 @@ from torch import Tensor
 from palaestra.core.errors import EnvError, NotFinite
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, FinalObs, TimeStep
+from palaestra.envs.given_actions import lacking, unknown
 from palaestra.envs.gymnasium.ids import build, spec_of
 from palaestra.envs.gymnasium.self_resets import SelfResetDetector
 from palaestra.envs.gymnasium.single_envs import BatchedObs, SingleEnvs, Tick
@@ -112,7 +113,14 @@ class GymnasiumEnv:
         return {self.behavior: step}
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
-        """Simulates one tick. Raises NotFinite for a number that is NaN or infinite, EnvError if final observations are lost."""
+        """Simulates one tick.
+
+        Raises NotFinite for a number that is NaN or infinite, EnvError if actions are missing or final observations are lost.
+        """
+        if not actions.keys() <= self.behaviors.keys():
+            raise unknown(actions, self.behaviors)
+        if self.behavior not in actions and self._acting.any():
+            raise lacking(self.behavior, actions)
         return self._tables(self._envs.step(self._actions.batch(actions.get(self.behavior, self._no_action))))
 
     def step_arrays(self, arrays: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, TimeStep] | None:

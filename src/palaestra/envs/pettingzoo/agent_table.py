@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import count
 
 import numpy as np
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from palaestra.core.errors import NotFinite
 from palaestra.core.timestep import Action, FinalObs, TimeStep
+from palaestra.envs.given_actions import lacking
 from palaestra.envs.pettingzoo.agent_spaces import AgentSpaces
 from palaestra.envs.pettingzoo.roster import NO_GROUP, Roster
 from palaestra.envs.pettingzoo.turns import AgentView
@@ -46,11 +47,12 @@ class AgentTable:
         self._begun.clear()
         self.asking = []
 
-    def actions(self, action: Action | None) -> list[tuple[Member, object]]:
-        """Returns the actions of the agents that asked."""
+    def actions(self, given: Mapping[str, Action]) -> list[tuple[Member, object]]:
+        """Returns the actions of the agents that asked. Raises EnvError if there are none for this behavior."""
         if not self.asking:
             return []
-        assert action is not None
+        if (action := given.get(self.behavior)) is None:
+            raise lacking(self.behavior, given)
         self._begun.update(self.asking)
         return list(zip(self.asking, self.spaces.actions(action, self.asking_slots), strict=True))
 

@@ -14,6 +14,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.plugins import nearest
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.given_actions import unknown
 from palaestra.envs.pettingzoo.agent_mappings import OWN_OPTIONS
 from palaestra.envs.pettingzoo.agent_spaces import AgentSpaces, check_left_out
 from palaestra.envs.pettingzoo.agent_table import AgentTable, Member
@@ -76,10 +77,15 @@ class PettingZooEnv:
         return self._steps([area.reset(int(one)) for area, one in zip(self._areas, seeds, strict=True)])
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
-        """Simulates one tick: one step of each area. Raises NotFinite for a number that is NaN or infinite, EnvError for exceptions."""
+        """Simulates one tick: one step of each area.
+
+        Raises NotFinite for a number that is NaN or infinite, EnvError for missing actions and for exceptions.
+        """
+        if not actions.keys() <= self._tables.keys():
+            raise unknown(actions, self._tables)
         chosen: list[dict[Hashable, Any]] = [{} for _ in self._areas]
-        for name, table in self._tables.items():
-            for (area, agent), action in table.actions(actions.get(name)):
+        for table in self._tables.values():
+            for (area, agent), action in table.actions(actions):
                 chosen[area][agent] = action
         return self._steps([area.step(one) for area, one in zip(self._areas, chosen, strict=True)])
 

@@ -30,6 +30,7 @@ from palaestra.envs.builtin.base.world_columns import (
     seed_streams,
 )
 from palaestra.envs.builtin.drawing.raycast import picture_of
+from palaestra.envs.given_actions import lacking, unknown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,9 +84,8 @@ class WarpEnv:
     Agent j of area i sits in slot i * agents + j. With several `behavior_names`, which share a spec, an agent may change its
     behavior as an episode starts. With `roles` each agent keeps one behavior, which has its own spec and table.
 
-    Kernels write the columns in place, and each TimeStep gets copies. On CUDA everything runs on
-    torch's current stream and nothing waits for the device, so a graph can capture a tick; there an
-    invalid action counts as doing nothing, while the CPU raises EnvError.
+    Kernels write the columns in place, and each TimeStep gets copies. On CUDA everything runs on torch's current stream and nothing
+    waits for the device, so a graph can capture a tick; there an invalid action counts as doing nothing, while the CPU raises EnvError.
     """
 
     behavior: ClassVar[str]
@@ -196,6 +196,8 @@ class WarpEnv:
         """Advances every agent by one decision. Raises EnvError for actions that are missing or do not fit."""
         if not self._started:
             raise EnvError(f"{self.behavior}: step before reset; call reset(seed) first")
+        if not actions.keys() <= self.behaviors.keys():
+            raise unknown(actions, self.behaviors)
         for number, name in enumerate(self.behaviors):
             self._write_actions(name, number, actions)
         return self._tables.make(ended=self._simulate(lambda name: self._action_columns(name, actions[name])))
@@ -239,9 +241,9 @@ class WarpEnv:
         rows = self._tables.rows(name)
         mine = self._columns["plays"] == number if len(self.behaviors) > 1 and not self.roles else None
         if name not in actions:
-            if mine is not None and not mine.any():
-                return
-            raise EnvError(f"no actions for behavior '{name}' (there are some for: {', '.join(actions) or 'none'})")
+            if mine is None or mine.any():
+                raise lacking(name, actions)
+            return
         for column, values in self._action_columns(name, actions[name]):
             shape = column.shape if rows is None else (len(rows), *column.shape[1:])
             if values.shape != shape:
@@ -253,10 +255,9 @@ class WarpEnv:
 
     def _action_columns(self, name: str, action: Action) -> list[tuple[Tensor, Tensor]]:
         """Returns the action columns, each with the values to write."""
-        columns = self._columns
-        if "action" in columns:
-            return [(columns["action"], action.continuous if self.behaviors[name].action.continuous else action.discrete)]
-        return [(columns["action_continuous"], action.continuous), (columns["action_discrete"], action.discrete)]
+        if "action" in self._columns:
+            return [(self._columns["action"], action.continuous if self.behaviors[name].action.continuous else action.discrete)]
+        return [(self._columns["action_continuous"], action.continuous), (self._columns["action_discrete"], action.discrete)]
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
         """Sets one value per area, (num_areas,), from that area's next episode on. Raises EnvError for unknown names and bad values.
@@ -299,9 +300,8 @@ class WarpEnv:
         if value.device.type != "cpu":  # reading it would wait for the device
             return value.to(torch.float32).clamp(least, most)
         value = value.to(torch.float32)
-        low, high = (float(end) for end in value.aminmax())
-        if not (least <= low and high <= most):
-            wrong = low if low < least else high
+        wrong = next((end for end in map(float, value.aminmax()) if not least <= end <= most), None)
+        if wrong is not None:
             raise EnvError(f"{self.behavior}, parameter '{name}' is {wrong:g}, expected a number within {least:g}..{most:g}")
         return value.to(self.device)
 
