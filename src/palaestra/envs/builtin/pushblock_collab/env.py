@@ -15,7 +15,7 @@ import torch
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.agreement import Agreement, ModelScore
+from palaestra.envs.builtin.base.agreement import Agreement, Learned, ModelScore
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
@@ -139,6 +139,7 @@ class CooperativePushBlock(WarpEnv):
             "the floor does not turn as an episode begins, which no observation shows",
         ),
         models=(ModelScore("PushBlockCollab.onnx", 11.71, 0.02, 1001, 11.0, "group reward of an episode"),),
+        learned=(Learned("poca/PushBlockCollab.yaml", 6.9, 15.0, 1.25, 11.0),),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
