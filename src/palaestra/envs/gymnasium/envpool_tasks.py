@@ -26,8 +26,11 @@ OURS = {
     "env_seed": "--seed seeds the run",
     "env_type": "it is always Gymnasium's",
     "render_mode": "render=True enables pictures",
+    "max_num_players": "each area has one agent",
 }
 """Options of EnvPool that cannot be given, and why."""
+LEAST = {"num_threads": 0, "max_episode_steps": 1, "frame_skip": 1, "frame_stack": 1, "stack_num": 1, "img_height": 1, "img_width": 1}
+"""Least values of options: with lower ones EnvPool stands still or ends the process."""
 
 
 def open_envpool(task: str, areas: int | None, options: Mapping[str, Any]) -> GymnasiumEnv:
@@ -49,12 +52,14 @@ class PoolTask(VectorEnv):
     """A task of EnvPool that is made again at each `reset` with a seed, since EnvPool takes seeds only when a task is made."""
 
     def __init__(self, task: str, count: int, options: Mapping[str, Any]) -> None:
-        """Raises EnvError for an unknown task or option."""
+        """Raises EnvError for an unknown task, a task of several players, or a wrong option."""
         self._task, self._options, self._name = task, dict(options), f"envpool:{task}"
-        self._facts = self._spec()
-        known = [each for each in self._facts.config._fields if each not in OURS]
-        if unknown := [each for each in options if each not in (*known, "render_mode")]:
-            raise EnvError(f"{self._name} takes no option '{unknown[0]}'{nearest(unknown[0], known)} (it takes: {', '.join(known)})")
+        given = {key: value for key, value in options.items() if key != "render_mode"}
+        defaults = self._spec({}).config
+        self._check(given, {key: value for key, value in defaults._asdict().items() if key not in OURS})
+        if defaults.max_num_players > 1:
+            raise EnvError(f"{self._name} has {defaults.max_num_players} players in each area; only tasks of one player can be trained")
+        self._facts = self._spec(given)
         self.num_envs = count
         self.render_mode = self._options.get("render_mode")
         self.metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": ["rgb_array"]}
@@ -66,15 +71,28 @@ class PoolTask(VectorEnv):
         self.spec = EnvSpec(task, reward_threshold=self._facts.reward_threshold, max_episode_steps=self._facts.config.max_episode_steps)
         self._pool: Any = None
 
-    def _spec(self) -> Any:
+    def _check(self, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+        for key, value in options.items():
+            if key not in defaults:
+                raise EnvError(f"{self._name} takes no option '{key}'{nearest(key, list(defaults))} (it takes: {', '.join(defaults)})")
+            if not _alike(value, defaults[key]):
+                raise EnvError(f"{self._name}: option '{key}' is {value!r}; expected a value like its default, {defaults[key]!r}")
+            if key in LEAST and value < LEAST[key]:
+                raise EnvError(f"{self._name}: option '{key}' is {value}; expected at least {LEAST[key]}")
+
+    def _spec(self, options: Mapping[str, Any]) -> Any:
+        """Returns EnvPool's description of the task with these options. Raises EnvError if there is none."""
         envpool = import_module("envpool")
         known = envpool.list_all_envs()
         if self._task not in known:
             listed = ", ".join(f"'{one}'" for one in nearest_ids(self._task, known))
             meant = f"; did you mean {listed}?" if listed else f"; it has {len(known):,} (envpool.list_all_envs())"
             raise EnvError(f"EnvPool has no task '{self._task}'{meant}")
-        with _quietly():
-            return envpool.make_spec(self._task)
+        try:
+            with _quietly():
+                return envpool.make_spec(self._task, **options)
+        except Exception as error:  # EnvPool raises what its options' values cause
+            raise EnvError(f"{self._name} cannot be made: {exception_summary(error)}") from error
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Starts new episodes in all areas. Raises EnvError if the task cannot be made."""
@@ -110,6 +128,15 @@ class PoolTask(VectorEnv):
         if self._pool is not None:
             self._pool.close()
             self._pool = None
+
+
+def _alike(value: Any, default: Any) -> bool:
+    """Whether a value has the type of an option's default; whole numbers are floats, too."""
+    if isinstance(default, bool) or isinstance(value, bool):
+        return isinstance(value, bool) and isinstance(default, bool)
+    if isinstance(default, float):
+        return isinstance(value, int | float)
+    return isinstance(value, list | tuple) if isinstance(default, list | tuple) else isinstance(value, type(default))
 
 
 @contextmanager

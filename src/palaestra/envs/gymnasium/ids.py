@@ -13,7 +13,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
 from palaestra.core.plugins import import_user_module, missing_package, nearest
-from palaestra.envs.gymnasium.native_envs import native_envs
+from palaestra.envs.gymnasium.native_envs import native_envs, vector_options
 from palaestra.envs.gymnasium.packages import explain_unknown, import_registering_package, newest_version
 from palaestra.envs.gymnasium.single_envs import SingleEnvs
 from palaestra.envs.gymnasium.vector_envs import VectorEnvs
@@ -55,11 +55,22 @@ def _explained(error: BaseException, spec: EnvSpec, name: str, options: Mapping[
         return EnvError(f"{name} {missing}")
     unknown = next((each for each in options if f"unexpected keyword argument '{each}'" in str(error)), None)
     if unknown is not None and isinstance(error, TypeError):
-        takes = [each for each in signature(_creator(spec)).parameters if each != "self"]
-        return EnvError(f"{name} takes no option '{unknown}'{nearest(unknown, takes)} (it takes: {', '.join(takes) or 'none'})")
+        return _wrong_option(unknown, spec, name, options)
     if isinstance(error, gymnasium.error.Error):
         return EnvError(f"{name} cannot be made: {error}")
     return EnvError(f"{name} cannot be made: {exception_summary(error)}")
+
+
+def _wrong_option(unknown: str, spec: EnvSpec, name: str, options: Mapping[str, Any]) -> EnvError:
+    """Returns the error for an option that single environments do not take; a vector version may."""
+    single = [each for each in signature(_creator(spec)).parameters if each != "self"]
+    vector = vector_options(spec)
+    takes = list(dict.fromkeys([*single, *vector]))
+    unknown = next((each for each in options if each not in takes), unknown)
+    other = next((each for each in options if each in single and each not in vector and each != "render_mode"), None)
+    if unknown in vector and other is not None:
+        return EnvError(f"{name}: the options '{unknown}', of the vector environment, and '{other}', of single games, exclude one another")
+    return EnvError(f"{name} takes no option '{unknown}'{nearest(unknown, takes)} (it takes: {', '.join(takes) or 'none'})")
 
 
 def drawn_by(id: str) -> str | None:

@@ -22,6 +22,8 @@ ATARI_GAME = "ale_py.env:AtariEnv"
 """Entry point of single Atari games."""
 ATARI_GAMES = "ale_py.vector_env:AtariVectorEnv"
 """Entry point of Atari's vector environment."""
+FIXED = ("game", "num_envs", "autoreset_mode", "render_mode")
+"""Options of Atari's vector environment that are no user's."""
 WHOLE_SCREEN = {"grayscale": False, "img_height": 210, "img_width": 160, "stack_num": 1, "maxpool": False}
 """Options of an Atari vector environment that give the console's screen as it is."""
 
@@ -45,6 +47,12 @@ def native_envs(
     if rendered and _is_atari(creator):
         envs = WithScreens(envs, _made(spec, count, {**options, **WHOLE_SCREEN}))
     return adapted(envs, f"gymnasium:{spec.id}", conventions)
+
+
+def vector_options(spec: EnvSpec) -> list[str]:
+    """Returns the names of the options that the vector version of an Atari game takes; none for other environments."""
+    creator = _with_usual_pictures(spec).vector_entry_point
+    return [] if creator != ATARI_GAMES else [each for each in signature(load_env_creator(ATARI_GAMES)).parameters if each not in FIXED]
 
 
 def _with_usual_pictures(spec: EnvSpec) -> EnvSpec:

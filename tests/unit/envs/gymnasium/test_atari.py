@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 import torch
 
+from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action
 from palaestra.envs.gymnasium import GymnasiumEnv
+from palaestra.envs.gymnasium.ids import build
+from palaestra.envs.gymnasium.packages import import_registering_package
 
 pytest.importorskip("ale_py", reason="the extra palaestra[atari] is not installed")
 
@@ -63,3 +66,16 @@ def test_options_that_only_single_games_take_give_single_games():
     env = GymnasiumEnv("ALE/Breakout-v5", 1, obs_type="ram")
     assert env.behaviors["ALE-Breakout-v5"].obs[0].shape == (128,)
     env.close()
+
+
+@pytest.mark.parametrize("id", ["PongNoFrameskip-v4", "ALE/Pong-v5"])
+def test_a_wrong_option_is_compared_with_those_of_the_vector_environment(id: str):
+    import_registering_package(id)
+    with pytest.raises(EnvError, match="takes no option 'reward_cliping'; did you mean 'reward_clipping'"):
+        build(gymnasium.spec(id), 1, {"reward_cliping": False})
+    with pytest.raises(EnvError, match="takes no option 'stack_nun'; did you mean 'stack_num'"):
+        build(gymnasium.spec(id), 1, {"reward_clipping": False, "stack_nun": 2})
+    with pytest.raises(
+        EnvError, match="'reward_clipping', of the vector environment, and 'obs_type', of single games, exclude one another"
+    ):
+        build(gymnasium.spec(id), 1, {"reward_clipping": False, "obs_type": "ram"})

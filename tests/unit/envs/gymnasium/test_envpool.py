@@ -85,12 +85,26 @@ def test_a_task_is_drawn_where_asked_for():
         ("LunarLander-v9", {}, "did you mean 'LunarLander-v3'"),
         ("CartPole-v1", {"num_thread": 2}, "takes no option 'num_thread'; did you mean 'num_threads'"),
         ("CartPole-v1", {"seed": 2}, "takes no option 'seed': --seed seeds the run"),
-        ("CartPole-v1", {"max_episode_steps": "many"}, "cannot be made: "),
+        ("CartPole-v1", {"max_episode_steps": "many"}, "option 'max_episode_steps' is 'many'; expected a value like its default, 500"),
+        ("CartPole-v1", {"num_threads": -3}, "option 'num_threads' is -3; expected at least 0"),
+        ("CartPole-v1", {"max_num_players": 2}, "takes no option 'max_num_players': each area has one agent"),
+        ("CartPole-v1", {"gym_reset_return_info": False}, "cannot be made: "),
+        ("Pong-v5", {"frame_skip": 0}, "option 'frame_skip' is 0; expected at least 1"),
+        ("TicTacToe-v1", {}, "has 2 players in each area; only tasks of one player can be trained"),
     ],
 )
 def test_unknown_tasks_and_options_are_refused(task: str, options: dict[str, Any], message: str):
     with pytest.raises(EnvError, match=message):
         make_env(f"envpool:{task}", areas=1, options=options).reset(0)
+
+
+@needs_envpool
+def test_options_change_what_is_observed_and_how_many_actions_there_are():
+    env = make_env("envpool:Pong-v5", areas=2, options={"img_height": 64, "img_width": 48, "stack_num": 2, "full_action_space": True})
+    spec = env.behaviors["Pong-v5"]
+    assert env.reset(0)["Pong-v5"].obs[0].shape[1:] == spec.obs[0].shape == (2, 64, 48)
+    assert spec.action.branches == (18,)
+    env.close()
 
 
 @needs_envpool
