@@ -25,6 +25,7 @@ from palaestra.envs.gymnasium.ids import build, spec_of
 from palaestra.envs.gymnasium.self_resets import SelfResetDetector
 from palaestra.envs.gymnasium.single_envs import BatchedObs, SingleEnvs, Tick
 from palaestra.envs.gymnasium.vector_envs import VectorEnvs, adapted
+from palaestra.envs.spaces.conventions import UNSAID, Conventions
 from palaestra.envs.spaces.observation_spaces import NUMBERS, ObservationMisfit, as_float32, check_form, given_shape
 
 DEFAULT_AREAS = 16
@@ -45,11 +46,16 @@ class GymnasiumEnv:
         self._adapt(build(registered, count, options), f"gymnasium:{id}", id, registered)
 
     @classmethod
-    def wrap(cls, made: gymnasium.Env | VectorEnv | Sequence[gymnasium.Env], title: str | None = None) -> GymnasiumEnv:
+    def wrap(
+        cls,
+        made: gymnasium.Env | VectorEnv | Sequence[gymnasium.Env],
+        title: str | None = None,
+        conventions: Conventions = UNSAID,
+    ) -> GymnasiumEnv:
         """Wraps existing environments: a single one becomes one area, a vector environment or a sequence one area for each environment.
 
-        The behavior is named after the registered id, or else the class; `title` names the environment in messages. Raises EnvError for
-        unsupported spaces.
+        The behavior is named after the registered id, or else the class; `title` names the environment in messages; `conventions` come
+        before those of its metadata. Raises EnvError for unsupported spaces.
         """
         one = made if isinstance(made, gymnasium.Env | VectorEnv) else made[0]
         registered = one.spec
@@ -61,9 +67,10 @@ class GymnasiumEnv:
             if registered is None and copies:
                 registered = copies[0].spec
                 name = type(copies[0].unwrapped).__name__ if registered is None else registered.id
-            env._adapt(adapted(made, title), title, name, registered)
+            env._adapt(adapted(made, title, conventions), title, name, registered)
         else:
-            env._adapt(SingleEnvs([made] if isinstance(made, gymnasium.Env) else made, title), title, name, registered)
+            singles = [made] if isinstance(made, gymnasium.Env) else made
+            env._adapt(SingleEnvs(singles, title, conventions), title, name, registered)
         return env
 
     def _adapt(self, envs: SingleEnvs | VectorEnvs, name: str, id: str, registered: EnvSpec | None) -> None:

@@ -18,6 +18,8 @@ from palaestra.core.errors import EnvError, PalaestraError, exception_summary
 from palaestra.core.plugins import nearest
 from palaestra.envs.gymnasium.env import DEFAULT_AREAS, GymnasiumEnv
 from palaestra.envs.gymnasium.packages import nearest_ids
+from palaestra.envs.spaces.conventions import Conventions
+from palaestra.envs.spaces.option_names import NAMES
 
 OURS = {
     "num_envs": "--num-areas says how many",
@@ -42,10 +44,10 @@ def open_envpool(task: str, areas: int | None, options: Mapping[str, Any]) -> Gy
     if find_spec("envpool") is None:
         raise EnvError(f"{name} needs the package envpool, which is not installed: pip install 'palaestra[envpool]' (Python 3.11 or newer)")
     given = dict(options)
-    rendered = given.pop("render", False)
+    rendered, conventions = given.pop("render", False), Conventions.taken_from(given)
     if taken := [option for option in given if option in OURS]:
         raise EnvError(f"{name} takes no option '{taken[0]}': {OURS[taken[0]]}")
-    return GymnasiumEnv.wrap(PoolTask(task, count, given | ({"render_mode": "rgb_array"} if rendered else {})), name)
+    return GymnasiumEnv.wrap(PoolTask(task, count, given | ({"render_mode": "rgb_array"} if rendered else {})), name, conventions)
 
 
 class PoolTask(VectorEnv):
@@ -74,7 +76,8 @@ class PoolTask(VectorEnv):
     def _check(self, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
         for key, value in options.items():
             if key not in defaults:
-                raise EnvError(f"{self._name} takes no option '{key}'{nearest(key, list(defaults))} (it takes: {', '.join(defaults)})")
+                near = nearest(key, [*defaults, *NAMES])
+                raise EnvError(f"{self._name} takes no option '{key}'{near} (it takes: {', '.join(defaults)})")
             if not _alike(value, defaults[key]):
                 raise EnvError(f"{self._name}: option '{key}' is {value!r}; expected a value like its default, {defaults[key]!r}")
             if key in LEAST and value < LEAST[key]:

@@ -99,6 +99,17 @@ def test_unknown_tasks_and_options_are_refused(task: str, options: dict[str, Any
 
 
 @needs_envpool
+def test_entries_of_the_observation_can_be_left_out():
+    whole, less = (make_env("envpool:CheetahRun-v1", areas=2, options=options) for options in ({}, {"leave_out": ["velocity"]}))
+    assert [obs.name for obs in whole.behaviors["CheetahRun-v1"].obs] == ["position", "velocity"]
+    assert [(obs.name, obs.shape) for obs in less.behaviors["CheetahRun-v1"].obs] == [("position", (8,))]
+    both = [env.reset(5)["CheetahRun-v1"].obs[0] for env in (whole, less)]
+    assert torch.equal(*both)
+    for env in (whole, less):
+        env.close()
+
+
+@needs_envpool
 def test_options_change_what_is_observed_and_how_many_actions_there_are():
     env = make_env("envpool:Pong-v5", areas=2, options={"img_height": 64, "img_width": 48, "stack_num": 2, "full_action_space": True})
     spec = env.behaviors["Pong-v5"]
