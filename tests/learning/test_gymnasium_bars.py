@@ -14,9 +14,11 @@ import pytest
 
 import palaestra
 from palaestra.runtime.play.evaluation import evaluate
+from palaestra.runtime.play.run_models import find_models, open_for
 
 EPISODES = 100
 BOX2D = pytest.mark.skipif(find_spec("Box2D") is None, reason="pip install 'palaestra[box2d]'")
+ATARI = pytest.mark.skipif(find_spec("ale_py") is None, reason="pip install 'palaestra[atari]'")
 MUJOCO = pytest.mark.skipif(find_spec("mujoco") is None, reason="pip install 'palaestra[mujoco]'")
 
 
@@ -33,12 +35,12 @@ MUJOCO = pytest.mark.skipif(find_spec("mujoco") is None, reason="pip install 'pa
         pytest.param("BipedalWalker-v3", 250.0, marks=BOX2D),
         pytest.param("HalfCheetah-v5", 1442.64, marks=MUJOCO),
         pytest.param("Hopper-v5", 2382.86, marks=MUJOCO),
+        pytest.param("PongNoFrameskip-v4", 18.0, marks=ATARI),
     ],
 )
 def test_training_without_a_settings_file_reaches_the_bar(id: str, bar: float, seed: int, tmp_path: Path):
     result = palaestra.train(env=f"gymnasium:{id}", seed=seed, run_id="preset", results_dir=str(tmp_path), quiet=True)
-    name = id.replace("/", "-")
-    policy = palaestra.load_policy(result.models[name], seed=0)
-    found = evaluate(palaestra.make(f"gymnasium:{id}", areas=10), {name: policy}, EPISODES)[name]
+    models = find_models(str(result.folder), result.folder.parent)
+    found = evaluate(open_for(models, None, 10, EPISODES), models.policies(0), EPISODES)[id.replace("/", "-")]
     print(f"{id} seed {seed}: {found.mean:.1f} (bar {bar})")
     assert found.mean >= bar

@@ -50,6 +50,7 @@ def test_settings_fit_observations_actions_and_areas(behavior: BehaviorSpec, are
         ("gymnasium:MountainCar-v0", "ppo/MountainCar-v0.yaml"),
         ("gymnasium:BipedalWalker-v3", "ppo/BipedalWalker-v3.yaml"),
         ("gymnasium:ALE/Pong-v5", "ppo/ALE-Pong-v5.yaml"),
+        ("gymnasium:PongNoFrameskip-v4", "ppo/PongNoFrameskip-v4.yaml"),
         ("gymnasium:NoSuchGame-v0", None),
         ("python:own:make", None),
         (None, None),
