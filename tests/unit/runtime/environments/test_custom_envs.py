@@ -83,7 +83,9 @@ def test_what_gymnasium_makes_can_be_given():
     for given in (gymnasium.make("CartPole-v1"), gymnasium.make_vec("CartPole-v1", 2), partial(gymnasium.make, "CartPole-v1")):
         env, _ = as_env(given, None, "cpu")
         steps = env.reset(0)
-        assert list(env.step({})) == list(steps) == ["CartPole-v1"]
+        slots = len(steps["CartPole-v1"].acting)
+        action = Action(torch.zeros(slots, 0), torch.zeros(slots, 1, dtype=torch.int64))
+        assert list(env.step({"CartPole-v1": action})) == list(steps) == ["CartPole-v1"]
 
 
 def test_training_calls_a_function_once_for_each_area_closes_what_it_made_and_logs_successes(tmp_path: Path):
