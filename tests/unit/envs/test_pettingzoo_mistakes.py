@@ -317,3 +317,24 @@ def test_an_agent_that_is_named_twice_is_refused(attribute: str):
     game.possible_agents = [] if attribute == "agents" else ["cell_0", "cell_1", "cell_1"]
     with pytest.raises(EnvError, match=rf"twins, area 0: `{attribute}` has 'cell_1' 2 times; expected a name of its own for each agent"):
         PettingZooEnv([game], "twins")
+
+
+def test_a_game_that_keeps_rewards_and_ends_in_its_own_way_may_clear_its_agents():
+    class Private(Duel):
+        def last(self, observe=True):
+            agent = self.agent_selection
+            return self.observe(agent), 1.0, False, False, {}
+
+        def step(self, action):
+            super().step(action)
+            if self.turn == 3:
+                self.agents = []
+                del self.terminations, self.truncations, self._cumulative_rewards
+
+    env = PettingZooEnv([Private(2)], "private")
+    step = env.reset(0)["player"]
+    for turn in range(2):
+        step = env.step({"player": played(step, avoiding=turn)})["player"]
+    with pytest.warns(UserWarning, match="although it neither terminated nor was truncated"):
+        step = env.step({"player": played(step, avoiding=2)})["player"]
+    assert step.truncated.tolist() == [True, True]

@@ -263,11 +263,11 @@ class TurnArea(Area):
 
     def _collect_gone(self, tick: AreaTick, agents: Collection[Agent]) -> None:
         """Ends the episodes of agents that left without a turn, with what the environment still says of their ends and rewards."""
-        env = self.env
+        ends, cuts, sums = (getattr(self.env, name, {}) for name in ("terminations", "truncations", "_cumulative_rewards"))
         for agent in [agent for agent in self._open if agent not in agents]:
-            terminated, truncated = (bool(flags.get(agent, False)) for flags in (env.terminations, env.truncations))
+            terminated, truncated = bool(ends.get(agent, False)), bool(cuts.get(agent, False))
             if not terminated and not truncated:
                 self.unflagged(agent)
             last, part = self._open.pop(agent), self._parts.pop(agent, 0.0)
-            own = self.number_of(env._cumulative_rewards.get(agent, part), agent) - part
+            own = self.number_of(sums.get(agent, part), agent) - part
             tick.ended.append(AgentView(agent, last.obs, last.info, own, part, truncated=not terminated))
