@@ -207,6 +207,18 @@ def test_an_agent_that_stays_is_cut_after_a_thousand_decisions():
     assert total + step.reward.item() == pytest.approx(-1, abs=1e-3)
 
 
+def test_the_last_tick_before_time_is_up_turns_the_agent_and_does_not_push_it_yet():
+    env = tiled(1, 2)
+    state = env.state_dict()
+    state["age"][0], state["heading"][0] = 4999, 0.0
+    env.load_state_dict(state)
+    step = played(env, (1, 0, 1))
+    assert step.truncated.item()
+    assert step.final_obs.obs[1][0, 7:].tolist() == [0.0, 0.0, 0.0]  # Unity's physics adds a push after it has observed
+    turned = math.radians(-4)
+    assert step.final_obs.obs[2][0, 6:].tolist() == pytest.approx([math.sin(turned), math.cos(turned)], abs=1e-6)
+
+
 @pytest.mark.parametrize("tiles", [1, 2, 6, 20])
 def test_the_rule_touches_all_in_order(tiles: int):
     env = tiled(40, tiles, seed=1)

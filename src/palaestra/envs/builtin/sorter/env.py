@@ -94,8 +94,7 @@ def simulate(world: World, i: int, forward: float, right: float, turn: float):
     for _ in range(TICKS):
         world.age[i] += 1
         body = act(body_of(world.position[i], world.velocity[i], world.heading[i]), forward, right, turn)
-        world.heading[i] = 0.5 * wp.PI - body.angle
-        world.velocity[i] = body.velocity
+        world.heading[i] = 0.5 * wp.PI - body.angle  # turns count at once, pushes with the physics: a last observation has no push
         if not over:
             reward -= COST
         if world.age[i] >= MOST_TICKS:
