@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from inspect import signature
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -169,7 +171,20 @@ def _builtin(name: str, areas: int | None, device: str, options: Mapping[str, An
             f"no file and no built-in environment is named '{name}'{_meant(name, registry)} "
             f"(built in: {known}; others as gymnasium:ID, envpool:TASK, pettingzoo:module or python:module:factory)"
         )
-    return cast(Env, call(registry.get(name), name, areas, device, options))
+    factory = registry.get(name)
+    _check_options(factory, name, options)
+    return cast(Env, call(factory, name, areas, device, options))
+
+
+def _check_options(factory: Callable[..., Any], name: str, options: Mapping[str, Any]) -> None:
+    """Raises EnvError for an option that is no flag or no whole number where the signature names one: 'no' would count as true."""
+    takes = signature(factory).parameters
+    for option, value in options.items():
+        kind = takes[option].annotation if option in takes else ""
+        if kind in ("bool", bool) and not isinstance(value, bool):
+            raise EnvError(f"{name}, option '{option}' is {value!r}; expected true or false")
+        if kind in ("int", int) and (isinstance(value, bool) or not isinstance(value, Integral)):
+            raise EnvError(f"{name}, option '{option}' is {value!r}; expected a whole number")
 
 
 def _meant(name: str, registry: Registry) -> str:

@@ -140,6 +140,21 @@ def test_an_option_that_a_factory_does_not_take_is_an_error(game: str):
         make_env(f"python:{game}:make", options={"levl": 2})
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("Match3", {"largest_boards": "no"}, "Match3, option 'largest_boards' is 'no'; expected true or false"),
+        ("builtin:Match3Visual", {"greedy": 3}, "'greedy' is 3; expected true or false"),
+        ("VisualFoodCollector", {"height": "tall"}, "VisualFoodCollector, option 'height' is 'tall'; expected a whole number"),
+        ("GridWorld", {"width": 84.5}, "'width' is 84.5; expected a whole number"),
+        ("GridWorld", {"width": True}, "'width' is True; expected a whole number"),
+    ],
+)
+def test_an_option_of_a_built_in_environment_of_another_type_is_an_error(name: str, options: dict, message: str):
+    with pytest.raises(EnvError, match=message):
+        make_env(name, options=options)
+
+
 def test_areas_that_a_factory_does_not_make_are_an_error(game: str):
     with pytest.raises(EnvError, match="num_areas is 8, but the environment's is 3"):
         make_env(f"python:{game}:without_areas", areas=8)
