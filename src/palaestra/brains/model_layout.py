@@ -7,7 +7,7 @@ Version 3 has observations `obs_0`, `obs_1`, ... and discrete actions that are s
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +28,7 @@ class ModelLayout:
     """Tensors of a model file."""
 
     version: int
-    obs: Shapes  # of each observation, in the file's order, without the rows
+    obs: Shapes  # of each observation, without the rows: obs_0, obs_1, ... by number, others in the file's order
     continuous_size: int
     branches: tuple[int, ...]
     memory_size: int
@@ -68,7 +68,7 @@ def read_layout(session: Session) -> ModelLayout:
     log_probs = discrete is not None and "float" in outputs[discrete]
     return ModelLayout(
         version=version,
-        obs={key: shape for key, shape in shapes.items() if OBSERVATION.fullmatch(key)},
+        obs={key: shapes[key] for key in _observation_names(shapes)},
         continuous_size=0 if continuous is None else answer[continuous].shape[1],
         branches=() if discrete is None else _branches(answer, discrete, log_probs, session.name),
         memory_size=memory_size,
@@ -95,6 +95,13 @@ def _input_shapes(session: Session) -> Shapes:
         if len(shapes[name]) != len(sizes):
             raise PolicyError(f"{session.name}: input '{name}' has shape {session.inputs[name]}; expected fixed sizes after the batch")
     return shapes
+
+
+def _observation_names(names: Iterable[str]) -> list[str]:
+    """Returns the inputs that are observations; obs_0, obs_1, ... by number, as Unity finds them, whatever their order in the file."""
+    found = [name for name in names if OBSERVATION.fullmatch(name)]
+    numbered = iter(sorted((name for name in found if name.startswith("obs_")), key=lambda name: int(name[4:])))
+    return [next(numbered) if name.startswith("obs_") else name for name in found]
 
 
 def _probe(session: Session, shapes: Shapes, rows: int = 1) -> Arrays:

@@ -51,6 +51,19 @@ def test_one_agent_gets_an_answer_without_rows(policy):
     assert (action.continuous.dtype, action.discrete.dtype) == (np.float32, np.int64)
 
 
+def test_observations_come_by_their_numbers_whatever_their_order_in_the_file(tmp_path, policy):
+    def turn(graph):
+        inputs = list(graph.input)[::-1]
+        del graph.input[:]
+        graph.input.extend(inputs)
+
+    turned = palaestra.load_policy(changed(tmp_path, turn), seed=0)
+    assert turned.obs_shapes == policy.obs_shapes == ((28,), (6,))
+    obs = [np.linspace(-1, 1, 28), np.linspace(0, 1, 6)]
+    continuous = [each.act(obs, deterministic=True).continuous for each in (turned, policy)]
+    np.testing.assert_allclose(*continuous)
+
+
 @pytest.mark.parametrize("path", [HYBRID, RECURRENT])
 def test_no_agents_get_no_actions(path):
     policy = palaestra.load_policy(path)
