@@ -34,7 +34,7 @@ def run(layer: Layer, inputs: list[np.ndarray]) -> np.ndarray:
     try:
         result = operation(layer, inputs)
         return activated(layer, result) if layer.activation else result
-    except (ValueError, IndexError, TypeError) as error:
+    except (ValueError, IndexError, TypeError, MemoryError) as error:
         shapes = ", ".join(str(list(each.shape)) for each in inputs)
         raise PolicyError(f"layer '{layer.name}' does not fit its inputs of shape {shapes}: {error}") from error
 
@@ -102,12 +102,21 @@ def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
 
 
 def windows(layer: Layer, x: np.ndarray, kernel: tuple[int, int], fill: float) -> np.ndarray:
-    """Returns the windows (N, H', W', C, kernel height, kernel width) that a convolution or pool sees."""
+    """Returns the windows (N, H', W', C, kernel height, kernel width) that a convolution or pool sees.
+
+    Raises PolicyError for strides below 1, and for a padding beyond the window's size, which a damaged file may make as large as memory.
+    """
     across, down = layer.strides[:2]
+    if min(across, down) < 1:
+        raise PolicyError(f"layer '{layer.name}' has the strides {list(layer.strides)}; expected at least 1")
     if layer.pads and layer.pads[0] < 0:
         rows, columns = same_padding(x.shape[1], kernel[0], down), same_padding(x.shape[2], kernel[1], across)
     else:
         left, top, right, bottom = layer.pads
+        if max(left, right) > kernel[1] or max(top, bottom) > kernel[0]:
+            raise PolicyError(
+                f"layer '{layer.name}' has the padding {list(layer.pads)}, larger than its window of {kernel[0]} x {kernel[1]}"
+            )
         rows, columns = (top, bottom), (left, right)
     padded = np.pad(x, ((0, 0), rows, columns, (0, 0)), constant_values=fill)
     return np.lib.stride_tricks.sliding_window_view(padded, kernel, (1, 2))[:, ::down, ::across]

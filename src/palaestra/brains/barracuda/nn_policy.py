@@ -60,6 +60,8 @@ def read_policy(path: Path, obs: Sequence[Shape] | None = None, branches: Sequen
     memory = sum(memory.size for memory in network.memories) or (prod(network.inputs[MEMORY_IN][1:]) if MEMORY_IN in network.inputs else 0)
     if memory and not network.memories and not _has(network, MEMORY_OUT):
         raise PolicyError(f"{path} has the input '{MEMORY_IN}' and no tensor '{MEMORY_OUT}'")
+    if is_continuous and branches is not None:
+        raise PolicyError(f"{path} has {size} continuous actions and no choices; got branches {', '.join(map(str, branches))}")
     found = () if is_continuous else _branches(network, size, branches)
     return BarracudaPolicy(network, _observations(network, obs), size if is_continuous else 0, found, memory)
 

@@ -191,6 +191,8 @@ def test_what_is_no_policy_is_refused(tmp_path: Path, writer: NNWriter, message:
         (ACTIVATION, {"activation": 77}, "activation number 77"),
         (SUM, {"axis": 1}, "along axis 1"),
         (SLICE, {"pool": (0, 0, 0, 2), "strides": (1, 1, 1, 2)}, "steps"),
+        (MAX_POOL, {"pool": (1, 1), "strides": (1, 0), "pads": (-1,)}, r"strides \[1, 0\]; expected at least 1"),
+        (MAX_POOL, {"pool": (1, 1), "strides": (1, 1), "pads": (1000000000, 0, 0, 0)}, r"padding .* larger than its window of 1 x 1"),
     ],
 )
 def test_layers_that_cannot_be_read_are_named(tmp_path: Path, kind: int, rest: dict, message: str):
@@ -200,6 +202,14 @@ def test_layers_that_cannot_be_read_are_named(tmp_path: Path, kind: int, rest: d
     writer.dense("action", "odd", np.ones((2, 1)))
     with pytest.raises(PolicyError, match=message):
         read_policy(writer.write(tmp_path / "a.nn"))
+
+
+def test_branches_of_a_policy_without_choices_are_refused(tmp_path: Path):
+    writer = NNWriter({"vector_observation": (-1, 1, 1, 2)})
+    writer.constants()
+    writer.dense("action", "vector_observation", np.ones((2, 1)))
+    with pytest.raises(PolicyError, match=r"has 1 continuous actions and no choices; got branches 3, 2"):
+        read_policy(writer.write(tmp_path / "a.nn"), branches=(3, 2))
 
 
 def test_a_layer_that_does_not_fit_its_input_is_named(tmp_path: Path):
