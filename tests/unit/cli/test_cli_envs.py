@@ -132,6 +132,13 @@ def test_what_unitys_settings_learn_is_told_with_decisions_and_seeds(capsys: pyt
     assert "0.943 after 10 million decisions (one seed)" in " ".join(capsys.readouterr().out.split())
 
 
+def test_a_run_in_match3_is_not_told_of_its_visual_form(capsys: pytest.CaptureFixture[str]):
+    run("Match3", "--unity")
+    assert "ppo/Match3.yaml" in capsys.readouterr().out
+    run("Match3Visual", "--unity")
+    assert "no run with them was measured here" in capsys.readouterr().out
+
+
 def test_the_list_with_unity_has_a_line_for_each_model_that_was_played(capsys: pytest.CaptureFixture[str]):
     run("--unity")
     said = capsys.readouterr().out

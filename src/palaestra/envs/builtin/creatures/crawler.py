@@ -115,6 +115,7 @@ class Crawler(WarpEnv):
             "walking: 20 decisions of it (6.4 m) are met to 0.4 m in the median, the body to 9 cm in height and 14 degrees, legs to 1 cm, "
             "feet to 4 cm",
             "the block is moved when it is touched, and cannot be pushed",
+            "the ray that points down from the body sees the ground alone, in Unity also a leg or the block below it",
         ),
         models=(ModelScore("Crawler.onnx", 2578, 62, 200, 3000),),
         learned=(Learned("ppo/Crawler.yaml", 6.03, 10.0, 2690, 3000),),

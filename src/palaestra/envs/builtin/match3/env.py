@@ -226,7 +226,7 @@ class Match3Visual(WarpEnv):
     most_decisions = Match3.most_decisions
     tick_seconds = Match3.tick_seconds
     parameter_ranges = Match3.parameter_ranges
-    unity = Match3.unity
+    unity: ClassVar = Agreement(SAME, APPROXIMATE)
 
     def __init__(
         self, areas: int | None = None, device: str | torch.device = "cpu", *, greedy: bool = True, largest_boards: bool = False
