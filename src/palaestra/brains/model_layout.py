@@ -61,16 +61,19 @@ def read_layout(session: Session) -> ModelLayout:
         there = ", ".join(outputs)
         raise PolicyError(f"{session.name} is no agent's policy: it has no output '{missing[0]}' (its outputs: {there}). {MAPPED}")
     answer = _probe(session, shapes)
-    version, memory_size = (round(answer[key].item()) for key in ("version_number", "memory_size"))
+    version, memory_size = (round(_number(answer, key, session.name)) for key in ("version_number", "memory_size"))
     if version not in VERSIONS:
         raise PolicyError(f"{session.name} has format version {version}; expected 2 or 3: export it anew")
+    if memory_size and (memory_size,) != shapes.get(MEMORY_IN, ())[-1:]:
+        takes = f"takes {shapes[MEMORY_IN][-1]} numbers" if shapes.get(MEMORY_IN) else "is missing"
+        raise PolicyError(f"{session.name} is damaged: its memory_size is {memory_size}, and its input {MEMORY_IN} {takes}")
     continuous, discrete = _action_outputs(answer, session.name)
     log_probs = discrete is not None and "float" in outputs[discrete]
     return ModelLayout(
         version=version,
         obs={key: shapes[key] for key in _observation_names(shapes)},
         continuous_size=0 if continuous is None else answer[continuous].shape[1],
-        branches=() if discrete is None else _branches(answer, discrete, log_probs, session.name),
+        branches=() if discrete is None else _branches(answer, discrete, log_probs, shapes.get(MASK), session.name),
         memory_size=memory_size,
         masked=MASK in shapes,
         log_probs=log_probs,
@@ -117,22 +120,35 @@ def _takes_two(session: Session, shapes: Shapes) -> bool:
     return True
 
 
+def _number(answer: Arrays, key: str, name: str) -> float:
+    """Returns an output that is one number. Raises PolicyError for any other."""
+    value = answer[key]
+    if value.size != 1 or not np.isfinite(value).all():
+        raise PolicyError(f"{name} is damaged: its output '{key}' is {value.reshape(-1)[:4].tolist()}; expected one number")
+    return float(value.item())
+
+
 def _action_outputs(answer: Arrays, name: str) -> tuple[str | None, str | None]:
     """Returns the names of the continuous and of the discrete output."""
     continuous, discrete = _if_present("continuous_actions", answer), _if_present("discrete_actions", answer)
+    for key in ("continuous_actions", "discrete_actions", "action"):
+        if key in answer and answer[key].ndim != 2:
+            raise PolicyError(f"{name}: output '{key}' has shape {list(answer[key].shape)}; expected a row for each agent")
     if continuous or discrete:
         return continuous, discrete
     if "action" not in answer:
         raise PolicyError(f"{name} is no agent's policy: it has no output continuous_actions, discrete_actions or action")
-    is_discrete = "is_continuous_control" in answer and not answer["is_continuous_control"].item()
+    is_discrete = "is_continuous_control" in answer and not _number(answer, "is_continuous_control", name)
     return (None, "action") if is_discrete else ("action", None)
 
 
-def _branches(answer: Arrays, discrete: str, log_probs: bool, name: str) -> tuple[int, ...]:
+def _branches(answer: Arrays, discrete: str, log_probs: bool, mask: tuple[int, ...] | None, name: str) -> tuple[int, ...]:
+    """Returns the number of choices of each branch; `mask`: shape of the input that has a number for each choice, if there is one."""
     if log_probs:
         return _uniform_parts(np.exp(answer[discrete][0]), name)
     sizes = answer.get("discrete_action_output_shape")
-    if sizes is None or sizes.size != answer[discrete].shape[1]:
+    fits = sizes is not None and sizes.size == answer[discrete].shape[1] and bool((np.isfinite(sizes) & (sizes >= 1)).all())
+    if sizes is None or not fits or (mask is not None and (int(sizes.sum()),) != mask):
         raise PolicyError(f"{name}: output 'discrete_action_output_shape' does not name the size of each branch")
     return tuple(int(size) for size in sizes.reshape(-1))
 
@@ -142,8 +158,9 @@ def _uniform_parts(chances: np.ndarray, name: str) -> tuple[int, ...]:
     parts: list[int] = []
     while sum(parts) < chances.size:
         rest = chances[sum(parts) :]
-        size = round(1 / max(float(rest[0]), 1e-6))
-        if size > rest.size or not np.allclose(rest[:size], 1 / size, atol=1e-3):
+        chance = float(rest[0])
+        size = round(1 / max(chance, 1e-6)) if np.isfinite(chance) else 0
+        if not 1 <= size <= rest.size or not np.allclose(rest[:size], 1 / size, atol=1e-3):
             raise PolicyError(f"{name}: which of its {chances.size} discrete outputs belong to which branch cannot be told")
         parts.append(size)
     return tuple(parts)

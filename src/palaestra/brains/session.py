@@ -31,13 +31,19 @@ class Session:
         onnxruntime.set_seed(int(np.random.default_rng(seed).integers(2**31)))
         self.name = name
         try:
-            self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+            self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"], enable_fallback=0)
+            self._read()
+        except UnicodeDecodeError as error:
+            raise PolicyError(f"{name} is damaged: names in it are no text; copy the file again from its source") from error
         except errors() as error:
             if type(error).__name__ == "InvalidProtobuf":
                 raise PolicyError(
                     f"{name} is not an ONNX file (or only a part of one); expected a model such as results/ID/NAME.onnx"
                 ) from error
             raise PolicyError(f"{name} cannot be played: onnxruntime {onnxruntime.__version__} refuses it: {_reason(error)}") from error
+
+    def _read(self) -> None:
+        """Reads the names, shapes and types of inputs and outputs, and the notes."""
         self.inputs: dict[str, list[int | str]] = {tensor.name: tensor.shape for tensor in self._session.get_inputs()}
         self.input_types: dict[str, str] = {tensor.name: tensor.type for tensor in self._session.get_inputs()}
         self.metadata: dict[str, str] = self._session.get_modelmeta().custom_metadata_map
@@ -47,7 +53,7 @@ class Session:
         """Returns the outputs of these names. Raises PolicyError if the graph cannot take the inputs."""
         try:
             return dict(zip(names, map(np.asarray, self._session.run(names, dict(feeds))), strict=True))
-        except errors() as error:
+        except (*errors(), ValueError) as error:  # a ValueError: an input is missing, or a message that is no text
             shapes = {key: value.shape for key, value in feeds.items()}
             raise PolicyError(f"{self.name} cannot be run on {shapes}: {_reason(error)}") from error
 

@@ -160,6 +160,53 @@ def test_a_model_of_another_kind_is_refused(tmp_path):
         palaestra.load_policy(changed(tmp_path, free))
 
 
+def with_constant(path, output, values):
+    """The bytes of a model whose constant of this name has other values."""
+    model = onnx.load(str(path))
+    tensor = next(tensor for tensor in model.graph.initializer if tensor.name == output)
+    tensor.CopyFrom(onnx.numpy_helper.from_array(np.array(values, np.float32), output))
+    return model.SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("output", "values", "message"),
+    [
+        ("version_number", [np.nan], "output 'version_number' is .nan.; expected one number"),
+        ("version_number", [3, 3], r"output 'version_number' is \[3.0, 3.0\]; expected one number"),
+        ("memory_size", [np.inf], "output 'memory_size' is .inf.; expected one number"),
+        ("memory_size", [-1], "memory_size is -1, and its input recurrent_in takes 128 numbers"),
+        ("memory_size", [1e12], "and its input recurrent_in takes 128 numbers"),
+        ("discrete_action_output_shape", [[np.nan]], "does not name the size of each branch"),
+        ("discrete_action_output_shape", [[0]], "does not name the size of each branch"),
+        ("discrete_action_output_shape", [[1e9]], "does not name the size of each branch"),
+    ],
+)
+def test_a_model_with_impossible_constants_is_refused(tmp_path, output, values, message):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(with_constant(RECURRENT, output, values))
+    with pytest.raises(PolicyError, match=message):
+        palaestra.load_policy(path)
+
+
+def test_a_damaged_name_is_no_end_of_the_process(tmp_path, capsys):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(HYBRID.read_bytes().replace(b"obs_0", b"obs_\x80"))
+    with pytest.raises(PolicyError, match=r"model\.onnx is damaged: names in it are no text"):
+        palaestra.load_policy(path)
+    assert not capsys.readouterr().out  # onnxruntime prints what it tries next
+
+
+def test_numbers_that_are_no_log_probabilities_are_refused(tmp_path):
+    model = onnx.load(str(MODELS / "unity_examples" / "Sorter.onnx"))
+    last = next(node for node in model.graph.node if "discrete_actions" in node.output)
+    last.output[list(last.output).index("discrete_actions")] = "logits"
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([5.0], np.float32), "five"))
+    model.graph.node.append(onnx.helper.make_node("Add", ["logits", "five"], ["discrete_actions"]))
+    onnx.save(model, str(tmp_path / "model.onnx"))
+    with pytest.raises(PolicyError, match="which of its 9 discrete outputs belong to which branch cannot be told"):
+        palaestra.load_policy(tmp_path / "model.onnx")
+
+
 def test_a_model_of_an_unknown_version_is_refused(tmp_path):
     def renumber(graph):
         version = next(tensor for tensor in graph.initializer if tensor.name == "version_number.1")
