@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from palaestra.core.errors import PolicyError
 OBSERVATION = re.compile(r"obs_\d+|vector_observation|visual_observation_\d+")
 MASK, MEMORY_IN, MEMORY_OUT = "action_masks", "recurrent_in", "recurrent_out"
 VERSIONS = (2, 3)
+MOST_NUMBERS = 1 << 24
+"""Numbers of an input: those of a picture of 2,364 x 2,364. A damaged file may name more than there is memory."""
 MAPPED = "What tensors of other names mean, a file of names says: --brain model:FILE.onnx,NAMES.yaml"
 
 Shapes = dict[str, tuple[int, ...]]
@@ -88,15 +91,18 @@ def read_layout(session: Session) -> ModelLayout:
 def _input_shapes(session: Session) -> Shapes:
     """Returns the shape of each input, without rows."""
     shapes: Shapes = {}
-    for name, (_, *sizes) in session.inputs.items():
+    for name, whole in session.inputs.items():
+        sizes = whole[1:]
         if not OBSERVATION.fullmatch(name) and name not in (MASK, MEMORY_IN):
             raise PolicyError(
                 f"{session.name} has an input '{name}'; expected obs_0, obs_1, ... (or vector_observation, "
                 f"visual_observation_0, ...), {MASK} and {MEMORY_IN}: this is no agent's policy of version 2 or 3. {MAPPED}"
             )
         shapes[name] = tuple(size for size in sizes if isinstance(size, int))
-        if len(shapes[name]) != len(sizes):
-            raise PolicyError(f"{session.name}: input '{name}' has shape {session.inputs[name]}; expected fixed sizes after the batch")
+        if not whole or len(shapes[name]) != len(sizes):
+            raise PolicyError(f"{session.name}: input '{name}' has shape {whole}; expected fixed sizes after the batch")
+        if prod(shapes[name]) > MOST_NUMBERS:
+            raise PolicyError(f"{session.name} is damaged: input '{name}' has shape {whole}; expected at most {MOST_NUMBERS:,} numbers")
     return shapes
 
 

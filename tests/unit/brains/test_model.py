@@ -160,6 +160,19 @@ def test_a_model_of_another_kind_is_refused(tmp_path):
         palaestra.load_policy(changed(tmp_path, free))
 
 
+def test_an_input_without_a_shape_or_larger_than_memory_is_refused(tmp_path):
+    def shapeless(graph):
+        graph.input[0].type.tensor_type.ClearField("shape")
+
+    def endless(graph):
+        graph.input[0].type.tensor_type.shape.dim[1].dim_value = 1 << 40
+
+    with pytest.raises(PolicyError, match=r"'obs_0' has shape \[\]; expected fixed sizes"):
+        palaestra.load_policy(changed(tmp_path, shapeless))
+    with pytest.raises(PolicyError, match=r"is damaged: input 'obs_0' has shape .* at most 16,777,216 numbers"):
+        palaestra.load_policy(changed(tmp_path, endless))
+
+
 def with_constant(path, output, values):
     """The bytes of a model whose constant of this name has other values."""
     model = onnx.load(str(path))
