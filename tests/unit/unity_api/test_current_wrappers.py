@@ -105,3 +105,11 @@ def test_an_agent_that_left_goes_on_in_the_game_with_choices_that_are_allowed():
         steps += 1
     assert (steps, len(env.possible_agents)) == (9, 2)
     env.close()
+
+
+def test_observations_that_are_left_out_are_named(caplog: pytest.LogCaptureFixture):
+    with caplog.at_level("WARNING", "palaestra.unity"):
+        env = UnityToGymnasiumWrapper(UnityEnvironment("python:sdk_games:variable", num_areas=1))
+    assert "observations of variable length, which are left out: things" in caplog.text
+    assert env.reset()[0].shape == (2,)
+    env.close()
