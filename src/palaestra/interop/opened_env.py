@@ -54,8 +54,8 @@ class OpenedEnv:
     ) -> None:
         """Opens what `palaestra learn --env` means by `name`. `options` go to the environment. `drawn`: pictures will be asked for.
 
-        `parameters` among them are environment parameters, each a number. Without a seed, a game starts with 0, as Unity's do, and any
-        other environment with one drawn at random, so that copies differ. Raises EnvError.
+        `parameters` among them are environment parameters, each a number, or one for each area. Without a seed, a game starts with 0, as
+        Unity's do, and any other environment with one drawn at random, so that copies differ. Raises EnvError.
         """
         if given := [key for key in ("areas", "num_areas") if key in options]:
             raise EnvError(

@@ -38,18 +38,19 @@ def make_vector(
     """Opens a built-in environment with so many areas that it has `num_envs` agents.
 
     `tensors`: actions, observations, rewards and ends are torch tensors on `device`. `seed` is that of the first reset without one, by
-    default drawn at random. `options` go to the environment, except `parameters`, environment parameters by name. Raises EnvError, also
-    for agents that cannot be stepped as one batch.
+    default drawn at random. `options` go to the environment, except `parameters`, environment parameters by name, one number or one for
+    each area. Raises EnvError, also for agents that cannot be stepped as one batch.
     """
     if isinstance(num_envs, bool) or not isinstance(num_envs, int | np.integer) or num_envs < 1:
         raise EnvError(f"{env}: num_envs is {num_envs!r}; expected a whole number of at least 1")
     num_envs = int(num_envs)
-    opened = OpenedEnv(env, options, num_areas=1, device=device, seed=seed)
+    plain = {key: value for key, value in options.items() if key != "parameters"}  # which may have a value for each area
+    opened = OpenedEnv(env, plain, num_areas=1, device=device, seed=seed)
     agents = _agents_per_area(opened)
     if num_envs % agents:
         opened.close()
         raise EnvError(f"{env} has {agents} agents in each area, and each is one of num_envs: {num_envs} is no multiple of {agents}")
-    if num_envs != agents:
+    if num_envs != agents or plain.keys() != options.keys():
         opened.close()
         opened = OpenedEnv(env, options, num_areas=num_envs // agents, device=device, seed=seed)
     return TableVectorEnv(opened, render_mode, seed=seed, tensors=tensors)

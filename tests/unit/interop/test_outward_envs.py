@@ -162,6 +162,17 @@ def test_a_closed_environment_neither_draws_nor_takes_parameters():
                 call()
 
 
+def test_a_vector_environment_is_made_with_parameters_for_each_area():
+    given, later = (gymnasium.make_vec("palaestra/3DBall-v0", num_envs=2, **more) for more in ({"parameters": {"mass": [2.0, 9.0]}}, {}))
+    later.reset(seed=1, options={"parameters": {"mass": [2.0, 9.0]}})
+    given.reset(seed=1)
+    for _ in range(5):
+        obs, *_ = given.step(np.ones((2, 2), np.float32))
+        np.testing.assert_array_equal(obs, later.step(np.ones((2, 2), np.float32))[0])
+    with pytest.raises(EnvError, match="one for each of 2 areas"):
+        gymnasium.make_vec("palaestra/3DBall-v0", num_envs=2, parameters={"mass": [2.0, 9.0, 1.0]})
+
+
 def test_wrong_seeds_and_options_of_a_reset_are_told():
     env = parallel_env("3DBall")
     for seed, told in (
