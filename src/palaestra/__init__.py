@@ -112,6 +112,10 @@ def __getattr__(name: str) -> Any:
         from palaestra.runtime.recording.filming import record
 
         return record
+    if name == "pettingzoo":
+        from importlib import import_module
+
+        return import_module("palaestra.pettingzoo")
     if name == "__version__":
         from importlib.metadata import version
 

@@ -67,6 +67,33 @@ class Masked(Mover):
         self.add_reward(-abs(self.x - self.target))
 
 
+class Picky(sdk.Agent):
+    """Two branches of two choices; one of the first is always forbidden."""
+
+    behavior = sdk.Behavior("Picky", observations=1, branches=(2, 2))
+    decision_period = 1
+
+    def __init__(self, turns: int) -> None:
+        self.turns, self.left = turns, turns
+
+    def on_episode_begin(self) -> None:
+        self.left = self.turns
+
+    def collect_observations(self, sensor: sdk.VectorSensor) -> None:
+        sensor.add(self.left)
+
+    def write_action_mask(self, mask: sdk.ActionMask) -> None:
+        mask.set_action_enabled(0, 0, False)
+
+    def on_action_received(self, actions: sdk.Actions) -> None:
+        if actions.discrete[0] == 0:
+            raise AssertionError("a forbidden choice was made")
+        self.add_reward(float(actions.discrete[1]))
+        self.left -= 1
+        if not self.left:
+            self.end_episode()
+
+
 class Looker(sdk.Agent):
     """Sees pictures: in color as PNG, in grey, of four channels, and one without compression."""
 
@@ -201,6 +228,19 @@ def hybrid(academy: sdk.Academy) -> None:
 def hybrid_alone(academy: sdk.Academy) -> None:
     """One agent with masks."""
     academy.add(Masked())
+
+
+@sdk.game
+def picky(academy: sdk.Academy) -> None:
+    """One agent with masks of two branches."""
+    academy.add(Picky(9))
+
+
+@sdk.game
+def picky_pair(academy: sdk.Academy) -> None:
+    """Two agents with masks, of whom one ends its episodes sooner."""
+    academy.add(Picky(2))
+    academy.add(Picky(9))
 
 
 @sdk.game

@@ -35,6 +35,10 @@ def test_an_unknown_name_of_the_package_is_an_attribute_error():
     assert palaestra.__version__[0].isdigit()
 
 
+def test_what_error_messages_say_to_call_is_there_after_importing_the_package_alone():
+    assert palaestra.__getattr__("pettingzoo").parallel_env.__name__ == "parallel_env"  # the name itself is there once it was imported
+
+
 def test_make_gives_the_environment_of_a_name_with_its_areas_and_options():
     env = palaestra.make("Basic", areas=3)
     assert (env.num_areas, list(env.behaviors)) == (3, ["Basic"])

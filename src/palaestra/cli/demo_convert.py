@@ -60,6 +60,8 @@ def convert(options: argparse.Namespace, sources: Sequence[Path | str]) -> int:
         return 0
     given = next((demo for demo in demos if is_minari(demo.title)), None)
     form, env_spec = spaces_of(options.env or (given and given.title))
+    if options.env is not None:
+        must_fit_built_in(demos[0], options.env)
     if given is not None:
         inherit(options, described(given))
     write_dataset(demos, options.to_minari, form, facts_of(options, env_spec), force=options.force)
@@ -124,6 +126,26 @@ def spaces_of(env: str | None, env_options: Mapping[str, Any] | None = None) -> 
             f"another dataset; without --env, a dataset has the observations and actions as they were recorded"
         )
     return None, _own_env_spec(name)
+
+
+def must_fit_built_in(demo: DemoSource, env: str) -> None:
+    """Raises DemoError if `env` is a built-in environment, of which no behavior has the demonstration's observations and actions."""
+    from contextlib import closing
+
+    from palaestra.core.errors import DemoError
+    from palaestra.core.specs import differences
+    from palaestra.interop.registration import built_in_names
+    from palaestra.runtime.environments.make import make_env
+
+    if (name := env.removeprefix("builtin:")) not in built_in_names():
+        return
+    with closing(make_env(f"builtin:{name}", areas=1)) as made:
+        behaviors = made.behaviors
+    titles = ("the demonstration", "the environment")
+    tables = {behavior: differences(demo.spec, spec, titles) for behavior, spec in behaviors.items()}
+    if all(tables.values()):
+        table = tables.get(demo.behavior) or next(iter(tables.values()))
+        raise DemoError(f"{demo.title} does not fit the spaces of the environment {name}:\n{table}")
 
 
 def known_spaces(env: str, env_options: Mapping[str, Any]) -> tuple[DatasetForm | None, Any]:

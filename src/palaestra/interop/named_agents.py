@@ -9,14 +9,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from gymnasium.error import ClosedEnvironmentError, ResetNeeded
+from gymnasium.error import ResetNeeded
 from torch import Tensor
 
 from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.spaces.behavior_spaces import BehaviorSpaces
-from palaestra.interop.opened_env import OpenedEnv, Tables
+from palaestra.interop.opened_env import OpenedEnv, Tables, checked_seed
 
 Place: TypeAlias = tuple[str, int]
 """Behavior and slot."""
@@ -85,8 +85,8 @@ class Agents:
 
     def reset(self, seed: int | None, *, anew: bool = False) -> dict[str, NamedView]:
         """Begins new episodes for all agents. Without a seed, episodes that the environment has just begun are used, unless `anew`."""
-        self._check_open()
-        if seed is not None:
+        self.env.check_open()
+        if (seed := checked_seed(self.env.name, seed)) is not None:
             self._random = np.random.default_rng(seed)
             self.env.reset(seed)
         elif anew or not self._is_new:
@@ -99,7 +99,7 @@ class Agents:
 
         Ticks on which none of them acts are passed over. Raises gymnasium.error.ResetNeeded if no agents are left.
         """
-        self._check_open()
+        self.env.check_open()
         if self._over:
             raise ResetNeeded("every agent's episode has ended, or none has begun: call reset() before the next step()")
         if strangers := [agent for agent in actions if agent not in self.places]:
@@ -113,10 +113,6 @@ class Agents:
     def close(self) -> None:
         """Closes the environment; may be called again."""
         self.env.close()
-
-    def _check_open(self) -> None:
-        if self.env.closed:
-            raise ClosedEnvironmentError(f"{self.env.name} is closed; make another environment")
 
     def _begin(self) -> None:
         """Names the agents of new episodes. Ticks before the first agent are passed over. Raises EnvError if there are too many."""

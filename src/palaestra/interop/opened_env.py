@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from gymnasium.error import ClosedEnvironmentError
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
@@ -22,34 +23,56 @@ MOST_SEED = 2**31
 
 def named_parameters(given: Any) -> dict[str, Any]:
     """Returns environment parameters by name, none for None. Raises EnvError for anything but a dictionary."""
-    if given is not None and not isinstance(given, Mapping):
+    if given is not None and not (isinstance(given, Mapping) and all(isinstance(name, str) for name in given)):
         raise EnvError(f"parameters is {given!r}; expected a dictionary of environment parameters, such as {{'mass': 2.0}}")
     return dict(given or {})
+
+
+def checked_seed(name: str, seed: Any) -> int | None:
+    """Returns the seed of a reset. Raises EnvError for one that is no whole number from 0 on."""
+    if seed is None:
+        return None
+    if isinstance(seed, bool | np.bool_) or not isinstance(seed, int | np.integer):
+        raise EnvError(f"{name}: the seed is {seed!r}; expected one whole number, from which every area's seed follows")
+    if seed < 0:
+        raise EnvError(f"{name}: the seed is {seed}; expected a whole number of at least 0")
+    return int(seed)
 
 
 class OpenedEnv:
     """An environment and its current tables. It is reset as soon as it is opened, since only then a game tells its behaviors."""
 
     def __init__(
-        self, name: str, *, num_areas: int | None = None, device: str = "cpu", seed: int = 0, drawn: bool = False, **options: Any
+        self,
+        name: str,
+        options: Mapping[str, Any],
+        *,
+        num_areas: int | None = None,
+        device: str = "cpu",
+        seed: int | None = None,
+        drawn: bool = False,
     ) -> None:
         """Opens what `palaestra learn --env` means by `name`. `options` go to the environment. `drawn`: pictures will be asked for.
 
-        `parameters` among them are environment parameters, each a number. Raises EnvError.
+        `parameters` among them are environment parameters, each a number, or one for each area. Without a seed, a game starts with 0, as
+        Unity's do, and any other environment with one drawn at random, so that copies differ. Raises EnvError.
         """
-        if "areas" in options:
+        if given := [key for key in ("areas", "num_areas") if key in options]:
             raise EnvError(
-                f"{name} takes no option 'areas' here: one area is opened, or as many as the num_envs of gymnasium.make_vec need"
+                f"{name} takes no option '{given[0]}' here: one area is opened, or as many as the num_envs of gymnasium.make_vec need"
             )
+        options = dict(options)
         self.name, self._given = name, {"areas": num_areas, "device": device}
         self._parameters = named_parameters(options.pop("parameters", None))
         if drawn and name.startswith(DRAWN):
             options.setdefault("render", True)
         self._options = options
-        self._game, self._seed, self._is_fresh, self.closed = is_game(name), seed, False, False
+        self._game, self._is_fresh, self.closed = is_game(name), False, False
+        given_seed = checked_seed(name, seed)
+        self._seed = given_seed if given_seed is not None else 0 if self._game else int(np.random.default_rng().integers(MOST_SEED))
         self._take(self._open())
         try:
-            self.tables: Tables = self._reset(seed)
+            self.tables: Tables = self._reset(self._seed)
             self._is_fresh = self._game
         except BaseException:
             self.close()
@@ -105,6 +128,7 @@ class OpenedEnv:
 
     def set_parameters(self, values: Mapping[str, Any]) -> None:
         """Sets environment parameters from each area's next episode on: a number for all areas, or one for each. Raises EnvError."""
+        self.check_open()
         areas, columns = self._env.num_areas, {}
         for name, value in values.items():
             try:
@@ -119,7 +143,13 @@ class OpenedEnv:
 
     def render(self) -> np.ndarray:
         """Returns a picture of the first area, (H, W, 3) uint8."""
+        self.check_open()
         return self._env.render(0)
+
+    def check_open(self) -> None:
+        """Raises gymnasium.error.ClosedEnvironmentError once the environment is closed."""
+        if self.closed:
+            raise ClosedEnvironmentError(f"{self.name} is closed; make another environment")
 
     def close(self) -> None:
         """Closes the environment; may be called again."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
+from palaestra.core.errors import EnvError
 from palaestra.interop.named_agents import Agents, NamedView
 from palaestra.interop.opened_env import OpenedEnv, named_parameters
 from palaestra.interop.single_env import fps
@@ -56,6 +58,8 @@ class AgentsEnv(ParallelEnv[str, Any, Any]):
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Begins new episodes. `options={"parameters": {...}}` sets environment parameters; other options are ignored."""
+        if options is not None and not isinstance(options, Mapping):
+            raise EnvError(f"the options of reset are {options!r}; expected a dictionary, such as {{'parameters': {{...}}}}")
         if values := named_parameters((options or {}).get("parameters")):
             self._agents.env.set_parameters(values)
         views = self._agents.reset(seed, anew=bool(values))

@@ -20,15 +20,18 @@ from palaestra.interop.windows import Window, render_modes
 RESET_OPTIONS = ("parameters",)
 
 
-def make_single(env: str | None = None, *, render_mode: str | None = None, device: str = "cpu", seed: int = 0, **options: Any) -> SingleEnv:
+def make_single(
+    env: str | None = None, *, render_mode: str | None = None, device: str = "cpu", seed: int | None = None, **options: Any
+) -> SingleEnv:
     """Opens a built-in, a Unity build, a game in Python or the Editor, as `palaestra learn --env` means the name.
 
-    `seed` is the seed that a game starts with; `options` go to the environment, except `parameters`, environment parameters by name.
-    Raises EnvError, also for an environment with several agents.
+    `seed` is the seed that a game starts with (0 by default), and that of the first episode elsewhere (by default drawn at random);
+    `options` go to the environment, except `parameters`, environment parameters by name. Raises EnvError, also for an environment with
+    several agents.
     """
     if not env:
         raise EnvError("no environment is given: name one with env=, such as gymnasium.make('palaestra/Game-v0', env='Game.x86_64')")
-    return SingleEnv(OpenedEnv(env, num_areas=1, device=device, seed=seed, drawn=render_mode is not None, **options), render_mode)
+    return SingleEnv(OpenedEnv(env, options, num_areas=1, device=device, seed=seed, drawn=render_mode is not None), render_mode)
 
 
 class SingleEnv(gymnasium.Env[Any, Any]):

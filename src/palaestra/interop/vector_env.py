@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from gymnasium.error import ClosedEnvironmentError, ResetNeeded
+from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from torch import Tensor
@@ -20,31 +20,40 @@ from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.spaces.behavior_spaces import CONTINUOUS, DISCRETE, BehaviorSpaces
 from palaestra.interop.named_agents import SUCCESS
-from palaestra.interop.opened_env import MOST_SEED, OpenedEnv, Tables
+from palaestra.interop.opened_env import MOST_SEED, OpenedEnv, Tables, checked_seed
 from palaestra.interop.single_env import fps, reset_parameters
 from palaestra.interop.windows import Window, render_modes
 
 
 def make_vector(
-    env: str, num_envs: int = 1, *, render_mode: str | None = None, device: str = "cpu", tensors: bool = False, **options: Any
+    env: str,
+    num_envs: int = 1,
+    *,
+    render_mode: str | None = None,
+    device: str = "cpu",
+    seed: int | None = None,
+    tensors: bool = False,
+    **options: Any,
 ) -> TableVectorEnv:
     """Opens a built-in environment with so many areas that it has `num_envs` agents.
 
-    `tensors`: actions, observations, rewards and ends are torch tensors on `device`. `options` go to the environment, except
-    `parameters`, environment parameters by name. Raises EnvError, also for agents that cannot be stepped as one batch.
+    `tensors`: actions, observations, rewards and ends are torch tensors on `device`. `seed` is that of the first reset without one, by
+    default drawn at random. `options` go to the environment, except `parameters`, environment parameters by name, one number or one for
+    each area. Raises EnvError, also for agents that cannot be stepped as one batch.
     """
     if isinstance(num_envs, bool) or not isinstance(num_envs, int | np.integer) or num_envs < 1:
         raise EnvError(f"{env}: num_envs is {num_envs!r}; expected a whole number of at least 1")
     num_envs = int(num_envs)
-    opened = OpenedEnv(env, num_areas=1, device=device, **options)
+    plain = {key: value for key, value in options.items() if key != "parameters"}  # which may have a value for each area
+    opened = OpenedEnv(env, plain, num_areas=1, device=device, seed=seed)
     agents = _agents_per_area(opened)
     if num_envs % agents:
         opened.close()
         raise EnvError(f"{env} has {agents} agents in each area, and each is one of num_envs: {num_envs} is no multiple of {agents}")
-    if num_envs != agents:
+    if num_envs != agents or plain.keys() != options.keys():
         opened.close()
-        opened = OpenedEnv(env, num_areas=num_envs // agents, device=device, **options)
-    return TableVectorEnv(opened, render_mode, tensors=tensors)
+        opened = OpenedEnv(env, options, num_areas=num_envs // agents, device=device, seed=seed)
+    return TableVectorEnv(opened, render_mode, seed=seed, tensors=tensors)
 
 
 def _agents_per_area(env: OpenedEnv) -> int:
@@ -71,8 +80,9 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
     if agents have several.
     """
 
-    def __init__(self, env: OpenedEnv, render_mode: str | None = None, *, tensors: bool = False) -> None:
+    def __init__(self, env: OpenedEnv, render_mode: str | None = None, *, seed: int | None = None, tensors: bool = False) -> None:
         self._env, self.tensors, self.device = env, tensors, env.env.device
+        self._first_seed = seed
         self._on_cpu = self.device.type == "cpu"
         self._first = next(iter(env.tables))
         step = env.tables[self._first]
@@ -100,21 +110,20 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begins new episodes in all areas. `options={"parameters": {...}}` sets environment parameters, one or one for each area."""
-        self._check_open()
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer)):
-            raise EnvError(f"{self._env.name}: the seed is {seed!r}; expected one whole number, from which every area's seed follows")
-        super().reset(seed=None if seed is None else int(seed))
+        self._env.check_open()
+        seed, self._first_seed = checked_seed(self._env.name, self._first_seed if seed is None else seed), None
+        super().reset(seed=seed)
         if values := reset_parameters(options):
             self._env.set_parameters(values)
         self._begun = True
-        tables = self._env.reset(int(self.np_random.integers(MOST_SEED)) if seed is None else int(seed))
+        tables = self._env.reset(int(self.np_random.integers(MOST_SEED)) if seed is None else seed)
         self._window.show(self.render_mode)
         return self._observe(tables[self._first].obs), self._infos(tables)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Acts for one step with all agents. Continuous actions are clipped to -1..1. Raises EnvError for actions that do not fit."""
         if not self._begun:
-            self._check_open()
+            self._env.check_open()
             raise ResetNeeded("no episode has begun; call reset() before step()")
         if not self.tensors and isinstance(actions, np.ndarray) and (ticks := getattr(self._env.env, "host_ticks", None)) is not None:
             wanted = ticks.action
@@ -158,12 +167,11 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
 
     def set_parameters(self, **values: Any) -> None:
         """Sets environment parameters from each area's next episode on: a number, or one for each area. Raises EnvError."""
-        self._check_open()
         self._env.set_parameters(values)
 
     def render(self) -> Any:
         """Returns a picture of the first area in mode `rgb_array`, in a tuple; None in mode `human`, which shows it by itself."""
-        self._check_open()
+        self._env.check_open()
         picture = self._window.picture(self.render_mode)
         return None if picture is None else (picture,)
 
@@ -172,10 +180,6 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
         self._begun = False
         self._window.close()
         self._env.close()
-
-    def _check_open(self) -> None:
-        if self._env.closed:
-            raise ClosedEnvironmentError(f"{self._env.name} is closed; make another environment")
 
     def _action(self, actions: Any) -> Action:
         """Returns the table of actions. Raises EnvError for a wrong shape or type; the environment checks the numbers."""

@@ -48,11 +48,12 @@ class InProcessBackend:
             raise UnityEnvironmentException(str(error)) from error
         self.specs: dict[str, BehaviorSpec] = {}
         self.capabilities = Capabilities(**dict.fromkeys(CAPABILITIES, True))
-        self._seed, self._random = seed, np.random.default_rng(seed)
+        self._seed, self._random = seed, np.random.default_rng(seed & 0x7FFFFFFF)
         self._agents_of: dict[str, _BehaviorAgents] = {}
         self._samplers: dict[str, UnitySampler] = {}
         self._values: dict[str, NDArray[np.float32]] = {}
-        self._refused: set[str] = set()
+        self._refused: dict[str, str] = {}
+        """Why the environment ignores the latest value of a parameter, by name."""
         self._agents = 0
 
     def reset(self, side_channel: bytes) -> StepResult:
@@ -112,13 +113,13 @@ class InProcessBackend:
                 self._send_parameter(name)
 
     def _send_parameter(self, name: str) -> None:
-        if name in self._refused:
-            return
+        before = self._refused.pop(name, None)
         try:
             self._env.set_parameters({name: torch.from_numpy(self._values[name].copy()).to(self._env.device)})
         except EnvError as error:
-            self._refused.add(name)
-            get_logger(__name__).warning(f"the environment ignores the parameter '{name}': {error}")
+            self._refused[name] = str(error)
+            if str(error) != before:
+                get_logger(__name__).warning(f"the environment ignores the parameter '{name}': {error}")
 
     def _measured(self) -> bytes:
         if not isinstance(self._env, Measures):
@@ -254,13 +255,20 @@ def read_parameter(message: IncomingMessage) -> tuple[str, UnitySampler]:
         return name, UnitySampler(lambda count: np.full(count, value), varies=False)
     random, kind = np.random.default_rng(message.read_int32() & 0xFFFFFFFF), message.read_int32()
     if kind == _Kind.UNIFORM:
-        low, high = message.read_float32(), message.read_float32()
+        low, high = sorted((message.read_float32(), message.read_float32()))
         return name, UnitySampler(lambda count: random.uniform(low, high, count), varies=True)
     if kind == _Kind.GAUSSIAN:
         mean, deviation = message.read_float32(), message.read_float32()
+        if deviation < 0:
+            raise UnitySideChannelException(
+                f"environment parameter '{name}': the standard deviation is {deviation:g}; expected a number of at least 0"
+            )
         return name, UnitySampler(lambda count: random.normal(mean, deviation, count), varies=True)
     if kind == _Kind.MULTIRANGEUNIFORM:
-        return name, UnitySampler(_multirange_sampler(np.reshape(message.read_float32_list(), (-1, 2)), random), varies=True)
+        ranges = np.sort(np.reshape(message.read_float32_list(), (-1, 2)))
+        if not len(ranges):
+            raise UnitySideChannelException(f"environment parameter '{name}': there are no intervals; expected at least one")
+        return name, UnitySampler(_multirange_sampler(ranges, random), varies=True)
     raise UnitySideChannelException(
         f"environment parameter '{name}': there is no distribution of kind {kind} (there are 0 to {max(_Kind)})"
     )
@@ -269,9 +277,10 @@ def read_parameter(message: IncomingMessage) -> tuple[str, UnitySampler]:
 def _multirange_sampler(ranges: NDArray, random: np.random.Generator) -> Callable[[int], NDArray]:
     """Returns a function that samples uniformly over several ranges."""
     widths = ranges[:, 1] - ranges[:, 0]
+    shares = widths / widths.sum() if widths.any() else None  # single numbers, each as likely as another
 
     def draw(count: int) -> NDArray:
-        chosen = random.choice(len(ranges), count, p=widths / widths.sum())
+        chosen = random.choice(len(ranges), count, p=shares)
         return random.uniform(ranges[chosen, 0], ranges[chosen, 1])
 
     return draw

@@ -12,6 +12,7 @@ from minari_files import episode, records, simple
 
 from palaestra.cli.demo_convert import spaces_of
 from palaestra.cli.main import main
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 
 pytest.importorskip("minari")
 
@@ -65,6 +66,17 @@ def test_files_become_datasets_and_datasets_files(capsys, tmp_path):
         assert run("demo", source, *wrong) == 1
         assert message in capsys.readouterr().err
     assert run("demo", source, "--to-minari", "my/c-v0", "--env", "minari:my/b-v0") == 0
+
+
+def test_a_dataset_names_a_built_in_environment_only_if_one_of_its_behaviors_fits(capsys):
+    basic = BehaviorSpec((ObsSpec("place", (20,)),), ActionSpec(0, (3,)))
+    fits = write(Path("fits.demo"), episodes(3, spec=basic), basic, "Walker?team=0")
+    other = write(Path("other.demo"), episodes(3))
+    assert run("demo", fits, "--to-minari", "my/fits-v0", "--env", "Basic") == 0
+    assert run("demo", other, "--to-minari", "my/other-v0", "--env", "builtin:Basic") == 1
+    told = capsys.readouterr().err
+    assert "does not fit the spaces of the environment Basic" in told
+    assert "things (2, 2)" in told
 
 
 def test_a_dataset_is_copied_into_another_format_with_its_spaces_and_metadata():

@@ -150,6 +150,56 @@ def test_players_whose_turn_comes_later_are_named_once():
         assert env.possible_agents == ["player_team0_0", "player_team1_0", "player_team2_0"]
 
 
+def test_a_closed_environment_neither_draws_nor_takes_parameters():
+    many = parallel_env("3DBall", render_mode="rgb_array")
+    one = gymnasium.make("palaestra/3DBall-v0", render_mode="rgb_array").unwrapped
+    for env in (many, one):
+        env.reset(seed=0)
+        env.close()
+        env.close()
+        for call in (env.render, lambda env=env: getattr(env, "set_parameters")(mass=1.0)):  # noqa: B009 - not in Gymnasium's interface
+            with pytest.raises(ClosedEnvironmentError, match="3DBall is closed"):
+                call()
+
+
+def test_a_vector_environment_is_made_with_parameters_for_each_area():
+    given, later = (gymnasium.make_vec("palaestra/3DBall-v0", num_envs=2, **more) for more in ({"parameters": {"mass": [2.0, 9.0]}}, {}))
+    later.reset(seed=1, options={"parameters": {"mass": [2.0, 9.0]}})
+    given.reset(seed=1)
+    for _ in range(5):
+        obs, *_ = given.step(np.ones((2, 2), np.float32))
+        np.testing.assert_array_equal(obs, later.step(np.ones((2, 2), np.float32))[0])
+    with pytest.raises(EnvError, match="one for each of 2 areas"):
+        gymnasium.make_vec("palaestra/3DBall-v0", num_envs=2, parameters={"mass": [2.0, 9.0, 1.0]})
+
+
+def test_wrong_seeds_and_options_of_a_reset_are_told():
+    env = parallel_env("3DBall")
+    for seed, told in (
+        (-1, "seed is -1; expected a whole number of at least 0"),
+        (1.5, "seed is 1.5"),
+        ("a", "seed is 'a'"),
+        (True, "True"),
+    ):
+        with pytest.raises(EnvError, match=told):
+            env.reset(seed=seed)  # type: ignore[arg-type]
+    with pytest.raises(EnvError, match="options of reset are 5"):
+        env.reset(options=5)  # type: ignore[arg-type]
+    first, _ = env.reset(seed=np.int64(3))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(first["3DBall_0"], env.reset(seed=3)[0]["3DBall_0"])
+
+
+def test_options_of_a_game_may_have_any_name():
+    env = gymnasium.make("palaestra/Game-v0", env="python:test_outward_envs:named", name="a name", drawn=3)
+    assert (env.unwrapped.spec.kwargs["name"], env.reset(seed=0)[0].shape) == ("a name", (4,))
+
+
+def named(name: str, drawn: int) -> gymnasium.Env:
+    """Makes an environment with options of such names."""
+    assert (name, drawn) == ("a name", 3)
+    return gymnasium.make("CartPole-v1")
+
+
 def test_wrong_use_is_told():
     env = gymnasium.make("palaestra/3DBall-v0")
     with pytest.raises(ResetNeeded):
@@ -165,7 +215,14 @@ def test_wrong_use_is_told():
     ):
         with pytest.raises(EnvError, match=told):
             env.reset(options=options)  # type: ignore[arg-type]
-    for wrong, told in (({"parameters": 3}, "parameters is 3; expected a dictionary"), ({"areas": 4}, "takes no option 'areas' here")):
+    for wrong, told in (
+        ({"parameters": 3}, "parameters is 3; expected a dictionary"),
+        ({"parameters": {1: 2.0}}, "parameters is {1: 2.0}; expected a dictionary"),
+        ({"areas": 4}, "takes no option 'areas' here"),
+        ({"num_areas": 4}, "takes no option 'num_areas' here"),
+        ({"name": "x"}, "3DBall takes no option 'name'"),
+        ({"drawn": True}, "3DBall takes no option 'drawn'"),
+    ):
         with pytest.raises(EnvError, match=told):
             gymnasium.make("palaestra/3DBall-v0", **wrong)
     env.close()
@@ -183,3 +240,20 @@ def test_wrong_use_is_told():
     envs.reset(seed=0)
     with pytest.raises(EnvError, match="expected"):
         envs.step(np.zeros((3,), np.int64))
+
+
+def test_environments_without_a_seed_differ_from_one_another_and_those_with_one_do_not():
+    def starts(**options: int) -> list[np.ndarray]:
+        sync = gymnasium.make_vec("palaestra/3DBall-v0", num_envs=2, vectorization_mode="sync", **options)
+        vector = gymnasium.make_vec("palaestra/3DBall-v0", num_envs=2, **options)
+        many = [parallel_env("3DBall", **options).reset()[0]["3DBall_0"] for _ in range(2)]  # type: ignore[arg-type]
+        return [sync.reset()[0], np.stack(many), vector.reset()[0]]
+
+    for one, other in starts()[:2]:
+        assert (one != other).any()
+    for one, other in starts(seed=3)[:2]:
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(starts(seed=3)[2], starts(seed=3)[2])
+    for wrong in (-1, "a"):
+        with pytest.raises(EnvError, match="seed is"):
+            gymnasium.make("palaestra/3DBall-v0", seed=wrong)

@@ -13,6 +13,7 @@ import pytest
 from unity_games import make_build
 
 import palaestra  # noqa: F401 - registers its environments
+from palaestra.core.errors import EnvError
 from palaestra.pettingzoo import parallel_env
 
 with warnings.catch_warnings():
@@ -48,6 +49,28 @@ def test_a_game_whose_agents_come_and_go_passes_the_tests_of_pettingzoo(tmp_path
     parallel_api_test(env, num_cycles=20)
     api_test(parallel_to_aec(env), num_cycles=20)
     env.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"args": "--agents 2"}, r"args is '--agents 2'; expected a list of the game's arguments"),
+        ({"args": 5}, "args is 5; expected a list"),
+        ({"executable": "x"}, "takes no option 'executable'"),
+        ({"engine": None}, "takes no option 'engine'"),
+        ({"time_scal": 2.0}, "did you mean 'time_scale'"),
+    ],
+)
+def test_wrong_options_of_a_unity_game_are_told_before_it_starts(options: dict[str, object], told: str, tmp_path: Path):
+    with pytest.raises(EnvError, match=told):
+        parallel_env(str(make_build(tmp_path, "Ball")), **options)
+
+
+def test_arguments_of_a_game_may_be_numbers_and_its_logs_a_name(tmp_path: Path):
+    env = parallel_env(str(make_build(tmp_path, "Ball")), args=["--level", 2], logs=str(tmp_path / "logs"))
+    assert env.reset()[0]
+    env.close()
+    assert list((tmp_path / "logs").iterdir())
 
 
 def test_a_game_ends_with_its_environment_even_if_it_is_not_closed(tmp_path: Path):

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from gymnasium.error import ResetNeeded
+from gymnasium.error import InvalidAction, ResetNeeded
 from gymnasium.utils.env_checker import check_env
 
 from palaestra.unity.environment import UnityEnvironment
@@ -71,3 +71,45 @@ def test_hybrid_actions_are_dictionaries_with_a_mask_to_sample_them():
     for _ in range(20):  # the game refuses choices that are forbidden
         *_, infos = many.step({agent: many.action_space(agent).sample(infos[agent]["action_mask"]) for agent in many.agents})
     many.close()
+
+
+def test_masks_of_flattened_branches_have_an_entry_for_each_flattened_choice():
+    env = UnityToGymnasiumWrapper(UnityEnvironment("python:sdk_games:picky", num_areas=1), flatten_branched=True)
+    assert env.action_masks().tolist() == [False, False, True, True], "known before the first reset, too"
+    _, info = env.reset()
+    assert info["action_mask"].tolist() == [0, 0, 1, 1]
+    assert [env.step(choice)[1] for choice in (2, 3, np.array(3))] == [0.0, 1.0, 1.0]
+    for wrong in (4, -1, 2.0, None, "a", [[1], [1, 2]]):
+        with pytest.raises(InvalidAction, match=r"Discrete\(4\)"):
+            env.step(wrong)
+    env.close()
+
+
+@pytest.mark.parametrize("game", ["picky", "hybrid_alone", "continuous"])
+def test_actions_that_do_not_fit_are_refused_before_the_game_sees_them(game: str):
+    env = UnityToGymnasiumWrapper(UnityEnvironment(f"python:sdk_games:{game}", num_areas=1))
+    env.reset()
+    for wrong in (None, "a", 7.5, [1.5, 1.5, 1.5], {"continuous": np.zeros(2)}, np.full(1, np.nan)):
+        with pytest.raises(InvalidAction, match="expected one of"):
+            env.step(wrong)
+    env.close()
+    env.close()  # does nothing
+
+
+def test_an_agent_that_left_goes_on_in_the_game_with_choices_that_are_allowed():
+    env = UnityToPettingZooWrapper(UnityEnvironment("python:sdk_games:picky_pair", num_areas=1))
+    env.reset()
+    steps = 0
+    while env.agents:
+        env.step({agent: np.array([1, 1]) for agent in env.agents[:1]})  # the others are idle
+        steps += 1
+    assert (steps, len(env.possible_agents)) == (9, 2)
+    env.close()
+
+
+def test_observations_that_are_left_out_are_named(caplog: pytest.LogCaptureFixture):
+    with caplog.at_level("WARNING", "palaestra.unity"):
+        env = UnityToGymnasiumWrapper(UnityEnvironment("python:sdk_games:variable", num_areas=1))
+    assert "observations of variable length, which are left out: things" in caplog.text
+    assert env.reset()[0].shape == (2,)
+    env.close()

@@ -130,6 +130,38 @@ def test_channels_say_what_the_original_says():
         engine.on_message_received(IncomingMessage(b""))
 
 
+def test_a_parameter_that_was_refused_may_be_set_again(caplog: pytest.LogCaptureFixture):
+    parameters = EnvironmentParametersChannel()
+    env = UnityEnvironment("builtin:3DBall", num_areas=1, seed=-1, side_channels=[parameters])
+    told = []
+    with caplog.at_level(logging.WARNING):
+        for value in (99.0, 99.0, 3.0, 99.0):
+            parameters.set_float_parameter("mass", value)
+            env.reset()
+            told.append(caplog.text.count("ignores the parameter 'mass'"))
+    assert told == [1, 1, 1, 2]
+    env.close()
+
+
+def test_distributions_may_have_their_bounds_in_any_order_and_wrong_ones_are_told(caplog: pytest.LogCaptureFixture):
+    parameters = EnvironmentParametersChannel()
+    env = UnityEnvironment("builtin:3DBall", num_areas=2, side_channels=[parameters])
+    with caplog.at_level(logging.WARNING):
+        parameters.set_uniform_sampler_parameters("mass", 5.0, 3.0, seed=1)
+        parameters.set_multirangeuniform_sampler_parameters("scale", [(2.0, 1.0), (3.0, 3.0)], seed=1)
+        env.reset()
+        parameters.set_multirangeuniform_sampler_parameters("scale", [(2.0, 2.0), (3.0, 3.0)], seed=1)
+        env.reset()
+    assert "ignores" not in caplog.text
+    parameters.set_gaussian_sampler_parameters("mass", 5.0, -1.0, seed=1)
+    with pytest.raises(exception.UnitySideChannelException, match="'mass': the standard deviation is -1; expected a number of at least 0"):
+        env.reset()
+    parameters.set_multirangeuniform_sampler_parameters("mass", [], seed=1)
+    with pytest.raises(exception.UnitySideChannelException, match="'mass': there are no intervals"):
+        env.reset()
+    env.close()
+
+
 def test_channels_keep_what_the_game_says(caplog: pytest.LogCaptureFixture):
     stats, floats, raw = StatsSideChannel(), FloatPropertiesChannel(), RawBytesChannel(uuid4())
     manager = SideChannelManager([stats, floats, raw])

@@ -17,6 +17,9 @@ from palaestra.runtime.settings import RunSettings
 from palaestra.wire.side_channels import SideChannel
 from palaestra.wire.unity_channels import Engine
 
+GIVEN_OTHERWISE = {"executable", "areas", "engine"}
+"""Fields of UnityOptions that are no options of a game: what is opened, how often, and whose fields are options themselves."""
+
 
 @dataclass(frozen=True, slots=True)
 class GameSettings:
@@ -63,7 +66,8 @@ def game_settings(settings: RunSettings, logs: Path | None, tell: Tell | None = 
 def open_games(executable: str | None, areas: int | None, options: Mapping[str, Any], games: GameSettings | None) -> UnityEnv:
     """Opens a build, or the Editor if `executable` is None.
 
-    `options` are fields of UnityOptions and Engine, and `side_channels`, a list. Raises EnvError for an unknown option or a missing build.
+    `options` are fields of UnityOptions and Engine, and `side_channels`, a list. Raises EnvError for an unknown option, a missing
+    build, or arguments that are no list.
     """
     games = games or GameSettings()
     given = dict(options)
@@ -71,9 +75,16 @@ def open_games(executable: str | None, areas: int | None, options: Mapping[str, 
     if wrong := [channel for channel in channels if not isinstance(channel, SideChannel)]:
         raise EnvError(f"side_channels contains a {type(wrong[0]).__name__}; expected instances of subclasses of SideChannel")
     of_engine, of_games = ({each.name for each in fields(kind)} for kind in (Engine, UnityOptions))
+    of_games -= GIVEN_OTHERWISE
     if unknown := [name for name in given if name not in of_engine | of_games]:
         hint = nearest(unknown[0], of_engine | of_games)
         raise EnvError(f"a Unity game takes no option '{unknown[0]}'{hint} (it takes: {', '.join(sorted(of_engine | of_games))})")
+    if "args" in given:
+        if isinstance(given["args"], str) or not isinstance(given["args"], Iterable):
+            raise EnvError(f"args is {given['args']!r}; expected a list of the game's arguments, such as ['--level', '2']")
+        given["args"] = [str(each) for each in given["args"]]
+    if given.get("logs") is not None:
+        given["logs"] = Path(given["logs"])
     engine = replace(games.options.engine, **{name: value for name, value in given.items() if name in of_engine})
     rest = {name: value for name, value in given.items() if name in of_games}
     chosen = replace(games.options, engine=engine, executable=executable, areas=areas or 1, **rest)

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from palaestra.unity.base_env import DecisionSteps, TerminalSteps
+from palaestra.core import specs
+from palaestra.envs.spaces.behavior_spaces import BehaviorSpaces
+from palaestra.unity.base_env import BehaviorSpec, DecisionSteps, TerminalSteps
 
 _ID = "?agent_id="
 
@@ -27,6 +29,13 @@ def observation(obs: list[np.ndarray], mask: list[np.ndarray] | None) -> Any:
     if mask is not None:
         return {"observation": obs, "action_mask": mask}
     return obs if len(obs) > 1 else obs[0]
+
+
+def spaces_of(spec: BehaviorSpec) -> BehaviorSpaces:
+    """Returns a behavior's spaces for today's interfaces."""
+    obs = [specs.ObsSpec(each.name or f"obs_{i}", tuple(each.shape)) for i, each in enumerate(spec.observation_specs)]
+    action = specs.ActionSpec(spec.action_spec.continuous_size, tuple(spec.action_spec.discrete_branches))
+    return BehaviorSpaces(specs.BehaviorSpec(tuple(obs), action))
 
 
 def turns(steps: DecisionSteps | TerminalSteps, behavior: str) -> dict[str, tuple[Any, float, bool, dict[str, Any]]]:

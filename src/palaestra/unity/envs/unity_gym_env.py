@@ -136,6 +136,11 @@ class UnityToGymWrapper(gymnasium.Env):
             get_logger(__name__).warning(
                 f"behavior '{self.name}' has {len(visuals)} images; only the first is used (allow_multiple_obs=True: all)"
             )
+        if left_out := [spec.name for spec in self.group_spec.observation_specs if len(spec.shape) == 2]:
+            get_logger(__name__).warning(
+                f"behavior '{self.name}' has observations of variable length, which are left out: {', '.join(left_out)} (the PettingZoo "
+                f"wrappers show them)"
+            )
         if self._uint8 and not visuals:
             get_logger(__name__).warning(f"uint8_visual has no effect: behavior '{self.name}' has no images")
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
+from palaestra.envs.spaces.behavior_spaces import CONTINUOUS, DISCRETE, BehaviorSpaces
 from palaestra.unity.base_env import BaseEnv
+from palaestra.unity.envs.env_helpers import spaces_of
 from palaestra.unity.envs.unity_gym_env import UnityToGymWrapper
 
 
@@ -16,7 +21,8 @@ class UnityToGymnasiumWrapper(gymnasium.Env[Any, Any]):
     """Gymnasium environment of a BaseEnv with one behavior and at most one agent: `reset` returns two values, `step` five.
 
     The arguments and spaces are those of UnityToGymWrapper, except that hybrid actions are allowed, as a Dict of `continuous` and
-    `discrete`. With discrete actions, infos have `action_mask` (choices,) int8, 1: allowed, all branches one after another.
+    `discrete`. With discrete actions, infos have `action_mask` (choices,) int8, 1: allowed, all branches one after another; with
+    `flatten_branched` a choice is one of all branches, allowed if each of its parts is.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"]}  # noqa: RUF012 - as Gymnasium declares it
@@ -31,10 +37,18 @@ class UnityToGymnasiumWrapper(gymnasium.Env[Any, Any]):
     ) -> None:
         self.spec = EnvSpec("UnityEnvironment", nondeterministic=True)  # a game takes its seed when it starts, not when it is reset
         self._old = UnityToGymWrapper.with_hybrid_actions(unity_env, uint8_visual, flatten_branched, allow_multiple_obs, action_space_seed)
-        self._unity_env, self._multiple, self._mask = unity_env, allow_multiple_obs, np.ones(0, np.int8)
+        self._unity_env, self._multiple, self._closed = unity_env, allow_multiple_obs, False
+        self._spaces = spaces_of(self._old.group_spec)
+        self._is_flat = flatten_branched and len(self._spaces.spec.action.branches) > 1
+        if self._is_flat:
+            choices = int(np.prod(self._spaces.spec.action.branches))
+            action = replace(self._spaces.spec.action, branches=(choices,))
+            self._spaces = BehaviorSpaces(replace(self._spaces.spec, action=action))
         self.observation_space, self.action_space = self._old.observation_space, self._old.action_space
         has_images = any(len(spec.shape) == 3 for spec in self._old.group_spec.observation_specs)
         self.render_mode = "rgb_array" if has_images else None
+        self._mask = np.ones(self._spaces.spec.action.choices, np.int8)
+        self._info(unity_env.get_steps(self._old.name)[0])
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begins a new episode. `seed` is not used for the game, which takes it when it starts: UnityEnvironment(seed=...)."""
@@ -44,8 +58,11 @@ class UnityToGymnasiumWrapper(gymnasium.Env[Any, Any]):
         return self._shown(obs), self._info(steps)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Acts for one step; info has the steps under 'step'. Raises UnityGymException after the end of an episode."""
-        obs, reward, done, info = self._old.step(action)
+        """Acts for one step; info has the steps under 'step'.
+
+        Raises UnityGymException after the end of an episode, and gymnasium.error.InvalidAction for an action that does not fit.
+        """
+        obs, reward, done, info = self._old.step(self._told(action))
         truncated = done and bool(info["step"].interrupted[0])
         return self._shown(obs), reward, done and not truncated, truncated, self._info(info["step"])
 
@@ -62,15 +79,33 @@ class UnityToGymnasiumWrapper(gymnasium.Env[Any, Any]):
         return np.broadcast_to(values.transpose(1, 2, 0), (*values.shape[1:], 3)) if len(values) == 1 else values.transpose(1, 2, 0)
 
     def close(self) -> None:
-        """Closes the environment."""
-        self._old.close()
+        """Closes the environment; may be called again."""
+        if not self._closed:
+            self._closed = True
+            self._old.close()
 
     def _shown(self, obs: Any) -> Any:
         return tuple(obs) if self._multiple else obs
 
+    def _told(self, action: Any) -> Any:
+        """Returns an action in the form that the old interface takes."""
+        given = {key: _flat(part) for key, part in action.items()} if isinstance(action, Mapping) else _flat(action)
+        numbers, choices = self._spaces.read_action(self._old.name, given)
+        if self._is_flat:
+            return int(choices[0])
+        if numbers.size and choices.size:
+            return {CONTINUOUS: numbers, DISCRETE: choices}
+        return numbers if numbers.size else choices
+
     def _info(self, steps: Any) -> dict[str, Any]:
         branches = self._old.group_spec.action_spec.discrete_branches
-        forbidden = getattr(steps, "action_mask", None)
-        rows = [np.zeros(size, np.bool_) for size in branches] if forbidden is None else [mask[0] for mask in forbidden]
-        self._mask = (~np.concatenate(rows)).astype(np.int8) if rows else self._mask
-        return {"step": steps, "action_mask": self._mask} if branches else {"step": steps}
+        if not branches:
+            return {"step": steps}
+        forbidden = getattr(steps, "action_mask", None) if len(steps) else None
+        rows = [np.ones(size, np.bool_) for size in branches] if forbidden is None else [~mask[0] for mask in forbidden]
+        self._mask = (reduce(np.logical_and.outer, rows).ravel() if self._is_flat else np.concatenate(rows)).astype(np.int8)
+        return {"step": steps, "action_mask": self._mask}
+
+
+def _flat(values: Any) -> Any:
+    return values.ravel() if isinstance(values, np.ndarray) else values

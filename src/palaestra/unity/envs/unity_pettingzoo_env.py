@@ -9,10 +9,9 @@ from gymnasium import error, spaces
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec
 
-from palaestra.core import specs
 from palaestra.envs.spaces.behavior_spaces import BehaviorSpaces
-from palaestra.unity.base_env import ActionTuple, BaseEnv, BehaviorSpec
-from palaestra.unity.envs.env_helpers import split_agent
+from palaestra.unity.base_env import ActionTuple, BaseEnv
+from palaestra.unity.envs.env_helpers import spaces_of, split_agent
 from palaestra.unity.envs.unity_parallel_env import UnityParallelEnv
 
 Values = dict[str, Any]
@@ -38,6 +37,8 @@ class UnityToPettingZooWrapper(ParallelEnv[str, Any, Any]):
         self._action_spaces: dict[str, spaces.Space[Any]] = {}
         self._specs = env.behavior_specs
         self._last: dict[str, tuple[Any, Values]] = {}
+        self._seen: Values = {}
+        """Observations of the last tick by agent, also of those that left and go on in the game."""
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
         """Returns an agent's observation space, always the same object. Raises KeyError for an unknown behavior."""
@@ -60,6 +61,7 @@ class UnityToPettingZooWrapper(ParallelEnv[str, Any, Any]):
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Values, dict[str, Values]]:
         """Begins new episodes. The arguments are not used: a game takes its seed when it starts, UnityEnvironment(seed=...)."""
         shown, infos = self._old.reset(), self._old.infos
+        self._seen = shown
         self._left.clear()
         self.agents = list(self._old.agents)
         self._note_new()
@@ -67,13 +69,17 @@ class UnityToPettingZooWrapper(ParallelEnv[str, Any, Any]):
         return {agent: obs for agent, (obs, _) in self._last.items()}, {agent: info for agent, (_, info) in self._last.items()}
 
     def step(self, actions: Values) -> tuple[Values, dict[str, float], dict[str, bool], dict[str, bool], dict[str, Values]]:
-        """Steps with actions by agent; agents without one get zeros. Infos have behavior_name, group_id and group_reward.
+        """Steps with actions by agent; agents without one get zeros and the first choices that are allowed. Infos have behavior_name,
+        group_id and group_reward.
 
         Raises gymnasium.error.ResetNeeded if no agents are left, and InvalidAction for an action that does not fit.
         """
         if not self.agents:
             raise error.ResetNeeded("every agent's episode has ended, or none has begun: call reset() before the next step()")
-        seen, rewards, dones, infos = self._old.step({agent: self._told(agent, action) for agent, action in actions.items()})
+        told = {agent: self._told(agent, action) for agent, action in actions.items()}
+        idle = {agent: self._idle(agent, old) for agent, old in self._seen.items() if agent not in told}
+        seen, rewards, dones, infos = self._old.step({**idle, **told})
+        self._seen = seen
         shown = [agent for agent in seen if agent not in self._left]
         last = {agent: infos[agent].pop("final_observation", seen[agent]) for agent in shown}
         obs = {agent: self._observe(agent, last[agent]) for agent in shown}
@@ -104,7 +110,7 @@ class UnityToPettingZooWrapper(ParallelEnv[str, Any, Any]):
     def _behavior(self, agent: str) -> BehaviorSpaces:
         name = split_agent(agent)[0]
         if name not in self._behaviors:
-            self._behaviors[name] = _spaces(self._specs[name])
+            self._behaviors[name] = spaces_of(self._specs[name])
         return self._behaviors[name]
 
     def _observe(self, agent: str, old: Any) -> Any:
@@ -127,16 +133,16 @@ class UnityToPettingZooWrapper(ParallelEnv[str, Any, Any]):
         continuous, discrete = self._behavior(agent).read_action(agent, action)
         return ActionTuple(continuous[None], discrete[None].astype(np.int32))
 
+    def _idle(self, agent: str, old: Any) -> ActionTuple:
+        behavior = self._behavior(agent)
+        spec, allowed = behavior.spec.action, _allowed(behavior, old)
+        choices = [int(mask.argmax()) for mask in np.split(allowed, np.cumsum(spec.branches)[:-1])] if spec.branches else []
+        return ActionTuple(np.zeros((1, spec.continuous), np.float32), np.array([choices], np.int32))
+
 
 def unity_aec_env(env: BaseEnv, seed: int | None = None) -> AECEnv[str, Any, Any]:
     """Returns an AEC environment, in which the agents of UnityToPettingZooWrapper act one after another within each step."""
     return parallel_to_aec(UnityToPettingZooWrapper(env, seed))
-
-
-def _spaces(spec: BehaviorSpec) -> BehaviorSpaces:
-    obs = [specs.ObsSpec(each.name or f"obs_{i}", tuple(each.shape)) for i, each in enumerate(spec.observation_specs)]
-    action = specs.ActionSpec(spec.action_spec.continuous_size, tuple(spec.action_spec.discrete_branches))
-    return BehaviorSpaces(specs.BehaviorSpec(tuple(obs), action))
 
 
 def _allowed(behavior: BehaviorSpaces, old: Any) -> np.ndarray:
