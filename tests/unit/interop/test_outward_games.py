@@ -59,6 +59,8 @@ def test_a_game_whose_agents_come_and_go_passes_the_tests_of_pettingzoo(tmp_path
         ({"executable": "x"}, "takes no option 'executable'"),
         ({"engine": None}, "takes no option 'engine'"),
         ({"time_scal": 2.0}, "did you mean 'time_scale'"),
+        ({"time_scale": float("nan")}, "option 'time_scale' is nan: input should be a finite number"),
+        ({"width": 0}, "option 'width' is 0: input should be greater than 0"),
     ],
 )
 def test_wrong_options_of_a_unity_game_are_told_before_it_starts(options: dict[str, object], told: str, tmp_path: Path):

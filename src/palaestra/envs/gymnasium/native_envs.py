@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from inspect import Parameter, signature
+from math import inf
+from numbers import Integral, Real
 from typing import Any
 
 import gymnasium
@@ -22,8 +24,21 @@ ATARI_GAME = "ale_py.env:AtariEnv"
 """Entry point of single Atari games."""
 ATARI_GAMES = "ale_py.vector_env:AtariVectorEnv"
 """Entry point of Atari's vector environment."""
-FIXED = ("game", "num_envs", "autoreset_mode", "render_mode")
+FIXED = ("game", "num_envs", "autoreset_mode", "render_mode", "batch_size")
 """Options of Atari's vector environment that are no user's."""
+RANGES: dict[str, tuple[float, float]] = {
+    "img_height": (1, inf),
+    "img_width": (1, inf),
+    "stack_num": (1, inf),
+    "frameskip": (1, inf),
+    "noop_max": (0, inf),
+    "num_threads": (0, inf),
+    "thread_affinity_offset": (-1, inf),
+    "max_num_frames_per_episode": (1, inf),
+    "repeat_action_probability": (0, 1),
+    "continuous_action_threshold": (0, 1),
+}
+"""Least and greatest value of each numeric option of Atari's vector environment, which itself takes any."""
 WHOLE_SCREEN = {"grayscale": False, "img_height": 210, "img_width": 160, "stack_num": 1, "maxpool": False}
 """Options of an Atari vector environment that give the console's screen as it is."""
 
@@ -39,6 +54,8 @@ def native_envs(
     creator = creator if callable(creator) else load_env_creator(creator)
     if spec.entry_point is not None and not _preferred(creator, spec, options, rendered=rendered):
         return None
+    if _is_atari(creator):
+        _check_atari(f"gymnasium:{spec.id}", creator, options)
     if "autoreset_mode" in signature(creator).parameters:
         options = {"autoreset_mode": AutoresetMode.SAME_STEP, **options}
     if rendered and not _is_atari(creator):
@@ -90,6 +107,26 @@ def _mode(creator: Callable[..., Any]) -> Any:
 def _is_atari(creator: Callable[..., Any]) -> bool:
     """Whether an entry point makes the Arcade Learning Environment's vector environment, which cannot draw."""
     return getattr(creator, "__module__", "") == "ale_py.vector_env"
+
+
+def _check_atari(name: str, creator: Callable[..., Any], options: dict[str, Any]) -> None:
+    """Raises EnvError for an option of Atari's vector environment of a wrong type or out of its range."""
+    if "batch_size" in options:
+        raise EnvError(f"{name} takes no option 'batch_size': every game acts on every tick")
+    takes = signature(creator).parameters
+    for option, value in options.items():
+        kind = str(getattr(takes.get(option), "annotation", ""))
+        least, most = RANGES.get(option, (-inf, inf))
+        if kind == "bool":
+            expected, fits = "true or false", isinstance(value, bool)
+        elif kind in ("int", "float"):
+            number, noun = (Integral, "whole number") if kind == "int" else (Real, "number")
+            expected = f"a {noun} of at least {least:g}" if most == inf else f"a {noun} of {least:g} to {most:g}"
+            fits = isinstance(value, number) and not isinstance(value, bool) and least <= value <= most
+        else:
+            continue
+        if not fits:
+            raise EnvError(f"{name}, option '{option}' is {value!r}; expected {expected}")
 
 
 class WithScreens(VectorWrapper):

@@ -7,13 +7,15 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from palaestra.core.errors import EnvError, PalaestraError, exception_summary
 from palaestra.core.plugins import import_user_module, nearest
 from palaestra.envs.restarts import Restarts
 from palaestra.envs.runners.runner_options import RunnerOptions
 from palaestra.envs.unity.env import Tell, UnityEnv
 from palaestra.envs.unity.options import UnityOptions
-from palaestra.runtime.settings import RunSettings
+from palaestra.runtime.settings import EngineSettings, RunSettings
 from palaestra.wire.side_channels import SideChannel
 from palaestra.wire.unity_channels import Engine
 
@@ -85,10 +87,22 @@ def open_games(executable: str | None, areas: int | None, options: Mapping[str, 
         given["args"] = [str(each) for each in given["args"]]
     if given.get("logs") is not None:
         given["logs"] = Path(given["logs"])
-    engine = replace(games.options.engine, **{name: value for name, value in given.items() if name in of_engine})
+    engine = replace(games.options.engine, **_engine_options({name: value for name, value in given.items() if name in of_engine}))
     rest = {name: value for name, value in given.items() if name in of_games}
     chosen = replace(games.options, engine=engine, executable=executable, areas=areas or 1, **rest)
     return UnityEnv(chosen, channels, games.tell)
+
+
+def _engine_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns options of the engine as `engine_settings` reads them. Raises EnvError for a value that it refuses."""
+    try:
+        settings = EngineSettings(**given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise EnvError(
+            f"a Unity game's option '{first['loc'][0]}' is {first['input']!r}: {first['msg'][0].lower()}{first['msg'][1:]}"
+        ) from error
+    return {name: getattr(settings, name) for name in given}
 
 
 def user_channels(names: Iterable[str]) -> list[SideChannel]:

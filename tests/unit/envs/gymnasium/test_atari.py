@@ -79,3 +79,21 @@ def test_a_wrong_option_is_compared_with_those_of_the_vector_environment(id: str
         EnvError, match="'reward_clipping', of the vector environment, and 'obs_type', of single games, exclude one another"
     ):
         build(gymnasium.spec(id), 1, {"reward_clipping": False, "obs_type": "ram"})
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("noop_max", -1, "option 'noop_max' is -1; expected a whole number of at least 0"),
+        ("repeat_action_probability", 2.0, "option 'repeat_action_probability' is 2.0; expected a number of 0 to 1"),
+        ("stack_num", 0, "option 'stack_num' is 0; expected a whole number of at least 1"),
+        ("img_height", True, "option 'img_height' is True; expected a whole number of at least 1"),
+        ("num_threads", "two", "option 'num_threads' is 'two'; expected a whole number of at least 0"),
+        ("grayscale", "no", "option 'grayscale' is 'no'; expected true or false"),
+        ("batch_size", 5, "takes no option 'batch_size': every game acts on every tick"),
+    ],
+)
+def test_an_option_of_atari_out_of_its_range_is_refused(option: str, value: object, message: str):
+    import_registering_package("ALE/Pong-v5")
+    with pytest.raises(EnvError, match=message):
+        build(gymnasium.spec("ALE/Pong-v5"), 2, {option: value})
