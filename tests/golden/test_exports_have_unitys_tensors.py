@@ -10,7 +10,7 @@ import pytest
 
 from palaestra.cli.main import main
 
-ROOT = Path(__file__).parents[2]
+CONFIGS = Path(__file__).parent / "data" / "configs"
 MODELS = Path(__file__).parent / "data" / "onnx" / "unity_examples"
 CASES = {
     "3DBall": ("3DBall", "ppo/3DBall.yaml", "3DBall"),
@@ -45,7 +45,7 @@ def constants(session: onnxruntime.InferenceSession) -> dict[str, list[float]]:
 @pytest.mark.parametrize("model", CASES)
 def test_a_model_trained_here_has_the_tensors_of_unitys(model: str, tmp_path: Path):
     env, settings, behavior = CASES[model]
-    command = ["learn", str(ROOT / "configs" / settings), f"--env={env}", "--run-id=one", f"--results-dir={tmp_path}", "--num-areas=1"]
+    command = ["learn", str(CONFIGS / settings), f"--env={env}", "--run-id=one", f"--results-dir={tmp_path}", "--num-areas=1"]
     assert main([*command, "--max-steps=1", "--seed=1"]) == 0
     ours = onnxruntime.InferenceSession(tmp_path / "one" / f"{behavior}.onnx")
     theirs = onnxruntime.InferenceSession(MODELS / f"{model}.onnx")
