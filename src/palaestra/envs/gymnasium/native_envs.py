@@ -140,16 +140,16 @@ class WithScreens(VectorWrapper):
 
     @property
     def render_mode(self) -> str:
-        """The render mode."""
+        """The only mode of these games, as Gymnasium names it."""
         return "rgb_array"
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
-        """Resets every game."""
+        """Begins a new episode in every game, and the same one where its screen comes from."""
         self._newest, _ = self._screens.reset(**options)
         return self.env.reset(**options)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Simulates one tick."""
+        """Acts in every game, and in the same way where its screen comes from."""
         self._newest = self._screens.step(actions)[0]
         return self.env.step(actions)
 
