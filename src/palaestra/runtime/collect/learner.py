@@ -27,12 +27,14 @@ from palaestra.runtime.collect.collector import BehaviorCollector
 from palaestra.runtime.collect.trainer_process import TrainerProcess
 from palaestra.runtime.settings import BehaviorSettings
 from palaestra.trainers.base import Progresses, Remarks, Trainer, Warns, make_trainer
-from palaestra.trainers.settings import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, changed
+from palaestra.trainers.settings import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, POCASettings, PPOSettings, changed
 
 LAST = {"learning_rate": LAST_LEARNING_RATE, "beta": LAST_BETA, "epsilon": LAST_EPSILON}
 """Values at which schedules end."""
 MOST_WEIGHT = 1e15
 """Weights above this size give outputs that float32 cannot hold."""
+SHORT, ENOUGH = 16, 128
+"""Decisions of an agent in a rollout: fewer are warned of, unless `time_horizon` is smaller, and as many are proposed."""
 
 
 class Learner:
@@ -66,6 +68,7 @@ class Learner:
         self.inference = inference
         self._watches_groups, self._found = getattr(settings.hyperparameters, "adds_group_rewards", False), list[str]()
         """Warnings about the demonstrations that it learns from, one line each."""
+        self._watches_length = isinstance(settings.hyperparameters, PPOSettings | POCASettings)
         self.collector = BehaviorCollector(
             name, spec, self.trainer.policy, None if inference else self.trainer.rollout_size, self.trainer.needs
         )
@@ -192,6 +195,7 @@ class Learner:
     def update(self, rollout: Rollout) -> dict[str, float]:
         """Learns from a rollout. Returns measurements by tag. Raises Diverged if a loss is not finite."""
         self._look_for_groups(rollout)
+        self._look_at_length(rollout)
         if not self._aligned:  # networks of a user's own may have begun differently
             self.trainer.network.load_state_dict(ranks.from_first({k: v.cpu() for k, v in self.trainer.network.state_dict().items()}))
             self._aligned = True
@@ -208,6 +212,21 @@ class Learner:
             self._found.append(
                 f"Group rewards arrive, but trainer_type is {kind}: {kind} adds them to each agent's own rewards and does not learn which "
                 "agent of a group earned them; trainer_type: poca does"
+            )
+
+    def _look_at_length(self, rollout: Rollout) -> None:
+        """Warns at the first rollout if it holds few decisions of each agent."""
+        hyper, horizon = self.settings.hyperparameters, self.settings.time_horizon
+        if not (self._watches_length and isinstance(hyper, PPOSettings | POCASettings)):
+            return
+        self._watches_length, (time, slots) = False, rollout.shape
+        agents = slots if rollout.lengths is None else int((rollout.lengths > 0).sum())
+        if time < min(horizon, SHORT):
+            everyone, held = agents * ranks.size(), min(horizon, ENOUGH)
+            self._found.append(
+                f"A rollout holds {time} decisions of each agent (buffer_size {hyper.buffer_size:,}, {everyone:,} agents): rewards that "
+                f"come later are only estimated. ML-Agents waits until an agent made time_horizon ({horizon:,}) decisions or its episode ended; "
+                f"buffer_size {everyone * held:,} holds {held} of each"
             )
 
     def must_be_finite(self) -> None:

@@ -103,3 +103,19 @@ def test_group_rewards_under_a_trainer_that_is_not_made_for_groups_are_warned_of
     assert message.count("Group rewards arrive") == times
     assert times == 0 or f"{trainer} adds them to each agent's own rewards" in " ".join(message.split())
     assert times == 0 or "trainer_type: poca does" in " ".join(message.split())
+
+
+@pytest.mark.parametrize(
+    ("size", "horizon", "said"), [(60, 64, "10 decisions"), (96, 64, None), (60, 10, None)], ids=("short", "long enough", "short horizon")
+)
+def test_rollouts_with_few_decisions_of_each_agent_are_warned_of_once(
+    size: int, horizon: int, said: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    tree = settings("Any", 3 * size, time_horizon=horizon, hyperparameters={"batch_size": 12, "buffer_size": size})
+    palaestra.train(tree, env=Anything((ObsSpec("seen", (2,)),), ActionSpec(branches=(2,)), areas=6), results_dir=str(tmp_path), seed=0)
+    message = " ".join(capsys.readouterr().out.split())
+    assert message.count("of each agent") == (said is not None)
+    if said:
+        assert f"A rollout holds {said} of each agent (buffer_size 60, 6 agents)" in message
+        assert "ML-Agents waits until an agent made time_horizon (64) decisions" in message
+        assert "buffer_size 384 holds 64 of each" in message
