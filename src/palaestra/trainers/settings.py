@@ -33,7 +33,7 @@ class PPOSettings(Settings):
     batch_size: int = Field(default=1024, gt=0, le=MOST)
     """Minibatch size: decisions in one gradient step."""
     buffer_size: int = Field(default=10240, gt=0, le=MOST)
-    """Rollout size: decisions collected before each update."""
+    """Rollout size: decisions collected before each update; more if these are few for each agent and `num_areas` is not set."""
     learning_rate: float = Field(default=3e-4, ge=0)
     """Adam's step size."""
     beta: float = Field(default=5e-3, ge=0)
@@ -72,7 +72,7 @@ class POCASettings(Settings):
     batch_size: int = Field(default=1024, gt=0, le=MOST)
     """Minibatch size: decisions in one gradient step."""
     buffer_size: int = Field(default=10240, gt=0, le=MOST)
-    """Rollout size: decisions collected before each update."""
+    """Rollout size: decisions collected before each update; more if these are few for each agent and `num_areas` is not set."""
     learning_rate: float = Field(default=3e-4, ge=0)
     """Adam's step size."""
     beta: float = Field(default=5e-3, ge=0)

@@ -354,7 +354,14 @@ def test_someone_learns_to_die_for_its_mates_and_with_ppo_nobody_does():
 
 
 @pytest.mark.parametrize(
-    "network", [{"hidden_units": 13}, {"memory": MEMORY}, {"bfloat16": True}, {"normalize": True, "num_layers": 1}], ids=str
+    "network",
+    [
+        pytest.param({"hidden_units": 13}, marks=pytest.mark.slow),
+        {"memory": MEMORY},
+        {"bfloat16": True},
+        pytest.param({"normalize": True, "num_layers": 1}, marks=pytest.mark.slow),
+    ],
+    ids=str,
 )
 def test_it_keeps_the_contract_of_a_trainer(network: dict[str, object]):
     hyper = {"max_grad_norm": 0.5, "value_coef": 1.0, "joint_ratio": True}

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from inspect import Parameter, signature
 from math import inf
-from numbers import Integral, Real
 from typing import Any
 
 import gymnasium
@@ -18,6 +17,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from palaestra.core.errors import EnvError
 from palaestra.envs.gymnasium.single_envs import SingleEnvs
 from palaestra.envs.gymnasium.vector_envs import VectorEnvs, adapted
+from palaestra.envs.option_types import check_option_types
 from palaestra.envs.spaces.conventions import Conventions
 
 ATARI_GAME = "ale_py.env:AtariEnv"
@@ -113,20 +113,7 @@ def _check_atari(name: str, creator: Callable[..., Any], options: dict[str, Any]
     """Raises EnvError for an option of Atari's vector environment of a wrong type or out of its range."""
     if "batch_size" in options:
         raise EnvError(f"{name} takes no option 'batch_size': every game acts on every tick")
-    takes = signature(creator).parameters
-    for option, value in options.items():
-        kind = str(getattr(takes.get(option), "annotation", ""))
-        least, most = RANGES.get(option, (-inf, inf))
-        if kind == "bool":
-            expected, fits = "true or false", isinstance(value, bool)
-        elif kind in ("int", "float"):
-            number, noun = (Integral, "whole number") if kind == "int" else (Real, "number")
-            expected = f"a {noun} of at least {least:g}" if most == inf else f"a {noun} of {least:g} to {most:g}"
-            fits = isinstance(value, number) and not isinstance(value, bool) and least <= value <= most
-        else:
-            continue
-        if not fits:
-            raise EnvError(f"{name}, option '{option}' is {value!r}; expected {expected}")
+    check_option_types(name, creator, options, RANGES)
 
 
 class WithScreens(VectorWrapper):

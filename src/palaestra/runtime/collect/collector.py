@@ -23,6 +23,8 @@ from palaestra.runtime.collect.episodes import EpisodeMeter
 
 TICKS_AT_ONCE = 256
 """Number of ticks between two sums of episode returns."""
+FEW = 16
+"""Decisions of each agent in a rollout, fewer of which make it longer (`BehaviorCollector`) or are warned of."""
 
 
 class ActingPolicy(Protocol):
@@ -73,9 +75,22 @@ class AsksBrains(Protocol):
 class BehaviorCollector:
     """Collects the decisions of one behavior."""
 
-    def __init__(self, name: str, spec: BehaviorSpec, policy: ActingPolicy, rollout_size: int | None, needs: RolloutNeeds = PLAIN) -> None:
-        """`rollout_size`: decisions in a rollout; None if nothing is learned. `needs`: what else the trainer needs of a rollout."""
+    def __init__(
+        self,
+        name: str,
+        spec: BehaviorSpec,
+        policy: ActingPolicy,
+        rollout_size: int | None,
+        needs: RolloutNeeds = PLAIN,
+        patience: int = 0,
+    ) -> None:
+        """`rollout_size`: decisions in a rollout; None if nothing is learned. `needs`: what else the trainer needs of a rollout.
+
+        `patience`: decisions of each agent that a rollout waits for if `rollout_size` holds fewer, and fewer than `FEW`; 0: it never waits.
+        """
         self.name, self.spec, self.policy, self.rollout_size, self.needs = name, spec, policy, rollout_size, needs
+        self.patience, self.agents = patience, 0
+        """`agents`: those that acted when the first rollout began."""
         self.buffer: RolloutBuffer | None = None
         self.meter = EpisodeMeter(0)
         self.decisions = 0
@@ -98,6 +113,10 @@ class BehaviorCollector:
     def make_buffer(self, step: TimeStep, decision: Decision) -> RolloutBuffer:
         """Allocates a buffer for one rollout of these slots."""
         assert self.rollout_size is not None
+        if not self.agents:
+            self.agents = max(len(step.reward) if self.steady else int(step.acting.sum()), 1)
+        if self.rollout_size < self.agents * min(self.patience, FEW):
+            self.rollout_size = self.agents * self.patience
         ticks = math.ceil(self.rollout_size / max(len(step.reward), 1))
         return (SteadyBuffer if self.steady else SlottedBuffer)(step, decision, ticks, self.needs)
 
@@ -270,6 +289,7 @@ class Collector:
             "seats": {
                 name: {
                     "decisions": collector.decisions,
+                    "agents": collector.agents,
                     "meter": collector.meter.state_dict(),
                     "memory": collector.policy.recurrent_state,
                     "brains": [brain.random_state for brain in brains_of(collector)],
@@ -321,6 +341,7 @@ class Collector:
                 for brain, position in zip(brains, positions, strict=True):
                     brain.random_state = position
             if restored:
+                collector.agents = saved.get("agents", 0)
                 collector.meter.load_state_dict(saved["meter"])
                 collector.policy.recurrent_state = on(saved.get("memory", collector.policy.recurrent_state), self.env.device)
             if restored and saved["buffer"] is not None and collector.rollout_size is not None:

@@ -23,7 +23,7 @@ from palaestra.models.policy import Actor
 from palaestra.models.trunk import Trunk
 from palaestra.parallel import ranks
 from palaestra.rewards.demonstrations import load_demonstrations
-from palaestra.runtime.collect.collector import BehaviorCollector
+from palaestra.runtime.collect.collector import FEW, BehaviorCollector
 from palaestra.runtime.collect.trainer_process import TrainerProcess
 from palaestra.runtime.settings import BehaviorSettings
 from palaestra.trainers.base import Progresses, Remarks, Trainer, Warns, make_trainer
@@ -33,8 +33,8 @@ LAST = {"learning_rate": LAST_LEARNING_RATE, "beta": LAST_BETA, "epsilon": LAST_
 """Values at which schedules end."""
 MOST_WEIGHT = 1e15
 """Weights above this size give outputs that float32 cannot hold."""
-SHORT, ENOUGH = 16, 128
-"""Decisions of an agent in a rollout: fewer are warned of, unless `time_horizon` is smaller, and as many are proposed."""
+ENOUGH = 128
+"""Decisions of each agent, or `time_horizon` if it is less, that a rollout waits for where `buffer_size` holds few."""
 
 
 class Learner:
@@ -49,8 +49,12 @@ class Learner:
         seed: int,
         inference: bool,
         scratch: Path | None = None,
+        own_areas: bool = False,
     ) -> None:
-        """`scratch`: the folder for demonstrations that are too large for memory; None: the system's temporary one."""
+        """`scratch`: the folder for demonstrations that are too large for memory; None: the system's temporary one.
+
+        `own_areas`: the environment has its own number of areas, which nobody chose: rollouts wait for its agents, as in ML-Agents.
+        """
         self.name, self.spec, self.settings = name, spec, settings
         try:
             self.trainer: Trainer | TrainerProcess
@@ -70,7 +74,12 @@ class Learner:
         """Warnings about the demonstrations that it learns from, one line each."""
         self._watches_length = isinstance(settings.hyperparameters, PPOSettings | POCASettings)
         self.collector = BehaviorCollector(
-            name, spec, self.trainer.policy, None if inference else self.trainer.rollout_size, self.trainer.needs
+            name,
+            spec,
+            self.trainer.policy,
+            None if inference else self.trainer.rollout_size,
+            self.trainer.needs,
+            min(settings.time_horizon, ENOUGH) if own_areas and self._watches_length else 0,
         )
         self.next_summary, self.next_checkpoint = settings.summary_freq, settings.checkpoint_interval
         self.agreed, self.met = 0, 0
@@ -215,18 +224,20 @@ class Learner:
             )
 
     def _look_at_length(self, rollout: Rollout) -> None:
-        """Warns at the first rollout if it holds few decisions of each agent."""
-        hyper, horizon = self.settings.hyperparameters, self.settings.time_horizon
+        """Says at the first rollout if `buffer_size` holds few decisions of each agent, and what follows from it."""
+        hyper, horizon, (time, _) = self.settings.hyperparameters, self.settings.time_horizon, rollout.shape
         if not (self._watches_length and isinstance(hyper, PPOSettings | POCASettings)):
             return
-        self._watches_length, (time, slots) = False, rollout.shape
-        agents = slots if rollout.lengths is None else int((rollout.lengths > 0).sum())
-        if time < min(horizon, SHORT):
-            everyone, held = agents * ranks.size(), min(horizon, ENOUGH)
+        self._watches_length, agents, held = False, self.collector.agents * ranks.size(), min(horizon, ENOUGH)
+        few = f"buffer_size {hyper.buffer_size:,} holds {hyper.buffer_size // agents:,} decisions of each of {agents:,} agents"
+        if self.collector.rollout_size != self.trainer.rollout_size:
             self._found.append(
-                f"A rollout holds {time} decisions of each agent (buffer_size {hyper.buffer_size:,}, {everyone:,} agents): rewards that "
-                f"come later are only estimated. ML-Agents waits until an agent made time_horizon ({horizon:,}) decisions or its episode ended; "
-                f"buffer_size {everyone * held:,} holds {held} of each"
+                f"{few}: a rollout waits for {held} of each ({agents * held:,} in all), as ML-Agents does up to time_horizon"
+            )
+        elif time < min(horizon, FEW):
+            self._found.append(
+                f"{few}, and rewards that come later are only estimated. Without num_areas a rollout would wait for {held} of each, as "
+                f"ML-Agents does up to time_horizon: buffer_size {agents * held:,}"
             )
 
     def must_be_finite(self) -> None:

@@ -16,14 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from inspect import signature
-from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from palaestra.core.errors import EnvError
 from palaestra.core.plugins import Registry, add_current_folder_to_path, nearest
 from palaestra.envs.base import Env
+from palaestra.envs.option_types import check_option_types
 from palaestra.envs.unity import executable
 from palaestra.runtime.collect.env_checks import guarded
 from palaestra.runtime.environments.custom_envs import call, user_env
@@ -172,19 +171,8 @@ def _builtin(name: str, areas: int | None, device: str, options: Mapping[str, An
             f"(built in: {known}; others as gymnasium:ID, envpool:TASK, pettingzoo:module or python:module:factory)"
         )
     factory = registry.get(name)
-    _check_options(factory, name, options)
+    check_option_types(name, factory, options)
     return cast(Env, call(factory, name, areas, device, options))
-
-
-def _check_options(factory: Callable[..., Any], name: str, options: Mapping[str, Any]) -> None:
-    """Raises EnvError for an option that is no flag or no whole number where the signature names one: 'no' would count as true."""
-    takes = signature(factory).parameters
-    for option, value in options.items():
-        kind = takes[option].annotation if option in takes else ""
-        if kind in ("bool", bool) and not isinstance(value, bool):
-            raise EnvError(f"{name}, option '{option}' is {value!r}; expected true or false")
-        if kind in ("int", int) and (isinstance(value, bool) or not isinstance(value, Integral)):
-            raise EnvError(f"{name}, option '{option}' is {value!r}; expected a whole number")
 
 
 def _meant(name: str, registry: Registry) -> str:

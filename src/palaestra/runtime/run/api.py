@@ -208,8 +208,9 @@ def train_rank(
         shown = {**(trackers(found, folder, settings, checkpoint, console) if ranks.leads() else {}), "gauges": GaugeTracker(timers)}
         statistics = stack.enter_context(closing(Statistics(shown, console.warning)))
         stack.enter_context(statistics.telling_failure())
+        own_areas = env is None and settings.env_settings.num_areas is None
         with first_wait(settings, env is None, console):
-            run = stack.enter_context(closing(Run(settings, folder, world, statistics, console, timers, checkpoint)))
+            run = stack.enter_context(closing(Run(settings, folder, world, statistics, console, timers, checkpoint, own_areas)))
         run.rounds.warnings = warnings
         run.env_kind = "own" if env is not None else report.kind_of(settings.env_settings.env_path or EDITOR)
         prepare(run, reopening(settings, env))

@@ -56,13 +56,13 @@ class Run:
         console: Console,
         timers: Timers,
         origin: Checkpoint | None = None,
+        own_areas: bool = False,
     ) -> None:
-        """`origin`: the checkpoint that will be resumed, if any; its lessons hold from the first reset on."""
-        self.settings, self.folder, self.env = settings, folder, env
+        """`origin`: the checkpoint that will be resumed, if any; its lessons hold from the first reset on. `own_areas`: as in `Learner`."""
+        self.settings, self.folder, self.env, self.own_areas = settings, folder, env, own_areas
         self.statistics, self.console, self.timers = statistics, console, timers
         self.models = ModelWriter(folder, console, statistics.model)
-        self.device = env.device
-        self.inference = settings.checkpoint_settings.inference
+        self.device, self.inference = env.device, settings.checkpoint_settings.inference
         self.learners: dict[str, Learner] = {}
         self.checkpoints = Checkpoints(folder.checkpoints, most_kept(settings))
         self.stopped = self.told_to_stop = False
@@ -117,7 +117,7 @@ class Run:
             return collector
         settings = behavior_settings(self.settings, name, self.env.behaviors)
         seed = self.settings.env_settings.seed + 1000 * len(self.learners)
-        learner = Learner(name, spec, settings, self.device, seed, self.inference, self.folder.path)
+        learner = Learner(name, spec, settings, self.device, seed, self.inference, self.folder.path, self.own_areas)
         self.learners[name] = learner
         self.lessons.add_behavior(name)
         taught = self.teachers.add_student(learner)

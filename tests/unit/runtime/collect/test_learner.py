@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -11,8 +11,11 @@ from tiny_envs import CPU, behavior_settings, spec_of
 
 import palaestra
 from palaestra.core.errors import ConfigError, PluginError
+from palaestra.core.metrics import Metrics
 from palaestra.core.specs import ActionSpec, ObsSpec
+from palaestra.data.rollout import Rollout
 from palaestra.runtime.collect.learner import Learner
+from palaestra.trainers.ppo import PPO
 
 MEMORY = {"memory": {"sequence_length": 4, "memory_size": 8}}
 
@@ -106,16 +109,40 @@ def test_group_rewards_under_a_trainer_that_is_not_made_for_groups_are_warned_of
 
 
 @pytest.mark.parametrize(
-    ("size", "horizon", "said"), [(60, 64, "10 decisions"), (96, 64, None), (60, 10, None)], ids=("short", "long enough", "short horizon")
+    ("size", "horizon", "warns"), [(60, 64, True), (96, 64, False), (60, 10, False)], ids=("short", "long enough", "short horizon")
 )
-def test_rollouts_with_few_decisions_of_each_agent_are_warned_of_once(
-    size: int, horizon: int, said: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_rollouts_with_few_decisions_of_each_agent_are_warned_of_once_where_the_number_of_areas_was_chosen(
+    size: int, horizon: int, warns: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     tree = settings("Any", 3 * size, time_horizon=horizon, hyperparameters={"batch_size": 12, "buffer_size": size})
     palaestra.train(tree, env=Anything((ObsSpec("seen", (2,)),), ActionSpec(branches=(2,)), areas=6), results_dir=str(tmp_path), seed=0)
     message = " ".join(capsys.readouterr().out.split())
-    assert message.count("of each agent") == (said is not None)
-    if said:
-        assert f"A rollout holds {said} of each agent (buffer_size 60, 6 agents)" in message
-        assert "ML-Agents waits until an agent made time_horizon (64) decisions" in message
-        assert "buffer_size 384 holds 64 of each" in message
+    assert message.count("of each of 6 agents") == warns
+    if warns:
+        assert "buffer_size 60 holds 10 decisions of each of 6 agents, and rewards that come later are only estimated" in message
+        assert "up to time_horizon: buffer_size 384" in message
+
+
+class Seen(PPO):
+    """Notes the sizes of its rollouts."""
+
+    shapes: ClassVar[list[tuple[int, int]]] = []
+
+    def update(self, rollout: Rollout, step: int) -> Metrics:
+        self.shapes.append(rollout.shape)
+        return super().update(rollout, step)
+
+
+@pytest.mark.parametrize(("size", "horizon", "ticks"), [(120, 128, 128), (120, 40, 40), (120, 1000, 128), (192, 128, 16), (120, 10, 10)])
+def test_rollouts_wait_for_every_agent_of_an_environment_with_its_own_number_of_areas(
+    size: int, horizon: int, ticks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """3DBall has 12 agents. In the original an agent's decisions count once it made `time_horizon` of them or its episode ended."""
+    monkeypatch.setattr(Seen, "shapes", [])
+    monkeypatch.setattr("palaestra.trainers.ppo.PPO", Seen)
+    hyper = {"batch_size": 60, "buffer_size": size, "num_epoch": 1}
+    tree = settings("3DBall", 2 * ticks * 12, time_horizon=horizon, hyperparameters=hyper)
+    palaestra.train({**tree, "env_settings": {"env_path": "3DBall"}}, results_dir=str(tmp_path), seed=0)
+    assert Seen.shapes == [(ticks, 12)] * 2
+    waits = f"a rollout waits for {ticks} of each ({ticks * 12:,} in all)" in " ".join(capsys.readouterr().out.split())
+    assert waits == (ticks * 12 > size)

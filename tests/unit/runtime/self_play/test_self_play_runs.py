@@ -43,11 +43,13 @@ MEMORY = {"network_settings": {"hidden_units": 16, "num_layers": 1, "memory": {"
         ("symmetric", ["Fighter"], {}),
         pytest.param("symmetric", ["Fighter"], MEMORY, marks=pytest.mark.slow),
         ("symmetric", ["Fighter"], {"trainer_type": "sac", "hyperparameters": SAC}),
-        ("two_against_one", ["Pair", "Giant"], {}),
+        pytest.param("two_against_one", ["Pair", "Giant"], {}, marks=pytest.mark.slow),
         ("two_against_one", ["Pair", "Giant"], {"trainer_type": "poca"}),
         pytest.param("three_teams", ["Fighter"], {}, marks=pytest.mark.slow),
         ("symmetric", ["Fighter"], {"self_play": {"opponents": ["rumble_env:quarter"], "play_against_opponents_ratio": 0.5}}),
-        ("symmetric", ["Fighter"], {"self_play": {"opponents": ["random"], "play_against_opponents_ratio": 0.5}}),
+        pytest.param(
+            "symmetric", ["Fighter"], {"self_play": {"opponents": ["random"], "play_against_opponents_ratio": 0.5}}, marks=pytest.mark.slow
+        ),
     ],
 )
 def test_an_interrupted_run_ends_as_one_that_never_stopped(make: str, names: list[str], rest: dict[str, Any], tmp_path: Path) -> None:
