@@ -90,7 +90,7 @@ class BehaviorCollector:
         """
         self.name, self.spec, self.policy, self.rollout_size, self.needs = name, spec, policy, rollout_size, needs
         self.patience, self.agents = patience, 0
-        """`agents`: those that acted when the first rollout began."""
+        """`agents`: those of the learning policy that acted when the first rollout began."""
         self.buffer: RolloutBuffer | None = None
         self.meter = EpisodeMeter(0)
         self.decisions = 0
@@ -104,10 +104,10 @@ class BehaviorCollector:
         """Stores a decision if anything is learned from it."""
         if self.rollout_size is not None:
             decision = chosen.decision()
-            if self.buffer is None:
-                self.buffer = self.make_buffer(step, decision)
             if chosen.learned is not None:
                 step = replace(step, acting=step.acting & chosen.learned)
+            if self.buffer is None:
+                self.buffer = self.make_buffer(step, decision)
             self.buffer.open(step, decision)
 
     def make_buffer(self, step: TimeStep, decision: Decision) -> RolloutBuffer:
