@@ -26,9 +26,9 @@ DECISIONS = 40
 """Decisions after which a world is drawn: what falls at the start has come to rest."""
 
 LEARNED = """\
-What was learned here with the settings files that ML-Agents has for its examples, unchanged: the mean reward of an episode in training.
-Where a run was stopped before its end, the decisions are those until then. Those of PushBlock and WallJump were run before their
-floors braked twice as much, those of GridWorld and Visual3DBall before the last changes of their pictures.
+What was learned here with the settings files that ML-Agents has for its examples, unchanged: the mean reward of an episode in training,
+where nothing else is said. Where a run was stopped before its end, the decisions are those until then. Those of WallJump were run
+before its floor braked twice as much, those of GridWorld and Visual3DBall before the last changes of their pictures.
 
 """
 

@@ -74,8 +74,9 @@ def learned(run: Learned) -> str:
     """Returns what was learned as text: reward, decisions, and number of seeds."""
     of = f" in {run.behavior}" if run.behavior else ""
     planned = "" if run.decisions >= run.planned else f" of {run.planned:g}"
-    seeds = "one seed" if run.seeds == 1 else f"{run.seeds} seeds"
-    return f"{run.reward:g}{of} after {run.decisions:g}{planned} million decisions ({seeds})"
+    measure = f" ({run.measure})" if run.measure else ""
+    seeds = ("one seed" if run.seeds == 1 else f"{run.seeds} seeds") + (f"; {run.remark}" if run.remark else "")
+    return f"{run.reward:g}{measure}{of} after {run.decisions:g}{planned} million decisions ({seeds})"
 
 
 def stated(score: ModelScore | Learned) -> str:

@@ -128,6 +128,12 @@ def test_what_unitys_settings_learn_is_told_with_decisions_and_seeds(capsys: pyt
     run("WallJump", "--unity")
     said = " ".join(capsys.readouterr().out.split())
     assert "Unity's settings ppo/WallJump.yaml: 0.9 in SmallWallJump after 1.6 of 5 million decisions (one seed); Unity states 0.8" in said
+    run("SoccerTwos", "--unity")
+    assert "poca/SoccerTwos.yaml: 1194 (rating, 1,200 at first) after 0.8 of 50 million decisions" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    run("Match3", "--unity")
+    assert "after 0.7 of 5 million decisions (one seed; boards of 9 x 8; by 1.1 million" in " ".join(capsys.readouterr().out.split())
     run("Hallway", "--unity")
     assert "0.943 after 10 million decisions (one seed)" in " ".join(capsys.readouterr().out.split())
 

@@ -98,7 +98,10 @@ class Ball(WarpEnv):
         same=("the observation and its name, and both actions", *SAME),
         approximate=(CONTACT,),
         models=(ModelScore("3DBall.onnx", 99.51, 0.49, 200, 100.0), ModelScore("3DBall.nn", 98.04, 0.76, 200, 100.0)),
-        learned=(Learned("ppo/3DBall.yaml", 0.192, 0.5, 100.0, 100.0, seeds=3),),
+        learned=(
+            Learned("ppo/3DBall.yaml", 0.192, 0.5, 100.0, 100.0, seeds=3),
+            Learned("sac/3DBall.yaml", 0.2, 0.2, 100.0, 100.0, seeds=3),
+        ),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
@@ -130,7 +133,7 @@ class BallHard(WarpEnv):
         same=("both observations, their names and nine frames, and both actions", *SAME),
         approximate=(CONTACT,),
         models=(ModelScore("3DBallHard.onnx", 99.28, 0.53, 200, 100.0),),
-        learned=(Learned("ppo/3DBallHard.yaml", 0.5, 0.5, 100.0, 100.0, seeds=3),),
+        learned=(Learned("ppo/3DBallHard.yaml", 0.5, 0.5, 100.0, 100.0, seeds=3), Learned("sac/3DBallHard.yaml", 0.396, 0.5, 100.0, 100.0)),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:

@@ -38,6 +38,10 @@ class Learned:
     seeds: int = 1
     behavior: str = ""
     """The one of several that it is about."""
+    measure: str = ""
+    """What the number is where it is not the mean reward of an episode, such as the rating of self-play."""
+    remark: str = ""
+    """What else belongs to the number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.envs.builtin.base.agreement import Agreement, ModelScore
+from palaestra.envs.builtin.base.agreement import Agreement, Learned, ModelScore
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
@@ -225,6 +225,7 @@ class SoccerTwos(WarpEnv):
             ModelScore("SoccerTwos.onnx", 1.0, 0.0, 200, None, "share of games against itself that a goal decides"),
             ModelScore("SoccerTwos.onnx", 0.980, 0.001, 9600, None, "share of games won against random actions"),
         ),
+        learned=(Learned("poca/SoccerTwos.yaml", 0.8, 50.0, 1194, None, measure="rating, 1,200 at first"),),
     )
     ray_fans: ClassVar = {behavior: field_fans(SEEN)}
 
