@@ -39,9 +39,9 @@ class Learned:
     behavior: str = ""
     """The one of several that it is about."""
     measure: str = ""
-    """What the number is where it is not the mean reward of an episode, such as the rating of self-play."""
+    """Name of the number where it is not the mean reward of an episode in training, such as the rating of self-play."""
     remark: str = ""
-    """What else belongs to the number."""
+    """Further words that belong to the number."""
 
 
 @dataclass(frozen=True, slots=True)
