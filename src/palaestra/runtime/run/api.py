@@ -208,7 +208,7 @@ def train_rank(
         shown = {**(trackers(found, folder, settings, checkpoint, console) if ranks.leads() else {}), "gauges": GaugeTracker(timers)}
         statistics = stack.enter_context(closing(Statistics(shown, console.warning)))
         stack.enter_context(statistics.telling_failure())
-        own_areas = env is None and settings.env_settings.num_areas is None
+        own_areas = env is None and settings.env_settings.num_areas in (None, 1)  # 1: ML-Agents writes its default into files
         with first_wait(settings, env is None, console):
             run = stack.enter_context(closing(Run(settings, folder, world, statistics, console, timers, checkpoint, own_areas)))
         run.rounds.warnings = warnings

@@ -133,16 +133,34 @@ class Seen(PPO):
         return super().update(rollout, step)
 
 
-@pytest.mark.parametrize(("size", "horizon", "ticks"), [(120, 128, 128), (120, 40, 40), (120, 1000, 128), (192, 128, 16), (120, 10, 10)])
+@pytest.mark.parametrize(
+    ("areas", "size", "horizon", "ticks"),
+    [
+        (None, 120, 128, 128),
+        (None, 120, 40, 40),
+        (None, 120, 1000, 128),
+        (None, 192, 128, 16),
+        (None, 120, 10, 10),
+        (1, 12, 40, 40),
+        (12, 120, 128, 10),
+    ],
+)
 def test_rollouts_wait_for_every_agent_of_an_environment_with_its_own_number_of_areas(
-    size: int, horizon: int, ticks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    areas: int | None,
+    size: int,
+    horizon: int,
+    ticks: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ):
     """3DBall has 12 agents. In the original an agent's decisions count once it made `time_horizon` of them or its episode ended."""
     monkeypatch.setattr(Seen, "shapes", [])
     monkeypatch.setattr("palaestra.trainers.ppo.PPO", Seen)
-    hyper = {"batch_size": 60, "buffer_size": size, "num_epoch": 1}
-    tree = settings("3DBall", 2 * ticks * 12, time_horizon=horizon, hyperparameters=hyper)
-    palaestra.train({**tree, "env_settings": {"env_path": "3DBall"}}, results_dir=str(tmp_path), seed=0)
-    assert Seen.shapes == [(ticks, 12)] * 2
-    waits = f"a rollout waits for {ticks} of each ({ticks * 12:,} in all)" in " ".join(capsys.readouterr().out.split())
-    assert waits == (ticks * 12 > size)
+    agents = areas or 12
+    hyper = {"batch_size": 5 * agents, "buffer_size": size, "num_epoch": 1}
+    tree = settings("3DBall", 2 * ticks * agents, time_horizon=horizon, hyperparameters=hyper)
+    palaestra.train({**tree, "env_settings": {"env_path": "3DBall", "num_areas": areas}}, results_dir=str(tmp_path), seed=0)
+    assert Seen.shapes == [(ticks, agents)] * 2
+    waits = f"a rollout waits for {ticks} of each ({ticks * agents:,} in all)" in " ".join(capsys.readouterr().out.split())
+    assert waits == (ticks * agents > size)
