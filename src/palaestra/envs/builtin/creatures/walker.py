@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 import warp as wp
 
-from palaestra.envs.builtin.base.agreement import Agreement, ModelScore
+from palaestra.envs.builtin.base.agreement import Agreement, Learned, ModelScore
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.creatures.assembly import sizes_of
@@ -114,6 +114,7 @@ class Walker(WarpEnv):
             "the order in which joints are solved is chosen; Unity's is not known",
         ),
         models=(ModelScore("Walker.onnx", 717, 73, 200, 2500),),
+        learned=(Learned("ppo/Walker.yaml", 1.35, 30.0, 24.7, 2500.0),),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:

@@ -18,7 +18,7 @@ import torch
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.agreement import Agreement
+from palaestra.envs.builtin.base.agreement import Agreement, Learned
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
@@ -201,6 +201,7 @@ class DungeonEscape(WarpEnv):
             "the side to which the dragon's key hangs, 0.19 m beside its middle, is not known; it is the right",
             "the room does not turn as an episode begins: the dragon starts on one of its four sides instead",
         ),
+        learned=(Learned("poca/DungeonEscape.yaml", 2.04, 20.0, 0.91, 1.0, measure="of a group"),),
     )
     ray_fans: ClassVar = {
         behavior: (

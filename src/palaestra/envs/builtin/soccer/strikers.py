@@ -19,7 +19,7 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.agreement import Agreement
+from palaestra.envs.builtin.base.agreement import Agreement, Learned
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
@@ -251,6 +251,7 @@ class StrikersVsGoalie(WarpEnv):
             "contacts and the floor's hold on the ball: as in SoccerTwos",
             "the parameter ball_touch is limited to 0..1; ball_scale, which changes nothing in Unity, is not known",
         ),
+        learned=(Learned("poca/StrikersVsGoalie.yaml", 0.53, 30.0, 1385, None, behavior="Striker", measure="rating, 1,200 at first"),),
     )
     ray_fans: ClassVar = {
         "Striker": field_fans(STRIKER_SEEN),
