@@ -178,6 +178,7 @@ class VisualFoodCollector(WarpEnv):
             "colors are those of the materials, without light and shade, but the walls' is ours",
             "the laser's beam, and with it laser_length, and the floor's lines are not shown",
         ),
+        learned=(Learned("ppo/VisualFoodCollector.yaml", 0.32, 3.0, 0.28, 10.0),),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu", *, height: int = 84, width: int = 84) -> None:
