@@ -24,7 +24,7 @@ from palaestra.runtime.collect.episodes import EpisodeMeter
 TICKS_AT_ONCE = 256
 """Number of ticks between two sums of episode returns."""
 FEW = 16
-"""Decisions of each agent in a rollout, fewer of which make it longer (`BehaviorCollector`) or are warned of."""
+"""A rollout that would hold fewer decisions of each agent is made longer (`BehaviorCollector`), or the run warns (`Learner`)."""
 
 
 class ActingPolicy(Protocol):
@@ -83,13 +83,15 @@ class BehaviorCollector:
         rollout_size: int | None,
         needs: RolloutNeeds = PLAIN,
         patience: int = 0,
+        longest: int = 0,
     ) -> None:
         """`rollout_size`: decisions in a rollout; None if nothing is learned. `needs`: what else the trainer needs of a rollout.
 
-        `patience`: decisions of each agent that a rollout waits for if `rollout_size` holds fewer, and fewer than `FEW`; 0: it never waits.
+        `patience`: where `rollout_size` holds fewer than `FEW` decisions of each agent, and fewer than this, a rollout waits for
+        this many of each, but for no more than `longest` in all; 0: it never waits.
         """
         self.name, self.spec, self.policy, self.rollout_size, self.needs = name, spec, policy, rollout_size, needs
-        self.patience, self.agents = patience, 0
+        self.patience, self.longest, self.agents = patience, longest, 0
         """`agents`: those of the learning policy that acted when the first rollout began."""
         self.buffer: RolloutBuffer | None = None
         self.meter = EpisodeMeter(0)
@@ -116,7 +118,7 @@ class BehaviorCollector:
         if not self.agents:
             self.agents = max(len(step.reward) if self.steady else int(step.acting.sum()), 1)
         if self.rollout_size < self.agents * min(self.patience, FEW):
-            self.rollout_size = self.agents * self.patience
+            self.rollout_size = max(self.rollout_size, min(self.agents * self.patience, self.longest))
         ticks = math.ceil(self.rollout_size / max(len(step.reward), 1))
         return (SteadyBuffer if self.steady else SlottedBuffer)(step, decision, ticks, self.needs)
 

@@ -80,6 +80,7 @@ class Learner:
             None if inference else self.trainer.rollout_size,
             self.trainer.needs,
             min(settings.time_horizon, ENOUGH) if own_areas and self._watches_length else 0,
+            max(settings.max_steps // ranks.size(), 1),  # a short run learns, too
         )
         self.next_summary, self.next_checkpoint = settings.summary_freq, settings.checkpoint_interval
         self.agreed, self.met = 0, 0
@@ -232,7 +233,7 @@ class Learner:
         few = f"buffer_size {hyper.buffer_size:,} holds {hyper.buffer_size // agents:,} decisions of each of {agents:,} agents"
         if self.collector.rollout_size != self.trainer.rollout_size:
             self._found.append(
-                f"{few}: a rollout waits for {held} of each ({agents * held:,} in all), as ML-Agents does up to time_horizon"
+                f"{few}: a rollout waits for {time} of each ({agents * time:,} in all), as ML-Agents does up to time_horizon"
             )
         elif time < min(horizon, FEW):
             self._found.append(

@@ -164,3 +164,11 @@ def test_rollouts_wait_for_every_agent_of_an_environment_with_its_own_number_of_
     assert Seen.shapes == [(ticks, agents)] * 2
     waits = f"a rollout waits for {ticks} of each ({ticks * agents:,} in all)" in " ".join(capsys.readouterr().out.split())
     assert waits == (ticks * agents > size)
+
+
+def test_a_rollout_waits_no_longer_than_the_run_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Seen, "shapes", [])
+    monkeypatch.setattr("palaestra.trainers.ppo.PPO", Seen)
+    tree = settings("3DBall", 480, time_horizon=128, hyperparameters={"batch_size": 60, "buffer_size": 120})
+    palaestra.train({**tree, "env_settings": {"env_path": "3DBall"}}, results_dir=str(tmp_path), seed=0)
+    assert Seen.shapes == [(40, 12)]
