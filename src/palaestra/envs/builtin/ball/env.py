@@ -167,7 +167,7 @@ class VisualBall(WarpEnv):
             CONTACT,
             "light and the color of the ball are ours: one light from above, no shadows, faces or smoothed edges",
         ),
-        learned=(Learned("ppo/Visual3DBall.yaml", 0.4, 0.4, 95.2, 100.0),),
+        learned=(Learned("ppo/Visual3DBall.yaml", 0.4, 0.4, 100.0, 100.0),),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
