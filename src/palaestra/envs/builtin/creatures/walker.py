@@ -41,7 +41,7 @@ SEEN = wp.constant(
 
 @wp.func
 def observe(world: World, i: int):
-    """Writes the observation."""
+    """Writes what the walker of area `i` observes: 243 numbers, in Unity's order."""
     frame = frame_turn(world, i)
     ahead = forward(frame)
     mean = mean_velocity(world, i)
