@@ -239,6 +239,25 @@ def test_who_is_frozen_neither_moves_nor_fires_but_eats():
     assert step.reward[0] == 1
 
 
+@pytest.mark.parametrize("shooter", [0, 1])
+def test_who_thaws_moves_for_a_tick_before_it_can_be_frozen_again(shooter: int):
+    target = 1 - shooter
+    places = torch.tensor([[0.0, 0.0], [0.0, 0.0]])
+    places[target, 1] = 10.0
+    env = laid(FoodCollector(1), first=tuple(places[0].tolist()), others=(tuple(places[1].tolist()), *CORNERS[1:]))
+    left = [0] * AGENTS
+    left[target] = 3  # it thaws in its third tick
+    change(env, frozen=left)
+    continuous, discrete = torch.zeros(AGENTS, 3), torch.zeros(AGENTS, 1, dtype=torch.int64)
+    continuous[target, 2] = 1.0
+    discrete[shooter] = 1
+    env.step({env.behavior: Action(continuous, discrete)})
+    state = env.state_dict()
+    turned = math.degrees(state["body_angle"][0, target].item() - UP)
+    assert turned == pytest.approx(6.0, abs=1e-3)  # one tick of five
+    assert state["frozen"][target] > 190
+
+
 def test_firing_brakes_and_halves_the_push():
     env = laid(FoodCollector(1))
     change(env, body_velocity=[[0.0, 8.0]])

@@ -185,7 +185,7 @@ def test_an_image_that_is_too_small_or_too_large_or_too_narrow_is_refused(height
 def test_the_observations_are_named_and_ordered_as_unitys():
     assert [(obs.name, obs.shape, obs.goal) for obs in GridWorld(1).behaviors["GridWorld"].obs] == [
         ("CameraSensor", (3, 64, 84), False),
-        ("VectorSensor_size2_GoalSignal", (2,), True),
+        ("VectorSensor", (2,), True),
     ]
 
 

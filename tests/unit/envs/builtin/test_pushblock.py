@@ -98,6 +98,20 @@ def test_frames_are_stacked_oldest_first():
     assert not torch.equal(third[2], third[1])
 
 
+@pytest.mark.parametrize(("degrees", "slides"), [(45, False), (60, True)])
+def test_a_wall_holds_whom_presses_it_by_up_to_twice_the_friction(degrees: int, slides: bool):
+    across, along = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    env = placed(agent_position=[12.5 - 0.5 * (across + along), 0.0], agent_angle=math.radians(degrees), block_position=[-9.0, 9.0])
+    played(env, FORWARD)
+    speed = 0.0
+    for _ in range(5):  # drag, the floor, and the wall, at two points of which each gives up to 0.6 of the load
+        way = np.array([3 * across, speed + 3 * along]) * 0.92
+        way *= 1 - 0.6 * 24.525 * 0.02 * 0.92 / np.linalg.norm(way)
+        speed = max(way[1] - 1.2 * way[0], 0.0)
+    assert bool(speed > 0) is slides
+    assert env.state_dict()["agent_velocity"][0].tolist() == pytest.approx([0.0, speed], abs=1e-3)
+
+
 @pytest.mark.parametrize(("choice", "toward"), [(FORWARD, (0, -1)), (BACK, (0, 1)), (GO_LEFT, (0.75, 0)), (GO_RIGHT, (-0.75, 0))])
 def test_a_decision_of_moving_is_five_ticks_of_three_meters_a_second_against_drag_and_friction(choice: int, toward: tuple[float, float]):
     env = placed(block_position=[9.0, 11.0])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -107,6 +109,16 @@ def test_touching_the_switch_makes_the_brick_pyramid_fall_from_2_meters():
     assert fans(played(env, STAY))[0, 0, SWITCH_ON] == 1
 
 
+def test_the_brick_pyramid_begins_to_fall_in_the_tick_after_the_switch_is_pressed():
+    """Its age counts the ticks after that of the touch: four of the five of this decision."""
+    env = stood((0.0, -1.55), switch=(0.0, 0.0))
+    state = env.state_dict()
+    state["velocity"][0] = torch.tensor([0.0, 10.0, 0.0])  # it touches the switch in the first tick
+    env.load_state_dict(state)
+    played(env, STAY)
+    assert env.state_dict()["pressed_age"].item() == 4
+
+
 def test_what_touches_the_switch_sees_the_button_within():
     step = gone(stood((0.0, -3.0), switch=(0.0, 0.0)), 8)
     assert not fans(step)[:, 0, :MISS].any(1)[1:].any()  # no tag
@@ -148,6 +160,18 @@ def test_rays_pass_through_doors_end_at_35_and_rise_over_walls():
     assert found[0, 0].tolist() == pytest.approx(ray(WALL, 16.558 - 0.5 + 3.5 - 0.5), abs=1e-3)
     assert found[1, 0, WALL] == 1
     assert found[2, 0, MISS] == 1
+
+
+@pytest.mark.parametrize("distance", [12.9, 13.5, 13.9, 14.05, 14.1, 14.15, 14.3, 15.0, 17.0])
+def test_a_rising_ray_meets_the_outer_wall_its_edge_or_nothing(distance: float):
+    """As a ball does that is moved along the ray in small steps; the wall is 5 m high, the agent's middle at 0.5 m."""
+    found = fans(played(stood((49.5 - distance, -30.0), EAST), STAY))[2, 0]
+    ball, rise = 0.5 * math.hypot(35, 10) / 35, 10 / 35
+    ways = np.arange(0.0, 35.0, 1e-4)
+    gap, over = np.maximum(distance - ways, 0.0), np.maximum(0.5 + rise * ways - 5.0, 0.0)
+    met = np.hypot(gap, over) < ball
+    expected = ray(WALL, ways[met.argmax()]) if met.any() else [0.0] * 6 + [1.0, 1.0]
+    assert found.tolist() == pytest.approx(expected, abs=1e-4)
 
 
 def test_rays_begin_ahead_and_alternate_right_and_left():

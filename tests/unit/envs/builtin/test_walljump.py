@@ -257,6 +257,14 @@ def test_an_episode_is_cut_after_2000_ticks(lead: int):
     assert step.reward.item() == pytest.approx(-0.0005 * (5 - lead))
 
 
+def test_the_action_of_the_last_tick_turns_the_agent_and_pushes_it_in_the_next_episode():
+    env = laid(wall=2.0, agent=(0, -6), plays=SMALL, age=399, lead=4)  # its 2000th tick is the first of this decision
+    assert played(env, (1, 1, 0, 0))["SmallWallJump"].truncated.item()
+    state = env.state_dict()
+    assert math.degrees(state["angle"].item()) == pytest.approx(90 + 6, abs=1e-3)  # one tick of turning to the left
+    assert state["agent"][0, 1] > -12 + 0.02  # the push moves it from its start
+
+
 def test_level_rays_see_walls_the_block_and_the_goal_from_its_height():
     wall = rays(laid(wall=2.0, agent=(0, -7.73)), 1)
     assert wall[0].tolist() == pytest.approx([1, 0, 0, 0, 4.5 / 20])

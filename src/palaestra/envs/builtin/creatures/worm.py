@@ -119,7 +119,7 @@ class Worm(WarpEnv):
             "joints and contacts are solved by impulses in 12 + 12 rounds, as PhysX does in kind, not digit by digit",
             "the block is moved when it is touched, and cannot be pushed",
             "the ray that points down from the head sees the ground alone, in Unity also what else is below it",
-            "the eyes, which hang on free joints in Unity, are fixed to the head",
+            "the eyes, which hang on free joints in Unity, are fixed to the head, and touch nothing",
         ),
         learned=(Learned("ppo/Worm.yaml", 4.1, 7.0, 1207.0, 800.0),),
     )

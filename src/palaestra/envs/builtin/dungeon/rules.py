@@ -15,6 +15,7 @@ from palaestra.envs.builtin.dungeon.observations import (
     LOCK_HALF,
     ROOM,
     STONE_FOOT,
+    STONE_HALF,
     World,
     forget,
     observe,
@@ -51,7 +52,7 @@ def is_free(world: World, i: int, place: wp.vec2, agent: int):
             return False
     if world.dragon_lives[i] and touch(square, plain_box(world.dragon[i], wp.vec2(DRAGON_HALF, DRAGON_HALF), world.dragon_angle[i])):
         return False
-    return not (world.stone_stands[i] and touch(square, plain_box(world.stone[i], STONE_FOOT, world.stone_angle[i])))
+    return not (world.stone_stands[i] and touch(square, plain_box(world.stone[i], STONE_HALF, world.stone_angle[i])))
 
 
 @wp.func

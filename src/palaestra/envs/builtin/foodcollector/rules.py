@@ -92,8 +92,12 @@ def pass_time(world: World, slot: int):
 
 @wp.func
 def move_agent(world: World, i: int, agent: int):
-    """Applies an agent's action of a physics tick: turns, brakes, pushes and fires."""
+    """Applies an agent's action of a physics tick: turns, brakes, pushes and fires.
+
+    It thaws just before, so an agent that has fired earlier in this tick could not freeze it again yet.
+    """
     slot = i * AGENTS + agent
+    pass_time(world, slot)
     velocity = world.body_velocity[i, agent]
     rise = world.body_rise[i, agent]
     push = wp.vec2(0.0, 0.0)
@@ -146,7 +150,7 @@ def fire(world: World, i: int, agent: int):
         reach = reach_beside(BEAM_RADIUS + FOOD_RADIUS, wp.abs(FOOD_RADIUS + world.food_height[i, k] - height))
         if ray_circle(eye, way, world.food[i, k], reach) < nearest:
             return
-    world.frozen[i * AGENTS + hit] = FROZEN_TICKS
+    world.frozen[i * AGENTS + hit] = FROZEN_TICKS + wp.where(hit > agent, 1, 0)  # a tick of it passes at once for those that are yet to move
     world.look[i * AGENTS + hit] = IS_GRAY
 
 
@@ -274,8 +278,6 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     ended = bool(False)  # Warp takes a literal for a constant
     for k in range(TICKS):
         if not ended:
-            for slot in range(first, first + AGENTS):
-                pass_time(world, slot)
             for agent in range(AGENTS):
                 move_agent(world, i, agent)
             if world.lead[i] + TICKS * world.age[i] + k + 1 >= MOST_TICKS:

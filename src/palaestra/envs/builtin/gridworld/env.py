@@ -299,7 +299,7 @@ class GridWorld(WarpEnv):
             raise EnvError(f"GridWorld with an image of {height} x {width}: expected 20 to 512 pixels each way")
         if width < height:
             raise EnvError(f"GridWorld with an image of {height} x {width}: expected it at least as wide as it is high")
-        image, goal = ObsSpec("CameraSensor", (3, height, width)), ObsSpec("VectorSensor_size2_GoalSignal", (2,), goal=True)
+        image, goal = ObsSpec("CameraSensor", (3, height, width)), ObsSpec("VectorSensor", (2,), goal=True)
         spec = BehaviorSpec((image, goal), ActionSpec(branches=(5,)), steady=True)
         cells = int(LONGEST) ** 2
         sizes = {

@@ -170,9 +170,10 @@ def draw_gems(rows: Rows, behavior: str) -> Drawing:
 SAME = (
     "boards of 6 to 9 rows and 6 to 8 columns, observations, moves and their mask",
     "pieces, points, cascades and the new board when no move is allowed",
-    "episodes of 500 moves, which are truncated",
+    "episodes that are truncated",
 )
 APPROXIMATE = (
+    "an episode has 500 moves, as its setting says; Unity's script cuts it before the last of them is made",
     "the documentation's scores are those of boards of 9 x 8 alone, which --set "
     "'env_settings.env_options={largest_boards: true}' deals: random and greedy play earn "
     "34.24 and 37.08 on them (stated: 34.2 and 37.0), and 32.17 and 34.92 on boards of all sizes",

@@ -30,9 +30,8 @@ SIDEWAYS = wp.constant(0.75)  # fraction of SPEED for sidesteps
 AGENT_DRAG = wp.constant(4.0)
 TURN = wp.constant(0.06981317)  # rad a tick: 200 degrees a second
 MASS = wp.constant(10.0)  # mass of the agent and of the block
-FRICTION = wp.constant(
-    0.6
-)  # Unity's default, between agent, block, walls and goal; the floor's is the mean of this and the parameter, twice
+FRICTION = wp.constant(0.6)  # Unity's default; the floor's is the mean of this and the parameter, at two points
+GRIP = wp.constant(1.2)  # of agent, block, walls and goal against one another: twice that, as sides have two points with friction, too
 START = wp.constant(6.25)  # farthest from the middle that agent and block start, along each axis
 CLEAR = wp.constant(2.5)  # half the side of the square around a start that must be empty
 DROP = wp.constant(1.0)  # height that both fall from
@@ -110,10 +109,10 @@ def start(world: World, i: int):
 def keep_in_room(body: Body, reach: wp.vec2):
     """Returns a body that reaches so far along the axes, after its contacts with the walls and the goal."""
     side = wp.where(body.position[0] < 0.0, -1.0, 1.0)
-    body = press_on_plane(body, 0, WALL_AT - side * body.position[0] - reach[0], side, FRICTION)
+    body = press_on_plane(body, 0, WALL_AT - side * body.position[0] - reach[0], side, GRIP)
     side = wp.where(body.position[1] < 0.0, -1.0, 1.0)
     plane = wp.where(body.position[1] < 0.0, -GOAL_EDGE, WALL_AT)
-    return press_on_plane(body, 1, plane - side * body.position[1] - reach[1], side, FRICTION)
+    return press_on_plane(body, 1, plane - side * body.position[1] - reach[1], side, GRIP)
 
 
 @wp.func
@@ -133,12 +132,12 @@ def step_bodies(world: World, i: int, action: int):
     scored = block.position[1] - block.half[1] - GOAL_EDGE <= MARGIN
     reach = AGENT_HALF * (wp.abs(wp.cos(agent.angle)) + wp.abs(wp.sin(agent.angle)))
     contact = box_box(grown(agent), grown(block))
-    agent, block = press(agent, block, contact, FRICTION)
+    agent, block = press(agent, block, contact, GRIP)
     block = rub(block, sticking * block_held, sliding * block_held)
     block = keep_in_room(block, block.half)
     if contact.count > 0:  # a block held by a wall holds the agent
         contact.depth = wp.min(contact.depth, MARGIN)
-        agent, block = press(agent, block, contact, FRICTION)
+        agent, block = press(agent, block, contact, GRIP)
         block = keep_in_room(block, block.half)
     agent = rub(agent, sticking * agent_held, sliding * agent_held)
     agent = advance(keep_in_room(agent, wp.vec2(reach, reach)))

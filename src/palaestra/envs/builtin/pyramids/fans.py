@@ -147,14 +147,20 @@ _LANES = f"""
             const Lanes last = inverse[axis] > Lanes(0.0f) ? Lanes({float(NORTH)!r}f) : Lanes({-float(SOUTH)!r}f);
             const Lanes face = axis == 0 ? Lanes({float(EAST)!r}f) : last;
             const Lanes steep = size_of(inverse[axis]);
-            const Lanes distance = (face - sign * begin - radius) * steep;
+            const Lanes gap = face - sign * begin;
+            const Lanes distance = (gap - radius) * steep;
             const Lanes over = height + slope * distance - {float(OUTER_TOP)!r}f;
-            const Lanes inside = radius * radius - over * over;
-            const Lanes beyond = distance + (radius - root(inside > Lanes(0.0f) ? inside : Lanes(0.0f))) * steep;
-            const Lanes met = over <= Lanes(0.0f) ? distance : beyond;
+            // a ball whose middle is above the wall meets its edge where gap - d * pace and start_over + d * slope are radius away
+            const Lanes pace = size_of(way[axis]);
+            const float start_over = height - {float(OUTER_TOP)!r}f;
+            const Lanes square = pace * pace + slope * slope;
+            const Lanes middle = gap * pace - start_over * slope;
+            const Lanes rest = middle * middle - square * (gap * gap + start_over * start_over - radius * radius);
+            const Lanes edge = (middle - root(rest > Lanes(0.0f) ? rest : Lanes(0.0f))) / square;
+            const Lanes met = over <= Lanes(0.0f) ? distance : edge;
             const Lanes along = axis == 0 ? start[1] + way[1] * met : start[0] + way[0] * met;
             const Bits on_wall = is(size_of(along) < Lanes({float(OUTER_HALF)!r}f + radius));
-            const Bits open = is(distance > Lanes(0.0f)) & is(over < Lanes(radius));  // not what it touches already
+            const Bits open = is(distance > Lanes(0.0f)) & (is(over <= Lanes(0.0f)) | is(rest > Lanes(0.0f)));  // not what it touches already
             const Bits sees = open & on_wall & is(met < nearest);
             nearest = sees != Bits(0) ? met : nearest;
         }}

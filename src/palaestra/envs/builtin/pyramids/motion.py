@@ -153,6 +153,7 @@ def step_agent(world: World, i: int, choice: int, near: int):
         height = wp.max(height, AGENT_HALF)
     ram = Ram()
     ram.head = height + AGENT_HALF
+    falls = world.pressed[i] == 1  # the brick pyramid; it appears after the tick in which the switch is pressed
     ram.body = press_switch(world, i, body)
     left = near
     pile = int(0)
@@ -170,6 +171,6 @@ def step_agent(world: World, i: int, choice: int, near: int):
     world.place[i] = body.position + body.velocity * SECONDS
     world.velocity[i] = wp.vec3(body.velocity[0], body.velocity[1], rise)
     world.height[i] = height + rise * SECONDS
-    if world.pressed[i] == 1:
+    if falls:
         world.pressed_age[i] = world.pressed_age[i] + 1
     return ram.won

@@ -159,7 +159,7 @@ def toward(velocity: wp.vec3, wish: wp.vec3, most: float):
 
 @wp.func
 def steer(scene: Scene, order: Order):
-    """Returns the scene after an action, before the physics of its tick, and the acceleration of the agent's fall."""
+    """Returns the scene after an action, before the physics of its tick, the velocity that adds to the agent's, and how fast its fall grows."""
     agent = scene.agent
     on_ground = stands(scene)
     strength = wp.where(on_ground, 1.0, IN_AIR)
@@ -183,9 +183,8 @@ def steer(scene: Scene, order: Order):
         scene.jump -= 1
     elif not on_ground:
         gravity += FALLING
-    agent.velocity += SPEED * way
     scene.agent = agent
-    return scene, gravity
+    return scene, SPEED * way, gravity
 
 
 @wp.func

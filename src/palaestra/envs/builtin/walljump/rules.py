@@ -164,27 +164,29 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     reward = float(0.0)
     left = MOST_TICKS - world.lead[i] - TICKS * world.age[i]
     for k in range(TICKS + 1):
-        if not ended:
-            over = outcome != 0
-            begun = TICKS - k  # ticks of this decision that a new episode would count
-            if not over and k < TICKS:
+        if not ended and outcome != 0:  # it has reached the goal in the last tick
+            ended = True
+            passed = TICKS - k
+            order = Order()
+            scene = end(world, i, scene, outcome)
+        if k < TICKS:
+            scene, push, gravity = steer(scene, order)
+            if not ended:
                 reward -= TICK_COST
                 if is_lost(scene):
                     outcome = -1
-                over = outcome != 0 or k + 1 >= left
-                begun -= 1
-            if over:
-                ended = True
-                passed = begun
-                reward = wp.where(outcome == 0, reward, float(outcome))  # replaces what the decision has earned
-                order = Order()
-                scene = end(world, i, scene, outcome)
-        if k < TICKS:
-            scene, gravity = steer(scene, order)
+                if outcome != 0 or k + 1 >= left:  # after the tick's action, whose push acts in the next episode
+                    ended = True
+                    passed = TICKS - k - 1
+                    order = Order()
+                    scene = end(world, i, scene, outcome)
+            scene.agent.velocity += push
             was_in_goal = is_in_goal(scene)  # PhysX looks for contacts before it moves anything
             scene = move(scene, gravity)
             if not ended and was_in_goal and is_grounded(scene):
                 outcome = 1
+    if outcome != 0:
+        reward = float(outcome)  # replaces what the decision has earned
     store_scene(world, i, scene)
     world.reward[i] = reward
     if ended:
