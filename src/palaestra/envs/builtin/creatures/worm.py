@@ -53,7 +53,7 @@ def off_course(world: World, i: int):
 
 @wp.func
 def observe(world: World, i: int):
-    """Writes the observation."""
+    """Writes what the worm of area `i` observes: 64 numbers, in Unity's order."""
     frame = frame_turn(world, i)
     head = origin(world, i, 0)
     world.obs[i, 0] = wp.min((head[1] - world.anatomy.floor) / RAY, 1.0)

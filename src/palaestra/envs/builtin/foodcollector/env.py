@@ -140,7 +140,7 @@ class FoodCollector(WarpEnv):
         approximate=(
             *APPROXIMATE,
             "laser_length changes only the picture, as in Unity",
-            "with an agent_scale other than 1, Unity's cells stand as much farther apart, with gaps between them; here the grid stays as it is",
+            "with an agent_scale other than 1, Unity's cells stand as much farther apart; here the grid stays as it is",
             "of two things whose boxes hold a cell's middle the wall comes first, then food and agents; Unity's order is not known",
         ),
         learned=(Learned("ppo/FoodCollector.yaml", 2.0, 2.0, 53.8, 10.0),),

@@ -150,7 +150,7 @@ def fire(world: World, i: int, agent: int):
         reach = reach_beside(BEAM_RADIUS + FOOD_RADIUS, wp.abs(FOOD_RADIUS + world.food_height[i, k] - height))
         if ray_circle(eye, way, world.food[i, k], reach) < nearest:
             return
-    world.frozen[i * AGENTS + hit] = FROZEN_TICKS + wp.where(hit > agent, 1, 0)  # a tick of it passes at once for those that are yet to move
+    world.frozen[i * AGENTS + hit] = FROZEN_TICKS + wp.where(hit > agent, 1, 0)  # those yet to move lose a tick at once
     world.look[i * AGENTS + hit] = IS_GRAY
 
 

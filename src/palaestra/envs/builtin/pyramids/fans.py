@@ -160,7 +160,7 @@ _LANES = f"""
             const Lanes met = over <= Lanes(0.0f) ? distance : edge;
             const Lanes along = axis == 0 ? start[1] + way[1] * met : start[0] + way[0] * met;
             const Bits on_wall = is(size_of(along) < Lanes({float(OUTER_HALF)!r}f + radius));
-            const Bits open = is(distance > Lanes(0.0f)) & (is(over <= Lanes(0.0f)) | is(rest > Lanes(0.0f)));  // not what it touches already
+            const Bits open = is(distance > Lanes(0.0f)) & (is(over <= Lanes(0.0f)) | is(rest > Lanes(0.0f)));
             const Bits sees = open & on_wall & is(met < nearest);
             nearest = sees != Bits(0) ? met : nearest;
         }}

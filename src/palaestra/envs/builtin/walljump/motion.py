@@ -159,7 +159,7 @@ def toward(velocity: wp.vec3, wish: wp.vec3, most: float):
 
 @wp.func
 def steer(scene: Scene, order: Order):
-    """Returns the scene after an action, before the physics of its tick, the velocity that adds to the agent's, and how fast its fall grows."""
+    """Returns the scene after an action, the push (m/s) that the tick's physics add, and the downward pull (m/s²)."""
     agent = scene.agent
     on_ground = stands(scene)
     strength = wp.where(on_ground, 1.0, IN_AIR)
