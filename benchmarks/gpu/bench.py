@@ -127,7 +127,7 @@ def collecting(work: Work) -> None:
         wait()
         start, before = time.perf_counter(), decisions(collector)
         while not any(one.full for one in collector.collectors.values()):
-            collector.collect(TICKS, lambda: True)
+            collector.advance(TICKS, lambda: False)
             if time.perf_counter() - start > SECONDS:
                 break
         wait()

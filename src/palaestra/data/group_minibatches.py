@@ -12,6 +12,7 @@ from torch import Tensor
 from palaestra.core.row_index import Groups, Sequences
 from palaestra.data.group_steps import GroupSteps
 from palaestra.data.timeline import NOBODY, Numbers, ranges
+from palaestra.data.transfer import permutations, to_device
 from palaestra.parallel import ranks
 
 
@@ -61,8 +62,7 @@ class GroupMinibatches:
         """Yields minibatches of about `size` decisions in `epochs` passes over all blocks, each in a new order.
 
         Nothing is dropped unless another rank has fewer minibatches."""
-        for _ in range(epochs):
-            order = torch.randperm(len(self), generator=generator, device=generator.device).cpu().numpy()
+        for order in permutations(len(self), epochs, generator):
             parts = self._parts(order, max(1, len(self._decisions) // size))
             yield from self._laid_out(parts[: ranks.least(len(parts))], generator.device)
 
@@ -77,10 +77,10 @@ class GroupMinibatches:
         return [part for part in np.split(order, cuts) if len(part)]
 
     def _laid_out(self, parts: Iterable[Numbers], device: torch.device) -> Iterator[GroupMinibatch]:
-        """Moves all tables to the device at once, so that an accelerator is waited for once."""
+        """Moves all tables to the device at once."""
         layouts = [self._layout(part) for part in parts]
         sizes = [len(table) for tables, *_ in layouts for table in tables]
-        pieces = iter(torch.from_numpy(np.concatenate([table for tables, *_ in layouts for table in tables])).to(device).split(sizes))
+        pieces = iter(to_device(np.concatenate([table for tables, *_ in layouts for table in tables]), device).split(sizes))
         for tables, most, steps, in_order in layouts:
             chosen, members, here, decisions, group_steps, deciding, places, *rest = (next(pieces) for _ in tables)
             groups = Groups(members.view(-1, most), here.view(-1, most).bool(), in_order)

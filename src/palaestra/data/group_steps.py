@@ -18,6 +18,7 @@ from torch import Tensor
 from palaestra.core.row_index import Groups
 from palaestra.data.rollout import Rollout
 from palaestra.data.timeline import NOBODY, Marks, Numbers, Timeline, ranges
+from palaestra.data.transfer import to_device
 
 
 class Presences(NamedTuple):
@@ -135,8 +136,8 @@ class GroupSteps:
 def groups_of(table: Numbers, device: torch.device) -> tuple[Tensor, Groups]:
     """Returns the distinct observations of a table (M, P), and the table as indices into them."""
     distinct, places = np.unique(table, return_inverse=True)
-    members, here = (torch.from_numpy(column.reshape(table.shape)).to(device) for column in (places, table != NOBODY))
-    return torch.from_numpy(np.maximum(distinct, 0)).to(device), Groups(members, here)
+    members, here = (to_device(column.reshape(table.shape), device) for column in (places, table != NOBODY))
+    return to_device(np.maximum(distinct, 0), device), Groups(members, here)
 
 
 def _joined(some: Presences, others: Presences) -> Presences:

@@ -21,6 +21,7 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
 from palaestra.data.replay_index import NONE, ReplayIndex
 from palaestra.data.rollout import Rollout
+from palaestra.data.transfer import to_device
 from palaestra.data.transitions import Transitions
 
 SPARE, LEAST_SPARE = 8, 1024
@@ -152,7 +153,7 @@ class Replay:
         2: the same episode; 1: the same observation, but a new episode begins; 0: it goes on from elsewhere, as where an episode was lost.
         """
         time, slots = rollout.shape
-        rows = torch.from_numpy(index.waiting.astype(np.int64).clip(0)).to(self.device)
+        rows = to_device(index.waiting.astype(np.int64).clip(0), self.device)
         same = torch.ones(slots, dtype=torch.bool, device=self.device)
         for table, as_bytes, obs in zip(self._obs, self.as_bytes, rollout.obs, strict=True):
             same &= (table.index_select(0, rows) == encoded(obs[0], as_bytes)).flatten(1).all(1)
@@ -190,9 +191,9 @@ class Replay:
     def _put(
         self, tables: list[Tensor], rows: NDArray[Any], values: list[Tensor], which: Slots, as_bytes: list[bool] | None = None
     ) -> None:
-        at = torch.from_numpy(rows.astype(np.int64)).to(self.device)
+        at = to_device(rows.astype(np.int64), self.device)
         whole = np.array_equal(which, np.arange(len(values[0])))
-        picked = None if whole else torch.from_numpy(which).to(self.device)
+        picked = None if whole else to_device(which, self.device)
         for i, (table, value) in enumerate(zip(tables, values, strict=True)):
             if table.shape[1:].numel():
                 value = value if picked is None else value.index_select(0, picked)
@@ -209,7 +210,7 @@ class Replay:
             return self._draw_sequences(index, count, generator)
         places = (index.oldest + randint(len(index), count, generator)) % index.size
         chosen = np.concatenate([index.obs[places], index.after[places], places])
-        rows, places = torch.from_numpy(chosen).to(self.device).split([2 * count, count])
+        rows, places = to_device(chosen, self.device).split([2 * count, count])
         return self._recall(rows, places, slice(0, count), slice(count, 2 * count), None)
 
     def _draw_sequences(self, index: ReplayIndex, count: int, generator: torch.Generator) -> ReplayBatch:
@@ -233,9 +234,7 @@ class Replay:
         row_of = np.cumsum(seen.ravel() != NONE).reshape(seen.shape) - 1
         real = grid != NONE
         parts = [seen.ravel()[place], grid[real], row_of[:-1][real], row_of[1:][real], place, grid[0]]
-        rows, places, now, after, place, firsts = (
-            torch.from_numpy(np.concatenate(parts)).to(self.device).split([len(part) for part in parts])
-        )
+        rows, places, now, after, place, firsts = to_device(np.concatenate(parts), self.device).split([len(part) for part in parts])
         memory = self._columns[-1].index_select(0, firsts)
         return self._recall(rows, places, now, after, Sequences(steps + 1, place, memory))
 

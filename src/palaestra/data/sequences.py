@@ -12,6 +12,7 @@ from torch import Tensor
 
 from palaestra.core.row_index import Sequences
 from palaestra.data.rollout import Minibatch
+from palaestra.data.transfer import permutations, to_device
 from palaestra.parallel import ranks
 
 
@@ -68,10 +69,10 @@ class SequenceTable:
     def take(self, parts: Iterable[NDArray[np.int64]], recurrent_state: Tensor) -> Iterator[tuple[Tensor, Sequences]]:
         """Yields the rows (N,) of the sequences of each part, and how they follow one another; `recurrent_state`: (N, L).
 
-        All tables go to the device at once, before the first part: an accelerator is waited for once, not for each part.
+        All tables go to the device at once, before the first part.
         """
         layouts = [self._layout(which) for which in parts]
-        tables = torch.from_numpy(np.concatenate([table for _, *tables in layouts for table in tables])).to(recurrent_state.device)
+        tables = to_device(np.concatenate([table for _, *tables in layouts for table in tables]), recurrent_state.device)
         pieces = iter(tables.split([len(table) for _, *tables in layouts for table in tables]))
         for (steps, *_), rows, place, starts in zip(layouts, pieces, pieces, pieces, strict=True):
             yield rows, Sequences(steps, place, recurrent_state.index_select(0, starts))
@@ -121,7 +122,6 @@ def sequence_minibatches(
     """
     columns, parts = rows.columns(), max(1, int(table.lengths.sum()) // size)
     parts = ranks.least(min(parts, len(table)))
-    for _ in range(epochs):
-        order = torch.randperm(len(table), generator=generator, device=generator.device).cpu().numpy()
+    for order in permutations(len(table), epochs, generator):
         for chosen, sequences in table.take(np.array_split(order, parts), recurrent_state):
             yield rows.with_columns([column.index_select(0, chosen) for column in columns], sequences)

@@ -11,6 +11,7 @@ from palaestra.data.group_minibatches import GroupMinibatches
 from palaestra.data.group_steps import groups_of
 from palaestra.data.rollout import Rollout, completed, completed_rows
 from palaestra.data.timeline import NOBODY
+from palaestra.data.transfer import to_device
 from palaestra.models.actor_critic import CRITIC, ActorCritic
 from palaestra.models.group_critic import GroupCritic
 from palaestra.models.trunk import Inputs
@@ -30,7 +31,7 @@ def group_advantages(
     ended = rollout.terminated | rollout.truncated
     stops = completed(rollout, (horizon_ends(ended, time_horizon) & ~ended,))[0]
     dead = completed(rollout, (rollout.terminated,))[0]
-    successor = torch.from_numpy(table.successor).to(stops.device).masked_fill(stops, NOBODY)
+    successor = to_device(table.successor, stops.device).masked_fill(stops, NOBODY)
     value, baseline, next_value, next_value_endless = estimates()
     targets = []
     for k, (gamma, ignores_ends) in enumerate(zip(signals.gammas, signals.ignore_ends, strict=True)):
@@ -86,10 +87,10 @@ class GroupValues:
         rows, groups = groups_of(table.later, self.device)
         later = self.critic.value(features.index_select(0, rows), groups)
         known = torch.cat([together, later, torch.zeros_like(together[:1])])  # the last, at index -1, where the group is gone
-        following, endless = (torch.from_numpy(where % len(known)).to(self.device) for where in (table.following, table.following_endless))
+        following, endless = (to_device(where % len(known), self.device) for where in (table.following, table.following_endless))
         if self.critic.count_head is None:
             return value, baseline, known[following], known[endless]
-        own_next = torch.from_numpy(np.where(table.timeline.terminated, NOBODY, table.successor)).to(self.device)
+        own_next = to_device(np.where(table.timeline.terminated, NOBODY, table.successor), self.device)
         goes_on, own = (own_next != NOBODY).unsqueeze(1), own.index_select(0, own_next.clamp(min=0))
         return value, baseline, torch.where(goes_on, own, known[following]), torch.where(goes_on, own, known[endless])
 

@@ -16,6 +16,7 @@ from palaestra.core.timestep import Action
 from palaestra.data.group_minibatches import GroupMinibatches
 from palaestra.data.group_steps import GroupSteps
 from palaestra.data.rollout import Minibatch, Rollout, RolloutNeeds, completed
+from palaestra.data.transfer import to_device
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.group_critic import GroupCritic
 from palaestra.trainers.advantages import VALUE_ROWS
@@ -77,7 +78,7 @@ class POCA(OnPolicy[GroupRows]):
         """Returns the environment's reward, (T, S): an agent's own, its mates' and its group's."""
         rollout = estimates.rollout
         own, group = completed(rollout, (rollout.reward, rollout.group_reward))
-        shared = torch.from_numpy(estimates.batches.table.shared(own.cpu().numpy())).to(own.device) + group
+        shared = to_device(estimates.batches.table.shared(own.cpu().numpy()), own.device) + group
         if estimates.rows is None:
             return shared.view_as(rollout.reward)
         return torch.zeros_like(rollout.reward).view(-1).index_copy_(0, estimates.rows, shared).view_as(rollout.reward)

@@ -265,6 +265,7 @@ class AreaEpisodes:
         living = self._living.get(name)
         if living is None:
             return torch.zeros_like(step.acting)
+        living = living.to(step.acting.device)  # those of a checkpoint come on the CPU
         more = len(step.acting) - len(living)
         return living if more <= 0 else torch.cat([living, living.new_zeros(more)])
 
