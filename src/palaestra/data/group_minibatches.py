@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from palaestra.core.row_index import Groups, Sequences
+from palaestra.data.device_copies import permutations, to_device
 from palaestra.data.group_steps import GroupSteps
 from palaestra.data.timeline import NOBODY, Numbers, ranges
-from palaestra.data.transfer import permutations, to_device
 from palaestra.parallel import ranks
 
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palaestra.core.row_index import Groups
+from palaestra.data.device_copies import to_device
 from palaestra.data.rollout import Rollout
 from palaestra.data.timeline import NOBODY, Marks, Numbers, Timeline, ranges
-from palaestra.data.transfer import to_device
 
 
 class Presences(NamedTuple):

@@ -19,9 +19,9 @@ from torch import Tensor
 from palaestra.core.row_index import Sequences
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
+from palaestra.data.device_copies import to_device
 from palaestra.data.replay_index import NONE, ReplayIndex
 from palaestra.data.rollout import Rollout
-from palaestra.data.transfer import to_device
 from palaestra.data.transitions import Transitions
 
 SPARE, LEAST_SPARE = 8, 1024

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palaestra.core.row_index import Sequences
+from palaestra.data.device_copies import permutations, to_device
 from palaestra.data.rollout import Minibatch
-from palaestra.data.transfer import permutations, to_device
 from palaestra.parallel import ranks
 
 

@@ -68,7 +68,7 @@ def _play(env: Env, ticks: int, seed: int) -> tuple[list[Actions], list[dict[str
     steps = env.reset(seed)
     _check_tables(env, steps, {}, 0)
     _check_fresh(steps)
-    actions, marks, acted = [], [_mark(steps)], False
+    actions, marks, acted = [], [hashes_of(steps)], False
     for tick in range(1, ticks + 1):
         watched.add(steps)
         acted = acted or any(bool(step.acting.any()) for step in steps.values())
@@ -78,7 +78,7 @@ def _play(env: Env, ticks: int, seed: int) -> tuple[list[Actions], list[dict[str
         before, steps = steps, env.step(actions[-1])
         _check_tables(env, steps, before, tick)
         watched.check(tick)
-        marks.append(_mark(steps))
+        marks.append(hashes_of(steps))
     if not acted:
         raise EnvError(f"no agent awaited an action in {ticks} ticks; expected 'acting' to be True somewhere")
     return actions, marks
@@ -161,7 +161,7 @@ def _columns(steps: Steps) -> dict[str, Tensor]:
     return columns
 
 
-def _mark(steps: Steps) -> dict[str, bytes]:
+def hashes_of(steps: Steps) -> dict[str, bytes]:
     """Returns a hash of each column, to compare runs without keeping all numbers. On an accelerator `final_obs` has rows of no meaning."""
     over = {f"'{name}'": (step.terminated | step.truncated)[step.final_obs.slots] for name, step in steps.items()}
     columns = {
@@ -178,9 +178,9 @@ def _compare(found: dict[str, bytes], expected: dict[str, bytes], tick: int, rul
 
 def _check_same_stream(env: Env, actions: list[Actions], marks: list[dict[str, bytes]], seed: int) -> None:
     rule = f"the same seed ({seed}) and actions give the same stream"
-    _compare(_mark(env.reset(seed)), marks[0], 0, rule)
+    _compare(hashes_of(env.reset(seed)), marks[0], 0, rule)
     for tick, action in enumerate(actions, 1):
-        _compare(_mark(env.step(action)), marks[tick], tick, rule)
+        _compare(hashes_of(env.step(action)), marks[tick], tick, rule)
 
 
 def _check_saving(env: Env, actions: list[Actions], marks: list[dict[str, bytes]], seed: int) -> None:
@@ -200,7 +200,7 @@ def _check_saving(env: Env, actions: list[Actions], marks: list[dict[str, bytes]
         env.step(action)
     env.load_state_dict(state)
     for tick, action in enumerate(actions[middle:], middle + 1):
-        _compare(_mark(env.step(action)), marks[tick], tick, f"a state saved at tick {middle} goes on as it did before")
+        _compare(hashes_of(env.step(action)), marks[tick], tick, f"a state saved at tick {middle} goes on as it did before")
 
 
 def _check_parameters(env: Env) -> None:

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from palaestra.core.timestep import Action
+from palaestra.data.device_copies import to_device
 from palaestra.data.group_minibatches import GroupMinibatches
 from palaestra.data.group_steps import groups_of
 from palaestra.data.rollout import Rollout, completed, completed_rows
 from palaestra.data.timeline import NOBODY
-from palaestra.data.transfer import to_device
 from palaestra.models.actor_critic import CRITIC, ActorCritic
 from palaestra.models.group_critic import GroupCritic
 from palaestra.models.trunk import Inputs

@@ -13,10 +13,10 @@ from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.system_memory import keep_freed_memory
 from palaestra.core.timestep import Action
+from palaestra.data.device_copies import to_device
 from palaestra.data.group_minibatches import GroupMinibatches
 from palaestra.data.group_steps import GroupSteps
 from palaestra.data.rollout import Minibatch, Rollout, RolloutNeeds, completed
-from palaestra.data.transfer import to_device
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.group_critic import GroupCritic
 from palaestra.trainers.advantages import VALUE_ROWS

@@ -10,6 +10,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import FinalObs, TimeStep
 from palaestra.testing import check_env
+from palaestra.testing.check_env import hashes_of
 
 NAME, SLOTS = "Walk", 3
 
@@ -307,3 +308,13 @@ class NoTorchDevice(Walk):
 def test_an_environment_that_breaks_a_rule_is_caught(broken: type, message: str):
     with pytest.raises(EnvError, match=message):
         check_env(broken())
+
+
+def test_final_observations_of_episodes_that_go_on_may_be_anything_on_an_accelerator():
+    """There they have a row for every slot, and those of slots that go on are left from earlier episodes."""
+    table = Walk().table(torch.tensor([0.5, 0.9, 0.5]), torch.zeros(SLOTS))
+    rows = torch.zeros(3, SLOTS, 2)
+    rows[1, 0], rows[2, 1] = 1.0, 1.0  # of a slot that goes on; of one whose episode ended
+    usual, left, wrong = (hashes_of({NAME: replace(table, final_obs=FinalObs(torch.arange(SLOTS), (one,)))}) for one in rows)
+    assert usual == left
+    assert usual != wrong

@@ -16,7 +16,7 @@ from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.run import report
 from palaestra.runtime.run.keeping_best import keep_best
 from palaestra.runtime.run.obeying import obey, tell_progress
-from palaestra.runtime.run.saving import is_late, may_be_lost, must_be_writable, save_if_due, write_due_models
+from palaestra.runtime.run.saving import is_late, may_be_lost, must_be_writable, save_if_due, saves_much, write_due_models
 from palaestra.runtime.run.training_run import Run
 
 Callback = Callable[[Summary], object]
@@ -41,7 +41,9 @@ def train(run: Run, callbacks: Sequence[Callback] = ()) -> None:
         if not run.rounds.due(run.stopped):
             show(run)
             continue
-        full = run.rounds.meet(stopped=run.stopped, late=lambda: is_late(run), lost=lambda: may_be_lost(run))
+        full = run.rounds.meet(
+            stopped=run.stopped, late=lambda: is_late(run), lost=lambda: may_be_lost(run), saves_much=lambda: saves_much(run)
+        )
         if run.rounds.lost:
             must_be_writable(run)
         if ranks.size() > 1:

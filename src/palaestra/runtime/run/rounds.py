@@ -24,6 +24,8 @@ REPORT_EVERY = 1000
 
 ABSENT, OPEN, FULL = 0.0, 1.0, 2.0
 """States of a behavior's rollout on a rank: it has not seen the behavior; it collects; the rollout is complete."""
+NAMES = 5
+"""Column of what a rank tells where the first behavior is."""
 PATIENCE = 10
 """Meetings with a full rollout that others lack before there is a warning."""
 
@@ -51,6 +53,8 @@ class Rounds:
         """Whether a rank was stopped, so that all save and end."""
         self.late = False
         """Whether rank 0 says that a checkpoint is due by the clock."""
+        self.saves_much = False
+        """Whether rank 0 says that checkpoints have taken their share of the time."""
         self.lost = False
         """Whether rank 0 can no longer write to the run's folder."""
         self.meets_first = False
@@ -75,12 +79,15 @@ class Rounds:
         """Whether all ranks have a behavior, as far as they knew when they last met. Only then it is learned, and anything of it is due."""
         return not self._shared or name in self._shared
 
-    def meet(self, *, stopped: bool, late: Callable[[], bool], lost: Callable[[], bool]) -> list[str]:
-        """Meets the other ranks. Returns the behaviors whose rollouts are full on all ranks. `late`: rank 0's clock; `lost`: its folder."""
+    def meet(self, *, stopped: bool, late: Callable[[], bool], lost: Callable[[], bool], saves_much: Callable[[], bool]) -> list[str]:
+        """Meets the other ranks. Returns the behaviors whose rollouts are full on all ranks.
+
+        `late` and `saves_much`: what rank 0's clock says of checkpoints; `lost`: its folder.
+        """
         if ranks.size() == 1:
             self.stopping = stopped
             return self._collector.full
-        told = (stopped, ranks.leads() and late(), ranks.leads() and lost())
+        told = (stopped, *(ranks.leads() and one() for one in (late, lost, saves_much)))
         found = self._exchange(told)
         if any(row[0] for row in found):
             self._agree_on_names()
@@ -89,18 +96,18 @@ class Rounds:
         if self.stopping or self.lost:  # nothing else changes, so that a resumed run goes on as if it had never been stopped
             self.meets_first = self.due(stopped=False)
             return []
-        self.meets_first, self.late = False, bool(found[0][2])
-        full = [name for i, name in enumerate(self.names) if all(row[4 + 2 * i] == FULL for row in found)]
+        self.meets_first, self.late, self.saves_much = False, bool(found[0][2]), bool(found[0][4])
+        full = [name for i, name in enumerate(self.names) if all(row[NAMES + 2 * i] == FULL for row in found)]
         for i, name in enumerate(self.names):
-            self._note_absence(name, [row[4 + 2 * i] for row in found])
-        self._shared = {name for i, name in enumerate(self.names) if all(row[4 + 2 * i] != ABSENT for row in found)}
+            self._note_absence(name, [row[NAMES + 2 * i] for row in found])
+        self._shared = {name for i, name in enumerate(self.names) if all(row[NAMES + 2 * i] != ABSENT for row in found)}
         for name in self._collector.full:
             if not self.counts(name):
                 self._collector.take(name)
         for i, name in enumerate(self.names):
             if name in self._learners and self.counts(name):
                 learner = self._learners[name]
-                learner.agreed, learner.met = int(sum(row[5 + 2 * i] for row in found)), learner.collector.decisions
+                learner.agreed, learner.met = int(sum(row[NAMES + 2 * i + 1] for row in found)), learner.collector.decisions
         self._total = sum(self._learners[name].agreed for name in self._shared if name in self._learners)
         if self._total >= self._reported + REPORT_EVERY:
             self.report()
@@ -123,7 +130,7 @@ class Rounds:
         if learner.name in self.later:
             learner.agreed, learner.met = self.later.pop(learner.name)
 
-    def _exchange(self, told: tuple[bool, bool, bool]) -> list[list[float]]:
+    def _exchange(self, told: tuple[bool, ...]) -> list[list[float]]:
         collectors = self._collector.collectors
         row: list[float] = [any(name not in self.names for name in collectors), *told]
         for name in self.names:

@@ -27,6 +27,10 @@ from palaestra.runtime.storage.run_folder import RunFolder
 SAFETY_SECONDS = 60.0
 """A run is saved at least this often, whatever checkpoint_interval says; models are written only when that has passed."""
 
+MOST_SHARE, FREE_SECONDS = 0.1, 5.0
+"""Share of a session's time that models and checkpoints may take, beside these seconds: where a GPU makes checkpoint_interval's decisions
+in less time than writing them takes, some are left out."""
+
 PATIENCE = 30.0
 """Seconds that a due checkpoint is put off for updates in other processes."""
 
@@ -38,12 +42,14 @@ def write_due_models(run: Run) -> None:
     if any(learner.step >= learner.next_checkpoint for learner in run.learners.values()):
         must_be_writable(run)  # before a model counts as written
     due = [learner for learner in run.learners.values() if learner.checkpoint_due()]
+    if due and _left_out(run):
+        due = []
     if due:
         run.must_be_finite()
-    if due:
         run.rounds.report()
-    for learner in due if ranks.leads() else ():
-        run.models.write(learner, run.statistics.recent_reward(learner.name))
+        with run.clock.spending_on(SAVING):
+            for learner in due if ranks.leads() else ():
+                run.models.write(learner, run.statistics.recent_reward(learner.name))
     if not run.save_due and (due or (is_late(run) if ranks.size() == 1 else run.rounds.late)):
         run.save_due, run.save_due_at = True, perf_counter()
 
@@ -99,6 +105,23 @@ def may_be_lost(run: Run) -> bool:
 def is_late(run: Run) -> bool:
     """Whether the last checkpoint is so long ago that another is due."""
     return perf_counter() - run.saved_at > SAFETY_SECONDS
+
+
+def saves_much(run: Run) -> bool:
+    """Whether writing models and checkpoints has taken its share of this session's time."""
+    return run.clock.spent().get(SAVING, 0.0) > FREE_SECONDS + MOST_SHARE * run.clock.session
+
+
+def _left_out(run: Run) -> bool:
+    """Whether the checkpoint that is due is left out, since there were many. Says so once."""
+    if run.finished or not (saves_much(run) if ranks.size() == 1 else run.rounds.saves_much):
+        return False
+    if not run.told_of_saving:
+        run.told_of_saving = True
+        run.console.info(
+            f"Checkpoints come less often than every checkpoint_interval, as they would take more than {MOST_SHARE:.0%} of the time"
+        )
+    return True
 
 
 def with_ranks(state: dict[str, Any]) -> dict[str, Any]:

@@ -83,8 +83,8 @@ class Run:
         self.env_kind: EnvKind = "own"
         self.times_at_summary: dict[str, list[TimeUse]] = {}
         """By behavior, the times of each rank at its last summary."""
-        self.told_bottleneck = False
-        """Whether this session has said what holds it up."""
+        self.told_bottleneck = self.told_of_saving = False
+        """Whether this session has said what holds it up, and that it leaves out checkpoints."""
         self.threads = settings.torch_settings.threads
         self.unseen = UnseenBehaviors()
         learns = ranks.leads() and not self.inference

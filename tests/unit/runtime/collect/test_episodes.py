@@ -3,10 +3,12 @@ from __future__ import annotations
 import copy
 
 import pytest
+import torch
 from tiny_envs import Stream, episodes_of, same_episodes, slow_episodes
 
 from palaestra.core.timestep import TimeStep
-from palaestra.runtime.collect.episodes import EpisodeMeter
+from palaestra.runtime.collect.collector import on, pack, unpack
+from palaestra.runtime.collect.episodes import AreaEpisodes, EpisodeMeter
 
 
 def stream_of(seed: int, steady: bool, grows_at: int | None) -> list[TimeStep]:
@@ -106,3 +108,14 @@ def test_episodes_that_begin_in_part_are_not_told_of_and_the_next_ones_are_whole
     first = {ends.index(slot) for slot in set(ends)}
     whole = [episode for number, episode in enumerate(slow_episodes(steps)) if number not in first]
     same_episodes(episodes_of(*taken, meter.take()), whole)
+
+
+def test_areas_of_a_checkpoint_go_on_where_the_environment_lives():
+    """A checkpoint comes on the CPU. torch's `meta` device refuses to combine its tensors with the CPU's, as any does."""
+    steps = stream_of(4, steady=True, grows_at=None)
+    before, after = AreaEpisodes(3), AreaEpisodes(3)
+    before.begin({"A": steps[0]})
+    after.load_state_dict(before.state_dict())
+    over = after.over({"A": unpack(on(pack(steps[1]), torch.device("meta")))})
+    assert over is not None
+    assert over.device.type == after.going["A"].device.type == "meta"

@@ -18,6 +18,7 @@ import palaestra
 from palaestra.cli.main import main
 from palaestra.core.errors import FolderLost, RunError
 from palaestra.runtime.logging.tracker import Summary
+from palaestra.runtime.run import saving
 from palaestra.runtime.storage import run_folder as run_folder
 from palaestra.runtime.storage.writer_lock import WRITER
 
@@ -176,3 +177,24 @@ def test_where_nothing_can_be_written_anywhere_both_reasons_are_told(tmp_path: P
 
     with pytest.raises(RunError, match=r"was deleted or renamed.*could not be saved in another place either \(.*run-saved-"):
         train(tmp_path / "results", replace_results)
+
+
+def test_checkpoints_that_would_take_too_much_of_the_time_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any):
+    """As on a GPU that makes more decisions in the time of one checkpoint than checkpoint_interval says."""
+    monkeypatch.setattr(saving, "FREE_SECONDS", 0.0)
+    monkeypatch.setattr(saving, "MOST_SHARE", 0.0)
+    result = train(tmp_path, quiet=False)
+    assert capsys.readouterr().out.count("Checkpoints come less often than every checkpoint_interval") == 1
+    models = {int(path.stem.rpartition("-")[2]) // 150 for path in (result.folder / "Basic").glob("*.onnx")}
+    assert models == {6}  # the last; the run's first checkpoint, at step 0, has taken more than none of the time
+    assert result.finished
+
+
+def test_a_run_that_leaves_out_checkpoints_is_still_saved_once_a_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name, value in (("FREE_SECONDS", 0.0), ("MOST_SHARE", 0.0), ("SAFETY_SECONDS", 0.0)):
+        monkeypatch.setattr(saving, name, value)
+    saved: list[int] = []
+    save = saving.save
+    monkeypatch.setattr(saving, "save", lambda run: (saved.append(run.step), save(run)))
+    train(tmp_path)
+    assert len(saved) > 6
