@@ -29,7 +29,7 @@ SAFETY_SECONDS = 60.0
 
 MOST_SHARE, FREE_SECONDS = 0.1, 5.0
 """Share of a session's time that models and checkpoints may take, beside these seconds: where a GPU makes checkpoint_interval's decisions
-in less time than writing them takes, some are left out."""
+in less time than writing them takes, some are left out, but none of those of `even_checkpoints`, which are few."""
 
 PATIENCE = 30.0
 """Seconds that a due checkpoint is put off for updates in other processes."""
@@ -42,7 +42,7 @@ def write_due_models(run: Run) -> None:
     if any(learner.step >= learner.next_checkpoint for learner in run.learners.values()):
         must_be_writable(run)  # before a model counts as written
     due = [learner for learner in run.learners.values() if learner.checkpoint_due()]
-    if due and _left_out(run):
+    if due and not any(learner.settings.even_checkpoints for learner in due) and _left_out(run):
         due = []
     if due:
         run.must_be_finite()

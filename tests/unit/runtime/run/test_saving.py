@@ -198,3 +198,10 @@ def test_a_run_that_leaves_out_checkpoints_is_still_saved_once_a_minute(tmp_path
     monkeypatch.setattr(saving, "save", lambda run: (saved.append(run.step), save(run)))
     train(tmp_path)
     assert len(saved) > 6
+
+
+def test_checkpoints_spread_evenly_are_all_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(saving, "FREE_SECONDS", 0.0)
+    monkeypatch.setattr(saving, "MOST_SHARE", 0.0)
+    result = train(tmp_path, config=settings("Basic", 900, summary_freq=100, even_checkpoints=True, keep_checkpoints=3))
+    assert {int(path.stem.rpartition("-")[2]) // 300 for path in (result.folder / "Basic").glob("*.onnx")} == {1, 2, 3}
