@@ -64,7 +64,7 @@ class SteadyBuffer:
         self._completed_rows = list(zip(*(x.unbind() for x in self._completed), strict=True))
 
     def open(self, step: TimeStep, decision: Decision) -> None:
-        """Writes row `tick`."""
+        """Stores this tick's decisions, of all slots, as the next row."""
         if self.tick == len(self._opened_rows):  # another rank's rollout is not full yet
             self._grow()
         for row, value in zip(self._opened_rows[self.tick], self._layout.opened(step, decision, self.tick), strict=True):

@@ -34,7 +34,7 @@ class BehaviorSettings(Settings):
     hyperparameters: PPOSettings | SACSettings | POCASettings | BCSettings | SerializeAsAny[Settings] = PPOSettings()
     """The algorithm's own settings, which depend on trainer_type."""
     checkpoint_interval: int = Field(default=500000, gt=0)
-    """Decisions between checkpoints. Some are left out where they would take more than a tenth of the time, but none for over a minute."""
+    """Decisions between checkpoints. Some are left out where saving would take over a tenth of the time; then one is saved every minute."""
     network_settings: NetworkSettings = NetworkSettings()
     """The policy's network, and the critic's."""
     reward_signals: dict[str, SerializeAsAny[RewardSettings]] = Field(default={"extrinsic": ExtrinsicSettings()})

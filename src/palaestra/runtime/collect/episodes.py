@@ -120,7 +120,7 @@ class EpisodeMeter:
 
     @property
     def slots(self) -> int:
-        """Number of slots."""
+        """Number of slots in the tables that it has seen."""
         return len(self._open)
 
     def __len__(self) -> int:
