@@ -259,9 +259,19 @@ def test_a_hard_episode_begins_with_one_view_after_zeros_and_keeps_the_oldest_fi
     assert torch.equal(step.final_obs.obs[1][:, 14:16], next_turn[:, 16:18])
 
 
-def orange(picture: torch.Tensor) -> torch.Tensor:
+def gray(picture: torch.Tensor) -> torch.Tensor:
     """Rows and columns of the pixels that show the ball, (n, 2), of a picture (3, 84, 84)."""
+    return ((picture[0] > 0.3) & ((picture[2] - picture[0]).abs() < 0.15)).nonzero().float()
+
+
+def orange(picture: torch.Tensor) -> torch.Tensor:
+    """Rows and columns of the pixels that show the headband."""
     return ((picture[0] > 0.3) & (picture[2] < 0.5 * picture[0])).nonzero().float()
+
+
+def dark(picture: torch.Tensor) -> torch.Tensor:
+    """Rows and columns of the pixels that show eyes or mouth."""
+    return ((picture.amax(0) < 0.3) & (picture.amin(0) > 0.0)).nonzero().float()
 
 
 def blue(picture: torch.Tensor) -> torch.Tensor:
@@ -275,12 +285,46 @@ def test_a_camera_sees_the_block_in_the_middle_and_the_ball_on_it():
     picture = still(env).obs[0][0, 9:]
     # straight ahead lies (0, y, z) with 7 - y = (z + 8) tan 30: the ball's center at (3, 0) is 3.3 degrees above that
     row = 42 - 42 * np.tan(np.radians(30) - np.arctan(4 / 8)) / np.tan(np.radians(30)) - 0.5
-    torch.testing.assert_close(orange(picture).mean(0), torch.tensor([row, 41.5], dtype=torch.float32), atol=0.6, rtol=0)
+    torch.testing.assert_close(gray(picture).mean(0), torch.tensor([row, 41.5], dtype=torch.float32), atol=0.6, rtol=0)
     near = 41.5 + 42 * 2.5 / (8 - 2.5) / (np.cos(np.radians(30)) + 4.5 / 5.5 * 0.5) / np.tan(np.radians(30))  # the upper edge in front
     assert blue(picture)[:, 1].max().item() == pytest.approx(near, abs=1.0)
     assert (picture.sum(0) == 0).float().mean() > 0.5  # all else is black
     put(env, [1.5, 3.0, 0.0])
-    assert orange(still(env).obs[0][0, 9:])[:, 1].min() > 48  # to the right
+    assert gray(still(env).obs[0][0, 9:])[:, 1].min() > 48  # to the right
+
+
+def row_of(y: float, z: float) -> float:
+    """The row of pixels that shows a height and a depth, from the camera 7 m above and 8 m before the block's center."""
+    return 42 - 42 * np.tan(np.radians(30) - np.arctan((7 - y) / (z + 8))) / np.tan(np.radians(30)) - 0.5
+
+
+def test_the_camera_sees_the_headband_and_the_face():
+    """Worked by hand from Unity's prefab, a cube 5 m wide: quads at 0.3, 0.074 and -0.183 of it, a band at 0.341, 0.193 high."""
+    env = VisualBall(1)
+    env.reset(0)
+    put(env, [0.0, 3.5, 2.0])
+    picture = still(env).obs[0][0, 9:]
+    band = orange(picture)
+    assert row_of(2.187, -2.61) - 2 < band[:, 0].min() < row_of(1.223, -2.61) < band[:, 0].max() + 2 < row_of(1.223, -2.61) + 4
+    face = dark(picture)
+    eyes = face[(face[:, 1] < 36) | (face[:, 1] > 47)]
+    assert eyes[:, 0].mean().item() == pytest.approx(row_of(0.37, -2.5), abs=1.0)
+    assert eyes[:, 1].mean().item() == pytest.approx(41.5, abs=0.6)
+    mouth = face[(face[:, 1] > 36) & (face[:, 1] < 47)]
+    assert mouth[:, 0].mean().item() == pytest.approx(row_of(-0.915, -2.5), abs=1.0)
+
+
+def test_the_ball_casts_a_shadow_on_the_block():
+    """The lamp stands in front, to the right, 40 degrees high: a shadow falls 0.843 m to the left and behind for each meter of height."""
+    env = VisualBall(1)
+    env.reset(0)
+    put(env, [0.5, 4.0, -0.5])
+    picture = still(env).obs[0][0, 9:]
+    is_top = picture[2] > 0.95
+    is_shaded = (picture[2] > picture[0] + 0.3) & (picture[2] < 0.9)
+    rows, columns = (is_shaded & is_top.roll(3, 1) & is_top.roll(-3, 1)).nonzero(as_tuple=True)
+    assert len(rows) > 0
+    assert columns.float().mean() < gray(picture)[:, 1].mean() - 3
 
 
 def test_four_pictures_are_kept_the_oldest_first_and_forgotten_with_the_episode():
@@ -297,8 +341,8 @@ def test_four_pictures_are_kept_the_oldest_first_and_forgotten_with_the_episode(
     final = step.final_obs.obs[0]
     assert torch.equal(final[:, 6:9], second[:, 9:])
     assert torch.equal(final[:, 3:6], second[:, 6:9])
-    assert len(orange(final[0, 9:])) == 0  # it has fallen out of the picture
-    assert len(orange(step.obs[0][0, 9:])) > 0
+    assert len(gray(final[0, 9:])) == 0  # it has fallen out of the picture
+    assert len(gray(step.obs[0][0, 9:])) > 0
     again = env.reset(0)[env.behavior].obs[0]
     assert torch.equal(again, first)
 

@@ -164,10 +164,11 @@ def test_ahead_and_aside_add_up():
     assert moved.norm() > 1.2 * straight.state_dict()["body_position"][0, 0].norm()
 
 
-def test_the_third_number_turns_by_up_to_30_degrees_a_decision_to_the_left():
+@pytest.mark.parametrize(("number", "degrees"), [(1.0, 30), (0.2, 30), (0.0033, 30), (0.003, 0), (0.0, 0), (-0.5, -30), (-3.0, -30)])
+def test_the_sign_of_the_third_number_turns_by_30_degrees_a_decision_to_the_left(number: float, degrees: float):
     env = laid(FoodCollector(1))
-    acted(env, (0.0, 0.0, 1.0))
-    assert env.state_dict()["body_angle"][0, 0].item() == pytest.approx(UP + math.radians(30), rel=1e-5)
+    acted(env, (0.0, 0.0, number))
+    assert env.state_dict()["body_angle"][0, 0].item() == pytest.approx(UP + math.radians(degrees), rel=1e-5)
 
 
 def test_agents_fall_as_they_begin_and_the_floor_does_not_brake_them():
@@ -344,7 +345,7 @@ def test_a_grid_cleared_cell_by_cell_is_that_painted_anew():
 @pytest.mark.parametrize("make", [FoodCollector, VisualFoodCollector])
 def test_an_episode_is_truncated_in_its_5000th_tick_and_the_food_stays(make: type[Env]):
     env = laid(make(1))
-    put_food(env, (0, 1.8, 8.2))
+    put_food(env, (0, -12.7, 3.3))
     change(env, age=[998])
     step = acted(env, (1.0, 0.0, 0.1))
     assert not step.truncated.any()
@@ -354,7 +355,7 @@ def test_an_episode_is_truncated_in_its_5000th_tick_and_the_food_stays(make: typ
     assert not step.terminated.any()
     assert step.final_obs.slots.tolist() == list(range(AGENTS))
     after = env.state_dict()
-    assert after["food"][0, 0].tolist() == pytest.approx([1.8, 8.2])
+    assert after["food"][0, 0].tolist() == pytest.approx([-12.7, 3.3])
     assert after["age"].tolist() == [0]
     assert after["body_height"][0, 0].item() == pytest.approx(1.0 - 9.81 * 0.02 * 0.02 * KEPT, abs=1e-4)  # one tick of the new episode
     twin = make(1)
@@ -370,12 +371,13 @@ def test_the_camera_shows_green_food_ahead_and_bad_food_aside():
     env = laid(VisualFoodCollector(1))
     put_food(env, (0, 0.0, 6.0), (GREENS, -3.0, 6.0))
     image = acted(env).obs[0][0]
-    # the eye is 0.15 ahead and 0.5 up; the ball's middle is 5.85 ahead and 0.25 higher: 6.2 pixels above the middle, 9.4 in radius
+    # the eye is 0.15 ahead and 0.5 up; the ball's middle is 5.85 ahead and 0.25 higher: 3.1 pixels above the middle, 6.2 in radius,
+    # as its picture is smaller than its body
     green, red = image[1] > image[0] + 0.3, image[0] > image[1] + 0.3
     rows, columns = green.nonzero(as_tuple=True)
     assert columns.float().mean().item() == pytest.approx(41.5, abs=0.3)
     assert rows.float().mean().item() == pytest.approx(41.5 - 0.25 / 5.85 * 42 / math.tan(math.radians(30)), abs=0.7)
-    assert green.sum().item() == pytest.approx(math.pi * (0.75 / 5.85 * 42 / math.tan(math.radians(30))) ** 2, rel=0.05)
+    assert green.sum().item() == pytest.approx(math.pi * (0.5 / 5.85 * 42 / math.tan(math.radians(30))) ** 2, rel=0.05)
     assert red.nonzero()[:, 1].float().mean() < 10  # to the left
     torch.testing.assert_close(image[:, 0, 0], torch.tensor([119, 144, 155]) / 255)
     assert 0 <= image.min() <= image.max() <= 1

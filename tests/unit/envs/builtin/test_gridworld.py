@@ -89,16 +89,19 @@ def test_an_agent_that_stays_is_cut_after_a_hundred_decisions():
         assert torch.equal(seen, last)
 
 
-BLUE_FRAME, GREEN_PLUS, RED_EX = (0.129, 0.588, 0.953), (0.404, 0.737, 0.42), (0.745, 0.227, 0.153)
-CELL, LINE, WALL = 0.116, 0.157, 0.392
+Pixel = tuple[int, int, int]  # in steps of 1/255
+BLUE_FRAME, GREEN_PLUS, RED_EX = (55, 174, 255), (125, 210, 135), (209, 83, 69)
+CELL, SHADED_CELL, WALL = (61, 63, 66), (42, 44, 47), (122, 124, 128)
+# worked by hand, red of the wall: 0.392 * (1 - 0.2) * (0.8 + 0.7 * sin 40 deg) + 0.965 * 0.2 * 0.4497 = 0.392 + 0.087, 122 steps; and of
+# the floor in a shadow: 0.116 * 0.7791 * (0.8 + 0.2 * 0.45) + 0.72 * 0.2209 * 0.4497 + 0.2 * 0.0549 = 0.0804 + 0.0715 + 0.011, 42 steps
 
 
-def lit(color: tuple[float, ...] | float, light: float = 0.975) -> list[float]:
-    """The pixel of a material, in the light unless another share of it is given."""
-    return (np.round(np.broadcast_to(color, 3) * light * 255) / 255).tolist()
+def lit(color: Pixel) -> list[float]:
+    """The pixel as numbers up to 1."""
+    return [part / 255 for part in color]
 
 
-def pixels_of(image: torch.Tensor, color: tuple[float, ...]) -> torch.Tensor:
+def pixels_of(image: torch.Tensor, color: Pixel) -> torch.Tensor:
     """The rows and columns, (n, 2), of the pixels of a figure."""
     return ((image - torch.tensor(lit(color))[:, None, None]).abs() < 1e-5).all(0).nonzero().float()
 
@@ -140,15 +143,17 @@ def test_walls_floor_and_shadows_have_their_grays():
     assert torch.allclose(image[:, :, 74:], torch.tensor(lit(WALL))[:, None, None].expand(3, 64, 10))
     assert image[:, 45, 68].tolist() == pytest.approx(lit(CELL))  # inside the cell at row 3, column 4
     assert image[:, 38, 55].tolist() == pytest.approx(lit(CELL))  # 3.008 cells from the top: lines are thinner than pixels
-    assert image[:, 23, 34].tolist() == pytest.approx(lit(CELL, 0.694))  # up and left of the agent's frame
+    assert image[:, 23, 34].tolist() == pytest.approx(lit(SHADED_CELL))  # up and left of the agent's frame
     assert image[:, 40, 50].tolist() == pytest.approx(lit(CELL))  # down and right of it
+    assert image[:, 25, 29].tolist() == pytest.approx(lit(CELL))  # where only its left bar could cast a shadow, which it does not
+    assert image[:, 31, 43].tolist() == pytest.approx(lit(SHADED_CELL))  # within it, left of its right bar
 
 
 def test_a_figure_of_three_quarters_of_a_cell_casts_its_shadow_up_and_left_without_gaps():
     """Its upper side's shadow falls 0.75 * 0.8425 = 0.63 of a cell up and left; pixels are 1/12.8 of a cell wide."""
     image = laid(agent=0, green=24, red=12, wanted=GREEN).state_dict()["obs_image"][0]
     row, column = 31, 41  # the middle of the ex in the cell at row 2, column 2
-    shadow = pytest.approx(lit(CELL, 0.694))
+    shadow = pytest.approx(lit(SHADED_CELL))
     # on the diagonal the ex ends 0.354 of a cell up and left of its middle, its shadow 0.632 further: 12.6 pixels away
     assert all(image[:, row - away, column - away].tolist() == shadow for away in range(6, 12))
     assert image[:, row - 14, column - 14].tolist() == pytest.approx(lit(CELL))

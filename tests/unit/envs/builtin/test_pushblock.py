@@ -221,6 +221,18 @@ def test_episodes_begin_clear_of_one_another_of_the_goal_and_of_where_the_agent_
         torch.testing.assert_close(state["agent_angle"], before["agent_angle"])
 
 
+def test_a_first_episode_begins_facing_the_goal_and_clear_of_where_the_scene_has_the_block():
+    env = PushBlock(512)
+    env.reset(3)
+    state = env.state_dict()
+    torch.testing.assert_close(state["agent_angle"], torch.full((512,), TO_GOAL))
+    agent, block = state["agent_position"], state["block_position"]
+    assert 3.0 < agent.abs().amax(1).min() < 3.2  # the square of 2.5 m about a place does not reach the agent in the middle
+    assert 3.0 < block.abs().amax(1).min() < 3.2
+    from_the_old = (block - torch.tensor([2.0, -1.43])).abs().amax(1).min()
+    assert 3.5 < from_the_old < 3.7  # nor the block beside it
+
+
 @pytest.mark.parametrize("scale", [0.5, 2.0, 4.0])
 def test_nothing_stays_in_a_wall_or_in_the_other(scale: float):
     env = PushBlock(64)

@@ -162,10 +162,14 @@ class VisualBall(WarpEnv):
     tick_seconds = Ball.tick_seconds
     parameter_ranges = Ball.parameter_ranges
     unity: ClassVar = Agreement(
-        same=("the camera: its place, angle, field of view, size and four frames; both actions", *SAME),
+        same=(
+            "the camera: its place, angle, field of view, size and four frames; both actions; the block's face, headband and colors",
+            *SAME,
+        ),
         approximate=(
             CONTACT,
-            "light and the color of the ball are ours: one light from above, no shadows, faces or smoothed edges",
+            "the ball is of one gray, where Unity's has squares of colors that are not known; light, reflections and the ball's shadow are "
+            "computed with the formulas of Unity's shader and one average color of the sky, without the band's shadow and soft edges",
         ),
         learned=(Learned("ppo/Visual3DBall.yaml", 0.4, 0.4, 100.0, 100.0),),
     )

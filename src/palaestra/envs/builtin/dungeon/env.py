@@ -199,7 +199,6 @@ class DungeonEscape(WarpEnv):
             "a column that the dragon grazes pushes it aside within the tick; agents do not: the one that touches it dies with it",
             "rays are cast at the height of an agent that stands, also in the quarter of a second in which it falls",
             "the dragon looks at its portal as an episode begins, in Unity from its first tick on",
-            "the side to which the dragon's key hangs, 0.19 m beside its middle, is not known; it is the right",
             "the room does not turn as an episode begins: the dragon starts on one of its four sides instead",
         ),
         learned=(Learned("poca/DungeonEscape.yaml", 2.04, 20.0, 0.91, 1.0, measure="of a group"),),

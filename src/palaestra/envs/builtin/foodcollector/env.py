@@ -21,7 +21,7 @@ from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
 from palaestra.envs.builtin.foodcollector.observations import AGENT_HALF, AGENTS, BALLS, CELLS, FOOD_RADIUS, GREENS, HALF, TAGS, THINGS
-from palaestra.envs.builtin.foodcollector.rules import BEAM, GRID, MOST_TICKS, TICKS, VISUAL
+from palaestra.envs.builtin.foodcollector.rules import BEAM, GRID, MOST_TICKS, TICKS, TURN, VISUAL
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sensors.camera import BALL, STRIPS
 from palaestra.envs.solids import BLUE, GOLD, GRAY, GREEN, RED, Drawing, on_plane, solids, upright
@@ -55,7 +55,8 @@ def gather(columns: Mapping[str, Tensor]) -> Action:
     way = (to + (urge * off / far).sum(2)).view(-1, 2)
     angle = columns["body_angle"][:, : int(AGENTS)].reshape(-1)
     aim = torch.atan2(way[:, 1], way[:, 0])
-    turn = (torch.remainder(aim - angle + torch.pi, 2 * torch.pi) - torch.pi).clamp(-0.5, 0.5) * 2
+    off_aim = torch.remainder(aim - angle + torch.pi, 2 * torch.pi) - torch.pi
+    turn = torch.where(off_aim.abs() > 0.5 * int(TICKS) * float(TURN), off_aim.sign(), 0.0)
     cos, sin = angle.cos(), angle.sin()
     local = torch.stack([cos * way[:, 0] + sin * way[:, 1], sin * way[:, 0] - cos * way[:, 1]], 1)
     local = torch.nn.functional.normalize(local, dim=1)
@@ -117,7 +118,7 @@ SAME = (
 APPROXIMATE = (
     "food rolls and slides, but spins about no vertical axis, and meets agents and other food without friction",
     "contacts of agents are solved in the plane; one that runs into a wall at full speed is put back, while Unity's may pass it",
-    "turns are in proportion to the third number, which Unity's script passes as the length of an axis; its engine may heed the sign alone",
+    "the third number turns by its sign alone: Unity's script passes it as the length of an axis, which its engine is taken to normalize",
 )
 
 
@@ -176,7 +177,7 @@ class VisualFoodCollector(WarpEnv):
         same=(*SAME, "both observations: names, order, shapes, the camera's place and angle of view, its background, and the frozen flag"),
         approximate=(
             *APPROXIMATE,
-            "colors are those of the materials, without light and shade, but the walls' is ours",
+            "colors are those of the materials, without light and shade; agents show no face and no headband",
             "the laser's beam, and with it laser_length, and the floor's lines are not shown",
         ),
         learned=(Learned("ppo/VisualFoodCollector.yaml", 0.32, 3.0, 0.28, 10.0),),

@@ -16,6 +16,7 @@ OUTER = wp.constant(wp.vec4(-50.97, -51.0, 51.0, 50.97))  # outer faces of the w
 WALL_TOP = wp.constant(2.5)  # above the floor, as all heights here
 GREENS, REDS = wp.constant(25), wp.constant(25)
 FOOD_RADIUS = wp.constant(0.75)
+SEEN_RADIUS = wp.constant(0.5)  # as the camera shows food, in the middle of its body
 AGENT_HALF = wp.constant(0.5)  # half the side of an agent of scale 1
 CELL = wp.constant(1.0)
 CELLS = 40
@@ -33,7 +34,6 @@ def color(red: float, green: float, blue: float) -> wp.vec3:
 
 
 GREEN, RED, BLUE, GRAY = color(0.404, 0.737, 0.42), color(0.745, 0.227, 0.153), color(0.129, 0.588, 0.953), color(0.392, 0.392, 0.392)
-WALL_COLOR = color(0.75, 0.75, 0.75)
 IS_BLUE, IS_GRAY, IS_GREEN, IS_RED = (wp.constant(look) for look in range(4))
 """How an agent looks: as usual, frozen, or just fed with good or bad food."""
 
@@ -164,7 +164,7 @@ def observe_camera(world: World, i: int, agent: int):
     ahead = wp.vec2(wp.cos(angle), wp.sin(angle))
     eye = world.body_position[i, agent] + CAMERA_AHEAD * world.parameters[i, 1] * ahead
     sight = make_sight(world.strips, world.balls, slot, eye, ahead, height, world.obs_image.shape[2])
-    add_room(sight, wp.vec2(HALF, HALF), WALL_TOP, WALL_COLOR)
+    add_room(sight, wp.vec2(HALF, HALF), WALL_TOP, GRAY)
     half = AGENT_HALF * world.parameters[i, 1]
     for other in range(AGENTS):
         if other != agent:
@@ -178,7 +178,7 @@ def observe_camera(world: World, i: int, agent: int):
                 look_color(world.look[i * AGENTS + other]),
             )
     for k in range(world.food.shape[1]):
-        add_ball(sight, world.food[i, k], FOOD_RADIUS + world.food_height[i, k], FOOD_RADIUS, wp.where(k < GREENS, GREEN, RED))
+        add_ball(sight, world.food[i, k], FOOD_RADIUS + world.food_height[i, k], SEEN_RADIUS, wp.where(k < GREENS, GREEN, RED))
 
 
 @wp.func

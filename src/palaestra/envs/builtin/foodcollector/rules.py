@@ -2,9 +2,9 @@
 
 All sizes and speeds are those of Unity's scene. Agents are boxes of 1 m (times agent_scale) and 10 kg that no contact turns. Moving adds
 up to 2 m/s a physics tick ahead and as much to the side, against a drag of 0.5/s, the friction of the floor, and a brake of 5 % a
-tick above 5 m/s. Firing halves the push and takes a quarter of the velocity in each tick. What it hits first of all that is ahead within
-25 m, as wide as a ball of 2 m, decides: an agent is frozen for 4 s; food or a wall in front of it keeps it safe.
-An agent that eats passes momentum on to the ball, which comes up elsewhere and rolls on.
+tick above 5 m/s. Turning is by 6 degrees a tick, whatever its number, or not at all. Firing halves the push and takes a quarter of the
+velocity in each tick. What it hits first of all that is ahead within 25 m, as wide as a ball of 2 m, decides: an agent is frozen for 4 s;
+food or a wall in front of it keeps it safe. An agent that eats passes momentum on to the ball, which comes up elsewhere and rolls on.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ FRICTION = wp.constant(0.6)
 GRIP = wp.constant(0.6 * 9.81 * 0.02)  # m/s that friction with the floor takes in a tick, at each of two points
 EASY = wp.constant(5.0)  # m/s, above which the agent is braked
 TURN = wp.constant(6.0 * 0.017453292519943295)  # a physics tick
+LEAST_AXIS = wp.constant(1.0e-5)  # its square
 DROP = wp.constant(2.0)  # height of the middle at which agents start; the floor is at 0.5
 BEAM, BEAM_RADIUS = wp.constant(25.0), wp.constant(2.0)
 FROZEN_TICKS = wp.constant(201)  # 4 s: it thaws in the first tick that is later
@@ -91,6 +92,15 @@ def pass_time(world: World, slot: int):
 
 
 @wp.func
+def turn_of(number: float):
+    """Returns how far an agent turns in a physics tick.
+
+    Unity's script gives the number as the length of the axis. The engine heeds the axis' direction alone, and none that is all but 0.
+    """
+    return wp.where(number * number > LEAST_AXIS, wp.sign(number) * TURN, 0.0)
+
+
+@wp.func
 def move_agent(world: World, i: int, agent: int):
     """Applies an agent's action of a physics tick: turns, brakes, pushes and fires.
 
@@ -112,7 +122,7 @@ def move_agent(world: World, i: int, agent: int):
             push *= 0.5
             velocity *= 0.75
             rise *= 0.75
-        angle = world.body_angle[i, agent] + TURN * wp.clamp(world.action_continuous[slot, 2], -1.0, 1.0)
+        angle = world.body_angle[i, agent] + turn_of(world.action_continuous[slot, 2])
         world.body_angle[i, agent] = angle - 2.0 * wp.pi * wp.round(angle / (2.0 * wp.pi))
     if wp.length_sq(velocity) + rise * rise > EASY * EASY:
         velocity *= 0.95

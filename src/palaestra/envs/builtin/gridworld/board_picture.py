@@ -7,25 +7,27 @@ from __future__ import annotations
 
 import warp as wp
 
+from palaestra.envs.builtin.sensors.shading import IN_SHADOW, PLAIN, SPECULAR, dull_from_above, from_above
+
 wp.set_module_options({"enable_backward": False})
 
 GREEN = wp.constant(1)  # what lies in a cell
 RED = wp.constant(2)
 AGENT = wp.constant(3)
 
-LIT, SHADED = 0.975, 0.694  # share of a material's color that the camera sees in the light and in a shadow
+DARK = (0.116, 0.116, 0.116)  # the floor's; its lines are too thin for these pixels
 
 
-def seen(color: float, light: float = LIT) -> float:
-    """Returns one channel of a material's color as a pixel has it, in steps of 1/255 as in a PNG file."""
-    return round(color * light * 255) / 255
+def pixel(color: tuple[float, ...]) -> list[float]:
+    """Returns a color as a pixel has it, in steps of 1/255 as in a PNG file."""
+    return [round(part * 255) / 255 for part in color]
 
 
-FLOOR, WALL = wp.constant(seen(0.116)), wp.constant(seen(0.392))  # the floor's lines are too thin for these pixels; the walls beside it
-SHADED_FLOOR = wp.constant(seen(0.116, SHADED))
-PLUS_COLOR = wp.constant(wp.vec3(*map(seen, (0.404, 0.737, 0.42))))
-EX_COLOR = wp.constant(wp.vec3(*map(seen, (0.745, 0.227, 0.153))))
-AGENT_COLOR = wp.constant(wp.vec3(*map(seen, (0.129, 0.588, 0.953))))
+FLOOR, SHADED_FLOOR = pixel(dull_from_above(DARK, 1.0)), wp.constant(wp.vec3(*pixel(dull_from_above(DARK, float(IN_SHADOW)))))
+WALL = pixel(from_above((0.392, 0.392, 0.392), float(SPECULAR)))  # beside the floor
+PLUS_COLOR = wp.constant(wp.vec3(*pixel(from_above((0.404, 0.737, 0.42), float(PLAIN)))))
+EX_COLOR = wp.constant(wp.vec3(*pixel(from_above((0.745, 0.227, 0.153), float(PLAIN)))))
+AGENT_COLOR = wp.constant(wp.vec3(*pixel(from_above((0.129, 0.588, 0.953), float(SPECULAR)))))
 HALF_BAR = wp.constant(0.1)  # cells
 LEAN = wp.constant(0.8425)  # cells that a shadow falls left of a point one cell above the floor, and up
 SHADOW = wp.constant(0.64)  # cells that a shadow reaches beyond its figure
@@ -58,11 +60,17 @@ def color_of(thing: int):
 
 
 @wp.func
+def casts(thing: int, u: float, v: float):
+    """Returns whether a point of a figure casts a shadow: the left bar of the agent's frame does not."""
+    return is_figure(thing, u, v) and (thing != AGENT or u >= 0.5 - 2.0 * HALF_BAR or wp.abs(v) >= 0.5 - 2.0 * HALF_BAR)
+
+
+@wp.func
 def is_shaded(thing: int, u: float, v: float):
     """Returns whether a point of the floor, in cells from the middle of a figure, lies in its shadow."""
     for k in range(SLICES):
         far = LEAN * HIGH * float(k) / float(SLICES - 1)
-        if is_figure(thing, u + far, v + far):
+        if casts(thing, u + far, v + far):
             return True
     return False
 
@@ -83,10 +91,10 @@ def set_pixel(image: wp.array4d(dtype=wp.float32), i: int, y: int, x: int, color
     float* blue = (float*)(row + 2 * image.strides[1]);
     for (int x = begins; x < ends; ++x) {{
         const float u = ((float)x + 0.5f - left) * cells_wide;
-        const float gray = (u < 0.0f) | (u >= edge) ? {float(WALL)!r}f : {float(FLOOR)!r}f;
-        red[x] = gray;
-        green[x] = gray;
-        blue[x] = gray;
+        const bool is_wall = (u < 0.0f) | (u >= edge);
+        red[x] = is_wall ? {WALL[0]!r}f : {FLOOR[0]!r}f;
+        green[x] = is_wall ? {WALL[1]!r}f : {FLOOR[1]!r}f;
+        blue[x] = is_wall ? {WALL[2]!r}f : {FLOOR[2]!r}f;
     }}
 """
 )  # in C++ the compiler paints several pixels at once
@@ -120,4 +128,4 @@ def paint(image: wp.array4d(dtype=wp.float32), i: int, y: int, cells: wp.array2d
                         if k == 2 and is_figure(thing, u - middle, down):
                             set_pixel(image, i, y, x, color_of(thing))
                         if k < 2 and u >= 0.0 and is_shaded(thing, u - middle, down):
-                            set_pixel(image, i, y, x, wp.vec3(SHADED_FLOOR, SHADED_FLOOR, SHADED_FLOOR))
+                            set_pixel(image, i, y, x, SHADED_FLOOR)

@@ -4,8 +4,8 @@ A board of 5 x 5 cells (parameter `gridSize`) has one green plus, one red ex (`n
 each in a cell of its own. A move off the board is masked. Ending on a goal pays +1 or -1, every other decision -0.01.
 
 The camera's picture is 84 x 64 pixels, whose height is the board's; walls fill what is left of it beside the board. It is taken without
-smoothing: a pixel has the color of the point at its middle, in steps of 1/255. Unity's lights are approximated: a surface that
-faces up has 0.975 of its material's color, and the floor 0.694 of it where a figure's shadow falls, up and left of the figure.
+smoothing: a pixel has the color of the point at its middle, in steps of 1/255. Light is computed as Unity's shader does, for surfaces
+that face up; what the floor mirrors of the sky is an average. A figure's shadow falls on the floor up and left of it.
 """
 
 from __future__ import annotations
@@ -284,7 +284,10 @@ class GridWorld(WarpEnv):
             "board, goals, goal signal, moves and their mask, rewards and the length of episodes",
             "the camera's view: 84 x 64 pixels, the place of each cell and figure, the colors of the materials",
         ),
-        ("light and shadow are computed from the scene's lights for surfaces that face up, without reflections, bevels and soft edges",),
+        (
+            "light, reflections and shadows are computed with the formulas of Unity's shader for surfaces that face up, with one average "
+            "color of the sky, and without bevels and soft edges; no picture of Unity's was compared",
+        ),
         learned=(Learned("ppo/GridWorld.yaml", 0.5, 0.5, 0.975, 0.8, measure="of 400 episodes afterwards"),),
     )
     # most goals that fit on the smallest board beside the agent

@@ -137,7 +137,6 @@ class PushBlock(WarpEnv):
         approximate=(
             "contacts are solved one after another instead of all at once, and grazing ones may differ by a centimeter",
             "the offset rays graze the tops of walls and goal, and are taken to touch them: otherwise Unity's model earns 0.23 less",
-            "each agent begins its first episode with a random heading; the scene's own is not known",
             "the room does not turn as an episode begins, which no observation shows",
         ),
         models=(ModelScore("PushBlock.onnx", 4.90, 0.02, 1000, 4.5), ModelScore("PushBlock.nn", 4.96, 0.01, 1000, 4.5)),

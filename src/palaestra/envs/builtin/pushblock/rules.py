@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import warp as wp
 
 from palaestra.envs.builtin.base.env import Program
@@ -35,6 +37,8 @@ GRIP = wp.constant(1.2)  # of agent, block, walls and goal against one another: 
 START = wp.constant(6.25)  # farthest from the middle that agent and block start, along each axis
 CLEAR = wp.constant(2.5)  # half the side of the square around a start that must be empty
 DROP = wp.constant(1.0)  # height that both fall from
+FIRST_AGENT, FIRST_BLOCK = wp.constant(wp.vec2(0.0, 0.0)), wp.constant(wp.vec2(2.0, -1.43))  # where the scene has them, at that height
+FIRST_ANGLE = wp.constant(-0.5 * math.pi)  # the agent faces the goal
 PRIZE = wp.constant(5.0)
 TICK_COST = wp.constant(0.0002)
 
@@ -79,12 +83,16 @@ def is_clear(place: wp.vec2, body: Body):
 
 
 @wp.func
-def start(world: World, i: int):
-    """Starts an episode: the block, then the agent, at a place that is clear of what stands there; the agent keeps its heading."""
+def start(world: World, i: int, hangs: wp.bool):
+    """Starts an episode: the block, then the agent, at a place that is clear of what stands there; the agent keeps its heading.
+
+    `hangs`: the old block hangs in the air, where it counts; one on the floor is too low.
+    """
     state = world.rng[i]
     standing = agent_body(world, i)
+    hanging = block_body(world, i)
     place = wp.vec2(wp.randf(state, -START, START), wp.randf(state, -START, START))
-    while not is_clear(place, standing):
+    while not is_clear(place, standing) or (hangs and not is_clear(place, hanging)):
         place = wp.vec2(wp.randf(state, -START, START), wp.randf(state, -START, START))
     world.block_position[i] = place
     block = block_body(world, i)
@@ -160,7 +168,7 @@ def end(world: World, i: int, scored: bool):
     observe(world, i)
     save_final_obs(world.obs_offset, world.final_obs_offset, i)
     save_final_obs(world.obs_level, world.final_obs_level, i)
-    start(world, i)
+    start(world, i, False)
 
 
 @wp.kernel
@@ -169,11 +177,10 @@ def begin(world: World):
     i = wp.tid()
     for k in range(world.parameters.shape[1]):
         world.parameters[i, k] = next_parameter(world, i, k)
-    state = world.rng[i]
-    world.agent_angle[i] = wp.randf(state, -wp.pi, wp.pi)
-    world.rng[i] = state
-    world.agent_position[i] = wp.vec2(4.0 * WALL_AT, 0.0)  # nothing stands in the room yet
-    start(world, i)
+    world.agent_angle[i] = FIRST_ANGLE
+    world.agent_position[i] = FIRST_AGENT
+    world.block_position[i] = FIRST_BLOCK
+    start(world, i, True)
     observe(world, i)
 
 

@@ -8,7 +8,7 @@ Axes are Unity's: x to the right, y up, z ahead. A row of pixels is painted by o
         ray = first + float(x) * ray_step(camera)
         distance = view_ball(camera.eye, ray, center, radius)         # in lengths of the ray, or MISS
         if distance < MISS:
-            color = lit(COLOR, (camera.eye + distance * ray - center) / radius)
+            color = lit(COLOR, SPECULAR, (camera.eye + distance * ray - center) / radius, -wp.normalize(ray), 1.0)
 """
 
 from __future__ import annotations
@@ -16,9 +16,6 @@ from __future__ import annotations
 import warp as wp
 
 from palaestra.envs.builtin.sensors.rays import MISS
-
-AMBIENT, SUN = wp.constant(0.45), wp.constant(0.55)  # shares of a color that all sides show, and that the light adds
-LIGHT = wp.constant(wp.vec3(0.321, 0.766, -0.557))  # the direction to the light: above, behind the camera, from the right
 
 
 @wp.struct
@@ -109,9 +106,3 @@ def view_box(eye: wp.vec3, ray: wp.vec3, half: wp.vec3):
     if first <= 0.0 or first > wp.min(far):
         return MISS, 0
     return first, wp.where(near[0] == first, 0, wp.where(near[1] == first, 1, 2))
-
-
-@wp.func
-def lit(color: wp.vec3, normal: wp.vec3):
-    """Returns the color of a surface with this unit normal."""
-    return (AMBIENT + SUN * wp.max(wp.dot(normal, LIGHT), 0.0)) * color
