@@ -8,7 +8,7 @@ import pytest
 import warp as wp
 
 from palaestra.envs.builtin.sensors.rays import MISS
-from palaestra.envs.builtin.sensors.sphere_casts import cast_ball, cast_box, cast_solid_box, reach_beside
+from palaestra.envs.builtin.sensors.sphere_casts import cast_ball, cast_box, cast_solid_box, cast_top_edges, cast_upright_box, reach_beside
 
 wp.set_module_options({"enable_backward": False})
 
@@ -36,6 +36,23 @@ def cast_at_ball(
 ):
     i = wp.tid()
     distance[i] = cast_ball(starts[i], ways[i], wp.vec3(ball[0], ball[1], ball[2]), ball[3])
+
+
+@wp.kernel
+def cast_at_top(
+    starts: wp.array(dtype=wp.vec3), ways: wp.array(dtype=wp.vec3), box: wp.array(dtype=wp.float32), distance: wp.array(dtype=wp.float32)
+):
+    """Casts along rising ways; -1 where the sphere does not get to the box above its top."""
+    i = wp.tid()
+    center, half, radius = wp.vec3(box[0], box[1], box[2]), wp.vec2(box[3], box[4]), box[6]
+    start, way = starts[i] - center, ways[i]
+    share = wp.length(wp.vec2(way[0], way[1]))
+    flat_way, slope = wp.vec2(way[0], way[1]) / share, way[2] / share
+    flat = cast_upright_box(wp.vec2(start[0], start[1]), flat_way, half, radius)
+    above = start[2] + slope * flat - box[5]
+    distance[i] = -1.0
+    if flat > 0.0 and flat < MISS and above > 0.0 and above < radius:
+        distance[i] = cast_top_edges(start, flat_way, slope, half, box[5], radius) / share
 
 
 @wp.kernel
@@ -100,6 +117,23 @@ def test_casts_from_everywhere_meet_turned_boxes_where_small_steps_do(kernel):
     assert 60 < hits.sum() < 240
     np.testing.assert_allclose(found[hits], expected[hits], atol=5e-3)
     assert (found[~hits] >= MISS).mean() > 0.99  # one that only grazes may differ
+
+
+def test_rising_spheres_meet_upper_edges_and_corners_where_small_steps_do():
+    rng = np.random.default_rng(5)
+    center, half, radius = np.array([0.5, -0.3, 0.2]), np.array([1.5, 0.7, 1.1]), 0.5
+    starts = np.concatenate([rng.uniform(-6, 6, (4000, 2)), rng.uniform(0.0, 1.8, (4000, 1))], 1)
+    ways = center + rng.uniform(-2.5, 2.5, starts.shape) - starts
+    ways[:, 2] = np.linalg.norm(ways[:, :2], axis=1) * rng.uniform(0.05, 0.3, 4000)
+    ways /= np.linalg.norm(ways, axis=1, keepdims=True)
+    found = casts(cast_at_top, starts, ways, [*center, *half, radius])
+    chosen = np.flatnonzero(found >= 0)
+    assert len(chosen) > 300
+    expected = np.array([walked(starts[k], ways[k], center, half, 0.0, radius) for k in chosen])
+    hits = np.isfinite(expected)
+    assert 0.3 < hits.mean() < 0.98
+    assert (np.abs(found[chosen][hits] - expected[hits]) < 5e-3).mean() > 0.99  # steps pass over one that only grazes
+    assert (found[chosen][~hits] >= MISS).mean() > 0.97
 
 
 def test_a_ball_is_met_at_the_sum_of_the_radii():

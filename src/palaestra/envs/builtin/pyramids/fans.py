@@ -1,16 +1,22 @@
-"""Walls that the rays of a fan of Pyramids meet, for all rays at once in C++, where the compiler makes vectors of them.
+"""Finds walls, piles and cubes that rays of Pyramids may meet, many at once in C++, where the compiler makes vectors of them.
 
-Most rays that meet a wall meet its flat side, which is computed here. What a ray may meet elsewhere is left to `observations`.
+Most rays that meet a wall meet its flat side, which is computed here. Ends of walls, piles and cubes are only chosen;
+`observations` casts at them.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, cast
 
 import warp as wp
 
 from palaestra.envs.builtin.pyramids.rooms import (
+    BRICKS,
+    CUBES,
     EAST,
+    GOLD,
+    HALF_GOLD,
     INNER_TOP,
     LINE,
     NORTH,
@@ -26,11 +32,15 @@ from palaestra.envs.builtin.pyramids.rooms import (
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 LANES = 8  # the rays of a fan, and one more
+SIDE_RAYS = wp.constant(3)
+WIDTHS = (70.0, 65.0, 75.0)  # degrees of the three fans from straight ahead to their outermost rays
 LEAST = 1.0e-6  # a ray's smallest component, instead of 0
 Numbers = wp.types.vector(length=LANES, dtype=wp.int32)
 Lengths = wp.types.vector(length=LANES, dtype=wp.float32)
 
 
+Ways = wp.types.vector(length=2 * LANES, dtype=wp.float32)
+"""Directions in the plane of a fan's rays: x of each, then y of each."""
 Walls = wp.types.vector(length=2 * LANES, dtype=wp.float32)
 """For each ray of a fan, the horizontal distance to the nearest flat side of a wall, no more than the fan's reach.
 
@@ -50,7 +60,7 @@ class Near:
 
 
 def _table() -> str:
-    """Returns middle across, middle along, and half the length, of each wall in the order of the bits of `Walls.open`."""
+    """Returns middle across, middle along, and half the length, of each wall in the order of the bits of `Walls`."""
     rows = []
     find_middle, find_half = cast(Any, wall_middle).func, cast(Any, wall_half).func
     for axis in range(2):
@@ -88,6 +98,31 @@ _LANES = f"""
 """  # a vector of all rays on a CPU, a number on a GPU, where a loop goes over the rays
 
 
+def _turns() -> str:
+    """Returns the cosines, then the sines, of the angles of each fan's rays from straight ahead, the rightmost first."""
+    angles = [[math.radians(width) * (ray / SIDE_RAYS - 1.0) for ray in range(LANES)] for width in WIDTHS]
+    rows = [", ".join(f"{turn(angle)!r}f" for turn in (math.cos, math.sin) for angle in fan) for fan in angles]
+    return ", ".join(f"{{{row}}}" for row in rows)
+
+
+@wp.func_native(
+    _LANES
+    + f"""
+    static constexpr float turns[{len(WIDTHS)}][{2 * LANES}] = {{{_turns()}}};
+    wp::vec_t<{2 * LANES}, float> ways;
+    for (int ray = 0; ray < {LANES}; ray += WIDTH) {{
+        const Lanes c = load(&turns[fan][ray]);
+        const Lanes s = load(&turns[fan][{LANES} + ray]);
+        store(&ways[ray], c * ahead[0] - s * ahead[1]);
+        store(&ways[{LANES} + ray], s * ahead[0] + c * ahead[1]);
+    }}
+    return ways;
+"""
+)
+def fan_ways(ahead: wp.vec2, fan: int) -> Ways:
+    """Returns the directions of a fan's rays, from the rightmost on."""
+
+
 @wp.func_native(
     _LANES
     + f"""
@@ -96,7 +131,7 @@ _LANES = f"""
     const float height = above;
     wp::vec_t<2 * {LANES}, float> seen;
     for (int ray = 0; ray < {LANES}; ray += WIDTH) {{
-        Lanes way[2] = {{load(&way_x[ray]), load(&way_y[ray])}};
+        Lanes way[2] = {{load(&ways[ray]), load(&ways[{LANES} + ray])}};
         Lanes inverse[2];
         for (int axis = 0; axis < 2; ++axis) {{
             way[axis] = size_of(way[axis]) < Lanes({LEAST}f) ? Lanes({LEAST}f) : way[axis];
@@ -150,18 +185,23 @@ _LANES = f"""
             const Lanes gap = face - sign * begin;
             const Lanes distance = (gap - radius) * steep;
             const Lanes over = height + slope * distance - {float(OUTER_TOP)!r}f;
-            // a ball whose middle is above the wall meets its edge where gap - d * pace and start_over + d * slope are radius away
-            const Lanes pace = size_of(way[axis]);
-            const float start_over = height - {float(OUTER_TOP)!r}f;
-            const Lanes square = pace * pace + slope * slope;
-            const Lanes middle = gap * pace - start_over * slope;
-            const Lanes rest = middle * middle - square * (gap * gap + start_over * start_over - radius * radius);
-            const Lanes edge = (middle - root(rest > Lanes(0.0f) ? rest : Lanes(0.0f))) / square;
-            const Lanes met = over <= Lanes(0.0f) ? distance : edge;
+            const Bits on_side = is(over <= Lanes(0.0f));
+            Lanes met = distance;
+            Bits meets = on_side;
+            if (some(on_side ^ Bits(1)) != 0) {{
+                // a ball whose middle is above the wall meets its edge where gap - d * pace and start_over + d * slope are radius away
+                const Lanes pace = size_of(way[axis]);
+                const float start_over = height - {float(OUTER_TOP)!r}f;
+                const Lanes square = pace * pace + slope * slope;
+                const Lanes middle = gap * pace - start_over * slope;
+                const Lanes rest = middle * middle - square * (gap * gap + start_over * start_over - radius * radius);
+                const Lanes edge = (middle - root(rest > Lanes(0.0f) ? rest : Lanes(0.0f))) / square;
+                met = on_side != Bits(0) ? distance : edge;
+                meets |= is(rest > Lanes(0.0f));
+            }}
             const Lanes along = axis == 0 ? start[1] + way[1] * met : start[0] + way[0] * met;
             const Bits on_wall = is(size_of(along) < Lanes({float(OUTER_HALF)!r}f + radius));
-            const Bits open = is(distance > Lanes(0.0f)) & (is(over <= Lanes(0.0f)) | is(rest > Lanes(0.0f)));
-            const Bits sees = open & on_wall & is(met < nearest);
+            const Bits sees = meets & is(distance > Lanes(0.0f)) & on_wall & is(met < nearest);
             nearest = sees != Bits(0) ? met : nearest;
         }}
         store(&seen[ray], nearest);
@@ -170,7 +210,7 @@ _LANES = f"""
     return seen;
 """
 )
-def meet_walls(way_x: Lengths, way_y: Lengths, start: wp.vec2, above: float, slope: float, radius: float, reach: float) -> Walls:
+def meet_walls(ways: Ways, start: wp.vec2, above: float, slope: float, radius: float, reach: float) -> Walls:
     """Returns what the rays of a fan meet of the walls. They start at `start`, `above` the floor."""
 
 
@@ -179,8 +219,8 @@ def meet_walls(way_x: Lengths, way_y: Lengths, start: wp.vec2, above: float, slo
     + f"""
     wp::vec_t<{LANES}, int> ahead;
     for (int ray = 0; ray < {LANES}; ray += WIDTH) {{
-        const Lanes to_x = load(&way_x[ray]);
-        const Lanes to_y = load(&way_y[ray]);
+        const Lanes to_x = load(&ways[ray]);
+        const Lanes to_y = load(&ways[{LANES} + ray]);
         const Lanes wall = load(&walls[ray]);
         const Lanes nearest = wall >= Lanes(reach) ? Lanes(length) : wall;
         Bits found = Bits(0);
@@ -195,8 +235,64 @@ def meet_walls(way_x: Lengths, way_y: Lengths, start: wp.vec2, above: float, slo
     return ahead;
 """
 )
-def things_ahead(way_x: Lengths, way_y: Lengths, walls: Walls, reach: float, length: float, near: Near) -> Numbers:
+def things_ahead(ways: Ways, walls: Walls, reach: float, length: float, near: Near) -> Numbers:
     """Returns for each ray the bits of the near things that it may meet before a wall, as `passes` tells.
 
     Beyond `reach` a ray passes over all walls; it is `length` long.
     """
+
+
+@wp.func_native("""
+#if defined(__CUDA_ARCH__)
+    return __ffs(bits) - 1;
+#else
+    return __builtin_ctz(bits);
+#endif
+""")
+def lowest(bits: int) -> int:
+    """Returns the number of the lowest bit that is set; one is."""
+
+
+@wp.func_native(
+    f"""
+    static constexpr float walls[16][3] = {{{_table()}}};
+    const float* wall = walls[number];
+    return number < 8 ? wp::vec_t<4, float>(wall[0], wall[1], {float(THICK)!r}f, wall[2])
+                      : wp::vec_t<4, float>(wall[1], wall[0], wall[2], {float(THICK)!r}f);
+"""
+)
+def wall_box(number: int) -> wp.vec4:
+    """Returns the middle of the wall of a bit, and half its sides."""
+
+
+@wp.func_native(
+    _LANES
+    + f"""
+    const float* cubes = (const float*)((const char*)cube.data + i * cube.strides[0]) + {3 * int(CUBES)} * pile;
+    const int count = pile == {int(BRICKS)} ? {int(CUBES)} : {int(CUBES) - 1};
+    int found = 0;
+    for (int k = 0; k < count; k += WIDTH) {{
+        Lanes x, y, z, half;
+        for (int n = 0; n < WIDTH; ++n) {{
+            const int at = k + n < count ? k + n : count - 1;
+            ((float*)&x)[n] = cubes[3 * at] - start[0];
+            ((float*)&y)[n] = cubes[3 * at + 1] - start[1];
+            ((float*)&z)[n] = cubes[3 * at + 2] - start[2];
+            ((float*)&half)[n] = at == {int(GOLD)} ? {float(HALF_GOLD)!r}f : 0.5f;
+        }}
+        const Lanes far = half * 1.4143f + radius;
+        const Lanes along = x * way[0] + y * way[1];
+        const Lanes aside = size_of(x * way[1] - y * way[0]);
+        const Lanes above = size_of(z - along * slope) - far * slope;
+        const Bits passes = is(aside > far) | is(-along > far) | is(along - nearest > far) | is(above >= half + radius);
+        const Bits met = passes ^ Bits(1);
+        if (some(met) == 0) continue;
+        for (int n = 0; n < WIDTH; ++n) found |= k + n < count ? ((const int*)&met)[n] << (k + n) : 0;
+    }}
+    return found;
+"""
+)
+def cubes_ahead(
+    cube: wp.array2d(dtype=wp.vec3), i: int, pile: int, start: wp.vec3, way: wp.vec2, slope: float, radius: float, nearest: float
+) -> int:
+    """Returns the bits of a pile's single cubes that a ray may meet before `nearest`."""

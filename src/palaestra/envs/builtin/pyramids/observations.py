@@ -6,11 +6,9 @@ of LENGTH is the share that Unity reports. A rising sphere is thicker in proport
 
 from __future__ import annotations
 
-import math
-
 import warp as wp
 
-from palaestra.envs.builtin.pyramids.fans import LANES, Lengths, Near, meet_walls, things_ahead
+from palaestra.envs.builtin.pyramids.fans import LANES, SIDE_RAYS, Near, cubes_ahead, fan_ways, lowest, meet_walls, things_ahead, wall_box
 from palaestra.envs.builtin.pyramids.rooms import (
     ABSENT,
     BRICKS,
@@ -24,34 +22,25 @@ from palaestra.envs.builtin.pyramids.rooms import (
     STANDING,
     SWITCH_HALF,
     World,
-    cube_count,
     cube_half,
     layer_count,
     layer_half,
     layer_middle,
     ticks_of,
-    wall_half,
-    wall_middle,
 )
 from palaestra.envs.builtin.sensors.rays import MISS, heading, turned, write_ray
-from palaestra.envs.builtin.sensors.sphere_casts import cast_upright_box, cast_upright_solid_box, gap_to_box, reach_beside
+from palaestra.envs.builtin.sensors.sphere_casts import cast_top_edges, cast_upright_box, cast_upright_solid_box, gap_to_box, reach_beside
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 FANS = wp.constant(3)
 RAYS = wp.constant(7)  # rays of a fan
-SIDE_RAYS = wp.constant(3)
 LENGTH = wp.constant(35.0)  # horizontal length of a ray
 RADIUS = wp.constant(0.5)  # of the sphere of a level ray
 TAGS = wp.constant(6)
 BRICK_TAG, WALL_TAG, GOLD_TAG, SWITCH_TAG, PRESSED_TAG, STONE_TAG = (wp.constant(tag) for tag in range(6))
 UNTAGGED = wp.constant(6)
 RAY_SIZE = wp.constant(8)
-WIDTHS = tuple(math.radians(width) for width in (70, 65, 75))
-"""Angles of the three fans from straight ahead to their outermost rays."""
-LOW_STEP, MIDDLE_STEP, HIGH_STEP = (wp.constant(wp.vec2(math.cos(width / 3), math.sin(width / 3))) for width in WIDTHS)
-LOW_FIRST, MIDDLE_FIRST, HIGH_FIRST = (wp.constant(wp.vec2(math.cos(width), -math.sin(width))) for width in WIDTHS)
-"""Turns, as unit vectors, from one ray to the next and from straight ahead to the rightmost."""
 WIDEST = wp.constant(0.53)  # greatest radius of a ray
 SWITCH_REACH = wp.constant(2.83)  # to its corners
 
@@ -103,6 +92,8 @@ def cast_upright(ray: Ray, middle: wp.vec3, half: wp.vec3, nearest: float):
         return distance
     if is_beside and above > half[2] + ray.radius:
         return MISS
+    if is_beside and above > half[2]:
+        return cast_top_edges(to, ray.way, ray.slope, wp.vec2(half[0], half[1]), half[2], ray.radius)
     if gap_to_box(to, half) <= ray.radius:
         return MISS  # it touches already
     way = ray.shrink * wp.vec3(ray.way[0], ray.way[1], ray.slope)
@@ -113,11 +104,8 @@ def cast_upright(ray: Ray, middle: wp.vec3, half: wp.vec3, nearest: float):
 @wp.func
 def cast_wall(ray: Ray, number: int, nearest: float):
     """Returns the distance to a wall, given by the number of its bit, or MISS; one beyond `nearest` may be left out."""
-    axis = number // 8
-    side = wp.where((number // 4) % 2 == 0, -1.0, 1.0)
-    at = wall_middle(axis, side, number % 4)
-    half = wall_half(axis, number % 4)
-    return cast_upright(ray, wp.vec3(at[0], at[1], 0.0), wp.vec3(half[0], half[1], INNER_TOP), nearest)
+    box = wall_box(number)
+    return cast_upright(ray, wp.vec3(box[0], box[1], 0.0), wp.vec3(box[2], box[3], INNER_TOP), nearest)
 
 
 @wp.func
@@ -126,14 +114,6 @@ def passes(to: wp.vec2, way: wp.vec2, far: float, nearest: float):
     along = wp.dot(to, way)
     aside = wp.abs(to[0] * way[1] - to[1] * way[0])
     return wp.max(aside, wp.max(-along, along - nearest)) > far
-
-
-@wp.func
-def shape_count(world: World, i: int, thing: int):
-    """Returns the number of boxes of a thing: layers of a standing pile, cubes of another one, the switch and its button."""
-    if thing == PILES:
-        return 2
-    return wp.where(world.pile[i, thing] == STANDING, layer_count(thing), cube_count(thing))
 
 
 @wp.func
@@ -181,22 +161,28 @@ def things_near(world: World, i: int, ahead: wp.vec2):
 
 
 @wp.func
-def layers_met(ray: Ray, pile: int, middle: wp.vec2):
-    """Returns the first and the last layer of a settled pile at the heights of a ray's sphere while it is above the pile."""
+def layers_met(ray: Ray, pile: int, middle: wp.vec2, ticks: int):
+    """Returns the bits of a standing pile's layers; of a settled one those at the heights of a ray's sphere while it is above the pile."""
+    count = layer_count(pile)
+    if ticks <= SETTLED:
+        return (1 << count) - 1
     along = wp.dot(middle - wp.vec2(ray.start[0], ray.start[1]), ray.way)
     low = ray.start[2] + ray.slope * wp.max(along - REACH, 0.0) - ray.radius
     high = ray.start[2] + ray.slope * (along + REACH) + ray.radius - 1.0e-4
     first = wp.max(int(low), 0)
     if pile == BRICKS and low < 6.0:
         first = wp.min(first, 4)
-    return first, wp.min(int(high), layer_count(pile) - 1)
+    last = wp.min(int(high), count - 1)
+    if last < first:
+        return 0
+    return (2 << last) - (1 << first)
 
 
 @wp.func
 def see_thing(world: World, i: int, thing: int, bottom: float, ray: Ray, sight: RayResult):
     """Returns the sight after a thing. What touches the switch sees the button inside it, which has no tag."""
-    first = int(0)
-    last = shape_count(world, i, thing) - 1
+    shapes = int(3)  # bits of the switch and its button
+    stands = wp.bool(True)
     if thing == PILES:  # in the switch's frame
         local = wp.vec2(ray.start[0], ray.start[1]) - world.switch_place[i]
         if world.switch_angle[i] != 0.0:
@@ -204,10 +190,14 @@ def see_thing(world: World, i: int, thing: int, bottom: float, ray: Ray, sight: 
             local = turned(local, back)
             ray.way = turned(ray.way, back)
         ray.start = wp.vec3(local[0], local[1], ray.start[2])
-    elif world.pile[i, thing] == STANDING and ticks_of(world, i, thing) > SETTLED:
-        first, last = layers_met(ray, thing, world.pile_middle[i, thing])
-    for k in range(first, last + 1):
-        shape = shape_of(world, i, thing, k, bottom)
+    elif world.pile[i, thing] == STANDING:
+        shapes = layers_met(ray, thing, world.pile_middle[i, thing], ticks_of(world, i, thing))
+    else:
+        stands = False
+        shapes = cubes_ahead(world.cube, i, thing, ray.start, ray.way, ray.slope, ray.radius, sight.distance)
+    while shapes != 0:
+        shape = shape_of(world, i, thing, lowest(shapes), bottom)
+        shapes = shapes & (shapes - 1)
         middle = shape.middle
         to = wp.vec2(middle[0] - ray.start[0], middle[1] - ray.start[1])
         if not passes(to, ray.way, 1.4143 * wp.max(shape.half[0], shape.half[1]) + ray.radius, sight.distance):
@@ -215,7 +205,7 @@ def see_thing(world: World, i: int, thing: int, bottom: float, ray: Ray, sight: 
             if distance < sight.distance:
                 sight.distance = distance
                 sight.tag = shape.tag
-                if last < 4:
+                if stands and thing != BRICKS:
                     return sight  # higher layers are set back, and the button is inside the switch
     return sight
 
@@ -227,21 +217,17 @@ def see(world: World, i: int, near: Near, bottom: float, ray: Ray, flat: float, 
     `flat` is the distance to the nearest flat side of a wall, `walls` and `things` are the bits of what else it may meet.
     """
     nearest = float(flat)
-    number = int(0)
     while walls != 0:
-        if walls & 1 == 1:
-            nearest = wp.min(nearest, cast_wall(ray, number, nearest))
-        walls = walls >> 1
-        number += 1
+        nearest = wp.min(nearest, cast_wall(ray, lowest(walls), nearest))
+        walls = walls & (walls - 1)
     sight = RayResult()
     sight.tag = WALL_TAG
     sight.distance = wp.where(nearest >= ray.reach, LENGTH, nearest)
-    k = int(0)
     while things != 0:
-        if things & 1 == 1 and not passes(wp.vec2(near.x[k], near.y[k]), ray.way, near.far[k], sight.distance):
+        k = lowest(things)
+        if not passes(wp.vec2(near.x[k], near.y[k]), ray.way, near.far[k], sight.distance):
             sight = see_thing(world, i, near.thing[k], bottom, ray, sight)
-        things = things >> 1
-        k += 1
+        things = things & (things - 1)
     return sight
 
 
@@ -260,32 +246,18 @@ def fan_ray(world: World, i: int, rise: float):
 
 
 @wp.func
-def fan_ways(ahead: wp.vec2, fan: int):
-    """Returns the directions of a fan's rays, from the rightmost on."""
-    way_x = Lengths()
-    way_y = Lengths()
-    step = wp.where(fan == 0, LOW_STEP, wp.where(fan == 1, MIDDLE_STEP, HIGH_STEP))
-    way = turned(ahead, wp.where(fan == 0, LOW_FIRST, wp.where(fan == 1, MIDDLE_FIRST, HIGH_FIRST)))
-    for k in range(LANES):
-        way_x[k] = way[0]
-        way_y[k] = way[1]
-        way = turned(way, step)
-    return way_x, way_y
-
-
-@wp.func
 def observe(world: World, i: int, bottom: float):
     """Writes the current observation, each fan from its rightmost ray on; the switch's lower side is at height `bottom`."""
     ahead = heading(world.angle[i])
     near = things_near(world, i, ahead)
     for fan in range(FANS):
         ray = fan_ray(world, i, 5.0 * float(fan))
-        way_x, way_y = fan_ways(ahead, fan)
+        ways = fan_ways(ahead, fan)
         place = wp.vec2(ray.start[0], ray.start[1])
-        walls = meet_walls(way_x, way_y, place, ray.start[2], ray.slope, ray.radius, ray.reach)
-        things = things_ahead(way_x, way_y, walls, ray.reach, LENGTH, near)
+        walls = meet_walls(ways, place, ray.start[2], ray.slope, ray.radius, ray.reach)
+        things = things_ahead(ways, walls, ray.reach, LENGTH, near)
         for k in range(RAYS):
-            ray.way = wp.vec2(way_x[k], way_y[k])
+            ray.way = wp.vec2(ways[k], ways[LANES + k])
             sight = see(world, i, near, bottom, ray, walls[k], int(walls[LANES + k]), things[k])
             at = wp.where(k < SIDE_RAYS, 2 * (SIDE_RAYS - k) - 1, 2 * (k - SIDE_RAYS)) * RAY_SIZE
             tag = wp.where(sight.distance >= LENGTH, -1, sight.tag)

@@ -127,6 +127,46 @@ def cast_upright_solid_box(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: 
 
 
 @wp.func
+def first_touch(speed_squared: float, approach: float, gap_squared: float, radius: float):
+    """Returns when a moving point gets as near as `radius` to one that rests, or MISS, also if it is that near already.
+
+    `approach` is the dot product of where it is from the other and its velocity, `gap_squared` the square of how far it is.
+    """
+    depth = gap_squared - radius * radius
+    root = approach * approach - speed_squared * depth
+    if root < 0.0 or approach >= 0.0 or depth <= 0.0:
+        return MISS
+    return (-approach - wp.sqrt(root)) / speed_squared
+
+
+@wp.func
+def cast_top_edges(start: wp.vec3, way: wp.vec2, slope: float, half: wp.vec2, top: float, radius: float):
+    """Returns the horizontal distance at which a rising sphere touches the upper edges or corners of a box about the origin, or MISS.
+
+    The sphere begins beside the box. Where it gets to the box in the plane, its middle is above the box' top. `way` is a unit vector.
+    """
+    sides = wp.vec2(wp.sign(start[0]), wp.sign(start[1]))
+    gap = wp.vec3(start[0] - sides[0] * half[0], start[1] - sides[1] * half[1], start[2] - top)
+    height = gap[2] * gap[2]
+    rise = gap[2] * slope
+    steep = slope * slope
+    nearest = float(MISS)
+    if sides[0] * gap[0] > 0.0:  # the edge along y; beyond its ends are corners
+        nearest = first_touch(way[0] * way[0] + steep, gap[0] * way[0] + rise, gap[0] * gap[0] + height, radius)
+        if nearest < MISS and wp.abs(start[1] + nearest * way[1]) > half[1]:
+            nearest = MISS
+    if sides[1] * gap[1] > 0.0:
+        distance = first_touch(way[1] * way[1] + steep, gap[1] * way[1] + rise, gap[1] * gap[1] + height, radius)
+        if distance < nearest and wp.abs(start[0] + distance * way[0]) <= half[0]:
+            nearest = distance
+    for k in range(3):  # the far corner is behind the others
+        x = gap[0] + wp.where(k == 1, 2.0 * sides[0] * half[0], 0.0)
+        y = gap[1] + wp.where(k == 2, 2.0 * sides[1] * half[1], 0.0)
+        nearest = wp.min(nearest, first_touch(1.0 + steep, x * way[0] + y * way[1] + rise, x * x + y * y + height, radius))
+    return nearest
+
+
+@wp.func
 def cast_edge(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: float, along: int):
     """Returns the distance at which a sphere touches the nearest edge of a box along an axis, taken as endless, or MISS."""
     one = (along + 1) % 3
