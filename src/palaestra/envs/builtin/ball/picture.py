@@ -27,7 +27,7 @@ MOUTH = wp.constant(wp.vec3(0.915, 0.69, 0.106))  # how far it is below the midd
 
 @wp.struct
 class Paint:
-    """A box's sides as its picture needs them: their normals, and colors in the light and in a shadow."""
+    """A box as the camera sees it: from where, and the colors of the three sides that it may see, in the light and in a shadow."""
 
     eye: wp.vec3  # where the camera is, in the box's frame
     half: wp.vec3

@@ -144,7 +144,7 @@ class FoodCollector(WarpEnv):
             "with an agent_scale other than 1, Unity's cells stand as much farther apart; here the grid stays as it is",
             "of two things whose boxes hold a cell's middle the wall comes first, then food and agents; Unity's order is not known",
         ),
-        learned=(Learned("ppo/FoodCollector.yaml", 2.0, 2.0, 53.8, 10.0),),
+        learned=(Learned("ppo/FoodCollector.yaml", 1.0, 2.0, 49.6, 10.0, measure="of 100 episodes afterwards"),),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
@@ -180,7 +180,7 @@ class VisualFoodCollector(WarpEnv):
             "colors are those of the materials, without light and shade; agents show no face and no headband",
             "the laser's beam, and with it laser_length, and the floor's lines are not shown",
         ),
-        learned=(Learned("ppo/VisualFoodCollector.yaml", 0.32, 3.0, 0.28, 10.0),),
+        learned=(Learned("ppo/VisualFoodCollector.yaml", 0.32, 3.0, 0.28, 10.0, remark="with turns in proportion and food seen larger"),),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu", *, height: int = 84, width: int = 84) -> None:
