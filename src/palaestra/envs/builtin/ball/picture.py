@@ -119,7 +119,9 @@ def paint_scene(image: wp.array4d(dtype=wp.float32), i: int, channel: int, y: in
         paint_pixel(image, i, channel, y, x, wp.vec3(0.0, 0.0, 0.0))
     left, right = pixels_of(camera, first, wp.vec3(0.0, 0.0, 0.0), 1.0001 * wp.length(block.half) + 0.2)
     ball_left, ball_right = pixels_of(camera, first, position, radius)
-    for x in range(wp.min(left, ball_left), wp.max(right, ball_right) + 1):
+    width = image.shape[3]
+    begin = wp.min(wp.where(left <= right, left, width), wp.where(ball_left <= ball_right, ball_left, width))
+    for x in range(begin, wp.max(right, ball_right) + 1):
         ray = first + float(x) * step
         way = local + float(x) * local_step
         distance, side = view_box(block.eye, way, block.half)
