@@ -171,7 +171,7 @@ class VisualBall(WarpEnv):
             "the ball is of one gray, where Unity's has squares of colors that are not known; light, reflections and the ball's shadow are "
             "computed with the formulas of Unity's shader and one average color of the sky, without the band's shadow and soft edges",
         ),
-        learned=(Learned("ppo/Visual3DBall.yaml", 0.4, 0.4, 100.0, 100.0),),
+        learned=(Learned("ppo/Visual3DBall.yaml", 0.4, 0.4, 97.7, 100.0, measure="of 100 episodes afterwards"),),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
