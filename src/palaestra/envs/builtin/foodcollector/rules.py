@@ -95,7 +95,8 @@ def pass_time(world: World, slot: int):
 def turn_of(number: float):
     """Returns how far an agent turns in a physics tick.
 
-    Unity's script gives the number as the length of the axis. The engine heeds the axis' direction alone, and none that is all but 0.
+    Unity's script gives the number as the length of the axis of a rotation by 6 degrees. For the engine only the direction of an axis
+    counts, and an axis of almost no length turns nothing.
     """
     return wp.where(number * number > LEAST_AXIS, wp.sign(number) * TURN, 0.0)
 

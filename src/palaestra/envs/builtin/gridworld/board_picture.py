@@ -77,7 +77,7 @@ def is_shaded(thing: int, u: float, v: float):
 
 @wp.func
 def set_pixel(image: wp.array4d(dtype=wp.float32), i: int, y: int, x: int, color: wp.vec3):
-    """Writes a pixel."""
+    """Writes the three channels of the pixel in row y and column x of an area's picture."""
     image[i, 0, y, x] = color[0]
     image[i, 1, y, x] = color[1]
     image[i, 2, y, x] = color[2]

@@ -23,7 +23,10 @@ GLOSS, DULL_GLOSS = wp.constant(0.965), wp.constant(0.72)  # share of it that sh
 
 
 def from_above(color: tuple[float, float, float], mirrors: float) -> tuple[float, ...]:
-    """Returns what `lit` does for a surface that faces the camera and up, in the light."""
+    """Returns what `lit` does for a surface that faces the camera and up, in the light.
+
+    It is in Python for colors that are constants of a kernel: calling Warp's function would start Warp when a module is imported.
+    """
     parts = zip(color, LAMP_LIGHT, SKY_LIGHT, strict=True)
     return tuple(
         min((1.0 - mirrors) * part * (AMBIENT_LIGHT + LAMP_HEIGHT * lamp) + float(GLOSS) * mirrors * sky, 1.0) for part, lamp, sky in parts
