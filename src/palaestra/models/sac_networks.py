@@ -16,7 +16,7 @@ from palaestra.core.row_index import Sequences
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
 from palaestra.models import tanh_gaussian
-from palaestra.models.bodies import StackedMLP
+from palaestra.models.bodies import StackedMLP, linear
 from palaestra.models.mirrored_init import mirrored_heads
 from palaestra.models.settings import NetworkSettings
 from palaestra.models.trunk import Inputs, Trunk
@@ -63,7 +63,7 @@ class SoftCritics(Trunk):
             features = self._bodies(encoding)
         else:
             features = encoding if self.joint is None else self.joint(encoding)
-        return torch.baddbmm(self.head_bias, features, self.head_weight).unflatten(2, (self.signals, -1))
+        return linear(self.head_bias, features, self.head_weight).unflatten(2, (self.signals, -1))
 
     def _bodies(self, encoding: Tensor) -> Tensor:
         if not self.apart:

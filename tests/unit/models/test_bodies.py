@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 from torch.testing import assert_close
 
-from palaestra.models.bodies import StackedMLP, kaiming
+from palaestra.models.bodies import MANY_ROWS, StackedMLP, kaiming, one_by_one
 from palaestra.models.optimizer import flatten
 
 
@@ -46,6 +46,34 @@ def test_backward_is_autograds(layers: int, networks: int):
         mlp.backward(trace, grad)
     assert_close(out, mlp(x).detach())
     assert_close([p.grad for p in mlp.parameters()], expected)
+
+
+@pytest.mark.parametrize("networks", [1, 2])
+def test_networks_multiplied_one_by_one_give_the_same(networks: int, monkeypatch: pytest.MonkeyPatch):
+    mlp = StackedMLP(networks, 4, 6, 2).double()
+    x, grad = torch.randn(networks, 7, 4).double(), torch.randn(networks, 7, 6).double()
+    expected = mlp(x)
+    expected.backward(grad)
+    gradients = [p.grad.clone() for p in mlp.parameters() if p.grad is not None]
+    calls = []
+    monkeypatch.setattr("palaestra.models.bodies.one_by_one", lambda x: calls.append(x.shape) or True)
+    mlp.zero_grad()
+    out = mlp(x)
+    out.backward(grad)
+    assert_close(out, expected)
+    assert_close([p.grad for p in mlp.parameters()], gradients)
+    with torch.no_grad():
+        for parameter in mlp.parameters():
+            parameter.grad = torch.full_like(parameter, torch.nan)
+        mlp.backward(mlp.trace(x)[1], grad)
+    assert_close([p.grad for p in mlp.parameters()], gradients)
+    assert len(calls) == 6
+
+
+def test_only_many_rows_on_an_accelerator_are_multiplied_one_by_one():
+    assert not one_by_one(torch.zeros(2, MANY_ROWS, 1))
+    assert one_by_one(torch.zeros(2, MANY_ROWS, 1, device="meta"))
+    assert not one_by_one(torch.zeros(2, MANY_ROWS - 1, 1, device="meta"))
 
 
 def test_weights_start_with_std_gain_over_root_of_inputs_and_biases_at_0():

@@ -33,6 +33,7 @@ LAST = {"learning_rate": LAST_LEARNING_RATE, "beta": LAST_BETA, "epsilon": LAST_
 """Values at which schedules end."""
 MOST_WEIGHT = 1e15
 """Weights above this size give outputs that float32 cannot hold."""
+FLOAT_BYTES = 4
 ENOUGH = 128
 """Decisions of each agent, or `time_horizon` if it is less, that a rollout waits for where `buffer_size` holds few."""
 
@@ -118,6 +119,12 @@ class Learner:
     def busy(self) -> bool:
         """Whether an update is under way in another process."""
         return isinstance(self.trainer, TrainerProcess) and self.trainer.busy
+
+    @property
+    def collected_bytes(self) -> int:
+        """Size of the observations in the rollout under way."""
+        buffer = self.collector.buffer
+        return 0 if buffer is None else buffer.decisions * sum(FLOAT_BYTES * math.prod(obs.shape) for obs in self.spec.obs)
 
     def finish(self) -> None:
         """Waits for an update in another process and lets it take effect, so that the network is the newest."""

@@ -32,7 +32,10 @@ MOST_SHARE, FREE_SECONDS = 0.1, 5.0
 in less time than writing them takes, some are left out, but none of those of `even_checkpoints`, which are few."""
 
 PATIENCE = 30.0
-"""Seconds that a due checkpoint is put off for updates in other processes."""
+"""Seconds that a due checkpoint is put off for updates in other processes, and for rollouts of which much is collected."""
+
+MUCH = 2**28
+"""Bytes of an unfinished rollout from which on a checkpoint is put off for its end."""
 
 
 def write_due_models(run: Run) -> None:
@@ -57,12 +60,13 @@ def write_due_models(run: Run) -> None:
 def save_if_due(run: Run) -> None:
     """Writes the checkpoint that is due.
 
-    While an update is under way in another process it is put off, since a checkpoint has to wait for that update. After PATIENCE seconds
+    While an update is under way in another process it is put off, since a checkpoint has to wait for that update; so it is while much
+    of a rollout is collected, which the update will need no more: 131,072 pictures of GridWorld are 11 GB. After PATIENCE seconds
     it does wait: then trainers are hardly ever idle together. Ranks wait at once: all must save at the same moment.
     """
     if not run.save_due:
         return
-    busy = any(learner.busy for learner in run.learners.values())
+    busy = any(learner.busy or learner.collected_bytes > MUCH for learner in run.learners.values())
     if ranks.size() > 1 or not busy or perf_counter() - run.save_due_at > PATIENCE:
         save(run)
 
