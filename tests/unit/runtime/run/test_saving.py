@@ -82,6 +82,24 @@ def test_a_run_whose_folder_goes_is_saved_beside_it_and_resumes_exactly(
     assert differences(state(resumed.folder), whole) == []
 
 
+def test_a_checkpoint_waits_for_the_end_of_a_large_rollout(whole: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    config = settings("Basic", 900, summary_freq=100, checkpoint_interval=150, keep_checkpoints=-1)
+
+    def open_rows() -> list[int]:
+        """Rows of the rollout under way, in each checkpoint but the last, which is saved at once."""
+        run = train(tmp_path, config=config, run_id=f"{saving.MUCH}").folder
+        steps = sorted(int(path.name) for path in (run / "checkpoints").iterdir() if path.name.isdigit())
+        return [step % 129 for step in steps[:-1]]  # 3 areas: a rollout of 128 decisions is full at 129
+
+    assert any(open_rows())
+    monkeypatch.setattr(saving, "MUCH", 0)
+    assert not any(open_rows())
+    assert differences(state(tmp_path / "0"), whole) == []
+    monkeypatch.setattr(saving, "PATIENCE", 0.0)
+    monkeypatch.setattr(saving, "MUCH", 1)
+    assert any(open_rows())
+
+
 def test_a_folder_that_went_is_noticed_before_the_next_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(run_folder, "CHECK_EVERY", 0.0)
     config = settings("Basic", 100_000, summary_freq=300)
