@@ -211,6 +211,15 @@ def see_thing(world: World, i: int, thing: int, bottom: float, ray: Ray, sight: 
 
 
 @wp.func
+def flat_side(distance: float, reach: float):
+    """Returns the sight of a wall at this distance, or of nothing from `reach` on."""
+    sight = RayResult()
+    sight.tag = WALL_TAG
+    sight.distance = wp.where(distance >= reach, LENGTH, distance)
+    return sight
+
+
+@wp.func
 def see(world: World, i: int, near: Near, bottom: float, ray: Ray, flat: float, walls: int, things: int):
     """Returns a ray's nearest hit; a distance of LENGTH or more is none.
 
@@ -220,9 +229,7 @@ def see(world: World, i: int, near: Near, bottom: float, ray: Ray, flat: float, 
     while walls != 0:
         nearest = wp.min(nearest, cast_wall(ray, lowest(walls), nearest))
         walls = walls & (walls - 1)
-    sight = RayResult()
-    sight.tag = WALL_TAG
-    sight.distance = wp.where(nearest >= ray.reach, LENGTH, nearest)
+    sight = flat_side(nearest, ray.reach)
     while things != 0:
         k = lowest(things)
         if not passes(wp.vec2(near.x[k], near.y[k]), ray.way, near.far[k], sight.distance):
@@ -257,8 +264,10 @@ def observe(world: World, i: int, bottom: float):
         walls = meet_walls(ways, place, ray.start[2], ray.slope, ray.radius, ray.reach)
         things = things_ahead(ways, walls, ray.reach, LENGTH, near)
         for k in range(RAYS):
-            ray.way = wp.vec2(ways[k], ways[LANES + k])
-            sight = see(world, i, near, bottom, ray, walls[k], int(walls[LANES + k]), things[k])
+            sight = flat_side(walls[k], ray.reach)
+            if walls[LANES + k] != 0.0 or things[k] != 0:  # of most rays both are 0
+                ray.way = wp.vec2(ways[k], ways[LANES + k])
+                sight = see(world, i, near, bottom, ray, walls[k], int(walls[LANES + k]), things[k])
             at = wp.where(k < SIDE_RAYS, 2 * (SIDE_RAYS - k) - 1, 2 * (k - SIDE_RAYS)) * RAY_SIZE
             tag = wp.where(sight.distance >= LENGTH, -1, sight.tag)
             if fan == 0:

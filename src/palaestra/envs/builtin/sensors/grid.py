@@ -208,23 +208,6 @@ def mark_circle(grid: Grid, thing: int, tag: int, center: wp.vec2, radius: float
 
 
 @wp.func
-def widen_span(span: wp.vec2, a: wp.vec2, b: wp.vec2, top: float):
-    """Returns a span along a row, widened by the part of an edge from a to b that lies within the row."""
-    first = wp.max(wp.min(a[1], b[1]), top)
-    last = wp.min(wp.max(a[1], b[1]), top + 1.0)
-    if first > last:
-        return span
-    one = a[0]
-    two = b[0]
-    rise = b[1] - a[1]
-    if wp.abs(rise) > 1.0e-6:
-        slope = (b[0] - a[0]) / rise
-        one = a[0] + (first - a[1]) * slope
-        two = a[0] + (last - a[1]) * slope
-    return wp.vec2(wp.min(span[0], wp.min(one, two)), wp.max(span[1], wp.max(one, two)))
-
-
-@wp.func
 def mark_box(grid: Grid, thing: int, tag: int, center: wp.vec2, half: wp.vec2, angle: float):
     """Marks the cells that a box with these half sides, turned by the angle, overlaps."""
     at = to_cells(grid, center)
@@ -271,8 +254,25 @@ def mark_edge(grid: Grid, thing: int, tag: int, start: wp.vec2, end: wp.vec2, bo
     if wp.max(a[0], b[0]) < 0.0 or wp.min(a[0], b[0]) > 2.0 * grid.half[0]:
         return
     grid.bounds[thing] = bounds
-    first = wp.max(int(wp.floor(wp.min(a[1], b[1]))), 0)
-    last = wp.min(int(wp.floor(wp.max(a[1], b[1]))), grid.marks.shape[1] - 1)
-    for y in range(first, last + 1):
-        span = widen_span(wp.vec2(1.0e9, -1.0e9), a, b, float(y))
-        mark_span(grid, thing, tag, y, span[0], span[1])
+    low = wp.min(a[1], b[1])
+    high = wp.max(a[1], b[1])
+    rise = b[1] - a[1]
+    slope = float(0.0)  # columns a row
+    if wp.abs(rise) > 1.0e-6:
+        slope = (b[0] - a[0]) / rise
+    # rows in which it is beside the grid are left out, with a row to spare
+    bottom = wp.max(low, 0.0)
+    top = wp.min(high, 2.0 * grid.half[1])
+    if wp.abs(slope) > 1.0e-3:
+        at_first = a[1] - a[0] / slope
+        at_last = at_first + 2.0 * grid.half[0] / slope
+        bottom = wp.max(bottom, wp.min(at_first, at_last) - 1.0)
+        top = wp.min(top, wp.max(at_first, at_last) + 1.0)
+    last = wp.min(int(wp.floor(top)), grid.marks.shape[1] - 1)
+    for y in range(int(wp.floor(bottom)), last + 1):
+        one = a[0]
+        two = b[0]
+        if slope != 0.0:
+            one = a[0] + (wp.max(low, float(y)) - a[1]) * slope
+            two = a[0] + (wp.min(high, float(y + 1)) - a[1]) * slope
+        mark_span(grid, thing, tag, y, wp.min(one, two), wp.max(one, two))
