@@ -54,7 +54,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Place:
-    """Where it runs."""
+    """The copies, cores and learners that a workload gets."""
 
     copies: int = 1  # of all ranks
     cores: float = math.inf  # for copies, of all machines
@@ -175,7 +175,7 @@ def load(file: Path) -> Costs:
 
 
 def main() -> None:
-    """Prints the table."""
+    """Prints the costs, and the predictions made from them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--inputs", type=Path, default=INPUTS)
     options = parser.parse_args()

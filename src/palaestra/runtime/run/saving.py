@@ -61,8 +61,8 @@ def save_if_due(run: Run) -> None:
     """Writes the checkpoint that is due.
 
     While an update is under way in another process it is put off, since a checkpoint has to wait for that update; so it is while much
-    of a rollout is collected, which the update will need no more: 131,072 pictures of GridWorld are 11 GB. After PATIENCE seconds
-    it does wait: then trainers are hardly ever idle together. Ranks wait at once: all must save at the same moment.
+    of a rollout is collected, which nothing needs after its update: 131,072 pictures of GridWorld are 11 GB. After PATIENCE seconds
+    it is written all the same. Ranks put nothing off: all must save at the same moment.
     """
     if not run.save_due:
         return
