@@ -52,4 +52,4 @@ def _advice(env: Env, behavior: str) -> str:
             f"behavior '{behavior}': a Unity game keeps its heuristics to itself (an agent plays by its own where its Behavior Type is "
             f"'Heuristic Only', and then asks nobody; a game in Python is asked where it plays in process: python:module:game); {instead}"
         )
-    return f"behavior '{behavior}': the environment has no heuristic, a rule of its own (palaestra.envs.base.Heuristic); {instead}"
+    return f"behavior '{behavior}': the environment has no heuristic, a rule of its own; {instead}"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import glob
+import json
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +69,9 @@ def main(args: argparse.Namespace) -> None:
             _show(console, name, game)
         return
     refuse_flags(name, flags)
-    with closing(make_env(f"builtin:{name}" if name in Registry("envs") else name)) as env:
-        _show(console, name, env)
+    built_in = name in Registry("envs")
+    with closing(make_env(f"builtin:{name}" if built_in else name)) as env:
+        _show(console, name, env, _options(Registry("envs").get(name)) if built_in else [])
 
 
 def _list(console: Console) -> None:
@@ -112,7 +116,14 @@ def _row(name: str, width: int | None) -> list[str]:
         return [escape(escaped(_summary(env))), actions, str(getattr(env, "default_areas", "")), _benchmark(env)]
 
 
-def _show(console: Console, name: str, env: Env) -> None:
+def _options(factory: Callable[..., Any]) -> list[str]:
+    """Returns the options of a built-in environment with their defaults, as they are written in YAML."""
+    takes = signature(factory).parameters.values()
+    named = [one for one in takes if one.kind is not Parameter.VAR_KEYWORD and one.name not in ("areas", "device")]
+    return [one.name if one.default is Parameter.empty else f"{one.name}: {json.dumps(one.default, default=str)}" for one in named]
+
+
+def _show(console: Console, name: str, env: Env, options: Sequence[str] = ()) -> None:
     console.print(f"[bold cyan]{escape(name)}[/]  {escape(_summary(env))}\n")
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
@@ -121,6 +132,8 @@ def _show(console: Console, name: str, env: Env) -> None:
         table.add_row("behavior", escape(escaped(behavior)))
         _add_spec(table, spec)
     _add_facts(table, env)
+    for i, option in enumerate(options):
+        table.add_row("options" if i == 0 else "", escape(option))
     console.print(table)
     first, *others = _configs(name, env) or [""]
     given = f"{first} " if first else ""

@@ -39,6 +39,19 @@ def checked_seed(name: str, seed: Any) -> int | None:
     return int(seed)
 
 
+def why_no_batch(env: OpenedEnv) -> str | None:
+    """Returns why the agents of an environment cannot be stepped as one batch; None if they can."""
+    tables, specs = env.tables, [*env.env.behaviors.values()]
+    acting = (
+        torch.stack([step.acting for step in tables.values()]).any(0) if len({len(step.acting) for step in tables.values()}) == 1 else None
+    )
+    if any(spec != specs[0] for spec in specs) or acting is None or (len(specs) > 1 and not acting.all()):
+        return f"its behaviors {', '.join(tables)} are different agents"
+    if len(specs) == 1 and not specs[0].steady:
+        return "its agents come and go within an episode"
+    return None
+
+
 class OpenedEnv:
     """An environment and its current tables. It is reset as soon as it is opened, since only then a game tells its behaviors."""
 

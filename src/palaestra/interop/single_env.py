@@ -13,7 +13,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.plugins import nearest
 from palaestra.envs.base import Timed
 from palaestra.interop.named_agents import Agents, NamedView
-from palaestra.interop.opened_env import OpenedEnv, named_parameters
+from palaestra.interop.opened_env import OpenedEnv, named_parameters, why_no_batch
 from palaestra.interop.registration import built_in_names
 from palaestra.interop.windows import Window, render_modes
 
@@ -105,12 +105,13 @@ class SingleEnv(gymnasium.Env[Any, Any]):
         agents, name = self._agents.places, self._agents.env.name
         if len(agents) != 1:
             in_batches = (
-                f", or gymnasium.make_vec('palaestra/{name}-v0', num_envs=...) if its agents can share a policy, each of which is then "
-                f"one of num_envs"
+                f", or gymnasium.make_vec('palaestra/{name}-v0', num_envs=...), where each of them is one of num_envs"
+                if name in built_in_names() and why_no_batch(self._agents.env) is None
+                else ""
             )
             raise EnvError(
                 f"{name} has {len(agents)} agents ({', '.join(agents)}), and Gymnasium's interface knows one: use "
-                f"palaestra.pettingzoo.parallel_env('{name}') for each agent by name{in_batches if name in built_in_names() else ''}"
+                f"palaestra.pettingzoo.parallel_env('{name}') for each agent by name{in_batches}"
             )
 
 

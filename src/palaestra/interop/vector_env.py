@@ -20,7 +20,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.spaces.behavior_spaces import CONTINUOUS, DISCRETE, BehaviorSpaces
 from palaestra.interop.named_agents import SUCCESS
-from palaestra.interop.opened_env import MOST_SEED, OpenedEnv, Tables, checked_seed
+from palaestra.interop.opened_env import MOST_SEED, OpenedEnv, Tables, checked_seed, why_no_batch
 from palaestra.interop.single_env import fps, reset_parameters
 from palaestra.interop.windows import Window, render_modes
 
@@ -58,16 +58,9 @@ def make_vector(
 
 def _agents_per_area(env: OpenedEnv) -> int:
     """Returns the number of agents in an area. Raises EnvError, after closing it, if they cannot be one batch."""
-    tables, specs = env.tables, [*env.env.behaviors.values()]
-    acting = (
-        torch.stack([step.acting for step in tables.values()]).any(0) if len({len(step.acting) for step in tables.values()}) == 1 else None
-    )
-    if any(spec != specs[0] for spec in specs) or acting is None or (len(specs) > 1 and not acting.all()):
-        why = f"its behaviors {', '.join(tables)} are different agents"
-    elif len(specs) == 1 and not specs[0].steady:
-        why = "its agents come and go within an episode"
-    else:
-        return len(acting)
+    why = why_no_batch(env)
+    if why is None:
+        return len(next(iter(env.tables.values())).acting)
     env.close()
     raise EnvError(f"{env.name} cannot be a vector environment, because {why}: use palaestra.pettingzoo.parallel_env('{env.name}')")
 

@@ -228,8 +228,11 @@ def test_wrong_use_is_told():
     env.close()
     with pytest.raises(ClosedEnvironmentError):
         env.reset()
-    with pytest.raises(EnvError, match=r"palaestra\.pettingzoo\.parallel_env"):
+    with pytest.raises(EnvError, match=r"palaestra\.pettingzoo\.parallel_env.*, or gymnasium\.make_vec\('palaestra/SoccerTwos-v0'"):
         gymnasium.make("palaestra/SoccerTwos-v0")
+    for name in ("DungeonEscape", "StrikersVsGoalie"):  # which make_vec refuses
+        with pytest.raises(EnvError, match=rf"parallel_env\('{name}'\) for each agent by name$"):
+            gymnasium.make(f"palaestra/{name}-v0")
     with pytest.raises(EnvError, match=r"parallel_env\('python:examples.sdk_tag:tag'\) for each agent by name$"):
         gymnasium.make("palaestra/Game-v0", env="python:examples.sdk_tag:tag")
     with pytest.raises(EnvError, match="num_envs is 0"):

@@ -138,8 +138,9 @@ class _Fields:
     def count(self, what: str, least_bytes: int) -> int:
         """Reads how many items follow, of at least so many bytes each."""
         count = self.integer(f"the number of {what}")
-        if not 0 <= count <= (len(self.data) - self.at) // least_bytes:
-            raise self.damaged(f"it announces {count} {what}")
+        room = (len(self.data) - self.at) // least_bytes
+        if not 0 <= count <= room:
+            raise self.damaged(f"the number of {what} is {count}, and at most {room} can follow")
         return count
 
     def text(self, what: str) -> str:
@@ -160,7 +161,7 @@ class _Fields:
         return tuple(self.integer(what) for _ in range(self.count(what, 4)))
 
     def shape(self, what: str) -> Shape:
-        shape = self.integers(what)
+        shape = self.integers(f"sizes in {what}")
         if len(shape) > 8 or any(size < 1 for size in shape[1:]) or abs(prod(shape)) > MOST_NUMBERS:
             raise self.damaged(f"{what} is {list(shape)}")
         return shape

@@ -24,7 +24,7 @@ from palaestra.envs.unity.env import UnityEnv
 from palaestra.runtime.collect.env_checks import check_shapes, check_step, guarded
 from palaestra.runtime.doctor.findings import Circumstances, Finding, of_behavior, of_settings
 from palaestra.runtime.doctor.meters import BehaviorMeter, BehaviorReport
-from palaestra.runtime.doctor.stages import CheckStage, GameProgress, StageList, Visitor
+from palaestra.runtime.doctor.stages import CheckStage, GameProgress, StageList, Visitor, counted
 from palaestra.runtime.environments.make import EDITOR, is_game, make_env
 from palaestra.runtime.environments.unity_games import GameSettings, game_settings
 from palaestra.runtime.settings import RunSettings
@@ -151,14 +151,16 @@ class _ExaminedEnv:
             assert isinstance(env, UnityEnv)
             self.progress.opened(env)
             return env
-        self.stages.passed(f"{self.name}: {env.num_areas} areas", *(f"{name}: {describe(spec)}" for name, spec in env.behaviors.items()))
+        self.stages.passed(
+            f"{self.name}: {counted(env.num_areas, 'area')}", *(f"{name}: {describe(spec)}" for name, spec in env.behaviors.items())
+        )
         return env if self.name in Registry("envs") else guarded(env, self.name)
 
     def _first(self, env: Env) -> dict[str, TimeStep]:
         steps = env.reset(max(0, self.settings.env_settings.seed))
         self._measure(env, steps)
         if self.progress is None:
-            self.stages.passed(*(f"{name}: {int(step.acting.sum())} agents" for name, step in steps.items()))
+            self.stages.passed(*(f"{name}: {counted(int(step.acting.sum()), 'agent')}" for name, step in steps.items()))
         return steps
 
     def _measure(self, env: Env, steps: Mapping[str, TimeStep]) -> None:

@@ -174,9 +174,10 @@ SAME = (
 )
 APPROXIMATE = (
     "an episode has 500 moves, as its setting says; Unity's script cuts it before the last of them is made",
-    "the documentation's scores are those of boards of 9 x 8 alone, which --set "
-    "'env_settings.env_options={largest_boards: true}' deals: random and greedy play earn "
-    "34.24 and 37.08 on them (stated: 34.2 and 37.0), and 32.17 and 34.92 on boards of all sizes",
+    "the documentation's scores are those of boards of 9 x 8 alone, which are dealt by --set "
+    "'env_settings.env_options={largest_boards: true}' of `palaestra learn`, and in Python by "
+    "palaestra.make('Match3', largest_boards=True): random and greedy play earn 34.24 and 37.08 on "
+    "them (stated: 34.2 and 37.0), and 32.17 and 34.92 on boards of all sizes",
 )
 LEARNED = (Learned("ppo/Match3.yaml", 0.7, 5.0, 38.3, 38.5, remark="boards of 9 x 8; by 1.1 million it had fallen to 37.2"),)
 SENSORS = "Match3 Sensor (cells)", "Match3 Sensor (special)"
