@@ -69,9 +69,10 @@ def main(args: argparse.Namespace) -> None:
             _show(console, name, game)
         return
     refuse_flags(name, flags)
-    built_in = name in Registry("envs")
-    with closing(make_env(f"builtin:{name}" if built_in else name)) as env:
-        _show(console, name, env, _options(Registry("envs").get(name)) if built_in else [])
+    built_in = name.removeprefix("builtin:")
+    known = built_in in Registry("envs")
+    with closing(make_env(f"builtin:{built_in}" if known else name)) as env:
+        _show(console, name, env, _options(Registry("envs").get(built_in)) if known else [])
 
 
 def _list(console: Console) -> None:

@@ -75,9 +75,10 @@ def test_a_built_in_shows_what_it_sees_does_and_earns_and_how_to_train_it(capsys
 
 
 def test_a_built_in_shows_the_options_that_it_takes(capsys: pytest.CaptureFixture[str]):
-    run("GridWorld")
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert lines[lines.index(["options", "height:", "64"]) + 1] == ["width:", "84"]
+    for name in ("GridWorld", "builtin:GridWorld"):
+        run(name)
+        lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+        assert lines[lines.index(["options", "height:", "64"]) + 1] == ["width:", "84"]
     run("Basic")
     assert "options" not in capsys.readouterr().out
 
