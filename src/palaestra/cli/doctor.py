@@ -10,6 +10,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from palaestra.cli.env_options import add_env_options, env_options
 from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.cli.trust import add_trust
 
@@ -51,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("starting it", "As in 'palaestra learn'.")
     add_trust(group)
     group.add_argument("--num-areas", type=int, metavar="N", help="areas of the environment (default: its own number)")
+    add_env_options(group)
     add_game_flags(parser, without=WITHOUT)
 
 
@@ -82,7 +84,8 @@ def main(options: argparse.Namespace) -> int:
     given = overrides(options)
     if options.config is not None and in_run_folder(options.config):
         must_be_trusted_file(options.config, given, code_in=env_code, trust=options.trust)
-    settings = load(options.config, given, own_code=False).settings
+    env_options(options)  # refuses what is no option of the environment
+    settings = load(options.config, given, options.sets, own_code=False).settings
     limit = Limit(options.ticks or (None if options.seconds else 200), options.seconds)
     listed = options.config is not None
     report = DoctorReport()

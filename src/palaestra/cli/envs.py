@@ -16,9 +16,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from palaestra.cli.agreement import list_agreement, show_agreement
+from palaestra.cli.env_options import add_env_options, env_options
 from palaestra.cli.game_flags import add_game_flags, given_flags, refuse_flags
 from palaestra.core.display import escaped
-from palaestra.core.errors import PalaestraError
+from palaestra.core.errors import ConfigError, PalaestraError
 from palaestra.core.plugins import Registry
 from palaestra.core.specs import ActionSpec, BehaviorSpec
 from palaestra.envs.base import Env
@@ -46,17 +47,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="show how far a built-in environment is Unity's example of its name, and what Unity's own models reach in it; "
         "without a name, what they reach in all of them",
     )
+    add_env_options(parser)
     add_game_flags(parser, without=("num_envs", "no_graphics_monitor"))
 
 
 def main(args: argparse.Namespace) -> None:
     """Prints the list, or one environment."""
     console = Console(highlight=False)
+    if args.sets and (args.env is None or args.unity):
+        raise ConfigError("--set is for one environment: name it, and leave out --unity")
     if args.env is None:
         refuse_flags("the list of environments", given_flags(args))
         (list_agreement if args.unity else _list)(console)
         return
-    name, flags = args.env, given_flags(args)
+    name, flags, chosen = args.env, given_flags(args), env_options(args)
     if args.unity:
         refuse_flags("--unity", flags)
         show_agreement(console, name)
@@ -64,14 +68,14 @@ def main(args: argparse.Namespace) -> None:
     if is_game(name):
         from palaestra.runtime.play.run_models import open_game
 
-        with closing(open_game(name, None, None, {}, flags)) as game:
+        with closing(open_game(name, None, None, chosen, flags)) as game:
             game.reset(0)  # its behaviors appear while it plays
             _show(console, name, game)
         return
     refuse_flags(name, flags)
     built_in = name.removeprefix("builtin:")
     known = built_in in Registry("envs")
-    with closing(make_env(f"builtin:{built_in}" if known else name)) as env:
+    with closing(make_env(f"builtin:{built_in}" if known else name, options=chosen)) as env:
         _show(console, name, env, _options(Registry("envs").get(built_in)) if known else [])
 
 

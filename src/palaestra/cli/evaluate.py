@@ -8,8 +8,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from palaestra.cli.env_options import add_env_options, env_options
 from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.cli.seeds import seed
 from palaestra.cli.trust import add_trust
@@ -34,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
     add_trust(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_env_options(parser)
     add_game_flags(parser)
 
 
@@ -48,8 +50,9 @@ def main(options: argparse.Namespace) -> None:
         raise ConfigError(f"--episodes is {options.episodes}; expected at least 1")
     if options.step is not None and options.step < 0:
         raise ConfigError(f"--step is {options.step}; expected a count of decisions, such as those in the names of a run's models")
+    chosen = env_options(options)
     all_models = [find_models(run, options.results_dir, options.trust, options.step) for run in options.runs]  # before hours of play
-    played = {run: _play(models, options) for run, models in zip(options.runs, all_models, strict=True)}
+    played = {run: _play(models, options, chosen) for run, models in zip(options.runs, all_models, strict=True)}
     if options.json:
         reports = {run: {name: _numbers(result) for name, result in results.items()} for run, results in played.items()}
         print(json.dumps(reports if len(options.runs) > 1 else reports[options.runs[0]]))
@@ -60,11 +63,12 @@ def main(options: argparse.Namespace) -> None:
             print("\n".join(map(escaped, _lines(name, result))))
 
 
-def _play(models: Models, options: argparse.Namespace) -> dict[str, Evaluation]:
+def _play(models: Models, options: argparse.Namespace, chosen: Mapping[str, Any]) -> dict[str, Evaluation]:
     from palaestra.runtime.play.evaluation import evaluate
     from palaestra.runtime.play.run_models import open_for
 
-    env = open_for(models, options.env, options.num_areas, min(options.episodes, 100), options.seed, flags=given_flags(options))
+    flags, usual = given_flags(options), min(options.episodes, 100)
+    env = open_for(models, options.env, options.num_areas, usual, options.seed, flags=flags, options=chosen)
     try:
         return evaluate(env, models.policies(options.seed), options.episodes, deterministic=options.deterministic, seed=options.seed)
     finally:

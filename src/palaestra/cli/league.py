@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from palaestra.cli.env_options import add_env_options, env_options
 from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.cli.seeds import seed
 from palaestra.cli.trust import add_trust
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
     add_trust(parser, "environment and networks")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_env_options(parser)
     add_game_flags(parser)
 
 
@@ -53,7 +55,7 @@ def main(options: argparse.Namespace) -> None:
     folder = run_folder(options.run, options.results_dir)
     settings = load(folder.path / CONFIGURATION, own_code=False).settings
     models = Models({}, settings, folder.run_id, folder=folder.path, trust=options.trust)
-    env = open_for(models, options.env, options.num_areas, 512, options.seed, flags=given_flags(options))
+    env = open_for(models, options.env, options.num_areas, 512, options.seed, flags=given_flags(options), options=env_options(options))
     try:
         league = run_league(folder.path, env, options.snapshots, options.games, seed=options.seed, progress=Progress(), trust=options.trust)
     finally:

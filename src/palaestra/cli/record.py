@@ -14,6 +14,7 @@ from pathlib import Path
 
 from palaestra.cli.demo_convert import FLAGS as DATASET_FLAGS
 from palaestra.cli.demo_convert import add_dataset_flags
+from palaestra.cli.env_options import add_env_options, env_options
 from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.cli.seeds import seed
 from palaestra.cli.trust import add_trust
@@ -80,6 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="BRAIN",
         help="brain that plays, as for 'palaestra run': heuristic, random, BEHAVIOR=model:FILE.onnx ... (default: the run's models)",
     )
+    add_env_options(parser)
     add_game_flags(parser, without=("width",))
 
 
@@ -120,6 +122,7 @@ def draw(options: argparse.Namespace) -> None:
         seed=options.seed,
         titles=not options.no_titles,
         title=options.title,
+        options=env_options(options),
     )
     flags = given_flags(options, without=("width",))
     made = record_film(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from palaestra.cli.demo_convert import facts_of, id_of_side, known_spaces, write_dataset
+from palaestra.cli.env_options import env_options
 from palaestra.cli.game_flags import given_flags
 from palaestra.core.display import escaped
 from palaestra.core.specs import differences
@@ -106,7 +107,7 @@ def _write_datasets(options: argparse.Namespace, recorder: DemoRecorder, models:
     own_env = settings is not None and options.env is None
     form, env_spec = known_spaces(
         env_name(models, options.env) if models else str(options.env),
-        settings.env_settings.env_options if settings is not None and own_env else {},
+        {**(settings.env_settings.env_options if settings is not None and own_env else {}), **env_options(options)},
     )
     written = [(side, writer) for side, writer in recorder.writers.items() if writer.records]
     for number, ((behavior, team), writer) in enumerate(written):
@@ -126,8 +127,8 @@ def _open(options: argparse.Namespace, models: Models | None) -> Env:
     name = options.env if models is None else env_name(models, options.env)
     flags = given_flags(options, without=() if is_game(name) else ("width",))  # which a picture has too
     if models is not None:
-        return open_for(models, options.env, options.areas, AREAS, options.seed, flags=flags)
-    return open_named(options.env, options.areas, AREAS, {}, flags=flags)
+        return open_for(models, options.env, options.areas, AREAS, options.seed, flags=flags, options=env_options(options))
+    return open_named(options.env, options.areas, AREAS, env_options(options), flags=flags)
 
 
 def _tell(recorder: DemoRecorder, *, interrupted: bool, files: bool) -> None:

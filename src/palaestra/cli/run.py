@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from palaestra.cli.env_options import add_env_options, env_options
 from palaestra.cli.game_flags import add_game_flags, given_flags, refuse_flags
 from palaestra.cli.seeds import seed
 from palaestra.core.display import escaped
@@ -75,6 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of the environment and of the brains (default: 0)")
     parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_env_options(parser)
     add_game_flags(parser, without=("time_scale",))
 
 
@@ -102,7 +104,7 @@ def _open_page(options: argparse.Namespace) -> int:
     flags = given_flags(options, without=() if is_game(options.env) else ("time_scale",))
     if not is_game(options.env):
         refuse_flags(options.env, flags)
-    site = Site(options.results_dir, env=options.env, brains=tuple(options.brains), flags=flags)
+    site = Site(options.results_dir, env=options.env, brains=tuple(options.brains), flags=flags, options=env_options(options))
     return open_page(site, path="/play")
 
 
@@ -163,7 +165,7 @@ def _open(options: argparse.Namespace) -> Env:
     from palaestra.runtime.play.run_models import open_named
 
     flags = given_flags(options, without=() if is_game(options.env) else ("time_scale",))
-    return open_named(options.env, options.num_areas, min(options.episodes, 100), {}, flags=flags)
+    return open_named(options.env, options.num_areas, min(options.episodes, 100), env_options(options), flags=flags)
 
 
 def _pace(env: Env, options: argparse.Namespace) -> Callable[[], object]:

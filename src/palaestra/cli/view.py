@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from palaestra.cli.env_options import add_env_options, env_options
 from palaestra.cli.game_flags import add_game_flags, given_flags, refuse_flags
 from palaestra.cli.trust import add_trust
 
@@ -53,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beside", action="store_true", help=argparse.SUPPRESS)  # of `learn --view`: ends with its input
     parser.add_argument("--no-browser", action="store_true", help="print the address, but open no browser")
     add_trust(parser)
+    add_env_options(parser)
     add_game_flags(parser, without=OWN)
 
 
@@ -65,7 +67,9 @@ def main(options: argparse.Namespace) -> int:
         raise ConfigError(f"--port is {options.port}; expected 1 to 65535")
     if options.beside:
         return _beside(options)
-    site = replace(_site(options), flags=given_flags(options, without=OWN))
+    site = replace(_site(options), flags=given_flags(options, without=OWN), options=env_options(options))
+    if site.options and site.env is None and site.run is None:
+        raise ConfigError("--set is for one run or environment: name it, such as 'palaestra view Match3'")
     if site.env is not None and not is_game(site.env):
         refuse_flags(site.env, site.flags)
     path = "/watch" if site.env is not None else "/" if site.run is None else f"/run?{urlencode({'id': site.run})}"

@@ -24,12 +24,18 @@ class Site:
     """Brains for it, as typed after --brain."""
     flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """Settings of Unity games that were typed, by section."""
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Options of the environment that were typed."""
     trust: bool = False
     """Whether code that folders of other users name may be run."""
 
     def brains_for(self, env: str) -> tuple[str, ...]:
         """Returns the brains for an environment, as typed: none but for that of the command line."""
         return tuple(self.brains) if env and env == self.env else ()
+
+    def options_for(self, run: str, env: str) -> Mapping[str, Any]:
+        """Returns the options of an environment, or of a run's, as typed: none but for that of the command line."""
+        return self.options if (env and env == self.env) or (run and run == self.run) else {}
 
     def allows_env(self, name: str) -> bool:
         """Whether an address may name this environment: a registered one, or the command line's.

@@ -32,6 +32,13 @@ def test_typed_brains_are_for_the_typed_environment_alone(tmp_path: Path):
     assert site.brains_for("Basic") == ()
 
 
+def test_typed_options_are_for_what_was_typed_alone(tmp_path: Path):
+    assert Site(tmp_path, env="Match3", options={"greedy": False}).options_for("", "Match3") == {"greedy": False}
+    assert Site(tmp_path, env="Match3", options={"greedy": False}).options_for("", "Basic") == {}
+    assert Site(tmp_path, run="first", options={"greedy": False}).options_for("first", "") == {"greedy": False}
+    assert Site(tmp_path, run="first", options={"greedy": False}).options_for("second", "") == {}
+
+
 @pytest.mark.parametrize("name", ["../../secret", "/etc/passwd", "..", ".", "", "a/b", "...demo", "-rf", "\0", "C:\\x", "<b>x</b>"])
 def test_a_typed_name_is_a_new_file_in_the_folder_of_demonstrations(tmp_path: Path, name: str):
     path = demo_path(tmp_path, name)

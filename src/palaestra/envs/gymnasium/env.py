@@ -34,7 +34,7 @@ DEFAULT_AREAS = 16
 class GymnasiumEnv:
     """A Gymnasium environment as an `Env`. Its only behavior is named after the id; it has no parameters and cannot be saved."""
 
-    def __init__(self, id: str, areas: int | None = None, **options: Any) -> None:
+    def __init__(self, id: str, areas: int | None = None, /, **options: Any) -> None:
         """`options` go to the environment's constructor; `render=True` enables `render`, `max_elements` is the room for a Sequence.
 
         Raises EnvError for an unknown id, an environment that cannot be built, or unsupported spaces.

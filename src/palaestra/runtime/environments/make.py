@@ -37,6 +37,8 @@ DRAWN = ("gymnasium:", "envpool:", "pettingzoo:")
 """How the names of environments begin that draw only if they are made for it, with the option `render`."""
 
 NO_OPTIONS: Mapping[str, Any] = {}
+OWN_SETTINGS = {"areas": "env_settings.num_areas (--num-areas)", "device": "torch_settings.device (--torch-device)"}
+"""Names that an option cannot have, since other settings say them, with those settings."""
 
 
 def make_env(
@@ -54,6 +56,8 @@ def make_env(
     """
     if not name:
         raise EnvError("no environment is given: name one with --env, such as --env=3DBall ('palaestra envs' lists them)")
+    if taken := [key for key in OWN_SETTINGS if key in options]:
+        raise EnvError(f"{name}: env_options.{taken[0]} is a setting of its own: {OWN_SETTINGS[taken[0]]}")
     if games is not None and games.runners is not None:
         return _on_runners(name, areas, options, games)
     if is_game(name):

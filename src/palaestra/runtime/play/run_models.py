@@ -18,7 +18,7 @@ from palaestra.hub.contents import models
 from palaestra.hub.hub_names import is_hub_name, read_name
 from palaestra.runtime.collect.env_checks import guarded
 from palaestra.runtime.curriculum.parameters import with_parameters
-from palaestra.runtime.environments.make import EDITOR, is_game, make_env
+from palaestra.runtime.environments.make import EDITOR, NO_OPTIONS, is_game, make_env
 from palaestra.runtime.logging.waiting import WaitingNotice, on_stderr
 from palaestra.runtime.settings import RunSettings, load
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
@@ -190,14 +190,14 @@ def open_for(
     *,
     flags: Mapping[str, Mapping[str, Any]] | None = None,
     tell: Tell | None = None,
-    **options: Any,
+    options: Mapping[str, Any] = NO_OPTIONS,
 ) -> Env:
     """Opens the environment to play in: the given one, else the run's own with its last parameters.
 
     Those are of the lessons that the run has reached, and drawn anew for each episode where they were; `seed` is of what is drawn.
 
     Where `areas` is not given it has the `usual` number, except that a Unity game has the run's, and one of the user's own
-    (python:...) makes as many as it likes. `flags` are settings of Unity games that go before those of the run.
+    (python:...) makes as many as it likes. `flags`, settings of Unity games, and `options` go before those of the run.
     Raises RunError where that would run code which only a folder of someone else's names.
     """
     if models.settings is not None and models.folder is not None:

@@ -58,6 +58,8 @@ class PlaybackSource:
     trust: bool = False
     flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """Settings of Unity games, by section, that go before those of the run."""
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Options of the environment that go before those of the run."""
 
     def open(self, tell: Tell | None = None) -> Opened:
         """Opens the environment and returns it with its brains. A Unity game's messages go to `tell`. Raises PalaestraError."""
@@ -125,16 +127,16 @@ class PlaybackSource:
     def _open_env(self, models: Models | None, tell: Tell | None) -> Env:
         name = self.env if models is None else env_name(models, self.env)
         assert name is not None
-        areas, options, flags = self.areas or DEFAULT_AREAS, dict[str, Any](), None
+        areas, options, flags = self.areas or DEFAULT_AREAS, dict(self.options), None
         if is_game(name):
             areas, flags = None, self.flags
             typed = {key for section in flags.values() for key in section}
-            options = {key: value for key, value in GAME_ON_PAGE.items() if key not in typed} | {"copies": 1, "restarts": NO_RESTARTS}
+            options |= {key: value for key, value in GAME_ON_PAGE.items() if key not in typed} | {"copies": 1, "restarts": NO_RESTARTS}
         elif name.startswith(DRAWN):
-            options = {"render": True}
+            options["render"] = True
         if models is None:
             return open_named(name, areas, DEFAULT_AREAS, options, flags=flags, tell=tell)
-        return open_for(models, self.env, areas, DEFAULT_AREAS, flags=flags, tell=tell, **options)
+        return open_for(models, self.env, areas, DEFAULT_AREAS, flags=flags, tell=tell, options=options)
 
 
 def models_of_checkpoint(folder: RunFolder, step: int, trust: bool) -> Mapping[str, Path]:

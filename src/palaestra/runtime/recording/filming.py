@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,8 @@ class Film:
     """Whether titles and rewards are drawn in."""
     title: str | None = None
     """Title instead of the run's name."""
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Options of the environment that go before those of the run."""
 
     def __post_init__(self) -> None:
         for flag, least, most in (("areas", 1, 100), ("seconds", 0.1, 600), ("episodes", 1, math.inf), ("fps", 1, 60), ("width", 32, 4096)):
@@ -97,7 +99,7 @@ def record(
     """Records trained agents as `palaestra record` does: a GIF, or an MP4 or WebM video by the name of `out`.
 
     `runs`: ids, folders, RUN@STEP, or model files, side by side; with `steps`, the models of these steps of each run. Further keywords are
-    fields of `Film`: areas, seconds, episodes, fps, width, sampled, seed, titles, title. Raises ConfigError, RunError, EnvError,
+    fields of `Film`: areas, seconds, episodes, fps, width, sampled, seed, titles, title, options. Raises ConfigError, RunError, EnvError,
     PolicyError, and PluginError where a video's extra is missing.
     """
     known = {one.name for one in fields(Film)}
@@ -137,8 +139,8 @@ def record_film(
     with ExitStack() as stack:
         playing = []
         for source, name in zip(sources, names, strict=True):
-            drawn: dict[str, Any] = {"render": True} if name.startswith(DRAWN) else {}
-            opened = open_for(source.models, env, film.areas, areas, film.seed, flags=flags, **drawn)
+            options = {**film.options, **({"render": True} if name.startswith(DRAWN) else {})}
+            opened = open_for(source.models, env, film.areas, areas, film.seed, flags=flags, options=options)
             stack.callback(opened.close)
             playing.append(scenes(opened, source.models.policies(film.seed), film, source.title, shown=film.areas or areas))
         pictures = (partial(_picture, frame, titles=film.titles) for frame in _together(playing))

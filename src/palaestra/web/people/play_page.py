@@ -45,7 +45,13 @@ def add_play_page(site: Site, streams: SceneStreams) -> None:
                     return
             else:
                 source = PlaybackSource(
-                    site.results, run=run or None, env=env or None, brains=site.brains_for(env), trust=site.trust, flags=site.flags
+                    site.results,
+                    run=run or None,
+                    env=env or None,
+                    brains=site.brains_for(env),
+                    trust=site.trust,
+                    flags=site.flags,
+                    options=site.options_for(run, env),
                 )
                 game = PlayedGame(source, streams)
             PlayPage(game, runs, site.results)

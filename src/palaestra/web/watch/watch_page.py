@@ -49,6 +49,7 @@ def add_watch_page(site: Site, streams: SceneStreams) -> None:
             areas=min(max(int(areas), 1), 64) if areas.isdecimal() else None,
             trust=site.trust,
             flags=site.flags,
+            options=site.options_for(run, env),
         )
         with page("Watch", "Watch"):
             WatchPage(source, runs, streams)

@@ -175,7 +175,7 @@ SAME = (
 APPROXIMATE = (
     "an episode has 500 moves, as its setting says; Unity's script cuts it before the last of them is made",
     "the documentation's scores are those of boards of 9 x 8 alone, which are dealt by --set "
-    "'env_settings.env_options={largest_boards: true}' of `palaestra learn`, and in Python by "
+    "'env_settings.env_options={largest_boards: true}' of `palaestra learn`, `run` and `evaluate`, and in Python by "
     "palaestra.make('Match3', largest_boards=True): random and greedy play earn 34.24 and 37.08 on "
     "them (stated: 34.2 and 37.0), and 32.17 and 34.92 on boards of all sizes",
 )

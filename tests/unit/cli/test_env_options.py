@@ -1,0 +1,81 @@
+"""--set of commands that open an environment: its options, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import palaestra
+from palaestra.cli.main import main
+
+SETTINGS = {
+    "default_settings": {
+        "trainer_type": "ppo",
+        "hyperparameters": {"batch_size": 16, "buffer_size": 64},
+        "network_settings": {"hidden_units": 8, "num_layers": 1},
+        "max_steps": 64,
+    }
+}
+
+
+BRAIN = """
+import numpy as np
+
+def right(obs):
+    return np.full((len(obs[0]), 1), 2)
+"""
+
+
+def test_an_option_reaches_the_environment_that_is_played(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "option_brains.py").write_text(BRAIN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    lake = ["run", "gymnasium:FrozenLake-v1", "--brain", "python:option_brains:right", "--episodes=20", "--json"]
+    lengths: list[float] = []
+    for more in ([], ["--set", "env_settings.env_options.is_slippery=false"]):
+        assert main([*lake, *more]) == 0
+        lengths.append(json.loads(capsys.readouterr().out)["FrozenLake-v1"]["length"])
+    assert lengths[0] < lengths[1] == 100  # only who slips leaves the first row, where all is ice
+
+
+def test_a_run_is_evaluated_with_its_own_options_and_with_those_that_are_typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    own = {"env_settings": {"env_options": {"desc": ["SFFF"], "is_slippery": False}}}
+    palaestra.train({**SETTINGS, **own}, env="gymnasium:FrozenLake-v1", num_areas=4, run_id="lake", results_dir=str(tmp_path), quiet=True)
+    evaluate = ["evaluate", "lake", f"--results-dir={tmp_path}", "--episodes=8", "--json", "--num-areas=4"]
+    assert main(evaluate) == 0
+    assert json.loads(capsys.readouterr().out)["FrozenLake-v1"]["mean"] == 0  # no goal
+    assert main([*evaluate, "--set", "env_settings.env_options.desc=[SGGG]"]) == 0
+    assert json.loads(capsys.readouterr().out)["FrozenLake-v1"]["mean"] > 0
+
+
+@pytest.mark.parametrize(
+    ("command", "typed", "message"),
+    [
+        (["run", "Match3", "--brain=random"], "env_settings.env_options.largest_bords=1", "did you mean 'largest_boards'?"),
+        (["run", "Match3", "--brain=random"], "largest_boards=true", "only options of the environment are set here"),
+        (["evaluate", "none"], "behaviors.Match3.max_steps=3", "only options of the environment are set here"),
+        (["run", "Match3", "--brain=random"], "env_settings.env_options=3", "env_settings.env_options: expected a map of keys, got 3"),
+        (["run", "Match3", "--brain=random"], "env_settings.env_options.areas=3", "is a setting of its own: env_settings.num_areas"),
+        (["run", "gymnasium:CartPole-v1", "--brain=random"], "env_settings.env_options.areas=3", "is a setting of its own"),
+        (["envs", "Match3"], "env_settings.env_options.greedy=3", "option 'greedy' is 3; expected true or false"),
+        (["envs"], "env_settings.env_options.greedy=false", "--set is for one environment"),
+        (["envs", "Match3", "--unity"], "env_settings.env_options.greedy=false", "--set is for one environment"),
+        (["view"], "env_settings.env_options.greedy=false", "--set is for one run or environment"),
+        (["doctor", "Match3"], "env_settings.num_areas=3", "only options of the environment are set here"),
+        (["record", "--demo", "--env=Match3", "--brain=random"], "env_settings.env_options.greedy=3", "option 'greedy' is 3"),
+    ],
+)
+def test_what_is_no_option_is_refused(command: list[str], typed: str, message: str, capsys: pytest.CaptureFixture[str]):
+    assert main([*command, "--set", typed]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_an_option_reaches_recordings(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    demo = ["record", "--demo", "--env=gymnasium:FrozenLake-v1", "--brain=random", "--episodes=1", "--areas=1"]
+    assert main([*demo, f"--demo-out={tmp_path / 'lake.demo'}", "--set", "env_settings.env_options.desc=[SG]"]) == 0
+    assert main(["demo", str(tmp_path / "lake.demo"), "--json"]) == 0
+    (shown,) = json.loads(capsys.readouterr().out.partition("\n[")[2].join(["[", ""]))
+    assert shown["observations"][0]["shape"] == [2]  # one number for each field
