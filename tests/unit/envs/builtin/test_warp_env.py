@@ -6,6 +6,7 @@ import torch
 from envs.crowd_env import Crowd
 
 from palaestra.core.errors import EnvError
+from palaestra.core.plugins import Registry
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.runtime.environments.make import make_env
 from palaestra.testing import check_env
@@ -153,3 +154,11 @@ def test_episodes_without_a_time_limit_cannot_be_staggered():
     env.reset(0)
     with pytest.raises(EnvError, match="no time limit"):
         env.stagger(0)
+
+
+@pytest.mark.parametrize("name", Registry("envs").names())
+def test_messages_name_the_environment_as_it_was_asked_for(name: str):
+    titles = ("CooperativePushBlock", "PushBlockCollab") if name == "PushBlockCollab" else (name,)  # two names of one class
+    with pytest.raises(EnvError) as raised:
+        make_env(name, areas=0)
+    assert str(raised.value).startswith(tuple(f"{title} with 0 areas" for title in titles))

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 QUEUE = 32
 """Number of episodes per area whose parameters can be set ahead."""
+WORTH_KEEPING = 1 << 18  # bytes; smaller copies come from the allocator's own pool
+MOST_KEPT = 4  # copies of a column that a reader may hold before more of them cost fresh memory
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,9 @@ class WarpEnv:
     """
 
     behavior: ClassVar[str]
-    """Name of the environment in messages; also its one behavior, unless `behavior_names` has others."""
+    """Its one behavior; with `behavior_names` the name of the environment."""
+    title: str = ""
+    """Name of the environment in messages; left empty, it is `behavior`."""
     behavior_names: ClassVar[tuple[str, ...]] = ()
     """Behaviors in the order of their numbers in `plays`. Several are not steady: an agent acts in one of them."""
     roles: ClassVar[tuple[str, ...]] = ()
@@ -129,9 +133,10 @@ class WarpEnv:
         columns of more than one dimension, and its scalars, or functions that return them for a number of areas.
         Raises EnvError for a bad number of areas or an unknown device.
         """
+        self.title = self.title or self.behavior
         self.num_areas = self.default_areas if areas is None else areas
         if isinstance(self.num_areas, bool) or not isinstance(self.num_areas, int) or self.num_areas < 1:
-            raise EnvError(f"{self.behavior} with {areas!r} areas: expected a whole number of at least 1")
+            raise EnvError(f"{self.title} with {areas!r} areas: expected a whole number of at least 1")
         self.device = resolve(device)
         names = self.behavior_names or (self.behavior,)
         self.behaviors: Mapping[str, BehaviorSpec] = spec if isinstance(spec, Mapping) else dict.fromkeys(names, spec)
@@ -188,14 +193,14 @@ class WarpEnv:
         Raises EnvError if episodes have no time limit.
         """
         if self.most_decisions is None:
-            raise EnvError(f"{self.behavior}: episodes have no time limit, so they cannot be staggered")
+            raise EnvError(f"{self.title}: episodes have no time limit, so they cannot be staggered")
         generator, age = torch.Generator().manual_seed(seed), self._columns["age"]
         age.copy_(self.age_per_decision * torch.randint(self.most_decisions, age.shape, generator=generator))
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
         """Advances every agent by one decision. Raises EnvError for actions that are missing or do not fit."""
         if not self._started:
-            raise EnvError(f"{self.behavior}: step before reset; call reset(seed) first")
+            raise EnvError(f"{self.title}: step before reset; call reset(seed) first")
         if not actions.keys() <= self.behaviors.keys():
             raise unknown(actions, self.behaviors)
         for number, name in enumerate(self.behaviors):
@@ -292,17 +297,17 @@ class WarpEnv:
     def _checked(self, name: str, value: Tensor, more: tuple[int, ...]) -> Tensor:
         if name not in self.parameter_ranges:
             known = ", ".join(self.parameter_ranges) or "none"
-            raise EnvError(f"{self.behavior} has no parameter '{name}'{nearest(name, self.parameter_ranges)} (there are: {known})")
+            raise EnvError(f"{self.title} has no parameter '{name}'{nearest(name, self.parameter_ranges)} (there are: {known})")
         if value.shape != (self.num_areas, *more):
             expected = f"{more[0] if more else 'one'} value{'s' * len(more)} an area, {(self.num_areas, *more)}"
-            raise EnvError(f"{self.behavior}, parameter '{name}': shape {tuple(value.shape)}, expected {expected}")
+            raise EnvError(f"{self.title}, parameter '{name}': shape {tuple(value.shape)}, expected {expected}")
         least, most = self._bounds[name]
         if value.device.type != "cpu":  # reading it would wait for the device
             return value.to(torch.float32).clamp(least, most)
         value = value.to(torch.float32)
         wrong = next((end for end in map(float, value.aminmax()) if not least <= end <= most), None)
         if wrong is not None:
-            raise EnvError(f"{self.behavior}, parameter '{name}' is {wrong:g}, expected a number within {least:g}..{most:g}")
+            raise EnvError(f"{self.title}, parameter '{name}' is {wrong:g}, expected a number within {least:g}..{most:g}")
         return value.to(self.device)
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -312,10 +317,10 @@ class WarpEnv:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Restores a saved state. Raises StateOfAnotherVersion if it has other columns, EnvError if it is of another number of areas."""
         if state.keys() != self._columns.keys():
-            raise StateOfAnotherVersion(f"{self.behavior}: the state has columns {sorted(state)}, expected {sorted(self._columns)}")
+            raise StateOfAnotherVersion(f"{self.title}: the state has columns {sorted(state)}, expected {sorted(self._columns)}")
         for name, column in self._columns.items():
             if state[name].shape != column.shape:
-                wrong = f"{self.behavior}: the state's '{name}' has shape {tuple(state[name].shape)}, expected {tuple(column.shape)}"
+                wrong = f"{self.title}: the state's '{name}' has shape {tuple(state[name].shape)}, expected {tuple(column.shape)}"
                 if len(state[name]) == len(column):
                     raise StateOfAnotherVersion(wrong)
                 raise EnvError(f"{wrong}; was it saved with another number of areas?")
@@ -329,12 +334,12 @@ class WarpEnv:
         """Returns the current solids of these areas (A,), in this order; waits for the device. Raises EnvError for an unknown area."""
         chosen = np.asarray(areas, np.int64)
         if unknown := [area for area in chosen.tolist() if not 0 <= area < self.num_areas]:
-            raise EnvError(f"{self.behavior} has no area {unknown[0]}, only 0 to {self.num_areas - 1}")
+            raise EnvError(f"{self.title} has no area {unknown[0]}, only 0 to {self.num_areas - 1}")
         return self._drawing(Rows(self._columns, chosen, self.num_areas, self.roles or (self.behavior,) * self.agents))
 
     def _drawing(self, rows: Rows) -> Drawing:
         """Returns the solids of some areas, from their rows of the columns."""
-        raise EnvError(f"{self.behavior} has no picture")
+        raise EnvError(f"{self.title} has no picture")
 
     def render(self, area: int) -> np.ndarray:
         """Returns a picture of one area as it is now, (H, W, 3) uint8; waits for the device."""
@@ -352,10 +357,6 @@ class WarpEnv:
         if current.cuda_stream not in self._streams:
             self._streams[current.cuda_stream] = wp.stream_from_torch(current)
         launch.launch(self._streams[current.cuda_stream])
-
-
-WORTH_KEEPING = 1 << 18  # bytes; smaller copies come from the allocator's own pool
-MOST_KEPT = 4  # copies of a column that a reader may hold before more of them cost fresh memory
 
 
 class PooledCopies:
@@ -411,8 +412,7 @@ class Table:
         self._area = torch.arange(areas, device=device).repeat_interleave(len(agents))
         self._team = torch.tensor([teams[agent] for agent in agents], device=device).repeat(areas)
         self._slots = torch.arange(len(self._area), device=device)
-        in_groups = "group_reward" in columns
-        self._group = self._area * (max(teams) + 1) + self._team if in_groups else torch.full_like(self._slots, -1)
+        self._group = self._area * (max(teams) + 1) + self._team if "group_reward" in columns else torch.full_like(self._slots, -1)
         self.rows = None if len(agents) == len(teams) else self._area * len(teams) + torch.tensor(agents, device=device).repeat(areas)
         """(S,) int64: rows of its agents in columns with a row per agent; None: all rows."""
         self._acting = torch.ones_like(self._slots, dtype=torch.bool)

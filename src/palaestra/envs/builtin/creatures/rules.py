@@ -244,13 +244,13 @@ def has_fallen(world: World, i: int):
     return False
 
 
-def make_program(observe: Any, earn: Any, decide: Any, frame_first: bool = False) -> Program:
+def make_program(observe: Any, earn: Any, decide: Any) -> Program:
     """Returns the program of a creature.
 
     `observe` (world, i) writes its observations; `earn` (world, i) returns the reward of a tick; `decide` (world, i) returns whether the
     creature is where it gives up as it observes.
     """
-    return Program(World, make_begin(observe), make_tick(observe, earn, decide, frame_first), together=TOGETHER)
+    return Program(World, make_begin(observe), make_tick(observe, earn, decide), together=TOGETHER)
 
 
 def make_begin(observe: Any) -> Any:
@@ -290,8 +290,8 @@ def make_end(observe: Any) -> Any:
     return end
 
 
-def make_tick(observe: Any, earn: Any, decide: Any, frame_first: bool) -> Any:  # noqa: C901 - a kernel and what it calls
-    """Returns the kernel of a decision. `frame_first`: the frame of observations moves after the physics, before the reward."""
+def make_tick(observe: Any, earn: Any, decide: Any) -> Any:  # noqa: C901 - a kernel and what it calls
+    """Returns the kernel of a decision. It observes in the frame of the last tick's start: Unity observes before agents move theirs."""
 
     end = make_end(observe)
 
@@ -301,10 +301,9 @@ def make_tick(observe: Any, earn: Any, decide: Any, frame_first: bool) -> Any:  
         if not has_ended(world, i) and world.early[i] + TICKS * world.age[i] + n + 1 >= MOST_TICKS:
             world.truncated[i] = True
             end(world, i, TICKS - 1 - n)
-        if not frame_first:
-            update_frame(world, i)
-            if not has_ended(world, i):
-                world.reward[i] += earn(world, i)
+        update_frame(world, i)
+        if not has_ended(world, i):
+            world.reward[i] += earn(world, i)
 
     @wp.func
     def after_physics(world: World, i: int, n: int):
@@ -314,10 +313,6 @@ def make_tick(observe: Any, earn: Any, decide: Any, frame_first: bool) -> Any:  
             world.reward[i] = -1.0
             world.terminated[i] = True
             end(world, i, TICKS - 1 - n)
-        if frame_first:
-            update_frame(world, i)
-            if not has_ended(world, i):
-                world.reward[i] += earn(world, i)
 
     @wp.func
     def conclude(world: World, i: int):

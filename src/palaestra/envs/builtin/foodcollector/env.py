@@ -126,6 +126,7 @@ class FoodCollector(WarpEnv):
     """GridFoodCollector: a grid (5, 40, 40), continuous 3 (ahead, to the right, turn to the left) and discrete [2] (1: fire)."""
 
     behavior = "GridFoodCollector"
+    title = "FoodCollector"
     agents = int(AGENTS)
     summary = "Five agents gather green food and leave the red; a laser freezes others."
     rewards = ("+1 for green food", "-1 for red food")

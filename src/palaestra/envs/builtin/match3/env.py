@@ -187,6 +187,7 @@ class Match3(WarpEnv):
     """Match3 as vectors: 72 cells of 6 colors and of 3 worths, one-hot, row 0 at the bottom; discrete [127] with a mask."""
 
     behavior = "Match3VectorObs"
+    title = "Match3"
     summary = "Exchanges pieces on a board so that three or more of a color come to stand in a line."
     rewards = ("+0.01 a piece cleared, +0.02 and +0.03 for the two special types, those that fall into lines included",)
     episode = "is truncated after 500 moves"
@@ -221,6 +222,7 @@ class Match3Visual(WarpEnv):
     """Match3 as two images: 9 rows x 8 columns, row 0 at the bottom, with a channel per color, and with one per worth."""
 
     behavior = "Match3VisualObs"
+    title = "Match3Visual"
     summary = "Match3 with the board seen as images of a channel for each type."
     rewards = Match3.rewards
     episode = Match3.episode

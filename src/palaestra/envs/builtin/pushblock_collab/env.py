@@ -112,6 +112,7 @@ class CooperativePushBlock(WarpEnv):
     """PushBlockCollab: a grid (6, 20, 20) and 10 numbers (the agent's velocity), discrete [7]."""
 
     behavior = "PushBlockCollab"
+    title = "CooperativePushBlock"
     agents = int(AGENTS)
     summary = "Three agents push blocks into the goal; the larger ones take two of them, or all three."
     rewards = (

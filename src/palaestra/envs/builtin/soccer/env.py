@@ -223,7 +223,7 @@ class SoccerTwos(WarpEnv):
         ),
         models=(
             ModelScore("SoccerTwos.onnx", 1.0, 0.0, 200, None, "share of games against itself that a goal decides"),
-            ModelScore("SoccerTwos.onnx", 0.980, 0.001, 9600, None, "share of games won against random actions"),
+            ModelScore("SoccerTwos.onnx", 0.982, 0.001, 9600, None, "share of games won against random actions"),
         ),
         learned=(Learned("poca/SoccerTwos.yaml", 0.8, 50.0, 1194, None, measure="rating, 1,200 at first"),),
     )

@@ -13,12 +13,13 @@ from __future__ import annotations
 import warp as wp
 
 from palaestra.envs.builtin.sensors.rays import MISS, ray_circle
-from palaestra.envs.builtin.sensors.sphere_casts import TOUCHING
+from palaestra.envs.builtin.sensors.sphere_casts import TOUCHING, cast_upright_box
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 SIDE = wp.constant(7.508)  # distance of the side walls from the middle
 SIDE_HALF = wp.constant(15.5)  # half their length
+WALL_HALF = wp.constant(0.5 * 0.4607)  # half the thickness of side walls and slanting walls
 SLANT_NORMAL = wp.constant(wp.vec2(0.8660254037844387, 0.5))  # out of the field, at the end and side of positive coordinates
 SLANT_WAY = wp.constant(wp.vec2(0.5, -0.8660254037844387))  # along a slanting wall, toward the goal
 SLANT = wp.constant(14.46 * 0.8660254037844387 + 6.41 * 0.5 - 0.5 * 0.4607)  # distance of the slanting walls from the middle
@@ -29,6 +30,9 @@ POST = wp.constant(
         6.41 - 2.4 * 0.8660254037844387 - 0.5 * 0.4607 * 0.5,
     )
 )  # the corner of a slanting wall beside the goal
+SLANT_MIDDLE = wp.constant(wp.vec2(14.46, 6.41))
+SLANT_HALF = wp.constant(2.4)  # half their length
+SLANT_BEGIN = wp.constant(13.06)  # nothing of an end is nearer to the middle
 NET_SIDE = wp.constant(4.15)  # inner faces of the nets' sides
 NET_THICK = wp.constant(0.1)
 NET_FRONT = wp.constant(wp.vec2(15.5, 15.47))  # where the nets begin: left, right
@@ -38,6 +42,7 @@ GOAL_LINE = wp.constant(15.5)  # where the goals' floors begin
 GOAL_FLOOR_HALF = wp.constant(4.25)  # half their width
 BLOCK = wp.constant(15.01)  # face of the block that closes a goal
 BLOCK_HALF = wp.constant(3.95735)  # half its width
+BLOCK_DEEP = wp.constant(1.0)
 CLEAR = wp.constant(14.3)  # nearer to the middle no circle of these games reaches what is at the ends but the slanting walls
 # what a ray meets; a player is its number
 BALL, WALL, LEFT_GOAL, RIGHT_GOAL = (wp.constant(-case) for case in range(1, 5))
@@ -122,12 +127,8 @@ def goal_touched(ball: wp.vec2, radius: float, height: float, margin: float, clo
 def cast_slanting_wall(eye: wp.vec2, way: wp.vec2, radius: float):
     """Returns the distance along a unit direction at which a circle touches the slanting wall at positive coordinates, or MISS."""
     toward = wp.dot(SLANT_NORMAL, way)
-    room = SLANT - radius - wp.dot(SLANT_NORMAL, eye)
-    before_end = wp.dot(SLANT_WAY, eye) <= SLANT_END
-    if room <= TOUCHING and before_end:
-        return MISS
-    if toward > 1.0e-9 and room > 0.0:
-        far = room / toward
+    if toward > 1.0e-9:
+        far = (SLANT - radius - wp.dot(SLANT_NORMAL, eye)) / toward
         if wp.dot(SLANT_WAY, eye + far * way) <= SLANT_END:
             return far
     return ray_circle(eye, way, POST, radius)
@@ -137,33 +138,25 @@ def cast_slanting_wall(eye: wp.vec2, way: wp.vec2, radius: float):
 def cast_net(eye: wp.vec2, way: wp.vec2, radius: float, end: int):
     """Returns the distance along a unit direction at which a circle touches the net of the goal at positive x, or MISS."""
     far = float(MISS)
-    if way[0] > 1.0e-9:
-        room = NET_BACK[end] - radius - eye[0]
-        if room > TOUCHING and wp.abs(eye[1] + room / way[0] * way[1]) < NET_SIDE + NET_THICK:
-            far = room / way[0]
+    room = NET_BACK[end] - radius - eye[0]
+    if way[0] > 1.0e-9 and wp.abs(eye[1] + room / way[0] * way[1]) < NET_SIDE + NET_THICK:
+        far = room / way[0]
     for k in range(2):
         turn = float(1 - 2 * k)
-        y = turn * eye[1]
-        room = NET_SIDE - radius - y
-        if eye[0] < NET_FRONT[end] or room > TOUCHING:
-            if turn * way[1] > 1.0e-9 and room > 0.0:
-                t = room / (turn * way[1])
-                x = eye[0] + t * way[0]
-                if x >= NET_FRONT[end] and x < NET_END[end]:
-                    far = wp.min(far, t)
-            far = wp.min(far, ray_circle(eye, way, wp.vec2(NET_FRONT[end], turn * NET_SIDE), radius))
+        room = NET_SIDE - radius - turn * eye[1]
+        if turn * way[1] > 1.0e-9 and room > 0.0:
+            t = room / (turn * way[1])
+            x = eye[0] + t * way[0]
+            if x >= NET_FRONT[end] and x < NET_END[end]:
+                far = wp.min(far, t)
+        far = wp.min(far, ray_circle(eye, way, wp.vec2(NET_FRONT[end], turn * NET_SIDE), radius))
     return far
 
 
 @wp.func
 def cast_block(eye: wp.vec2, way: wp.vec2, radius: float):
     """Returns the distance along a unit direction at which a circle touches a block in the goal at positive x, or MISS."""
-    if way[0] < 1.0e-9:
-        return MISS
-    room = BLOCK - radius - eye[0]
-    if room <= TOUCHING:
-        return MISS
-    far = room / way[0]
+    far = (BLOCK - radius - eye[0]) / wp.max(way[0], 1.0e-9)
     y = eye[1] + far * way[1]
     if wp.abs(y) <= BLOCK_HALF:
         return far
@@ -171,22 +164,80 @@ def cast_block(eye: wp.vec2, way: wp.vec2, radius: float):
 
 
 @wp.func
-def cast_end(eye: wp.vec2, way: wp.vec2, radius: float, turn: float, closed_left: bool, nearest: float):
-    """Returns the distance to an end of the field (`turn` 1 right, -1 left), no more than `nearest`, and what is hit there."""
-    far = nearest
+def cast_from_field(eye: wp.vec2, way: wp.vec2, radius: float, closed_left: bool):
+    """Returns what `cast_field` does from where no wall is touched and the goals are ahead: only what faces the field can be hit."""
+    far = float(MISS)
     what = int(WALL)
+    if wp.abs(way[1]) > 1.0e-9:
+        distance = (SIDE - radius - sign_of(way[1]) * eye[1]) / wp.abs(way[1])
+        if wp.abs(eye[0] + distance * way[0]) <= SIDE_HALF:
+            far = distance
+    turn = sign_of(way[0])
     from_here = wp.vec2(turn * eye[0], eye[1])
     along = wp.vec2(turn * way[0], way[1])
-    if along[0] > 0.0 or from_here[0] > CLEAR - 1.0:
-        far = wp.min(far, cast_slanting_wall(from_here, along, radius))
-        far = wp.min(far, cast_slanting_wall(wp.vec2(from_here[0], -from_here[1]), wp.vec2(along[0], -along[1]), radius))
-        if closed_left and turn < 0.0:
-            far = wp.min(far, cast_block(from_here, along, radius))
-        elif from_here[0] + far * along[0] > NET_FRONT[1] - radius:  # it gets as far as the goal
-            distance = cast_net(from_here, along, radius, wp.where(turn > 0.0, 1, 0))
+    far = wp.min(far, cast_slanting_wall(from_here, along, radius))
+    far = wp.min(far, cast_slanting_wall(wp.vec2(from_here[0], -from_here[1]), wp.vec2(along[0], -along[1]), radius))
+    if closed_left and turn < 0.0:
+        far = wp.min(far, cast_block(from_here, along, radius))
+    elif from_here[0] + far * along[0] > NET_FRONT[1] - radius:  # it gets as far as the goal
+        distance = cast_net(from_here, along, radius, wp.where(turn > 0.0, 1, 0))
+        if distance < far:
+            far = distance
+            what = wp.where(turn > 0.0, RIGHT_GOAL, LEFT_GOAL)
+    return far, what
+
+
+@wp.func
+def cast_apart(to: wp.vec2, way: wp.vec2, half: wp.vec2, radius: float):
+    """Returns the distance along a unit direction at which a circle touches a box, MISS if it does so at its start."""
+    beside = wp.vec2(wp.max(wp.abs(to[0]) - half[0], 0.0), wp.max(wp.abs(to[1]) - half[1], 0.0))
+    if wp.length(beside) <= radius + TOUCHING:
+        return MISS
+    return cast_upright_box(to, way, half, radius)
+
+
+@wp.func
+def cast_goal(eye: wp.vec2, way: wp.vec2, radius: float, end: int):
+    """Returns the distance along a unit direction at which a circle touches the net of the goal at positive x from any side, or MISS."""
+    deep = 0.5 * (NET_END[end] - NET_BACK[end])
+    back = wp.vec2(NET_BACK[end] + deep, 0.0)
+    far = cast_apart(eye - back, way, wp.vec2(deep, NET_SIDE), radius)
+    half = wp.vec2(0.5 * (NET_END[end] - NET_FRONT[end]), 0.5 * NET_THICK)
+    for k in range(2):
+        side = wp.vec2(NET_FRONT[end] + half[0], float(1 - 2 * k) * (NET_SIDE + half[1]))
+        far = wp.min(far, cast_apart(eye - side, way, half, radius))
+    return far
+
+
+@wp.func
+def cast_corner(eye: wp.vec2, way: wp.vec2, radius: float):
+    """Returns the distance along a unit direction at which a circle touches the slanting wall at positive coordinates from any side."""
+    to = eye - SLANT_MIDDLE
+    to = wp.vec2(wp.dot(SLANT_WAY, to), wp.dot(SLANT_NORMAL, to))
+    along = wp.vec2(wp.dot(SLANT_WAY, way), wp.dot(SLANT_NORMAL, way))
+    return cast_apart(to, along, wp.vec2(SLANT_HALF, WALL_HALF), radius)
+
+
+@wp.func
+def cast_walls(eye: wp.vec2, way: wp.vec2, radius: float, closed_left: bool):
+    """Returns what `cast_field` does from any place: who stands at a wall does not see it, but what lies behind it."""
+    side = wp.vec2(0.0, sign_of(way[1]) * (SIDE + WALL_HALF))
+    far = cast_apart(eye - side, way, wp.vec2(SIDE_HALF, WALL_HALF), radius)
+    what = int(WALL)
+    for end in range(2):
+        turn = float(2 * end - 1)
+        from_here = wp.vec2(turn * eye[0], eye[1])
+        along = wp.vec2(turn * way[0], way[1])
+        if along[0] > 0.0 or from_here[0] > SLANT_BEGIN - radius:
+            far = wp.min(far, cast_corner(from_here, along, radius))
+            far = wp.min(far, cast_corner(wp.vec2(from_here[0], -from_here[1]), wp.vec2(along[0], -along[1]), radius))
+            if closed_left and end == 0:
+                block = wp.vec2(BLOCK + 0.5 * BLOCK_DEEP, 0.0)
+                far = wp.min(far, cast_apart(from_here - block, along, wp.vec2(0.5 * BLOCK_DEEP, BLOCK_HALF), radius))
+            distance = cast_goal(from_here, along, radius, end)
             if distance < far:
                 far = distance
-                what = wp.where(turn > 0.0, RIGHT_GOAL, LEFT_GOAL)
+                what = wp.where(end == 1, RIGHT_GOAL, LEFT_GOAL)
     return far, what
 
 
@@ -196,18 +247,6 @@ def cast_field(eye: wp.vec2, way: wp.vec2, radius: float, closed_left: bool):
 
     A wall that it touches at its start is not seen, as in Unity.
     """
-    far = float(MISS)
-    what = int(WALL)
-    if wp.abs(way[1]) > 1.0e-9:
-        room = SIDE - radius - sign_of(way[1]) * eye[1]
-        distance = room / wp.abs(way[1])
-        if room > TOUCHING and wp.abs(eye[0] + distance * way[0]) <= SIDE_HALF:
-            far = distance
-    ahead = sign_of(way[0])
-    far, what = cast_end(eye, way, radius, ahead, closed_left, far)
-    if wp.abs(eye[0]) > CLEAR - 1.0 and ahead * eye[0] < 0.0:  # it stands at the other end
-        near, there = cast_end(eye, way, radius, -ahead, closed_left, far)
-        if near < far:
-            far = near
-            what = there
-    return far, what
+    if is_clear(eye, radius + TOUCHING):
+        return cast_from_field(eye, way, radius, closed_left)
+    return cast_walls(eye, way, radius, closed_left)
