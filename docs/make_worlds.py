@@ -27,8 +27,7 @@ DECISIONS = 40
 
 LEARNED = """\
 What was learned here with the settings files that ML-Agents has for its examples, unchanged: the mean reward of an episode in training,
-where nothing else is said. Where a run was stopped before its end, the decisions are those until then. Those of WallJump were run
-before its floor braked twice as much.
+where nothing else is said. Where a run was stopped before its end, the decisions are those until then.
 
 """
 
