@@ -183,3 +183,8 @@ def test_recorded_episodes_are_whole_and_single_ones_can_be_dropped(tmp_path: Pa
         found = summarize(read_demo(file))
         assert found.returns == pytest.approx(rewards)
         assert (len(found.returns), found.pairs) == (2, sum(lengths))
+
+
+def test_options_that_were_typed_reach_the_environment(tmp_path: Path):
+    env, _ = PlaybackSource(tmp_path, env="GridWorld", options={"width": 100}).open()
+    assert env.behaviors["GridWorld"].obs[0].shape == (3, 64, 100)
