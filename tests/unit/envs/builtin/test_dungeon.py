@@ -270,6 +270,14 @@ def test_rays_pass_what_touches_the_agent():
     assert rays(step, 1)[AHEAD, WALL] == 1
 
 
+@pytest.mark.parametrize(("y", "met"), [(11.5, None), (11.7, 0.60083)])
+def test_the_end_of_the_next_wall_behind_one_that_an_agent_touches_is_round(y: float, met: float | None):
+    """It looks along the wall at x = 12.5. A ball 60 degrees to the right touches the other wall's corner (12.5, 12.5) or misses it."""
+    step = played(placed(agents=[[12.0, y], [0.0, 0.0], [4.0, 0.0]]), NOTHING)
+    expected = [0.0] * 6 + [1, 1] if met is None else [1.0] + [0] * 6 + [met / 40]
+    assert rays(step, 0)[RIGHT].tolist() == pytest.approx(expected, abs=1e-5)
+
+
 def test_behind_a_wall_that_an_agent_touches_the_other_walls_are_not_seen():
     env = placed(agents=[[-12.0, 0.0], [0.0, 0.0], [1.0, 0.0]], angles=[math.pi, 0.0, 0.0])
     seen = rays(played(env, NOTHING), 0)

@@ -142,6 +142,11 @@ def test_a_wall_that_the_agent_touches_is_not_seen():
     assert at[0].tolist() == [0, 0, 0, 0, 0, 1, 1]
 
 
+def test_past_the_end_of_the_next_wall_behind_one_that_the_agent_touches_there_is_nothing():
+    """It looks south along the wall at x = 9.5. A ball that goes 35 degrees to the left passes the corner (10, -24.75) at 0.52 m."""
+    assert seen_from((9.0, -22.2), -UP)[2].tolist() == [0, 0, 0, 0, 0, 1, 1]
+
+
 def test_behind_a_wall_that_the_agent_touches_the_other_walls_are_not_seen():
     """It looks west, 6.5 m from the south wall, which a ray 35 degrees to the left would meet beyond the west wall."""
     at, near = seen_from((-9.0, -18.25), angle=np.pi), seen_from((-8.9, -18.25), angle=np.pi)

@@ -80,6 +80,20 @@ def test_what_the_agent_stands_flush_with_is_not_seen():
     assert level[0].tolist() == [0, 0, 0, 1, 1]  # nothing stands behind the wall
 
 
+def test_behind_the_goal_that_the_agent_touches_stands_the_wall():
+    _, level = rays(placed(agent_position=[0.0, -7.85]))
+    assert level[0].tolist() == pytest.approx([0, 0, 1, 0, (12.5 - 7.85 - 0.5) / 12])
+    c30 = math.cos(math.pi / 6)
+    assert level[1].tolist() == pytest.approx([0, 0, 1, 0, (12.5 - 7.85 - 0.5) / c30 / 12])
+
+
+@pytest.mark.parametrize(("y", "met"), [(10.6, None), (11.0, 1.16236)])
+def test_the_end_of_the_next_wall_behind_one_that_the_agent_touches_is_round(y: float, met: float | None):
+    """It looks along the wall at x = 12.5. A ball 30 degrees to the right touches the other wall's corner (12.5, 12.5) or misses it."""
+    _, level = rays(placed(agent_position=[12.0, y], agent_angle=math.pi / 2))
+    assert level[1].tolist() == pytest.approx([0, 0, 0, 1, 1] if met is None else [0, 0, 1, 0, met / 12], abs=1e-5)
+
+
 def test_the_offset_sensor_sees_nothing_while_the_agent_falls():
     env = PushBlock(1)
     offset, level = (obs[0].view(3, 7, 5) for obs in env.reset(0)["PushBlock"].obs)

@@ -17,6 +17,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 AGENTS = wp.constant(3)
 ROOM = wp.constant(12.5)  # half the side of the floor
 WALL_ENDS = wp.constant(wp.vec2(13.0, 12.5))  # half the length of the walls across x and across y
+WALL_HALF = wp.constant(0.25)  # half their thickness
 COLUMN = wp.constant(wp.vec2(4.5, 4.0))  # distances of the four columns from the middle
 COLUMN_HALF = wp.constant(0.8475)  # half the side of their square feet
 LOCK, LOCK_HALF = wp.constant(wp.vec2(0.015, 12.6)), wp.constant(wp.vec2(1.4995, 0.534))
@@ -162,20 +163,25 @@ def see_box(sight: RaySight, center: wp.vec2, half: wp.vec2, angle: float, radiu
 
 @wp.func
 def see_walls(sight: RaySight):
-    """Returns a sight of the room's walls alone; a wall that the sphere touches already is not seen, and hides nothing."""
+    """Returns a sight of the room's walls alone; a wall that the sphere touches already is not seen, but what lies behind it."""
+    gap = ROOM - RAY_RADIUS - wp.max(wp.abs(sight.eye[0]), wp.abs(sight.eye[1]))
     for ray in range(RAYS):
         way = wp.vec2(
             sight.ahead[0] * RAY_COS[ray] - sight.ahead[1] * RAY_SIN[ray], sight.ahead[1] * RAY_COS[ray] + sight.ahead[0] * RAY_SIN[ray]
         )
         nearest = float(MISS)
-        for k in range(2):
-            room = wp.sign(way[k]) * (ROOM - RAY_RADIUS) - sight.eye[k]
-            if wp.sign(way[k]) * room > FLUSH:
-                distance = room / way[k]
-                if wp.abs(sight.eye[1 - k] + distance * way[1 - k]) < WALL_ENDS[k] + RAY_RADIUS:
-                    nearest = wp.min(nearest, distance)
+        if gap > FLUSH:
+            for k in range(2):
+                room = ROOM - RAY_RADIUS - wp.sign(way[k]) * sight.eye[k]
+                nearest = wp.min(nearest, room / wp.max(wp.abs(way[k]), 1.0e-9))
         sight.reach[ray] = nearest
         sight.kind[ray] = WALL_TAG
+    if gap <= FLUSH:
+        for k in range(4):
+            out = wp.where(k % 2 == 0, ROOM + WALL_HALF, -ROOM - WALL_HALF)
+            center = wp.where(k < 2, wp.vec2(out, 0.0), wp.vec2(0.0, out))
+            half = wp.where(k < 2, wp.vec2(WALL_HALF, WALL_ENDS[0]), wp.vec2(WALL_ENDS[1], WALL_HALF))
+            sight = see_box(sight, center, half, 0.0, RAY_RADIUS, WALL_TAG)
     return sight
 
 

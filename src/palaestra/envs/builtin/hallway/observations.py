@@ -18,7 +18,7 @@ from palaestra.envs.builtin.hallway.rules import (
     goal_place,
 )
 from palaestra.envs.builtin.sensors.rays import MISS, heading, next_turn, turned, write_ray
-from palaestra.envs.builtin.sensors.sphere_casts import cast_upright_box, reach_beside
+from palaestra.envs.builtin.sensors.sphere_casts import FLUSH, cast_past, cast_upright_box, reach_beside
 from palaestra.envs.builtin.sensors.stacking import shift_frames
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
@@ -35,7 +35,7 @@ SYMBOL_TAG = wp.constant(2)  # O's; X's follows. A goal's tag is its mark
 RAY = wp.constant(7)  # numbers of a ray
 FRAME = wp.constant(35)  # numbers of all rays
 FRAMES = wp.constant(3)
-TOUCHING = wp.constant(1.0e-5)  # meters
+WALL_HALF = wp.constant(0.25)  # meters: half their thickness
 WALL_ENDS = wp.constant(wp.vec2(25.0, 10.0))  # meters: half the length of the walls across x and across y
 
 
@@ -43,13 +43,16 @@ WALL_ENDS = wp.constant(wp.vec2(25.0, 10.0))  # meters: half the length of the w
 def cast_walls(place: wp.vec2, direction: wp.vec2):
     """Returns the distance to the nearest wall that the ball does not touch at its start, or MISS; one that it touches hides nothing."""
     nearest = float(MISS)
-    for k in range(2):
-        if wp.abs(direction[k]) > 1.0e-12:
+    if wp.min(HALL[0] - wp.abs(place[0]), HALL[1] - wp.abs(place[1])) > RADIUS + FLUSH:
+        for k in range(2):
             gap = HALL[k] - RADIUS - wp.sign(direction[k]) * place[k]
-            if gap > TOUCHING:
-                distance = gap / wp.abs(direction[k])
-                if wp.abs(place[1 - k] + distance * direction[1 - k]) < WALL_ENDS[k] + RADIUS:
-                    nearest = wp.min(nearest, distance)
+            nearest = wp.min(nearest, gap / wp.max(wp.abs(direction[k]), 1.0e-12))
+        return nearest
+    for k in range(4):
+        turn = wp.where(k % 2 == 0, 1.0, -1.0)
+        center = turn * wp.where(k < 2, wp.vec2(HALL[0] + WALL_HALF, 0.0), wp.vec2(0.0, HALL[1] + WALL_HALF))
+        half = wp.where(k < 2, wp.vec2(WALL_HALF, WALL_ENDS[0]), wp.vec2(WALL_ENDS[1], WALL_HALF))
+        nearest = wp.min(nearest, cast_past(place - center, direction, half, RADIUS))
     return nearest
 
 

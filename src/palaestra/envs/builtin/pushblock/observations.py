@@ -7,13 +7,15 @@ import math
 import warp as wp
 
 from palaestra.envs.builtin.sensors.rays import MISS, heading, write_ray
-from palaestra.envs.builtin.sensors.sphere_casts import FLUSH, cast_box, touches_box
+from palaestra.envs.builtin.sensors.sphere_casts import FLUSH, cast_box, cast_past, touches_box
 from palaestra.envs.builtin.sensors.stacking import shift_frames
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 3})
 
 WALL_AT = wp.constant(12.5)  # meters from the middle to the walls' inner faces
+WALL_HALF = wp.constant(0.25)  # half their thickness
 GOAL_EDGE = wp.constant(-8.35)  # the goal, a shelf along one wall, begins here
+GOAL_END = wp.constant(-12.65)  # and ends within the wall
 AGENT_HALF = wp.constant(0.5)
 AGENT_REST = wp.constant(0.5)  # height of its middle when it stands
 BLOCK_REST = wp.constant(0.375)
@@ -56,41 +58,38 @@ class World:
     truncated: wp.array(dtype=wp.bool)
 
 
-@wp.struct
-class Room:
-    """The four sides of the room, as a circle of some radius meets them."""
-
-    gaps: wp.vec4  # from the eye to the sides at -x, x, -y and y; below 0 where the circle touches a side, which it then does not see
-    eye: wp.vec2
-    most: wp.float32  # how far along a side the circle's middle can be and still meet it
+@wp.func
+def gaps_around(eye: wp.vec2, radius: float):
+    """Returns how far a circle about the eye is from the sides of the room at -x, x, -y and y."""
+    return wp.vec4(WALL_AT + eye[0], WALL_AT - eye[0], eye[1] - GOAL_EDGE, WALL_AT - eye[1]) - wp.vec4(radius, radius, radius, radius)
 
 
 @wp.func
-def room_around(eye: wp.vec2, radius: float):
-    """Returns the room as a circle about the eye meets it."""
-    room = Room()
-    room.gaps = wp.vec4(WALL_AT + eye[0], WALL_AT - eye[0], eye[1] - GOAL_EDGE, WALL_AT - eye[1]) - wp.vec4(radius, radius, radius, radius)
-    room.eye = eye
-    room.most = WALL_AT + radius
-    return room
-
-
-@wp.func
-def cast_room(room: Room, way: wp.vec2):
-    """Returns the distance to the nearest side along a unit direction, MISS if it sees none, and the side's tag."""
-    nearest = float(MISS)
+def cast_room(gaps: wp.vec4, way: wp.vec2):
+    """Returns the distance to the nearest side along a unit direction, from where none is touched, and the side's tag."""
+    nearest = gaps[wp.where(way[0] < 0.0, 0, 1)] / wp.max(wp.abs(way[0]), 1.0e-9)
     tag = int(WALL)
-    gap = room.gaps[wp.where(way[0] < 0.0, 0, 1)]
-    if gap > FLUSH and wp.abs(way[0]) > 1.0e-9:
-        distance = gap / wp.abs(way[0])
-        if wp.abs(room.eye[1] + distance * way[1]) <= room.most:
+    distance = gaps[wp.where(way[1] < 0.0, 2, 3)] / wp.max(wp.abs(way[1]), 1.0e-9)
+    if distance < nearest:
+        nearest = distance
+        tag = wp.where(way[1] < 0.0, GOAL, WALL)
+    return nearest, tag
+
+
+@wp.func
+def cast_boxes(eye: wp.vec2, way: wp.vec2):
+    """Returns what `cast_room` does for a level ray, from anywhere: who touches a side does not see it, but the boxes behind it."""
+    goal = wp.vec2(0.0, 0.5 * (GOAL_EDGE + GOAL_END))
+    nearest = cast_past(eye - goal, way, wp.vec2(WALL_AT, 0.5 * (GOAL_EDGE - GOAL_END)), RAY_RADIUS)
+    tag = int(GOAL)
+    for k in range(4):
+        out = wp.where(k % 2 == 0, WALL_AT + WALL_HALF, -WALL_AT - WALL_HALF)
+        center = wp.where(k < 2, wp.vec2(out, 0.0), wp.vec2(0.0, out))
+        half = wp.where(k < 2, wp.vec2(WALL_HALF, WALL_AT + 2.0 * WALL_HALF), wp.vec2(WALL_AT, WALL_HALF))
+        distance = cast_past(eye - center, way, half, RAY_RADIUS)
+        if distance < nearest:
             nearest = distance
-    gap = room.gaps[wp.where(way[1] < 0.0, 2, 3)]
-    if gap > FLUSH and gap < nearest * wp.abs(way[1]):
-        distance = gap / wp.abs(way[1])
-        if wp.abs(room.eye[0] + distance * way[0]) <= room.most:  # else it passes behind a side that it did not see
-            nearest = distance
-            tag = wp.where(way[1] < 0.0, GOAL, WALL)
+            tag = WALL
     return nearest, tag
 
 
@@ -112,13 +111,16 @@ def observe(world: World, i: int):
     width = int(TAGS) + 2
     newest = shift_frames(world.obs_offset, i, FRAME)
     newest = shift_frames(world.obs_level, i, FRAME)
-    level = room_around(eye, RAY_RADIUS)
-    above = room_around(eye, OFFSET_REACH)
+    level = gaps_around(eye, RAY_RADIUS)
+    above = gaps_around(eye, OFFSET_REACH)
+    flush = wp.min(level) <= FLUSH
     right = heading(world.agent_angle[i])
     left = right
     for k in range(RAYS):
         way = wp.where(k % 2 == 1, right, left)
         nearest, tag = cast_room(level, way)
+        if flush:
+            nearest, tag = cast_boxes(eye, way)
         if sees_block:
             distance = cast_box(eye, way, block, wp.vec2(half, half), 0.0, RAY_RADIUS)
             if distance < nearest:

@@ -71,6 +71,14 @@ def cast_upright_box(start: wp.vec2, way: wp.vec2, half: wp.vec2, radius: float)
 
 
 @wp.func
+def cast_past(start: wp.vec2, way: wp.vec2, half: wp.vec2, radius: float):
+    """Returns what `cast_upright_box` does, MISS for a box that the circle touches at its start: Unity's casts pass such a box."""
+    if touches_box(start, half, radius):
+        return MISS
+    return cast_upright_box(start, way, half, radius)
+
+
+@wp.func
 def gap_to_box(point: wp.vec3, half: wp.vec3):
     """Returns the distance from a point to a box about the origin, 0 inside it."""
     return wp.length(

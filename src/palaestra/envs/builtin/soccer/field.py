@@ -13,7 +13,7 @@ from __future__ import annotations
 import warp as wp
 
 from palaestra.envs.builtin.sensors.rays import MISS, ray_circle
-from palaestra.envs.builtin.sensors.sphere_casts import TOUCHING, cast_upright_box
+from palaestra.envs.builtin.sensors.sphere_casts import FLUSH, cast_past
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -188,24 +188,15 @@ def cast_from_field(eye: wp.vec2, way: wp.vec2, radius: float, closed_left: bool
 
 
 @wp.func
-def cast_apart(to: wp.vec2, way: wp.vec2, half: wp.vec2, radius: float):
-    """Returns the distance along a unit direction at which a circle touches a box, MISS if it does so at its start."""
-    beside = wp.vec2(wp.max(wp.abs(to[0]) - half[0], 0.0), wp.max(wp.abs(to[1]) - half[1], 0.0))
-    if wp.length(beside) <= radius + TOUCHING:
-        return MISS
-    return cast_upright_box(to, way, half, radius)
-
-
-@wp.func
 def cast_goal(eye: wp.vec2, way: wp.vec2, radius: float, end: int):
     """Returns the distance along a unit direction at which a circle touches the net of the goal at positive x from any side, or MISS."""
     deep = 0.5 * (NET_END[end] - NET_BACK[end])
     back = wp.vec2(NET_BACK[end] + deep, 0.0)
-    far = cast_apart(eye - back, way, wp.vec2(deep, NET_SIDE), radius)
+    far = cast_past(eye - back, way, wp.vec2(deep, NET_SIDE), radius)
     half = wp.vec2(0.5 * (NET_END[end] - NET_FRONT[end]), 0.5 * NET_THICK)
     for k in range(2):
         side = wp.vec2(NET_FRONT[end] + half[0], float(1 - 2 * k) * (NET_SIDE + half[1]))
-        far = wp.min(far, cast_apart(eye - side, way, half, radius))
+        far = wp.min(far, cast_past(eye - side, way, half, radius))
     return far
 
 
@@ -215,14 +206,14 @@ def cast_corner(eye: wp.vec2, way: wp.vec2, radius: float):
     to = eye - SLANT_MIDDLE
     to = wp.vec2(wp.dot(SLANT_WAY, to), wp.dot(SLANT_NORMAL, to))
     along = wp.vec2(wp.dot(SLANT_WAY, way), wp.dot(SLANT_NORMAL, way))
-    return cast_apart(to, along, wp.vec2(SLANT_HALF, WALL_HALF), radius)
+    return cast_past(to, along, wp.vec2(SLANT_HALF, WALL_HALF), radius)
 
 
 @wp.func
 def cast_walls(eye: wp.vec2, way: wp.vec2, radius: float, closed_left: bool):
     """Returns what `cast_field` does from any place: who stands at a wall does not see it, but what lies behind it."""
     side = wp.vec2(0.0, sign_of(way[1]) * (SIDE + WALL_HALF))
-    far = cast_apart(eye - side, way, wp.vec2(SIDE_HALF, WALL_HALF), radius)
+    far = cast_past(eye - side, way, wp.vec2(SIDE_HALF, WALL_HALF), radius)
     what = int(WALL)
     for end in range(2):
         turn = float(2 * end - 1)
@@ -233,7 +224,7 @@ def cast_walls(eye: wp.vec2, way: wp.vec2, radius: float, closed_left: bool):
             far = wp.min(far, cast_corner(wp.vec2(from_here[0], -from_here[1]), wp.vec2(along[0], -along[1]), radius))
             if closed_left and end == 0:
                 block = wp.vec2(BLOCK + 0.5 * BLOCK_DEEP, 0.0)
-                far = wp.min(far, cast_apart(from_here - block, along, wp.vec2(0.5 * BLOCK_DEEP, BLOCK_HALF), radius))
+                far = wp.min(far, cast_past(from_here - block, along, wp.vec2(0.5 * BLOCK_DEEP, BLOCK_HALF), radius))
             distance = cast_goal(from_here, along, radius, end)
             if distance < far:
                 far = distance
@@ -247,6 +238,6 @@ def cast_field(eye: wp.vec2, way: wp.vec2, radius: float, closed_left: bool):
 
     A wall that it touches at its start is not seen, as in Unity.
     """
-    if is_clear(eye, radius + TOUCHING):
+    if is_clear(eye, radius + FLUSH):
         return cast_from_field(eye, way, radius, closed_left)
     return cast_walls(eye, way, radius, closed_left)

@@ -122,6 +122,7 @@ class WallJump(WarpEnv):
             "jumps along the block or a wall are within 0.2 m of PhysX's after each decision",
             "the agent stands on the block anywhere; PhysX lets it sink in by 0.15 m, and slide off beyond half a meter from the middle",
             "the next episode's wall stands at once, in Unity a tick later",
+            "level rays that graze the top on which the agent stands, with its middle past the edge, miss it; PhysX may report it",
             "the box of the feet sees everything; in Unity it sees three things at most",
         ),
         models=(ModelScore("SmallWallJump.onnx", 0.964, 0.005, 1000, 0.8),),
