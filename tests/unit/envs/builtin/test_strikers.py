@@ -149,6 +149,12 @@ def test_a_striker_sees_ahead_and_behind_and_tells_its_mate_from_the_goalie():
     assert block[-1].item() == pytest.approx((15.01 - 0.5 - 4) / 20)
 
 
+def test_the_net_behind_a_block_that_a_striker_touches_is_a_hit_without_a_tag():
+    """The net's back is 17.3723 m out. No sensor lists the left goal."""
+    step = waited(placed(position=[[-14.51, 0.0], [-4.0, 0.0], [8.0, 0.0]], angle=math.pi, ball=[1.5, 2.5]))["Striker"]
+    assert seen(step, 0)[0].tolist() == pytest.approx([0, 0, 0, 0, 0, 0, (17.3723 - 0.5 - 14.51) / 20], abs=1e-5)
+
+
 def test_the_goalie_sees_all_around():
     env = placed(position=[[0.0, 4.0], [0.0, -4.0], [0.0, 0.0]], angle=math.pi, ball=[-4.0, 0.0])
     rays, player = seen(waited(env)["Goalie"], 0), math.sqrt(1 - 0.25)

@@ -25,7 +25,7 @@ from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sensors.rays import heading, next_turn, turned, write_ray
 from palaestra.envs.builtin.sensors.stacking import clear_frames, shift_frames
-from palaestra.envs.builtin.soccer.field import BALL, RIGHT_GOAL
+from palaestra.envs.builtin.soccer.field import BALL, RIGHT_GOAL, WALL
 from palaestra.envs.builtin.soccer.field_drawing import draw_field
 from palaestra.envs.builtin.soccer.heuristic import chase
 from palaestra.envs.builtin.soccer.observations import (
@@ -69,7 +69,7 @@ PLAYERS = wp.constant(3)
 STRIKERS = wp.constant(2)  # the first players of an area
 START = wp.constant(wp.vec2(8.19, 1.2))  # places where Strikers start, about the middle line, to the left
 GOALIE_START = wp.constant(9.0)  # and the Goalie, to the right
-BALL_TAG, GOAL_TAG, WALL_TAG, STRIKER_TAG, GOALIE_TAG = (wp.constant(tag) for tag in range(5))
+BALL_TAG, GOAL_TAG, WALL_TAG, STRIKER_TAG, GOALIE_TAG, NO_TAG = (wp.constant(tag) for tag in range(6))
 STRIKER_SEEN = ("ball", "goal", "wall", "Striker", "Goalie")
 GOALIE_SEEN = STRIKER_SEEN[:4]
 STRIKER_TAGS, GOALIE_TAGS = wp.constant(len(STRIKER_SEEN)), wp.constant(len(GOALIE_SEEN))
@@ -121,8 +121,10 @@ def tag_of(what: int):
         return BALL_TAG
     if what == RIGHT_GOAL:
         return GOAL_TAG
-    if what < 0:  # the left end is a wall all along
+    if what == WALL:
         return WALL_TAG
+    if what < 0:  # the left net, behind the block
+        return NO_TAG
     return wp.where(what < STRIKERS, STRIKER_TAG, GOALIE_TAG)
 
 
