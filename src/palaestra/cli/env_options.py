@@ -11,7 +11,7 @@ PATH = "env_settings.env_options"
 
 
 def add_env_options(parser: argparse._ActionsContainer) -> None:
-    """Adds the flag."""
+    """Adds `--set`, which sets options of the environment."""
     parser.add_argument(
         "--set",
         action="append",

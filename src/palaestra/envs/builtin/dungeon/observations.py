@@ -9,7 +9,7 @@ import warp as wp
 from palaestra.envs.builtin.physics.pusher import HALF
 from palaestra.envs.builtin.physics.rigid_bodies import cross
 from palaestra.envs.builtin.sensors.rays import MISS, heading, write_ray
-from palaestra.envs.builtin.sensors.sphere_casts import FLUSH, cast_upright_box, touches_box
+from palaestra.envs.builtin.sensors.sphere_casts import FLUSH, cast_four_walls, cast_upright_box, touches_box
 from palaestra.envs.builtin.sensors.stacking import clear_frames, shift_frames
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
@@ -163,7 +163,7 @@ def see_box(sight: RaySight, center: wp.vec2, half: wp.vec2, angle: float, radiu
 
 @wp.func
 def see_walls(sight: RaySight):
-    """Returns a sight of the room's walls alone; a wall that the sphere touches already is not seen, but what lies behind it."""
+    """Returns a sight of the room's walls alone; a ray passes through a wall that its sphere touches at the start, to what lies behind."""
     gap = ROOM - RAY_RADIUS - wp.max(wp.abs(sight.eye[0]), wp.abs(sight.eye[1]))
     for ray in range(RAYS):
         way = wp.vec2(
@@ -174,14 +174,10 @@ def see_walls(sight: RaySight):
             for k in range(2):
                 room = ROOM - RAY_RADIUS - wp.sign(way[k]) * sight.eye[k]
                 nearest = wp.min(nearest, room / wp.max(wp.abs(way[k]), 1.0e-9))
+        else:
+            nearest = cast_four_walls(sight.eye, way, wp.vec2(ROOM, ROOM), WALL_ENDS, WALL_HALF, RAY_RADIUS)
         sight.reach[ray] = nearest
         sight.kind[ray] = WALL_TAG
-    if gap <= FLUSH:
-        for k in range(4):
-            out = wp.where(k % 2 == 0, ROOM + WALL_HALF, -ROOM - WALL_HALF)
-            center = wp.where(k < 2, wp.vec2(out, 0.0), wp.vec2(0.0, out))
-            half = wp.where(k < 2, wp.vec2(WALL_HALF, WALL_ENDS[0]), wp.vec2(WALL_ENDS[1], WALL_HALF))
-            sight = see_box(sight, center, half, 0.0, RAY_RADIUS, WALL_TAG)
     return sight
 
 

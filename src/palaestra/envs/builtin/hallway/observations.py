@@ -18,7 +18,7 @@ from palaestra.envs.builtin.hallway.rules import (
     goal_place,
 )
 from palaestra.envs.builtin.sensors.rays import MISS, heading, next_turn, turned, write_ray
-from palaestra.envs.builtin.sensors.sphere_casts import FLUSH, cast_past, cast_upright_box, reach_beside
+from palaestra.envs.builtin.sensors.sphere_casts import FLUSH, cast_four_walls, cast_upright_box, reach_beside
 from palaestra.envs.builtin.sensors.stacking import shift_frames
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
@@ -48,12 +48,7 @@ def cast_walls(place: wp.vec2, direction: wp.vec2):
             gap = HALL[k] - RADIUS - wp.sign(direction[k]) * place[k]
             nearest = wp.min(nearest, gap / wp.max(wp.abs(direction[k]), 1.0e-12))
         return nearest
-    for k in range(4):
-        turn = wp.where(k % 2 == 0, 1.0, -1.0)
-        center = turn * wp.where(k < 2, wp.vec2(HALL[0] + WALL_HALF, 0.0), wp.vec2(0.0, HALL[1] + WALL_HALF))
-        half = wp.where(k < 2, wp.vec2(WALL_HALF, WALL_ENDS[0]), wp.vec2(WALL_ENDS[1], WALL_HALF))
-        nearest = wp.min(nearest, cast_past(place - center, direction, half, RADIUS))
-    return nearest
+    return cast_four_walls(place, direction, HALL, WALL_ENDS, WALL_HALF, RADIUS)
 
 
 @wp.func

@@ -7,7 +7,7 @@ import math
 import warp as wp
 
 from palaestra.envs.builtin.sensors.rays import MISS, heading, write_ray
-from palaestra.envs.builtin.sensors.sphere_casts import FLUSH, cast_box, cast_past, touches_box
+from palaestra.envs.builtin.sensors.sphere_casts import FLUSH, cast_box, cast_four_walls, cast_past, touches_box
 from palaestra.envs.builtin.sensors.stacking import shift_frames
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 3})
@@ -78,19 +78,15 @@ def cast_room(gaps: wp.vec4, way: wp.vec2):
 
 @wp.func
 def cast_boxes(eye: wp.vec2, way: wp.vec2):
-    """Returns what `cast_room` does for a level ray, from anywhere: who touches a side does not see it, but the boxes behind it."""
+    """Returns what `cast_room` does for a level ray whose sphere may touch sides: it passes through those, to what lies behind."""
+    room = wp.vec2(WALL_AT, WALL_AT)
+    ends = wp.vec2(WALL_AT + 2.0 * WALL_HALF, WALL_AT)
+    nearest = cast_four_walls(eye, way, room, ends, WALL_HALF, RAY_RADIUS)
     goal = wp.vec2(0.0, 0.5 * (GOAL_EDGE + GOAL_END))
-    nearest = cast_past(eye - goal, way, wp.vec2(WALL_AT, 0.5 * (GOAL_EDGE - GOAL_END)), RAY_RADIUS)
-    tag = int(GOAL)
-    for k in range(4):
-        out = wp.where(k % 2 == 0, WALL_AT + WALL_HALF, -WALL_AT - WALL_HALF)
-        center = wp.where(k < 2, wp.vec2(out, 0.0), wp.vec2(0.0, out))
-        half = wp.where(k < 2, wp.vec2(WALL_HALF, WALL_AT + 2.0 * WALL_HALF), wp.vec2(WALL_AT, WALL_HALF))
-        distance = cast_past(eye - center, way, half, RAY_RADIUS)
-        if distance < nearest:
-            nearest = distance
-            tag = WALL
-    return nearest, tag
+    distance = cast_past(eye - goal, way, wp.vec2(WALL_AT, 0.5 * (GOAL_EDGE - GOAL_END)), RAY_RADIUS)
+    if distance < nearest:
+        return distance, int(GOAL)
+    return nearest, int(WALL)
 
 
 @wp.func

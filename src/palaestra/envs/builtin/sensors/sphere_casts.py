@@ -79,6 +79,21 @@ def cast_past(start: wp.vec2, way: wp.vec2, half: wp.vec2, radius: float):
 
 
 @wp.func
+def cast_four_walls(eye: wp.vec2, way: wp.vec2, room: wp.vec2, ends: wp.vec2, thick: float, radius: float):
+    """Returns the distance along a unit direction at which a circle touches a wall of a room, passing those that it touches at its start.
+
+    `room`: half the sides of the floor; `ends`: half the lengths of the walls across x and across y; `thick`: half their thickness.
+    """
+    nearest = float(MISS)
+    for k in range(4):
+        turn = wp.where(k % 2 == 0, 1.0, -1.0)
+        center = turn * wp.where(k < 2, wp.vec2(room[0] + thick, 0.0), wp.vec2(0.0, room[1] + thick))
+        half = wp.where(k < 2, wp.vec2(thick, ends[0]), wp.vec2(ends[1], thick))
+        nearest = wp.min(nearest, cast_past(eye - center, way, half, radius))
+    return nearest
+
+
+@wp.func
 def gap_to_box(point: wp.vec3, half: wp.vec3):
     """Returns the distance from a point to a box about the origin, 0 inside it."""
     return wp.length(

@@ -211,7 +211,7 @@ def cast_corner(eye: wp.vec2, way: wp.vec2, radius: float):
 
 @wp.func
 def cast_walls(eye: wp.vec2, way: wp.vec2, radius: float, closed_left: bool):
-    """Returns what `cast_field` does from any place: who stands at a wall does not see it, but what lies behind it."""
+    """Returns what `cast_field` does also from a wall that is touched: the ray passes through that wall to what lies behind."""
     side = wp.vec2(0.0, sign_of(way[1]) * (SIDE + WALL_HALF))
     far = cast_past(eye - side, way, wp.vec2(SIDE_HALF, WALL_HALF), radius)
     what = int(WALL)
