@@ -14,7 +14,7 @@ from palaestra.envs.builtin.pushblock_collab.env import CooperativePushBlock
 SMALL, LARGE, HUGE = 3, 0, 1
 AWAY = [(-11.0, 11.0), (0.0, 11.0), (11.0, 11.0)]
 FORWARD = 1
-GRIP = 2 * 0.6 * 14.715 * 0.02  # m/s that the floor takes from a sliding box in a tick
+GRIP = 2 * 0.6 * 14.715 * 0.02  # m/s that the floor takes from a sliding box in a tick, but for the share that drag takes of the fall
 KEPT = {"agent": 1 - 4.0 * 0.02, "block": 1 - 0.5 * 0.02}
 
 
@@ -48,7 +48,7 @@ def acted(env: CooperativePushBlock, *actions: int) -> dict[str, torch.Tensor]:
 def test_an_agent_speeds_up_against_drag_and_friction():
     speed = way = 0.0
     for _ in range(5):
-        speed = (speed + 3.0) * KEPT["agent"] - GRIP
+        speed = (speed + 3.0) * KEPT["agent"] - GRIP * KEPT["agent"]
         way += speed * 0.02
     state = acted(laid(agents=((0.0, 5.0),)), FORWARD)
     assert state["body_velocity"][0].tolist() == pytest.approx([0.0, -speed], abs=1e-4)
@@ -73,11 +73,23 @@ def test_an_agent_in_the_air_is_not_braked_by_the_floor_and_lands():
     assert state["body_rise"][0].item() == pytest.approx(0.0, abs=1e-4)
 
 
+def test_a_landing_presses_on_the_floor_which_brakes_more():
+    env = laid(agents=((0.0, 5.0),), body_height=[0.01], body_rise=[-5.0], body_velocity=[(0.0, -20.0)])
+    speed, rise, height = 20.0, -5.0, 0.01
+    for _ in range(5):
+        climb = (rise - 14.715 * 0.02) * KEPT["agent"]
+        rise = max(climb, -height / 0.02)
+        speed = (speed + 3.0) * KEPT["agent"] - 1.2 * (rise - climb)
+        height += rise * 0.02
+    state = acted(env, FORWARD)
+    assert state["body_velocity"][0, 1].item() == pytest.approx(-speed, abs=1e-3)
+
+
 @pytest.mark.parametrize("block", [SMALL, LARGE, HUGE])
 def test_a_block_slows_as_friction_and_drag_say(block: int):
     speed = 3.0
     for _ in range(5):
-        speed = speed * KEPT["block"] - GRIP
+        speed = speed * KEPT["block"] - GRIP * KEPT["block"]
     velocity = [(0.0, 0.0)] * 3 + [(0.0, 0.0)] * block + [(3.0, 0.0)]
     state = acted(laid(block, body_velocity=velocity))
     assert state["body_velocity"][3 + block].tolist() == pytest.approx([speed, 0.0], abs=1e-3)
@@ -90,7 +102,8 @@ def test_agents_that_push_together_move_a_block_by_their_common_momentum(block: 
         speed = way = 0.0
         for _ in range(5):
             momentum = pushers * 10.0 * (speed + 3.0) * KEPT["agent"] + mass * speed * KEPT["block"]
-            speed = max(momentum / (10.0 * pushers + mass) - GRIP, 0.0)
+            load = pushers * 10.0 * KEPT["agent"] + mass * KEPT["block"]
+            speed = max((momentum - load * GRIP) / (10.0 * pushers + mass), 0.0)
             way += speed * 0.02
         state = acted(laid(block, agents=tuple(lanes)), *[FORWARD] * pushers)
         assert (speed > 0) == (pushers >= needed)

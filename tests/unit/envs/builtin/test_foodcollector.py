@@ -15,7 +15,8 @@ AGENTS, GREENS, BALLS = 5, 25, 50
 FOOD, AGENT, WALL, BAD, FROZEN = range(5)
 UP = math.pi / 2
 CORNERS = ((-40.0, -40.0), (-40.0, 40.0), (40.0, -40.0), (40.0, 40.0))
-KEPT, GRIP = 1 - 0.5 * 0.02, 2 * 0.6 * 9.81 * 0.02
+KEPT = 1 - 0.5 * 0.02
+GRIP = 2 * 0.6 * 9.81 * 0.02 * KEPT
 
 
 def laid(

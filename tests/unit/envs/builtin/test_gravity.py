@@ -68,14 +68,11 @@ def under(kind: type[WarpEnv], *gravities: float, **columns: Any) -> WarpEnv:
     return env
 
 
-def glides(speed: float, gravity: float, ticks: int, *, drag: float, bounded: bool) -> float:
-    """Speed of a box after some ticks on the floor, whose friction takes 1.2 of what gravity adds in a tick.
-
-    `bounded`: the floor takes what gravity has added after its drag, too.
-    """
+def glides(speed: float, gravity: float, ticks: int, *, drag: float) -> float:
+    """Speed of a box after some ticks on the floor, whose friction takes 1.2 of what gravity adds in a tick and drag leaves of it."""
     kept = 1 - drag * TICK
     for _ in range(ticks):
-        speed = max(speed * kept - 1.2 * gravity * TICK * (kept if bounded else 1), 0.0)
+        speed = max(speed * kept - 1.2 * gravity * TICK * kept, 0.0)
     return speed
 
 
@@ -191,7 +188,7 @@ def test_agents_glide_and_fall_as_gravity_says(kind: type[WarpEnv]):
     waited(env)
     after = env.state_dict()
     for area, gravity in enumerate(gravities):
-        assert after["body_velocity"][area, 0, 0].item() == pytest.approx(glides(2.0, gravity, 5, drag=4.0, bounded=False), abs=1e-3)
+        assert after["body_velocity"][area, 0, 0].item() == pytest.approx(glides(2.0, gravity, 5, drag=4.0), abs=1e-3)
         rise = 0.0
         for _ in range(5):
             rise = (rise - gravity * TICK) * 0.92
@@ -210,7 +207,7 @@ def test_a_block_stops_in_half_the_ticks_where_gravity_doubles():
         waited(env)
         speeds.append(env.state_dict()["body_velocity"][:, 6, 0].tolist())
     for decisions, pair in enumerate(speeds, 1):
-        expected = [glides(3.6, gravity, 5 * decisions, drag=0.5, bounded=False) for gravity in (7.5, 15.0)]
+        expected = [glides(3.6, gravity, 5 * decisions, drag=0.5) for gravity in (7.5, 15.0)]
         assert pair == pytest.approx(expected, abs=4e-3)
     assert speeds[2][0] > 0.5  # 3.6 m/s less 0.18 a tick would last 20 ticks, less 0.36 only 10; drag takes a little
     assert abs(speeds[1][1]) < 4e-3
@@ -221,7 +218,7 @@ def test_hallways_agent_glides_and_falls_as_gravity_says():
     env = under(Hallway, *gravities, place=(0.0, -15.0), symbol_place=(0.0, 5.0), velocity=(0.0, 3.0), angle=math.pi / 2, height=0.5)
     waited(env)
     speeds = env.state_dict()["velocity"][:, 1].tolist()
-    expected = [glides(3.0, gravity, 6, drag=2.0, bounded=True) for gravity in gravities]
+    expected = [glides(3.0, gravity, 6, drag=2.0) for gravity in gravities]
     assert speeds == pytest.approx(expected, abs=1e-3)
     assert expected[2] == 0  # 0.9 m/s a tick
     env = under(Hallway, *gravities, place=(0.0, -15.0), symbol_place=(0.0, 5.0), height=20.0)
@@ -234,7 +231,7 @@ def test_sorters_agent_glides_and_falls_as_gravity_says():
     gravities = (2.4525, 24.525, 49.05)
     env = under(Sorter, *gravities, position=(0.0, 0.0), velocity=(0.0, 4.0), height=0.0)
     waited(env)
-    expected = [glides(4.0, gravity, 5, drag=4.0, bounded=True) for gravity in gravities]
+    expected = [glides(4.0, gravity, 5, drag=4.0) for gravity in gravities]
     assert env.state_dict()["velocity"][:, 1].tolist() == pytest.approx(expected, abs=1e-3)
     env = under(Sorter, *gravities, height=20.0)
     waited(env)

@@ -221,3 +221,19 @@ def test_the_rule_always_finds_the_right_goal():
     players = Players(env, BrainAssignment([BrainSpec("heuristic")], env).brain, lambda agents: 60)
     play(env, players, 1)
     assert results(players)["Hallway"].returns.min() > 0.8
+
+
+@pytest.mark.parametrize("spin", [5.0, 15.0])
+def test_a_spin_is_braked_at_two_corners_and_limited(spin: float):
+    # each corner holds 0.6 of the load along x and as much along y, half a meter from the middle: 1.2 m g * 1 m in all, against m / 6
+    brake, turned, speed = 6 * 1.2 * 19.62 * 0.02 * 0.96, 0.0, spin
+    while speed > 0:
+        speed = min(max(speed * 0.999 - brake, 0.0), 7.0)
+        turned += speed * 0.02
+    env = stood((0.0, -10.0))
+    state = env.state_dict()
+    state["spin"][:] = spin
+    env.load_state_dict(state)
+    played(env, NOTHING)
+    assert env.state_dict()["angle"].item() - UP == pytest.approx(turned, abs=5e-4)
+    assert env.state_dict()["spin"].item() == 0

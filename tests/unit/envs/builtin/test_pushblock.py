@@ -186,6 +186,16 @@ def test_the_episode_is_cut_after_five_thousand_ticks(lead: int, age: int):
     assert env.state_dict()["lead"].item() == lead
 
 
+def test_the_action_of_the_last_tick_still_acts_where_time_runs_out():
+    env = placed()
+    put(env, age=999, lead=2)  # the third tick is the last
+    assert played(env, TURN_LEFT).truncated.all()
+    assert env.state_dict()["agent_angle"].item() == pytest.approx(TO_GOAL + math.radians(3 * 4), abs=1e-5)
+    put(env, age=999, lead=2)
+    assert played(env, FORWARD).truncated.all()
+    assert env.state_dict()["agent_velocity"].norm().item() == pytest.approx(3.0 * 0.92**3, abs=1e-4)  # in the air nothing else brakes it
+
+
 def test_parameters_take_hold_at_the_next_episode():
     env = placed()
     env.set_parameters({"block_scale": torch.tensor([4.0])})

@@ -75,7 +75,7 @@ def test_choices_push_and_the_body_sensor_tells_the_velocity_in_the_agents_own_f
     step = acted(env, action)
     speed = 0.0
     for _ in range(5):
-        speed = (speed + 3.0 * math.hypot(*way)) * 0.92 - 0.35316
+        speed = (speed + 3.0 * math.hypot(*way)) * 0.92 - 0.35316 * 0.92
     right, up, ahead, *rest = step.obs[1][0].tolist()
     direction = np.array(way) / math.hypot(*way)
     np.testing.assert_allclose([right, ahead], speed * direction, atol=1e-3)
@@ -132,7 +132,7 @@ def test_the_last_block_ends_the_episode_for_all_and_the_rest_of_the_decision_pa
     assert step.group_reward.tolist() == pytest.approx([1 - 2 * 0.0001] * AGENTS)
     speed = 0.0
     for _ in range(2):
-        speed = (speed + 3.0) * 0.92 - 0.35316
+        speed = (speed + 3.0) * 0.92 - 0.35316 * 0.92
     assert step.final_obs.obs[1][0, 2].item() == pytest.approx(speed, abs=1e-3)  # seen as the episode ended
     state = env.state_dict()
     assert not state["gone"].any()
@@ -150,7 +150,7 @@ def test_an_episode_is_truncated_after_5000_ticks_which_may_be_within_a_decision
     assert not step.terminated.any()
     speed = 0.0
     for _ in range(2):
-        speed = (speed + 3.0) * 0.92 - 0.35316
+        speed = (speed + 3.0) * 0.92 - 0.35316 * 0.92
     assert step.final_obs.obs[1][0, 2].item() == pytest.approx(speed, abs=1e-3)
     assert step.group_reward.tolist() == pytest.approx([-0.0002] * AGENTS)
     state = env.state_dict()

@@ -189,6 +189,15 @@ def test_walls_hold_the_agent_even_at_full_speed(start: tuple[float, float], end
     assert velocity.norm() < 0.1
 
 
+@pytest.mark.parametrize(("degrees", "slides"), [(40, False), (49, False), (55, True)])
+def test_an_agent_slides_along_a_wall_where_it_presses_on_it_at_a_slant(degrees: int, slides: bool):
+    # what it pushes with along the wall must exceed 1.2 of what it presses on it with: from 50.2 degrees on
+    turned = math.radians(degrees)
+    env = stood((49.5 - 0.5 * (math.cos(turned) + math.sin(turned)), -30.0), EAST + turned)
+    gone(env, 8)
+    assert (env.state_dict()["place"][0, 1].item() + 30.0 > 0.5) == slides
+
+
 def test_ramming_the_brick_pyramid_loosens_it_and_brings_the_golden_block_down_bit_by_bit():
     env = stood((0.0, -12.0), brick=(-0.43, -0.78))
     step = gone(env, 16)

@@ -109,6 +109,12 @@ def test_a_spin_on_the_way_is_braked_half_as_hard():
     )
 
 
+def test_a_fast_fall_over_a_wall_that_is_lower_than_the_floor_ends_on_the_floor():
+    env = laid(wall=0.0, agent=(0, -1.98), height=0.975, climb=-24.0)
+    played(env, NOTHING, 3)
+    assert place(env) == pytest.approx((0, -1.98, REST), abs=1e-3)
+
+
 def test_an_agent_runs_forward_as_far_as_a_wall():
     env = laid(wall=2.0, agent=(0, -6))
     played(env, FORWARD, 20)

@@ -22,7 +22,6 @@ TICKS = wp.constant(5)  # per decision
 MOST_TICKS = wp.constant(5000)  # of an episode
 MOST_DECISIONS = int(MOST_TICKS) // int(TICKS)
 DECISION_SECONDS = float(TICKS) * float(TICK)
-LOST = wp.constant(5.0)  # m below its start at which a block has been lost
 HALF_TURN = wp.constant(3.14159265358979)
 
 

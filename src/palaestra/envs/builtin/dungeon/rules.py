@@ -181,7 +181,7 @@ def step(world: World, i: int, active: bool):
     """Runs a physics tick, with the agents' actions and what they touch if `active`; returns the outcome, and who leaves or -1."""
     act(world, i, active)
     find_contacts(world, i)
-    solve(world, i, AGENTS, FRICTION * world.pull[i])
+    solve(world, i, AGENTS, FRICTION)
     outcome = int(GOES_ON)
     leaver = int(-1)
     if world.dragon_lives[i] and walk_dragon(world, i):

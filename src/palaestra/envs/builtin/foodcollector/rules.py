@@ -45,7 +45,6 @@ AGENT_MASS, FOOD_MASS = wp.constant(10.0), wp.constant(5.0)
 PUSH = wp.constant(2.0)  # m/s a physics tick
 DRAG = wp.constant(0.5)
 FRICTION = wp.constant(0.6)
-GRIP = wp.constant(0.6 * 9.81 * 0.02)  # m/s that friction with the floor takes in a tick, at each of two points
 EASY = wp.constant(5.0)  # m/s, above which the agent is braked
 TURN = wp.constant(6.0 * 0.017453292519943295)  # a physics tick
 LEAST_AXIS = wp.constant(1.0e-5)  # its square
@@ -224,7 +223,7 @@ def simulate(world: World, i: int, counts: bool):
         worth = eat(world, i, agent)
         world.reward[i * AGENTS + agent] += wp.where(counts, worth, 0.0)
     find_contacts(world, i)
-    solve(world, i, AGENTS, GRIP)
+    solve(world, i, AGENTS, FRICTION)
     move_food(world, i)
 
 

@@ -13,14 +13,14 @@ from __future__ import annotations
 import warp as wp
 
 from palaestra.envs.builtin.base.world_columns import next_parameter
+from palaestra.envs.builtin.physics.pressing import MOST_SPIN, rub_sole
 from palaestra.envs.builtin.physics.rigid_bodies import (
-    GRAVITY,
     SECONDS,
+    STILL,
     Body,
     add_speed,
     advance,
     apply_drag,
-    apply_ground_friction,
     box_body,
     box_box,
     keep_box_within,
@@ -153,8 +153,12 @@ def move(body: Body, height: float, rise: float, pull: float, symbol_place: wp.v
     press = -rise - (height - REST) / SECONDS  # speed that the floor takes
     if press > 0.0:
         rise += press
-        share = FRICTION * press / (GRAVITY * SECONDS)
-        body = apply_ground_friction(body, False, share, share)
+        floor = box_body(body.position, wp.vec2(0.0, 0.0), 0.0, 0.0, EDGE, 0.0)
+        ahead = wp.vec2(0.0, 0.0)  # counts only for a spin, and sines are slow
+        if wp.abs(body.spin) >= STILL:
+            ahead = heading(body.angle)
+        body, floor = rub_sole(body, floor, ahead, EDGE[0], FRICTION * press * MASS)
+    body.spin = wp.clamp(body.spin, -MOST_SPIN, MOST_SPIN)
     body = advance(body)
     away = wp.abs(body.position - symbol_place)
     if away[0] < SYMBOL[0] + CORNER and away[1] < SYMBOL[1] + CORNER:

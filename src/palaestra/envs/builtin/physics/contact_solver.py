@@ -5,6 +5,7 @@ A world that uses it has these columns, with a row per area; the last body stand
     body_position, body_velocity: wp.array2d(dtype=wp.vec2)  # (areas, bodies + 1)
     body_angle, body_spin: wp.array2d(dtype=wp.float32)
     body_height, body_rise: wp.array2d(dtype=wp.float32)     # height above the place where it rests, and m/s upward
+    body_held: wp.array2d(dtype=wp.float32)                  # m/s that the floor takes from its fall this tick; see `fall`
     body_shape: wp.array2d(dtype=wp.vec4)                    # half sides, inverse mass, inverse inertia; see `box_shape`
     body_way: wp.array2d(dtype=wp.vec2)                      # scratch: directions of the floor's friction
     body_grip: wp.array2d(dtype=wp.vec4)                     # scratch: its impulses at two points
@@ -29,7 +30,7 @@ from typing import Any
 import warp as wp
 
 from palaestra.envs.builtin.physics.contacts import Body, Contact, facing_edge, points_below
-from palaestra.envs.builtin.physics.pressing import MARGIN, OFFSET, grown, parting
+from palaestra.envs.builtin.physics.pressing import MARGIN, MOST_SPIN, OFFSET, grown, parting
 from palaestra.envs.builtin.physics.pressing import fall as fallen
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, cross
 
@@ -37,7 +38,6 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 ROUNDS = wp.constant(6)  # before bodies move; one more after
 FRICTIONLESS_ROUNDS = wp.constant(3)
-FASTEST_SPIN = wp.constant(7.0)  # rad/s
 
 
 @wp.func
@@ -95,12 +95,14 @@ def add_patch(world: Any, i: int, a: int, b: int, contact: Contact, friction: fl
 
 @wp.func
 def fall(world: Any, i: int, k: int, pull: float, drag: float):
-    """Lets a body above its place of rest fall for a tick, in which gravity adds `pull` m/s."""
+    """Lets a body fall for a tick, in which gravity adds `pull` m/s, and notes how much of that speed the floor takes: it presses on it."""
     state = wp.vec2(world.body_height[i, k], world.body_rise[i, k])
+    held = pull * (1.0 - drag * SECONDS)
     if state[0] != 0.0 or state[1] != 0.0:
-        state, _held = fallen(state, 0.0, pull, drag)
+        state, held = fallen(state, 0.0, pull, drag)
         world.body_height[i, k] = state[0]
         world.body_rise[i, k] = state[1]
+    world.body_held[i, k] = held
 
 
 @wp.func
@@ -160,11 +162,12 @@ def press(world: Any, i: int, p: int, moving: bool, rubs: bool):
 
 
 @wp.func
-def grip_floor(world: Any, i: int, k: int, grip: float):
-    """Applies the floor's friction to a body, at two opposite corners; `grip` is the speed that each of them takes in a tick at most."""
+def grip_floor(world: Any, i: int, k: int, friction: float):
+    """Applies the floor's friction to a body, at two opposite corners that each take up to the coefficient times the body's load."""
     velocity = world.body_velocity[i, k]
     spin = world.body_spin[i, k]
-    if world.body_height[i, k] > MARGIN or (wp.length_sq(velocity) == 0.0 and spin == 0.0):
+    grip = friction * world.body_held[i, k]
+    if grip == 0.0 or (wp.length_sq(velocity) == 0.0 and spin == 0.0):
         return
     shape = world.body_shape[i, k]
     held = world.body_grip[i, k]
@@ -195,7 +198,7 @@ def move(world: Any, i: int, bodies: int):
     """Moves bodies by a tick."""
     for k in range(bodies):
         world.body_position[i, k] += world.body_velocity[i, k] * SECONDS
-        spin = wp.clamp(world.body_spin[i, k], -FASTEST_SPIN, FASTEST_SPIN)
+        spin = wp.clamp(world.body_spin[i, k], -MOST_SPIN, MOST_SPIN)
         world.body_spin[i, k] = spin
         if spin != 0.0:
             angle = world.body_angle[i, k] + spin * SECONDS
@@ -210,14 +213,13 @@ def brake(velocity: wp.vec2, most: float):
 
 
 @wp.func
-def solve(world: Any, i: int, bodies: int, grip: float):
-    """Solves the contacts of the first `bodies` bodies, with each other and with the floor, and moves them by a tick."""
+def solve(world: Any, i: int, bodies: int, friction: float):
+    """Solves the contacts of the first bodies, with each other and with the floor, which has this friction, and moves them by a tick."""
     count = world.patches[i]
     for k in range(bodies):
         velocity = world.body_velocity[i, k]
         if count == 0 and world.body_shape[i, k][3] == 0.0:  # nothing turns it: all rounds are one
-            if world.body_height[i, k] <= MARGIN:
-                world.body_velocity[i, k] = brake(velocity, 2.0 * grip)
+            world.body_velocity[i, k] = brake(velocity, 2.0 * friction * world.body_held[i, k])
         else:
             speed = wp.length(velocity)
             world.body_way[i, k] = wp.where(speed > 1.0e-4, velocity / wp.max(speed, 1.0e-4), wp.vec2(0.0, 1.0))
@@ -231,4 +233,4 @@ def solve(world: Any, i: int, bodies: int, grip: float):
         if rubs:
             for k in range(bodies):
                 if count > 0 or world.body_shape[i, k][3] > 0.0:
-                    grip_floor(world, i, k, grip)
+                    grip_floor(world, i, k, friction)

@@ -12,12 +12,14 @@ from __future__ import annotations
 import warp as wp
 
 from palaestra.envs.builtin.physics.contacts import Body, Contact
-from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, resolve_contact
+from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, STILL, cross, resolve_contact
 
 OFFSET = wp.constant(0.01)  # meters by which each body is grown
 MARGIN = wp.constant(0.02)  # of both together
 MOST_PARTED = wp.constant(0.2)  # meters a tick: 10 m/s
 PARTED = wp.constant(0.8)  # share of an overlap
+MOST_SPIN = wp.constant(7.0)  # rad/s
+FRICTION_ROUNDS = wp.constant(3)  # the last of six rounds, those with friction
 
 
 @wp.func
@@ -69,3 +71,37 @@ def fall(state: wp.vec2, rest: float, pull: float, drag: float):
         return wp.vec2(state[0] + climb * SECONDS, climb), 0.0
     held = wp.max(climb, -wp.max(gap, 0.0) / SECONDS)
     return wp.vec2(state[0] + held * SECONDS + parting(gap), held), held - climb
+
+
+@wp.func
+def rub_sole(a: Body, b: Body, ahead: wp.vec2, half: float, most: float):
+    """Returns a box with sides of twice `half` that heads `ahead`, and what it stands on, after friction of impulses up to `most`.
+
+    As in PhysX it acts at two opposite corners, at each up to half of `most` along the agent's way and as much across it. So a
+    spin is braked hard at rest and half as hard, by what acts across the way, while the box moves.
+    """
+    slip = a.velocity - b.velocity
+    speed = wp.length(slip)
+    soft = a.inverse_mass + b.inverse_mass
+    if wp.abs(a.spin) < STILL:
+        a.spin = 0.0
+        impulse = (wp.min(most * soft / wp.max(speed, 1.0e-9), 1.0) / soft) * slip
+        a.velocity -= a.inverse_mass * impulse
+        b.velocity += b.inverse_mass * impulse
+        return a, b
+    way = wp.where(speed > STILL, slip / wp.max(speed, 1.0e-9), ahead)
+    corner = half * wp.vec2(ahead[0] - ahead[1], ahead[0] + ahead[1])
+    taken = wp.vec4(0.0, 0.0, 0.0, 0.0)
+    for _ in range(FRICTION_ROUNDS):
+        for k in range(4):
+            to = wp.where(k < 2, corner, -corner)
+            along = wp.where(k % 2 == 0, way, wp.vec2(-way[1], way[0]))
+            lever = cross(to, along)
+            slide = wp.dot(a.velocity - b.velocity, along) + a.spin * lever
+            impulse_so_far = wp.clamp(taken[k] + slide / (soft + a.inverse_inertia * lever * lever), -0.5 * most, 0.5 * most)
+            change = impulse_so_far - taken[k]
+            taken[k] = impulse_so_far
+            a.velocity -= a.inverse_mass * change * along
+            a.spin -= a.inverse_inertia * change * lever
+            b.velocity += b.inverse_mass * change * along
+    return a, b

@@ -46,6 +46,7 @@ class World:
     body_spin: wp.array2d(dtype=wp.float32)
     body_height: wp.array2d(dtype=wp.float32)
     body_rise: wp.array2d(dtype=wp.float32)
+    body_held: wp.array2d(dtype=wp.float32)
     body_shape: wp.array2d(dtype=wp.vec4)
     body_way: wp.array2d(dtype=wp.vec2)
     body_grip: wp.array2d(dtype=wp.vec4)

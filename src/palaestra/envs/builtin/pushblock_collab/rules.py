@@ -192,7 +192,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
             finish(world, i, TICKS - 1 - k)
         act(world, i, not (done or cut))
         find_contacts(world, i)
-        solve(world, i, BODIES, FRICTION * world.pull[i])
+        solve(world, i, BODIES, FRICTION)
         worth = collect(world, i)
         if not (done or cut):
             earned += float(worth) - HASTE

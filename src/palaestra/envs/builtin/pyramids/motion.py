@@ -40,7 +40,6 @@ DRAG = wp.constant(2.0)  # 1/s
 TURN = wp.constant(0.06981317007977318)  # 4 degrees, in radians
 FARTHEST = wp.constant(6.0)  # meters: more than the agent moves in a decision, and its half
 MASS = wp.constant(25.0)
-WALL_FRICTION = wp.constant(0.6)
 TOUCH = wp.constant(0.02)  # PhysX finds contacts this far ahead
 SLOP = wp.constant(0.005)  # meters
 SWITCH_INERTIA = wp.constant(2.6666667)  # of a box of 1 kg, 4 x 4
@@ -82,7 +81,7 @@ def hold_by_walls(body: Body):
                     at[axis] = wp.where(here < 0.0, low - 5.0, high + 5.0)
                 if wp.abs(body.position[1 - axis] - at[1 - axis]) < half[1 - axis] + AGENT_REACH:
                     wall = box_body(at, nothing, 0.0, 0.0, half, 0.0)
-                    wall, body = resolve_contact(wall, body, rest_in(box_box(wall, body)), WALL_FRICTION)
+                    wall, body = resolve_contact(wall, body, rest_in(box_box(wall, body)), FRICTION)
     return body
 
 
@@ -101,7 +100,7 @@ def press_switch(world: World, i: int, body: Body):
     contact = box_box(box, body)
     if contact.count == 0 or switch_bottom(world, i) >= 2.0 * AGENT_HALF:
         return body
-    box, body = resolve_contact(box, body, rest_in(contact), WALL_FRICTION)
+    box, body = resolve_contact(box, body, rest_in(contact), FRICTION)
     world.switch_spin[i] = wp.clamp(box.spin, -FASTEST_SPIN, FASTEST_SPIN)
     if world.pressed[i] == 0:
         world.pressed[i] = 1

@@ -10,15 +10,13 @@ from __future__ import annotations
 import warp as wp
 
 from palaestra.envs.builtin.physics.contacts import Body, Contact, box_box
-from palaestra.envs.builtin.physics.pressing import MARGIN, fall, grown, press
+from palaestra.envs.builtin.physics.pressing import FRICTION_ROUNDS, MARGIN, MOST_SPIN, fall, grown, press, rub_sole
 from palaestra.envs.builtin.physics.rigid_bodies import (
     SECONDS,
-    STILL,
     advance,
     apply_drag,
     apply_impulse,
     box_body,
-    cross,
     inverse_mass_along,
     relative_velocity,
 )
@@ -34,10 +32,8 @@ BLOCK_BOTTOM, BLOCK_TOP = wp.constant(0.5), wp.constant(2.5)  # it floats
 AGENT_HALF = wp.constant(0.5)
 AGENT_MASS, BLOCK_MASS = wp.constant(25.0), wp.constant(10.0)
 AGENT_DRAG, BLOCK_DRAG, SPIN_DRAG = wp.constant(2.0), wp.constant(1.0), wp.constant(0.05)
-MOST_SPIN = wp.constant(7.0)  # rad/s
 GRIP = wp.constant(1.2)  # friction: PhysX holds a flat contact at two points, each with the full coefficient of 0.6
 ROUNDS = wp.constant(6)  # of contacts where agent, block and wall press on one another
-FRICTION_ROUNDS = wp.constant(3)  # the last of them, those with friction
 # PhysX's rounds do not know of locks: what rubs along a side tips both boxes, which what they press undoes before the next round.
 # These are inverse masses at the side, upward, over those in the middle: 1 + mass times squared lever over the moment of inertia.
 AGENT_YIELDS = wp.constant(1.0 + 0.5**2 * 12.0 / 2.0)
@@ -215,40 +211,6 @@ def press_side(a: Body, b: Body, contact: Contact, rub: Rub):
 
 
 @wp.func
-def rub_sole(a: Body, b: Body, ahead: wp.vec2, most: float):
-    """Returns the agent, heading `ahead`, and what it stands on after friction that takes impulses up to `most`.
-
-    As in PhysX it acts at two opposite corners, at each up to half of `most` along the agent's way and as much across it. So a
-    spin is braked hard at rest and half as hard, by what acts across the way, while the agent moves.
-    """
-    slip = a.velocity - b.velocity
-    speed = wp.length(slip)
-    soft = a.inverse_mass + b.inverse_mass
-    if wp.abs(a.spin) < STILL:
-        a.spin = 0.0
-        impulse = (wp.min(most * soft / wp.max(speed, 1.0e-9), 1.0) / soft) * slip
-        a.velocity -= a.inverse_mass * impulse
-        b.velocity += b.inverse_mass * impulse
-        return a, b
-    way = wp.where(speed > STILL, slip / wp.max(speed, 1.0e-9), ahead)
-    corner = AGENT_HALF * wp.vec2(ahead[0] - ahead[1], ahead[0] + ahead[1])
-    taken = wp.vec4(0.0, 0.0, 0.0, 0.0)
-    for _ in range(FRICTION_ROUNDS):
-        for k in range(4):
-            to = wp.where(k < 2, corner, -corner)
-            along = wp.where(k % 2 == 0, way, wp.vec2(-way[1], way[0]))
-            lever = cross(to, along)
-            slide = wp.dot(a.velocity - b.velocity, along) + a.spin * lever
-            impulse_so_far = wp.clamp(taken[k] + slide / (soft + a.inverse_inertia * lever * lever), -0.5 * most, 0.5 * most)
-            change = impulse_so_far - taken[k]
-            taken[k] = impulse_so_far
-            a.velocity -= a.inverse_mass * change * along
-            a.spin -= a.inverse_inertia * change * lever
-            b.velocity += b.inverse_mass * change * along
-    return a, b
-
-
-@wp.func
 def side_contact(agent: Body, box: Body, height: float, top: float):
     """Returns the contact of the grown agent with a box's side, of count 0 if there is none, and whether the box's top holds it instead."""
     contact = Contact()
@@ -269,15 +231,15 @@ def move(scene: Scene, gravity: float):
     wall = wall_body()
     by_wall, on_wall = side_contact(agent, wall, scene.height, scene.wall)
     by_block, on_block = side_contact(agent, block, scene.height, BLOCK_TOP)
-    rest = wp.where(on_wall, scene.wall, float(FLOOR))
+    rest = wp.where(on_wall, wp.max(scene.wall, FLOOR), float(FLOOR))
     rest = wp.where(on_block, wp.max(rest, BLOCK_TOP), rest) + AGENT_HALF
     state, held = fall(wp.vec2(scene.height, scene.climb), rest, gravity * SECONDS, AGENT_DRAG)
     climb = state[1]
     if held > 0.0:
         if on_block:
-            agent, block = rub_sole(agent, block, scene.ahead, GRIP * held * AGENT_MASS)
+            agent, block = rub_sole(agent, block, scene.ahead, AGENT_HALF, GRIP * held * AGENT_MASS)
         else:
-            agent, wall = rub_sole(agent, wall, scene.ahead, GRIP * held * AGENT_MASS)
+            agent, wall = rub_sole(agent, wall, scene.ahead, AGENT_HALF, GRIP * held * AGENT_MASS)
     between = Contact()
     if scene.wall > BLOCK_BOTTOM and wp.abs(block.position[1] - WALL_Y) < BLOCK_HALF + WALL_HALF[1] + MARGIN:
         between = box_box(grown(block), grown(wall))
