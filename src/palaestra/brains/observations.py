@@ -14,6 +14,8 @@ from palaestra.core.plugins import nearest
 from palaestra.core.specs import RawObs
 
 Shape = tuple[int, ...]
+VECTORS = "vector_observation"
+"""Tensor of a file of version 2 that has all vectors, joined."""
 
 
 class Inputs:
@@ -54,7 +56,7 @@ class Inputs:
             if raw is not None and raw.rows and not named and all(key and _walk(obs, key) is not None for key, _ in raw.rows):
                 return [obs]  # the only observation is a sequence whose elements are stacked, entry by entry
             return [self._named(obs, i) for i in range(len(self._shapes))]
-        given = list(obs) if isinstance(obs, list | tuple) else [obs]
+        given = self._with_vectors_joined(list(obs) if isinstance(obs, list | tuple) else [obs])
         if raw is not None and raw.rows and not (len(given) == 1 and np.ndim(given[0]) >= 2 and np.shape(given[0])[-2:] == shape):
             return [obs]  # a sequence of elements is the only observation
         if len(given) == len(self._shapes):
@@ -63,6 +65,20 @@ class Inputs:
         if walked and all(one is not None for one in walked):
             return walked  # tuples in tuples
         raise PolicyError(f"{self._model} sees {len(self._shapes)} observations {list(self._shapes)}; got {len(given)}")
+
+    def _with_vectors_joined(self, given: list[Any]) -> list[Any]:
+        """Returns observations with all vectors as one, for a file of version 2, where several are given."""
+        if VECTORS not in self._tensors or len(given) <= len(self._shapes):
+            return given
+        try:
+            vectors = [one for one in given if np.ndim(one) <= 2]
+            joined = np.concatenate(vectors, axis=-1)
+        except ValueError:
+            return given  # no arrays, or of different numbers of agents, which is told elsewhere
+        images = [one for one in given if np.ndim(one) > 2]
+        if len(images) + 1 != len(self._shapes):
+            return given
+        return [joined if name == VECTORS else images.pop(0) for name in self._tensors]
 
     def _named(self, obs: Mapping[Any, Any], i: int) -> Any:
         """Looks up an observation by the environment's name, by its path through dictionaries and tuples, or by the tensor's name."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from palaestra.brains.base import Brain, Choice, Role, Seen
 from palaestra.brains.model import Policy, load_policy, local_file
+from palaestra.brains.observations import VECTORS
 from palaestra.core.errors import PolicyError
 from palaestra.core.specs import BehaviorSpec
 
@@ -84,9 +85,9 @@ def arranged(policy: Policy, behavior: str, spec: BehaviorSpec) -> list[tuple[in
     shapes or the actions differ.
     """
     groups: list[tuple[int, ...]] = [(i,) for i in range(len(spec.obs))]
-    if "vector_observation" in policy.obs_names and (vectors := tuple(i for i, obs in enumerate(spec.obs) if obs.is_vector)):
+    if VECTORS in policy.obs_names and (vectors := tuple(i for i, obs in enumerate(spec.obs) if obs.is_vector)):
         groups = [group for group in groups if group[0] not in vectors]
-        groups.insert(policy.obs_names.index("vector_observation"), vectors)
+        groups.insert(policy.obs_names.index(VECTORS), vectors)
     shown, action = tuple(_joined(spec, group) for group in groups), spec.action
     if (shown, action.continuous, action.branches) != (policy.obs_shapes, policy.continuous_size, policy.branches):
         raise PolicyError(

@@ -197,6 +197,9 @@ def _assembled(
 ) -> NetworkFile:
     """Returns the network with its weights; every name that a layer reads must be known before it."""
     rest = len(reader.data) - reader.at
+    used = max((place.start + place.size for _, places in parts for place in places), default=0)
+    if rest > 4 * used:
+        raise reader.damaged(f"{rest - 4 * used:,} bytes too many follow the layers, whose tensors have {used:,} numbers")
     values = np.frombuffer(reader.data, np.dtype("<f4"), rest // 4, reader.at).astype(np.float32)
     layers, constants = list[Layer](), dict[str, np.ndarray]()
     known = {*inputs, *(memory.entry for memory in memories)}

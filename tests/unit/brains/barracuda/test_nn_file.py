@@ -26,6 +26,13 @@ def test_a_file_cut_short_is_refused(tmp_path: Path, kept: int):
         read_network(tmp_path / "a.nn")
 
 
+@pytest.mark.parametrize("surplus", [b"x", bytes(4), bytes(1000)])
+def test_a_file_with_bytes_too_many_is_refused(tmp_path: Path, surplus: bytes):
+    (tmp_path / "a.nn").write_bytes(small_policy().content() + surplus)
+    with pytest.raises(PolicyError, match=f"damaged: {len(surplus):,} bytes too many"):
+        read_network(tmp_path / "a.nn")
+
+
 def test_any_cut_and_any_changed_byte_gives_a_policy_or_one_message(tmp_path: Path):
     content, rng = small_policy().content(), np.random.default_rng(0)
     file, refused = tmp_path / "a.nn", 0

@@ -168,6 +168,16 @@ def test_vectors_are_joined_in_the_order_of_the_sensors(tmp_path: Path):
     assert {name: shape[1:] for name, shape in graph.inputs.items()} == {"obs_0": (2,), "obs_1": (3,), "action_masks": (5,)}
 
 
+def test_vectors_that_are_given_one_by_one_are_joined(tmp_path: Path):
+    policy, seen = drive(branching(), tmp_path), np.arange(15.0).reshape(3, 5)
+    joined = policy.act(seen, deterministic=True)
+    apart = policy.act([seen[:, :2], seen[:, 2:]], deterministic=True)
+    np.testing.assert_array_equal(apart.discrete, joined.discrete)
+    np.testing.assert_array_equal(policy.act([seen[0, :2], seen[0, 2:]], deterministic=True).discrete, joined.discrete[0])
+    with pytest.raises(PolicyError, match="got 2"):
+        policy.act([seen[:, :2], seen[:2, 2:]])
+
+
 @pytest.mark.parametrize(
     ("writer", "message"),
     [

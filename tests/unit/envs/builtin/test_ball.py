@@ -327,6 +327,12 @@ def test_the_ball_casts_a_shadow_on_the_block():
     assert columns.float().mean() < gray(picture)[:, 1].mean() - 3
 
 
+def test_colors_have_the_steps_of_a_cameras_texture():
+    picture = VisualBall(1).reset(0)["Visual3DBall"].obs[0]
+    assert picture.max() > 0.5
+    torch.testing.assert_close(picture, (255 * picture).round() / 255)
+
+
 def test_four_pictures_are_kept_the_oldest_first_and_forgotten_with_the_episode():
     env = VisualBall(2)
     first = env.reset(0)[env.behavior].obs[0]

@@ -37,9 +37,9 @@ class Paint:
 
 @wp.func
 def paint_pixel(image: wp.array4d(dtype=wp.float32), i: int, channel: int, y: int, x: int, color: wp.vec3):
-    """Writes a pixel into the three channels that begin with `channel`."""
+    """Writes a pixel into the three channels that begin with `channel`, in steps of 1/255 as a camera's texture has them."""
     for k in range(3):
-        image[i, channel + k, y, x] = color[k]
+        image[i, channel + k, y, x] = wp.round(255.0 * wp.clamp(color[k], 0.0, 1.0)) / 255.0
 
 
 @wp.func

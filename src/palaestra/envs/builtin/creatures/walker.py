@@ -110,6 +110,7 @@ class Walker(WarpEnv):
         approximate=(
             "joints and contacts are solved by impulses in 12 + 12 rounds, as PhysX does in kind, not digit by digit",
             "the block is moved when it is touched, and cannot be pushed",
+            "feet meet other parts of the body as capsules, 0.085 m wide, in place of boxes of 0.128 m; on the floor they are boxes",
             "Unity's model falls here in 3 of 1,000 decisions, and in PhysX 4.1 with the same body in 6 or more: why is not known",
             "the order in which joints are solved is chosen; Unity's is not known",
         ),

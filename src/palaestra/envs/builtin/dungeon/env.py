@@ -200,6 +200,8 @@ class DungeonEscape(WarpEnv):
             "rays are cast at the height of an agent that stands, also in the quarter of a second in which it falls",
             "the dragon looks at its portal as an episode begins, in Unity from its first tick on",
             "the room does not turn as an episode begins: the dragon starts on one of its four sides instead",
+            "what a body touches is found after a tick's motion, in Unity before it: a touch may count 0.02 s earlier here",
+            "of two agents that touch the dragon within a tick only one dies; two that the portal takes leave one tick after the other",
         ),
         learned=(Learned("poca/DungeonEscape.yaml", 2.04, 20.0, 0.91, 1.0, measure="of a group"),),
     )

@@ -117,6 +117,7 @@ SAME = (
 )
 APPROXIMATE = (
     "food rolls and slides, but spins about no vertical axis, and meets agents and other food without friction",
+    "of two agents that touch one piece of food within a tick only one eats it",
     "contacts of agents are solved in the plane; one that runs into a wall at full speed is put back, while Unity's may pass it",
     "the third number turns by its sign alone: Unity's script passes it as the length of an axis, which its engine is taken to normalize",
 )

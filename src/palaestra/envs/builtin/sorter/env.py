@@ -230,6 +230,7 @@ class Sorter(WarpEnv):
             "the floor's friction, 1.2 at once for the whole box, as a recording of Hallway shows it",
             "the wall is a smooth circle, not a ring of flat pieces",
             "overlaps with tiles and wall are removed within their tick",
+            "what a body touches is found after a tick's motion, in Unity before it: a touch may count 0.02 s earlier here",
         ),
         models=(
             ModelScore("Sorter.onnx", 9.87, 0.41, 200, None, "reward of an episode with up to 20 tiles, 10.5 on average"),
