@@ -91,17 +91,26 @@ def rub_sole(a: Body, b: Body, ahead: wp.vec2, half: float, most: float):
         return a, b
     way = wp.where(speed > STILL, slip / wp.max(speed, 1.0e-9), ahead)
     corner = half * wp.vec2(ahead[0] - ahead[1], ahead[0] + ahead[1])
-    taken = wp.vec4(0.0, 0.0, 0.0, 0.0)
+    across = wp.vec2(-way[1], way[0])
+    levers = wp.vec2(cross(corner, way), cross(corner, across))
+    yields = wp.vec2(soft + a.inverse_inertia * levers[0] * levers[0], soft + a.inverse_inertia * levers[1] * levers[1])
+    slides = wp.vec2(wp.dot(slip, way), wp.dot(slip, across))
+    spin = a.spin
+    first = wp.vec2(0.0, 0.0)  # impulses at the corner along the way and across it, and at the other one
+    second = wp.vec2(0.0, 0.0)
     for _ in range(FRICTION_ROUNDS):
-        for k in range(4):
-            to = wp.where(k < 2, corner, -corner)
-            along = wp.where(k % 2 == 0, way, wp.vec2(-way[1], way[0]))
-            lever = cross(to, along)
-            slide = wp.dot(a.velocity - b.velocity, along) + a.spin * lever
-            impulse_so_far = wp.clamp(taken[k] + slide / (soft + a.inverse_inertia * lever * lever), -0.5 * most, 0.5 * most)
-            change = impulse_so_far - taken[k]
-            taken[k] = impulse_so_far
-            a.velocity -= a.inverse_mass * change * along
-            a.spin -= a.inverse_inertia * change * lever
-            b.velocity += b.inverse_mass * change * along
+        for k in range(2):
+            total = wp.clamp(first[k] + (slides[k] + spin * levers[k]) / yields[k], -0.5 * most, 0.5 * most)
+            slides[k] = slides[k] - soft * (total - first[k])
+            spin -= a.inverse_inertia * (total - first[k]) * levers[k]
+            first[k] = total
+        for k in range(2):
+            total = wp.clamp(second[k] + (slides[k] - spin * levers[k]) / yields[k], -0.5 * most, 0.5 * most)
+            slides[k] = slides[k] - soft * (total - second[k])
+            spin += a.inverse_inertia * (total - second[k]) * levers[k]
+            second[k] = total
+    impulse = (first[0] + second[0]) * way + (first[1] + second[1]) * across
+    a.velocity -= a.inverse_mass * impulse
+    b.velocity += b.inverse_mass * impulse
+    a.spin = spin
     return a, b
