@@ -200,7 +200,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     reward = float(0.0)
     left = MOST_TICKS - world.lead[i] - TICKS * world.age[i]
     for k in range(TICKS + 1):
-        last = action  # where time runs out, what was chosen still acts, in the next episode
+        chosen = action  # where time runs out it still acts, in the next episode
         if not ended:
             begun = TICKS - k  # ticks of this decision that a new episode would count
             over = scored
@@ -213,10 +213,10 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
                 passed = begun
                 reward += wp.where(scored, PRIZE, 0.0)
                 action = 0
-                last = wp.where(scored, 0, last)
+                chosen = wp.where(scored, 0, chosen)
                 end(world, i, scored)
         if k < TICKS:
-            scored = step_bodies(world, i, last)
+            scored = step_bodies(world, i, chosen)
     world.reward[i] = reward
     if ended:
         report[0] = 1
