@@ -95,7 +95,7 @@ def add_patch(world: Any, i: int, a: int, b: int, contact: Contact, friction: fl
 
 @wp.func
 def fall(world: Any, i: int, k: int, pull: float, drag: float):
-    """Lets a body fall for a tick, in which gravity adds `pull` m/s, and notes how much of that speed the floor takes: it presses on it."""
+    """Lets a body fall for a tick, in which gravity adds `pull` m/s; saves the speed that the floor takes from it, which is its load."""
     state = wp.vec2(world.body_height[i, k], world.body_rise[i, k])
     held = pull * (1.0 - drag * SECONDS)
     if state[0] != 0.0 or state[1] != 0.0:

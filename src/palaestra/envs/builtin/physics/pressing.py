@@ -77,7 +77,7 @@ def fall(state: wp.vec2, rest: float, pull: float, drag: float):
 def rub_sole(a: Body, b: Body, ahead: wp.vec2, half: float, most: float):
     """Returns a box with sides of twice `half` that heads `ahead`, and what it stands on, after friction of impulses up to `most`.
 
-    As in PhysX it acts at two opposite corners, at each up to half of `most` along the agent's way and as much across it. So a
+    As in PhysX it acts at two opposite corners, at each up to half of `most` along the box's way and as much across it. So a
     spin is braked hard at rest and half as hard, by what acts across the way, while the box moves.
     """
     slip = a.velocity - b.velocity
