@@ -1,6 +1,6 @@
 """Groups reach their bars with MA-POCA and the settings that are shipped; where one gives its life for the others, PPO stays below.
 
-Each run is judged by a hundred groups that its exported model plays.
+Each run is judged by a thousand groups that its exported model plays: of a hundred, 0.95 has an error of 0.02.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from palaestra.runtime.play.evaluation import evaluate
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 GAMES = Path(__file__).resolve().parents[2] / "benchmarks" / "games"
-GROUPS = 100
+GROUPS, AREAS = 1000, 100
 
 
 def group_reward(config: str, env: str, seed: int, results: Path) -> float:
@@ -23,7 +23,7 @@ def group_reward(config: str, env: str, seed: int, results: Path) -> float:
     name = config.replace("/", "-").removesuffix(".yaml")
     result = palaestra.train(CONFIGS / config, env=env, seed=seed, run_id=f"{name}-{seed}", results_dir=str(results), quiet=True)
     (model,) = result.models.values()
-    game = palaestra.make(env, areas=GROUPS)
+    game = palaestra.make(env, areas=AREAS)
     (behavior,) = game.behaviors
     played = evaluate(game, {behavior: palaestra.load_policy(model, seed=0)}, 3 * GROUPS)[behavior]
     return float(played.group_returns.mean())

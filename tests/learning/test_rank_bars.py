@@ -12,7 +12,7 @@ import palaestra
 from palaestra.runtime.play.evaluation import evaluate
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
-EPISODES = 100
+EPISODES, GROUPS = 100, 1000  # a group has three episodes, one of each agent
 
 
 @pytest.mark.slow
@@ -24,8 +24,9 @@ def test_two_ranks_reach_the_bar(config: str, bar: float, tmp_path: Path):
     env = Path(config).stem
     given = [str(CONFIGS / config), f"--env={env}", "--seed=1", "--processes=2", "--run-id=two", f"--results-dir={tmp_path}"]
     subprocess.run([sys.executable, "-m", "palaestra", "learn", *given], check=True, stdin=subprocess.DEVNULL)
-    game = palaestra.make(f"builtin:{env}", areas=EPISODES)
-    found = evaluate(game, {env: palaestra.load_policy(tmp_path / "two" / f"{env}.onnx", seed=0)}, EPISODES)[env]
+    game = palaestra.make(f"builtin:{env}", areas=100)
+    episodes = 3 * GROUPS if env == "DungeonEscape" else EPISODES
+    found = evaluate(game, {env: palaestra.load_policy(tmp_path / "two" / f"{env}.onnx", seed=0)}, episodes)[env]
     reward = float(found.group_returns.mean()) if len(found.group_returns) else found.mean
     print(f"{config} in two processes: {reward:.3f} (bar {bar})")
     assert reward >= bar
