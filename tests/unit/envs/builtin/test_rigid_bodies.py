@@ -9,19 +9,21 @@ import pytest
 import warp as wp
 
 from palaestra.envs.builtin.physics.rigid_bodies import (
+    GRAVITY,
+    SECONDS,
+    STILL,
     Body,
     add_speed,
     advance,
     apply_drag,
-    apply_ground_friction,
     box_box,
     circle_box,
     circle_circle,
-    is_still,
     keep_box_within,
     keep_circle_out,
     keep_circle_within,
     resolve_contact,
+    rub,
 )
 
 wp.set_module_options({"enable_backward": False})
@@ -58,9 +60,10 @@ def slide(bodies: wp.array2d(dtype=Body), sticking: float, sliding: float, push:
     i = wp.tid()
     body = copied(bodies[i, 0])
     for _ in range(ticks):
-        rested = is_still(body)
+        rested = wp.length(body.velocity) < STILL and wp.abs(body.spin) < STILL
         body = add_speed(body, wp.vec2(1.0, 0.0), push)
-        body = apply_ground_friction(body, rested, sticking, sliding)
+        holding = wp.where(rested, wp.max(sticking, sliding), sliding)
+        body = rub(body, holding * GRAVITY * SECONDS, sliding * GRAVITY * SECONDS)
         body = advance(body)
     bodies[i, 0] = body
 

@@ -30,13 +30,11 @@ __all__ = [
     "add_speed",
     "advance",
     "apply_drag",
-    "apply_ground_friction",
     "box_body",
     "box_box",
     "circle_body",
     "circle_box",
     "circle_circle",
-    "is_still",
     "keep_box_within",
     "keep_circle_out",
     "keep_circle_within",
@@ -107,23 +105,6 @@ def rub(body: Body, sticking: float, sliding: float):
     if body.inverse_mass > 0.0:
         body.spin *= wp.max(1.0 - lost * arm * arm * body.inverse_inertia / body.inverse_mass, 0.0)
     return body
-
-
-@wp.func
-def apply_ground_friction(body: Body, rested: bool, sticking: float, sliding: float):
-    """Returns the body after one tick of friction with the ground; call it after the contacts of a tick.
-
-    If the body was at rest before the tick (`rested`, see `is_still`), a push must overcome the coefficient
-    `sticking`; otherwise `sliding` slows it.
-    """
-    share = GRAVITY * SECONDS
-    return rub(body, share * wp.where(rested, wp.max(sticking, sliding), sliding), share * sliding)
-
-
-@wp.func
-def is_still(body: Body):
-    """Returns whether the body is at rest."""
-    return wp.length_sq(body.velocity) < STILL * STILL and wp.abs(body.spin) < STILL
 
 
 @wp.func
