@@ -6,7 +6,7 @@ import argparse
 import sys
 import traceback
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from difflib import get_close_matches
 from importlib import import_module
 from shutil import get_terminal_size
@@ -19,6 +19,7 @@ from palaestra.cli.streams import broken
 from palaestra.core.display import escaped_lines, shortened
 from palaestra.core.errors import PalaestraError, RankLost
 from palaestra.core.files import explain
+from palaestra.core.imports import without_garbage_collection
 from palaestra.runtime.control.os_signals import break_on_signals, is_read, reports
 from palaestra.runtime.logging.waiting import WaitingNotice, on_stderr, on_stdout
 
@@ -91,7 +92,7 @@ def run_command(argv: Sequence[str], *, process: bool = False) -> int:
                 parser.print_help()
                 return 0
             options.arguments = arguments
-            load_libraries(options.command)
+            load_libraries(options.command, process=process)
             return command(options.command).main(options) or 0
     except PalaestraError as error:
         if not tells(error):
@@ -116,10 +117,11 @@ def tells(error: PalaestraError) -> bool:
     return is_read() or (error.tell if isinstance(error, RankLost) else reports())
 
 
-def load_libraries(name: str) -> None:
+def load_libraries(name: str, *, process: bool) -> None:
     """Imports a command's slow libraries, with a notice, because a silent command seems to hang."""
     if name in LIBRARIES:
-        with WaitingNotice("loading libraries", on_stdout if name == "learn" else on_stderr):
+        notice = WaitingNotice("loading libraries", on_stdout if name == "learn" else on_stderr)
+        with notice, without_garbage_collection() if process else nullcontext():
             import_module(LIBRARIES[name])
 
 

@@ -22,6 +22,7 @@ from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any
 
 from palaestra.core.errors import PalaestraError
+from palaestra.core.imports import without_garbage_collection
 
 GRACE = 5.0
 """Seconds that a worker has to end after its connection was closed."""
@@ -199,8 +200,9 @@ def main(handle: int) -> None:
         connection = PipeConnection(handle)
     try:
         module, name = task["function"]
-        function = getattr(import_module(module), name)
-        function(connection, *pickle.loads(connection.recv_bytes()))
+        with without_garbage_collection():
+            function, arguments = getattr(import_module(module), name), pickle.loads(connection.recv_bytes())
+        function(connection, *arguments)
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass  # the other side has closed the connection
     except BaseException as error:

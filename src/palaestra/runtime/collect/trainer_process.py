@@ -7,7 +7,6 @@ a tick hold the interpreter's lock, and two threads take as long as one.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -245,7 +244,6 @@ def serve(
     policy = trainer.policy
     facts = (trainer.rollout_size, trainer.needs, trainer.network.state_dict(), policy.generator.get_state(), policy.deterministic)
     connection.send_bytes(sender.pack(TrainerFacts(*facts, oddities, _told(trainer))))
-    gc.freeze()  # else a collection now and then visits all of PyTorch, a tenth of a second in the middle of an update
     while True:
         request, value = receiver.unpack(connection.recv_bytes())
         match request:
