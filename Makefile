@@ -24,8 +24,9 @@ learn: $(READY)  ## train the built-in 3DBall and show where its model and plots
 	$(BIN)/palaestra learn configs/ppo/3DBall.yaml --env=builtin:3DBall --run-id=$(RUN_ID)
 	$(BIN)/palaestra evaluate $(RUN_ID) --episodes 100
 
+# Some tests wait, so three keep two cores busy. Hundreds of processes start, each of which would compile the package if Python kept no bytecode.
 test: $(READY)  ## run the fast tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=2 --dist=worksteal
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=3 --dist=worksteal
 
 test-learning: $(READY)  ## train every environment to its bar, three seeds each (several hours)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow --durations=0 -rA tests/learning

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.core.plugins import Registry
+from palaestra.core.plugins import registry
 from palaestra.runtime.environments.make import make_env
 from palaestra.testing import check_env
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("name", Registry("envs").names())
+@pytest.mark.parametrize("name", registry("envs").names())
 def test_a_built_in_environment_keeps_the_contract(name: str):
     check_env(make_env(f"builtin:{name}", areas=3), ticks=60)
 

@@ -11,7 +11,7 @@ import torch
 
 from palaestra.core.errors import PluginError
 from palaestra.core.metrics import Metrics
-from palaestra.core.plugins import Registry
+from palaestra.core.plugins import registry
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.data.rollout import Rollout
@@ -28,9 +28,9 @@ def settings(trainer: str = "ppo", **network: Any) -> BehaviorSettings:
     )
 
 
-@pytest.mark.parametrize("name", Registry("trainers").names())
+@pytest.mark.parametrize("name", registry("trainers").names())
 def test_a_trainer_keeps_the_contract(name: str):
-    check_trainer(Registry("trainers").get(name), settings(name))
+    check_trainer(registry("trainers").get(name), settings(name))
 
 
 @pytest.mark.parametrize("shared", [False, True])

@@ -12,7 +12,7 @@ import torch
 from small_runs import differences, settings, state
 
 import palaestra
-from palaestra.core.plugins import Registry
+from palaestra.core.plugins import registry
 from palaestra.core.timestep import Action
 from palaestra.runtime.collect.collector import Collector
 from palaestra.runtime.collect.learner import Learner
@@ -44,7 +44,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("name", Registry("envs").names())
+@pytest.mark.parametrize("name", registry("envs").names())
 def test_a_built_in_environment_keeps_the_contract_on_the_device(name: str):
     env = make_env(f"builtin:{name}", areas=AREAS if ON_GPU else 2, device=str(DEVICE))
     assert env.device.type == DEVICE.type
@@ -76,7 +76,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_digits(kind: str, tmp_path: 
     assert differences(state(whole.folder), state(resumed.folder)) == []
 
 
-@pytest.mark.parametrize("name", Registry("envs").names())
+@pytest.mark.parametrize("name", registry("envs").names())
 def test_a_tick_of_a_built_in_environment_never_waits(name: str):
     env = make_env(f"builtin:{name}", areas=AREAS, device=str(DEVICE))
     steps, chance = env.reset(0), torch.Generator().manual_seed(0)

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from palaestra.core.errors import EnvError
-from palaestra.core.plugins import Registry
+from palaestra.core.plugins import registry
 
 if TYPE_CHECKING:
     from palaestra.envs.builtin.base.agreement import Agreement, Learned, ModelScore
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def agreement_of(name: str) -> Agreement:
     """Returns the agreement of a built-in environment. Raises EnvError if it has none, and PluginError for an unknown name."""
     name = name.removeprefix("builtin:")
-    agreement = None if ":" in name else getattr(Registry("envs").get(name), "unity", None)
+    agreement = None if ":" in name else getattr(registry("envs").get(name), "unity", None)
     if agreement is None:
         with_one = ", ".join(agreements())
         raise EnvError(f"{name!r} has no counterpart among Unity's examples; these have one: {with_one}")
@@ -87,8 +87,8 @@ def stated(score: ModelScore | Learned) -> str:
 def agreements() -> dict[str, Agreement]:
     """Returns the agreement of each built-in environment that has one, by name."""
     found: dict[str, Agreement] = {}
-    for name in Registry("envs").names():
-        agreement = getattr(Registry("envs").get(name), "unity", None)
+    for name in registry("envs").names():
+        agreement = getattr(registry("envs").get(name), "unity", None)
         if agreement is not None:
             found[name] = agreement
     return found

@@ -20,7 +20,7 @@ from palaestra.cli.env_options import add_env_options, env_options
 from palaestra.cli.game_flags import add_game_flags, given_flags, refuse_flags
 from palaestra.core.display import escaped
 from palaestra.core.errors import ConfigError, PalaestraError
-from palaestra.core.plugins import Registry
+from palaestra.core.plugins import registry
 from palaestra.core.specs import ActionSpec, BehaviorSpec
 from palaestra.envs.base import Env
 from palaestra.runtime.environments.make import is_game, make_env
@@ -74,16 +74,16 @@ def main(args: argparse.Namespace) -> None:
         return
     refuse_flags(name, flags)
     built_in = name.removeprefix("builtin:")
-    known = built_in in Registry("envs")
+    known = built_in in registry("envs")
     with closing(make_env(f"builtin:{built_in}" if known else name, options=chosen)) as env:
-        _show(console, name, env, _options(Registry("envs").get(built_in)) if known else [])
+        _show(console, name, env, _options(registry("envs").get(built_in)) if known else [])
 
 
 def _list(console: Console) -> None:
     """Prints a line for each environment; on a wide terminal also actions, areas and benchmark."""
     wide = console.width >= WIDE
     table = Table(box=None, pad_edge=False, header_style="bold")
-    names = Registry("envs").names()
+    names = registry("envs").names()
     width = max(20, console.width - max(map(len, names), default=0) - 2)  # for the summary, if that is the only column beside the name
     titles = ("actions", "areas", "benchmark") if wide else ()
     rows: list[list[str]] = []
@@ -115,7 +115,7 @@ def _shortened(text: str, width: int) -> str:
 def _row(name: str, width: int | None) -> list[str]:
     """Returns the cells beside the name of a built-in environment, made only if its actions are shown; `width`: for its summary alone."""
     if width is not None:
-        return [escape(_shortened(_summary(Registry("envs").get(name)), width))]
+        return [escape(_shortened(_summary(registry("envs").get(name)), width))]
     with closing(make_env(f"builtin:{name}", areas=1)) as env:
         actions = ", ".join(dict.fromkeys(_actions(spec.action) for spec in env.behaviors.values()))
         return [escape(escaped(_summary(env))), actions, str(getattr(env, "default_areas", "")), _benchmark(env)]

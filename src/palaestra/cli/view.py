@@ -136,7 +136,7 @@ def announce(listener: PageSocket, path: str = "/") -> None:
 def _site(options: argparse.Namespace) -> Site:
     """Returns what to show: a folder of runs, a run, or an environment, in this order."""
     from palaestra.core.errors import EnvError, RunError
-    from palaestra.core.plugins import Registry, nearest
+    from palaestra.core.plugins import nearest, registry
     from palaestra.envs.unity import executable
     from palaestra.runtime.environments.make import EDITOR, is_game
     from palaestra.runtime.monitor.run_list import find_runs
@@ -157,7 +157,7 @@ def _site(options: argparse.Namespace) -> Site:
     if (options.results_dir / what).is_dir() or path.is_dir():
         folder = run_folder(what, options.results_dir)
         return Site(folder.results, run=folder.run_id, trust=options.trust)
-    known = Registry("envs").names()
+    known = registry("envs").names()
     if what not in known and not what.startswith(("gymnasium:", "envpool:", "pettingzoo:", "python:", "builtin:")) and not path.exists():
         runs = find_runs(options.results_dir)
         raise RunError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
@@ -41,8 +42,19 @@ def find_plugin(kind: str, title: str, name: str) -> Any:
 
 @cache
 def registry(kind: str) -> Registry:
-    """Returns the registry of a group, built once: reading entry points takes a tenth of a second."""
+    """Returns the registry of a group, built once."""
     return Registry(kind)
+
+
+def installed(group: str) -> Sequence[EntryPoint]:
+    """Returns the entry points of a group, whatever their names."""
+    return list(all_entry_points().select(group=group))
+
+
+@cache
+def all_entry_points() -> Any:
+    """Returns the entry points of all installed packages, read once: that takes 20 milliseconds."""
+    return entry_points()
 
 
 def import_user_module(module: str, name: str, error_class: type[PalaestraError] = EnvError) -> Any:
@@ -89,7 +101,7 @@ class Registry:
     def __init__(self, kind: str) -> None:
         """`kind` is the group's last part: 'envs' reads `palaestra.envs`."""
         self.kind = kind
-        self._points: dict[str, EntryPoint] = {point.name: point for point in entry_points(group=f"palaestra.{kind}")}
+        self._points: dict[str, EntryPoint] = {point.name: point for point in installed(f"palaestra.{kind}")}
 
     def __contains__(self, name: str) -> bool:
         return name in self._points

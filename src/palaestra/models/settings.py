@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import Field, field_validator
 
-from palaestra.core.plugins import Registry, nearest
+from palaestra.core.plugins import nearest, registry
 from palaestra.core.settings import Settings
 
 Encoder = Literal["fully_connected", "match3", "simple", "nature_cnn", "resnet"]
@@ -81,7 +81,7 @@ def _own(name: str, what: str, ours: tuple[str, ...]) -> str:
     if module and attribute:
         return name
     group = "bodies" if what == "body" else "encoders"
-    known = [*ours, *(plugin for plugin in Registry(group).names() if plugin not in ours)]
+    known = [*ours, *(plugin for plugin in registry(group).names() if plugin not in ours)]
     if colon or name not in known:
         there = f"there are: {', '.join(known)}; your own" if known else "your own"
         raise ValueError(f"no {what} is named '{name}'{nearest(name, known)} ({there} as package.module:Class)")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Any
 
 from pydantic import ConfigDict, Field, SerializeAsAny, TypeAdapter, ValidationInfo, field_validator, model_validator
 from typing_extensions import TypedDict
 
 from palaestra.core.errors import PluginError
-from palaestra.core.plugins import find_plugin, nearest, registry
+from palaestra.core.plugins import find_plugin, installed, nearest, registry
 from palaestra.core.settings import SKIP_USER_CODE, Settings, field_error
 from palaestra.models.settings import NetworkSettings
 from palaestra.rewards.settings import REWARDS, ExtrinsicSettings, RewardSettings, UnreadSignalSettings, signal_class
@@ -183,7 +182,7 @@ def _unknown_trainer(name: str, known: Sequence[str]) -> str:
     Their entry points list trainers only when they are called, which needs ML-Agents itself: if none has this name, all packages are named.
     """
     usual = f"no trainer is named '{name}'{nearest(name, known)} (there are: {', '.join(known)}; your own as package.module:Class)"
-    points = [point for point in entry_points(group="mlagents.trainer_type") if point.module.partition(".")[0] != "mlagents"]
+    points = [point for point in installed("mlagents.trainer_type") if point.module.partition(".")[0] != "mlagents"]
     alike = [point for point in points if point.name.casefold() == name.casefold()]
     packages = ", ".join(dict.fromkeys(point.dist.name if point.dist else point.module for point in alike or points))
     what = "made of ML-Agents' own classes and does not run here; docs/guides/own-trainer.md shows how to write it as one class"

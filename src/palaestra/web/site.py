@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from palaestra.core.plugins import Registry
+from palaestra.core.plugins import registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,4 +42,4 @@ class Site:
 
         Any other name could start a program, or import a module, and a link on another site can lead to any address of the page.
         """
-        return not name or name == self.env or name in Registry("envs")
+        return not name or name == self.env or name in registry("envs")

@@ -11,7 +11,7 @@ from palaestra.brains.base import Role, Seen
 from palaestra.brains.player import PlayerBrain
 from palaestra.brains.player_keys import KeyMap, axis, choice, key_map, made_keys, read_keys
 from palaestra.core.errors import ConfigError
-from palaestra.core.plugins import Registry
+from palaestra.core.plugins import registry
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.runtime.environments.make import make_env
 
@@ -71,7 +71,7 @@ MANY_JOINTED = {"Crawler", "Walker", "Worm"}
 """Bodies with more joints than a person has keys for."""
 
 
-@pytest.mark.parametrize("name", sorted(set(Registry("envs").names()) - MANY_JOINTED))
+@pytest.mark.parametrize("name", sorted(set(registry("envs").names()) - MANY_JOINTED))
 def test_every_choice_and_both_directions_of_every_builtin_have_a_key(name: str):
     env = make_env(name, areas=1, options={})
     for behavior, spec in env.behaviors.items():

@@ -8,7 +8,7 @@ import pytest
 
 from palaestra.cli import envs
 from palaestra.core.errors import EnvError
-from palaestra.core.plugins import Registry
+from palaestra.core.plugins import registry
 
 ROOT = Path(__file__).parents[3]
 
@@ -40,7 +40,7 @@ def test_the_list_has_one_line_of_80_columns_for_each_where_there_is_no_more_roo
     run()
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert max(map(len, lines)) <= 80
-    names = Registry("envs").names()
+    names = registry("envs").names()
     assert [line.split()[0] for line in lines[1 : len(names) + 1]] == names
     assert next(line for line in lines if line.startswith("3DBall ")).endswith("A block tilts itself to keep a ball on top.")
 
@@ -52,7 +52,7 @@ def test_a_summary_gives_way_where_names_and_numbers_need_the_room(
     monkeypatch.setenv("COLUMNS", str(columns))
     run()
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
-    names = Registry("envs").names()
+    names = registry("envs").names()
     assert max(map(len, lines)) <= columns
     assert lines[0].split() == ["name", "what", "actions", "areas", "benchmark"]
     assert [line.split()[0] for line in lines[1 : len(names) + 1]] == names

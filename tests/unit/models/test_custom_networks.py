@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from installed_plugins import forget_plugins
 from pydantic import ValidationError
 from torch import Tensor, nn
 
 from palaestra.core.errors import ConfigError, PluginError
-from palaestra.core.plugins import registry
 from palaestra.models.custom import OwnModule, own_body
 from palaestra.models.encoders import visual_encoder
 from palaestra.models.settings import NetworkSettings
@@ -146,11 +146,11 @@ def test_an_installed_encoder_has_a_name(tmp_path: Path, monkeypatch: pytest.Mon
         f"[palaestra.encoders]\ntheir_mean = {__name__}:Mean\n[palaestra.bodies]\ntheir_wide = {__name__}:Wide\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    registry.cache_clear()
+    forget_plugins()
     settings = NetworkSettings(vis_encode_type="their_mean", body="their_wide")
     assert isinstance(visual_encoder(settings.vis_encode_type, "camera", SHAPE, 16), OwnModule)
     assert own_body("their_wide", 4, 16, 1).hidden == 16
-    registry.cache_clear()
+    forget_plugins()
 
 
 @pytest.mark.parametrize("name", ["nature_cn", "package.module:", ":Mine", ""])

@@ -11,7 +11,7 @@ from any_transitions import CPU, EVERYTHING, transitions
 from demo_files import episodes, write
 
 from palaestra.core.metrics import Metrics
-from palaestra.core.plugins import Registry
+from palaestra.core.plugins import registry
 from palaestra.core.specs import ActionSpec, BehaviorSpec
 from palaestra.rewards.settings import REWARDS
 from palaestra.rewards.signal_optimizer import flat
@@ -32,7 +32,7 @@ def tree(name: str, spec: BehaviorSpec, folder: Path, **network: Any) -> dict[st
 
 
 def signal(name: str, spec: BehaviorSpec, folder: Path, seed: int = 0, **network: Any) -> RewardSignal:
-    return Registry("rewards").get(name)(REWARDS[name].model_validate(tree(name, spec, folder, **network)), spec, CPU, seed)
+    return registry("rewards").get(name)(REWARDS[name].model_validate(tree(name, spec, folder, **network)), spec, CPU, seed)
 
 
 @pytest.mark.parametrize("name", LEARNED)

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from palaestra.core.errors import PalaestraError
-from palaestra.core.plugins import Registry
+from palaestra.core.plugins import registry
 from palaestra.core.processes import usable_cores
 from palaestra.core.specs import ActionSpec, describe
 from palaestra.core.timestep import Action, TimeStep
@@ -154,7 +154,7 @@ class _ExaminedEnv:
         self.stages.passed(
             f"{self.name}: {counted(env.num_areas, 'area')}", *(f"{name}: {describe(spec)}" for name, spec in env.behaviors.items())
         )
-        return env if self.name in Registry("envs") else guarded(env, self.name)
+        return env if self.name in registry("envs") else guarded(env, self.name)
 
     def _first(self, env: Env) -> dict[str, TimeStep]:
         steps = env.reset(max(0, self.settings.env_settings.seed))

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from palaestra.core.errors import EnvError
-from palaestra.core.plugins import Registry, add_current_folder_to_path, nearest
+from palaestra.core.plugins import Registry, add_current_folder_to_path, nearest, registry
 from palaestra.envs.base import Env
 from palaestra.envs.option_types import check_option_types
 from palaestra.envs.unity import executable
@@ -105,7 +105,7 @@ def _on_runners(name: str, areas: int | None, options: Mapping[str, Any], games:
     from palaestra.runtime.environments.on_runners import open_on_runners
 
     kind = name.partition(":")[0]
-    if kind == "builtin" or (name in Registry("envs") and not is_game(name)):
+    if kind == "builtin" or (name in registry("envs") and not is_game(name)):
         raise EnvError(f"{name} is built in: this process simulates all of its areas, and runners are for games (--env-runners)")
     shares = _shares(name, areas, games.copies) if kind in IN_PROCESS else None
     _check_name(name, options, games)
@@ -161,20 +161,20 @@ def is_game(name: str | None) -> bool:
         return True
     if name.partition(":")[0] in (*IN_PROCESS, "builtin"):
         return False
-    return executable.find(name) is not None or (executable.looks_like_build(name) and name not in Registry("envs"))
+    return executable.find(name) is not None or (executable.looks_like_build(name) and name not in registry("envs"))
 
 
 def _builtin(name: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Env:
-    registry = Registry("envs")
-    if name not in registry:
+    envs = registry("envs")
+    if name not in envs:
         if Path(name).exists():
             raise EnvError(executable.explain_missing(name))
-        known = ", ".join(registry.names())
+        known = ", ".join(envs.names())
         raise EnvError(
-            f"no file and no built-in environment is named '{name}'{_meant(name, registry)} "
+            f"no file and no built-in environment is named '{name}'{_meant(name, envs)} "
             f"(built in: {known}; others as gymnasium:ID, envpool:TASK, pettingzoo:module or python:module:factory)"
         )
-    factory = registry.get(name)
+    factory = envs.get(name)
     check_option_types(name, factory, options)
     return cast(Env, call(factory, name, areas, device, options))
 

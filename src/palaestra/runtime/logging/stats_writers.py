@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ import numpy as np
 
 from palaestra.core.errors import PluginError, exception_summary
 from palaestra.core.metrics import Aggregation
-from palaestra.core.plugins import add_current_folder_to_path
+from palaestra.core.plugins import add_current_folder_to_path, installed
 from palaestra.runtime.logging.tracker import Summary, TrackedRun
 from palaestra.runtime.settings import RunSettings, behavior_settings
 
@@ -139,7 +139,7 @@ class StatsWriterTracker:
 
 def find_stats_writers(run: TrackedRun, warn: Callable[[str], object]) -> dict[str, StatsWriterTracker]:
     """Makes a tracker for each writer that an installed plug-in returns. A plug-in that fails is reported with `warn` and left out."""
-    points = [point for point in entry_points(group=GROUP) if not point.value.startswith("mlagents.")]  # without ML-Agents' own
+    points = [point for point in installed(GROUP) if not point.value.startswith("mlagents.")]  # without ML-Agents' own
     if not points:
         return {}
     add_current_folder_to_path()

@@ -24,7 +24,7 @@ from palaestra.brains.custom import user_brain
 from palaestra.brains.trained import split_names
 from palaestra.core.errors import ConfigError, EnvError, PolicyError, RunError
 from palaestra.core.files import MODEL_FILES
-from palaestra.core.plugins import Registry, import_user_module, nearest
+from palaestra.core.plugins import import_user_module, nearest, registry
 from palaestra.envs.base import Env
 from palaestra.runtime.play.run_models import find_models
 
@@ -64,7 +64,7 @@ def side_name(behavior: str, team: int | None) -> str:
 
 def kinds() -> list[str]:
     """Returns the kinds of brains."""
-    return sorted([*Registry("brains").names(), PYTHON])
+    return sorted([*registry("brains").names(), PYTHON])
 
 
 def read_part(text: str) -> BrainSpec:
@@ -156,7 +156,7 @@ class BrainAssignment:
     def _make(self, part: BrainSpec, behavior: str) -> CheckedBrain:
         spec, seed = self._env.behaviors[behavior], self._seed + len(self._made)
         role = Role(behavior, spec, self._argument(part, behavior), self._env, seed, self._deterministic)
-        brain = self._own(part, role) if part.kind == PYTHON else Registry("brains").get(part.kind)(role)
+        brain = self._own(part, role) if part.kind == PYTHON else registry("brains").get(part.kind)(role)
         return CheckedBrain(brain, part.brain, behavior, spec)
 
     def _argument(self, part: BrainSpec, behavior: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from palaestra.brains.model import Policy, load_policy
 from palaestra.core.errors import ConfigError, EnvError, PalaestraError, RunError
 from palaestra.core.files import MODEL_FILES, file_name
-from palaestra.core.plugins import Registry
+from palaestra.core.plugins import registry
 from palaestra.envs.base import Env
 from palaestra.hub.contents import models
 from palaestra.hub.hub_names import is_hub_name, read_name
@@ -240,7 +240,7 @@ def _open_named(
     if areas is None and not name.startswith("python:"):
         areas = usual
     made = make_env(name, areas=areas, options=options)
-    return made if name in Registry("envs") else guarded(made, name)
+    return made if name in registry("envs") else guarded(made, name)
 
 
 def open_game(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 
 from palaestra.core.errors import ConfigError, Diverged, PalaestraError, RankLost, RunError, SeveralProcesses, exception_summary
-from palaestra.core.plugins import Registry, nearest
+from palaestra.core.plugins import nearest, registry
 from palaestra.core.versions import palaestra_version
 from palaestra.envs.base import Env, Measures
 from palaestra.envs.transfer import Transfer
@@ -304,7 +304,7 @@ def open_env(settings: RunSettings, folder: RunFolder, console: Console) -> Env:
     """Opens the environment named in the settings; the Editor if they name none."""
     env, device = settings.env_settings, device_of(settings)
     name = env.env_path or EDITOR
-    same = [name for name in settings.behaviors if name in Registry("envs")]
+    same = [name for name in settings.behaviors if name in registry("envs")]
     if env.env_path is None and same:
         console.info(f"No --env is given: training in the Unity Editor. The built-in environment of that name is --env={same[0]}")
     logs = None if settings.checkpoint_settings.inference else folder.logs if ranks.leads() else folder.logs / f"rank-{ranks.number()}"
@@ -312,7 +312,7 @@ def open_env(settings: RunSettings, folder: RunFolder, console: Console) -> Env:
     if ranks.size() > 1:
         games, areas = shares(name, games, areas, lambda: make_env(name, device=device, options=env.env_options))
     made = make_env(name, areas=areas, device=device, options=env.env_options, games=games)
-    made = made if is_game(name) or name in Registry("envs") else guarded(made, name)
+    made = made if is_game(name) or name in registry("envs") else guarded(made, name)
     return on_device(made, device)
 
 
@@ -401,7 +401,7 @@ def check_teachers(run: Run, loaded: Loaded) -> None:
 def shows_all(run: Run) -> bool:
     """Whether all behaviors of the environment appear at the start."""
     name = run.settings.env_settings.env_path or ""
-    return (name.startswith(("builtin:", "gymnasium:", "envpool:", "pettingzoo:")) or name in Registry("envs")) and not is_game(name)
+    return (name.startswith(("builtin:", "gymnasium:", "envpool:", "pettingzoo:")) or name in registry("envs")) and not is_game(name)
 
 
 def begin(run: Run, checkpoint: Checkpoint | None) -> None:

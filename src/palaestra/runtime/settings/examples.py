@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from palaestra.core.errors import ConfigError
-from palaestra.core.plugins import Registry, nearest
+from palaestra.core.plugins import nearest, registry
 
 FOLDERS = ("ppo", "poca", "sac", "bc", "imitation")
 """Folders of examples. A name without its folder means the first of these that contains it."""
@@ -56,7 +56,7 @@ def made_for(name: str) -> Path | None:
 
 def example_environment(example: Path, env_path: str | None) -> str | None:
     """Returns the built-in environment that an example is for; None if its settings name one (`env_path`), or none has its name."""
-    alike = [name for name in Registry("envs").names() if example.stem.startswith(name)]
+    alike = [name for name in registry("envs").names() if example.stem.startswith(name)]
     return None if env_path else max(alike, key=len, default=None)
 
 
@@ -70,8 +70,8 @@ def _match(name: str, names: list[str]) -> str | None:
 
 def _aliases(name: str) -> list[str]:
     """Returns the name, then the other names of the same built-in environment."""
-    registry = Registry("envs")
-    places = {one: registry.place(one) for one in registry.names()}
+    envs = registry("envs")
+    places = {one: envs.place(one) for one in envs.names()}
     place = next((place for one, place in places.items() if one.casefold() == name), None)
     return [name, *(one.casefold() for one in places if places[one] == place and one.casefold() != name)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from palaestra.core.plugins import Registry, nearest
+from palaestra.core.plugins import nearest, registry
 from palaestra.unity.exception import UnityEnvironmentException
 from palaestra.unity.registry.base_registry_entry import BaseRegistryEntry
 from palaestra.unity.registry.binary_utils import load_manifest
@@ -77,10 +77,10 @@ def _entry(identifier: str, facts: Mapping[str, Any]) -> BaseRegistryEntry:
 
 
 def _built_in() -> UnityEnvRegistry:
-    registry = UnityEnvRegistry()
-    for name in Registry("envs").names():
-        registry.register(LocalRegistryEntry(name, f"builtin:{name}", description=f"Palaestra's own {name}; needs no Unity"))
-    return registry
+    entries = UnityEnvRegistry()
+    for name in registry("envs").names():
+        entries.register(LocalRegistryEntry(name, f"builtin:{name}", description=f"Palaestra's own {name}; needs no Unity"))
+    return entries
 
 
 default_registry = _built_in()

@@ -10,7 +10,7 @@ from nicegui import run as worker
 from nicegui import ui
 
 from palaestra.core.display import escaped
-from palaestra.core.plugins import Registry
+from palaestra.core.plugins import registry
 from palaestra.runtime.monitor.run_facts import (
     LeagueTable,
     LessonStatus,
@@ -221,6 +221,6 @@ def parameters_of(settings: Mapping[str, Any]) -> list[str]:
     names = list(map(str, named)) if isinstance(named, Mapping) else []
     env = settings.get("env_settings")
     path = str(env.get("env_path") or "").removeprefix("builtin:") if isinstance(env, Mapping) else ""
-    if path in (envs := Registry("envs")).names():
+    if path in (envs := registry("envs")).names():
         names += list(envs.get(path).parameter_ranges)
     return list(dict.fromkeys(names))

@@ -6,7 +6,7 @@ from nicegui import run as worker
 from nicegui import ui
 
 from palaestra.core.errors import PalaestraError
-from palaestra.core.plugins import Registry
+from palaestra.core.plugins import registry
 from palaestra.web.layout import address, card, complain, page, quiet
 from palaestra.web.recorded.demo_files import FOLDER, METHODS, DemoFacts, demo_list, start_training, training_settings
 from palaestra.web.site import Site
@@ -59,7 +59,7 @@ class DemosPage:
         with card("Learn from them"):
             quiet("Choose files of one behavior above.")
             with ui.row().classes("w-full items-center gap-3"):
-                environments = sorted(Registry("envs").names())
+                environments = sorted(registry("envs").names())
                 self._env = (
                     ui.select(environments, label="Environment", with_input=True)
                     .props("dense outlined")
@@ -84,8 +84,8 @@ class DemosPage:
         if not chosen:
             return
         behavior = chosen[0].behavior
-        names = [name for name in Registry("envs").names() if name == behavior] or [
-            name for name in Registry("envs").names() if name.startswith(behavior) or behavior.endswith(name)
+        names = [name for name in registry("envs").names() if name == behavior] or [
+            name for name in registry("envs").names() if name.startswith(behavior) or behavior.endswith(name)
         ]
         if names and not self._env.value:
             self._env.set_value(names[0])

@@ -12,7 +12,7 @@ from nicegui import ui
 from numpy.typing import NDArray
 
 from palaestra.core.display import escaped
-from palaestra.core.plugins import Registry
+from palaestra.core.plugins import registry
 from palaestra.runtime.monitor.run_list import find_runs
 from palaestra.runtime.playback.sources import DEFAULT_AREAS, PlaybackSource, steps_of
 from palaestra.runtime.recording.video_files import encode_video
@@ -279,7 +279,7 @@ def refused(site: Site, run: str, env: str, runs: list[str]) -> bool:
 
 def choice_of_what(path: str, source: PlaybackSource, runs: list[str]) -> None:
     """Adds the select of runs and environments; another choice opens another address of the page `path`."""
-    options = {f"run={name}": f"run {name}" for name in runs} | {f"env={name}": name for name in sorted(Registry("envs").names())}
+    options = {f"run={name}": f"run {name}" for name in runs} | {f"env={name}": name for name in sorted(registry("envs").names())}
     now = f"run={source.run}" if source.run else f"env={source.env}"
     options.setdefault(now, now.partition("=")[2])
 

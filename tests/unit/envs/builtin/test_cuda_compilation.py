@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.core.plugins import Registry
+from palaestra.core.plugins import registry
 
 MOST_SECONDS = 120  # a GPU's first launch waits for this; loops that are written out took more than ten minutes
 COMPILE = """
@@ -21,7 +21,7 @@ for kernel in {env._split._program.tick, env._split._program.begin, env._split._
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", Registry("envs").names())
+@pytest.mark.parametrize("name", registry("envs").names())
 def test_kernels_compile_for_cuda(name: str, tmp_path: Path):
     if sys.platform == "darwin":
         pytest.skip("Warp has no CUDA compiler for macOS")

@@ -6,7 +6,7 @@ import torch
 from envs.crowd_env import Crowd
 
 from palaestra.core.errors import EnvError
-from palaestra.core.plugins import Registry
+from palaestra.core.plugins import registry
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.runtime.environments.make import make_env
 from palaestra.testing import check_env
@@ -156,7 +156,7 @@ def test_episodes_without_a_time_limit_cannot_be_staggered():
         env.stagger(0)
 
 
-@pytest.mark.parametrize("name", Registry("envs").names())
+@pytest.mark.parametrize("name", registry("envs").names())
 def test_messages_name_the_environment_as_it_was_asked_for(name: str):
     titles = ("CooperativePushBlock", "PushBlockCollab") if name == "PushBlockCollab" else (name,)  # two names of one class
     with pytest.raises(EnvError) as raised:

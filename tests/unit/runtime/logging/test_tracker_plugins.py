@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from installed_plugins import forget_plugins
 from small_runs import settings, tracked_run
 
 import palaestra
 from palaestra.core.errors import PluginError
-from palaestra.core.plugins import registry
 from palaestra.runtime.logging.statistics import Statistics
 from palaestra.runtime.logging.stats_writers import find_stats_writers
 from palaestra.runtime.logging.tracker_plugins import find_trackers, make_trackers
@@ -62,10 +62,10 @@ def distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
         (site / f"{module}.py").write_text(textwrap.dedent(code))
         monkeypatch.syspath_prepend(str(site))
         monkeypatch.delitem(sys.modules, module, raising=False)
-        registry.cache_clear()
+        forget_plugins()
 
     yield install
-    registry.cache_clear()
+    forget_plugins()
 
 
 def names_of(trackers: Any) -> list[str]:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from installed_plugins import forget_plugins
 
 from palaestra.core.errors import ConfigError, PalaestraError
-from palaestra.core.plugins import registry
 from palaestra.runtime.settings import BehaviorSettings, Loaded, RunSettings, behavior_settings, load, to_yaml
 from palaestra.trainers.settings import PPOSettings, SACSettings
 
@@ -404,13 +404,13 @@ def test_a_plug_in_trainer_brings_its_own_hyperparameters(tmp_path: Path, monkey
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-trainer\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[palaestra.trainers]\ntheirs = their_trainer:Their\n")
     monkeypatch.syspath_prepend(tmp_path)
-    registry.cache_clear()
+    forget_plugins()
     path = write("behaviors: {Ball: {trainer_type: theirs, hyperparameters: {depth: 1e1}}}")
     settings = load(path).settings
     assert settings.behaviors["Ball"].hyperparameters.model_dump() == {"depth": 10}
     assert load(write(to_yaml(settings))).settings == settings
     assert "unknown key; did you mean 'depth'?" in refused(write("behaviors: {Ball: {trainer_type: theirs, hyperparameters: {dept: 1}}}"))
-    registry.cache_clear()
+    forget_plugins()
 
 
 @pytest.mark.parametrize(
@@ -432,7 +432,9 @@ def test_a_trainer_of_a_plug_in_for_ml_agents_is_refused_by_name_without_being_i
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-agents\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[mlagents.trainer_type]\na2c = their_agents:types\n")
     monkeypatch.syspath_prepend(tmp_path)
+    forget_plugins()
     assert re.search(message, refused(write(f"behaviors: {{Ball: {{trainer_type: {trainer}, hyperparameters: {{}}}}}}")))
+    forget_plugins()
 
 
 def test_loading_settings_imports_no_torch():
