@@ -19,7 +19,7 @@ from palaestra.cli.streams import broken
 from palaestra.core.display import escaped_lines, shortened
 from palaestra.core.errors import PalaestraError, RankLost
 from palaestra.core.files import explain
-from palaestra.core.imports import without_garbage_collection
+from palaestra.core.plugins import without_garbage_collection
 from palaestra.runtime.control.os_signals import break_on_signals, is_read, reports
 from palaestra.runtime.logging.waiting import WaitingNotice, on_stderr, on_stdout
 

@@ -22,7 +22,7 @@ from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any
 
 from palaestra.core.errors import PalaestraError
-from palaestra.core.imports import without_garbage_collection
+from palaestra.core.plugins import without_garbage_collection
 
 GRACE = 5.0
 """Seconds that a worker has to end after its connection was closed."""
