@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 from written_runs import written, written_seeds
 
@@ -35,6 +37,14 @@ def test_groups_with_the_same_kind_of_names_are_called_by_their_first_runs(tmp_p
         written(tmp_path / f"x-{seed}", [1.0], seed=seed, settings={"rate": rate})
     runs = short_names(select_runs(["x-*"], tmp_path, "compare").values())
     assert shown(grouped(runs, ["settings"])) == {"x-1": ("x-1", "x-2"), "x-3": ("x-3",)}
+
+
+def test_a_pattern_means_the_runs_in_the_folder_of_results_not_that_folder(tmp_path, monkeypatch):
+    (written(tmp_path / "results" / "first", [1.0]) / "events.out.tfevents.1").touch()
+    monkeypatch.chdir(tmp_path)
+    assert [path.as_posix() for path in select_runs(["*"], Path("results"), "compare").values()] == ["results/first"]
+    monkeypatch.chdir("results")
+    assert [path.as_posix() for path in select_runs(["f*"], Path("results"), "compare").values()] == ["first"]
 
 
 def test_folders_of_numbered_runs_are_groups_by_name(tmp_path):
