@@ -190,9 +190,7 @@ class Pyramids(WarpEnv):
     age_per_decision = int(TICKS)
     tick_seconds = 0.1
     parameter_ranges: ClassVar = {}
-    unity: ClassVar = Agreement(
-        SAME, APPROXIMATE, learned=(Learned("ppo/Pyramids.yaml", 5.03, 10.0, 1.78, 1.75, remark="on walls that rubbed half as hard"),)
-    )
+    unity: ClassVar = Agreement(SAME, APPROXIMATE, learned=(Learned("ppo/Pyramids.yaml", 3.79, 10.0, 1.705, 1.75),))
     ray_fans: ClassVar = {
         behavior: tuple(
             RayFan(name, unity_order(int(RAYS), math.radians(aside) / int(SIDE_RAYS)), float(LENGTH), TAG_NAMES, rise=rise)
