@@ -1,4 +1,4 @@
-"""Loads users' code: modules, and objects that a setting names as `package.module:Name` or by entry point; and large libraries sooner."""
+"""Loads users' code: modules, and objects that a setting names as `package.module:Name` or by entry point."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def installed(group: str) -> Sequence[EntryPoint]:
 
 
 @cache
-def all_entry_points() -> Any:
+def all_entry_points() -> Any:  # EntryPoints, but before Python 3.12 a class that is gone since
     """Returns the entry points of all installed packages, read once: that takes 20 milliseconds."""
     return entry_points()
 
@@ -136,10 +136,10 @@ def nearest(name: str, known: Any) -> str:
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Looks for no garbage within the block, and later not among what was made until its end.
+    """Stops Python's garbage collector within the block, and exempts all objects that exist at its end from later collections.
 
-    For imports in a process of ours: PyTorch and what needs it are imported a quarter sooner, and a later collection would visit all of
-    PyTorch, a tenth of a second in the middle of an update.
+    It is meant for imports in a process of ours. PyTorch and what needs it are imported a quarter sooner, and a later collection does not
+    visit all of PyTorch, which takes a tenth of a second in the middle of an update.
     """
     gc.disable()
     try:

@@ -179,15 +179,15 @@ def _builtin(name: str, areas: int | None, device: str, options: Mapping[str, An
     return cast(Env, call(factory, name, areas, device, options))
 
 
-def _meant(name: str, registry: Registry) -> str:
+def _meant(name: str, envs: Registry) -> str:
     import gymnasium
 
     rest = name.partition(":")[2]  # 'gym:CartPole-v1', of the library's old name
     for one in (name, rest):
         if one in gymnasium.registry:
             return f"; did you mean 'gymnasium:{one}'?"
-    if rest in registry:
+    if rest in envs:
         return f"; did you mean 'builtin:{rest}'?"
     if ":" in name:
         return f"; did you mean 'python:{name}'?"
-    return nearest(name, registry.names())
+    return nearest(name, envs.names())
