@@ -98,7 +98,7 @@ class EpisodeMeter:
     def mark(self) -> None:
         """Remembers which episodes are unfinished now. Call `take` first."""
         assert not self._ticks
-        self._older = self._open.waiting | (self._open.lengths > 0)
+        self._older = self._unfinished()
 
     def begin(self, step: TimeStep, *, partial: bool = False) -> None:
         """Starts with the first tables after a reset. `partial`: the episodes that begin now are incomplete and not counted."""
@@ -122,6 +122,11 @@ class EpisodeMeter:
     def slots(self) -> int:
         """Number of slots in the tables that it has seen."""
         return len(self._open)
+
+    @property
+    def agents(self) -> int:
+        """Number of slots whose episode had not ended when the ticks were last summed."""
+        return int(self._unfinished().sum())
 
     def __len__(self) -> int:
         """Number of ticks not yet summed."""
@@ -172,6 +177,9 @@ class EpisodeMeter:
         """Drops the episodes of agents that were lost."""
         self._open.forget(lost)
         self._older[lost] = self._partial[lost] = False
+
+    def _unfinished(self) -> Flags:
+        return self._open.waiting | (self._open.lengths > 0)
 
     def _widen(self, slots: int) -> None:
         more = slots - len(self._open)

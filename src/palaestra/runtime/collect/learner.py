@@ -205,6 +205,11 @@ class Learner:
         return self.collector.meter.slots
 
     @property
+    def agents(self) -> int:
+        """Number of agents in an episode when episodes were last summed."""
+        return self.collector.meter.agents
+
+    @property
     def progress(self) -> float | None:
         """Share of the present update that is done; None if its trainer does not know."""
         return self.trainer.progress if isinstance(self.trainer, Progresses) else None

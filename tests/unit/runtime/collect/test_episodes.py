@@ -6,7 +6,8 @@ import pytest
 import torch
 from tiny_envs import Stream, episodes_of, same_episodes, slow_episodes
 
-from palaestra.core.timestep import TimeStep
+import palaestra
+from palaestra.core.timestep import Action, TimeStep
 from palaestra.runtime.collect.collector import on, pack, unpack
 from palaestra.runtime.collect.episodes import AreaEpisodes, EpisodeMeter
 
@@ -79,6 +80,24 @@ def test_a_reset_drops_open_episodes():
     for step in steps[21:]:
         meter.add(step)
     same_episodes(episodes_of(meter.take()), slow_episodes(steps[20:]))
+
+
+def test_agents_whose_behaviors_take_turns_are_counted_once():
+    env = palaestra.make("builtin:WallJump", areas=16)
+    steps = env.reset(seed=1)
+    meters = {name: EpisodeMeter(0) for name in steps}
+    for name, step in steps.items():
+        meters[name].begin(step)
+    for _ in range(3):
+        for _ in range(40):
+            steps = env.step({name: Action(None, torch.randint(0, 2, (16, 4))) for name in steps})
+            for name, step in steps.items():
+                meters[name].add(step)
+        for meter in meters.values():
+            meter.take()
+        assert min(meter.agents for meter in meters.values()) > 0
+        assert sum(meter.agents for meter in meters.values()) == 16
+        assert [meter.slots for meter in meters.values()] == [16, 16]
 
 
 def test_nothing_is_taken_twice():
