@@ -26,7 +26,6 @@ from palaestra.demos import DemoColumns, DemoRecord, DemoSource, DemoWriter, Pai
 from palaestra.demos.pairs import check_finite, ends
 from palaestra.demos.record_columns import join, records_of
 
-FORMATS = ("hdf5", "arrow", "parquet")
 AHEAD = 16 << 20
 """Bytes that must be free beyond what is written next."""
 BESIDE = 64 << 10

@@ -21,8 +21,6 @@ from palaestra.models.policy import PendingDecision
 from palaestra.runtime.collect.env_checks import check_ends, check_rollout, check_shapes, check_step
 from palaestra.runtime.collect.episodes import EpisodeMeter
 
-TICKS_AT_ONCE = 256
-"""Number of ticks between two sums of episode returns."""
 FEW = 16
 """A rollout that would hold fewer decisions of each agent is made longer (`BehaviorCollector`), or the run warns (`Learner`)."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import warp as wp
+from solid_boxes import cast_solid_box
 
 from palaestra.envs.builtin.pyramids.fans import cubes_ahead
 from palaestra.envs.builtin.pyramids.rooms import BRICKS, CUBES, cube_half
-from palaestra.envs.builtin.sensors.sphere_casts import cast_solid_box
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 

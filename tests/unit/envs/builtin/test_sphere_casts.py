@@ -6,9 +6,10 @@ import math
 import numpy as np
 import pytest
 import warp as wp
+from solid_boxes import cast_solid_box
 
 from palaestra.envs.builtin.sensors.rays import MISS
-from palaestra.envs.builtin.sensors.sphere_casts import cast_ball, cast_box, cast_solid_box, cast_top_edges, cast_upright_box, reach_beside
+from palaestra.envs.builtin.sensors.sphere_casts import cast_box, cast_top_edges, cast_upright_box, reach_beside
 
 wp.set_module_options({"enable_backward": False})
 
@@ -28,14 +29,6 @@ def cast_solid(
     i = wp.tid()
     center, half = wp.vec3(box[0], box[1], box[2]), wp.vec3(box[3], box[4], box[5])
     distance[i] = cast_solid_box(starts[i], ways[i], center, half, box[6], box[7])
-
-
-@wp.kernel
-def cast_at_ball(
-    starts: wp.array(dtype=wp.vec3), ways: wp.array(dtype=wp.vec3), ball: wp.array(dtype=wp.float32), distance: wp.array(dtype=wp.float32)
-):
-    i = wp.tid()
-    distance[i] = cast_ball(starts[i], ways[i], wp.vec3(ball[0], ball[1], ball[2]), ball[3])
 
 
 @wp.kernel
@@ -134,12 +127,6 @@ def test_rising_spheres_meet_upper_edges_and_corners_where_small_steps_do():
     assert 0.3 < hits.mean() < 0.98
     assert (np.abs(found[chosen][hits] - expected[hits]) < 5e-3).mean() > 0.99  # steps pass over one that only grazes
     assert (found[chosen][~hits] >= MISS).mean() > 0.97
-
-
-def test_a_ball_is_met_at_the_sum_of_the_radii():
-    starts = [(0, 0, 0), (0, 0, 0.6), (0, 1.01, 0), (9.5, 0, 0), (11.5, 0, 0)]
-    distance = casts(cast_at_ball, starts, [(1, 0, 0)] * 5, [10.0, 0.0, 0.0, 1.0])
-    assert distance == pytest.approx([9.0, 10 - 0.8, MISS, MISS, MISS], abs=1e-4)
 
 
 def test_a_section_beside_the_center_is_smaller():

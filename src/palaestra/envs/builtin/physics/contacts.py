@@ -1,4 +1,4 @@
-"""Contacts of circles and boxes in the plane: a normal and up to two points.
+"""Contacts of two circles or two boxes in the plane: a normal and up to two points.
 
 A contact's normal points from the first body to the second; a count of 0 means that they are apart.
 """
@@ -32,7 +32,7 @@ class Contact:
     first: wp.vec2
     second: wp.vec2
     depth: wp.float32  # how far they overlap along the normal, at the deeper point
-    depths: wp.vec2  # how far at each point, if a box is among them
+    depths: wp.vec2  # how far at each point, of boxes
 
 
 @wp.func
@@ -50,37 +50,6 @@ def circle_circle(a: Body, b: Body):
         contact.normal = to / distance
     contact.depth = reach - distance
     contact.first = a.position + a.half[0] * contact.normal
-    contact.second = contact.first
-    return contact
-
-
-@wp.func
-def circle_box(a: Body, b: Body):
-    """Returns the contact of a circle and a box; a circle whose center is inside leaves by the nearest side."""
-    contact = Contact()
-    radius = a.half[0]
-    local = rotate(a.position - b.position, -b.angle)
-    if wp.abs(local[0]) > b.half[0] + radius or wp.abs(local[1]) > b.half[1] + radius:
-        return contact
-    nearest = wp.min(wp.max(local, -b.half), b.half)
-    away = local - nearest
-    distance = wp.length(away)
-    if distance > radius:
-        return contact
-    if distance > 1.0e-6:
-        away /= distance
-    else:
-        gaps = b.half - wp.abs(local)
-        k = wp.where(gaps[0] < gaps[1], 0, 1)
-        distance = -gaps[k]
-        away = wp.vec2(0.0, 0.0)
-        away[k] = wp.where(local[k] < 0.0, -1.0, 1.0)
-        nearest -= distance * away
-    contact.count = 1
-    contact.normal = -rotate(away, b.angle)
-    contact.depth = radius - distance
-    contact.depths = wp.vec2(contact.depth, contact.depth)
-    contact.first = b.position + rotate(nearest, b.angle)
     contact.second = contact.first
     return contact
 

@@ -5,11 +5,10 @@ changed. Angles are in radians, counterclockwise from the x axis. A tick of 0.02
 
     agent = add_speed(agent, heading(angle), SPEED)              # as in Unity's agents: AddForce(..., VelocityChange)
     agent = apply_drag(agent, 4.0, 0.0)
-    agent, block = resolve_contact(agent, block, circle_box(agent, block), FRICTION)
+    agent, block = resolve_contact(agent, block, box_box(agent, block), FRICTION)
     agent = advance(agent)
     block = advance(block)
-    agent = keep_circle_out(agent, wall_center, wall_half, 0.0)    # static walls last, so that nothing ends inside one
-    agent = keep_circle_within(agent, ROOM)
+    agent = keep_box_within(agent, ROOM, FRICTION)    # static walls last, so that nothing ends inside one
     block = keep_box_within(block, ROOM, FRICTION)
 
 Contacts are inelastic (restitution 0). A contact parts the bodies at once, each by its share of the masses;
@@ -20,7 +19,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.physics.contacts import Body, Contact, box_box, circle_box, circle_circle, facing_edge, points_below
+from palaestra.envs.builtin.physics.contacts import Body, Contact, box_box, circle_circle, facing_edge, points_below
 
 __all__ = [
     "GRAVITY",
@@ -33,11 +32,8 @@ __all__ = [
     "box_body",
     "box_box",
     "circle_body",
-    "circle_box",
     "circle_circle",
     "keep_box_within",
-    "keep_circle_out",
-    "keep_circle_within",
     "resolve_contact",
     "rub",
 ]
@@ -204,32 +200,6 @@ def resolve_contact(a: Body, b: Body, contact: Contact, friction: float):
         a.position -= (contact.depth * a.inverse_mass / soft) * n
         b.position += (contact.depth * b.inverse_mass / soft) * n
     return a, b
-
-
-@wp.func
-def keep_circle_out(body: Body, center: wp.vec2, half: wp.vec2, angle: float):
-    """Returns a circle kept out of a static box, sliding along it without friction."""
-    wall = Body()
-    wall.position = center
-    wall.half = half
-    wall.angle = angle
-    contact = circle_box(body, wall)
-    if contact.count > 0:
-        body.position -= contact.depth * contact.normal
-        body.velocity -= wp.max(wp.dot(body.velocity, contact.normal), 0.0) * contact.normal
-    return body
-
-
-@wp.func
-def keep_circle_within(body: Body, room: wp.vec2):
-    """Returns a circle kept within a room about the origin with these half sides, sliding along its walls without friction."""
-    inner = room - body.half
-    position = wp.min(wp.max(body.position, -inner), inner)
-    for k in range(2):
-        if (position[k] - body.position[k]) * body.velocity[k] < 0.0:
-            body.velocity[k] = 0.0
-    body.position = position
-    return body
 
 
 @wp.func

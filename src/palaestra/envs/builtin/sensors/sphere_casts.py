@@ -102,26 +102,11 @@ def gap_to_box(point: wp.vec3, half: wp.vec3):
 
 
 @wp.func
-def cast_solid_box(origin: wp.vec3, direction: wp.vec3, center: wp.vec3, half: wp.vec3, angle: float, radius: float):
-    """Returns the distance along a unit direction at which a sphere touches an upright box, turned by the angle, or MISS."""
-    to = origin - center
-    along = wp.dot(to, direction)
-    reach = wp.length(half) + radius
-    if along >= 0.0 and wp.length_sq(to) > reach * reach:
-        return MISS  # behind
-    if wp.length_sq(to) - along * along > 1.001 * reach * reach:
-        return MISS  # beside
-    flat = rotate(wp.vec2(to[0], to[1]), -angle)
-    flat_way = rotate(wp.vec2(direction[0], direction[1]), -angle)
-    start = wp.vec3(flat[0], flat[1], to[2])
-    if gap_to_box(start, half) <= radius:
-        return MISS  # it touches already
-    return cast_upright_solid_box(start, wp.vec3(flat_way[0], flat_way[1], direction[2]), half, radius)
-
-
-@wp.func
 def cast_upright_solid_box(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: float):
-    """Returns what `cast_solid_box` does for a box about the origin with its sides along the axes, which the sphere does not touch yet."""
+    """Returns the distance along a unit direction at which a sphere touches a box about the origin with its sides along the axes, or MISS.
+
+    The sphere must not touch the box at its start.
+    """
     first = float(0.0)  # Warp takes a literal for a constant
     last = float(MISS)
     for k in range(3):
@@ -216,17 +201,3 @@ def close_in(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: float, first: 
         distance += gap
         steps += 1
     return MISS
-
-
-@wp.func
-def cast_ball(origin: wp.vec3, direction: wp.vec3, center: wp.vec3, reach: float):
-    """Returns the distance along a unit direction to a ball, or MISS; `reach` is its radius and the cast sphere's together."""
-    to = center - origin
-    along = wp.dot(to, direction)
-    if along <= 0.0 or wp.length_sq(to) <= reach * reach:
-        return MISS
-    beside = to - along * direction
-    depth = reach * reach - wp.length_sq(beside)
-    if depth < 0.0:
-        return MISS
-    return along - wp.sqrt(depth)
