@@ -358,7 +358,7 @@ def test_someone_learns_to_die_for_its_mates_and_with_ppo_nobody_does():
     [
         pytest.param({"hidden_units": 13}, marks=pytest.mark.slow),
         {"memory": MEMORY},
-        {"bfloat16": True},
+        pytest.param({"bfloat16": True}, marks=pytest.mark.slow),
         pytest.param({"normalize": True, "num_layers": 1}, marks=pytest.mark.slow),
     ],
     ids=str,
@@ -368,6 +368,6 @@ def test_it_keeps_the_contract_of_a_trainer(network: dict[str, object]):
     check_trainer(POCA, behavior_settings(hyper, network, {"normalize": True}, trainer_type="poca"))
 
 
-@pytest.mark.parametrize("memory", [None, MEMORY], ids=("no memory", "memory"))
+@pytest.mark.parametrize("memory", [pytest.param(None, marks=pytest.mark.slow), MEMORY], ids=("no memory", "memory"))
 def test_it_keeps_the_contract_with_one_body_for_actor_and_critic(memory: dict[str, int] | None):
     check_trainer(POCA, behavior_settings({"shared_critic": True, "individual_values": True}, {"memory": memory}, trainer_type="poca"))

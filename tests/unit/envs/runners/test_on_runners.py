@@ -149,6 +149,7 @@ def test_another_version_on_a_machine_and_a_build_that_is_missing_there_are_refu
     assert all_gone("ray::EnvRunner")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_a_game_that_sends_a_number_that_is_none_is_told_with_its_runner(tmp_path: Path):
     game = tmp_path / "nan_roll.py"
