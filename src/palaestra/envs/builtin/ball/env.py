@@ -100,6 +100,15 @@ class Ball(WarpEnv):
         models=(ModelScore("3DBall.onnx", 99.51, 0.49, 200, 100.0), ModelScore("3DBall.nn", 98.04, 0.76, 200, 100.0)),
         learned=(
             Learned("ppo/3DBall.yaml", 0.192, 0.5, 100.0, 100.0, seeds=3),
+            Learned(
+                "ppo/3DBall_randomize.yaml",
+                0.5,
+                0.5,
+                99.5,
+                100.0,
+                seeds=3,
+                measure="of 200 episodes afterwards, with the file's random masses and sizes",
+            ),
             Learned("sac/3DBall.yaml", 0.2, 0.2, 100.0, 100.0, seeds=3),
         ),
     )
