@@ -13,12 +13,6 @@ from palaestra.envs.builtin.sensors.sphere_casts import cast_upright_solid_box, 
 def cast_solid_box(origin: wp.vec3, direction: wp.vec3, center: wp.vec3, half: wp.vec3, angle: float, radius: float):
     """Returns the distance along a unit direction at which a sphere touches an upright box, turned by the angle, or MISS."""
     to = origin - center
-    along = wp.dot(to, direction)
-    reach = wp.length(half) + radius
-    if along >= 0.0 and wp.length_sq(to) > reach * reach:
-        return MISS  # behind
-    if wp.length_sq(to) - along * along > 1.001 * reach * reach:
-        return MISS  # beside
     flat = rotate(wp.vec2(to[0], to[1]), -angle)
     flat_way = rotate(wp.vec2(direction[0], direction[1]), -angle)
     start = wp.vec3(flat[0], flat[1], to[2])

@@ -89,6 +89,7 @@ class EpisodeMeter:
         self._lost: list[Tensor | None] = []
         self._counted: list[Tensor | None] = []
         self._success: list[Tensor | None] = []
+        self._decisions = self._summed = 0
         self._resize(slots)
 
     def _resize(self, slots: int) -> None:
@@ -98,7 +99,7 @@ class EpisodeMeter:
     def mark(self) -> None:
         """Remembers which episodes are unfinished now. Call `take` first."""
         assert not self._ticks
-        self._older = self._unfinished()
+        self._older = self._open.waiting | (self._open.lengths > 0)
 
     def begin(self, step: TimeStep, *, partial: bool = False) -> None:
         """Starts with the first tables after a reset. `partial`: the episodes that begin now are incomplete and not counted."""
@@ -124,9 +125,9 @@ class EpisodeMeter:
         return len(self._open)
 
     @property
-    def agents(self) -> int:
-        """Number of slots whose episode had not ended when the ticks were last summed."""
-        return int(self._unfinished().sum())
+    def agents(self) -> float:
+        """Mean number of agents that decided in a tick, of the ticks summed so far; 0 if there are none."""
+        return self._decisions / max(self._summed, 1)
 
     def __len__(self) -> int:
         """Number of ticks not yet summed."""
@@ -144,6 +145,8 @@ class EpisodeMeter:
             *columns, lost, counted, successes, strict=True
         ):
             self._widen(len(reward))
+            self._decisions += int(acting.sum())
+            self._summed += 1
             if gone is not None:
                 self._forget(gone.cpu().numpy())
             ended, open_ = terminated | truncated, self._open
@@ -177,9 +180,6 @@ class EpisodeMeter:
         """Drops the episodes of agents that were lost."""
         self._open.forget(lost)
         self._older[lost] = self._partial[lost] = False
-
-    def _unfinished(self) -> Flags:
-        return self._open.waiting | (self._open.lengths > 0)
 
     def _widen(self, slots: int) -> None:
         more = slots - len(self._open)

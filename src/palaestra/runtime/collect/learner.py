@@ -205,8 +205,8 @@ class Learner:
         return self.collector.meter.slots
 
     @property
-    def agents(self) -> int:
-        """Number of agents in an episode when episodes were last summed."""
+    def agents(self) -> float:
+        """Mean number of agents that decided in a tick of this session."""
         return self.collector.meter.agents
 
     @property

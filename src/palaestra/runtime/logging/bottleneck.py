@@ -80,7 +80,7 @@ class Setup:
     """Facts about a run on which advice depends."""
 
     kind: EnvKind
-    agents: int  # in a rank's tick
+    agents: int  # that decide in a rank's tick
     copies: int = 1  # of the environment, of all ranks
     runners: bool = False  # whether these are on other machines
     cores: int = 1

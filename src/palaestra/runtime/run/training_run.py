@@ -171,7 +171,7 @@ class Run:
         """Returns the facts on which advice about speed depends."""
         return Setup(
             kind=self.env_kind,
-            agents=sum(learner.agents for learner in self.learners.values()),
+            agents=max(round(sum(learner.agents for learner in self.learners.values())), 1),
             copies=self.settings.env_settings.num_envs,
             runners=self.settings.env_settings.env_runners is not None,
             cores=usable_cores(),
