@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 FEW_GOALS = 4
-"""Rows to a goal from which on it pays to make each goal's weights once and apply them to all rows.
+"""Rows to a goal from which on it pays to make each goal's weights once and apply them to all its rows.
 
 Goals are mostly one of a few. The different ones are only looked for on the CPU, as that waits for an accelerator.
 """
@@ -129,12 +129,13 @@ class HyperLinear(nn.Module):
 
     def forward(self, x: Tensor, goal: Tensor) -> Tensor:
         """Maps x (N, in) and goal (N, goal) to (N, out)."""
-        if goal.device.type == "cpu":
-            goals, which = torch.unique(goal.detach(), dim=0, return_inverse=True)
+        if goal.device.type == "cpu" and not goal.requires_grad:  # else each row's goal gets a gradient of its own
+            goals, which, rows = torch.unique(goal, dim=0, return_inverse=True, return_counts=True)
             if len(goals) * FEW_GOALS <= len(goal):
-                rows = torch.arange(len(goal))
-                first = which.new_zeros(len(goals)).scatter_(0, which, rows)  # any row of each goal: they are all alike
-                return torch.matmul(x, self._weights_for(goal[first]))[which, rows] + self.bias
+                order = which.argsort()
+                parts = zip(x.index_select(0, order).split(rows.tolist()), self._weights_for(goals), strict=True)
+                together = torch.cat([torch.mm(part, weights) for part, weights in parts])
+                return together.index_select(0, order.argsort()) + self.bias
         return torch.bmm(x.unsqueeze(1), self._weights_for(goal)).squeeze(1) + self.bias
 
     def _weights_for(self, goal: Tensor) -> Tensor:

@@ -53,15 +53,27 @@ def test_generated_weights_start_uniform_within_their_bound():
     assert layer.second.weight.std().item() == pytest.approx(1 / 8, rel=0.05)
 
 
-@pytest.mark.parametrize("rows", [6, 40])
-def test_rows_that_share_a_goal_get_what_they_would_alone(rows: int):
+@pytest.mark.parametrize(("rows", "goals"), [(6, 2), (40, 2), (40, 9)])
+def test_rows_that_share_a_goal_get_what_they_would_alone(rows: int, goals: int):
     torch.manual_seed(0)
-    layer, x = HyperLinear(3, 4, 2, 8), torch.randn(rows, 3)
-    goal = torch.eye(2)[torch.arange(rows) % 2].requires_grad_()
+    layer, x = HyperLinear(3, 4, 2, 8), torch.randn(rows, 3, requires_grad=True)
+    goal = torch.randn(goals, 2)[torch.arange(rows) % goals]
     together = layer(x, goal)
     assert_close(together, torch.cat([layer(x[i : i + 1], goal[i : i + 1]) for i in range(rows)]))
+    assert x.grad is None
     together.square().sum().backward()
-    shared = [p.grad.clone() for p in layer.parameters() if p.grad is not None]
+    shared = [p.grad.clone() for p in (x, *layer.parameters()) if p.grad is not None]
     layer.zero_grad()
+    x.grad = None
     sum(layer(x[i : i + 1], goal[i : i + 1]).square().sum() for i in range(rows)).backward()
-    assert_close(shared, [p.grad for p in layer.parameters()], rtol=1e-4, atol=1e-5)
+    assert_close(shared, [p.grad for p in (x, *layer.parameters())], rtol=1e-4, atol=1e-5)
+
+
+def test_each_row_of_a_shared_goal_has_a_gradient_of_its_own():
+    torch.manual_seed(0)
+    layer, x = HyperLinear(3, 4, 2, 8), torch.randn(40, 3)
+    goal = torch.eye(2)[torch.arange(40) % 2].requires_grad_()
+    (together,) = torch.autograd.grad(layer(x, goal).square().sum(), goal)
+    for row in range(40):
+        alone = goal.detach()[row : row + 1].requires_grad_()
+        assert_close(together[row : row + 1], torch.autograd.grad(layer(x[row : row + 1], alone).square().sum(), alone)[0])

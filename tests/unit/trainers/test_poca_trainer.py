@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -306,26 +307,63 @@ def test_the_last_agent_of_a_group_gains_by_finishing(individual: bool):
     assert gain[waiting].max() < -0.02
 
 
-def test_individual_values_continue_a_return_with_the_agents_own_next_value():
+def with_individual_values() -> tuple[POCA, Callable[[Tensor, int], Tensor]]:
+    """A trainer with individual values (gamma 0.5, lambda 0), and agents' own values in groups of so many."""
     trainer = poca(VECTOR, {"lambd": 0.0, "individual_values": True}, gamma=0.5)
-    critic, obs = group_critic(trainer), [torch.tensor([[float(t)], [2.0 * t - 1.0]]) for t in range(3)]
+    critic = group_critic(trainer)
     with torch.no_grad():
         critic.own_head.weight.normal_(generator=torch.Generator().manual_seed(0))
         assert critic.count_head is not None
         critic.count_head.bias.fill_(1.0)
-        own = [
-            critic.own_value(trainer.network.features(CRITIC, trainer.network.prepare((seen,))), torch.tensor([agents, agents]))[:, 0]
-            for seen, agents in zip(obs, (2, 2, 1), strict=True)
-        ]
+
+    @torch.no_grad()
+    def own(obs: Tensor, agents: int) -> Tensor:
+        features = trainer.network.features(CRITIC, trainer.network.prepare((obs,)))
+        return critic.own_value(features, torch.full((len(obs),), agents))[:, 0]
+
+    return trainer, own
+
+
+def test_individual_values_continue_a_return_with_the_agents_own_next_value():
+    trainer, own = with_individual_values()
+    obs = [torch.tensor([[float(t)], [3.0 * t - 1.0]]) for t in range(4)]
     steps = [
         mates(table(obs[0])),
         mates(table(obs[1])),
         mates(table(obs[2], acting=[False, True], terminated=[0])),
+        mates(table(obs[3], acting=[False, True])),
     ]
-    rollout = steps_to_rollout(trainer, steps)
-    target = rows_of(trainer, rollout).target[:, 0]
-    # each goes on with itself; after the first has died both are worth what the survivor is worth alone
-    assert_close(target, torch.stack([0.5 * own[1][0], 0.5 * own[1][1], 0.5 * own[2][1], 0.5 * own[2][1]]))
+    target = rows_of(trainer, steps_to_rollout(trainer, steps)).target[:, 0]
+    # each goes on with itself, also beyond the rollout; once the first has died both are worth what the survivor is worth alone
+    expected = [own(obs[1], 2)[0], own(obs[1], 2)[1], own(obs[2], 1)[1], own(obs[2], 1)[1], own(obs[3], 1)[1]]
+    assert_close(target, 0.5 * torch.stack(expected))
+
+
+def test_individual_values_beyond_a_rollout_are_the_agents_own():
+    trainer, own = with_individual_values()
+    obs = [torch.tensor([[float(t)], [3.0 * t - 1.0]]) for t in range(2)]
+    target = rows_of(trainer, steps_to_rollout(trainer, [mates(table(obs[0])), mates(table(obs[1]))])).target[:, 0]
+    assert_close(target, 0.5 * own(obs[1], 2))
+
+
+def test_individual_values_of_truncated_agents_are_those_of_their_final_observations():
+    trainer, own = with_individual_values()
+    obs, final = [torch.tensor([[float(t)], [3.0 * t - 1.0]]) for t in range(2)], torch.tensor([[7.0]])
+    steps = [mates(table(obs[0])), mates(table(obs[1], truncated=[0], final_obs=(final,)))]
+    target = rows_of(trainer, steps_to_rollout(trainer, steps)).target[:, 0]
+    assert_close(target, 0.5 * torch.stack([own(final, 2)[0], own(obs[1], 2)[1]]))
+
+
+def test_where_ends_are_ignored_individual_values_of_the_dead_are_those_of_their_final_observations():
+    trainer, own = with_individual_values()
+    trainer.needs = dataclasses.replace(trainer.needs, terminal_obs=True)
+    obs, final = [torch.tensor([[float(t)], [3.0 * t - 1.0]]) for t in range(2)], torch.tensor([[7.0]])
+    steps = [mates(table(obs[0])), mates(table(obs[1], acting=[False, True], terminated=[0], final_obs=(final,)))]
+    with torch.no_grad():
+        _, _, following, endless = critique_of(trainer, steps_to_rollout(trainer, steps))()
+    mate = own(obs[1], 1)[1]  # now alone: what the dead leave, where ends count
+    assert_close(following[:, 0], torch.stack([mate, mate]))
+    assert_close(endless[:, 0], torch.stack([own(final, 2)[0], mate]))
 
 
 def learned(kind: type[POCA] | type[PPO], name: str) -> float:
