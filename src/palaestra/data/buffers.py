@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Protocol
 
 import torch
@@ -51,6 +51,7 @@ class SteadyBuffer:
     def __init__(self, step: TimeStep, decision: Decision, ticks: int, needs: RolloutNeeds = PLAIN) -> None:
         """`step` and `decision` show the columns' shapes, types and device."""
         self.decisions, self.tick = 0, 0
+        self._anew = True  # no open episode of an earlier buffer goes on in this one
         self._layout = RolloutLayout(step, decision, needs)
         self._make_columns(self._layout.opened(step, decision, 0), self._layout.completed(step, 0), ticks)
         self._slots = torch.arange(len(step.reward), device=step.reward.device)
@@ -99,7 +100,8 @@ class SteadyBuffer:
         opened, completed = [x[: self.tick] for x in self._opened], [x[: self.tick] for x in self._completed]
         final_obs = self._final_obs.take(self._layout.kept(completed), step.obs)
         now, self.tick, self.decisions = self.tick, 0, 0
-        return self._layout.rollout(opened, completed, None, final_obs, step, now)
+        anew, self._anew = torch.ones_like(step.acting) if self._anew else None, False
+        return replace(self._layout.rollout(opened, completed, None, final_obs, step, now), anew=anew)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the rows written so far."""
@@ -107,12 +109,13 @@ class SteadyBuffer:
             "kind": type(self).__name__,
             "opened": [x[: self.tick] for x in self._opened],
             "settled": [x[: self.tick] for x in self._completed],
+            "anew": self._anew,
             "ends": self._final_obs.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores rows written before."""
-        self.tick = len(state["settled"][0])
+        self.tick, self._anew = len(state["settled"][0]), state.get("anew", False)
         self.decisions = self.tick * len(self._slots)
         if self.tick >= len(self._completed[0]):  # rollouts are shorter now: the next tick fills this one
             self._make_columns([x[0] for x in self._opened], [x[0] for x in self._completed], self.tick + 1)
@@ -134,6 +137,7 @@ class SlottedBuffer:
         self.decisions, self._tick = 0, 0
         self._layout = RolloutLayout(step, decision, needs)
         self._waiting = torch.zeros_like(step.acting)  # decided, not completed
+        self._anew = torch.ones_like(step.acting)  # what the slot did last before the rollout was dropped or lost
         self._final_obs = FinalObsList(needs.terminal_obs)
         self._earned: Earned | None = None
         self._have(
@@ -194,12 +198,14 @@ class SlottedBuffer:
         rows, cursor = self._furthest(), self._cursor[slots]
         if not len(slots) or not rows:
             self._waiting &= ~lost
+            self._anew |= lost
             return
         after = torch.arange(1, rows + 1, device=lost.device).unsqueeze(1)
         ended = (self._completed[2][:rows, slots] | self._completed[3][:rows, slots]) & (after <= cursor)
         begun = (ended * after).amax(0)
         self.decisions -= int((cursor - begun).sum())
         self._next[slots] = begun * len(self._slots) + slots
+        self._anew[slots] |= begun == 0
         self._waiting &= ~lost
 
     def take(self, step: TimeStep) -> Rollout:
@@ -213,7 +219,8 @@ class SlottedBuffer:
         self._next, self._most, self.decisions = self._slots.clone(), 0, 0
         for x, value in zip(self._opened, waiting.opened, strict=True):
             x[0, slots] = value
-        return self._layout.rollout(opened, completed, lengths, final_obs, step, self._tick, waiting)
+        anew, self._anew = self._anew, torch.zeros_like(self._anew)
+        return replace(self._layout.rollout(opened, completed, lengths, final_obs, step, self._tick, waiting), anew=anew)
 
     def _furthest(self) -> int:
         """Row that the slot with most decisions writes next."""
@@ -225,7 +232,7 @@ class SlottedBuffer:
             ticks = len(self._completed[0])
             rows = min(ticks, max(self._furthest() + 1, ticks * had // slots))  # as much room in all as before
             self._final_obs.widen(had, slots)
-            self._waiting = torch.cat([self._waiting, self._waiting.new_zeros(more)])
+            self._waiting, self._anew = (torch.cat([x, x.new_zeros(more)]) for x in (self._waiting, self._anew))
             opened, completed = (
                 [torch.cat([x[:rows], x.new_zeros((rows, more, *x.shape[2:]))], 1) for x in columns]
                 for columns in (self._opened, self._completed)
@@ -250,6 +257,7 @@ class SlottedBuffer:
             "settled": [blanked(x[:rows], row >= cursor) for x in self._completed],
             "cursor": cursor,
             "waiting": self._waiting.clone(),
+            "anew": self._anew.clone(),
             "decisions": self.decisions,
             "tick": self._tick,
             "earned": None if self._earned is None else asdict(self._earned),
@@ -261,6 +269,7 @@ class SlottedBuffer:
         opened, completed = ([x.clone().contiguous() for x in state[part]] for part in ("opened", "settled"))
         self._have(opened, completed, state["cursor"])
         self._waiting, self.decisions, self._tick = state["waiting"].clone(), state["decisions"], state.get("tick", 0)
+        self._anew = state["anew"].clone() if "anew" in state else torch.zeros_like(self._waiting)
         earned = state.get("earned")
         self._earned = None if earned is None else Earned(**earned)
         self._final_obs.load_state_dict(state["ends"])

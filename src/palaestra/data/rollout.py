@@ -87,6 +87,7 @@ class Rollout:
     team: Tensor  # (S,) int64
     group: Tensor  # (S,) int64
     group_ticks: GroupTicks | None = None  # where `RolloutNeeds.group_ticks` asks for them
+    anew: Tensor | None = None  # (S,) bool: what the slot did last in the rollout before was dropped or lost; None: nowhere
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -28,9 +28,13 @@ class ReturnScale:
         self._running = torch.zeros(0)
         self._count, self._mean, self._m2 = 0.0, 0.0, 0.0
 
-    def __call__(self, reward: Tensor, ended: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Takes the rewards (T, S) in, then scales them. `lengths` (S,): how many rows of each slot count; None: all."""
+    def __call__(self, reward: Tensor, ended: Tensor, lengths: Tensor | None = None, anew: Tensor | None = None) -> Tensor:
+        """Takes the rewards (T, S) in, then scales them. `lengths` (S,): how many rows of each slot count; None: all.
+
+        `anew` (S,): slots in which no episode goes on from the rewards before; None: in all that had one."""
         returns, running = torch.empty_like(reward), self._open_returns(reward)
+        if anew is not None:
+            running = running.masked_fill(anew, 0.0)
         counted = None if lengths is None else torch.arange(len(reward), device=reward.device).unsqueeze(1) < lengths
         for t, (out, now, end) in enumerate(zip(returns, reward, ended, strict=True)):
             torch.add(now, running, alpha=self.gamma, out=out)
@@ -86,6 +90,8 @@ class EpisodeSums:
             ended = ended & (torch.arange(time, device=ended.device).unsqueeze(1) < rollout.lengths)
         still = self._open.to(reward)[:slots]
         still = torch.cat([still, still.new_zeros(slots - len(still))])
+        if rollout.anew is not None:
+            still = still.masked_fill(rollout.anew, 0.0)
         after = torch.cat([torch.zeros_like(reward[:1]), reward.cumsum(0)])  # (T + 1, S) earned by the rows before
         rows = torch.arange(1, time + 1, device=ended.device).unsqueeze(1)
         last = (ended * rows).amax(0, keepdim=True)  # how many rows belong to episodes that ended

@@ -115,7 +115,7 @@ class RewardSignals:
                 given = torch.cat([self._reward(name, part) for part in table.parts(ROWS_AT_ONCE)])
                 column = torch.zeros_like(reward).view(-1).index_copy_(0, table.rows, given).view_as(reward)
             if name in self._scales:
-                column = self._scales[name](column, rollout.terminated | rollout.truncated, rollout.lengths)
+                column = self._scales[name](column, rollout.terminated | rollout.truncated, rollout.lengths, rollout.anew)
             column = column * strength
             if name in self._sums:
                 self._sums[name].add(column, rollout)

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 
 import pytest
 import torch
-from tiny_envs import Stream, decide, fill
+from tiny_envs import Stream, decide, fill, table
 from torch import Tensor
 from torch.testing import assert_close
 
-from palaestra.data.buffers import SlottedBuffer
+from palaestra.core.timestep import TimeStep
+from palaestra.data.buffers import SlottedBuffer, SteadyBuffer
 from palaestra.data.rollout import Rollout
 from palaestra.rewards.reward_scaling import EpisodeSums, ReturnScale
 
@@ -17,10 +19,11 @@ ENDED = torch.tensor([[False, True], [False, False]])
 
 
 def slotted_rollout(seed: int, ticks: int = 20) -> Rollout:
+    """One whose episodes count as those of any rollout before."""
     stream, generator = Stream(seed), torch.Generator().manual_seed(seed)
     step = stream.next()
     buffer = SlottedBuffer(step, decide(step, generator), 4)
-    return buffer.take(fill([buffer], stream, step, ticks, generator))
+    return dataclasses.replace(buffer.take(fill([buffer], stream, step, ticks, generator)), anew=None)
 
 
 def test_rewards_are_divided_by_the_standard_deviation_of_discounted_returns():
@@ -76,6 +79,16 @@ def test_scaling_a_slotted_rollout_agrees_with_counting_each_slot():
         assert_close(out[0], rollout.reward[0] / deviation)
 
 
+def test_open_returns_of_slots_that_begin_anew_do_not_go_on():
+    scale = ReturnScale(gamma=0.5)
+    scale(REWARD, torch.zeros(2, 2, dtype=torch.bool))
+    # of the open returns 2.5 and 2 only the second goes on: 1 and 3 + 1/2 * 2
+    deviation = torch.tensor([1.0, 2.5, 4.0, 2.0, 1.0, 4.0]).std(correction=0)
+    reward = torch.tensor([[1.0, 3.0]])
+    anew = torch.tensor([True, False])
+    assert_close(scale(reward, torch.zeros(1, 2, dtype=torch.bool), anew=anew), reward / deviation)
+
+
 def test_open_returns_stay_when_slots_grow():
     scale = ReturnScale(gamma=0.5)
     scale(REWARD, ENDED)
@@ -115,3 +128,51 @@ def test_sums_are_those_of_whole_episodes_over_several_rollouts():
     assert mean is not None
     assert mean == pytest.approx(total / episodes, rel=1e-4)
     assert sums.take() is None
+
+
+def test_what_a_lost_episode_earned_in_an_earlier_rollout_is_no_part_of_the_next_episode():
+    sums, step = EpisodeSums(), table(torch.zeros(2, 1))
+    generator = torch.Generator()
+    buffer = SlottedBuffer(step, decide(step, generator), 4)
+
+    def tick(step: TimeStep) -> None:
+        buffer.open(step, decide(step, generator))
+        buffer.complete(step)
+
+    def take() -> Rollout:
+        rollout = buffer.take(step)
+        sums.add(rollout.reward, rollout)
+        return rollout
+
+    tick(table(torch.zeros(2, 1), reward=[100.0, 10.0]))
+    take()
+    lost = dataclasses.replace(table(torch.zeros(2, 1), reward=[0.0, 20.0]), lost=torch.tensor([True, False]))
+    tick(lost)
+    state = buffer.state_dict()
+    buffer = SlottedBuffer(step, decide(step, generator), 4)
+    buffer.load_state_dict(state)
+    tick(table(torch.zeros(2, 1), reward=[1.0, 30.0], terminated=[0, 1]))
+    rollout = take()
+    assert rollout.anew is not None
+    assert rollout.anew.tolist() == [True, False]
+    assert sums.take() == pytest.approx((1.0 + 10.0 + 20.0 + 30.0) / 2)
+    tick(table(torch.zeros(2, 1), reward=[5.0, 7.0]))
+    rollout = take()  # nothing was lost since
+    assert rollout.anew is not None
+    assert not rollout.anew.any()
+
+
+@pytest.mark.parametrize("kind", [SteadyBuffer, SlottedBuffer])
+def test_nothing_goes_on_in_the_first_rollout_of_a_buffer(kind: type[SteadyBuffer | SlottedBuffer]):
+    sums, step = EpisodeSums(), table(torch.zeros(1, 1))
+    for reward in (100.0, 1.0):  # an environment that was reset has a new buffer
+        buffer = kind(step, decide(step, torch.Generator()), 4)
+        buffer.open(step, decide(step, torch.Generator()))
+        buffer.complete(table(torch.zeros(1, 1), reward=[reward], terminated=[0] if reward == 1.0 else []))
+        rollout = buffer.take(step)
+        sums.add(rollout.reward, rollout)
+    assert sums.take() == 1.0
+    buffer.open(step, decide(step, torch.Generator()))
+    buffer.complete(step)
+    again = buffer.take(step).anew
+    assert again is None or not again.any()
