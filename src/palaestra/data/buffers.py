@@ -21,6 +21,11 @@ class RolloutBuffer(Protocol):
 
     decisions: int
 
+    @property
+    def agents(self) -> int:
+        """Slots that have decided since the last `take`, or whose decision was not complete then."""
+        ...
+
     def open(self, step: TimeStep, decision: Decision) -> None:
         """Stores what the acting slots observed and did."""
         ...
@@ -63,6 +68,11 @@ class SteadyBuffer:
         # views of each row made once: making one costs as much as filling it
         self._opened_rows = list(zip(*(x.unbind() for x in self._opened), strict=True))
         self._completed_rows = list(zip(*(x.unbind() for x in self._completed), strict=True))
+
+    @property
+    def agents(self) -> int:
+        """Returns S: every slot decides."""
+        return len(self._slots)
 
     def open(self, step: TimeStep, decision: Decision) -> None:
         """Stores this tick's decisions, of all slots, as the next row."""
@@ -159,6 +169,11 @@ class SlottedBuffer:
     def _cursor(self) -> Tensor:
         """Row that each slot writes next, (S,): its completed decisions lie before it."""
         return (self._next - self._slots) // max(len(self._slots), 1)
+
+    @property
+    def agents(self) -> int:
+        """Returns how many slots have decided; waits for the device."""
+        return int((self._waiting | (self._next != self._slots)).sum())
 
     def open(self, step: TimeStep, decision: Decision) -> None:
         """Writes each acting slot's next row."""

@@ -109,7 +109,7 @@ class GroupSteps:
         self.next_obs[last] = line.decisions + line.slot[last]
         self.next_obs[line.final] = numbers
         self.following_endless = self.following.copy()
-        """The same as `following` for rewards that do not end with an episode: terminated agents are there with their final observations."""
+        """`following` for rewards that do not end with an episode: terminated agents are there with their final observations."""
         first = total + len(lasts)
         for column, table in ((self.following, tables[1]), (self.following_endless, tables[2])):
             column[over] = np.where(table[:, 0] == NOBODY, NOBODY, first + np.arange(len(ends)))[at_end]

@@ -90,7 +90,8 @@ class BehaviorCollector:
         """
         self.name, self.spec, self.policy, self.rollout_size, self.needs = name, spec, policy, rollout_size, needs
         self.patience, self.longest, self.agents = patience, longest, 0
-        """`agents`: those of the learning policy that acted when the first rollout began."""
+        """`agents`: the most of the learning policy that have decided within a rollout."""
+        self._asked_for = rollout_size or 0
         self.buffer: RolloutBuffer | None = None
         self.meter = EpisodeMeter(0)
         self.decisions = 0
@@ -113,12 +114,26 @@ class BehaviorCollector:
     def make_buffer(self, step: TimeStep, decision: Decision) -> RolloutBuffer:
         """Allocates a buffer for one rollout of these slots."""
         assert self.rollout_size is not None
-        if not self.agents:
-            self.agents = max(len(step.reward) if self.steady else int(step.acting.sum()), 1)
-        if self.rollout_size < self.agents * min(self.patience, FEW):
-            self.rollout_size = max(self.rollout_size, min(self.agents * self.patience, self.longest))
+        self._wait_for(self.agents or (len(step.reward) if self.steady else int(step.acting.sum())))
         ticks = math.ceil(self.rollout_size / max(len(step.reward), 1))
         return (SteadyBuffer if self.steady else SlottedBuffer)(step, decision, ticks, self.needs)
+
+    def complete(self, step: TimeStep) -> int:
+        """Completes decisions in the buffer, and returns how many. Agents that came, or first decided, since it was made may make a
+        rollout longer."""
+        assert self.buffer is not None
+        assert self.rollout_size is not None
+        completed = self.buffer.complete(step)
+        if self.patience and self.buffer.decisions >= self.rollout_size:
+            agents = self.buffer.agents  # where teams took turns, those of both
+            self._wait_for(agents if self.counted is None else min(agents, int(self.counted.sum())))
+        return completed
+
+    def _wait_for(self, agents: int) -> None:
+        """Makes a rollout as long as so many agents need."""
+        self.agents = max(self.agents, agents, 1)
+        if self._asked_for < self.agents * min(self.patience, FEW):
+            self.rollout_size = max(self._asked_for, min(self.agents * self.patience, self.longest))
 
     def own(self, step: TimeStep) -> Tensor:
         """Returns which slots (S,) act and belong to the learning policy."""
@@ -265,7 +280,7 @@ class Collector:
             check_step(collector.name, collector.spec, step)
         collector.meter.add(step, collector.counted)
         if collector.buffer is not None:
-            collector.decisions += collector.buffer.complete(step)
+            collector.decisions += collector.complete(step)
         elif collector.rollout_size is None:
             collector.decisions += len(step.acting) if collector.steady else int(collector.own(step).sum())
 

@@ -97,7 +97,9 @@ class Learner:
         kind: Any = getattr(hyper, f"{name}_schedule", "constant")
         if first is None or not hasattr(self.trainer, "hyper"):
             return None
-        return self.changes.get(name) or scheduled(kind, first, LAST.get(name, 0.0), self.step, self.settings.max_steps)
+        if name in self.changes:
+            return self.changes[name]
+        return scheduled(kind, first, LAST.get(name, 0.0), self.step, self.settings.max_steps)
 
     def change(self, changes: Mapping[str, float]) -> None:
         """Gives hyperparameters constant values, from the next update on."""

@@ -72,8 +72,9 @@ def change_hyperparameter(run: Run, request: RunRequest) -> str:
         before = learner.current(request.name)
         if before is None:
             raise Refused(f"behavior '{name}': trainer {learner.settings.trainer_type} has no {request.name}")
-        if not math.isfinite(request.value) or request.value < 0 or (request.name == "learning_rate" and request.value == 0):
-            raise Refused(f"{request.name} {request.value:g}: expected a positive number")
+        may_be_0 = request.name == "beta"
+        if not math.isfinite(request.value) or request.value < 0 or (request.value == 0 and not may_be_0):
+            raise Refused(f"{request.name} {request.value:g}: expected a positive number{' or 0' if may_be_0 else ''}")
         learner.change({**learner.changes, request.name: float(request.value)})
         told.append(f"{name}: {request.name} {before:.3g} -> {request.value:.3g}, constant from the next update on")
     return "; ".join(told)

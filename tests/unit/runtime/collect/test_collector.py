@@ -3,12 +3,23 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 from any_env import Anything
-from tiny_envs import CPU, Bandit, PlainBuffer, Scripted, behavior_settings, episodes_of, plainly, same_episodes, slow_episodes
+from tiny_envs import (
+    CPU,
+    Bandit,
+    PlainBuffer,
+    Scripted,
+    behavior_settings,
+    episodes_of,
+    plainly,
+    same_episodes,
+    slow_episodes,
+    table,
+)
 from torch import Tensor
 
 from palaestra.core.errors import NotFinite
@@ -46,6 +57,40 @@ def collector_of(env: Env, rollout_size: int | None = 20, seed: int = 0) -> Coll
         return BehaviorCollector(name, spec, Watched(trainer.policy), rollout_size)
 
     return Collector(env, join, seed)
+
+
+def sized(acting: list[list[int]], counted: list[int] | None = None) -> tuple[BehaviorCollector, list[int]]:
+    """A collector of 12 slots that waits for 64 decisions of each, and its rollout's size after each of these ticks."""
+    spec = BehaviorSpec((ObsSpec("seen", (1,)),), ActionSpec(continuous=1))
+    collector = BehaviorCollector("Walker", spec, cast(Any, None), 120, patience=64, longest=10**6)
+    if counted is not None:
+        collector.counted = torch.tensor([slot in counted for slot in range(12)])
+    action = Action(torch.zeros(12, 1), torch.zeros(12, 0, dtype=torch.int64))
+    chosen, sizes = PendingDecision(action, lambda: Decision(action, action, torch.zeros(12, 1), torch.zeros(12, 0))), list[int]()
+    for slots in acting:
+        step = table(torch.zeros(12, 1), acting=[slot in slots for slot in range(12)])
+        if collector.buffer is not None:
+            collector.complete(step)
+        collector.open(step, chosen)
+        sizes.append(collector.rollout_size or 0)
+    return collector, sizes
+
+
+def test_a_rollout_waits_for_agents_that_come_later_or_decide_at_other_ticks():
+    everyone = list(range(12))
+    assert sized([everyone])[1] == [12 * 64]
+    # one decides alone, then all: when 120 decisions are complete, twelve agents have decided
+    collector, sizes = sized([[0]] + [everyone] * 11)
+    assert sizes == [120] * 11 + [12 * 64]
+    assert collector.agents == 12
+    evens, odds = everyone[::2], everyone[1::2]
+    assert sized([evens, odds] * 12)[1][-1] == 12 * 64
+
+
+def test_a_rollout_does_not_wait_for_teams_that_take_turns():
+    left, right = list(range(6)), list(range(6, 12))
+    # each side has six agents, 20 decisions of each fit
+    assert sized([left] * 12 + [right] * 12, counted=right)[1][-1] == 120
 
 
 def never() -> bool:

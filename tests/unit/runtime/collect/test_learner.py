@@ -172,3 +172,10 @@ def test_a_rollout_waits_no_longer_than_the_run_lasts(tmp_path: Path, monkeypatc
     tree = settings("3DBall", 480, time_horizon=128, hyperparameters={"batch_size": 60, "buffer_size": 120})
     palaestra.train({**tree, "env_settings": {"env_path": "3DBall"}}, results_dir=str(tmp_path), seed=0)
     assert Seen.shapes == [(40, 12)]
+
+
+def test_the_current_value_of_a_hyperparameter_that_was_set_to_0_is_0():
+    one = learner({})
+    assert one.current("beta") == 5e-3
+    one.change({"beta": 0.0})
+    assert one.current("beta") == 0.0

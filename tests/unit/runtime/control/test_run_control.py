@@ -105,6 +105,8 @@ def test_a_learning_rate_is_changed_from_the_next_update_on_and_stays_after_a_re
         (RunRequest("hyperparameter", name="gamma", value=1), "'gamma' cannot be changed"),
         (RunRequest("hyperparameter", behavior="Basik", name="beta", value=1), "no behavior 'Basik'; did you mean 'Basic'"),
         (RunRequest("hyperparameter", name="learning_rate", value=-1), "expected a positive number"),
+        (RunRequest("hyperparameter", name="epsilon", value=0), "epsilon 0: expected a positive number"),
+        (RunRequest("hyperparameter", name="beta", value=-1), "beta -1: expected a positive number or 0"),
         (RunRequest("parameter", name="gravity", value=1), "no parameter 'gravity'"),
         (RunRequest("lesson", name="gravity", value=1), "no curriculum for 'gravity'"),
     ],
