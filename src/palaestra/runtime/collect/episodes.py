@@ -29,6 +29,16 @@ class Episodes:
     older: NDArray[np.bool_]  # (E,) whether it had begun when `mark` was last called
     success: NDArray[np.float64]  # (E,) 1 if it succeeded, else 0; NaN where the environment does not report success
 
+    @property
+    def together(self) -> NDArray[np.float64]:
+        """Returns what agents earned themselves and with their groups, (E,)."""
+        return self.returns + self.group_returns
+
+    @property
+    def judged(self) -> NDArray[np.float64]:
+        """Returns that runs are compared by: of agents on their own, and one for each group that ended."""
+        return self.together[self.last_of_group | ~self.in_group]
+
 
 class OpenEpisodes:
     """Sums over the unfinished episodes of S slots."""

@@ -95,11 +95,16 @@ def is_read() -> bool:
     return LAUNCHED in os.environ and not reports()
 
 
+SAME_WISH = 1.0
+"""Seconds within which signals of different kinds are one wish: a service manager, or a shell whose terminal closes, sends two at once."""
+
+
 class Stopper:
     """A signal handler that asks a run to end, and remembers the signal."""
 
     def __init__(self, run: Stoppable) -> None:
         self.heard: int | None = None
+        self._heard_at = 0.0
         self.outer: Breaker | None = None
         """The handler in whose place this one hears signals."""
         self._run = run
@@ -107,9 +112,11 @@ class Stopper:
     def __call__(self, number: int, _: FrameType | None) -> None:
         """Asks the run to end; the second time, ends the process."""
         if self.heard is not None:
+            if number != self.heard and time.monotonic() < self._heard_at + SAME_WISH:
+                return
             self._run.abandon()
             leave(number, quietly=True)
-        self.heard = number
+        self.heard, self._heard_at = number, time.monotonic()
         if self.outer is not None:
             self.outer.answered += 1
         self._run.stop()

@@ -197,7 +197,7 @@ class BehaviorMeter:
     def report(self) -> BehaviorReport:
         """Returns the statistics of all ticks."""
         episodes = self._episodes.take()
-        own = episodes.returns + episodes.group_returns
+        own = episodes.together
         group_reward = self._group_reward.report()
         seen = [meter.report() for meter in self._observations]
         return BehaviorReport(

@@ -46,9 +46,11 @@ class Journal:
         """Takes values, of which a summary has the mean and a histogram."""
         self._note("spread", behavior, tag, list(map(float, values)))
 
-    def episodes(self, behavior: str, returns: Sequence[float], lengths: Sequence[int], **others: Sequence[float]) -> None:
-        """Takes episodes that ended: returns, numbers of decisions, and further columns of `Statistics.episodes`."""
-        self._note("episodes", behavior, list(returns), list(lengths), **others)
+    def episodes(
+        self, behavior: str, returns: Sequence[float], lengths: Sequence[int], *, grouped: bool = False, **others: Sequence[float]
+    ) -> None:
+        """Takes episodes that ended: returns, numbers of decisions, and the rest that `Statistics.episodes` takes."""
+        self._note("episodes", behavior, list(returns), list(lengths), grouped=grouped, **others)
 
     def lessons(self, behavior: str, returns: Sequence[float]) -> None:
         """Takes the returns of episodes by which lessons are measured."""

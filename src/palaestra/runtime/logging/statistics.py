@@ -102,12 +102,13 @@ class Statistics:
         *,
         extrinsic: Sequence[float] | None = None,
         judged: Sequence[float] | None = None,
+        grouped: bool = False,
     ) -> None:
         """Adds episodes that ended: the return and the number of decisions of each.
 
         `extrinsic` are the returns as learned from (with strength and group reward), where they differ. `judged` are the returns that
-        `recent_reward`, `mean_reward` and `last_reward` use, where they differ, as for groups. The recorded length is the number of
-        decisions less one, as in ML-Agents; docs/reference/metrics.md gives the reason.
+        `recent_reward`, `mean_reward` and `last_reward` use, where they differ, as for groups; `grouped`: some agents were in one. The
+        recorded length is the number of decisions less one, as in ML-Agents; docs/reference/metrics.md gives the reason.
         """
         self.spread(behavior, REWARD, returns)
         self.extend(behavior, LENGTH, [length - 1 for length in lengths])
@@ -115,7 +116,7 @@ class Statistics:
         numbers = _numbers(returns if judged is None else judged)
         _add(self._since_update[behavior], numbers)
         _add(self._periods[behavior].judged, numbers)
-        self._periods[behavior].grouped |= judged is not None
+        self._periods[behavior].grouped |= grouped
         self._recent[behavior].extend(numbers)
 
     def recent_reward(self, behavior: str) -> float | None:

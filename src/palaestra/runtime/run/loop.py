@@ -148,18 +148,16 @@ def note_episodes(run: Run) -> None:
     for name, collector in run.teachers.collectors.items():
         returns = collector.meter.take()
         for student in run.teachers.students(name, run.learners) if len(returns.returns) else []:
-            run.journal.add(student.name, "Imitation/Teacher Reward", float((returns.returns + returns.group_returns).mean()))
+            run.journal.add(student.name, "Imitation/Teacher Reward", float(returns.together.mean()))
     for name, learner in run.learners.items():
         ended = learner.collector.meter.take()
         run.journal.lessons(name, run.lessons.measured_returns(ended))
         if len(ended.returns):
             rewards = learner.settings.reward_signals
             strength = rewards["extrinsic"].strength if "extrinsic" in rewards else 0.0
-            extrinsic = (ended.returns + ended.group_returns) * strength
-            returns = {"extrinsic": extrinsic.tolist()}
-            if ended.in_group.any():
-                returns["judged"] = (ended.returns + ended.group_returns)[ended.last_of_group | ~ended.in_group].tolist()
-            run.journal.episodes(name, ended.returns.tolist(), ended.lengths.tolist(), **returns)
+            columns = {"extrinsic": (ended.together * strength).tolist(), "judged": ended.judged.tolist()}
+            grouped = bool(ended.in_group.any())
+            run.journal.episodes(name, ended.returns.tolist(), ended.lengths.tolist(), grouped=grouped, **columns)
             run.journal.spread(name, GROUP_REWARD, ended.group_returns[ended.last_of_group].tolist())
             run.journal.extend(name, SUCCESS, ended.success.tolist())
     run.self_play.note(run.journal)

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
-from tiny_envs import Stream, episodes_of, same_episodes, slow_episodes
+from tiny_envs import Stream, episodes_of, same_episodes, slow_episodes, table
 
 import palaestra
 from palaestra.core.timestep import Action, TimeStep
@@ -98,6 +99,24 @@ def test_agents_whose_behaviors_take_turns_are_counted_once():
         assert min(meter.agents for meter in meters.values()) > 0
         assert sum(meter.agents for meter in meters.values()) == pytest.approx(16)
         assert [meter.slots for meter in meters.values()] == [16, 16]
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_returns_to_compare_runs_by_do_not_depend_on_what_ended_beside(at_once: bool):
+    """Slots 0 and 1 are a group; slot 2 has left one that had earned 5."""
+    meter, judged = EpisodeMeter(0), list[float]()
+
+    def add(ends: list[int], group_reward: list[float]) -> None:
+        step = table(torch.zeros(3, 1), reward=[1.0, 2.0, 3.0], terminated=ends)
+        meter.add(replace(step, group=torch.tensor([0, 0, -1]), group_reward=torch.tensor(group_reward)))
+        if not at_once:
+            judged.extend(meter.take().judged)
+
+    meter.begin(replace(table(torch.zeros(3, 1)), group=torch.tensor([0, 0, -1])))
+    add([2], [0.0, 0.0, 5.0])
+    add([0, 1], [10.0, 10.0, 0.0])
+    judged.extend(meter.take().judged)
+    assert sorted(judged) == [8.0, 12.0]
 
 
 def test_nothing_is_taken_twice():

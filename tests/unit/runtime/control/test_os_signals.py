@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from small_runs import contents, differences, settings, state, write
 
-from palaestra.runtime.control.os_signals import stop_on_signals
+from palaestra.runtime.control.os_signals import Stopper, stop_on_signals
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 
@@ -45,6 +45,26 @@ def test_the_first_signal_asks_the_run_to_stop_and_the_handlers_go_back(number: 
     finally:
         signal.signal(number, outside)
     assert capfd.readouterr().err == "\nstopping: saving what was learned (once more ends at once, without saving)\n"
+
+
+def test_two_signals_of_different_kinds_at_once_are_one_wish(monkeypatch: pytest.MonkeyPatch):
+    """systemd with SendSIGHUP, or a terminal that closes, sends two."""
+    left = list[int]()
+    monkeypatch.setattr("palaestra.runtime.control.os_signals.leave", lambda number, quietly: left.append(number))
+    now = [100.0]
+    monkeypatch.setattr("palaestra.runtime.control.os_signals.time.monotonic", lambda: now[0])
+    run = Playing()
+    monkeypatch.setattr(run, "abandon", lambda: None)
+    hear = Stopper(run)
+    hear(signal.SIGTERM, None)
+    hear(signal.SIGHUP, None)
+    assert run.stopped
+    assert not left
+    hear(signal.SIGTERM, None)  # the same again, however soon, does not wait
+    assert left == [signal.SIGTERM]
+    now[0] += 1.5
+    hear(signal.SIGHUP, None)
+    assert left == [signal.SIGTERM, signal.SIGHUP]
 
 
 def test_a_signal_in_a_long_update_says_how_long_it_will_take(capfd: pytest.CaptureFixture[str]):
