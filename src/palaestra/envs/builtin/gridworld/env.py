@@ -288,7 +288,10 @@ class GridWorld(WarpEnv):
             "light, reflections and shadows are computed with the formulas of Unity's shader for surfaces that face up, with one average "
             "color of the sky, and without bevels and soft edges; no picture of Unity's was compared",
         ),
-        learned=(Learned("ppo/GridWorld.yaml", 0.36, 0.5, 0.92, 0.8, remark="0.975 after 0.5 million in an earlier, darker picture"),),
+        learned=(
+            Learned("ppo/GridWorld.yaml", 0.36, 0.5, 0.92, 0.8, remark="0.975 after 0.5 million in an earlier, darker picture"),
+            Learned("sac/GridWorld.yaml", 0.25, 0.5, 0.58, 0.8, remark="it fell to -0.97 by 80,000 decisions, and was rising when stopped"),
+        ),
     )
     # most goals that fit on the smallest board beside the agent
     parameter_ranges: ClassVar = {"gridSize": (5.0, 3.0, 10.0), "numPlusGoals": (1.0, 1.0, 4.0), "numExGoals": (1.0, 1.0, 4.0)}

@@ -183,6 +183,7 @@ class Hallway(WarpEnv):
         models=(ModelScore("Hallway.onnx", 0.941, 0.001, 400, 0.7),),
         learned=(
             Learned("ppo/Hallway.yaml", 10.0, 10.0, 0.943, 0.7),
+            Learned("sac/Hallway.yaml", 0.42, 4.0, -1.0, 0.7, remark="random actions earn -0.985"),
             Learned(
                 "imitation/Hallway.yaml", 1.41, 10.0, 0.546, 0.7, measure="of 100 episodes afterwards", remark="with Unity's demonstration"
             ),

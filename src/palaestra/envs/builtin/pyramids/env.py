@@ -203,6 +203,24 @@ class Pyramids(WarpEnv):
                 1.75,
                 remark="it hardly found the golden block; our file of this name earns 1.763 to 1.773",
             ),
+            Learned(
+                "sac/Pyramids.yaml",
+                0.27,
+                3.0,
+                -0.515,
+                1.75,
+                measure="of 100 episodes afterwards",
+                remark="with Unity's demonstration; in training 0.73 at best by then",
+            ),
+            Learned(
+                "imitation/Pyramids.yaml",
+                2.6,
+                10.0,
+                1.768,
+                1.75,
+                measure="of 200 episodes afterwards",
+                remark="with Unity's demonstration; 1.75 in training from 2.05 million on",
+            ),
         ),
     )
     ray_fans: ClassVar = {

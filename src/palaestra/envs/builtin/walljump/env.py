@@ -138,6 +138,8 @@ class WallJump(WarpEnv):
                 measure="of 400 episodes afterwards",
                 remark="in training 0.8 at best by then",
             ),
+            Learned("sac/WallJump.yaml", 0.4, 5.0, 0.86, 0.8, behavior="SmallWallJump", measure="of 200 episodes afterwards"),
+            Learned("sac/WallJump.yaml", 0.48, 15.0, -1.01, 0.8, behavior="BigWallJump", measure="of 200 episodes afterwards"),
         ),
     )
     ray_fans: ClassVar = dict.fromkeys(
