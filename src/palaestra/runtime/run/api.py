@@ -340,6 +340,11 @@ def starting_point(folder: RunFolder, settings: RunSettings, console: Console) -
     if not checkpoints.steps():
         if chosen.inference:
             raise RunError(f"the run '{folder.run_id}' has no checkpoint yet ({folder.path}): there is nothing to play")
+        if (file := folder.trained_file()) is not None:
+            raise RunError(
+                f"the run '{folder.run_id}' has no checkpoint to continue from, but it has results, such as {file}: put its checkpoints/ "
+                f"back, start a new run under another --run-id, or start this one again with --force"
+            )
         console.warning(f"the run '{folder.run_id}' was not saved before it ended: it starts from step 0")
         return None
     checkpoint = checkpoints.load(check=check_state)
