@@ -53,7 +53,9 @@ def test_a_search_that_cannot_begin_says_why_and_leaves_nothing(
     assert not Path("results").exists()
 
 
-@pytest.mark.parametrize(("behavior", "hint"), [("CartPole", "the built-in environment of that name is --env=CartPole"), ("Ball", "such as")])
+@pytest.mark.parametrize(
+    ("behavior", "hint"), [("CartPole", "the built-in environment of that name is --env=CartPole"), ("Ball", "such as --env=")]
+)
 def test_a_search_without_an_environment_does_not_wait_for_the_editor(
     behavior: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

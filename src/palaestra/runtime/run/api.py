@@ -40,7 +40,7 @@ from palaestra.runtime.run.loop import train as loop
 from palaestra.runtime.run.obeying import tell_progress
 from palaestra.runtime.run.rank_launch import count_of, share_of, shares
 from palaestra.runtime.run.resuming import resume, steps_in
-from palaestra.runtime.run.run_settings import NO_FILE, fitted_to, seeded, settled_settings
+from palaestra.runtime.run.run_settings import NO_FILE, fitted_to, must_be_there, seeded, settled_settings
 from palaestra.runtime.run.saving import conclude, rescue, save
 from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.settings import Loaded, RunSettings
@@ -189,8 +189,7 @@ def train_rank(
         console = stack.enter_context(closing(Console(loaded.settings.debug, stream, warnings.heard)))
         warn_all(console, (*notes, *(loaded.warnings if loaded.with_tree is None else ())))
         if not loaded.settings.checkpoint_settings.inference:
-            if loaded.settings.checkpoint_settings.resume:
-                folder.must_exist("resume")
+            must_be_there(loaded, folder)
             if ranks.leads():
                 folder.lock = stack.enter_context(sole_writer(folder.path, console.warning))
         found = find_trackers(loaded.settings)

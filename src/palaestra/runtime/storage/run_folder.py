@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
 
+from palaestra.core.display import shortened
 from palaestra.core.errors import ConfigError, FolderLost, RunError
 from palaestra.core.files import MODEL_FILES, explain, file_name, write_whole
 from palaestra.hub.fetching import checkpoint_folder
@@ -20,6 +21,8 @@ from palaestra.runtime.storage.writer_lock import LOCK, WRITER, WriterLock
 
 CHECK_EVERY = 1.0
 """Seconds between two checks that the folder still exists."""
+LONGEST_NAME, MOST_BYTES = 120, 200
+"""Most characters, and bytes, of a folder's name that every file system takes."""
 HALF = ".*.tmp-*"
 """Pattern of the names that files have until they are complete and renamed."""
 
@@ -40,6 +43,10 @@ def their_checkpoints(folder: Path) -> list[Path]:
 def check_run_id(run_id: str) -> None:
     """Raises ConfigError for a name that cannot be a folder on every system, or that leads out of the results folder."""
     for part in run_id.split("/"):
+        if len(part) > LONGEST_NAME or len(part.encode("utf-8", "surrogatepass")) > MOST_BYTES:
+            raise ConfigError(
+                f"--run-id: '{shortened(part)}' is too long for the name of a folder; expected at most {LONGEST_NAME} characters"
+            )
         if part.startswith(("-", ".")) or file_name(part) != part:
             raise ConfigError(
                 f"--run-id: '{run_id}' cannot name a folder; use letters, digits, '-', '_' and '.', beginning with a letter or a digit, "
@@ -88,8 +95,11 @@ class RunFolder:
         status.load()
         return status.file if status.behaviors() else None
 
-    def must_exist(self, purpose: str) -> None:
-        """Raises RunError, with the nearest names, if there is no such run, or if it is one of ML-Agents that is to go on."""
+    def must_exist(self, purpose: str, asked: str = "") -> None:
+        """Raises RunError, with the nearest names, if there is no such run, or if it is one of ML-Agents that is to go on.
+
+        `asked`: the line of the settings file that asks to resume it, if that was not a flag.
+        """
         trains = purpose in ("resume", "play")
         if self.exists or (not trains and self.path.is_dir() and not self._is_bare()):
             if trains and their_checkpoints(self.path):
@@ -101,11 +111,12 @@ class RunFolder:
         if is_hub_name(self.run_id):
             repo = read_name(self.run_id).repo
             raise RunError(f"cannot {purpose}: {self.run_id} is on the Hub: 'palaestra pull {repo}' brings the run's folder here")
+        leave = f"{asked} asks for it: give --set checkpoint_settings.resume=false" if asked else "leave out --resume"
         if self.path.is_dir() and not self._is_bare():
-            anew = "; leave out --resume, and choose another --run-id, to start a new run" if purpose == "resume" else ""
+            anew = f"; {leave}, and choose another --run-id, to start a new run" if purpose == "resume" else ""
             raise RunError(f"cannot {purpose}: {self.path} is not a run's folder: it holds {self._content()}{anew}")
         if self.path.is_dir():
-            begun = " (the run stopped before it began: leave out --resume to start it)" if purpose == "resume" else ""
+            begun = f" (the run stopped before it began: {leave} to start it)" if purpose == "resume" else ""
             raise RunError(f"cannot {purpose}: {self.path} is not a run's folder: it has no {CONFIGURATION}{begun}")
         try:
             names = sorted(entry.name for entry in self.results.iterdir() if entry.is_dir() and not entry.name.startswith("."))
@@ -115,7 +126,7 @@ class RunFolder:
         near = get_close_matches(self.run_id, names, n=3, cutoff=0.4)
         hint = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
         there = "" if near else f" (runs there: {', '.join(names[:10])})" if names else " (there are no runs in it)"
-        anew = " (leave out --resume to start a new one)" if purpose == "resume" else ""
+        anew = f" ({leave} to start a new one)" if purpose == "resume" else ""
         for old in (Path("models") / self.run_id, self.results.absolute().parent / "models" / self.run_id):
             if old.is_dir() and any(old.iterdir()):
                 raise RunError(

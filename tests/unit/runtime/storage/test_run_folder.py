@@ -19,9 +19,15 @@ def test_ordinary_names_are_taken(run_id: str):
     check_run_id(run_id)
 
 
-@pytest.mark.parametrize("run_id", ["", ".", "..", "a/../b", "/a", "a/", "-x", ".x", "a\\b", "a:b", "con", "a\0", "x" * 300])
+@pytest.mark.parametrize("run_id", ["", ".", "..", "a/../b", "/a", "a/", "-x", ".x", "a\\b", "a:b", "con", "a\0"])
 def test_names_that_are_no_folder_everywhere_are_refused(run_id: str):
     with pytest.raises(ConfigError, match="cannot name a folder"):
+        check_run_id(run_id)
+
+
+@pytest.mark.parametrize("run_id", ["x" * 300, f"a/{'x' * 121}", "字" * 100])
+def test_names_that_are_too_long_are_refused(run_id: str):
+    with pytest.raises(ConfigError, match=r"--run-id: '.*' is too long for the name of a folder; expected at most 120 characters"):
         check_run_id(run_id)
 
 
