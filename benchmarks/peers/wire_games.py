@@ -91,7 +91,7 @@ def raced(trainer: str, command: list[str], game: str, seed: int, folder: Path) 
 def record(game: str, path: Path) -> None:
     """Records episodes of a game's heuristic, the same each time."""
     words = [PALAESTRA, "record", "--demo", f"--env=python:{game}:{game}", "--brain=heuristic", f"--demo-out={path}"]
-    subprocess.run([*words, f"--episodes={DEMONSTRATED[game]}", "--seed=0"], cwd=GAMES, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*words, f"--episodes={DEMONSTRATED[game]}", "--seed=0", "--force"], cwd=GAMES, check=True, stdout=subprocess.DEVNULL)
 
 
 def cpu_seconds(root: int) -> float:

@@ -7,6 +7,7 @@ Unity's protocol. Commands that need what is not here are named in `ELSEWHERE`, 
 from __future__ import annotations
 
 import glob
+import json
 import os
 import re
 import shlex
@@ -62,9 +63,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for page in PAGES:
         for name, text in saved_files(page).items():
             (folder / name).write_text(text, "utf-8")
-    play = re.search(r"^def balance.*?^```", (ROOT / "docs/guides/playing.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
-    assert play is not None
-    (folder / "my_brains.py").write_text("import numpy as np\n\n\n" + play[0].removesuffix("```"), "utf-8")
+    save_brain(folder)
     often = "--set behaviors.*.checkpoint_interval=200"
     for name in ("first", "second"):
         run(f"palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id={name} {often}", folder)
@@ -75,6 +74,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run("palaestra record --demo --env=3DBall --brain heuristic --episodes=3 --demo-out=Assets/Demonstrations/Expert.demo", folder)
     shutil.copy(folder / "Assets/Demonstrations/Expert.demo", folder / "Expert.demo")
     return folder
+
+
+@pytest.mark.slow
+def test_the_brain_of_the_page_balances_the_ball(tmp_path: Path):
+    save_brain(tmp_path)
+    played = run("palaestra run 3DBall --brain python:my_brains:balance --episodes=100 --json", tmp_path)
+    assert json.loads(played)["3DBall"]["mean"] > 99
 
 
 @pytest.mark.slow
@@ -95,6 +101,13 @@ def test_every_command_of_the_page_runs(page: Path, place: Path):
 def test_every_exception_is_still_in_a_page():
     commands = [command for page in PAGES for command in commands_of(page)]
     assert [pattern for pattern in ELSEWHERE if not any(re.search(pattern, command) for command in commands)] == []
+
+
+def save_brain(folder: Path) -> None:
+    """Writes the brain of the page about playing as `my_brains.py`."""
+    play = re.search(r"^def balance.*?^```", (ROOT / "docs/guides/playing.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    assert play is not None
+    (folder / "my_brains.py").write_text("import numpy as np\n\n\n" + play[0].removesuffix("```"), "utf-8")
 
 
 def saved_files(page: Path) -> dict[str, str]:
@@ -137,8 +150,8 @@ def shortened(command: str, folder: Path) -> list[str]:
     return words
 
 
-def run(command: str, folder: Path) -> None:
-    """Runs a command as a reader would. Fails unless it ends well."""
+def run(command: str, folder: Path) -> str:
+    """Runs a command as a reader would, and returns what it prints. Fails unless it ends well."""
     words = shortened(command, folder)
     words[:1] = [sys.executable, "-m", "palaestra"] if words[0] == "palaestra" else [sys.executable] if words[0] == "python" else words[:1]
     path = os.pathsep.join([str(folder), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
@@ -147,12 +160,13 @@ def run(command: str, folder: Path) -> None:
     if re.match(PAGE, command):
         open_page(words, folder, env)
         print(f"{time.monotonic() - began:.1f} s: {command}")
-        return
+        return ""
     done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL)
     print(f"{time.monotonic() - began:.1f} s: {command}")
     shown = f"{shlex.join(words)}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
     assert done.returncode == 0, shown
     assert "Traceback" not in done.stderr, shown
+    return done.stdout
 
 
 def open_page(words: list[str], folder: Path, env: dict[str, str]) -> None:

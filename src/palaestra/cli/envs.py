@@ -147,9 +147,8 @@ def _show(console: Console, name: str, env: Env, options: Sequence[str] = ()) ->
         console.print(f"          other settings: {escape(', '.join(others))}", soft_wrap=True)
     if not first:
         behaviors = escape(escaped(", ".join(env.behaviors)))
-        console.print(
-            f"          (with settings that fit it; a file of your own has a block under 'behaviors:' for {behaviors})", soft_wrap=True
-        )
+        usual = "with ML-Agents' defaults" if is_game(name) else "with settings that fit it"
+        console.print(f"          ({usual}; a file of your own has a block under 'behaviors:' for {behaviors})", soft_wrap=True)
 
 
 def _add_spec(table: Table, spec: BehaviorSpec) -> None:

@@ -18,17 +18,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="file to write, for a single behavior (default: NAME.onnx in the run's folder)"
     )
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file that --out names")
     parser.add_argument("--step", type=int, metavar="N", help="step of the checkpoint (default: the last)")
     parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
     add_trust(parser, "networks")
 
 
 def main(options: argparse.Namespace) -> None:
-    """Writes and checks the files, and prints how well they agree with the networks. Raises RunError or ExportError."""
+    """Writes and checks the files, and prints how well they agree with the networks. Raises RunError, ExportError or ConfigError."""
     import sys
     from contextlib import nullcontext
 
-    from palaestra.core.errors import ExportError, RunInUse
+    from palaestra.core.errors import ConfigError, ExportError, RunInUse
     from palaestra.core.files import file_name
     from palaestra.core.plugins import nearest
     from palaestra.export.check import compare
@@ -37,6 +38,10 @@ def main(options: argparse.Namespace) -> None:
     from palaestra.runtime.storage.networks import load_networks
     from palaestra.runtime.storage.writer_lock import sole_writer
 
+    if options.out is not None and (options.out.suffix.lower() != ".onnx" or options.out.is_dir()):
+        raise ConfigError(f"--out {options.out}: expected the name of a file that ends in .onnx")
+    if options.out is not None and options.out.exists() and not options.force:
+        raise ConfigError(f"{options.out} exists already; --force overwrites it")
     folder = run_folder(options.run, options.results_dir).path
     networks = load_networks(folder, options.step, options.trust)
     there = ", ".join(networks)

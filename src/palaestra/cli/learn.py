@@ -204,12 +204,13 @@ def train_seeds(options: argparse.Namespace) -> int:
     plan = plan_seeds(seeds, options.config, overrides(options), options.sets, side_by_side=at_once)
     states, status = launch_seeds(plan, options.arguments)
     print()
-    print("\n".join(map(escaped, seed_table(plan, states, seed_comparison(plan)).split("\n"))))
+    comparison = seed_comparison(plan)
+    print("\n".join(map(escaped, seed_table(plan, states, comparison).split("\n"))))
     beside = "" if plan.at_once == 1 else f" --side-by-side {plan.at_once}"
     results = "" if options.results_dir is None else f" --results-dir={options.results_dir}"
     if {"stopped", "interrupted"} & set(states.values()):
         print(f"palaestra learn --run-id={plan.name} --seeds {options.seeds}{beside}{results} --resume goes on")
-    else:
+    elif comparison is not None:
         print(f"palaestra compare '{plan.pattern}'{results} draws them")
     return status
 

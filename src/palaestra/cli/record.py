@@ -149,11 +149,11 @@ def _check(options: argparse.Namespace) -> None:
         if len(options.runs) > 1:
             raise ConfigError(f"--demo records one run; got {', '.join(options.runs)}")
     if options.to_minari is None:
-        given = next((flag for flag in DATASET_FLAGS if flag != "env" and getattr(options, flag)), None)
+        given = next((flag for flag in DATASET_FLAGS if flag not in ("env", "force") and getattr(options, flag)), None)
         if given:
             raise ConfigError(f"--{given} is for a Minari dataset: add {'' if options.demo else '--demo '}--to-minari ID")
     if not options.demo:
-        given = next((flag for flag in ("brain", "demo_out", "demo_png", "to_minari") if getattr(options, flag)), None)
+        given = next((flag for flag in ("brain", "demo_out", "demo_png", "to_minari", "force") if getattr(options, flag)), None)
         if given:
             raise ConfigError(f"--{given.replace('_', '-')} is for demonstrations: add --demo")
         if not options.runs:

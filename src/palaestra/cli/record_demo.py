@@ -29,7 +29,7 @@ AREAS = 4
 
 def record(options: argparse.Namespace) -> int:
     """Plays and writes the files; after Ctrl-C, the episodes so far. Raises PalaestraError."""
-    from palaestra.core.errors import ConfigError
+    from palaestra.core.errors import ConfigError, DemoError
     from palaestra.runtime.play.brain_assignment import model_parts, read_parts
     from palaestra.runtime.play.run_models import find_models, run_folder
 
@@ -39,6 +39,8 @@ def record(options: argparse.Namespace) -> int:
         raise ConfigError("no brain is named: name a run, or brains with --brain, such as --env=3DBall --brain heuristic")
     if models is None and options.env is None:
         raise ConfigError("no environment is named: add --env, or name a run")
+    if options.demo_out is not None and options.demo_out.is_file() and not options.force:
+        raise DemoError(f"{options.demo_out} exists already; choose another name, or overwrite it with --force")
     named = {part.behavior for part in parts}
     parts += [part for part in model_parts(models.files if models else {}) if part.behavior not in named]
     folder = run_folder(options.run, options.results_dir).path / "demonstrations" if models and models.settings else Path("demonstrations")
@@ -68,7 +70,7 @@ def _record(options: argparse.Namespace, parts: list[BrainSpec], models: Models 
     try:
         assignment = BrainAssignment(parts, env, seed=options.seed, deterministic=not options.sampled, results=options.results_dir)
         players = Players(env, assignment.brain, lambda agents: sys.maxsize)
-        recorder = DemoRecorder(env, path, options.episodes or EPISODES, pictures=options.demo_png)
+        recorder = DemoRecorder(env, path, options.episodes or EPISODES, pictures=options.demo_png, force=options.force)
         try:
             record_demo(env, recorder, players.act, players.note, options.seed)
         except KeyboardInterrupt as signal:

@@ -143,6 +143,12 @@ def test_a_file_that_holds_no_settings_is_refused(text: str, output: str, capsys
         ("good.yaml --env=Basic --set behaviors.Basik.max_steps=1", "did you mean 'Basic'?"),
         ("good.yaml --env=Basic --set max_steps", "expected PATH=VALUE"),
         ("good.yaml --env=Basic --initialize-from=firts", "did you mean 'first'?"),
+        (
+            "good.yaml --env=Basic --initialize-from=nope",
+            "cannot initialize from it: there is no run 'nope' in results (runs there: first)",
+        ),
+        ("good.yaml --env=builtin:", "builtin: names no environment; expected builtin:NAME"),
+        ("resuming.yaml --env=Basic", "(resuming.yaml:13 asks for it: give --set checkpoint_settings.resume=false to start a new one)"),
         ("ball.yaml --env=3DBall --initialize-from=first", "behavior '3DBall' cannot start from"),
         ("good.yaml --env=Basic --initialize-from=first --set behaviors.Basic.network_settings.hidden_units=8", "another shape"),
         ("good.yaml --env=Basic --results-dir=good.yaml", "a file stands where a folder is needed"),
@@ -150,7 +156,18 @@ def test_a_file_that_holds_no_settings_is_refused(text: str, output: str, capsys
 )
 @pytest.mark.usefixtures("place")
 def test_flags_that_cannot_be_followed_are_explained(flags: str, output: str, capsys: pytest.CaptureFixture[str]):
+    write("resuming.yaml", {**settings("Basic"), "checkpoint_settings": {"resume": True}})
     assert output in refused(capsys, f"learn {flags} --run-id=new")
+
+
+@pytest.mark.parametrize(
+    ("change", "offered"), [("network_settings.hidden_units=8", False), ("reward_signals.curiosity.strength=0.1", True)]
+)
+@pytest.mark.usefixtures("place")
+def test_a_new_run_is_offered_only_where_it_can_start_from_the_old_one(change: str, offered: bool, capsys: pytest.CaptureFixture[str]):
+    output = refused(capsys, f"learn --resume --run-id=first --set behaviors.Basic.{change}")
+    assert "resume with the settings it was trained with" in output
+    assert ("--initialize-from=first" in output) == offered
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from tiny_envs import Scripted
 
 from palaestra.cli import envs
 from palaestra.core.errors import EnvError
@@ -118,6 +120,16 @@ def test_the_settings_of_the_trainer_that_suits_come_first(env: str, first: str,
 def test_where_no_settings_file_is_at_hand_the_behavior_it_needs_is_named(capsys: pytest.CaptureFixture[str]):
     run("gymnasium:MountainCarContinuous-v0")
     assert "a block under 'behaviors:' for MountainCarContinuous-v0" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "usual"), [("./catch.py", "with ML-Agents' defaults"), ("python:catch:catch", "with settings that fit it")]
+)
+def test_a_game_is_said_to_train_with_the_defaults(name: str, usual: str, capsys: pytest.CaptureFixture[str]):
+    env = Scripted({"Catcher": {}})
+    env.reset(0)
+    envs._show(Console(width=200), name, env)
+    assert f"({usual}; a file of your own has a block under 'behaviors:' for Catcher)" in capsys.readouterr().out
 
 
 def test_an_unknown_name_is_an_error_with_its_nearest():

@@ -91,6 +91,7 @@ def test_a_wrong_example_names_the_nearest_and_all(name: str, near: str):
     with pytest.raises(ConfigError, match=f"did you mean '{near}'") as caught:
         run(config, "--example", name)
     assert all(known in str(caught.value) for known in example_names())
+    assert "\\n" not in str(caught.value)  # a line break that is printed as two signs
 
 
 @pytest.mark.parametrize("words", [(), ("x.yaml", "--example", "Basic"), ("x.yaml", "--example")])

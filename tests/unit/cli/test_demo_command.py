@@ -132,9 +132,21 @@ def test_images_are_recorded_as_pngs_where_asked_for(tmp_path):
     assert (tmp_path / "1.demo").stat().st_size < (tmp_path / "0.demo").stat().st_size / 10
 
 
+def test_a_recording_overwrites_a_file_only_with_force(tmp_path, capsys):
+    out = tmp_path / "mine.demo"
+    out.write_text("mine")
+    command = ["record", "--demo", "--env=Basic", "--brain=heuristic", f"--demo-out={out}", "--episodes=1"]
+    assert main(command) == 1
+    assert "mine.demo exists already; choose another name, or overwrite it with --force" in capsys.readouterr().err
+    assert out.read_text() == "mine"
+    assert main([*command, "--force"]) == 0
+    assert read_demo(out).behavior == "Basic"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--force"], "--force is for demonstrations: add --demo"),
         (["--demo", "--env=Basic"], "no brain is named: name a run, or brains with --brain"),
         (["--demo", "--brain=random"], "no environment is named: add --env"),
         (["--brain=random"], "--brain is for demonstrations: add --demo"),

@@ -151,11 +151,22 @@ def test_an_earlier_checkpoint_goes_where_it_is_asked_to(results, tmp_path):
         (["first", "--step=7"], "no checkpoint of step 7"),
         (["first", "--behavior=Basics"], "no behavior 'Basics'; did you mean 'Basic'"),
         (["first", "--out=/proc/none/x.onnx"], "cannot be written"),
+        (["first", "--out=settings.yaml"], r"--out settings\.yaml: expected the name of a file that ends in \.onnx"),
     ],
 )
 def test_an_export_that_cannot_be_made_says_why(results, capsys, arguments, message):
     assert run(results, "export", *arguments) == 1
     assert_error(capsys, message)
+
+
+def test_an_export_overwrites_another_file_only_with_force(results, tmp_path, capsys):
+    out = tmp_path / "mine.onnx"
+    out.write_text("mine")
+    assert run(results, "export", "first", f"--out={out}") == 1
+    assert_error(capsys, r"mine\.onnx exists already; --force overwrites it")
+    assert out.read_text() == "mine"
+    assert run(results, "export", "first", f"--out={out}", "--force") == 0
+    assert palaestra.load_policy(out).branches == (3,)
 
 
 def assert_error(capsys, message):

@@ -51,3 +51,16 @@ def test_a_search_that_cannot_begin_says_why_and_leaves_nothing(
     assert message in error
     assert "Traceback" not in error
     assert not Path("results").exists()
+
+
+@pytest.mark.parametrize(
+    ("behavior", "hint"), [("CartPole", "the built-in environment of that name is --env=CartPole"), ("Ball", "such as --env=")]
+)
+def test_a_search_without_an_environment_does_not_wait_for_the_editor(
+    behavior: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    Path("game.yaml").write_text(yaml.safe_dump(settings(behavior)))
+    assert main(["tune", "game.yaml", "--search=ppo"]) == 1
+    assert f"no environment is named: add --env; {hint}" in capsys.readouterr().err
+    assert not Path("results").exists()

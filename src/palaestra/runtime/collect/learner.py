@@ -305,6 +305,19 @@ class Learner:
         self.next_summary = min(state["next_summary"], (self.step // every + 1) * every)
         self.next_checkpoint = min(state["next_checkpoint"], (self.step // interval + 1) * interval)
 
+    def misfits(self, saved: Mapping[str, Any]) -> list[str]:
+        """Returns the weights, except those of the values, whose shapes differ from a saved network's, as text."""
+        heads = self.trainer.network.reward_heads
+        return [line for line in self._differences(saved) if not line.startswith(heads)]
+
+    def _differences(self, saved: Mapping[str, Any]) -> list[str]:
+        own = self.trainer.network.state_dict()
+        return [
+            f"{key}: {_shape(saved, key)} there, {_shape(own, key)} here"
+            for key in dict.fromkeys((*own, *saved))  # a memory that is only there would be missed in play
+            if _shape(saved, key) != _shape(own, key)
+        ]
+
     def initialize(self, state: Mapping[str, Any], origin: Path) -> bool:
         """Copies another run's network. Raises ConfigError if the networks differ in shape.
 
@@ -312,13 +325,8 @@ class Learner:
         """
         network = self.trainer.network
         saved, own = state["trainer"]["network"], network.state_dict()
-        differ = [
-            f"{key}: {_shape(saved, key)} there, {_shape(own, key)} here"
-            for key in dict.fromkeys((*own, *saved))  # a memory that is only there would be missed in play
-            if _shape(saved, key) != _shape(own, key)
-        ]
-        heads = network.reward_heads
-        if any(not line.startswith(heads) for line in differ):
+        differ, heads = self._differences(saved), network.reward_heads
+        if self.misfits(saved):
             raise ConfigError(
                 f"behavior '{self.name}' cannot start from {origin}: its network has another shape ({'; '.join(differ[:3])}); use the same "
                 "network_settings, observations and actions, and trainers with the same networks (ppo, poca and bc have)"

@@ -166,6 +166,8 @@ def is_game(name: str | None) -> bool:
 
 def _builtin(name: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Env:
     envs = registry("envs")
+    if not name:
+        raise EnvError("builtin: names no environment; expected builtin:NAME, such as builtin:3DBall ('palaestra envs' lists them)")
     if name not in envs:
         if Path(name).exists():
             raise EnvError(executable.explain_missing(name))

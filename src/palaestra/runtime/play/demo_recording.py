@@ -47,15 +47,15 @@ class DemoRecorder:
 
     Episodes are whole and one after another, in the order in which they end. Those that began first are recorded, `episodes` of each
     file (None: all). Call `note` with the tables of `reset` and of each `step`, and `decided` with the actions in between.
-    `path` is a file (.demo), beside which those of further behaviors and teams lie, or a folder. `pictures` writes images as PNGs, 8 bits
-    a channel, instead of as numbers.
+    `path` is a file (.demo), beside which those of further behaviors and teams lie, or a folder. In a folder, and beside the file unless
+    `force` is set, nothing is overwritten. `pictures` writes images as PNGs, 8 bits a channel, instead of as numbers.
 
     Raises:
         DemoError: also in its methods; a file cannot be written.
     """
 
-    def __init__(self, env: Env, path: Path, episodes: int | None = None, *, pictures: bool = False) -> None:
-        self._env, self._path, self._episodes, self._pictures = env, path, episodes, pictures
+    def __init__(self, env: Env, path: Path, episodes: int | None = None, *, pictures: bool = False, force: bool = False) -> None:
+        self._env, self._path, self._episodes, self._pictures, self._force = env, path, episodes, pictures, force
         self.writers: dict[Side, DemoWriter] = {}
         self._begun: dict[Side, int] = {}
         self._takes: dict[str, dict[int, _Take]] = {}  # by behavior and slot
@@ -169,8 +169,8 @@ class DemoRecorder:
             return free_path(self._path, file_name(behavior) + (f"-team{team}" if team else ""))
         if not self.writers:
             return self._path
-        name = re.sub(r"[^\w-]", "-", behavior) + (f"-team{team}" if team else "")
-        return self._path.with_name(f"{self._path.stem}-{name}.demo")
+        name = f"{self._path.stem}-" + re.sub(r"[^\w-]", "-", behavior) + (f"-team{team}" if team else "")
+        return self._path.with_name(f"{name}.demo") if self._force else free_path(self._path.parent, name)
 
 
 def record_demo(

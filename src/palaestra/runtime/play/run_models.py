@@ -24,6 +24,7 @@ from palaestra.runtime.settings import RunSettings, load
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
 from palaestra.runtime.storage.status import TrainingStatus
 from palaestra.runtime.storage.trust import env_code, must_be_trusted
+from palaestra.runtime.storage.writer_lock import is_written
 
 Tell = Callable[[str, str], None]
 """Takes a level ('info' or 'warning') and a message of a Unity game."""
@@ -136,8 +137,10 @@ def _of_run(folder: RunFolder, trust: bool, step: int | None) -> Models:
     files = {name: newest(folder, name, status) for name in names}
     found = {name: file for name, file in files.items() if file is not None}
     if not found:
+        elsewhere = " --out=FILE.onnx" if is_written(folder.path) else ""
         raise RunError(
-            f"the run '{folder.run_id}' has no model yet ({folder.path}): 'palaestra export {folder.path}' writes one from its checkpoint"
+            f"the run '{folder.run_id}' has no model yet ({folder.path}): 'palaestra export {folder.path}{elsewhere}' writes one from its "
+            f"checkpoint"
         )
     if step is not None:
         found = _at_step(folder, list(found), step)

@@ -129,6 +129,10 @@ def record_film(
     check_format(out, film.fps)
     names = [env_name(source.models, env) for source in sources]
     if game := next((name for name in names if is_game(name)), None):
+        if game.endswith(".py"):
+            raise EnvError(
+                f"{game} plays in a process of its own, which gives no pictures: record it with --env=python:{Path(game).stem}:FACTORY"
+            )
         raise EnvError(
             f"{game} is a Unity game, which draws in its own window only: watch it there with 'palaestra learn --run-id=ID --inference "
             f"--time-scale=1', and record the screen"

@@ -40,7 +40,7 @@ from palaestra.runtime.run.loop import train as loop
 from palaestra.runtime.run.obeying import tell_progress
 from palaestra.runtime.run.rank_launch import count_of, share_of, shares
 from palaestra.runtime.run.resuming import resume, steps_in
-from palaestra.runtime.run.run_settings import NO_FILE, fitted_to, seeded, settled_settings
+from palaestra.runtime.run.run_settings import NO_FILE, fitted_to, must_be_there, seeded, settled_settings
 from palaestra.runtime.run.saving import conclude, rescue, save
 from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.settings import Loaded, RunSettings
@@ -189,8 +189,7 @@ def train_rank(
         console = stack.enter_context(closing(Console(loaded.settings.debug, stream, warnings.heard)))
         warn_all(console, (*notes, *(loaded.warnings if loaded.with_tree is None else ())))
         if not loaded.settings.checkpoint_settings.inference:
-            if loaded.settings.checkpoint_settings.resume:
-                folder.must_exist("resume")
+            must_be_there(loaded, folder)
             if ranks.leads():
                 folder.lock = stack.enter_context(sole_writer(folder.path, console.warning))
         found = find_trackers(loaded.settings)
@@ -340,6 +339,11 @@ def starting_point(folder: RunFolder, settings: RunSettings, console: Console) -
     if not checkpoints.steps():
         if chosen.inference:
             raise RunError(f"the run '{folder.run_id}' has no checkpoint yet ({folder.path}): there is nothing to play")
+        if (file := folder.trained_file()) is not None:
+            raise RunError(
+                f"the run '{folder.run_id}' has no checkpoint to continue from, but it has results, such as {file}: put its checkpoints/ "
+                f"back, start a new run under another --run-id, or start this one again with --force"
+            )
         console.warning(f"the run '{folder.run_id}' was not saved before it ended: it starts from step 0")
         return None
     checkpoint = checkpoints.load(check=check_state)

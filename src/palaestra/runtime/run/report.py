@@ -229,7 +229,8 @@ def gently(run: Run) -> list[str]:
     jumps = rate_jumps(run.learners, dict.fromkeys(run.learners, more_steps(run))) if run.finished else []
     if not jumps:
         return []
-    rates = ", ".join(dict.fromkeys(f"from {jump.old:.1e} to {jump.new:.1e}" for jump in jumps))
+    whose = [f"of {jump.behavior} " if len(run.learners) > 1 else "" for jump in jumps]
+    rates = ", ".join(f"{of}from {jump.old:.1e} to {jump.new:.1e}" for of, jump in zip(whose, jumps, strict=True))
     why = f"             this lifts the learning rate {rates}, and the reward may fall at first; to keep the rate low:"
     return [why, f"             {go_on(run)}{low_rate(jumps, len(run.learners))}"]
 

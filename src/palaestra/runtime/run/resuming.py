@@ -51,10 +51,10 @@ def resume(run: Run, checkpoint: Checkpoint) -> None:
             reseed(run, checkpoint.step)
     except (KeyError, RuntimeError, ValueError, TypeError) as error:
         reason = str(error).strip().splitlines()[-1].strip() if str(error).strip() else type(error).__name__
+        anew = f", or start a new run from it with --initialize-from={run.folder.run_id}" if _could_initialize(run, checkpoint) else ""
         raise CheckpointError(
             f"{checkpoint.path} does not fit this environment and these settings: {reason}{_changes(run)}; resume with the "
-            f"settings it was trained with ({run.folder.path / CONFIGURATION}), or start a new run from it with "
-            f"--initialize-from={run.folder.run_id}"
+            f"settings it was trained with ({run.folder.path / CONFIGURATION}){anew}"
         ) from error
     if not same:
         were = len(whole.get("ranks", {"others": ()})["others"]) + 1
@@ -130,6 +130,15 @@ def steps_in(checkpoint: Checkpoint) -> dict[str, int]:
     """Returns the decisions of each behavior at a checkpoint."""
     run: Any = checkpoint.state["run"]
     return {name: collector["decisions"] for name, collector in run["collector"]["seats"].items()}
+
+
+def _could_initialize(run: Run, checkpoint: Checkpoint) -> bool:
+    """Whether a new run with these settings could start from the networks of a checkpoint."""
+    state: Any = checkpoint.state
+    try:
+        return not any(learner.misfits(state[name]["trainer"]["network"]) for name, learner in run.learners.items())
+    except (KeyError, TypeError, AttributeError):
+        return False
 
 
 def _changes(run: Run) -> str:

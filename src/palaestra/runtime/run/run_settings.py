@@ -10,6 +10,7 @@ from typing import Any
 
 from palaestra.core.errors import ConfigError, RunError
 from palaestra.envs.base import Env
+from palaestra.hub.hub_names import is_hub_name
 from palaestra.parallel import ranks
 from palaestra.runtime.environments.make import is_game
 from palaestra.runtime.settings import Loaded, RunSettings, load
@@ -64,6 +65,16 @@ def run_folder(results: Path, run_id: str) -> RunFolder:
     """Returns the folder of the run that the command line names. Raises ConfigError for an invalid name."""
     check_run_id(run_id)
     return RunFolder(results, run_id)
+
+
+def must_be_there(loaded: Loaded, folder: RunFolder) -> None:
+    """Raises RunError if the run to resume, or the one that a new run starts from, does not exist. One on the Hub is not looked for."""
+    chosen = loaded.settings.checkpoint_settings
+    if chosen.resume:
+        source = None if loaded.draft is None else loaded.draft.source(("checkpoint_settings", "resume"))
+        folder.must_exist("resume", "" if source is None or source.words else source.where)
+    elif chosen.initialize_from is not None and not chosen.inference and not is_hub_name(chosen.initialize_from):
+        RunFolder(folder.results, chosen.initialize_from).must_exist("initialize from it")
 
 
 def seeded(settings: RunSettings, checkpoint: Checkpoint | None) -> RunSettings:

@@ -31,8 +31,10 @@ def find_example(name: str) -> Path:
         first = {one.rpartition("/")[2].casefold(): one for one in reversed(names)}  # of each short name
         short = [] if "/" in _plain(name) else get_close_matches(_plain(name), first, n=1)
         hint = f"; did you mean '{first[short[0]]}'?" if short else nearest(name, names)
-        known = "\n  ".join(", ".join(one for one in names if one.startswith(f"{folder}/")) for folder in FOLDERS)
-        raise ConfigError(f"there is no example '{name}'{hint}\n" + (f"there are:\n  {known}" if names else "this installation has none"))
+        known = "\n    ".join(", ".join(one for one in names if one.startswith(f"{folder}/")) for folder in FOLDERS)
+        raise ConfigError(
+            f"there is no example '{name}'{hint}\n  " + (f"there are:\n    {known}" if names else "this installation has none")
+        )
     return _root() / f"{found}.yaml"
 
 

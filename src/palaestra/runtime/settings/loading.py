@@ -173,6 +173,8 @@ def _checked(draft: Draft, warnings: list[str], own_code: bool) -> RunSettings:
 def _resume_or_initialize(settings: RunSettings, draft: Draft, warnings: list[str]) -> RunSettings:
     """Picks one if both are requested: the command line wins over the file, and resuming over initializing."""
     run = settings.checkpoint_settings
+    if run.resume and draft.source(("checkpoint_settings", "force")).words and run.force:
+        warnings.append("both resume and --force are set: resume is followed, as in ML-Agents; without it the run starts again")
     if not (run.resume and run.initialize_from):
         return settings
     resume_typed, initialize_typed = (bool(draft.source(("checkpoint_settings", key)).words) for key in ("resume", "initialize_from"))

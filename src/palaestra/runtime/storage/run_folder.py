@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
 
+from palaestra.core.display import shortened
 from palaestra.core.errors import ConfigError, FolderLost, RunError
-from palaestra.core.files import explain, file_name, write_whole
+from palaestra.core.files import MODEL_FILES, explain, file_name, write_whole
 from palaestra.hub.fetching import checkpoint_folder
 from palaestra.hub.hub_names import is_hub_name, read_name
 from palaestra.runtime.settings import RunSettings, to_yaml
 from palaestra.runtime.storage.signature import sign
+from palaestra.runtime.storage.status import TrainingStatus
 from palaestra.runtime.storage.trust import CONFIGURATION as CONFIGURATION
 from palaestra.runtime.storage.writer_lock import LOCK, WRITER, WriterLock
 
 CHECK_EVERY = 1.0
 """Seconds between two checks that the folder still exists."""
+LONGEST_NAME, MOST_BYTES = 120, 200
+"""Most characters, and bytes, of a folder's name that every file system takes."""
 HALF = ".*.tmp-*"
 """Pattern of the names that files have until they are complete and renamed."""
 
 
 THEIRS = "checkpoint.pt"
 """Name of ML-Agents' file of a behavior's networks."""
+
+
+EVENTS = "events.out.tfevents.*"
+"""Pattern of the names of TensorBoard's files."""
 
 
 def their_checkpoints(folder: Path) -> list[Path]:
@@ -34,6 +43,10 @@ def their_checkpoints(folder: Path) -> list[Path]:
 def check_run_id(run_id: str) -> None:
     """Raises ConfigError for a name that cannot be a folder on every system, or that leads out of the results folder."""
     for part in run_id.split("/"):
+        if len(part) > LONGEST_NAME or len(part.encode("utf-8", "surrogatepass")) > MOST_BYTES:
+            raise ConfigError(
+                f"--run-id: '{shortened(part)}' is too long for the name of a folder; expected at most {LONGEST_NAME} characters"
+            )
         if part.startswith(("-", ".")) or file_name(part) != part:
             raise ConfigError(
                 f"--run-id: '{run_id}' cannot name a folder; use letters, digits, '-', '_' and '.', beginning with a letter or a digit, "
@@ -63,13 +76,33 @@ class RunFolder:
 
     @property
     def exists(self) -> bool:
-        """Whether the run exists."""
-        return self.path.is_dir() and not self._is_bare()
+        """Whether the folder is a run's: it has settings, checkpoints, logs, metrics or models, of ours or of ML-Agents."""
+        if not self.path.is_dir() or self._is_bare():
+            return False
+        named = (CONFIGURATION, "checkpoints", "run_logs", "metrics.jsonl")
+        patterns = (*(f"*{end}" for end in MODEL_FILES), EVENTS, f"*/{EVENTS}", f"*/{THEIRS}")
+        return any((self.path / name).exists() for name in named) or any(any(self.path.glob(pattern)) for pattern in patterns)
 
-    def must_exist(self, purpose: str) -> None:
-        """Raises RunError, with the nearest names, if there is no such run, or if it is one of ML-Agents that is to go on."""
-        if self.exists:
-            if purpose in ("resume", "play") and their_checkpoints(self.path):
+    def trained_file(self) -> Path | None:
+        """Returns a file with results of the run's training, a model or its metrics; None if there is none. Raises RunError."""
+        folders = [self.path, *(path for path in self.path.glob("*") if not (path / CONFIGURATION).exists())]  # else a run within this one
+        models = (path for folder in folders for path in folder.glob("*") if path.name.endswith(MODEL_FILES))
+        if (model := next(models, None)) is not None:
+            return model
+        metrics, status = self.path / "metrics.jsonl", TrainingStatus(self.logs / "training_status.json")
+        if metrics.is_file() and metrics.stat().st_size:
+            return metrics
+        status.load()
+        return status.file if status.behaviors() else None
+
+    def must_exist(self, purpose: str, asked: str = "") -> None:
+        """Raises RunError, with the nearest names, if there is no such run, or if it is one of ML-Agents that is to go on.
+
+        `asked`: the line of the settings file that asks to resume it, if that was not a flag.
+        """
+        trains = purpose in ("resume", "play")
+        if self.exists or (not trains and self.path.is_dir() and not self._is_bare()):
+            if trains and their_checkpoints(self.path):
                 raise RunError(
                     f"cannot {purpose}: {self.path} is a run of ML-Agents, whose checkpoints hold less than a run of ours needs; start "
                     f"a new run with its networks: --run-id=NAME --initialize-from={self.run_id}"
@@ -78,8 +111,12 @@ class RunFolder:
         if is_hub_name(self.run_id):
             repo = read_name(self.run_id).repo
             raise RunError(f"cannot {purpose}: {self.run_id} is on the Hub: 'palaestra pull {repo}' brings the run's folder here")
+        leave = f"{asked} asks for it: give --set checkpoint_settings.resume=false" if asked else "leave out --resume"
+        if self.path.is_dir() and not self._is_bare():
+            anew = f"; {leave}, and choose another --run-id, to start a new run" if purpose == "resume" else ""
+            raise RunError(f"cannot {purpose}: {self.path} is not a run's folder: it holds {self._content()}{anew}")
         if self.path.is_dir():
-            begun = " (the run stopped before it began: leave out --resume to start it)" if purpose == "resume" else ""
+            begun = f" (the run stopped before it began: {leave} to start it)" if purpose == "resume" else ""
             raise RunError(f"cannot {purpose}: {self.path} is not a run's folder: it has no {CONFIGURATION}{begun}")
         try:
             names = sorted(entry.name for entry in self.results.iterdir() if entry.is_dir() and not entry.name.startswith("."))
@@ -89,7 +126,7 @@ class RunFolder:
         near = get_close_matches(self.run_id, names, n=3, cutoff=0.4)
         hint = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
         there = "" if near else f" (runs there: {', '.join(names[:10])})" if names else " (there are no runs in it)"
-        anew = " (leave out --resume to start a new one)" if purpose == "resume" else ""
+        anew = f" ({leave} to start a new one)" if purpose == "resume" else ""
         for old in (Path("models") / self.run_id, self.results.absolute().parent / "models" / self.run_id):
             if old.is_dir() and any(old.iterdir()):
                 raise RunError(
@@ -101,6 +138,8 @@ class RunFolder:
     def must_be_free(self, force: bool) -> None:
         """Raises RunError if a new run would overwrite another, unless `force` is set."""
         if self.path.exists() and not force and not self._is_bare():
+            if self.path.is_dir() and not self.exists:
+                raise RunError(f"{self.path} is not free for a new run: it holds {self._content()}; choose another --run-id")
             raise RunError(
                 f"the run '{self.run_id}' exists already ({self.path}): continue it with --resume, start it again with --force, "
                 f"or choose another --run-id"
@@ -108,11 +147,22 @@ class RunFolder:
 
     def _is_bare(self) -> bool:
         """Whether the folder holds only what a failed start leaves: a lock, logs of games, a half-written file."""
-        files = [path for path in self.path.rglob("*") if not path.is_dir() and not path.match(HALF)]
-        return self.path.is_dir() and all(
-            (path.parent == self.logs and path.name.startswith("Player-")) or (path.parent == self.path and path.name in (LOCK, WRITER))
-            for path in files
-        )
+        return self.path.is_dir() and not any(self._files())
+
+    def _files(self) -> Iterator[Path]:
+        """Yields the files below that a failed start does not leave."""
+        for path in self.path.rglob("*"):
+            log = path.parent == self.logs and path.name.startswith("Player-")
+            lock = path.parent == self.path and path.name in (LOCK, WRITER)
+            if not (log or lock or path.is_dir() or path.match(HALF)):
+                yield path
+
+    def _content(self) -> str:
+        """Names something in a folder that is no run's: a run further down, else a file."""
+        runs = (path.parent for depth in (1, 2, 3) for path in self.path.glob(f"{'*/' * depth}{CONFIGURATION}"))
+        if (run := next(runs, None)) is not None:
+            return f"other runs, such as '{self.run_id}/{run.relative_to(self.path).as_posix()}'"
+        return f"other files, such as {next(self._files()).relative_to(self.path).as_posix()}"
 
     def create(self, settings: RunSettings) -> None:
         """Starts a run in the folder by writing its resolved settings.

@@ -244,6 +244,12 @@ def sole_writer(folder: Path, warn: Callable[[str], object]) -> Iterator[WriterL
         lock.release()
 
 
+def is_written(folder: Path) -> bool:
+    """Whether a process writes to a run's folder; one on another machine may."""
+    writer = LockHolder.read(folder / WRITER)
+    return writer is not None and (writer.alive or not writer.here)
+
+
 def network_file_system(folder: Path) -> str | None:
     """Returns the kind of a network file system; None for a local folder."""
     try:

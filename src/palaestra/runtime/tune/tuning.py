@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.core.errors import ConfigError, RunError
+from palaestra.core.plugins import registry
 from palaestra.runtime.control.os_signals import break_on_signals
+from palaestra.runtime.environments.make import EDITOR
 from palaestra.runtime.run.api import sectioned
 from palaestra.runtime.settings.search_settings import SearchSettings
 from palaestra.runtime.storage.trust import must_be_trusted
@@ -138,6 +140,7 @@ def settled_plan(request: SearchRequest) -> StudyPlan:
         if config is None:
             raise ConfigError("name a settings file, such as configs/ppo/3DBall.yaml; only with --resume it can be left out")
         plan = make_plan(config, request.overrides, request.sets, request.block)
+        must_name_env(plan)
         folder.begin(plan, force=request.force)
         return plan
     if not folder.exists:
@@ -153,6 +156,15 @@ def settled_plan(request: SearchRequest) -> StudyPlan:
     if plan.search.total != kept.search.total:
         folder.write(plan)
     return replace(plan, notes=())
+
+
+def must_name_env(plan: StudyPlan) -> None:
+    """Raises ConfigError for a study without an environment: every trial would wait until Play is pressed in the Unity Editor."""
+    if plan.settings.env_settings.env_path is not None:
+        return
+    same = [name for name in plan.settings.behaviors if name in registry("envs")]
+    hint = f"the built-in environment of that name is --env={same[0]}" if same else "such as --env=Game.x86_64 or --env=3DBall"
+    raise ConfigError(f"no environment is named: add --env; {hint}. --env={EDITOR} waits for the Unity Editor at each trial")
 
 
 def kept_plan(folder: StudyFolder, *, trust: bool) -> StudyPlan:

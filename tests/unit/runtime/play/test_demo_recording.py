@@ -107,6 +107,16 @@ def test_each_team_has_its_file(tmp_path):
         assert [read_demo(path).key for path in paths] == ["Ball?team=0", "Ball?team=1"]
 
 
+def test_the_file_of_another_team_is_overwritten_only_with_force(tmp_path):
+    (tmp_path / "x-Ball-team1.demo").write_text("mine")
+    for force, name in ((False, "x-Ball-team1_0.demo"), (True, "x-Ball-team1.demo")):
+        recorder = DemoRecorder(Scene(), tmp_path / "x.demo", force=force)  # type: ignore[arg-type]
+        recorder.note({"Ball": with_columns(table(seen(1, 11)), team=torch.tensor([0, 1]))})
+        recorder.decided(did(0, 0))
+        recorder.note({"Ball": with_columns(table(seen(2, 12)), team=torch.tensor([0, 1]))})
+        assert [path.name for path in recorder.close()] == ["x.demo", name]
+
+
 def test_masks_and_groups_are_recorded(tmp_path):
     scene = Scene()
     scene.behaviors = {"Ball": spec_of((1,), branches=(2, 2))}

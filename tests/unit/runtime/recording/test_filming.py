@@ -67,6 +67,8 @@ def test_mistakes_are_named(results, tmp_path):
         palaestra.record("frist", tmp_path / "x.gif", results_dir=results)
     with pytest.raises(EnvError, match="draws in its own window"):
         palaestra.record("first", tmp_path / "x.gif", results_dir=results, env="Game.x86_64")
+    with pytest.raises(EnvError, match=r"^\./catch\.py plays in a process of its own.* --env=python:catch:FACTORY$"):
+        palaestra.record("first", tmp_path / "x.gif", results_dir=results, env="./catch.py")
 
 
 def test_the_reward_is_of_open_episodes_until_some_have_ended():

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from tiny_envs import Scripted
 import palaestra
 from palaestra.cli.main import main
 from palaestra.runtime.logging.tracker import Summary
+from palaestra.runtime.run import report
+from palaestra.runtime.run.extending import RateJump
 
 
 def train(results: Path, max_steps: int = 800, config: Any = None, sets: tuple[str, ...] = (), **more: Any) -> palaestra.Result:
@@ -98,6 +101,14 @@ def test_the_rate_of_a_run_that_was_not_finished_is_offered_as_it_was(tmp_path: 
     message = capsys.readouterr().out
     assert "its learning rate rises from 1.5e-04 to 2.2e-04" in message
     assert "--set 'behaviors.*.hyperparameters.learning_rate=0.00015'" in message
+
+
+def test_of_several_behaviors_the_one_whose_rate_rises_is_named(monkeypatch: pytest.MonkeyPatch):
+    jumps = [RateJump("Wall", 1e-5, 1e-4, 3e-4, (100, 200)), RateJump("Goal", 2e-5, 2e-4, 3e-4, (100, 200))]
+    for name, value in {"rate_jumps": jumps, "go_on": "palaestra learn", "more_steps": 200}.items():
+        monkeypatch.setattr(report, name, lambda *given, value=value: value)
+    run: Any = SimpleNamespace(finished=True, learners={"Wall": None, "Goal": None})
+    assert "lifts the learning rate of Wall from 1.0e-05 to 1.0e-04, of Goal from 2.0e-05 to 2.0e-04, and" in report.gently(run)[0]
 
 
 @pytest.mark.parametrize("sets", [(), ("behaviors.Basic.hyperparameters.learning_rate_schedule=constant",)])

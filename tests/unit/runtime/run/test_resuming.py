@@ -199,12 +199,30 @@ def test_force_begins_anew(tmp_path: Path):
 
 
 def test_a_run_that_was_never_saved_starts_from_step_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    folder = train("Basic", tmp_path).folder
-    for path in [*(folder / "checkpoints").glob("*/*"), *(folder / "checkpoints").iterdir()]:
-        path.rmdir() if path.is_dir() else path.unlink()
+    folder = train("Basic", tmp_path, until=1).folder
+    shutil.rmtree(folder / "checkpoints")
+    shutil.rmtree(folder / "Basic", ignore_errors=True)
+    for name in ("Basic.onnx", "metrics.jsonl", "run_logs/training_status.json"):
+        (folder / name).unlink(missing_ok=True)
     result = train("Basic", tmp_path, resume=True, quiet=False)
     assert "was not saved before it ended: it starts from step 0" in capsys.readouterr().out
     assert result.finished
+
+
+@pytest.mark.parametrize("left", ["Basic.onnx", "Basic/", "metrics.jsonl", "run_logs/training_status.json"])
+def test_results_without_a_checkpoint_are_not_overwritten(tmp_path: Path, left: str):
+    folder = train("Basic", tmp_path, until=1000).folder
+    shutil.rmtree(folder / "checkpoints")
+    for path in [path for path in folder.rglob("*") if path.is_file() and path.name != "configuration.yaml"]:
+        if not path.relative_to(folder).as_posix().startswith(left):
+            path.unlink()
+    before = contents(folder)
+    with pytest.raises(
+        RunError, match=r"no checkpoint to continue from, but it has results, such as .*checkpoints/ back.*--run-id.*--force"
+    ):
+        train("Basic", tmp_path, resume=True)
+    assert contents(folder) == before
+    assert train("Basic", tmp_path, force=True).finished
 
 
 def test_a_damaged_newest_checkpoint_is_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

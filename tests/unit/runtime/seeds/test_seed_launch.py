@@ -3,8 +3,10 @@ from pathlib import Path
 
 import pytest
 from small_runs import settings, write
+from written_runs import written
 
 from palaestra.cli.main import main
+from palaestra.runtime.seeds import seed_launch
 from palaestra.runtime.seeds.seed_launch import own_arguments, state_of
 from palaestra.runtime.seeds.seed_plan import SeedRun
 from palaestra.runtime.seeds.side_by_side import run_all, threads_each
@@ -90,6 +92,18 @@ def test_a_seed_has_the_command_line_of_all_with_its_own_run_before_what_is_for_
     assert words[-3:] == ["--env-args", "--seed", "9"]
     sibling = SeedRun(4, RunFolder(tmp_path, "x-seed-4"), False, tmp_path / "x-seed-1" / "configuration.yaml")
     assert own_arguments(["learn", "--resume"], sibling)[1] == str(tmp_path / "x-seed-1" / "configuration.yaml")
+
+
+def test_seeds_without_summaries_are_not_offered_for_a_comparison(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(seed_launch, "launch_seeds", lambda plan, arguments: ({1: "", 2: ""}, 0))
+    words = ["learn", write("basic.yaml", settings("Basic")), "--env=Basic", "--run-id=x", "--seeds=2"]
+    assert main(words) == 0
+    assert "palaestra compare" not in capsys.readouterr().out
+    for seed in (1, 2):
+        written(tmp_path / "results" / f"x-seed-{seed}", [1.0, 2.0], seed=seed)
+    assert main([*words, "--force"]) == 0
+    assert "palaestra compare 'x-seed-*' draws them" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -361,6 +361,16 @@ def test_where_a_run_is_to_resume_and_to_initialize_one_is_followed(
     assert "both resume and initialize_from" in loaded.warnings[0]
 
 
+@pytest.mark.parametrize(
+    ("text", "flags", "warned"),
+    [("{resume: true}", {"force": True}, 1), ("{force: true}", {"resume": True}, 0), ("{}", {"resume": True, "force": True}, 1)],
+)
+def test_a_run_that_is_to_resume_and_to_start_again_resumes(write: Write, text: str, flags: dict[str, object], warned: int):
+    loaded = load(write(block() + f"checkpoint_settings: {text}\n"), {"checkpoint_settings": flags})
+    assert loaded.settings.checkpoint_settings.resume
+    assert sum("both resume and --force are set: resume is followed" in warning for warning in loaded.warnings) == warned
+
+
 def test_the_resolved_tree_reads_back_equal(write: Write):
     text = (
         DEFAULTS.replace("10", "2e4")

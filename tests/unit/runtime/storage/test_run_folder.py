@@ -9,6 +9,7 @@ from palaestra.core.errors import ConfigError, RunError
 from palaestra.runtime.settings import load
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder, check_run_id
 from palaestra.runtime.storage.signature import SIGNATURE
+from palaestra.runtime.storage.writer_lock import LOCK
 
 LOADED = load(settings("Basic")).settings
 
@@ -18,9 +19,15 @@ def test_ordinary_names_are_taken(run_id: str):
     check_run_id(run_id)
 
 
-@pytest.mark.parametrize("run_id", ["", ".", "..", "a/../b", "/a", "a/", "-x", ".x", "a\\b", "a:b", "con", "a\0", "x" * 300])
+@pytest.mark.parametrize("run_id", ["", ".", "..", "a/../b", "/a", "a/", "-x", ".x", "a\\b", "a:b", "con", "a\0"])
 def test_names_that_are_no_folder_everywhere_are_refused(run_id: str):
     with pytest.raises(ConfigError, match="cannot name a folder"):
+        check_run_id(run_id)
+
+
+@pytest.mark.parametrize("run_id", ["x" * 300, f"a/{'x' * 121}", "字" * 100])
+def test_names_that_are_too_long_are_refused(run_id: str):
+    with pytest.raises(ConfigError, match=r"--run-id: '.*' is too long for the name of a folder; expected at most 120 characters"):
         check_run_id(run_id)
 
 
@@ -86,6 +93,52 @@ def test_a_start_that_was_killed_before_its_first_file_can_be_started_again(tmp_
     folder.sweep()
     assert load(folder.path / CONFIGURATION).settings == LOADED
     assert not (folder.path / half).exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "named"),
+    [
+        ("notes.txt", r"other files, such as notes\.txt"),
+        ("drafts/notes.txt", r"other files, such as drafts/notes\.txt"),
+        ("q/configuration.yaml", "other runs, such as 'p/q'"),
+        ("q/r/configuration.yaml", "other runs, such as 'p/q/r'"),
+    ],
+)
+def test_a_folder_of_something_else_is_no_run(tmp_path: Path, file: str, named: str):
+    folder = RunFolder(tmp_path, "p")
+    (folder.path / file).parent.mkdir(parents=True)
+    (folder.path / file).touch()
+    (folder.path / LOCK).touch()
+    assert not folder.exists
+    with pytest.raises(
+        RunError, match=rf"cannot resume: .*is not a run's folder: it holds {named}; leave out --resume, and choose another"
+    ):
+        folder.must_exist("resume")
+    with pytest.raises(RunError, match=f"it holds {named}; choose another --run-id$"):
+        folder.must_be_free(force=False)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        CONFIGURATION,
+        "checkpoints/10/manifest.json",
+        "run_logs/timers.json",
+        "metrics.jsonl",
+        "Ball.onnx",
+        "Ball.nn",
+        "events.out.tfevents.1.box",
+        "Ball/events.out.tfevents.1.box",
+        "Ball/checkpoint.pt",
+    ],
+)
+def test_any_file_of_a_run_makes_its_folder_one(tmp_path: Path, file: str):
+    folder = RunFolder(tmp_path, "p")
+    (folder.path / file).parent.mkdir(parents=True)
+    (folder.path / file).touch()
+    assert folder.exists
+    with pytest.raises(RunError, match="exists already"):
+        folder.must_be_free(force=False)
 
 
 def test_halves_of_files_are_swept_away(tmp_path: Path):

@@ -214,6 +214,8 @@ def test_commands_that_read_work_while_a_run_goes_on_and_export_does_not_write_o
         assert main(["export", run]) == 1
         assert re.search(r"is in use: .*; --out=FILE\.onnx writes the model to another place", capsys.readouterr().err)
         assert not (tmp_path / "run" / "Basic.onnx").exists()
+        assert main(["evaluate", run]) == 1
+        assert re.search(r"has no model yet .*'palaestra export .*run --out=FILE\.onnx' writes one", capsys.readouterr().err)
         assert main(["export", run, "--out", str(tmp_path / "Basic.onnx")]) == 0
         assert main(["evaluate", str(tmp_path / "Basic.onnx"), "--env=Basic", "--episodes=1"]) == 0
 
