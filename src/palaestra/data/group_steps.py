@@ -103,23 +103,14 @@ class GroupSteps:
         self.following = np.where(line.next == NOBODY, NOBODY, self.group_step[line.next])
         """Group step that each decision led to, (N,), counted in `members` and on in `later`; NOBODY: nothing is left to earn."""
         self.following[last] = total + at_last
-        self.next_obs = line.next.copy()
-        """Observation that each decision's own agent has next, (N,): its next decision's, its slot's last, or its episode's final one;
-        NOBODY: its episode ended, and the rollout has no final observation of it."""
-        self.next_obs[last] = line.decisions + line.slot[last]
-        self.next_obs[line.final] = numbers
         self.following_endless = self.following.copy()
-        """`following` for rewards that do not end with an episode: terminated agents are there with their final observations."""
+        """The same for rewards that do not end with an episode: terminated agents are there with their final observations."""
         first = total + len(lasts)
         for column, table in ((self.following, tables[1]), (self.following_endless, tables[2])):
             column[over] = np.where(table[:, 0] == NOBODY, NOBODY, first + np.arange(len(ends)))[at_end]
             first += len(ends)
         self.successor = np.where(line.terminated, self._survivor(left), line.next)
         """Decision that continues each return, (N,): the agent's next, or a surviving mate's after its death; NOBODY: none."""
-
-    def agents(self) -> Numbers:
-        """Returns how many agents are there at the group steps of `members` and then of `later`, (M + F,)."""
-        return np.concatenate([(rows != NOBODY).sum(1) for rows in (self.members, self.later)])
 
     def _survivor(self, left: Numbers) -> Numbers:
         """Returns the first decision made at this group step (N,) by agents that were there before, (N,)."""

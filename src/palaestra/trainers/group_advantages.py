@@ -11,7 +11,7 @@ from palaestra.data.device_copies import to_device
 from palaestra.data.group_minibatches import GroupMinibatches
 from palaestra.data.group_steps import groups_of
 from palaestra.data.rollout import Rollout, completed, completed_rows
-from palaestra.data.timeline import NOBODY, Numbers
+from palaestra.data.timeline import NOBODY
 from palaestra.models.actor_critic import CRITIC, ActorCritic
 from palaestra.models.group_critic import GroupCritic
 from palaestra.models.trunk import Inputs
@@ -79,43 +79,35 @@ class GroupValues:
 
         The next value is that of the agents of the group that are still there, 0 once the group's episode ended. The endless one,
         for reward signals that ignore ends, counts agents whose episode ended with their final observations. With individual values
-        it is the agent's own next value instead, unless it has left the group.
+        an agent that decides again in the rollout has its own next value instead.
         """
         table = self.batches.table
         features = self._features()
-        value, together, baseline = self._of_decisions(features)
+        own, value, together, baseline = self._of_decisions(features)
         rows, groups = groups_of(table.later, self.device)
         later = self.critic.value(features.index_select(0, rows), groups)
         known = torch.cat([together, later, torch.zeros_like(together[:1])])  # the last, at index -1, where the group is gone
-        following, endless = (known[to_device(where % len(known), self.device)] for where in (table.following, table.following_endless))
+        following, endless = (to_device(where % len(known), self.device) for where in (table.following, table.following_endless))
         if self.critic.count_head is None:
-            return value, baseline, following, endless
-        stays = np.where(table.timeline.terminated, NOBODY, table.next_obs)
-        self._use_own(following, features, stays, table.following)
-        self._use_own(endless, features, table.next_obs, table.following_endless)
-        return value, baseline, following, endless
+            return value, baseline, known[following], known[endless]
+        own_next = to_device(np.where(table.timeline.terminated, NOBODY, table.successor), self.device)
+        goes_on, own = (own_next != NOBODY).unsqueeze(1), own.index_select(0, own_next.clamp(min=0))
+        return value, baseline, torch.where(goes_on, own, known[following]), torch.where(goes_on, own, known[endless])
 
-    def _use_own(self, value: Tensor, features: Tensor, obs: Numbers, group_step: Numbers) -> None:
-        """Replaces values (N, K) by agents' own ones at these observations (N,), beside those there at group steps (N,); not at NOBODY."""
-        rows = np.flatnonzero(obs != NOBODY)
-        columns = rows, obs[rows], self.batches.table.agents()[group_step[rows]]
-        for at, own, agents in zip(*(to_device(column, self.device).split(VALUE_ROWS) for column in columns), strict=True):
-            value[at] = self.critic.own_value(features.index_select(0, own), agents)
-
-    def _of_decisions(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns values (N, K) of decisions, values (M, K) of groups at all group steps, and baselines (N, K)."""
+    def _of_decisions(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Returns own values and values (N, K) of decisions, values (M, K) of groups at all group steps, and baselines (N, K)."""
         table, signals = self.batches.table, self.network.signals
-        value, baseline = features.new_zeros((2, len(table.group_step), signals)).unbind()
+        own, value, baseline = features.new_zeros((3, len(table.group_step), signals)).unbind()
         together = features.new_zeros((len(table), signals))
         for batch in self.batches.in_order(VALUE_ROWS, self.device):
             action = Action(*(column.index_select(0, batch.chosen) for column in (self.action.continuous, self.action.discrete)))
             seen, rows = features.index_select(0, batch.chosen), batch.decisions
             context, difference = self.critic.context_and_difference(seen, action, batch.groups, batch.deciding, batch.places)
-            own = self.critic.own_value(seen.index_select(0, batch.deciding), batch.groups.agents_at(batch.places))
-            value[rows] = own + context
+            own[rows] = self.critic.own_value(seen.index_select(0, batch.deciding), batch.groups.agents_at(batch.places))
+            value[rows] = own[rows] + context
             baseline[rows] = value[rows] + difference
             together[batch.group_steps] = self.critic.value(seen, batch.groups)
-        return value, together, baseline
+        return own, value, together, baseline
 
     def _features(self) -> Tensor:
         """Returns features of all observations, (V + E, width)."""

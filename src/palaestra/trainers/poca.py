@@ -35,7 +35,8 @@ class POCA(OnPolicy[GroupRows]):
     An agent's reward is its own plus that of its mates and of the group. Returns bootstrap with the value of the whole
     group, so an agent that leaves early is still credited with what its mates earn later. The advantage is that return less a
     counterfactual baseline, which knows what the mates see and do but not the agent's own action. With `individual_values`
-    returns bootstrap with the agent's own value instead, and with the group's only where the agent has left.
+    returns bootstrap with the agent's own value instead, and with the group's only where the agent has left or the rollout has no
+    later decision of it.
     """
 
     Settings = POCASettings

@@ -334,36 +334,25 @@ def test_individual_values_continue_a_return_with_the_agents_own_next_value():
         mates(table(obs[3], acting=[False, True])),
     ]
     target = rows_of(trainer, steps_to_rollout(trainer, steps)).target[:, 0]
-    # each goes on with itself, also beyond the rollout; once the first has died both are worth what the survivor is worth alone
+    # each goes on with itself; once the first has died both are worth what the survivor is worth alone
     expected = [own(obs[1], 2)[0], own(obs[1], 2)[1], own(obs[2], 1)[1], own(obs[2], 1)[1], own(obs[3], 1)[1]]
     assert_close(target, 0.5 * torch.stack(expected))
 
 
-def test_individual_values_beyond_a_rollout_are_the_agents_own():
+def test_individual_values_beyond_a_rollout_are_those_of_the_group():
     trainer, own = with_individual_values()
     obs = [torch.tensor([[float(t)], [3.0 * t - 1.0]]) for t in range(2)]
     target = rows_of(trainer, steps_to_rollout(trainer, [mates(table(obs[0])), mates(table(obs[1]))])).target[:, 0]
-    assert_close(target, 0.5 * own(obs[1], 2))
+    assert_close(target, 0.5 * own(obs[1], 2).mean().expand(2))
 
 
-def test_individual_values_of_truncated_agents_are_those_of_their_final_observations():
+def test_with_individual_values_a_truncated_agent_goes_on_from_what_its_group_is_worth():
     trainer, own = with_individual_values()
     obs, final = [torch.tensor([[float(t)], [3.0 * t - 1.0]]) for t in range(2)], torch.tensor([[7.0]])
     steps = [mates(table(obs[0])), mates(table(obs[1], truncated=[0], final_obs=(final,)))]
     target = rows_of(trainer, steps_to_rollout(trainer, steps)).target[:, 0]
-    assert_close(target, 0.5 * torch.stack([own(final, 2)[0], own(obs[1], 2)[1]]))
-
-
-def test_where_ends_are_ignored_individual_values_of_the_dead_are_those_of_their_final_observations():
-    trainer, own = with_individual_values()
-    trainer.needs = dataclasses.replace(trainer.needs, terminal_obs=True)
-    obs, final = [torch.tensor([[float(t)], [3.0 * t - 1.0]]) for t in range(2)], torch.tensor([[7.0]])
-    steps = [mates(table(obs[0])), mates(table(obs[1], acting=[False, True], terminated=[0], final_obs=(final,)))]
-    with torch.no_grad():
-        _, _, following, endless = critique_of(trainer, steps_to_rollout(trainer, steps))()
-    mate = own(obs[1], 1)[1]  # now alone: what the dead leave, where ends count
-    assert_close(following[:, 0], torch.stack([mate, mate]))
-    assert_close(endless[:, 0], torch.stack([own(final, 2)[0], mate]))
+    # the first ends with its final observation beside its mate; the mate is then beside the first's next episode
+    assert_close(target, 0.5 * torch.stack([(own(final, 2)[0] + own(obs[1], 2)[1]) / 2, own(obs[1], 2).mean()]))
 
 
 def learned(kind: type[POCA] | type[PPO], name: str) -> float:

@@ -118,7 +118,19 @@ class Crawler(WarpEnv):
             "the ray that points down from the body sees the ground alone, in Unity also a leg or the block below it",
         ),
         models=(ModelScore("Crawler.onnx", 2578, 62, 200, 3000),),
-        learned=(Learned("ppo/Crawler.yaml", 6.03, 10.0, 2690, 3000),),
+        learned=(
+            Learned("ppo/Crawler.yaml", 6.03, 10.0, 2690, 3000),
+            Learned("sac/Crawler.yaml", 0.27, 5.0, 210, 3000),
+            Learned(
+                "imitation/Crawler.yaml",
+                2.07,
+                10.0,
+                1740,
+                3000,
+                measure="of 40 episodes afterwards",
+                remark="with 12 episodes that Unity's Crawler.onnx played here: Unity's own demonstration is of another body",
+            ),
+        ),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:

@@ -115,7 +115,7 @@ class Walker(WarpEnv):
             "the order in which joints are solved is chosen; Unity's is not known",
         ),
         models=(ModelScore("Walker.onnx", 654, 27, 1400, 2500),),
-        learned=(Learned("ppo/Walker.yaml", 1.35, 30.0, 24.7, 2500.0),),
+        learned=(Learned("ppo/Walker.yaml", 1.35, 30.0, 24.7, 2500.0), Learned("sac/Walker.yaml", 0.13, 15.0, 0.7, 2500.0)),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:

@@ -121,7 +121,7 @@ class Worm(WarpEnv):
             "the ray that points down from the head sees the ground alone, in Unity also what else is below it",
             "the eyes, which hang on free joints in Unity, are fixed to the head, and touch nothing",
         ),
-        learned=(Learned("ppo/Worm.yaml", 4.1, 7.0, 1207.0, 800.0),),
+        learned=(Learned("ppo/Worm.yaml", 4.1, 7.0, 1207.0, 800.0), Learned("sac/Worm.yaml", 0.13, 5.0, 2.0, 800.0)),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:

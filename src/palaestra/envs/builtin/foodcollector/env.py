@@ -146,7 +146,12 @@ class FoodCollector(WarpEnv):
             "with an agent_scale other than 1, Unity's cells stand as much farther apart; here the grid stays as it is",
             "of two things whose boxes hold a cell's middle the wall comes first, then food and agents; Unity's order is not known",
         ),
-        learned=(Learned("ppo/FoodCollector.yaml", 1.0, 2.0, 49.6, 10.0, measure="of 100 episodes afterwards"),),
+        learned=(
+            Learned("ppo/FoodCollector.yaml", 1.0, 2.0, 49.6, 10.0, measure="of 100 episodes afterwards"),
+            Learned(
+                "sac/FoodCollector.yaml", 0.06, 2.0, 0.02, 10.0, remark="under the scene's name of the behavior; 100 decisions a second"
+            ),
+        ),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
