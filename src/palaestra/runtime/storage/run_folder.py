@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ CHECK_EVERY = 1.0
 """Seconds between two checks that the folder still exists."""
 LONGEST_NAME, MOST_BYTES = 120, 200
 """Most characters, and bytes, of a folder's name that every file system takes."""
+UNSAVED_SECONDS = 600.0
+"""Seconds of training within which a run has surely saved a checkpoint, or had time to: one is due every minute, between two updates."""
 HALF = ".*.tmp-*"
 """Pattern of the names that files have until they are complete and renamed."""
 
@@ -84,13 +87,15 @@ class RunFolder:
         return any((self.path / name).exists() for name in named) or any(any(self.path.glob(pattern)) for pattern in patterns)
 
     def trained_file(self) -> Path | None:
-        """Returns a file with results of the run's training, a model or its metrics; None if there is none. Raises RunError."""
+        """Returns a file with results of the run's training: a model, or metrics of so long that a checkpoint must have been saved.
+
+        None if there is none. Raises RunError."""
         folders = [self.path, *(path for path in self.path.glob("*") if not (path / CONFIGURATION).exists())]  # else a run within this one
         models = (path for folder in folders for path in folder.glob("*") if path.name.endswith(MODEL_FILES))
         if (model := next(models, None)) is not None:
             return model
         metrics, status = self.path / "metrics.jsonl", TrainingStatus(self.logs / "training_status.json")
-        if metrics.is_file() and metrics.stat().st_size:
+        if _elapsed(metrics) > UNSAVED_SECONDS:
             return metrics
         status.load()
         return status.file if status.behaviors() else None
@@ -226,3 +231,12 @@ class RunFolder:
             sign(self.path, settings)
         except OSError as error:
             raise RunError(f"cannot write {self.path / CONFIGURATION}: {explain(error)}") from error
+
+
+def _elapsed(metrics: Path) -> float:
+    """Returns the seconds of training that a file of metrics tells of; 0 where it does not."""
+    try:
+        last = metrics.read_text(encoding="utf-8").splitlines()[-1]
+        return float(json.loads(last)["elapsed"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return 0.0

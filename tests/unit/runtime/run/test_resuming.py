@@ -202,8 +202,9 @@ def test_a_run_that_was_never_saved_starts_from_step_0(tmp_path: Path, capsys: p
     folder = train("Basic", tmp_path, until=1).folder
     shutil.rmtree(folder / "checkpoints")
     shutil.rmtree(folder / "Basic", ignore_errors=True)
-    for name in ("Basic.onnx", "metrics.jsonl", "run_logs/training_status.json"):
+    for name in ("Basic.onnx", "run_logs/training_status.json"):
         (folder / name).unlink(missing_ok=True)
+    (folder / "metrics.jsonl").write_text('{"behavior": "Basic", "step": 100, "elapsed": 40.0}\n')  # killed within its first minute
     result = train("Basic", tmp_path, resume=True, quiet=False)
     assert "was not saved before it ended: it starts from step 0" in capsys.readouterr().out
     assert result.finished
@@ -216,6 +217,8 @@ def test_results_without_a_checkpoint_are_not_overwritten(tmp_path: Path, left: 
     for path in [path for path in folder.rglob("*") if path.is_file() and path.name != "configuration.yaml"]:
         if not path.relative_to(folder).as_posix().startswith(left):
             path.unlink()
+    if left == "metrics.jsonl":
+        (folder / left).write_text('{"behavior": "Basic", "step": 100, "elapsed": 40.0}\n{"step": 90000, "elapsed": 4000.0}\n')
     before = contents(folder)
     with pytest.raises(
         RunError, match=r"no checkpoint to continue from, but it has results, such as .*checkpoints/ back.*--run-id.*--force"
