@@ -201,7 +201,8 @@ class Pyramids(WarpEnv):
                 3.0,
                 -1.0,
                 1.75,
-                remark="it hardly found the golden block; our file of this name earns 1.763 to 1.773",
+                seeds=2,
+                remark="it hardly found the golden block; the other 1.763; a third 1.68 after 2.28 million; our file: 1.763 to 1.773",
             ),
             Learned(
                 "sac/Pyramids.yaml",
