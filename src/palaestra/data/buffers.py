@@ -147,7 +147,7 @@ class SlottedBuffer:
         self.decisions, self._tick = 0, 0
         self._layout = RolloutLayout(step, decision, needs)
         self._waiting = torch.zeros_like(step.acting)  # decided, not completed
-        self._anew = torch.ones_like(step.acting)  # what the slot did last before the rollout was dropped or lost
+        self._anew = torch.ones_like(step.acting)  # no episode of the rollout before goes on in the slot: it was lost or dropped
         self._final_obs = FinalObsList(needs.terminal_obs)
         self._earned: Earned | None = None
         self._have(

@@ -87,7 +87,7 @@ class Rollout:
     team: Tensor  # (S,) int64
     group: Tensor  # (S,) int64
     group_ticks: GroupTicks | None = None  # where `RolloutNeeds.group_ticks` asks for them
-    anew: Tensor | None = None  # (S,) bool: what the slot did last in the rollout before was dropped or lost; None: nowhere
+    anew: Tensor | None = None  # (S,) bool: no episode of the rollout before goes on in the slot, as it was lost or dropped; None: in none
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -108,7 +108,7 @@ class EpisodeSums:
         return total / episodes if episodes else None
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns open sums."""
+        """Returns the sums of the episodes that have not ended, and the totals since `take`."""
         return {"open": self._open, "total": self._total, "episodes": self._episodes}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -25,7 +25,7 @@ CHECK_EVERY = 1.0
 LONGEST_NAME, MOST_BYTES = 120, 200
 """Most characters, and bytes, of a folder's name that every file system takes."""
 UNSAVED_SECONDS = 600.0
-"""Seconds of training within which a run has surely saved a checkpoint, or had time to: one is due every minute, between two updates."""
+"""Seconds of training after which a run must have saved a checkpoint: one is due every minute, between two updates."""
 HALF = ".*.tmp-*"
 """Pattern of the names that files have until they are complete and renamed."""
 
