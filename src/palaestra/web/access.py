@@ -6,12 +6,15 @@ The token keeps out other users of the machine; the checks of `Host` and `Origin
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 import secrets
 import socket
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+
+from palaestra.runtime.storage.signature import user_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 
 TOKEN = "token"
 """Name of the token in an address."""
+KEY = "page.key"
+"""File of the user's own token, beside the key of signatures."""
 
 HEADERS = {
     "Referrer-Policy": "no-referrer",
@@ -38,6 +43,12 @@ Headers = list[tuple[bytes, bytes]]
 def new_token() -> str:
     """Returns an unguessable token."""
     return secrets.token_urlsafe(24)
+
+
+def user_token() -> str:
+    """Returns the user's own token, so that open tabs go on when the command is started again; a new one where none can be kept."""
+    key = user_key(KEY)
+    return new_token() if key is None else base64.urlsafe_b64encode(key).decode().rstrip("=")
 
 
 class Access:

@@ -49,6 +49,9 @@ body.body--dark { --palaestra-paper: #16181d; --palaestra-card: #20242c; --palae
 .p-side { flex: 1 1 300px; max-width: 420px; min-width: 0; }
 .p-select { width: 300px; max-width: 100%; }
 @media (max-width: 700px) { .p-canvas { height: 46vh; } .p-side { max-width: none; } .p-card { padding: 8px; } }
+#popup { max-width: min(34rem, calc(100vw - 4em)); white-space: pre-line; }
+#popup > span:last-child::after { content: "\\A If the command that serves this page has ended, start it again: \
+this page then goes on by itself. Where the command prints another address, open that one."; }
 .p-quiet { color: var(--palaestra-quiet); }
 """
 

@@ -7,15 +7,13 @@ import ipaddress
 import logging
 import os
 import socket
-import tempfile
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from palaestra.core.errors import ConfigError
-from palaestra.web.access import Access, names_of_this_machine, new_token
+from palaestra.web.access import Access, names_of_this_machine, new_token, user_token
 from palaestra.web.site import Site
 
 if TYPE_CHECKING:
@@ -41,7 +39,7 @@ class PageSocket:
     port: int
     wanted: int
     socket: socket.socket
-    token: str = field(default_factory=new_token)
+    token: str
 
     def address(self, path: str = "/") -> str:
         """Returns a page's address with the token: for browsers of other machines too, if it is bound to more than the loopback."""
@@ -77,13 +75,15 @@ def listen(bind: str = LOOPBACK, port: int = PORT) -> PageSocket:
             if error.errno in _NOT_OURS:
                 raise ConfigError(f"--bind {bind} is not an address of this machine: {error.strerror}") from error
             continue
-        return PageSocket(bind, bound.getsockname()[1], port, bound)
+        alone = ipaddress.ip_address(bind).is_loopback
+        # what went over a network, and to other people, ends with the command
+        return PageSocket(bind, bound.getsockname()[1], port, bound, user_token() if alone else new_token())
     raise ConfigError(f"none of the ports {port} to {min(port + TRIED, 65536) - 1} is free on {bind}; choose another with --port")
 
 
 def serve(site: Site, listener: PageSocket, ended: Callable[[], bool] | None = None) -> None:
     """Serves the page until a signal, or until `ended` returns True, which is asked four times a second."""
-    os.environ.setdefault("NICEGUI_STORAGE_PATH", str(Path(tempfile.gettempdir()) / "palaestra-page"))  # else a folder here
+    os.environ.setdefault("NICEGUI_STORAGE_PATH", os.devnull)  # nothing is kept; else a folder here, or one that anyone may write to
     import uvicorn
     from fastapi import FastAPI
     from nicegui import ui

@@ -1,4 +1,4 @@
-"""Solids that the page adds to a drawing: discs under agents that people play, and the rays of the agent that is looked at."""
+"""Solids that the page adds to a drawing: arrows above agents that people play, and the rays of the agent that is looked at."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ HIT_COLORS = (RED, GREEN, BLUE, GOLD, VIOLET, INK)
 """Colors of a fan's tags, in their order; after the last they begin again."""
 THIN, POINT = 0.004, 0.016
 """Thickness of a ray and diameter of the point where it ends, as shares of an area's size."""
+ABOVE = 0.9
+"""Height of an arrow's middle above the top of its agent, as a share of the agent's width."""
+DOWN = (1.0, 0.0, 0.0, 0.0)
+"""Rotation of a cone that points down."""
 
 
 def color_of(hit: RayHit) -> Color:
@@ -24,22 +28,24 @@ def color_of(hit: RayHit) -> Color:
     return GRAY if hit.tag is None else HIT_COLORS[hit.tag % len(HIT_COLORS)]
 
 
-def with_discs(drawing: Drawing, taken: set[Seat]) -> Drawing:
-    """Returns the drawing with a disc under each agent of the first area that a person plays."""
+def with_arrows(drawing: Drawing, taken: set[Seat]) -> Drawing:
+    """Returns the drawing with an arrow above each agent of the first area that a person plays; none where that is the only agent."""
+    agents = {(group.behavior, slot) for group in drawing.solids if group.slot is not None for slot in group.slot[0].tolist() if slot >= 0}
     places, sizes = [], []
     for behavior, slot in sorted(taken):
         found = _body(drawing, behavior, slot)
         if found is not None and found[1] == 0:
             group, _, number = found
-            places.append(group.position[0, number] * [1, 0, 1] + [0, 0.03, 0])
-            sizes.append(2.2 * max(group.size[0, number, 0], group.size[0, number, 2]))
-    if not places:
+            wide, tall, deep = group.size[0, number]
+            side = max(wide, deep)
+            # at a constant place above the agent: what jumps where the agent does is never left behind between two ticks
+            places.append(group.position[0, number] + [0, tall / 2 + ABOVE * side, 0])
+            sizes.append([0.6 * side, 0.8 * side, 0.6 * side])
+    if not places or len(agents) < 2:
         return drawing
-    areas = len(drawing.solids[0].position)
-    size = np.zeros((areas, len(places), 3))
-    size[0] = np.array(sizes)[:, None] * [1, 0, 1] + [0, 0.04, 0]
-    disc = solids("seats", "cylinder", np.broadcast_to(np.array(places), (areas, len(places), 3)), size, GOLD)
-    return replace(drawing, solids=(*drawing.solids, replace(disc, opacity=0.7)))
+    position, size = _everywhere(drawing, 0, np.array(places), np.array(sizes))
+    arrow = solids("seats", "cone", position, size, GOLD, rotation=DOWN)
+    return replace(drawing, solids=(*drawing.solids, replace(arrow, opacity=0.9)))
 
 
 def with_rays(drawing: Drawing, behavior: str, slot: int, fans: Sequence[tuple[RayFan, NDArray[np.float32]]]) -> Drawing:

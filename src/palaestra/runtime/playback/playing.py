@@ -6,7 +6,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ from palaestra.envs.base import Env, Interruptible, KeepsTime, ReassignsSlots
 from palaestra.envs.ray_fans import RayFan, SeesRays
 from palaestra.envs.solids import Drawing, Draws
 from palaestra.runtime.play.players import BrainOf
-from palaestra.runtime.playback.annotations import with_discs, with_rays
+from palaestra.runtime.playback.annotations import with_arrows, with_rays
 from palaestra.runtime.playback.cameras import camera_pictures
 from palaestra.runtime.playback.presence import Moves, Presence
 from palaestra.runtime.playback.seats import Seat, Seats
@@ -38,6 +38,8 @@ FRAME = 1 / 60
 """Least seconds between two drawings."""
 PICTURE = 1 / 25
 """Least seconds between two pictures, which cost more."""
+SCENE = 1.5
+"""Width of the page's scene, as a share of its height."""
 NICE = 10
 """Priority of the thread below that of training runs beside it, where threads have priorities of their own."""
 
@@ -331,7 +333,7 @@ class Playback:
         if isinstance(self.env, Draws):
             if now - self._drawn_at >= FRAME or self._paused:
                 drawing = self.env.drawing(np.arange(self.env.num_areas))
-                drawing = with_discs(drawing, self.seats.taken if self.seats is not None else set())
+                drawing = with_arrows(drawing, self.seats.taken if self.seats is not None else set())
                 self._drawing, self._draws = self._with_rays(drawing), True
                 self._drawn_tick, self._drawn_at = self._tick, self._made
         elif now - self._drawn_at >= PICTURE or self._paused:
@@ -346,7 +348,7 @@ class Playback:
         return with_rays(drawing, behavior, slot, rays_of(self.env, self.steps, behavior, slot))
 
     def _rendered(self) -> NDArray[np.uint8] | None:
-        """Returns the pictures of up to four areas side by side, or what agents see; None if there is neither."""
+        """Returns the pictures of up to four areas, or what agents see; None if there is neither."""
         if self.env is None:
             return None
         try:
@@ -356,7 +358,19 @@ class Playback:
             self._draws = False
             return camera_pictures(self.env.behaviors, self.steps, taken or ([self._looked] if self._looked else []))
         self._draws = True
-        return np.concatenate(pictures, axis=1)
+        return in_rows(pictures)
+
+
+def in_rows(pictures: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
+    """Returns pictures (H, W, 3) of one size as one, in as many columns as make each as large as it can be in the page's scene."""
+    height, width, _ = pictures[0].shape
+
+    def scale(columns: int) -> float:
+        return min(SCENE / (columns * width), 1 / (-(-len(pictures) // columns) * height))
+
+    columns = max(range(1, len(pictures) + 1), key=lambda columns: (round(scale(columns), 9), -columns))
+    filled = [*pictures, *[np.full_like(pictures[0], 255)] * (-len(pictures) % columns)]
+    return np.concatenate([np.concatenate(filled[at : at + columns], axis=1) for at in range(0, len(filled), columns)])
 
 
 def rays_of(env: Env, steps: Mapping[str, TimeStep], behavior: str, slot: int) -> list[tuple[RayFan, NDArray[np.float32]]]:

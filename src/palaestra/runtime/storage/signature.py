@@ -55,11 +55,16 @@ def is_own(folder: Path, settings: RunSettings) -> bool:
 
 
 def signing_key() -> bytes | None:
-    """Returns the user's key, which the first call makes; None if there is no folder that only the user can write to."""
+    """Returns the user's key for signatures."""
+    return user_key(KEY)
+
+
+def user_key(name: str) -> bytes | None:
+    """Returns a secret of the user, which the first call makes; None if there is no folder that only the user can write to."""
     with suppress(OSError):  # no folder for temporary files at all
         for folder in _key_folders():
             with suppress(OSError):
-                return _key_in(folder)
+                return _key_in(folder, name)
     return None
 
 
@@ -72,11 +77,11 @@ def _key_folders() -> Iterator[Path]:
     yield Path(tempfile.gettempdir()) / f"palaestra-{user}"
 
 
-def _key_in(folder: Path) -> bytes:
+def _key_in(folder: Path, name: str) -> bytes:
     """Reads the key, or makes it. Raises OSError if it cannot be made, or other users may have read it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _must_be_private(folder, stat.S_IWGRP | stat.S_IWOTH)
-    file = folder / KEY
+    file = folder / name
     if not file.exists():
         _make_key(file)
     _must_be_private(file, stat.S_IRWXG | stat.S_IRWXO)

@@ -30,6 +30,7 @@ from palaestra.web.dashboard.run_cards import show_lessons, show_ratings, show_t
 from palaestra.web.dashboard.run_rows import COLORS, MEANINGS, duration, number, steps, when
 from palaestra.web.dashboard.small_charts import SmallCharts
 from palaestra.web.layout import address, card, page, quiet
+from palaestra.web.recorded.demo_files import StartedRun, started_run
 from palaestra.web.site import Site
 
 REFRESH = 1.0
@@ -54,14 +55,54 @@ def add_run_page(site: Site, index: RunIndex) -> None:
     """Registers the page."""
 
     @ui.page("/run")
-    async def run(id: str = "") -> None:
+    def run(id: str = "") -> None:
         with page(escaped(id) or "Run", "Runs"):
-            if await worker.io_bound(index.status, id) is None:
-                with card("No such run"):
-                    ui.label(f"There is no run '{escaped(id)}' in {escaped(str(site.results))}.")
-                    ui.link("All runs", "/")
-                return
-            RunPage(index, id)
+            RunEntrance(index, id)
+
+
+class RunEntrance:
+    """Waits for a run that is just starting, and then builds its page.
+
+    The page is sent before any file is read: a server that starts, or reads many runs, would take longer than NiceGUI allows.
+    """
+
+    def __init__(self, index: RunIndex, run_id: str) -> None:
+        self._index, self._id = index, run_id
+        self._place = ui.column().classes("w-full gap-3")
+        with self._place:
+            quiet("Reading the run...")
+        self._shown: object = ""
+        self._timer = ui.timer(REFRESH, self._look)
+
+    async def _look(self) -> None:
+        if await worker.io_bound(self._index.status, self._id) is not None:
+            self._timer.cancel()
+            self._place.clear()
+            with self._place:
+                RunPage(self._index, self._id)
+            return
+        started = await worker.io_bound(started_run, self._index.results, self._id)
+        if started != self._shown:
+            self._shown = started
+            self._place.clear()
+            with self._place:
+                self._say(started)
+
+    def _say(self, started: StartedRun | None) -> None:
+        """Says that the run is starting, that it ended before it began, or that there is none."""
+        name = escaped(self._id)
+        if started is None:
+            with card("No such run"):
+                ui.label(f"There is no run '{name}' in {escaped(str(self._index.results))}. If one begins, it opens here.")
+                ui.link("All runs", "/")
+            return
+        with card("The run has not begun" if started.ended else "Starting"):
+            told = f"'{name}' ended before it began:" if started.ended else f"'{name}' is starting; its page opens here."
+            ui.label(told).classes("text-negative" if started.ended else "").props("data-mark=starting")
+            if started.log:
+                ui.label(started.log).classes("p-log w-full").props("data-mark=log")
+            if started.ended:
+                ui.link("Demonstrations", "/demos")
 
 
 class RunPage:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from palaestra.runtime.storage.run_folder import RunFolder, check_run_id
 
 FOLDER = "demos"
 """Folder of demonstrations that were recorded on the page, in the results folder."""
+SILENCE = 60.0
+"""Seconds without a word after which a run that another page started counts as ended."""
 METHODS = {"bc": "Behavioral cloning alone", "gail": "PPO with GAIL and cloning"}
 
 
@@ -105,14 +108,14 @@ def start_training(results: Path, run_id: str, settings: dict[str, Any]) -> list
     """
     check_run_id(run_id)
     RunFolder(results, run_id).must_be_free(force=False)
-    folder = results / FOLDER
+    log = _log_of(results, run_id)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file, log = folder / f"{run_id.replace('/', '-')}.yaml", folder / f"{run_id.replace('/', '-')}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        file = log.with_suffix(".yaml")
         write_whole(file, yaml.safe_dump(settings, sort_keys=False).encode())
         command = ["learn", str(file), f"--run-id={run_id}", f"--results-dir={results}"]
         with log.open("wb") as output:
-            subprocess.Popen(
+            _processes[log] = subprocess.Popen(
                 [sys.executable, "-m", "palaestra", *command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -122,3 +125,32 @@ def start_training(results: Path, run_id: str, settings: dict[str, Any]) -> list
     except OSError as error:
         raise ConfigError(f"the run cannot be started: {explain(error)}") from error
     return ["palaestra", *command]
+
+
+@dataclass(frozen=True, slots=True)
+class StartedRun:
+    """A run that `start_training` has started."""
+
+    log: str
+    """End of what it printed."""
+    ended: bool
+    """Whether its process has ended, or has been silent since another page started it."""
+
+
+def started_run(results: Path, run_id: str) -> StartedRun | None:
+    """Returns a run that was started here, for as long as it has no folder of its own; None if none of this name was."""
+    files, log = ResultsFiles(results), _log_of(results, run_id)
+    found = signature(log)
+    if found is None or not files.contains(log):
+        return None
+    process = _processes.get(log)
+    ended = time.time() - found[0] / 1e9 > SILENCE if process is None else process.poll() is not None
+    return StartedRun(files.last_lines(log), ended)
+
+
+def _log_of(results: Path, run_id: str) -> Path:
+    return results / FOLDER / f"{run_id.replace('/', '-')}.log"
+
+
+_processes: dict[Path, subprocess.Popen[bytes]] = {}
+"""Processes of runs that this page has started, by their log."""

@@ -24,16 +24,28 @@ def add_demos_page(site: Site) -> None:
     """Registers the page."""
 
     @ui.page("/demos")
-    async def demos() -> None:
+    def demos() -> None:
         with page("Demonstrations", "Demonstrations"):
-            found = await worker.io_bound(demo_list, site.results)
-            if not found:
-                with card():
-                    ui.label("No demonstrations yet").classes("text-base font-medium")
-                    quiet(f"Record some on the Play page; they are stored in {site.results / FOLDER}.")
-                    ui.button("Play and record", on_click=lambda: ui.navigate.to("/play")).props("dense no-caps")
-                return
-            DemosPage(site, found)
+            place = ui.column().classes("w-full gap-3")
+            with place:
+                quiet("Reading the demonstrations...")
+
+            async def read() -> None:  # after the page was sent: large files may take longer than NiceGUI allows
+                found = await worker.io_bound(demo_list, site.results)
+                if found is None:  # the page is ending
+                    return
+                place.clear()
+                with place:
+                    DemosPage(site, found) if found else _none_yet(site)
+
+            ui.timer(0.0, read, once=True)
+
+
+def _none_yet(site: Site) -> None:
+    with card():
+        ui.label("No demonstrations yet").classes("text-base font-medium")
+        quiet(f"Record some on the Play page; they are stored in {site.results / FOLDER}.")
+        ui.button("Play and record", on_click=lambda: ui.navigate.to("/play")).props("dense no-caps")
 
 
 class DemosPage:
@@ -104,5 +116,4 @@ class DemosPage:
             complain(str(error))
             return
         self._command.set_text(f"Started: {' '.join(command)}")
-        ui.notify("The run has started", type="positive")
-        ui.timer(2.0, lambda: ui.navigate.to(address("/run", id=run_id)), once=True)
+        ui.navigate.to(address("/run", id=run_id))  # which says how far it is

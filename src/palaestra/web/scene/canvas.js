@@ -17,11 +17,13 @@ export default {
       <canvas style="position:absolute; inset:0; width:100%; height:100%; touch-action:none"></canvas>
       <img style="position:absolute; inset:0; width:100%; height:100%; object-fit:contain; display:none" alt="">
       <div style="position:absolute; left:10px; bottom:8px; font-size:12px; opacity:.75; pointer-events:none"></div>
+      <div style="position:absolute; inset:0; display:flex; align-items:center; justify-content:center; pointer-events:none">
+        Waiting for the first picture...</div>
     </div>`,
   props: { stream: String },
 
   mounted() {
-    [this.canvas, this.image, this.note] = this.$el.children;
+    [this.canvas, this.image, this.note, this.wait] = this.$el.children;
     this.groups = [];
     this.received = this.shown = 0; // frames, for tests and measurements
     this.$el.counters = this;
@@ -29,7 +31,7 @@ export default {
     try {
       this.renderer = new THREE.WebGLRenderer({ canvas: this.canvas, antialias: true, alpha: true });
     } catch {
-      this.note.textContent = "This browser cannot draw in three dimensions (WebGL is off).";
+      this.wait.textContent = "This browser cannot draw in three dimensions (WebGL is off).";
     }
     if (this.renderer) this.build();
     this.connect();
@@ -68,7 +70,14 @@ export default {
       this.canvas.addEventListener("pointerup", (event) => {
         if (pressed && Math.hypot(event.clientX - pressed[0], event.clientY - pressed[1]) < 5) this.pick(event);
       });
-      this.controls.addEventListener("change", () => (this.dirty = true));
+      let turning = false; // a click alone moves nothing
+      this.controls.addEventListener("start", () => (turning = true));
+      this.controls.addEventListener("end", () => (turning = false));
+      this.controls.addEventListener("change", () => {
+        this.dirty = true;
+        this.moved ||= turning;
+      });
+      this.canvas.addEventListener("dblclick", () => this.focus(this.area));
       this.resize();
       const step = () => {
         if (!this.open) return;
@@ -117,6 +126,7 @@ export default {
       this.image.onload = () => URL.revokeObjectURL(address);
       this.image.style.display = "block";
       this.image.src = address;
+      this.wait.style.display = "none";
       this.shown++;
     },
 
@@ -171,7 +181,7 @@ export default {
       mesh.boundingSphere = null; // picking computes it anew
     },
 
-    // Looks at all areas, or at one, from the front.
+    // Looks at all areas, or at one, from the front, until the person turns the view; a double click looks so again.
     fit() {
       if (!this.outlined || !this.camera) return;
       const { half, center, elevation, middles } = this.outlined;
@@ -212,6 +222,7 @@ export default {
 
     focus(area) {
       this.area = area;
+      this.moved = false;
       this.fit();
     },
 
@@ -222,6 +233,7 @@ export default {
         if (gl.getSyncParameter(this.fence, gl.SYNC_STATUS) !== gl.SIGNALED) return;
         gl.deleteSync(this.fence);
         this.fence = null;
+        this.wait.style.display = "none";
         this.spent = performance.now() - this.began;
         if (this.spent > 120) this.slow = (this.slow || 0) + 1;
         if (this.slow === 5) this.simplify();

@@ -1,12 +1,17 @@
-"""Panel of one agent: its observations, its action distribution, its value and rewards."""
+"""Panel of one agent: its observations, its action distribution, its value and rewards.
+
+Its elements are built once for each form of agent; then they get new values, twice a second.
+"""
 
 from __future__ import annotations
 
 import base64
 import math
+from typing import Any
 
 import numpy as np
 from nicegui import ui
+from nicegui.element import Element
 from numpy.typing import NDArray
 
 from palaestra.envs.ray_fans import RayFan, RayHit
@@ -19,6 +24,7 @@ from palaestra.web.watch.watched import WatchedPlayback
 
 MOST = 60
 """Numbers of an observation that are shown one by one."""
+ALT = "What the agent observes now"
 MOST_AGENTS = 256
 """Agents of a behavior to choose from."""
 
@@ -35,8 +41,9 @@ class AgentPanel:
             )
             self._select.on_value_change(lambda event: self._selected(event.value))
             self._facts = ui.label().classes("text-sm whitespace-pre-line").props("data-mark=agent-facts")
-            self._actions = ui.column().classes("w-full gap-1")
-            self._obs = ui.column().classes("w-full gap-1").style("max-height: 420px; overflow: auto")
+            self._content = ui.column().classes("w-full gap-1")
+        self._form: object = None
+        self._views: list[ActionsView | ObsView] = []
 
     def choose(self, behavior: str, slot: int) -> None:
         """Shows another agent. An empty behavior means the one that the slot's agent has now."""
@@ -85,82 +92,132 @@ class AgentPanel:
         self._facts.set_text(
             f"Team {found.team}\nReward so far: {found.reward:.3f} in {found.length:,} ticks\nExpected from here (value): {value}"
         )
-        self._show_actions(found)
-        self._show_obs(found)
+        if (form := _form(found)) != self._form:
+            self._form = form
+            self._build(found)
+        for view in self._views:
+            view.show(found)
 
-    def _show_actions(self, found: AgentInspection) -> None:
-        self._actions.clear()
-        with self._actions:
-            for number, (mean, deviation) in enumerate(found.continuous):
-                quiet(f"Action {number}: {mean:+.2f} ± {deviation:.2f}")
-                _bar((mean + 1) / 2)
-            for branch, probabilities in enumerate(found.discrete):
-                quiet(f"Branch {branch}")
-                for choice, probability in enumerate(probabilities):
-                    with ui.row().classes("w-full items-center gap-2 no-wrap"):
-                        ui.label(f"{choice}").classes("text-xs w-6")
-                        _bar(probability)
-                        ui.label(f"{probability:.2f}").classes("text-xs w-10")
-
-    def _show_obs(self, found: AgentInspection) -> None:
-        self._obs.clear()
-        with self._obs:
-            for name, values in found.obs.items():
-                quiet(f"{name} {'x'.join(map(str, values.shape))}")
-                for fan, hits in found.rays:
-                    if fan.obs == name:
-                        _rays(fan, hits)
-                if values.ndim == 3:
-                    _picture(values)
-                else:
-                    _numbers(values)
+    def _build(self, found: AgentInspection) -> None:
+        self._content.clear()
+        with self._content:
+            actions = ActionsView(found)
+            with ui.column().classes("w-full gap-1").style("max-height: 420px; overflow: auto"):
+                self._views = [actions, *(ObsView(name, found) for name in found.obs)]
 
 
-def _bar(share: float) -> None:
-    ui.linear_progress(value=min(max(share, 0.0), 1.0), show_value=False, size="8px").props("instant-feedback rounded").classes("grow")
+def _form(found: AgentInspection) -> object:
+    """Returns what decides which elements an agent needs."""
+    shapes = [(name, values.shape) for name, values in found.obs.items()]
+    return len(found.continuous), [len(branch) for branch in found.discrete], shapes, [(fan, len(hits)) for fan, hits in found.rays]
 
 
-def _rays(fan: RayFan, hits: list[RayHit]) -> None:
-    """Shows what each ray hit, from the left to the right, in the color that the ray has in the scene."""
-    with ui.grid(columns="auto auto 1fr auto").classes("w-full gap-x-2 gap-y-0 items-center").props("data-mark=rays"):
-        for hit in sorted(hits, key=lambda hit: -hit.angle):
-            name = "nothing" if not hit.hit else "untagged" if hit.tag is None else fan.tags[hit.tag]
-            red, green, blue = color_of(hit)
-            ui.element("div").style(f"width: 10px; height: 10px; border-radius: 5px; background: rgb({red}, {green}, {blue})")
-            ui.label(f"{math.degrees(hit.angle):.0f}°").classes("text-xs p-quiet text-right")
-            ui.label(name).classes("text-xs")
-            ui.label(f"{hit.distance:.1f} m" if hit.hit else "").classes("text-xs")
+class ActionsView:
+    """Mean and deviation of each continuous action, and the probability of each choice."""
+
+    def __init__(self, found: AgentInspection) -> None:
+        self._means: list[tuple[ui.label, ui.linear_progress]] = [(quiet(""), _bar()) for _ in found.continuous]
+        self._choices: list[list[tuple[ui.linear_progress, ui.label]]] = []
+        for branch, probabilities in enumerate(found.discrete):
+            quiet(f"Branch {branch}")
+            rows: list[tuple[ui.linear_progress, ui.label]] = []
+            for choice in range(len(probabilities)):
+                with ui.row().classes("w-full items-center gap-2 no-wrap"):
+                    ui.label(f"{choice}").classes("text-xs w-6")
+                    rows.append((_bar(), ui.label().classes("text-xs w-10")))
+            self._choices.append(rows)
+
+    def show(self, found: AgentInspection) -> None:
+        """Shows the agent's distributions of now."""
+        for number, ((text, bar), (mean, deviation)) in enumerate(zip(self._means, found.continuous, strict=True)):
+            text.set_text(f"Action {number}: {mean:+.2f} ± {deviation:.2f}")
+            _fill(bar, (mean + 1) / 2)
+        for rows, probabilities in zip(self._choices, found.discrete, strict=True):
+            for (bar, text), probability in zip(rows, probabilities, strict=True):
+                _fill(bar, probability)
+                text.set_text(f"{probability:.2f}")
 
 
-def _numbers(values: NDArray[np.float32]) -> None:
-    """Shows numbers one by one, each with a bar from -1 to 1; a long observation as a strip of shades."""
-    flat = values.ravel()
-    if len(flat) <= MOST:
-        with ui.grid(columns="auto 1fr auto").classes("w-full gap-x-2 gap-y-0 items-center"):
-            for number, value in enumerate(flat.tolist()):
-                ui.label(f"{number}").classes("text-xs p-quiet")
-                _bar((value + 1) / 2)
-                ui.label(f"{value:.3f}").classes("text-xs")
-        return
-    width = 32
-    rows = np.pad(flat, (0, -len(flat) % width)).reshape(-1, width)
-    _image((np.clip((rows + 1) / 2, 0, 1) * 255).astype(np.uint8)[..., None].repeat(3, 2), 8)
+class ObsView:
+    """One observation: rays, a picture, or numbers."""
+
+    def __init__(self, name: str, found: AgentInspection) -> None:
+        self._name = name
+        values = found.obs[name]
+        quiet(f"{name} {'x'.join(map(str, values.shape))}")
+        self._rays = [RaysView(fan, hits) for fan, hits in found.rays if fan.obs == name]
+        self._numbers: list[tuple[ui.linear_progress, ui.label]] = []
+        self._picture: Element | None = None
+        if values.ndim != 3 and values.size <= MOST:
+            with ui.grid(columns="auto 1fr auto").classes("w-full gap-x-2 gap-y-0 items-center"):
+                for number in range(values.size):
+                    ui.label(f"{number}").classes("text-xs p-quiet")
+                    self._numbers.append((_bar(), ui.label().classes("text-xs")))
+        else:
+            # not ui.image, which fades, and is empty until it has loaded each new picture
+            self._picture = Element("img").style("max-width: 100%").props(f'alt="{ALT}" data-mark=seen')
+
+    def show(self, found: AgentInspection) -> None:
+        """Shows what the agent observes now."""
+        values = found.obs[self._name]
+        for rays, hits in zip(self._rays, (hits for fan, hits in found.rays if fan.obs == self._name), strict=True):
+            rays.show(hits)
+        if self._picture is not None:
+            self._picture.props["src"] = _image(values)
+            self._picture.update()
+        for (bar, text), value in zip(self._numbers, values.ravel().tolist(), strict=False):
+            _fill(bar, (value + 1) / 2)
+            text.set_text(f"{value:.3f}")
 
 
-def _picture(values: NDArray[np.float32]) -> None:
-    """Shows an image as the agent sees it: colors, or one color for each channel of a grid."""
+class RaysView:
+    """What each ray of a sensor hits, from the left to the right, in the color that the ray has in the scene."""
+
+    def __init__(self, fan: RayFan, hits: list[RayHit]) -> None:
+        self._fan = fan
+        self._rows: list[tuple[Element, ui.label, ui.label]] = []
+        with ui.grid(columns="auto auto 1fr auto").classes("w-full gap-x-2 gap-y-0 items-center").props("data-mark=rays"):
+            for hit in _in_order(hits):
+                dot = ui.element("div").style("width: 10px; height: 10px; border-radius: 5px")
+                ui.label(f"{math.degrees(hit.angle):.0f}°").classes("text-xs p-quiet text-right")
+                self._rows.append((dot, ui.label().classes("text-xs"), ui.label().classes("text-xs")))
+
+    def show(self, hits: list[RayHit]) -> None:
+        """Shows what they hit now."""
+        for (dot, name, far), hit in zip(self._rows, _in_order(hits), strict=True):
+            dot.style(f"background: rgb{color_of(hit)}")
+            name.set_text("nothing" if not hit.hit else "untagged" if hit.tag is None else self._fan.tags[hit.tag])
+            far.set_text(f"{hit.distance:.1f} m" if hit.hit else "")
+
+
+def _in_order(hits: list[RayHit]) -> list[RayHit]:
+    return sorted(hits, key=lambda hit: -hit.angle)
+
+
+def _bar() -> ui.linear_progress:
+    return ui.linear_progress(0.0, show_value=False, size="8px").props("instant-feedback rounded").classes("grow")
+
+
+def _fill(bar: ui.linear_progress, share: float) -> None:
+    bar.set_value(round(min(max(share, 0.0), 1.0), 4))
+
+
+def _image(values: NDArray[np.float32]) -> str:
+    """Returns an observation as an address of a picture: its colors, one color for each channel of a grid, or a strip of shades."""
+    if values.ndim != 3:
+        width = 32
+        rows = np.pad(values.ravel(), (0, -values.size % width)).reshape(-1, width)
+        return _address(((rows + 1) / 2)[..., None].repeat(3, 2), 8)
     channels, height, width = values.shape
-    if channels == 3:
-        image = np.moveaxis(values, 0, -1)
-    elif channels == 1:
-        image = np.moveaxis(values, 0, -1).repeat(3, 2)
+    if channels in (1, 3):
+        image = np.broadcast_to(np.moveaxis(values, 0, -1), (height, width, 3))
     else:
         hues = np.stack([np.cos(2 * np.pi * (np.arange(channels) / channels + shift)) / 2 + 0.5 for shift in (0, 1 / 3, 2 / 3)], 1)
         image = np.einsum("chw,cr->hwr", np.clip(values, 0, 1), hues)
-    _image((np.clip(image, 0, 1) * 255).astype(np.uint8), max(1, 260 // max(height, width)))
+    return _address(image, max(1, 260 // max(height, width)))
 
 
-def _image(picture: NDArray[np.uint8], scale: int) -> None:
-    large = picture.repeat(scale, 0).repeat(scale, 1)
-    data = base64.b64encode(encoded(large) or b"").decode()
-    ui.image(f"data:image/jpeg;base64,{data}").style(f"width: {large.shape[1]}px; max-width: 100%").props("no-spinner no-transition")
+def _address(image: NDArray[np.floating[Any]], scale: int) -> str:
+    """Returns a picture (H, W, 3) from 0 to 1, enlarged by a whole factor, as a data address."""
+    large = (np.clip(image, 0, 1) * 255).astype(np.uint8).repeat(scale, 0).repeat(scale, 1)
+    return f"data:image/jpeg;base64,{base64.b64encode(encoded(large) or b'').decode()}"
