@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import urlencode
 
 from nicegui import ui
+
+from palaestra.core.display import escaped_lines
 
 PLACES = {"Runs": "/", "Watch": "/watch", "Play": "/play", "Demonstrations": "/demos"}
 """Address of each page, by its name in the bar."""
@@ -101,6 +103,22 @@ def address(path: str, **query: str) -> str:
 def quiet(text: str) -> ui.label:
     """Adds a text in a pale color, such as an explanation."""
     return ui.label(text).classes("p-quiet text-sm")
+
+
+class Offer:
+    """A button that leads to another page, unless something is in the way: then its tooltip says what."""
+
+    def __init__(self, text: str, icon: str, to: Callable[[], str]) -> None:
+        with ui.element("div"):  # a disabled button feels no pointer, what is around it does
+            self._button = ui.button(text, icon=icon, on_click=lambda: ui.navigate.to(to())).props("flat dense no-caps")
+            self._tooltip = ui.tooltip().classes("p-message").style("max-width: 24rem")
+        self.refuse("")
+
+    def refuse(self, why: str) -> None:
+        """Disables the button for this reason; an empty one enables it."""
+        self._button.set_enabled(not why)
+        self._tooltip.set_text(escaped_lines(why))
+        self._tooltip.set_visibility(bool(why))
 
 
 def complain(message: str) -> None:

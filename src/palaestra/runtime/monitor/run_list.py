@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
+from palaestra.core.files import MODEL_FILES
 from palaestra.runtime.storage.run_folder import CONFIGURATION
 
 DEPTH = 4
@@ -46,3 +48,21 @@ def is_run(folder: Path) -> bool:
             return any(EVENTS in entry.name for entry in entries)
     except OSError:
         return False
+
+
+def with_models(results: Path, runs: Iterable[str]) -> list[str]:
+    """Returns the runs that have settings and a model file, and so may be watched and played."""
+    return [run for run in runs if (results / run / CONFIGURATION).is_file() and _has_model(results / run)]
+
+
+def _has_model(folder: Path, depth: int = 2) -> bool:
+    """Whether a model lies in a run's folder or in one of its behaviors'."""
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(entries, key=lambda entry: not entry.name.endswith(MODEL_FILES))
+    except OSError:
+        return False
+    return any(
+        entry.name.endswith(MODEL_FILES) or (depth > 1 and entry.is_dir(follow_symlinks=False) and _has_model(Path(entry.path), depth - 1))
+        for entry in found
+    )

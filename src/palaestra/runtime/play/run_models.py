@@ -137,15 +137,19 @@ def _of_run(folder: RunFolder, trust: bool, step: int | None) -> Models:
     files = {name: newest(folder, name, status) for name in names}
     found = {name: file for name, file in files.items() if file is not None}
     if not found:
-        elsewhere = " --out=FILE.onnx" if is_written(folder.path) else ""
-        raise RunError(
-            f"the run '{folder.run_id}' has no model yet ({folder.path}): 'palaestra export {folder.path}{elsewhere}' writes one from its "
-            f"checkpoint"
-        )
+        raise RunError(f"the run '{folder.run_id}' has no model yet ({folder.path}): {_how_to_get_one(folder)}")
     if step is not None:
         found = _at_step(folder, list(found), step)
     reached = {name: status.lesson(name) or 0 for name in settings.environment_parameters or {}}
     return Models(found, settings, folder.run_id, reached, folder.path, trust)
+
+
+def _how_to_get_one(folder: RunFolder) -> str:
+    """Returns where the first model of a run comes from."""
+    learns = is_written(folder.path)
+    if any(path.name.isdecimal() for path in folder.checkpoints.glob("*")):
+        return f"'palaestra export {folder.path}{' --out=FILE.onnx' if learns else ''}' writes one from its checkpoint"
+    return "it is written with the first checkpoint" if learns else "nor has it a checkpoint that one could be written from"
 
 
 def _at_step(folder: RunFolder, names: Sequence[str], step: int) -> dict[str, Path]:
@@ -203,15 +207,20 @@ def open_for(
     (python:...) makes as many as it likes. `flags`, settings of Unity games, and `options` go before those of the run.
     Raises RunError where that would run code which only a folder of someone else's names.
     """
-    if models.settings is not None and models.folder is not None:
-        typed = (flags or {}).get("env_settings", {})
-        code = [(path, value) for path, value in env_code(models.settings, env) if path[-1] not in typed]
-        must_be_trusted(models.folder, models.settings, code, models.trust)
+    check_trust(models, env, flags)
     own = dict(models.settings.env_settings.env_options) if models.settings and not env else {}
     made = open_named(env_name(models, env), areas, usual, {**own, **options}, models.settings, flags, tell)
     if models.settings and not env:
         return with_parameters(made, models.settings.environment_parameters, models.lessons, seed)
     return made
+
+
+def check_trust(models: Models, env: str | None, flags: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+    """Raises RunError where opening the environment would run code which only a folder of someone else's names."""
+    if models.settings is not None and models.folder is not None:
+        typed = (flags or {}).get("env_settings", {})
+        code = [(path, value) for path, value in env_code(models.settings, env) if path[-1] not in typed]
+        must_be_trusted(models.folder, models.settings, code, models.trust)
 
 
 def open_named(

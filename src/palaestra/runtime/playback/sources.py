@@ -16,9 +16,10 @@ from palaestra.core.errors import PalaestraError, PolicyError
 from palaestra.core.files import file_name
 from palaestra.envs.base import Env, Heuristic
 from palaestra.envs.restarts import Restarts
-from palaestra.runtime.environments.make import DRAWN, is_game
+from palaestra.envs.unity.executable import explain_missing, find
+from palaestra.runtime.environments.make import DRAWN, EDITOR, is_game
 from palaestra.runtime.play.brain_assignment import BrainAssignment, BrainSpec, read_parts
-from palaestra.runtime.play.run_models import Models, Tell, env_name, find_models, open_for, open_named
+from palaestra.runtime.play.run_models import Models, Tell, check_trust, env_name, find_models, open_for, open_named
 from palaestra.runtime.playback.playing import Opened
 from palaestra.runtime.storage.run_folder import RunFolder
 
@@ -115,6 +116,19 @@ class PlaybackSource:
             return random.brain(behavior, team)
 
         return brain
+
+    def obstacle(self) -> str | None:
+        """Returns why this cannot be played, as far as the run's files tell it; None if nothing speaks against it."""
+        if self.run is None:
+            return None
+        try:
+            models = self.models()
+            check_trust(models, self.env, self.flags)
+            name = env_name(models, self.env)
+        except PalaestraError as error:
+            return str(error)
+        there = name == EDITOR or not is_game(name) or find(name) is not None
+        return None if there else explain_missing(name)
 
     @property
     def is_game(self) -> bool:

@@ -24,12 +24,13 @@ from palaestra.runtime.monitor.run_facts import (
 )
 from palaestra.runtime.monitor.run_index import RunIndex
 from palaestra.runtime.monitor.run_status import RunStatus
+from palaestra.runtime.playback.sources import PlaybackSource
 from palaestra.runtime.storage.run_folder import CONFIGURATION
 from palaestra.web.dashboard.control_card import ControlCard
 from palaestra.web.dashboard.run_cards import show_lessons, show_ratings, show_times
 from palaestra.web.dashboard.run_rows import COLORS, MEANINGS, duration, number, steps, when
 from palaestra.web.dashboard.small_charts import SmallCharts
-from palaestra.web.layout import address, card, page, quiet
+from palaestra.web.layout import Offer, address, card, page, quiet
 from palaestra.web.recorded.demo_files import StartedRun, started_run
 from palaestra.web.site import Site
 
@@ -49,6 +50,8 @@ class RunView:
     logs: list[str]
     log: str
     warnings: list[str]
+    obstacle: str
+    """Why the run cannot be watched; empty if nothing speaks against it."""
 
 
 def add_run_page(site: Site, index: RunIndex) -> None:
@@ -57,7 +60,7 @@ def add_run_page(site: Site, index: RunIndex) -> None:
     @ui.page("/run")
     def run(id: str = "") -> None:
         with page(escaped(id) or "Run", "Runs"):
-            RunEntrance(index, id)
+            RunEntrance(site, index, id)
 
 
 class RunEntrance:
@@ -66,8 +69,8 @@ class RunEntrance:
     The page is sent before any file is read: a server that starts, or reads many runs, would take longer than NiceGUI allows.
     """
 
-    def __init__(self, index: RunIndex, run_id: str) -> None:
-        self._index, self._id = index, run_id
+    def __init__(self, site: Site, index: RunIndex, run_id: str) -> None:
+        self._site, self._index, self._id = site, index, run_id
         self._place = ui.column().classes("w-full gap-3")
         with self._place:
             quiet("Reading the run...")
@@ -79,7 +82,7 @@ class RunEntrance:
             self._timer.cancel()
             self._place.clear()
             with self._place:
-                RunPage(self._index, self._id)
+                RunPage(self._site, self._index, self._id)
             return
         started = await worker.io_bound(started_run, self._index.results, self._id)
         if started != self._shown:
@@ -108,8 +111,9 @@ class RunEntrance:
 class RunPage:
     """One browser's view of one run."""
 
-    def __init__(self, index: RunIndex, run_id: str) -> None:
+    def __init__(self, site: Site, index: RunIndex, run_id: str) -> None:
         self._index, self._id = index, run_id
+        self._source = PlaybackSource(site.results, run=run_id, trust=site.trust, flags=site.flags)
         self._log_name = ""
         self._seen: RunView | None = None
         self._parameters = parameters_of(index.settings(run_id))
@@ -141,11 +145,9 @@ class RunPage:
                 self._state = ui.badge("").classes("p-state").props("data-mark=state")
                 self._meaning = quiet("")
                 ui.space()
-                ui.button("Watch", icon="visibility", on_click=lambda: ui.navigate.to(address("/watch", run=self._id))).props(
-                    "flat dense no-caps"
-                )
-                ui.button("Play", icon="sports_esports", on_click=lambda: ui.navigate.to(address("/play", run=self._id))).props(
-                    "flat dense no-caps"
+                self._offers = (
+                    Offer("Watch", "visibility", lambda: address("/watch", run=self._id)),
+                    Offer("Play", "sports_esports", lambda: address("/play", run=self._id)),
                 )
             self._bar = ui.linear_progress(0, show_value=False, size="6px").props("rounded instant-feedback")
             self._numbers = ui.label().classes("text-sm").props("data-mark=numbers")
@@ -198,6 +200,7 @@ class RunPage:
             names,
             text,
             warnings_in(console) if names and names[0].startswith("console") else [],
+            "" if self._seen is not None and not self._seen.obstacle else self._source.obstacle() or "",  # a model stays
         )
 
     def _show(self, view: RunView, before: RunView | None) -> None:
@@ -209,6 +212,8 @@ class RunPage:
         self._bar.set_value(status.share or 0.0)
         self._bar.props(f"color={COLORS[status.state]}")
         self._numbers.set_text(headline(status))
+        for offer in self._offers:
+            offer.refuse(view.obstacle)
         if before is None or view.lessons != before.lessons:
             show_lessons(self._lessons, view.lessons)
         if before is None or view.league != before.league or _ratings(view) != _ratings(before):

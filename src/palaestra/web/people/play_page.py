@@ -68,7 +68,7 @@ class PlayPage:
         with ui.row().classes("w-full items-center gap-3"):
             choice_of_what("/play", game.source, runs)
         with ui.row().classes("w-full gap-3 items-start"):
-            with ui.column().classes("p-grow gap-3"), card():
+            with ui.column().classes("p-grow gap-3") as self._stage, card():
                 self._canvas = SceneCanvas(game.key).classes("w-full p-canvas").props("data-mark=scene")
                 self._agents = AgentsTable(game.playback, lambda behavior, slot: self._sit_on(behavior, slot))
                 self._pad = ui.column().classes("w-full")
@@ -78,13 +78,14 @@ class PlayPage:
                     self._state = ui.label("Opening...").classes("text-sm font-medium p-message").props("data-mark=state")
                     self._notice = ui.label().classes("p-quiet text-sm p-message").props("data-mark=notice")
                     self._score = ui.label().classes("text-sm whitespace-pre-line").props("data-mark=score")
-                with card("Seat"):
-                    self._seat = ui.select({}, label="You play").props("dense outlined").classes("w-full").props("data-mark=seat")
-                    self._seat.on_value_change(lambda event: self._sit(event.value))
-                    self._invitation = ui.label().classes("p-quiet text-sm").style("overflow-wrap: anywhere")
-                self._sides = ui.column().classes("w-full")
-                self._keys = ui.column().classes("w-full")
-                self._demonstrations()
+                with ui.column().classes("w-full gap-3") as self._details:
+                    with card("Seat"):
+                        self._seat = ui.select({}, label="You play").props("dense outlined").classes("w-full").props("data-mark=seat")
+                        self._seat.on_value_change(lambda event: self._sit(event.value))
+                        self._invitation = ui.label().classes("p-quiet text-sm").style("overflow-wrap: anywhere")
+                    self._sides = ui.column().classes("w-full")
+                    self._keys = ui.column().classes("w-full")
+                    self._demonstrations()
         ui.timer(0.25, self._refresh)
 
     def _show_sides(self) -> None:
@@ -194,9 +195,11 @@ class PlayPage:
         state = playback.state
         self._notice.set_text(self.game.watched.notice)
         if state.error is not None:
-            self._state.set_text(ending(self.game.watched))
+            self._state.set_text(ending(self.game.watched, "played"))
             self._state.classes("text-negative")
             self._canvas.set_visibility(playback.has_shown)
+            for part in (self._stage, self._details):
+                part.set_visibility(bool(playback.steps))
             return
         if state.opening or not playback.steps:
             return

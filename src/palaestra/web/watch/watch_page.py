@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from palaestra.core.display import escaped
 from palaestra.core.plugins import registry
-from palaestra.runtime.monitor.run_list import find_runs
+from palaestra.runtime.monitor.run_list import find_runs, with_models
 from palaestra.runtime.playback.sources import DEFAULT_AREAS, PlaybackSource, steps_of
 from palaestra.runtime.recording.video_files import encode_video
 from palaestra.runtime.storage.run_folder import RunFolder
-from palaestra.web.layout import address, card, page, quiet
+from palaestra.web.layout import Offer, address, card, page, quiet
 from palaestra.web.scene.canvas import SceneCanvas
 from palaestra.web.scene.stream import SceneStreams
 from palaestra.web.site import Site
@@ -39,7 +39,8 @@ def add_watch_page(site: Site, streams: SceneStreams) -> None:
         if refused(site, run, env, runs):
             return
         if not run and not env:
-            run, env = (site.run or "", site.env or "") if site.run or site.env else (runs[0] if runs else "", "" if runs else "3DBall")
+            run, env = site.run or next(iter(with_models(site.results, runs)), "") if not site.env else "", site.env or ""
+            env = env if run or env else "3DBall"
         source = PlaybackSource(
             site.results,
             run=run or None,
@@ -70,7 +71,7 @@ class WatchPage:
         close_with_page(self.watched.close)
         self._choices(source, runs)
         with ui.row().classes("w-full gap-3 items-start"):
-            with ui.column().classes("p-grow gap-3"):
+            with ui.column().classes("p-grow gap-3") as self._stage:
                 with card():
                     self.canvas = SceneCanvas(self.watched.key, self._pick).classes("w-full p-canvas").props("data-mark=scene")
                     self._agents = AgentsTable(self.watched.playback, lambda behavior, slot: self.agent.choose(behavior, slot))
@@ -78,8 +79,9 @@ class WatchPage:
                 self._steps = StepsCard(self.watched)
             with ui.column().classes("p-side gap-3"):
                 self._status()
-                self._parameters_card = ui.column().classes("w-full")
-                self.agent = AgentPanel(self.watched)
+                with ui.column().classes("w-full gap-3") as self._details:
+                    self._parameters_card = ui.column().classes("w-full")
+                    self.agent = AgentPanel(self.watched)
         ui.timer(0.5, self._refresh)
         self._parameters_shown = False
 
@@ -97,9 +99,7 @@ class WatchPage:
                 select = ui.select(list(AREAS), value=nearest, label="Areas", on_change=lambda event: more(event.value))
                 select.props("dense outlined").classes("w-24")
             ui.space()
-            ui.button("Play it yourself", icon="sports_esports", on_click=lambda: ui.navigate.to(self._play_address())).props(
-                "flat dense no-caps"
-            )
+            self._play = Offer("Play it yourself", "sports_esports", self._play_address)
 
     def _play_address(self) -> str:
         source = self.watched.source
@@ -108,7 +108,7 @@ class WatchPage:
     def _transport(self) -> None:
         """Builds the buttons under the scene."""
         playback = self.watched.playback
-        with ui.row().classes("w-full items-center gap-1"):
+        with ui.row().classes("w-full items-center gap-1") as self._buttons:
             self._pause = (
                 ui.button(icon="pause", on_click=self._toggle).props("flat round dense").tooltip("Pause or go on").props("data-mark=pause")
             )
@@ -171,9 +171,13 @@ class WatchPage:
         state = playback.state
         self._notice.set_text(self.watched.notice)
         if state.error is not None:
-            self._headline.set_text(ending(self.watched))
+            self._headline.set_text(ending(self.watched, "shown"))
             self._headline.classes("text-negative")
             self.canvas.set_visibility(playback.has_shown)
+            self._buttons.set_visibility(False)
+            for part in (self._stage, self._details):
+                part.set_visibility(bool(playback.steps))
+            self._play.refuse("" if playback.steps else state.error)
         elif state.opening:
             self._headline.set_text("Opening...")
         else:
@@ -279,7 +283,8 @@ def refused(site: Site, run: str, env: str, runs: list[str]) -> bool:
 
 def choice_of_what(path: str, source: PlaybackSource, runs: list[str]) -> None:
     """Adds the select of runs and environments; another choice opens another address of the page `path`."""
-    options = {f"run={name}": f"run {name}" for name in runs} | {f"env={name}": name for name in sorted(registry("envs").names())}
+    options = {f"run={name}": f"run {name}" for name in with_models(source.results, runs)}
+    options |= {f"env={name}": name for name in sorted(registry("envs").names())}
     now = f"run={source.run}" if source.run else f"env={source.env}"
     options.setdefault(now, now.partition("=")[2])
 
@@ -293,9 +298,9 @@ def choice_of_what(path: str, source: PlaybackSource, runs: list[str]) -> None:
     ).classes("p-select").props("data-mark=what")
 
 
-def ending(watched: WatchedPlayback) -> str:
-    """Returns why a playback ended, and how to begin anew."""
-    ended = f"Ended: {watched.playback.state.error}"
+def ending(watched: WatchedPlayback, done: str) -> str:
+    """Returns why a playback ended, or why it cannot be shown or played (`done`), and how to begin anew."""
+    ended = f"{'Ended' if watched.playback.steps else f'It cannot be {done}'}: {watched.playback.state.error}"
     return f"{ended}\nLoad the page again to start the game once more." if watched.source.is_game else ended
 
 
