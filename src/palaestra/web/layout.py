@@ -39,6 +39,7 @@ body.body--dark { --palaestra-paper: #16181d; --palaestra-card: #20242c; --palae
 .p-chart { height: 360px; }
 .p-table { background: transparent; color: inherit; }
 .p-table th, .p-table td { padding: 4px 8px !important; }
+.p-table td.p-name { min-width: 180px; white-space: normal; }
 .p-progress { min-width: 120px; }
 .p-cut { max-width: 180px; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .p-run { color: var(--q-primary); font-weight: 500; text-decoration: none; overflow-wrap: anywhere; }

@@ -75,8 +75,7 @@ def curve_options(lines: Sequence[CurveLine], *, over_time: bool, log: bool, sma
         options["legend"] = {
             "type": "scroll",
             "bottom": 0,
-            "icon": "roundRect",
-            "itemHeight": 4,
+            "icon": "path://M0,9h24v4h-24z",  # a flat mark: a low item would cut the upper half of its text
             "textStyle": {"color": GREY},
             "pageTextStyle": {"color": GREY},
         }

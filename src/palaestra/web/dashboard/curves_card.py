@@ -57,8 +57,8 @@ class CurvesCard:
     async def show(self, runs: Sequence[str], note: str) -> None:
         """Shows other runs, or what is new of the same."""
         self._runs = tuple(runs[:MOST_RUNS])
-        extra = f" Only the first {MOST_RUNS} are shown." if len(runs) > MOST_RUNS else ""
-        self._note.set_text(note + extra)
+        extra = f"{len(runs)} runs are chosen; these are the first {MOST_RUNS} of them." if len(runs) > MOST_RUNS else ""
+        self._note.set_text(note or extra)
         await self.refresh()
 
     async def refresh(self) -> None:

@@ -37,7 +37,7 @@ COLUMNS = [
 
 SLOTS = {
     # text within {{ }} and attributes bound with : are shown as text, whatever they hold
-    "body-cell-id": """<q-td :props="props"><a class="p-run" :title="props.value"
+    "body-cell-id": """<q-td :props="props" class="p-name"><a class="p-run" :title="props.value"
         :href="'/run?id=' + encodeURIComponent(props.row.key)">{{ props.value }}</a></q-td>""",
     "body-cell-state": """<q-td :props="props"><q-badge :color="props.row.color" :label="props.value" class="p-state">
         <q-tooltip>{{ props.row.meaning }}</q-tooltip></q-badge></q-td>""",

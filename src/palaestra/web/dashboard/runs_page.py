@@ -87,9 +87,10 @@ class RunsPage:
             pagination={"rowsPerPage": 15, "sortBy": None},
             on_select=self._choose,
         )
-        self.table.classes("w-full p-table").props('flat dense :grid="Quasar.Screen.lt.md" no-data-label="No run matches"').props(
-            "data-mark=runs"
-        )
+        self.table.classes("w-full p-table").props(
+            'flat dense :grid="Quasar.Screen.lt.md" no-data-label="No run matches" rows-per-page-label="Runs on a page"'
+            """ :selected-rows-label="n => n + (n == 1 ? ' run is chosen' : ' runs are chosen')" """
+        ).props("data-mark=runs")
         for name, template in SLOTS.items():
             self.table.add_slot(name, template)
         self._search.bind_value_to(self.table, "filter", forward=lambda text: text or "")
@@ -120,10 +121,10 @@ class RunsPage:
         default = first or [status.run_id for status in self._statuses][:UNCHOSEN]
         note = "" if chosen or first else f"Choose runs in the table to compare them; these are the first {len(default)}."
         await self.curves.show(chosen or default, note if len(known) > 1 else "")
-        await self._compare(chosen[:MOST_RUNS])
+        await self._compare(chosen[:MOST_RUNS], len(chosen))
 
-    async def _compare(self, chosen: list[str]) -> None:
-        """Shows the settings in which chosen runs differ."""
+    async def _compare(self, chosen: list[str], count: int) -> None:
+        """Shows the settings in which chosen runs differ; `count` are chosen in all."""
         if chosen == self._compared:
             return
         self._compared = chosen
@@ -133,7 +134,8 @@ class RunsPage:
         found = await worker.io_bound(lambda: shown_differences([self._index.settings(run) for run in chosen]))
         if found is not None and self._compared == chosen:
             self._comparison.clear()
-            with self._comparison, card("Settings that differ"):
+            more = f", of the first {len(chosen)} of {count} runs" if count > len(chosen) else ""
+            with self._comparison, card(f"Settings that differ{more}"):
                 difference_table(chosen, found)
 
 
