@@ -137,7 +137,7 @@ def _of_run(folder: RunFolder, trust: bool, step: int | None) -> Models:
     files = {name: newest(folder, name, status) for name in names}
     found = {name: file for name, file in files.items() if file is not None}
     if not found:
-        raise RunError(f"the run '{folder.run_id}' has no model yet ({folder.path}): {_how_to_get_one(folder)}")
+        raise RunError(f"the run '{folder.run_id}' has no model yet ({folder.path}){_how_to_get_one(folder)}")
     if step is not None:
         found = _at_step(folder, list(found), step)
     reached = {name: status.lesson(name) or 0 for name in settings.environment_parameters or {}}
@@ -145,11 +145,11 @@ def _of_run(folder: RunFolder, trust: bool, step: int | None) -> Models:
 
 
 def _how_to_get_one(folder: RunFolder) -> str:
-    """Returns where the first model of a run comes from."""
+    """Returns the rest of a sentence: where the first model of a run comes from."""
     learns = is_written(folder.path)
     if any(path.name.isdecimal() for path in folder.checkpoints.glob("*")):
-        return f"'palaestra export {folder.path}{' --out=FILE.onnx' if learns else ''}' writes one from its checkpoint"
-    return "it is written with the first checkpoint" if learns else "nor has it a checkpoint that one could be written from"
+        return f": 'palaestra export {folder.path}{' --out=FILE.onnx' if learns else ''}' writes one from its checkpoint"
+    return ": the first one comes with its first checkpoint" if learns else ", and no checkpoint to write one from"
 
 
 def _at_step(folder: RunFolder, names: Sequence[str], step: int) -> dict[str, Path]:

@@ -21,7 +21,7 @@ from palaestra.runtime.environments.make import DRAWN, EDITOR, is_game
 from palaestra.runtime.play.brain_assignment import BrainAssignment, BrainSpec, read_parts
 from palaestra.runtime.play.run_models import Models, Tell, check_trust, env_name, find_models, open_for, open_named
 from palaestra.runtime.playback.playing import Opened
-from palaestra.runtime.storage.run_folder import RunFolder
+from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
 
 PLAYER = "player"
 """Brain that is a person: it sits in a single seat, while its mates are played by other brains."""
@@ -121,6 +121,8 @@ class PlaybackSource:
         """Returns why this cannot be played, as far as the run's files tell it; None if nothing speaks against it."""
         if self.run is None:
             return None
+        if not (self.results / self.run / CONFIGURATION).is_file():
+            return f"the run '{self.run}' has no settings ({CONFIGURATION}) and no model, only metrics"
         try:
             models = self.models()
             check_trust(models, self.env, self.flags)

@@ -18,6 +18,8 @@ PALETTE = ("#4275c4", "#e08a2e", "#3ea062", "#d05046", "#8a68ba", "#2aa5a5", "#c
 GREY = "#8b93a1"
 """Color of texts and axes: readable on light and on dark ground."""
 LINES = "#8b93a133"
+LEGEND_MARK = "path://M0,0h.01v.01h-.01zM0,7h26v4h-26zM0,18h.01v-.01h-.01z"
+"""A flat mark in a box as high as a line of text: ECharts cuts texts that are higher than their mark."""
 _COUNT = (
     "v => { const a = Math.abs(v), short = x => +x.toPrecision(6); "
     "return a >= 1e6 ? short(v / 1e6) + 'M' : a >= 1e3 ? short(v / 1e3) + 'k' : short(v); }"
@@ -75,7 +77,9 @@ def curve_options(lines: Sequence[CurveLine], *, over_time: bool, log: bool, sma
         options["legend"] = {
             "type": "scroll",
             "bottom": 0,
-            "icon": "path://M0,9h24v4h-24z",  # a flat mark: a low item would cut the upper half of its text
+            "icon": LEGEND_MARK,
+            "itemWidth": 26,
+            "itemHeight": 18,
             "textStyle": {"color": GREY},
             "pageTextStyle": {"color": GREY},
         }
