@@ -17,8 +17,10 @@ HIT_COLORS = (RED, GREEN, BLUE, GOLD, VIOLET, INK)
 """Colors of a fan's tags, in their order; after the last they begin again."""
 THIN, POINT = 0.004, 0.016
 """Thickness of a ray and diameter of the point where it ends, as shares of an area's size."""
-ABOVE = 0.9
-"""Height of an arrow's middle above the top of its agent, as a share of the agent's width."""
+ARROW = 0.04
+"""Least size of an arrow, as a share of an area's size."""
+ABOVE = 1.1
+"""Height of an arrow's middle above the top of its agent, as a share of the arrow's size."""
 DOWN = (1.0, 0.0, 0.0, 0.0)
 """Rotation of a cone that points down."""
 
@@ -37,14 +39,14 @@ def with_arrows(drawing: Drawing, taken: set[Seat]) -> Drawing:
         if found is not None and found[1] == 0:
             group, _, number = found
             wide, tall, deep = group.size[0, number]
-            side = max(wide, deep)
+            side = max(wide, deep, ARROW * 2 * max(drawing.half)) if wide else 0.0  # none above an agent that is hidden
             # at a constant place above the agent: what jumps where the agent does is never left behind between two ticks
             places.append(group.position[0, number] + [0, tall / 2 + ABOVE * side, 0])
-            sizes.append([0.6 * side, 0.8 * side, 0.6 * side])
+            sizes.append([0.8 * side, 1.3 * side, 0.8 * side])
     if not places or len(agents) < 2:
         return drawing
     position, size = _everywhere(drawing, 0, np.array(places), np.array(sizes))
-    arrow = solids("seats", "cone", position, size, GOLD, rotation=DOWN)
+    arrow = solids("seats", "cone", position, size, RED, rotation=DOWN)
     return replace(drawing, solids=(*drawing.solids, replace(arrow, opacity=0.9)))
 
 

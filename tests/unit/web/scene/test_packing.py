@@ -69,3 +69,8 @@ def test_a_solid_that_jumps_or_appears_is_where_it_is_now():
     assert blend(before, now, 0.5, extent=4.0)[0, 0] == pytest.approx(1.9)
     hidden = rows(scene(0.5, 1, size=0.0))
     assert blend(hidden, rows(scene(0.0, 1)), 0.5, 4.0)[0, 7] == 1
+
+
+def test_a_solid_without_a_height_is_hidden():
+    flat = solids("wall", "box", [[[0, 0, 0], [1, 0, 0]]], [[8, 0, 1], [8, 2, 1]], (1, 2, 3))
+    assert rows(Drawing((flat,), (4, 1, 4)))[:, 7:10].tolist() == [[0, 0, 0], [8, 2, 1]]

@@ -1,0 +1,101 @@
+"""Pages that answer before they have read any file, runs that are just starting, and the token that stays."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("nicegui")
+
+from palaestra.runtime.monitor.run_list import with_models
+from palaestra.runtime.playback.sources import PlaybackSource
+from palaestra.web.access import KEY, user_token
+from palaestra.web.recorded import demo_files
+from palaestra.web.recorded.demo_files import FOLDER, started_run
+from palaestra.web.scene.stream import SceneStreams
+from palaestra.web.serving import add_pages, listen
+from palaestra.web.site import Site
+
+
+def test_the_token_is_the_same_after_the_command_was_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    first, again, public = listen(), listen(), listen("0.0.0.0")
+    for each in (first, again, public):
+        each.socket.close()
+    assert first.token == again.token == user_token()
+    assert len(first.token) >= 32
+    assert public.token != first.token  # what went over a network ends with the command
+    assert f"token={first.token}" in first.address()
+    if sys.platform != "win32":
+        assert stat.S_IMODE((tmp_path / "palaestra" / KEY).stat().st_mode) == 0o600
+
+
+def test_no_page_waits_for_files_before_it_is_sent(tmp_path: Path):
+    """NiceGUI answers 500 for a page whose builder waits for longer than three seconds."""
+    from nicegui import Client
+
+    add_pages(Site(tmp_path), SceneStreams())
+    builders = {path: builder for builder, path in Client.page_routes.items() if builder.__module__.startswith("palaestra.")}
+    assert {"/", "/run", "/watch", "/play", "/demos"} <= set(builders)
+    assert [path for path, builder in builders.items() if inspect.iscoroutinefunction(builder)] == []
+
+
+def started(results: Path, code: str) -> None:
+    """Starts a process as `start_training` does."""
+    log = results / FOLDER / "a-b.log"
+    log.parent.mkdir()
+    with log.open("wb") as output:
+        demo_files._processes[log] = subprocess.Popen([sys.executable, "-Sc", code], stdin=subprocess.PIPE, stdout=output)
+
+
+def test_a_run_that_is_starting_is_known_and_one_that_died_shows_what_it_printed(tmp_path: Path):
+    started(tmp_path, "input(); print('no such thing')")
+    found = started_run(tmp_path, "a/b")
+    assert found is not None
+    assert not found.ended
+    process = demo_files._processes.pop(tmp_path / FOLDER / "a-b.log")
+    process.communicate(b"\n")
+    demo_files._processes[tmp_path / FOLDER / "a-b.log"] = process
+    found = started_run(tmp_path, "a/b")
+    assert found is not None
+    assert found.ended
+    assert "no such thing" in found.log
+
+
+@pytest.mark.parametrize("name", ["unknown", "../secret", "\0", "x" * 5000])
+def test_other_names_are_no_starting_runs(tmp_path: Path, name: str):
+    (tmp_path / "secret.log").touch()
+    assert started_run(tmp_path / "results", name) is None
+
+
+RUNS = {
+    "metrics": ({}, "only metrics"),
+    "fresh": ({"configuration.yaml": "behaviors: {Basic: {trainer_type: ppo}}"}, "no model yet .* and no checkpoint"),
+    "gone": ({"configuration.yaml": "env_settings: {env_path: ./Gone.x86_64}\nbehaviors: {A: {}}", "A.onnx": ""}, r"Gone\.x86_64|run code"),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_that_cannot_be_watched_says_why(tmp_path: Path, name: str):
+    files, why = RUNS[name]
+    (tmp_path / name).mkdir()
+    for file, text in files.items():
+        (tmp_path / name / file).write_text(text)
+    found = PlaybackSource(tmp_path, run=name).obstacle()
+    assert found is not None
+    assert re.search(why, found)
+
+
+def test_a_run_with_a_model_of_a_built_in_environment_may_be_watched(tmp_path: Path):
+    run = tmp_path / "first"
+    (run / "Basic").mkdir(parents=True)
+    (run / "configuration.yaml").write_text("env_settings: {env_path: Basic}\nbehaviors: {Basic: {trainer_type: ppo}}")
+    (run / "Basic.onnx").touch()
+    assert PlaybackSource(tmp_path, run="first").obstacle() is None
+    assert with_models(tmp_path, ["first", "second"]) == ["first"]
