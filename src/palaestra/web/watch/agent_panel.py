@@ -171,7 +171,7 @@ class ObsView:
 
 
 class RaysView:
-    """What each ray of a sensor hits, from the left to the right, in the color that the ray has in the scene."""
+    """Hits of each ray of a sensor, from the left to the right, in the color that the ray has in the scene."""
 
     def __init__(self, fan: RayFan, hits: list[RayHit]) -> None:
         self._fan = fan
