@@ -80,6 +80,8 @@ class GymnasiumEnv:
         self.benchmark = None if registered is None else registered.reward_threshold
         library = "EnvPool" if name.startswith("envpool:") else "Gymnasium"
         self.summary = f"{library}'s {id if registered is None else registered.id}, one agent an area."
+        self.notes = envs.masks.notes
+        """Sentences for users on what was made of the environment."""
         fps = envs.metadata.get("render_fps")
         self.tick_seconds = 1 / fps if fps else None
         self._leaves, self._actions = envs.leaves, envs.actions

@@ -131,6 +131,8 @@ class PettingZooEnv:
         spaces = AgentSpaces(observation, action, f"{self.name}, behavior '{behavior}'", self._conventions)
         self._tables[behavior] = table = AgentTable(behavior, spaces, self._roster, members)
         self._specs[behavior] = table.spaces.spec
+        for area in self._areas:
+            area.mask_method = area.mask_method or spaces.mask_method(area.env)
 
     def _steps(self, ticks: Sequence[AreaTick]) -> dict[str, TimeStep]:
         ended, asking = self._by_behavior([tick.ended for tick in ticks]), self._by_behavior([tick.asking for tick in ticks])
