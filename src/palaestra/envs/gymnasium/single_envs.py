@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 
 from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
+from palaestra.envs.gymnasium.declared import check_methods, metadata_of, space_of
 from palaestra.envs.gymnasium.old_envs import OLD_RESET, OLD_STEP, check_reset, is_old_step
 from palaestra.envs.gymnasium.returned_values import FLAGS, flags, rewards
 from palaestra.envs.gymnasium.self_resets import ResetWatch, final_observation
@@ -55,11 +56,14 @@ class SingleEnvs:
     def __init__(self, envs: Sequence[gymnasium.Env], name: str, conventions: Conventions = UNSAID) -> None:
         """`name` is for error messages."""
         self._envs, self._name = list(envs), name
-        self.metadata = envs[0].metadata
-        self.actions = SpaceActions(envs[0].action_space)
+        for env in envs[:1]:
+            check_methods(env, name)
+        self.metadata = metadata_of(envs[0], name)
+        observation, action = (space_of(envs[0], each, name) for each in ("observation_space", "action_space"))
+        self.actions = SpaceActions(action)
         self._conventions = conventions.completed(self.metadata)
-        self.masks = MaskSource(name, envs[0].observation_space, envs[0].action_space, self.actions.spec, self._conventions)
-        self.leaves = self._conventions.leaves(envs[0].observation_space, self.masks.name)
+        self.masks = MaskSource(name, observation, action, self.actions.spec, self._conventions)
+        self.leaves = self._conventions.leaves(observation, self.masks.name)
         self._check_alike()
         self._mask_methods = [found for env in envs if (found := self.masks.method(env)) is not None]
         self._watches = [ResetWatch(env) for env in envs]
@@ -131,7 +135,7 @@ class SingleEnvs:
         first = self._envs[0]
         for i, env in enumerate(self._envs[1:], 1):
             for what in ("observation_space", "action_space"):
-                own, other = getattr(first, what), getattr(env, what)
+                own, other = getattr(first, what), space_of(env, what, f"{self._name}, area {i}")
                 if own is not other and own != other and self._form(what, own) != self._form(what, other):
                     raise EnvError(f"{self._name}: area {i} has the {what} {other}, but area 0 has {own}; all areas need the same")
 
@@ -202,8 +206,8 @@ def _entry(info: Any, key: str) -> Any:
 
 
 def _described(steps: Sequence[Any]) -> str:
-    counts = sorted({len(step) if isinstance(step, tuple | list) else 1 for step in steps})
-    return f"{' or '.join(map(str, counts))} values"
+    counts = sorted({f"{len(step)} values" if isinstance(step, tuple | list) else f"a {type(step).__name__}" for step in steps})
+    return " or ".join(counts)
 
 
 def successes(ended: np.ndarray, infos: Sequence[Any], count: int) -> np.ndarray | None:

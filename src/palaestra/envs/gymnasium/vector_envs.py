@@ -14,6 +14,7 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
+from palaestra.envs.gymnasium.declared import metadata_of, space_of
 from palaestra.envs.gymnasium.old_envs import OLD_STEP, check_reset
 from palaestra.envs.gymnasium.returned_values import batched_flags, rewards
 from palaestra.envs.gymnasium.self_resets import FINAL_KEYS
@@ -35,11 +36,12 @@ class VectorEnvs:
     def __init__(self, envs: VectorEnv, name: str, conventions: Conventions = UNSAID) -> None:
         """`name` is for error messages."""
         self._envs, self._name = envs, name
-        self.metadata = envs.metadata
-        self.actions = SpaceActions(envs.single_action_space)
+        self.metadata = metadata_of(envs, name)
+        observation, action = (space_of(envs, each, name) for each in ("single_observation_space", "single_action_space"))
+        self.actions = SpaceActions(action)
         conventions = conventions.completed(self.metadata)
-        self.masks = MaskSource(name, envs.single_observation_space, envs.single_action_space, self.actions.spec, conventions)
-        self.leaves = conventions.leaves(envs.single_observation_space, self.masks.name)
+        self.masks = MaskSource(name, observation, action, self.actions.spec, conventions)
+        self.leaves = conventions.leaves(observation, self.masks.name)
         self._errors = VectorErrors(envs, name)
         self._mask_method = self._find_mask_method()
 
@@ -265,7 +267,7 @@ def adapted(envs: VectorEnv, name: str, conventions: Conventions = UNSAID) -> Ve
     if type(envs) is CartPoleVectorEnv:
         return CartPoleVectors(envs, name, conventions)
     adapters = {AutoresetMode.SAME_STEP: SameStep, AutoresetMode.NEXT_STEP: NextStep, AutoresetMode.DISABLED: Disabled}
-    given = envs.metadata.get("autoreset_mode")
+    given = metadata_of(envs, name).get("autoreset_mode")
     try:
         adapter = adapters[AutoresetMode(given)]
     except ValueError:

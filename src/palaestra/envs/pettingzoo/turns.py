@@ -199,10 +199,8 @@ class ParallelArea(Area):
         for agent in self._living:
             part = shared.get(agent, 0.0)
             if agent in now:
-                view = AgentView(
-                    agent, self._of(obs, agent, "observations"), self.info(infos.get(agent), agent), earned[agent] - part, part
-                )
-                tick.asking.append(view)
+                info = self.info(infos.get(agent), agent)
+                tick.asking.append(AgentView(agent, self._of(obs, agent, "observations"), info, earned[agent] - part, part))
                 continue
             terminated, truncated = over.get(agent, False), cut.get(agent, False)
             if not terminated and not truncated:

@@ -52,6 +52,12 @@ class Conventions:
 UNSAID = Conventions()
 
 
+def tick_seconds(metadata: Mapping[str, Any]) -> float | None:
+    """Returns the seconds between two pictures, from `render_fps`; None if that is missing or no number above 0."""
+    fps = metadata.get("render_fps")
+    return 1 / fps if isinstance(fps, int | float) and fps > 0 else None
+
+
 def _checked(most: Any, allow: Any, out: Any, key: Any) -> Conventions:
     if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
         raise EnvError(f"{MAX_ELEMENTS} is {most!r}; expected the largest number of elements of a Sequence, at least 1")

@@ -91,15 +91,15 @@ class MaskSource:
         return self._rows(masks, f"in the observation's '{self.name}'", acting, who)
 
     def method(self, env: Any, most: int = 0) -> tuple[str, Callable[..., Any]] | None:
-        """Returns the name of what gives an environment's mask, a method that needs at most so many arguments or an attribute, and the method.
+        """Returns the name of what gives an environment's mask, a method or an attribute of it, and the method.
 
-        None: it has none, or the observation has it.
+        None: it has none, or the observation has it. `most`: how many arguments the method may need.
         """
         for name in self.methods if self.choices and self.path is None else ():
             found = _attribute(env, name)
             if callable(found) and arguments(found) <= most:
                 return name, found
-            if found is not None and not callable(found) and name == self.methods[0]:
+            if found is not None and not callable(found) and name in self.methods[:1]:
                 return name, lambda name=name: _attribute(env, name)
         return None
 
@@ -180,8 +180,8 @@ class MaskSource:
         is_list = len(np.unique(choices)) == len(choices) and bool(((choices >= 0) & (choices < self.choices)).all())
         if is_list and self._fits(values) and values.itemsize == 8 and values.tolist() == sorted(values.tolist()):
             raise EnvError(
-                f"{self._where}: info['{key}'] is {values.tolist()}, which may be a mask or the numbers of the allowed choices; give True or "
-                f"False for each choice"
+                f"{self._where}: info['{key}'] is {values.tolist()}, which may be a mask or the numbers of the allowed choices; "
+                f"give True or False for each choice"
             )
         return np.isin(np.arange(self.choices), choices) if is_list and not self._fits(values) else mask
 
