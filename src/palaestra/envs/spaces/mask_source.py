@@ -57,7 +57,7 @@ class MaskSource:
             ]
             fitting = sorted((order, depth, path) for order, depth, path, space in found if self._sure(path[-1]) or self._fits_space(space))
             self.path = fitting[0][2] if fitting else None
-        self._space = None if self.path is None else reduce(getitem, self.path, observation)
+        self._space: Any = None if self.path is None else dict(_entries(observation))[self.path]
 
     @property
     def name(self) -> str | None:
