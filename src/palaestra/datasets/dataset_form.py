@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,9 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.envs.spaces.action_masks import ActionMasks
 from palaestra.envs.spaces.action_spaces import SpaceActions
 from palaestra.envs.spaces.behavior_spaces import BehaviorSpaces
+from palaestra.envs.spaces.conventions import Conventions
 from palaestra.envs.spaces.inverses import policy_actions, space_observations
+from palaestra.envs.spaces.mask_source import MaskSource
 from palaestra.envs.spaces.observation_spaces import Elements, Leaf, observation_leaves, pick
 
 
@@ -32,8 +36,12 @@ class DatasetForm:
         self.observation_space, self.action_space, self.own = observation_space, action_space, own is not None
         self._actions = SpaceActions(action_space)
         self._leaves: list[Leaf] = []
+        self.mask: tuple[Hashable, ...] | None = None
+        """Keys of the observation's entry that is the mask of the actions; None: there is none."""
         if own is None:
-            self._leaves = observation_leaves(observation_space)
+            source = MaskSource("the dataset", observation_space, action_space, self._actions.spec, Conventions())
+            self.mask = source.path
+            self._leaves = observation_leaves(observation_space, leave_out=[] if source.name is None else [source.name])
             own = BehaviorSpec(tuple(leaf.spec for leaf in self._leaves), self._actions.spec)
         self.spec = own
         self._masks = ActionMasks(action_space, self._actions.spec)
@@ -78,10 +86,16 @@ class DatasetForm:
             return self._masks.rows(rows, source)
         return self._masks.rows(rows, source, ~last, "step {}".format)  # after an end nothing may be possible
 
-    def write_observations(self, columns: Sequence[NDArray[np.float32]]) -> Any:
-        """Returns N observations in the form of the space. Raises EnvError for a Sequence."""
+    def write_observations(self, columns: Sequence[NDArray[np.float32]], mask: NDArray[np.bool_] | None = None) -> Any:
+        """Returns N observations in the form of the space, and in it the mask that it has. Raises EnvError for a Sequence."""
         if not self.own:
-            return space_observations(self.observation_space, self._leaves, columns)
+            written = space_observations(self.observation_space, self._leaves, columns)
+            if self.mask is not None:
+                entry = reduce(getitem, self.mask, written)
+                if not isinstance(entry, np.ndarray):
+                    raise EnvError(f"the mask {'.'.join(map(str, self.mask))} has parts, which cannot be written")
+                entry[...] = 1 if mask is None else mask.reshape(entry.shape)
+            return written
         if not isinstance(self.observation_space, spaces.Dict):
             return columns[0]
         return dict(zip(self.observation_space.spaces, columns, strict=True))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -53,10 +55,11 @@ class EpisodeRecords:
         infos = episode.get("infos") or {}
         self._take_kept(infos)
         self.mask = None
-        if infos.get(MASK) is not None:
-            self.mask = form.read_masks(
-                infos[MASK], steps + 1, np.append(False, ended) | (np.arange(steps + 1) == steps), f"in infos['{MASK}']"
-            )
+        given, source = infos.get(MASK), f"in infos['{MASK}']"
+        if given is None and form.mask is not None:
+            given, source = reduce(getitem, form.mask, self._observations), f"in the observation's '{'.'.join(map(str, form.mask))}'"
+        if given is not None:
+            self.mask = form.read_masks(given, steps + 1, np.append(False, ended) | (np.arange(steps + 1) == steps), source)
             self.mask = None if self.mask is None else self.mask[self._rows]
 
     def __len__(self) -> int:

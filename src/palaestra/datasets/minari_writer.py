@@ -250,7 +250,7 @@ class _DatasetWriter:
         truncations[-1] = not terminations[-1]
         try:
             episode = {
-                "observations": form.write_observations(columns.obs),
+                "observations": form.write_observations(columns.obs, columns.mask),
                 "actions": form.write_actions(columns.continuous[1:], columns.discrete[1:]),
                 "rewards": columns.reward[1:],
                 "terminations": terminations,

@@ -257,7 +257,7 @@ def test_entries_may_be_left_out_and_sequences_may_be_long_by_option_and_by_meta
         PettingZooEnv([Verbose()], "verbose", {"leave_out": ["txt"]})
     monkeypatch.setattr(Verbose, "metadata", said)
     assert PettingZooEnv([Verbose()], "verbose").behaviors["cell"] == by_option.behaviors["cell"]
-    with pytest.raises(EnvError, match="the observation of 'cell_0' of area 0 has no 'action_mask', although its space has"):
+    with pytest.raises(EnvError, match="'cell_0' of area 0: the observation has no 'action_mask', although its space has"):
         PettingZooEnv([Verbose(masked=False)], "verbose").reset(0)
 
 
@@ -338,3 +338,63 @@ def test_a_game_that_keeps_rewards_and_ends_in_its_own_way_may_clear_its_agents(
     with pytest.warns(UserWarning, match="although it neither terminated nor was truncated"):
         step = env.step({"player": played(step, avoiding=2)})["player"]
     assert step.truncated.tolist() == [True, True]
+
+
+def ends(at: int, name: str | None = None) -> Callable[..., tuple]:
+    """Ends the game's episodes on a tick, under the name for all agents, or under one that is nobody's."""
+    tick = iter(range(1, 1000))
+
+    def bend(obs, rewards, terminated, truncated, infos):
+        over = next(tick) >= at
+        flags = {name or "__all__": over}
+        return obs, rewards, flags, dict.fromkeys(flags, False), infos
+
+    return bend
+
+
+@pytest.mark.parametrize(
+    ("bend", "message"),
+    [
+        (ends(2, "cell0"), "the terminations lack agent 'cell_0', which is in `agents` (there are: cell0)"),
+        (lambda o, r, t, u, i: (o, r, t, {}, i), "the truncations lack agent 'cell_0', which is in `agents` (there are: none)"),
+        (lambda o, r, t, u, i: (o, r, {"cell_0": False}, u, i), "the terminations lack agent 'cell_1'"),
+        (lambda o, r, t, u, i: (o, {"cell0": 1.0}, t, u, i), "the rewards lack agent 'cell_0'"),
+        (lambda o, r, t, u, i: (o, r, dict.fromkeys(t, "no"), u, i), "the terminations have 'no' for 'cell_0'; expected True or False"),
+        (lambda o, r, t, u, i: (o, r, t, u, {"cell0": {}}), "the infos are of cell0, and no agent has such a name (cell_0, cell_1)"),
+    ],
+)
+def test_flags_rewards_and_infos_under_wrong_names_are_refused(bend: Callable[..., tuple], message: str):
+    with pytest.raises(EnvError) as error:
+        stepped(PettingZooEnv([Bent(bend)], "bent"))
+    assert message in str(error.value)
+
+
+def test_one_flag_for_all_agents_ends_the_episodes_of_all():
+    step = stepped(PettingZooEnv([Bent(ends(2))], "bent"), 2)["cell"]
+    assert step.terminated.tolist() == [True, True]
+    assert not stepped(PettingZooEnv([Bent(ends(2))], "bent"), 1)["cell"].terminated.any()
+
+
+def test_a_game_in_turns_whose_flags_lack_an_agent_is_refused_by_its_name():
+    class Misnamed(Duel):
+        def reset(self, seed=None, options=None):
+            super().reset(seed, options)
+            self.terminations = {"__all__": False}
+
+    with pytest.raises(EnvError, match="the terminations lack agent 'player_0', whose turn it is"):
+        PettingZooEnv([Misnamed()], "misnamed").reset(0)
+
+
+def test_a_method_masks_the_agents_of_a_game_by_name_or_all_at_once():
+    class Asked(Crowd):
+        def action_masks(self, agent):
+            return np.array([agent == "cell_1", True, False])
+
+    class AskedForAll(Crowd):
+        def valid_action_mask(self):
+            return {agent: np.array([agent == "cell_1", True, False]) for agent in self.agents}
+
+    for game in (Asked(2), AskedForAll(2)):
+        mask = stepped(PettingZooEnv([game], "asked"))["cell"].action_mask
+        assert mask is not None
+        assert mask.tolist() == [[False, True, False], [True, True, False]]

@@ -25,7 +25,7 @@ from palaestra.envs.gymnasium.ids import build, spec_of
 from palaestra.envs.gymnasium.self_resets import SelfResetDetector
 from palaestra.envs.gymnasium.single_envs import BatchedObs, SingleEnvs, Tick
 from palaestra.envs.gymnasium.vector_envs import VectorEnvs, adapted
-from palaestra.envs.spaces.conventions import UNSAID, Conventions
+from palaestra.envs.spaces.conventions import UNSAID, Conventions, tick_seconds
 from palaestra.envs.spaces.observation_spaces import NUMBERS, ObservationMisfit, as_float32, check_form, given_shape
 
 DEFAULT_AREAS = 16
@@ -80,8 +80,9 @@ class GymnasiumEnv:
         self.benchmark = None if registered is None else registered.reward_threshold
         library = "EnvPool" if name.startswith("envpool:") else "Gymnasium"
         self.summary = f"{library}'s {id if registered is None else registered.id}, one agent an area."
-        fps = envs.metadata.get("render_fps")
-        self.tick_seconds = 1 / fps if fps else None
+        self.notes = envs.masks.notes
+        """Sentences for users on what was made of the environment."""
+        self.tick_seconds = tick_seconds(envs.metadata)
         self._leaves, self._actions = envs.leaves, envs.actions
         self.behavior = id.rpartition(":")[2].replace("/", "-")  # names a folder
         spec = BehaviorSpec(tuple(leaf.spec for leaf in self._leaves), self._actions.spec, steady=envs.steady)

@@ -84,7 +84,7 @@ def drawn_by(id: str) -> str | None:
 
 def _render_modes(creator: Any) -> Sequence[str] | None:
     """Returns the render modes that an environment's class declares; None if unknown, for example for a factory function."""
-    return getattr(creator, "metadata", {}).get("render_modes")
+    return (getattr(creator, "metadata", None) or {}).get("render_modes")
 
 
 def _creator(spec: EnvSpec) -> Any:

@@ -101,7 +101,7 @@ def _made(spec: EnvSpec, count: int, options: dict[str, Any]) -> VectorEnv:
 
 
 def _mode(creator: Callable[..., Any]) -> Any:
-    return getattr(creator, "metadata", {}).get("autoreset_mode")
+    return (getattr(creator, "metadata", None) or {}).get("autoreset_mode")
 
 
 def _is_atari(creator: Callable[..., Any]) -> bool:

@@ -27,6 +27,10 @@ def check_reset(result: Any, name: str) -> tuple[Any, dict[str, Any]]:
         return result
     if isinstance(result, tuple) and len(result) == 2 and result[1] is None:
         return result[0], {}
+    if isinstance(result, tuple) and len(result) == 2:
+        raise EnvError(
+            f"{name}: the info that `reset` returned, its second value, is {result[1]!r:.80}; expected a dictionary ({{}} will do)"
+        )
     given = f"{len(result)} values" if isinstance(result, tuple) else f"a single value, an instance of {type(result).__name__}"
     raise EnvError(f"{name}: {OLD_RESET.format(f'returned {given}')}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +10,13 @@ import gymnasium
 import numpy as np
 
 from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
+from palaestra.envs.gymnasium.declared import check_methods, metadata_of, space_of
 from palaestra.envs.gymnasium.old_envs import OLD_RESET, OLD_STEP, check_reset, is_old_step
 from palaestra.envs.gymnasium.returned_values import FLAGS, flags, rewards
 from palaestra.envs.gymnasium.self_resets import ResetWatch, final_observation
-from palaestra.envs.spaces.action_masks import KEY, METHOD, ActionMasks
 from palaestra.envs.spaces.action_spaces import SpaceActions
-from palaestra.envs.spaces.conventions import UNSAID, Conventions, MissingMasks
+from palaestra.envs.spaces.conventions import UNSAID, Conventions
+from palaestra.envs.spaces.mask_source import MaskSource
 from palaestra.envs.spaces.observation_spaces import gathered, pick
 
 SUCCESS = "is_success"
@@ -55,14 +56,16 @@ class SingleEnvs:
     def __init__(self, envs: Sequence[gymnasium.Env], name: str, conventions: Conventions = UNSAID) -> None:
         """`name` is for error messages."""
         self._envs, self._name = list(envs), name
-        self.metadata = envs[0].metadata
-        self.actions = SpaceActions(envs[0].action_space)
+        for env in envs[:1]:
+            check_methods(env, name)
+        self.metadata = metadata_of(envs[0], name)
+        observation, action = (space_of(envs[0], each, name) for each in ("observation_space", "action_space"))
+        self.actions = SpaceActions(action)
         self._conventions = conventions.completed(self.metadata)
-        self.leaves = self._conventions.leaves(envs[0].observation_space)
+        self.masks = MaskSource(name, observation, action, self.actions.spec, self._conventions)
+        self.leaves = self._conventions.leaves(observation, self.masks.name)
         self._check_alike()
-        self._masks = ActionMasks(envs[0].action_space, self.actions.spec)
-        self._mask_methods = [_mask_getter(env) for env in envs if self._masks.choices and env.has_wrapper_attr(METHOD)]
-        self._missing_masks, self._masked = MissingMasks(name, self._conventions), False
+        self._mask_methods = [found for env in envs if (found := self.masks.method(env)) is not None]
         self._watches = [ResetWatch(env) for env in envs]
         self._none, self._nobody = np.zeros(len(envs), np.bool_), np.zeros(0, np.int64)
 
@@ -75,9 +78,8 @@ class SingleEnvs:
         """Resets every environment, each with its own seed."""
         seeds = np.random.SeedSequence(seed).generate_state(len(self._envs)).tolist()
         results = [self._reset(i, seed=one) for i, one in enumerate(seeds)]
-        infos = [info for _, info in results]
-        self._masked = self._masks.choices > 0 and (self._missing_masks.expected or any(KEY in info for info in infos))
-        return Start(gathered(self.leaves, [obs for obs, _ in results], self._name), self._mask(infos))
+        obs, infos = [obs for obs, _ in results], [info for _, info in results]
+        return Start(gathered(self.leaves, obs, self._name), self._mask(obs, infos, first=True))
 
     def step(self, actions: Any) -> Tick:
         """Steps every environment and resets those whose episode ended.
@@ -103,7 +105,7 @@ class SingleEnvs:
         earned = rewards(reward, len(self._envs), self._name)
         if not any(terminated) and not any(truncated):
             next_obs = gathered(self.leaves, obs, self._name)
-            return Tick(next_obs, earned, self._none, self._none, self._nobody, (), mask=self._mask(infos))
+            return Tick(next_obs, earned, self._none, self._none, self._nobody, (), mask=self._mask(obs, infos))
         terminated, truncated = np.array(terminated, np.bool_), np.array(truncated, np.bool_)
         ended = np.flatnonzero(terminated | truncated)
         over = ended.tolist()
@@ -111,7 +113,7 @@ class SingleEnvs:
         success = successes(ended, [infos[i] for i in ended], len(self._envs))
         for i in over:
             obs[i], infos[i] = self._reset(i)
-        next_obs, mask = gathered(self.leaves, obs, self._name), self._mask(infos)
+        next_obs, mask = gathered(self.leaves, obs, self._name), self._mask(obs, infos)
         return Tick(next_obs, earned, terminated, truncated, ended, last, success=success, mask=mask)
 
     def render(self, area: int) -> np.ndarray:
@@ -133,7 +135,7 @@ class SingleEnvs:
         first = self._envs[0]
         for i, env in enumerate(self._envs[1:], 1):
             for what in ("observation_space", "action_space"):
-                own, other = getattr(first, what), getattr(env, what)
+                own, other = getattr(first, what), space_of(env, what, f"{self._name}, area {i}")
                 if own is not other and own != other and self._form(what, own) != self._form(what, other):
                     raise EnvError(f"{self._name}: area {i} has the {what} {other}, but area 0 has {own}; all areas need the same")
 
@@ -141,7 +143,7 @@ class SingleEnvs:
         """Returns what must be the same in all areas."""
         if what == "action_space":
             return SpaceActions(space).spec
-        return [leaf.spec for leaf in self._conventions.leaves(space)]
+        return [leaf.spec for leaf in self._conventions.leaves(space, self.masks.name)]
 
     def _reset(self, i: int, **options: Any) -> tuple[Any, dict[str, Any]]:
         try:
@@ -160,22 +162,19 @@ class SingleEnvs:
             return EnvError(f"{self._name}: {OLD_RESET.format('takes no seed')}")
         return EnvError(f"{self._name} broke off in {method}, area {area}: {exception_summary(error)}; --debug shows the whole traceback")
 
-    def _mask(self, infos: Sequence[Any]) -> np.ndarray | None:
-        """Returns the masks of the next actions."""
-        if self._mask_methods:
-            masks = []
-            try:
-                for method in self._mask_methods:
-                    masks.append(method())
-            except BaseException as error:  # whatever a user's environment does
-                raise self._blame(error, METHOD, len(masks)) from error
-            return self._masks.rows(masks, f"env.{METHOD}()", who=self._area)
-        if self._masked:
-            masks = [info.get(KEY) if isinstance(info, dict) else None for info in infos]
-            return self._masks.rows(self._missing_masks.notice(masks), f"info['{KEY}']", who=self._area)
-        if self._masks.choices and any(isinstance(info, dict) and KEY in info for info in infos):
-            raise self._missing_masks.late()
-        return None
+    def _mask(self, obs: Sequence[Any], infos: Sequence[Any], *, first: bool = False) -> np.ndarray | None:
+        """Returns the masks of the next actions; `first`: after `reset` of all."""
+        if self.masks.path is not None:
+            return self.masks.in_observations(obs, None, self._area)
+        if not self._mask_methods:
+            return self.masks.in_infos(infos, lambda key: [_entry(info, key) for info in infos], self._area, first=first)
+        masks = []
+        try:
+            for _, method in self._mask_methods:
+                masks.append(method())
+        except BaseException as error:  # whatever a user's environment does
+            raise self._blame(error, self._mask_methods[0][0], len(masks)) from error
+        return self.masks.of_method(f"env.{self._mask_methods[0][0]}", masks, None, self._area)
 
     def _area(self, i: int) -> str:
         return f"{self._name}, area {i}"
@@ -202,15 +201,13 @@ class SingleEnvs:
         return all(np.array_equal(pick(leaf, one), pick(leaf, other)) for leaf in self.leaves)
 
 
-def _mask_getter(env: gymnasium.Env) -> Callable[[], Any]:
-    """Returns a function that returns the mask, which an environment may have as a method or as an attribute."""
-    method = env.get_wrapper_attr(METHOD)
-    return method if callable(method) else lambda: env.get_wrapper_attr(METHOD)
+def _entry(info: Any, key: str) -> Any:
+    return info.get(key) if isinstance(info, dict) else None
 
 
 def _described(steps: Sequence[Any]) -> str:
-    counts = sorted({len(step) if isinstance(step, tuple | list) else 1 for step in steps})
-    return f"{' or '.join(map(str, counts))} values"
+    counts = sorted({f"{len(step)} values" if isinstance(step, tuple | list) else f"a {type(step).__name__}" for step in steps})
+    return " or ".join(counts)
 
 
 def successes(ended: np.ndarray, infos: Sequence[Any], count: int) -> np.ndarray | None:

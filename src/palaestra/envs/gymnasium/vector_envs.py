@@ -14,14 +14,16 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
+from palaestra.envs.gymnasium.declared import metadata_of, space_of
 from palaestra.envs.gymnasium.old_envs import OLD_STEP, check_reset
 from palaestra.envs.gymnasium.returned_values import batched_flags, rewards
 from palaestra.envs.gymnasium.self_resets import FINAL_KEYS
 from palaestra.envs.gymnasium.single_envs import SUCCESS, BatchedObs, SingleEnvs, Start, Tick, successes
 from palaestra.envs.gymnasium.vector_errors import VectorErrors
-from palaestra.envs.spaces.action_masks import KEY, METHOD, ActionMasks
+from palaestra.envs.spaces.action_masks import KEY
 from palaestra.envs.spaces.action_spaces import SpaceActions
-from palaestra.envs.spaces.conventions import UNSAID, Conventions, MissingMasks
+from palaestra.envs.spaces.conventions import UNSAID, Conventions
+from palaestra.envs.spaces.mask_source import MaskSource
 from palaestra.envs.spaces.observation_spaces import ObservationMisfit, check_form, gathered, pick
 
 
@@ -34,14 +36,14 @@ class VectorEnvs:
     def __init__(self, envs: VectorEnv, name: str, conventions: Conventions = UNSAID) -> None:
         """`name` is for error messages."""
         self._envs, self._name = envs, name
-        self.metadata = envs.metadata
-        self.actions = SpaceActions(envs.single_action_space)
+        self.metadata = metadata_of(envs, name)
+        observation, action = (space_of(envs, each, name) for each in ("single_observation_space", "single_action_space"))
+        self.actions = SpaceActions(action)
         conventions = conventions.completed(self.metadata)
-        self.leaves = conventions.leaves(envs.single_observation_space)
+        self.masks = MaskSource(name, observation, action, self.actions.spec, conventions)
+        self.leaves = conventions.leaves(observation, self.masks.name)
         self._errors = VectorErrors(envs, name)
-        self._masks = ActionMasks(envs.single_action_space, self.actions.spec)
-        self._missing_masks, self._masked = MissingMasks(name, conventions), False
-        self._mask_method = self._find_mask_method() if self._masks.choices else None
+        self._mask_method = self._find_mask_method()
 
     @property
     def count(self) -> int:
@@ -51,8 +53,7 @@ class VectorEnvs:
     def reset(self, seed: int) -> Start:
         """Resets every environment."""
         obs, infos = check_reset(self._called("reset", self._envs.reset, seed=seed), self._name)
-        self._masked = self._masks.choices > 0 and (self._missing_masks.expected or KEY in infos)
-        return Start(self._split(obs), self._mask(infos))
+        return Start(self._split(obs), self._mask(obs, infos, first=True))
 
     def step(self, actions: Any) -> Tick:
         """Simulates one tick. Raises EnvError if the environment does not follow its autoreset mode."""
@@ -69,14 +70,15 @@ class VectorEnvs:
         """Closes the vector environment."""
         self._envs.close()
 
-    def _step(self, actions: Any) -> tuple[BatchedObs, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    def _step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Returns what the environments return, observations as they are."""
         result = self._called("step", self._envs.step, actions)
         if len(result) != 5:
             raise EnvError(f"{self._name}: {OLD_STEP.format(f'{len(result)} values')}")
         obs, reward, terminated, truncated, infos = result
         terminated = batched_flags(terminated, self.count, "terminated", self._name)
         truncated = batched_flags(truncated, self.count, "truncated", self._name)
-        return self._split(obs), rewards(reward, self.count, self._name), terminated, truncated, infos
+        return obs, rewards(reward, self.count, self._name), terminated, truncated, infos
 
     def _called(self, what: str, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """Calls a method of the vector environment. Raises EnvError for any exception, with the area if it is known."""
@@ -105,31 +107,36 @@ class VectorEnvs:
     def _area(self, i: int) -> str:
         return f"{self._name}, area {i}"
 
-    def _find_mask_method(self) -> Callable[[], Any] | None:
-        """Returns a function that returns the masks of all environments, if they have the method."""
+    def _find_mask_method(self) -> tuple[str, Callable[[], Any]] | None:
+        """Returns the name of a method that returns the masks of all environments, and the method, if they have one."""
         base = self._envs.unwrapped
-        if callable(method := getattr(self._envs, METHOD, None) or getattr(base, METHOD, None)):
-            return method
-        if isinstance(base, SyncVectorEnv | AsyncVectorEnv) and all(base.call("has_wrapper_attr", METHOD)):
-            return lambda: base.call(METHOD)
-        return None
+        if (found := self.masks.method(self._envs) or self.masks.method(base)) is not None:
+            return found
+        if not isinstance(base, SyncVectorEnv | AsyncVectorEnv) or not self.masks.choices or self.masks.path is not None:
+            return None
+        names = [name for name in self.masks.methods if name != KEY]  # one of this name may need arguments, as Taxi's does
+        name = next((name for name in names if all(base.call("has_wrapper_attr", name))), None)
+        return None if name is None else (name, lambda: base.call(name))
 
-    def _mask(self, infos: dict[str, Any], acting: np.ndarray | None = None) -> np.ndarray | None:
-        """Returns the masks of the next actions; `acting` leaves out areas that have none."""
+    def _mask(self, obs: Any, infos: dict[str, Any], acting: np.ndarray | None = None, *, first: bool = False) -> np.ndarray | None:
+        """Returns the masks of the next actions; `acting` leaves out areas that have none, `first`: after `reset` of all."""
+        if self.masks.path is not None:
+            return self.masks.in_batch(obs, self.count, acting, self._area)
         if self._mask_method is not None:
-            return self._mask_rows(self._called(METHOD, self._mask_method), f"{METHOD}()", acting)
-        if self._masked:
-            masks = self._missing_masks.notice(rows_of(infos, KEY, self.count), acting)
-            return self._mask_rows(masks, f"info['{KEY}']", acting)
-        if self._masks.choices and KEY in infos:
-            raise self._missing_masks.late()
-        return None
+            name, method = self._mask_method
+            return self.masks.of_method(name, self._for_all(self._called(name, method), f"{name}()"), acting, self._area)
 
-    def _mask_rows(self, masks: Any, source: str, acting: np.ndarray | None) -> np.ndarray:
+        def column(key: str) -> Any:
+            return self._for_all(rows_of(infos, key, self.count), f"info['{key}']")
+
+        return self.masks.in_infos([infos], column, self._area, first=first, acting=acting)
+
+    def _for_all(self, masks: Any, source: str) -> Any:
+        """Returns masks as they are. Raises EnvError unless there is one for each area."""
         given = len(masks) if isinstance(masks, Sequence) or (isinstance(masks, np.ndarray) and masks.ndim) else 0
         if given != self.count:
             raise EnvError(f"{self._name}: {source} has masks for {given} areas; expected {self.count}, one for each area")
-        return self._masks.rows(masks, source, acting, self._area)
+        return masks
 
 
 class SameStep(VectorEnvs):
@@ -137,13 +144,13 @@ class SameStep(VectorEnvs):
 
     def step(self, actions: Any) -> Tick:
         """Simulates one tick."""
-        obs, reward, terminated, truncated, infos = self._step(actions)
-        ended = np.flatnonzero(terminated | truncated)
+        given, reward, terminated, truncated, infos = self._step(actions)
+        obs, ended = self._split(given), np.flatnonzero(terminated | truncated)
         last, success = (), None
         if len(ended):
             last = self._last(infos, ended)
             success = _success(infos.get("final_info", infos), ended, self.count)
-        return Tick(obs, reward, terminated, truncated, ended, last, success=success, mask=self._mask(infos))
+        return Tick(obs, reward, terminated, truncated, ended, last, success=success, mask=self._mask(given, infos))
 
     def _last(self, infos: dict[str, Any], ended: np.ndarray) -> BatchedObs:
         """Returns the final observations, which infos hold as an array of objects or batched like observations."""
@@ -175,22 +182,22 @@ class NextStep(VectorEnvs):
 
     def step(self, actions: Any) -> Tick:
         """Simulates one tick."""
-        obs, reward, terminated, truncated, infos = self._step(actions)
-        now = terminated | truncated
+        given, reward, terminated, truncated, infos = self._step(actions)
+        obs, now = self._split(given), terminated | truncated
         wrong = np.flatnonzero(now & self._ended)
         if len(wrong):
             raise EnvError(
                 f"{self._name} names NEXT_STEP as its autoreset mode, but area {wrong[0]} ended on two ticks in a row: on the tick after "
                 f"an end it should start the next episode and ignore the action. Name the mode that it has in metadata['autoreset_mode']"
             )
-        if given := [key for key in FINAL_KEYS if key in infos]:
+        if keys := [key for key in FINAL_KEYS if key in infos]:
             raise EnvError(
-                f"{self._name} names NEXT_STEP as its autoreset mode, but its infos have '{given[0]}', as of mode SAME_STEP. "
+                f"{self._name} names NEXT_STEP as its autoreset mode, but its infos have '{keys[0]}', as of mode SAME_STEP. "
                 f"Name the mode that it has in metadata['autoreset_mode']"
             )
         reward[self._ended] = 0  # the reward of a reset belongs to no decision
         self._ended = now
-        ended, mask = np.flatnonzero(now), self._mask(infos, ~now)
+        ended, mask = np.flatnonzero(now), self._mask(given, infos, ~now)
         if not len(ended):
             return Tick(obs, reward, terminated, truncated, ended, (), mask=mask)
         last = tuple([column[ended] for column in obs])
@@ -206,16 +213,16 @@ class Disabled(VectorEnvs):
 
     def step(self, actions: Any) -> Tick:
         """Simulates one tick and resets the environments whose episodes ended."""
-        obs, reward, terminated, truncated, infos = self._step(actions)
-        mask = terminated | truncated
+        given, reward, terminated, truncated, infos = self._step(actions)
+        obs, mask = self._split(given), terminated | truncated
         ended = np.flatnonzero(mask)
         if not len(ended):
-            return Tick(obs, reward, terminated, truncated, ended, (), mask=self._mask(infos))
+            return Tick(obs, reward, terminated, truncated, ended, (), mask=self._mask(given, infos))
         last, success = tuple([column[ended] for column in obs]), _success(infos, ended, self.count)
         others = None if self._mask_checked or mask.all() else tuple([column[~mask] for column in obs])
-        before = self._mask(infos, ~mask)
+        before = self._mask(given, infos, ~mask)
         given, infos = self._called("reset", self._envs.reset, options={"reset_mask": mask.copy()})
-        obs, allowed = self._split(given), self._mask(infos, mask)
+        obs, allowed = self._split(given), self._mask(given, infos, mask)
         if before is not None and allowed is not None:
             allowed[~mask] = before[~mask]
         if others is not None:
@@ -260,7 +267,7 @@ def adapted(envs: VectorEnv, name: str, conventions: Conventions = UNSAID) -> Ve
     if type(envs) is CartPoleVectorEnv:
         return CartPoleVectors(envs, name, conventions)
     adapters = {AutoresetMode.SAME_STEP: SameStep, AutoresetMode.NEXT_STEP: NextStep, AutoresetMode.DISABLED: Disabled}
-    given = envs.metadata.get("autoreset_mode")
+    given = metadata_of(envs, name).get("autoreset_mode")
     try:
         adapter = adapters[AutoresetMode(given)]
     except ValueError:

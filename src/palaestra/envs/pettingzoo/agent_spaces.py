@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,9 @@ from palaestra.core.errors import EnvError, NotFinite
 from palaestra.core.plugins import nearest
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.spaces.action_masks import KEY, ActionMasks
 from palaestra.envs.spaces.action_spaces import SpaceActions
-from palaestra.envs.spaces.conventions import Conventions, MissingMasks
+from palaestra.envs.spaces.conventions import Conventions
+from palaestra.envs.spaces.mask_source import MaskSource
 from palaestra.envs.spaces.observation_spaces import Leaf, ObservationMisfit, entry_names, misfit, pick
 
 
@@ -25,17 +25,13 @@ class AgentSpaces:
 
     def __init__(self, observation: spaces.Space, action: spaces.Space, where: str, conventions: Conventions) -> None:
         """`where` begins messages. Raises EnvError for unsupported spaces."""
-        self._where, self._missing_masks = where, MissingMasks(where, conventions)
-        self._masked = isinstance(observation, spaces.Dict) and KEY in observation.spaces
-        if isinstance(observation, spaces.Dict) and self._masked:
-            observation = spaces.Dict({key: space for key, space in observation.spaces.items() if key != KEY})
+        self._where, self._first = where, True
         try:
-            self._leaves, self._actions = conventions.leaves_of_one(observation), SpaceActions(action)
+            self._actions = SpaceActions(action)
+            self._masks = MaskSource(where, observation, action, self._actions.spec, conventions)
+            self._leaves = conventions.leaves_of_one(observation, self._masks.name)
         except EnvError as error:
             raise EnvError(f"{where}: {error}") from error
-        self._masks = ActionMasks(action, self._actions.spec)
-        self._informed: bool | None = True if self._masked or self._missing_masks.expected else None
-        """Whether there are masks; None: the first decision will tell."""
         self.spec = BehaviorSpec(tuple(leaf.spec for leaf in self._leaves), self._actions.spec)
 
     def columns(self, observations: Sequence[Any], agents: Sequence[str], behavior: str) -> tuple[Tensor, ...]:
@@ -72,27 +68,23 @@ class AgentSpaces:
             return agent, f"it {found.problem}" if found else why
         return agents[0], f"{type(error).__name__}: {error}"
 
+    def mask_method(self, env: Any) -> tuple[str, Callable[..., Any]] | None:
+        """Returns the name of an environment's method that returns masks, of an agent or of all, and the method, if they come from it."""
+        return self._masks.method(env, most=1)
+
     def masks(self, observations: Sequence[Any], infos: Sequence[Any], agents: Sequence[str]) -> np.ndarray | None:
         """Returns the allowed choices (N, choices), of observations or infos; None: neither has masks. Raises EnvError for a wrong one."""
         if not self._masks.choices or not agents:
             return None
-        if self._masked and (lacking := [agent for agent, one in zip(agents, observations, strict=True) if KEY not in one]):
-            raise EnvError(f"{self._where}: the observation of {lacking[0]} has no '{KEY}', although its space has")
-        given = [one.get(KEY) if isinstance(one, Mapping) else None for one in (observations if self._masked else infos)]
-        has_some = any(mask is not None for mask in given)
-        if self._informed is None:
-            self._informed = has_some
-        if not self._informed:
-            if has_some:
-                raise self._missing_masks.late()
-            return None
-        alike = all(isinstance(mask, np.ndarray) and mask.shape == (self._masks.choices,) for mask in given)
-        where = "in the observation" if self._masked else f"in info['{KEY}']"
-        if alike:
-            given = np.array(given)
-        elif not self._masked:
-            given = self._missing_masks.notice(given, who=agents.__getitem__)
-        return self._masks.rows(given, where, who=lambda row: f"{self._where}, agent {agents[row]}")
+
+        def who(row: int) -> str:
+            return f"{self._where}, agent {agents[row]}"
+
+        if self._masks.path is not None:
+            return self._masks.in_observations(observations, None, who)
+        first, self._first = self._first, False
+        given = [info if isinstance(info, Mapping) else {} for info in infos]
+        return self._masks.in_infos(given, lambda key: [info.get(key) for info in given], who, first=first)
 
     def actions(self, action: Action, rows: np.ndarray) -> list[Any]:
         """Converts these rows to actions of the environment's own form."""

@@ -21,7 +21,7 @@ from palaestra.envs.pettingzoo.agent_table import AgentTable, Member
 from palaestra.envs.pettingzoo.roster import Roster, Spaces
 from palaestra.envs.pettingzoo.shared_rewards import SharedRewards
 from palaestra.envs.pettingzoo.turns import AgentView, Area, AreaTick, ParallelArea, TurnArea
-from palaestra.envs.spaces.conventions import Conventions
+from palaestra.envs.spaces.conventions import Conventions, tick_seconds
 
 COOPERATIVE = ("hanabi",)
 """Games of PettingZoo whose players act in turn but are one team."""
@@ -46,8 +46,8 @@ class PettingZooEnv:
         first = envs[0]
         metadata: Any = getattr(first, "metadata", None)
         metadata = metadata if isinstance(metadata, Mapping) else {}
-        self._conventions, fps = Conventions.taken_from(options).completed(metadata), metadata.get("render_fps")
-        self.tick_seconds = 1 / fps if fps else None
+        self._conventions = Conventions.taken_from(options).completed(metadata)
+        self.tick_seconds = tick_seconds(metadata)
         nothing_shared = SharedRewards(None)
         self._areas = [self._area(env, i, nothing_shared) for i, env in enumerate(envs)]
         agents = self._areas[0].agents
@@ -131,6 +131,8 @@ class PettingZooEnv:
         spaces = AgentSpaces(observation, action, f"{self.name}, behavior '{behavior}'", self._conventions)
         self._tables[behavior] = table = AgentTable(behavior, spaces, self._roster, members)
         self._specs[behavior] = table.spaces.spec
+        for area in self._areas:
+            area.mask_method = area.mask_method or spaces.mask_method(area.env)
 
     def _steps(self, ticks: Sequence[AreaTick]) -> dict[str, TimeStep]:
         ended, asking = self._by_behavior([tick.ended for tick in ticks]), self._by_behavior([tick.asking for tick in ticks])

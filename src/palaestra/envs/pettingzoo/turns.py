@@ -17,6 +17,8 @@ from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
 from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
 from palaestra.envs.pettingzoo.shared_rewards import SharedRewards
+from palaestra.envs.spaces.action_masks import KEY
+from palaestra.envs.spaces.mask_source import METHODS, arguments
 
 Agent: TypeAlias = Hashable
 """An agent's name in its environment, nearly always text."""
@@ -24,6 +26,8 @@ MOST_DEAD_TURNS = 100_000
 """Turns of dead agents in a row after which a game is taken to repeat one of them forever."""
 PARTS = ("observations", "rewards", "terminations", "truncations", "infos")
 """Values that a parallel environment's step returns, in their order."""
+ALL, COMMON = "__all__", "__common__"
+"""Names of other libraries for what is so of all agents, in flags and in infos."""
 ZERO = 1e-9
 """Share of a reward below which the rest is taken for a rounding error, once the group's part is subtracted."""
 
@@ -55,6 +59,8 @@ class Area:
         """`name` is for messages. `shared` finds the rewards that a group shares."""
         self.env, self.number, self.name, self.shared = env, number, name, shared
         self._warned = set[str]()
+        self.mask_method: tuple[str, Callable[..., Any]] | None = None
+        """The name of the method that returns the masks of actions, and the method, if there is one."""
 
     @property
     def agents(self) -> list[Agent]:
@@ -118,6 +124,27 @@ class Area:
                 return float(reward.item())
             raise self.wrong(f"the reward of agent '{agent}' is {reward!r}; expected a number") from None
 
+    def flag(self, value: Any, agent: Agent, what: str) -> bool:
+        """Returns a flag. Raises EnvError for anything but True and False, or 1 and 0."""
+        if type(value) is bool:
+            return value
+        array = np.asarray(value)
+        if array.size != 1 or array.dtype.kind not in "biuf" or array.item() not in (0, 1):
+            raise self.wrong(f"the {what} have {value!r} for '{agent}'; expected True or False")
+        return bool(array.item())
+
+    def info(self, given: Any, agent: Agent) -> Mapping[str, Any]:
+        """Returns an agent's info, with what the method that returns masks says of it if there is one."""
+        given = given if isinstance(given, Mapping) else {}
+        if self.mask_method is None:
+            return given
+        name, method = self.mask_method
+        key = KEY if name in METHODS else name
+        if key in given:
+            return given
+        masks = self.guarded(name, method, *([agent] if arguments(method) else []))
+        return {**given, key: masks.get(agent) if isinstance(masks, Mapping) and agent in masks else masks}
+
     def unflagged(self, agent: Agent) -> None:
         """Warns, once for all agents, of one that left without an end."""
         self.warn(
@@ -142,11 +169,14 @@ class ParallelArea(Area):
         given = self.guarded("reset", self.env.reset, seed=seed)
         if not isinstance(given, tuple) or len(given) != 2 or not isinstance(given[0], Mapping):
             raise self.wrong(f"reset returned a {type(given).__name__}; expected observations and infos, as in PettingZoo 1.24 and later")
-        obs, infos = given[0], given[1] or {}
-        self._living, self._last = list(self.env.agents), obs
+        if not isinstance(given[1], Mapping | None):
+            raise self.wrong(f"reset returned a {type(given[1]).__name__} as infos; expected a dict with an entry for each agent")
+        self._living, self._last = list(self.env.agents), given[0]
         if not self._living:
             raise self.wrong("no agent is there after reset; expected at least one in `agents`")
-        return AreaTick(asking=[AgentView(agent, self._of(obs, agent, "observations"), infos.get(agent) or {}) for agent in self._living])
+        obs, infos = given[0], self._infos(given[1])
+        views = [AgentView(agent, self._of(obs, agent, "observations"), self.info(infos.get(agent), agent)) for agent in self._living]
+        return AreaTick(asking=views)
 
     def step(self, actions: Mapping[Agent, Any]) -> AreaTick:
         """Steps the environment once."""
@@ -158,8 +188,9 @@ class ParallelArea(Area):
             if not isinstance(values, Mapping) and not (values is None and what == "infos"):
                 raise self.wrong(f"step returned {type(values).__name__} as {what}; expected a dict with an entry for each agent")
         obs, rewards, terminations, truncations, infos = given
-        infos = infos or {}
-        living = [agent for agent in self.env.agents if not terminations.get(agent, False) and not truncations.get(agent, False)]
+        infos = self._infos(infos)
+        over, cut = self._flags(terminations, PARTS[2]), self._flags(truncations, PARTS[3])
+        living = [agent for agent in self.env.agents if not over.get(agent, False) and not cut.get(agent, False)]
         now, acted = set(living), set(self._living)
         earned = {agent: self.number_of(self._of(rewards, agent, "rewards"), agent) for agent in self._living}
         if any(rewards[agent] for agent in rewards if agent not in acted and agent not in now):
@@ -168,10 +199,10 @@ class ParallelArea(Area):
         for agent in self._living:
             part = shared.get(agent, 0.0)
             if agent in now:
-                view = AgentView(agent, self._of(obs, agent, "observations"), infos.get(agent) or {}, earned[agent] - part, part)
-                tick.asking.append(view)
+                info = self.info(infos.get(agent), agent)
+                tick.asking.append(AgentView(agent, self._of(obs, agent, "observations"), info, earned[agent] - part, part))
                 continue
-            terminated, truncated = bool(terminations.get(agent, False)), bool(truncations.get(agent, False))
+            terminated, truncated = over.get(agent, False), cut.get(agent, False)
             if not terminated and not truncated:
                 self.unflagged(agent)
             last = self._last[agent] if obs.get(agent) is None else obs[agent]  # some games show nothing to the dead
@@ -180,13 +211,33 @@ class ParallelArea(Area):
             tick.asking = self.reset(None).asking
             return tick
         new = [agent for agent in living if agent not in acted]
-        tick.asking += [AgentView(agent, self._of(obs, agent, "observations"), infos.get(agent) or {}) for agent in new]
+        tick.asking += [AgentView(agent, self._of(obs, agent, "observations"), self.info(infos.get(agent), agent)) for agent in new]
         self._living, self._last = living, obs
         return tick
 
+    def _flags(self, given: Mapping[Agent, Any], what: str) -> dict[Agent, bool]:
+        """Returns the flag of each agent that acted or is there. Raises EnvError for one that is missing or is no flag.
+
+        Those that have left `agents` may be missing. An entry for all of them counts for each, beside or without its own.
+        """
+        every = self.flag(given[ALL], ALL, what) if ALL in given else False
+        there = dict.fromkeys((*self._living, *self.env.agents))
+        if ALL not in given:
+            for agent in self._living:
+                if agent in self.env.agents:
+                    self._of(given, agent, what)
+        return {agent: every or (agent in given and self.flag(given[agent], agent, what)) for agent in there}
+
+    def _infos(self, given: Mapping[Agent, Any] | None) -> Mapping[Agent, Any]:
+        """Returns infos. Raises EnvError if none of their names is an agent's, because what they say would be lost."""
+        known = {*self.env.agents, *self._living, *(getattr(self.env, "possible_agents", None) or ()), ALL, COMMON}
+        if given and known.isdisjoint(given):
+            raise self.wrong(f"the infos are of {', '.join(map(str, given))}, and no agent has such a name ({_names(self.env.agents)})")
+        return given or {}
+
     def _of(self, given: Mapping[Agent, Any], agent: Agent, what: str) -> Any:
         if agent not in given:
-            raise self.wrong(f"the {what} lack agent '{agent}', which is in `agents` (there are: {', '.join(map(str, given)) or 'none'})")
+            raise self.wrong(f"the {what} lack agent '{agent}', which is in `agents` (there are: {_names(given)})")
         return given[agent]
 
 
@@ -243,11 +294,13 @@ class TurnArea(Area):
             if len(self._open) > len(agents) or not self._open.keys() <= set(agents):
                 self._collect_gone(tick, agents)
             self._turn = agent = env.agent_selection
-            obs, reward, terminated, truncated, info = self.guarded("last", env.last)
+            obs, reward, terminated, truncated, info = self._last_of(agent)
             part = self._parts.pop(agent, 0.0)
             own = self.number_of(reward, agent) - part
             own = 0.0 if abs(own) <= ZERO * abs(part) else own
-            view = AgentView(agent, obs, info or {}, own, part, truncated=not terminated)
+            terminated, truncated = self.flag(terminated, agent, PARTS[2]), self.flag(truncated, agent, PARTS[3])
+            is_over = terminated or truncated  # the dead have no mask
+            view = AgentView(agent, obs, {} if is_over else self.info(info, agent), own, part, truncated=not terminated)
             if not terminated and not truncated:
                 self._open[agent] = view
                 tick.asking.append(view)
@@ -261,6 +314,19 @@ class TurnArea(Area):
         self._collect_gone(tick, ())
         return False
 
+    def _last_of(self, agent: Agent) -> Any:
+        """Returns what `last` does. Raises EnvError if a dictionary of the environment lacks the agent whose turn it is."""
+        try:
+            return self.guarded("last", self.env.last)
+        except EnvError as error:
+            if not isinstance(error.__cause__, KeyError):
+                raise
+            names = {"terminations": PARTS[2], "truncations": PARTS[3], "_cumulative_rewards": "_cumulative_rewards", "infos": PARTS[4]}
+            for name, what in names.items():
+                if isinstance(has := getattr(self.env, name, None), Mapping) and agent not in has:
+                    raise self.wrong(f"the {what} lack agent '{agent}', whose turn it is (there are: {_names(has)})") from None
+            raise
+
     def _collect_gone(self, tick: AreaTick, agents: Collection[Agent]) -> None:
         """Ends the episodes of agents that left without a turn, with what the environment still says of their ends and rewards."""
         ends, cuts, sums = (getattr(self.env, name, {}) for name in ("terminations", "truncations", "_cumulative_rewards"))
@@ -271,3 +337,7 @@ class TurnArea(Area):
             last, part = self._open.pop(agent), self._parts.pop(agent, 0.0)
             own = self.number_of(sums.get(agent, part), agent) - part
             tick.ended.append(AgentView(agent, last.obs, last.info, own, part, truncated=not terminated))
+
+
+def _names(given: Collection[Agent]) -> str:
+    return ", ".join(map(str, given)) or "none"

@@ -17,9 +17,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec
 
 KEY = "action_mask"
-"""Info key of the mask of the next action."""
-METHOD = "action_masks"
-"""Method of an environment that returns the mask of the next action."""
+"""Usual name of the mask of the next action."""
 
 
 class ActionMasks:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from numbers import Number
 from operator import getitem
 from typing import Any, TypeAlias
 
@@ -59,7 +60,7 @@ class Vector:
 
     def gather(self, values: Any) -> np.ndarray:
         """Returns N values, batched or listed, as an array (N, ...)."""
-        return np.asarray(values)
+        return as_numbers(values)
 
     def column(self, values: np.ndarray) -> Tensor:
         """Converts N batched values to a new tensor (N, *spec.shape) float32."""
@@ -83,7 +84,7 @@ class OneHot:
 
     def gather(self, values: Any) -> np.ndarray:
         """Returns N values, batched or listed, as an array (N, ...)."""
-        return np.asarray(values)
+        return as_numbers(values)
 
     def column(self, values: np.ndarray) -> Tensor:
         """Converts N batched values to zeros and ones, (N, sum of sizes). Raises ObservationMisfit for an integer outside its space."""
@@ -113,7 +114,7 @@ class Image:
 
     def gather(self, values: Any) -> np.ndarray:
         """Returns N images, batched or listed, as an array (N, ...)."""
-        return np.asarray(values)
+        return as_numbers(values)
 
     def column(self, values: np.ndarray) -> Tensor:
         """Converts N batched images to a new tensor (N, C, H, W)."""
@@ -178,6 +179,20 @@ class Elements:
         return iter(sequence) if not self.space.stack else iterate(self.space.stacked_feature_space, sequence)
 
 
+def as_numbers(values: Any) -> np.ndarray:
+    """Returns values as an array; one of objects that are numbers, or rows of numbers, as an array of numbers."""
+    array = np.asarray(values)
+    if array.dtype.kind != "O":
+        return array
+    parts = [as_numbers(one) if isinstance(one, list | tuple | np.ndarray) else one for one in array.flat]
+    if any(isinstance(one, np.ndarray) for one in parts):
+        return np.stack(parts).reshape(*array.shape, *np.shape(parts[0]))
+    if not all(isinstance(one, Number) for one in parts):
+        return array
+    numbers = np.array(array.tolist())
+    return numbers.astype(np.float64) if numbers.dtype.kind == "O" else numbers
+
+
 def as_float32(values: np.ndarray) -> np.ndarray:
     """Returns a new array in float32; numbers that are too large become infinite, without a warning."""
     if values.dtype is FLOAT32:  # the usual case
@@ -204,7 +219,7 @@ def check_form(leaf: Leaf, values: np.ndarray, rows: int) -> None:
     if values.shape[1:] != (expected := given_shape(leaf)):
         raise ObservationMisfit(0, name, f"has shape {values.shape[1:]}; its space says {expected}")
     if values.dtype.kind not in NUMBERS:
-        raise ObservationMisfit(0, name, f"is {values.ravel()[:1].tolist()[0]!r}; expected numbers, as its space says")
+        raise ObservationMisfit(0, name, _no_number(values[0]))
 
 
 def given_shape(leaf: Leaf) -> tuple[int, ...]:
@@ -368,11 +383,20 @@ def misfit(leaf: Leaf, row: int, observation: Any) -> ObservationMisfit | None:
         return None
     shape = given_shape(leaf)
     try:
-        array = np.asarray(value)
+        array = as_numbers(value)
     except ValueError:
         return ObservationMisfit(row, leaf.spec.name, f"is no array of shape {shape}: it has parts of different lengths")
     if array.shape != shape:
         return ObservationMisfit(row, leaf.spec.name, f"has shape {array.shape}; its space says {shape}")
     if array.dtype.kind not in NUMBERS:
-        return ObservationMisfit(row, leaf.spec.name, f"is {array.ravel()[:1].tolist()[0]!r}; expected numbers, as its space says")
+        return ObservationMisfit(row, leaf.spec.name, _no_number(array))
     return None
+
+
+def _no_number(array: np.ndarray) -> str:
+    """Says which entry of an array is no number."""
+    at = next((at for at, one in np.ndenumerate(array) if not isinstance(one, Number)), None)
+    if at is None:
+        return f"has dtype {array.dtype}; expected numbers, as its space says"
+    place = f"entry [{', '.join(map(str, at))}] of an array" if at else "an array"
+    return f"is {np.asarray(array[at]).item()!r}; expected numbers, as its space says ({place} of dtype {array.dtype})"

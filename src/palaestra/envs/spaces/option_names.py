@@ -6,5 +6,6 @@ They are on their own so that they can be read without importing Gymnasium.
 MAX_ELEMENTS = "max_elements"
 ALLOW_ALL = "missing_mask_allows_all"
 LEAVE_OUT = "leave_out"
-NAMES = (MAX_ELEMENTS, ALLOW_ALL, LEAVE_OUT)
+MASK_KEY = "mask_key"
+NAMES = (MAX_ELEMENTS, ALLOW_ALL, LEAVE_OUT, MASK_KEY)
 """All of them."""

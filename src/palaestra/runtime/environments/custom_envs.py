@@ -60,7 +60,7 @@ def as_env(given: object, areas: int | None, device: str, options: Mapping[str, 
             return cast(Env, _from_pettingzoo(given, name, options)), False
         if all(_from_gymnasium(one) is not None for one in given):
             return _around(given), False
-    raise EnvError(f"{name} cannot be trained in: expected {KINDS}, or a function or class that makes one; it lacks {_listed(given)}")
+    raise EnvError(f"{name} cannot be trained in: expected {KINDS}, or a function or class that makes one; it {_lacking(given)}")
 
 
 def make_with(factory: Callable[..., Any], name: str, areas: int | None, device: str, options: Mapping[str, Any] = NO_OPTIONS) -> Env:
@@ -78,7 +78,7 @@ def make_with(factory: Callable[..., Any], name: str, areas: int | None, device:
     env = _from_gymnasium(made)
     if env is None:
         if _missing(made):
-            raise EnvError(f"{name} returned an instance of {type(made).__name__}, which lacks {_listed(made)}; expected {KINDS}")
+            raise EnvError(f"{name} returned an instance of {type(made).__name__}, which {_lacking(made)}; expected {KINDS}")
         env = cast(Env, made)
     if areas is not None and env.num_areas != areas:
         raise EnvError(
@@ -171,6 +171,15 @@ def _missing(env: object) -> list[str]:
     """Lists the members of `Env` that an object lacks. `render` may be missing: only the command `record` needs it."""
     members = {**Env.__annotations__, **vars(Env)}
     return [name for name in members if not name.startswith("_") and name != "render" and not hasattr(env, name)]
+
+
+def _lacking(env: object) -> str:
+    """Says what an object lacks to be an environment."""
+    if any(base.__module__.partition(".")[0] == "gym" for base in type(env).__mro__):
+        return "is of the package gym, the forerunner of gymnasium: derive its class from gymnasium.Env, or adapt it with shimmy"
+    if callable(getattr(env, "reset", None)) and callable(getattr(env, "step", None)) and not hasattr(env, "num_areas"):
+        return "has `reset` and `step` but is no gymnasium.Env: derive its class from gymnasium.Env"
+    return f"lacks {_listed(env)}"
 
 
 def _listed(env: object) -> str:

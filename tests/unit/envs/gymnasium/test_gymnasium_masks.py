@@ -130,7 +130,7 @@ class ForbidsAll(Door):
 
 
 def test_a_mask_that_forbids_everything_is_refused():
-    with pytest.raises(EnvError, match=r"area 0: the mask info\['action_mask'\] forbids all 4 choices of branch 0"):
+    with pytest.raises(EnvError, match=r"area 0: the mask in info\['action_mask'\] forbids all 4 choices of branch 0"):
         play(GymnasiumEnv.wrap([ForbidsAll()]), 2)
 
 
@@ -183,3 +183,111 @@ def test_masks_of_nested_actions_may_have_any_of_the_forms_in_use(mask: Any):
     step = GymnasiumEnv.wrap([Masked()]).reset(0)["Masked"]
     assert step.action_mask is not None
     assert step.action_mask.tolist() == [[False, True, True, True, False, False, True]]
+
+
+class Shows(Door):
+    """Shows the mask as an entry of the observation; `keys` lead to it."""
+
+    keys: tuple[str, ...] = ("action_mask",)
+    mask_space: spaces.Space = spaces.Box(0, 1, (4,), np.float32)
+
+    def __init__(self, *arguments: Any, **metadata: Any) -> None:
+        super().__init__(*arguments, **metadata)
+        space = self.mask_space
+        for key in reversed(self.keys):
+            space = spaces.Dict({key: space})
+        self.observation_space = spaces.Dict({"tick": Door.observation_space, **space.spaces})
+
+    def reset(self, *, seed=None, options=None):
+        obs, _ = super().reset()
+        return self._shown(obs), {}
+
+    def step(self, action):
+        obs, *rest, _ = super().step(action)
+        return self._shown(obs), *rest, {}
+
+    def _shown(self, obs: np.ndarray) -> dict[str, Any]:
+        mask: Any = np.eye(4, dtype=np.float32)[self.tick]
+        for key in reversed(self.keys):
+            mask = {key: mask}
+        return {"tick": obs, **mask}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_entry_of_the_observation_masks_the_actions_and_is_not_observed(kind: str):
+    env = KINDS[kind](Shows, Shows)
+    assert [obs.name for obs in env.behaviors[env.behavior].obs] == ["tick"]
+    assert choices(play(env, 5))[:3] == [[0], [1], [2]]
+    assert "'action_mask' in the observation is the mask" in env.notes[0]
+
+
+@pytest.mark.parametrize("keys", [("mask",), ("legal_actions",), ("avail_actions",), ("board", "action_mask")])
+def test_the_mask_of_an_observation_has_the_names_that_other_libraries_give_it(keys: tuple[str, ...]):
+    env = GymnasiumEnv.wrap(type("Named", (Shows,), {"keys": keys})())
+    assert choices(play(env, 2)) == [[0], [1], [2]]
+
+
+def test_an_entry_of_another_form_stays_an_observation():
+    class Embedded(Shows):  # as in RLlib's example of parametric actions, one row for each action
+        keys, mask_space = ("avail_actions",), spaces.Box(-1, 1, (4, 1), np.float32)
+
+        def _shown(self, obs: np.ndarray) -> dict[str, Any]:
+            return {"tick": obs, "avail_actions": np.full((4, 1), 0.5, np.float32)}
+
+    env = GymnasiumEnv.wrap(Embedded())
+    assert {obs.name for obs in env.behaviors[env.behavior].obs} == {"tick", "avail_actions"}
+    assert play(env, 0)[0].action_mask is None
+
+
+def renamed(key: str, form: Any) -> type[Door]:
+    return type("Renamed", (Door,), {"_info": lambda self: {key: form(self.tick)}})
+
+
+@pytest.mark.parametrize("key", ["mask", "legal_actions", "avail_actions", "valid_action_mask"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_info_has_the_mask_under_the_names_that_other_libraries_give_it(kind: str, key: str):
+    made = renamed(key, lambda tick: np.arange(4) == tick)
+    assert choices(play(KINDS[kind](made, made), 2)) == [[0], [1], [2]]
+
+
+def test_an_info_may_list_the_numbers_of_the_allowed_choices():
+    assert choices(play(GymnasiumEnv.wrap(renamed("legal_actions", lambda tick: [tick])()), 2)) == [[0], [1], [2]]
+    ambiguous = renamed("legal_actions", lambda tick: [0, 1])()
+    ambiguous.action_space = spaces.Discrete(2)
+    with pytest.raises(EnvError, match=r"is \[0, 1\], which may be a mask or the numbers of the allowed choices"):
+        GymnasiumEnv.wrap(ambiguous).reset(0)
+
+
+def test_an_info_that_only_has_the_name_of_a_mask_is_no_mask():
+    assert play(GymnasiumEnv.wrap(renamed("mask", lambda tick: np.zeros((9, 9)))()), 0)[0].action_mask is None
+    with pytest.warns(UserWarning, match=r"area 0: info\['legal_actions'\] is no mask of the actions, and is ignored: expected 4 times"):
+        assert GymnasiumEnv.wrap(renamed("legal_actions", lambda tick: ["left"])()).reset(0)["Renamed"].action_mask is None
+
+
+@pytest.mark.parametrize("name", ["valid_action_mask", "get_action_mask", "action_mask"])
+def test_a_method_gives_the_mask_under_each_of_its_usual_names(name: str):
+    asked = type("Asked", (Door,), {"_info": lambda self: {}, name: lambda self: np.arange(4) == self.tick})
+    assert choices(play(GymnasiumEnv.wrap(asked()), 2)) == [[0], [1], [2]]
+    needy = type("Needy", (Door,), {"_info": lambda self: {}, name: lambda self, state: None})  # as Taxi's, which asks for a state
+    assert play(GymnasiumEnv.wrap(needy()), 0)[0].action_mask is None
+
+
+def test_the_name_of_the_mask_may_be_said():
+    assert choices(play(GymnasiumEnv.wrap(renamed("possible", lambda tick: np.arange(4) == tick)(mask_key="possible")), 1)) == [[0], [1]]
+    env = GymnasiumEnv.wrap(Shows(mask_key=False))
+    assert {obs.name for obs in env.behaviors[env.behavior].obs} == {"tick", "action_mask"}
+    assert play(env, 0)[0].action_mask is None
+
+
+def test_a_mask_for_each_branch_of_the_observation_masks_a_multi_discrete():
+    class Levers(Shows):
+        action_space = spaces.MultiDiscrete([2, 2])
+        mask_space = spaces.Tuple([spaces.MultiBinary(2), spaces.MultiBinary(2)])
+
+        def _shown(self, obs: np.ndarray) -> dict[str, Any]:
+            return {"tick": obs, "action_mask": (np.array([0, 1], np.int8), np.array([1, 1], np.int8))}
+
+    for env in (GymnasiumEnv.wrap(Levers()), GymnasiumEnv.wrap(Sync([Levers, Levers], autoreset_mode=AutoresetMode.SAME_STEP))):
+        mask = env.reset(0)[env.behavior].action_mask
+        assert mask is not None
+        assert mask[-1].tolist() == [False, True, True, True]
