@@ -182,4 +182,4 @@ class RewardSignals:
 
 def title(name: str) -> str:
     """Returns a signal's name in TensorBoard tags, as ML-Agents writes it; of `package.module:Class` the class."""
-    return name.rpartition(":")[2] if ":" in name else {"gail": "GAIL", "rnd": "RND"}.get(name, name.title())
+    return name.rpartition(":")[2] if ":" in name else name.capitalize()

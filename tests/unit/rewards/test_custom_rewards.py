@@ -184,7 +184,7 @@ def test_a_folder_is_the_users_own_whether_its_signals_were_imported_or_not(tmp_
 
 
 def test_tags_have_the_name_of_the_class():
-    assert [title(name) for name in ("extrinsic", "gail", "rnd", NAME)] == ["Extrinsic", "GAIL", "RND", "Novelty"]
+    assert [title(name) for name in ("extrinsic", "gail", "rnd", NAME)] == ["Extrinsic", "Gail", "Rnd", "Novelty"]
 
 
 def test_the_signal_of_the_guide_keeps_the_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

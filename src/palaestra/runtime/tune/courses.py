@@ -15,6 +15,8 @@ from palaestra.runtime.logging.trackers import METRICS
 
 CPU = Path("run_logs", "cpu_seconds.jsonl")
 """File in which a trial's process notes its CPU seconds at each summary."""
+STATUS = Path("run_logs", "training_status.json")
+"""File in which a run lists its checkpoints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,13 @@ def read_lines(file: Path) -> list[dict[str, Any]]:
                 if isinstance(one := json.loads(line), dict):
                     found.append(one)
     return found
+
+
+def final_step(run: Path, behavior: str) -> int:
+    """Returns the decisions of a behavior when its training ended; 0 if the run does not tell."""
+    with suppress(OSError, ValueError, RecursionError, LookupError, TypeError):
+        return int(json.loads((run / STATUS).read_text(encoding="utf-8"))[behavior]["final_checkpoint"]["steps"])
+    return 0
 
 
 def mean_until(course: Course, end: int, episodes: int) -> tuple[float, bool]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from palaestra.runtime.settings.search_settings import Objective, SearchSettings
-from palaestra.runtime.tune.courses import Course, cpu_at, final_value, mean_until, read_courses, step_of_bar
+from palaestra.runtime.tune.courses import Course, cpu_at, final_step, final_value, mean_until, read_courses, step_of_bar
 
 DIRECTIONS: dict[Objective, str] = {"reward": "maximize", "decisions": "minimize", "cpu_seconds": "minimize"}
 
@@ -56,11 +57,45 @@ def _to_bar(run: Path, objective: Objective, name: str, course: Course, search: 
     return whole * (1.0 + missing)
 
 
-def misses_bar(run: Path, search: SearchSettings) -> bool:
-    """Whether a run has ended below the bar."""
-    courses = read_courses(run, search.metric, search.behavior).values()
-    bar = search.bar
-    return bar is not None and any(step_of_bar(course, bar, search.episodes) is None for course in courses)
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Where a training stood when it had ended."""
+
+    reached: bool  # whether every behavior had reached the bar
+    reward: float  # of the behavior with the lowest
+    step: int  # its decisions
+
+
+def ending(run: Path, search: SearchSettings) -> Ending | None:
+    """Returns how a search's training to the bar ended; None without a bar or without an episode."""
+    courses = read_courses(run, search.metric, search.behavior)
+    if search.bar is None or not courses:
+        return None
+    reached = all(step_of_bar(course, search.bar, search.episodes) is not None for course in courses.values())
+    reward = min(mean_until(course, len(course), search.episodes)[0] for course in courses.values())
+    return Ending(reached, reward, max(max(course[-1].step, final_step(run, name)) for name, course in courses.items()))
+
+
+def missed(endings: Sequence[Ending]) -> list[Ending]:
+    """Returns the trainings that did not reach the bar."""
+    return [each for each in endings if not each.reached]
+
+
+def reward_at_end(endings: Sequence[Ending]) -> float:
+    """Returns the mean of the rewards at the end."""
+    return sum(each.reward for each in endings) / len(endings)
+
+
+def describe_missed(endings: Sequence[Ending], bar: float) -> str:
+    """Returns a sentence about a trial of which not every training reached the bar."""
+    short = missed(endings)
+    if len(short) < len(endings):
+        end = f"{reward_at_end(short):.4g} at the end of the {'other' if len(short) == 1 else 'others'}"
+        return f"{bar:g} reached with {len(endings) - len(short)} of {len(endings)} seeds ({end})"
+    seeds = f" with any of {len(endings)} seeds" if len(endings) > 1 else ""
+    few = ", over too few episodes" if reward_at_end(short) >= bar else ""
+    steps = max(each.step for each in short)
+    return f"{bar:g} not reached{seeds} in {steps:,} decisions ({reward_at_end(short):.4g} at the end{few})"
 
 
 def shortfall(value: float, bar: float) -> float:

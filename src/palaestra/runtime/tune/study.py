@@ -21,7 +21,7 @@ from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.settings.search_settings import SearchSettings
 from palaestra.runtime.storage.run_folder import check_run_id
 from palaestra.runtime.storage.signature import sign
-from palaestra.runtime.tune.objectives import DIRECTIONS
+from palaestra.runtime.tune.objectives import DIRECTIONS, Ending, ending, missed
 from palaestra.runtime.tune.population import Member, members_of, origins
 from palaestra.runtime.tune.study_plan import StudyPlan
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 PLAN = "study.yaml"
 SQLITE, JOURNAL = "study.db", "study.journal"
 NAME = "study"
+ENDINGS = "endings"
+"""Attribute of a completed trial: how each of its trainings ended, as the fields of `Ending`."""
 CLAIM, HELD = ".claim", ".tuner"
 CLAIM_SECONDS = 120.0
 """Seconds to wait for another process that takes a trial."""
@@ -149,6 +151,21 @@ class TuneStudy:
     def all(self) -> list[FrozenTrial]:
         """Returns all trials, as they are now."""
         return self.optuna.get_trials(deepcopy=False)
+
+    def endings(self, trial: FrozenTrial) -> list[Ending]:
+        """Returns how each training of a completed trial ended; empty without a bar.
+
+        Trials of earlier versions did not note it: their runs are read.
+        """
+        if ENDINGS in trial.user_attrs:
+            return [Ending(*each) for each in trial.user_attrs[ENDINGS]]
+        found = [ending(self.folder.run(trial.number, seed), self.plan.search) for seed in self.plan.seeds()]
+        return [each for each in found if each is not None]
+
+    def none_reached(self) -> bool:
+        """Whether there is a bar that no completed trial reached with every seed."""
+        complete = [trial for trial in self.all() if trial.state == self.states.COMPLETE]
+        return self.plan.search.bar is not None and all(missed(self.endings(trial)) for trial in complete)
 
     def finished(self) -> bool:
         """Whether all trials of the study have ended."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from palaestra.runtime.tune.dimensions import Dimension, short_names
-from palaestra.runtime.tune.objectives import DIRECTIONS
+from palaestra.runtime.tune.objectives import DIRECTIONS, missed, reward_at_end
 from palaestra.runtime.tune.study import TuneStudy
 
 FOLDER = "plots"
+AT_END = "reward at the end"
 MANY = 1.6
 """Inches of width for each parameter in a row of panels."""
 
@@ -28,14 +30,16 @@ def draw_study(study: TuneStudy) -> list[str]:
     for old in folder.glob("*.png"):
         old.unlink()
     written: list[str] = []
-    objectives = study.plan.search.wanted
-    varied = len({tuple(trial.params.values()) for trial in study.optuna.get_trials(states=(study.states.COMPLETE,))}) > 1
+    objectives, names = study.plan.search.wanted, _names(study)
+    varied = len({tuple(trial.params.values()) for trial in _complete(study)}) > 1
     wide = max(7.0, MANY * len(study.plan.dimensions))
     for number, objective in enumerate(objectives):
         several = len(objectives) > 1
-        of = {"target": (lambda trial, at=number: trial.values[at]) if several else None, "target_name": objective}
+        of = {"target": (lambda trial, at=number: trial.values[at]) if several else None, "target_name": names[number]}
         end = f"-{objective}" if several else ""
         jobs: list[tuple[str, Any, dict[str, Any], float]] = [("history", drawing.plot_optimization_history, of, 7.0)]
+        if names[number] not in (objective, AT_END):
+            jobs = [("history", _plot_history_to_bar, {"of": study, "number": number}, 7.0)]
         if varied:
             jobs += [
                 ("importance", drawing.plot_param_importances, {**of, "evaluator": _evaluator()}, 7.0),
@@ -43,12 +47,44 @@ def draw_study(study: TuneStudy) -> list[str]:
                 ("parallel", drawing.plot_parallel_coordinate, of, wide),
             ]
         written += [_draw(pyplot, study, folder / f"{name}{end}.png", plot, keywords, width) for name, plot, keywords, width in jobs]
-    if len(objectives) in (2, 3):
-        names = {"target_names": list(objectives)}
-        written.append(_draw(pyplot, study, folder / "front.png", drawing.plot_pareto_front, names, 7.0))
+    if len(objectives) in (2, 3) and AT_END not in names:
+        written.append(_draw(pyplot, study, folder / "front.png", drawing.plot_pareto_front, {"target_names": names}, 7.0))
     if study.plan.search.pruning != "none":
         written.append(_draw(pyplot, study, folder / "courses.png", drawing.plot_intermediate_values, {}, 7.0))
     return [f"{FOLDER}/{name}" for name in written if name]
+
+
+def _names(study: TuneStudy) -> list[str]:
+    """Returns what each objective's pictures show. Where trials missed the bar, that is no number that was measured, and the name says so.
+
+    Where all did, `_renamed` gives them the reward at the end instead.
+    """
+    short = study.plan.search.bar is not None and any(missed(study.endings(trial)) for trial in _complete(study))
+    to_bar = AT_END if study.none_reached() else "{0}, raised where " + f"{study.plan.search.bar:g} was missed" if short else "{0}"
+    return [objective if objective == "reward" else to_bar.format(objective) for objective in study.plan.search.wanted]
+
+
+def _complete(study: TuneStudy) -> list[Any]:
+    return study.optuna.get_trials(states=(study.states.COMPLETE,))
+
+
+def _plot_history_to_bar(_: Any, of: TuneStudy, number: int) -> None:
+    """Draws an objective to the bar by trial, with crosses at the top for trials that missed it."""
+    from matplotlib import pyplot
+
+    trials = [(trial, bool(missed(of.endings(trial)))) for trial in _complete(of)]
+    reached = [(trial.number, trial.values[number]) for trial, short in trials if not short]
+    objective = of.plan.search.wanted[number]
+    _, axes = pyplot.subplots()
+    axes.set_title("Optimization History Plot")
+    axes.set_xlabel("Trial")
+    axes.set_ylabel(objective)
+    axes.plot(*zip(*reached, strict=True), "o", label=objective)
+    axes.plot([at for at, _ in reached], list(accumulate((value for _, value in reached), min)), color="#d1495b", label="Best Value")
+    high, short = axes.get_ylim()[1], [trial.number for trial, short in trials if short]
+    label = f"{of.plan.search.bar:g} not reached"
+    axes.plot(short, [high] * len(short), "x", color="#d1495b", clip_on=False, label=label)
+    axes.legend()
 
 
 def _evaluator() -> Any:
@@ -79,19 +115,27 @@ def _draw(pyplot: Any, study: TuneStudy, file: Path, plot: Any, keywords: dict[s
 
 
 def _renamed(study: TuneStudy) -> Any:
-    """Returns a copy of the study in memory: parameters have short names, which fit on axes, and courses are rewards by decisions."""
+    """Returns a copy of the study in memory: parameters have short names, which fit on axes, and courses are rewards by decisions.
+
+    Where no trial reached the bar, its objectives are replaced by the reward at the end.
+    """
     import optuna
 
     marks, _ = study.plan.search.marks(study.plan.longest)
     sign = 1.0 if DIRECTIONS[study.plan.search.wanted[0]] == "maximize" else -1.0
     names = short_names([each.path for each in study.plan.dimensions])
-    copy = optuna.create_study(directions=study.optuna.directions)
+    replaced = [name == AT_END for name in _names(study)]
+    directions = [optuna.study.StudyDirection.MAXIMIZE if new else old for new, old in zip(replaced, study.optuna.directions, strict=True)]
+    copy = optuna.create_study(directions=directions)
     for trial in study.optuna.get_trials():
         for attribute in ("params", "distributions"):
             setattr(trial, attribute, {names.get(key, key): value for key, value in getattr(trial, attribute).items()})
         trial.intermediate_values = {
             marks[number - 1]: sign * value for number, value in trial.intermediate_values.items() if 0 < number <= len(marks)
         }
+        if trial.state == study.states.COMPLETE and any(replaced):
+            end = reward_at_end(study.endings(trial))
+            trial.values = [end if new else value for new, value in zip(replaced, trial.values, strict=True)]
         if trial.state.is_finished():
             copy.add_trial(trial)
     return copy

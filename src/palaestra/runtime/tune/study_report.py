@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING
 from palaestra.core.errors import RunError
 from palaestra.core.files import explain, write_whole
 from palaestra.runtime.tune.dimensions import plain, short_names
-from palaestra.runtime.tune.objectives import DIRECTIONS
+from palaestra.runtime.tune.objectives import DIRECTIONS, describe_missed, missed, reward_at_end
 from palaestra.runtime.tune.population import lineage
 from palaestra.runtime.tune.study import TuneStudy
 from palaestra.runtime.tune.study_plan import measures
 from palaestra.runtime.tune.study_plots import draw_lineage, draw_study
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from optuna.trial import FrozenTrial
+
+    from palaestra.runtime.tune.objectives import Ending
 
 BEST, TRIALS, LINEAGE = "best.yaml", "trials.csv", "lineage.json"
 SHOWN = 10
@@ -43,6 +45,13 @@ def write_report(study: TuneStudy, tell: Callable[[str], object]) -> FrozenTrial
         raise RunError(f"cannot write the report of {study.folder.path}: {explain(error)}") from error
     tell("\n" + printed_table(study, complete))
     tell(f"Wrote {study.folder.path / BEST} (trial {best.number}), {TRIALS} and {', '.join(pictures)}")
+    if study.none_reached():
+        nearest = f"{reward_at_end(study.endings(best)):.4g} at the end"
+        tell(
+            f"No trial reached {study.plan.search.bar:g}: {BEST} is only the nearest to it ({nearest}). Search again, in another --study, "
+            "with a larger --max-steps or a lower --bar"
+        )
+        return best
     env = study.plan.settings.env_settings.env_path
     tell(
         f"Train with it: palaestra learn {shlex.quote(str(study.folder.path / BEST))} --run-id={study.folder.name}-best"
@@ -52,12 +61,31 @@ def write_report(study: TuneStudy, tell: Callable[[str], object]) -> FrozenTrial
 
 
 def ranked(study: TuneStudy) -> list[FrozenTrial]:
-    """Returns the completed trials, the best first: by the first objective, and of a population those of the last generation first."""
+    """Returns the completed trials, the best first: by the first objective, and of a population those of the last generation first.
+
+    Trials that missed the bar come last, first those with more seeds that reached it, then those with a higher reward at the end.
+    """
     search = study.plan.search
     sign = -1.0 if DIRECTIONS[search.wanted[0]] == "maximize" else 1.0
-    complete = [trial for trial in study.all() if trial.state == study.states.COMPLETE]
     size = search.population.size if search.method == "pbt" else search.total + 1
-    return sorted(complete, key=lambda trial: (-(trial.number // size), sign * trial.values[0], trial.number))
+
+    def key(trial: FrozenTrial) -> tuple[float, ...]:
+        endings = study.endings(trial) if search.wanted[0] != "reward" else []
+        if short := missed(endings):
+            return 0, len(short) / len(endings), -reward_at_end(short), trial.number
+        return -(trial.number // size), 0.0, sign * trial.values[0], trial.number
+
+    return sorted((trial for trial in study.all() if trial.state == study.states.COMPLETE), key=key)
+
+
+def measured(study: TuneStudy, trial: FrozenTrial) -> list[float | None]:
+    """Returns the value of each objective of a completed trial; None where it is one to the bar, which not every seed reached."""
+    return _without_missed(study, trial.values, reached=not missed(study.endings(trial)))
+
+
+def _without_missed(study: TuneStudy, values: Sequence[float], *, reached: bool) -> list[float | None]:
+    pairs = zip(study.plan.search.wanted, values, strict=True)
+    return [value if reached or objective == "reward" else None for objective, value in pairs]
 
 
 def front(study: TuneStudy) -> list[int]:
@@ -76,8 +104,12 @@ def write_best(study: TuneStudy, best: FrozenTrial) -> None:
     trials = {trial.number: trial for trial in study.all()}
     for name, number in chosen.items():
         trial = trials[number]
-        reached = ", ".join(map(plain, trial.values))
-        comment = f"Trial {number} of the study {study.folder.name}: {measures(study.plan.search)}: {reached}."
+        search = study.plan.search
+        reached = ", ".join("not reached" if value is None else plain(value) for value in measured(study, trial))
+        comment = f"Trial {number} of the study {study.folder.name}: {measures(search)}: {reached}."
+        if search.bar is not None and missed(endings := study.endings(trial)):
+            comment += f"\n{describe_missed(endings, search.bar)}"
+            comment += f"; no trial reached {search.bar:g}." if study.none_reached() else "."
         if study.plan.search.method == "pbt":
             comment += (
                 f"\nIts values are those of its last generation; the trained model and its checkpoint are in trials/{number}. "
@@ -93,9 +125,14 @@ def trials_table(study: TuneStudy) -> str:
     of_population = ["generation", "member", "parent"] if search.method == "pbt" else []
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["trial", "state", *search.wanted, *(["front"] if best else []), *of_population, *paths, "seconds", "seeds", "why"])
+    to_bar = [] if search.bar is None else ["reached", "reward_at_end"]
+    head = ["trial", "state", *search.wanted, *to_bar, *(["front"] if best else []), *of_population, *paths, "seconds", "seeds", "why"]
+    writer.writerow(head)
     for trial in study.all():
-        values = trial.values if trial.state == study.states.COMPLETE else [None] * len(search.wanted)
+        complete = trial.state == study.states.COMPLETE
+        values = measured(study, trial) if complete else [None] * len(search.wanted)
+        endings = study.endings(trial) if complete and to_bar else []
+        reach = [f"{len(endings) - len(missed(endings))} of {len(endings)}", reward_at_end(endings)] if endings else [None] * len(to_bar)
         generation, member = divmod(trial.number, search.population.size)
         place = [generation, member, trial.user_attrs.get("parent")] if of_population else []
         seconds = "" if trial.duration is None else round(trial.duration.total_seconds(), 1)
@@ -104,11 +141,12 @@ def trials_table(study: TuneStudy) -> str:
                 trial.number,
                 trial.state.name.lower(),
                 *values,
+                *reach,
                 *([int(trial.number in best)] if best else []),
                 *place,
                 *(trial.params.get(path) for path in paths),
                 seconds,
-                json.dumps(trial.user_attrs["seeds"]) if "seeds" in trial.user_attrs else "",
+                json.dumps(_of_seeds(study, trial)) if "seeds" in trial.user_attrs else "",
                 trial.user_attrs.get("why", ""),
             ]
         )
@@ -119,10 +157,15 @@ def printed_table(study: TuneStudy, complete: list[FrozenTrial]) -> str:
     """Returns the best trials as a table for the terminal, and how many were pruned or failed."""
     search = study.plan.search
     names = short_names([each.path for each in study.plan.dimensions])
-    head = ["trial", *measures(search).split(", "), *names.values()]
-    rows = [
-        [str(trial.number), *map(plain, trial.values), *(plain(trial.params.get(path)) for path in names)] for trial in complete[:SHOWN]
-    ]
+    shown = complete[:SHOWN]
+    ends = any(missed(study.endings(trial)) for trial in shown) and "reward" not in search.wanted
+    head = ["trial", *measures(search).split(", "), *(["at the end"] if ends else []), *names.values()]
+    rows = []
+    for trial in shown:
+        endings = study.endings(trial)
+        cells = [_not_reached(endings) if value is None else plain(value) for value in measured(study, trial)]
+        cells += [plain(reward_at_end(endings))] if ends else []
+        rows.append([str(trial.number), *cells, *(plain(trial.params.get(path)) for path in names)])
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
     lines = ["  ".join(word.rjust(width) for word, width in zip(row, widths, strict=True)) for row in (head, *rows)]
     counts = {name: sum(trial.state.name == name for trial in study.all()) for name in ("PRUNED", "FAIL")}
@@ -130,6 +173,19 @@ def printed_table(study: TuneStudy, complete: list[FrozenTrial]) -> str:
     if len(search.wanted) > 1:
         more.append(f"no other is better in everything than trials {', '.join(map(str, front(study)))}")
     return "\n".join([*lines, "; ".join(more)])
+
+
+def _of_seeds(study: TuneStudy, trial: FrozenTrial) -> list[list[float | None]]:
+    """Returns the values of each seed of a completed trial."""
+    found = trial.user_attrs["seeds"]
+    reached = [each.reached for each in study.endings(trial)] or [True] * len(found)
+    return [_without_missed(study, values, reached=one) for values, one in zip(found, reached, strict=True)]
+
+
+def _not_reached(endings: list[Ending]) -> str:
+    """Returns the cell of a trial that missed the bar."""
+    reached = len(endings) - len(missed(endings))
+    return f"reached by {reached} of {len(endings)}" if reached else "not reached"
 
 
 def write_lineage(study: TuneStudy, best: FrozenTrial) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,9 @@ from palaestra.core.files import write_whole
 from palaestra.runtime.logging.trackers import METRICS
 from palaestra.runtime.settings import load
 from palaestra.runtime.storage.checkpoints import Checkpoints
-from palaestra.runtime.tune.courses import CPU, final_value, read_courses, value_at
-from palaestra.runtime.tune.objectives import DIRECTIONS, NoValue, misses_bar, worth
-from palaestra.runtime.tune.study import TuneStudy
+from palaestra.runtime.tune.courses import CPU, STATUS, final_value, read_courses, value_at
+from palaestra.runtime.tune.objectives import DIRECTIONS, Ending, NoValue, ending, missed, worth
+from palaestra.runtime.tune.study import ENDINGS, TuneStudy
 from palaestra.runtime.tune.study_plan import lengths_of
 from palaestra.runtime.tune.trial_launch import Launcher, Training
 from palaestra.runtime.tune.trial_process import Outcome, TrialTask
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 RESTARTS = 2
 """How often a training is started again whose process was stopped or killed by someone else."""
-COURSE = Path("run_logs", "training_status.json")
 
 
 class TrialRun:
@@ -37,6 +37,8 @@ class TrialRun:
         """Why it failed, once it has; empty: it did not."""
         self.values: list[float] | None = None
         """The value of each objective, once it is complete."""
+        self.endings: list[Ending] = []
+        """How each of its trainings ended, once it is complete; empty without a bar."""
         self.pruned = False
         self._study, self._trial, self._launcher = study, trial, launcher
         self._search = study.plan.search
@@ -111,10 +113,15 @@ class TrialRun:
     def _next_seed(self) -> bool:
         """Goes on to the next seed, or ends the trial: after the last one, or where the first has missed the bar that alone counts."""
         seed = self._seeds.pop(0)
-        if self._seeds and "reward" not in self._search.wanted and misses_bar(self._study.folder.run(self.number, seed), self._search):
-            self._seeds.clear()
         self._trained.append(seed)
+        if self._seeds and "reward" not in self._search.wanted and missed(self._endings()):
+            self._seeds.clear()
         return False if self._seeds else self._tell_worth()
+
+    def _endings(self) -> list[Ending]:
+        """Returns how the trainings so far have ended."""
+        found = [ending(self._study.folder.run(self.number, seed), self._search) for seed in self._trained]
+        return [each for each in found if each is not None]
 
     def _task(self, seed: int) -> TrialTask:
         place = self._study.folder.trial(self.number)
@@ -150,7 +157,7 @@ class TrialRun:
             if (origin / part).is_dir():
                 shutil.copytree(origin / part, beside / part)
         (beside / "run_logs").mkdir()
-        for file in (METRICS, CPU, COURSE):
+        for file in (METRICS, CPU, STATUS):
             if (origin / file).is_file():
                 shutil.copy(origin / file, beside / file)
         os.rename(beside, run)
@@ -209,6 +216,8 @@ class TrialRun:
         self.values = [sum(each) / len(each) for each in zip(*found, strict=True)]
         if len(found) > 1:
             self._trial.set_user_attr("seeds", found)
+        self.endings = self._endings()
+        self._trial.set_user_attr(ENDINGS, [astuple(each) for each in self.endings])
         self._study.optuna.tell(self._trial, self.values)
         return self._end()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -17,9 +18,10 @@ from palaestra.runtime.run.api import sectioned
 from palaestra.runtime.settings.search_settings import SearchSettings
 from palaestra.runtime.storage.trust import must_be_trusted
 from palaestra.runtime.tune.dimensions import plain, short_names
+from palaestra.runtime.tune.objectives import describe_missed, missed
 from palaestra.runtime.tune.study import StudyFolder, TuneStudy, quiet_optuna
 from palaestra.runtime.tune.study_plan import StudyPlan, code_of, differences, make_plan, measures
-from palaestra.runtime.tune.study_report import write_report
+from palaestra.runtime.tune.study_report import measured, write_report
 from palaestra.runtime.tune.trial_launch import Launcher, LocalLauncher
 from palaestra.runtime.tune.trial_run import TrialRun, must_not_all_fail
 
@@ -43,11 +45,13 @@ class TuneResult:
     number: int
     """The best trial."""
     values: dict[str, float]
-    """Its value of each objective."""
+    """Its value of each objective; infinity where it did not reach the bar."""
     parameters: dict[str, Any]
     """Its values, by path."""
     trials: int
     """Trials that were completed."""
+    reached: bool = True
+    """Whether it reached the bar, with every seed; True without a bar."""
 
 
 @dataclass(frozen=True)
@@ -126,9 +130,10 @@ def run_search(request: SearchRequest, tell: Tell = say) -> TuneResult:
         announce(study, tell, resume=request.resume)
         Tuning(study, launcher, tell).run()
         best = write_report(study, tell)
-        values: dict[str, float] = dict(zip(plan.search.wanted, best.values, strict=True))
+        found = measured(study, best)
+        values = {name: math.inf if value is None else value for name, value in zip(plan.search.wanted, found, strict=True)}
         done = sum(trial.state == study.states.COMPLETE for trial in study.all())
-        return TuneResult(folder.path, folder.path / "best.yaml", best.number, values, dict(best.params), done)
+        return TuneResult(folder.path, folder.path / "best.yaml", best.number, values, dict(best.params), done, None not in found)
 
 
 def settled_plan(request: SearchRequest) -> StudyPlan:
@@ -257,8 +262,12 @@ class Tuning:
         elif trial.values is None:
             self._tell(f"trial {trial.number} was ended early (pruned)")
         else:
-            pairs = zip(self._study.plan.search.wanted, trial.values, strict=True)
-            self._tell(f"trial {trial.number}: {', '.join(f'{name} {value:,.4g}' for name, value in pairs)}")
+            search, short = self._study.plan.search, missed(trial.endings)
+            pairs = zip(search.wanted, trial.values, strict=True)
+            parts = [f"{name} {plain(value)}" for name, value in pairs if name == "reward" or not short]
+            if short and search.bar is not None:
+                parts.append(describe_missed(trial.endings, search.bar))
+            self._tell(f"trial {trial.number}: {', '.join(parts)}")
 
     def _shown(self, values: Mapping[str, Any]) -> str:
         return ", ".join(f"{self._names[path]} {plain(value)}" for path, value in values.items())

@@ -1,6 +1,7 @@
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,8 +17,9 @@ from tune_runs import ENV, RATE, Here, opened, plan
 import palaestra
 from palaestra.core.errors import ConfigError, PluginError, RunError
 from palaestra.runtime.settings import load
-from palaestra.runtime.tune.study import quiet_optuna
-from palaestra.runtime.tune.study_report import ranked, trials_table, write_best, write_lineage, write_report
+from palaestra.runtime.tune.study import ENDINGS, quiet_optuna
+from palaestra.runtime.tune.study_plots import AT_END, _names
+from palaestra.runtime.tune.study_report import measured, ranked, trials_table, write_best, write_lineage, write_report
 from palaestra.runtime.tune.trial_process import Outcome
 from palaestra.runtime.tune.tuning import Tuning
 
@@ -224,3 +226,44 @@ def test_ctrl_c_saves_the_trials_and_says_how_to_go_on(tmp_path: Path):
     assert search.returncode == 130
     assert "Go on with: palaestra tune --study=tune --resume" in out
     assert json.loads((tmp_path / "results/tune/trials/0/seed-1.json").read_text())["kind"] == "stopped"
+
+
+def test_where_no_trial_reached_the_bar_nothing_claims_that_one_did(tmp_path: Path):
+    with opened(tmp_path, plan(trials=2, bar=500)) as study:
+        lines: list[str] = []
+        Tuning(study, Here(), lines.append).run()
+        best = write_report(study, lines.append)
+        ends = [study.endings(trial)[0].reward for trial in study.all()]
+        assert study.endings(best)[0].reward == max(ends)
+        assert f"trial 0: 500 not reached in 400 decisions ({ends[0]:.4g} at the end)" in lines
+        text = "\n".join(lines)
+        assert "No trial reached 500" in text
+        assert "Train with it" not in text
+        assert not re.search(r"^ *\d+  +\d", text, re.MULTILINE)  # the table's column of decisions says "not reached"
+        assert "not reached" in (study.folder.path / "best.yaml").read_text().splitlines()[0]
+        assert [(row["decisions"], row["reached"], float(row["reward_at_end"])) for row in rows(study.folder.path)] == [
+            ("", "0 of 1", end) for end in ends
+        ]
+        assert _names(study) == [AT_END]
+        assert measured(study, best) == [None]
+        for trial in study.all():  # as a study of an earlier version, which did not note how its trainings ended
+            known = study.endings(trial)
+            trial.user_attrs.pop(ENDINGS)
+            assert study.endings(trial) == known
+
+
+def test_a_trial_that_reached_the_bar_is_better_than_a_short_one_that_did_not(tmp_path: Path):
+    steps = "behaviors.*.max_steps"
+    with opened(tmp_path, plan(space={steps: {"choice": [100, 400]}}, trials=2, bar=5, start_values=False, pruner="none")) as study:
+        for values in ({steps: 100}, {steps: 400}):
+            study.optuna.enqueue_trial(values)
+        lines: list[str] = []
+        Tuning(study, Here(), lines.append).run()
+        short, other = study.all()
+        assert short.values[0] < other.values[0]
+        assert "5 not reached in 104 decisions (13 at the end, over too few episodes)" in "\n".join(lines)
+        assert write_report(study, lines.append).number == other.number
+        assert measured(study, study.all()[0]) == [None]
+        assert f"Wrote {study.folder.path / 'best.yaml'} (trial {other.number})" in "\n".join(lines)
+        assert _names(study) == ["decisions, raised where 5 was missed"]
+        assert (study.folder.path / "plots" / "history.png").is_file()
