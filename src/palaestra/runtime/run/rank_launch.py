@@ -18,6 +18,7 @@ from types import FrameType
 import torch
 
 from palaestra.core.errors import ConfigError, RankLost
+from palaestra.core.plugins import own_python
 from palaestra.envs.base import Env
 from palaestra.parallel import ranks
 from palaestra.runtime.control.os_signals import LAUNCHED
@@ -45,7 +46,7 @@ class RankProcess:
         self.name = f"rank {rank} of {count}"
         values = (rank, rank, count, count, "127.0.0.1", port)
         own = {name: str(value) for name, value in zip(OURS, values, strict=True)} | {LAUNCHED: "1"}
-        command = [sys.executable, "-m", "palaestra", *arguments]
+        command = own_python("palaestra", *arguments)
         out, err = (None, None) if rank == 0 else (subprocess.DEVNULL, subprocess.PIPE)
         environment = {"TORCH_CPP_LOG_LEVEL": "ERROR", **os.environ, **own}
         self.process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=out, stderr=err)
