@@ -25,7 +25,6 @@ TOKEN = "RAY_AUTH_MODE"
 """Variable by which Ray shows the token that clusters ask for; Ray reads it when it is imported."""
 CLUSTER = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """Variable that says whether Ray listens for other machines."""
-LOOPBACK = "127.0.0.1"
 OURS = (None, "local")
 """Addresses with which a cluster is started for the time of the run."""
 THREADS = 8
@@ -174,7 +173,7 @@ def connect(ray: Any, options: RunnerOptions, address: str | None) -> None:
     else:
         common["address"] = address
     logging.getLogger("ray").setLevel(logging.ERROR)
-    with _signals_kept(), _without_current_folder(), _on_loopback() if ours or _is_loopback(address) else nullcontext():
+    with _signals_kept(), _without_current_folder(), _on_loopback() if ours or options.of_first_rank else nullcontext():
         try:
             ray.init(**common)
         except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as error:
@@ -200,11 +199,6 @@ def check_address(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), REACH_SECONDS).close()
     except OSError as error:
         raise EnvError(f"no Ray cluster answers at {address} ({error.strerror or error}): {advice}") from error
-
-
-def _is_loopback(address: str | None) -> bool:
-    """Whether an address is that of a cluster that listens on this machine's loopback interface only, as those that runs start do."""
-    return address is not None and address.rpartition(":")[0] == LOOPBACK
 
 
 @contextmanager
