@@ -10,12 +10,13 @@ import argparse
 import os
 import shlex
 import shutil
-import sys
+import subprocess
 import sysconfig
 from pathlib import Path
 
 from palaestra.core.errors import RunError
 from palaestra.core.files import explain, write_whole
+from palaestra.core.plugins import own_python
 
 EPILOG = """\
 examples:
@@ -118,9 +119,10 @@ def _rivals(path: Path) -> list[Path]:
 
 
 def _script(command: str) -> str:
+    words = own_python("palaestra", command)
     if os.name == "nt":
-        return f'@rem {MARK}\r\n@"{sys.executable}" -m palaestra {command} %*\r\n'
-    return f'#!/bin/sh\n# {MARK}\nexec {shlex.quote(sys.executable)} -m palaestra {command} "$@"\n'
+        return f"@rem {MARK}\r\n@{subprocess.list2cmdline(words)} %*\r\n"
+    return f'#!/bin/sh\n# {MARK}\nexec {shlex.join(words)} "$@"\n'
 
 
 def _found(name: str) -> Path | None:

@@ -75,14 +75,14 @@ def main(options: argparse.Namespace) -> int:
     from palaestra.core.errors import ConfigError
     from palaestra.runtime.doctor import Comparison, Limit, compare, examine
     from palaestra.runtime.settings import load
-    from palaestra.runtime.storage.trust import env_code, in_run_folder, must_be_trusted_file
+    from palaestra.runtime.storage.trust import env_code, must_be_trusted_file
 
     for flag in ("ticks", "seconds"):
         value = getattr(options, flag)
         if value is not None and not 0 < value < float("inf"):
             raise ConfigError(f"--{flag} is {value}; expected more than 0")
     given = overrides(options)
-    if options.config is not None and in_run_folder(options.config):
+    if options.config is not None:
         must_be_trusted_file(options.config, given, code_in=env_code, trust=options.trust)
     env_options(options)  # refuses what is no option of the environment
     settings = load(options.config, given, options.sets, own_code=False).settings

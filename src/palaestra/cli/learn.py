@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -237,13 +236,14 @@ def page_beside(options: argparse.Namespace) -> Iterator[None]:
     Raises PluginError if the page's libraries are not installed.
     """
     from palaestra.cli.view import require_page
+    from palaestra.core.plugins import own_python
     from palaestra.runtime.control.os_signals import LAUNCHED
 
     if LAUNCHED in os.environ or os.environ.get("RANK", "0") != "0":
         yield
         return
     require_page()
-    command = [sys.executable, "-m", "palaestra", "view", "--beside", "--no-browser"]
+    command = own_python("palaestra", "view", "--beside", "--no-browser")
     command += [f"--results-dir={options.results_dir or 'results'}", *([options.run_id] if options.run_id else [])]
     process = subprocess.Popen(command, stdin=subprocess.PIPE)
     try:

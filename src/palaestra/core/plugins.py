@@ -1,11 +1,14 @@
-"""Loads users' code: modules, and objects that a setting names as `package.module:Name` or by entry point."""
+"""Loads users' code: modules, and objects that a setting names as `package.module:Name` or by entry point.
+
+The current folder may hold a stranger's files, so it is on the import path only for the names of users' modules, and last.
+"""
 
 from __future__ import annotations
 
 import gc
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
@@ -27,6 +30,17 @@ PIP_NAMES = {
 """Packages that pip installs for modules of other names."""
 
 
+STARTER = (
+    "import sys; sys.path[:] = [*filter(None, sys.path), {home!r}]; import runpy; runpy.run_module(sys.argv.pop(1), None, '__main__', True)"
+)
+"""Code that runs a module as `python -m` does, but without the current folder on the import path, which `python -m` puts first."""
+
+
+def own_python(module: str, *arguments: str) -> list[str]:
+    """Returns the command that runs a module of ours in a process of its own, which imports nothing from the current folder unasked."""
+    return [sys.executable, "-c", STARTER.format(home=str(Path(__file__).parents[2])), module, *arguments]
+
+
 def find_plugin(kind: str, title: str, name: str) -> Any:
     """Loads `package.module:Name`, or an entry point of the group `palaestra.<kind>`. Raises PluginError.
 
@@ -38,7 +52,7 @@ def find_plugin(kind: str, title: str, name: str) -> Any:
     module = import_user_module(place, title, PluginError)
     found = getattr(module, attribute, None)
     if found is None:
-        raise PluginError(f"{title}: module '{place}' ({module.__file__}) has no '{attribute}'{nearest(attribute, vars(module))}")
+        raise PluginError(f"{title}: {lacks(module, attribute)}")
     return found
 
 
@@ -60,8 +74,13 @@ def all_entry_points() -> Any:  # EntryPoints, but before Python 3.12 a class th
 
 
 def import_user_module(module: str, name: str, error_class: type[PalaestraError] = EnvError) -> Any:
-    """Imports a user's module, from the current folder or installed. Raises `error_class`; `name` begins the message."""
-    add_current_folder_to_path()
+    """Imports a user's module, installed or from the current folder. Raises `error_class`; `name` begins the message."""
+    with _current_folder_on_path(module):
+        return import_installed_module(module, name, error_class)
+
+
+def import_installed_module(module: str, name: str, error_class: type[PalaestraError] = EnvError) -> Any:
+    """Imports a module, not from the current folder. Raises `error_class`; `name` begins the message."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
@@ -90,11 +109,39 @@ def missing_package(error: BaseException) -> str | None:
     return f"needs the package {module}, which is not installed{place}: pip install {PIP_NAMES.get(module, module)}"
 
 
-def add_current_folder_to_path() -> None:
-    """Puts the current folder first on the import path, where a console script has its own folder instead."""
+@contextmanager
+def _current_folder_on_path(module: str) -> Iterator[None]:
+    """Puts the current folder last on the import path while `module` is imported.
+
+    It stays there if the module came from it, since that may import its neighbors later. Else a file of that folder, which may be
+    a stranger's, must not stand for a library that is imported where it is first used.
+    """
     here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    if here in sys.path:
+        yield
+        return
+    sys.path.append(here)
+    try:
+        yield
+    finally:
+        if not is_from(sys.modules.get(module.partition(".")[0]), here):
+            with suppress(ValueError):
+                sys.path.remove(here)
+
+
+def is_from(module: Any, folder: str | Path) -> bool:
+    """Whether a top-level module or package lies directly in a folder."""
+    places = list(getattr(module, "__path__", ())) or [getattr(module, "__file__", None) or ""]
+    return any(Path(place).resolve().parent == Path(folder).resolve() for place in places if place)
+
+
+def lacks(module: Any, attribute: str) -> str:
+    """Returns the end of a message that a user's module lacks a name, also where a file of the current folder was not meant."""
+    top, here = module.__name__.partition(".")[0], Path.cwd()
+    hidden = any((here / name).exists() for name in (f"{top}.py", top)) and not is_from(sys.modules.get(top), here)
+    note = f"; the '{top}' in the current folder is hidden by the installed one, so give it another name" if hidden else ""
+    place = getattr(module, "__file__", None) or module.__name__
+    return f"module '{module.__name__}' ({place}) has no '{attribute}'{nearest(attribute, vars(module))}{note}"
 
 
 class Registry:

@@ -5,8 +5,10 @@ Every rank has areas of its own, and the same weights. Outside a group of ranks 
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
+import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,6 +35,7 @@ MOST_PAIRED, MOST_NUMBERS = 16, 1 << 20
 """Most ranks, and most numbers, that are summed in pairs."""
 SHARED_TYPES = (torch.float32, torch.float64, torch.int64)
 """Types of numbers that are summed in shared memory."""
+LOOPBACK = "127.0.0.1"
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """Environment variables that torchrun sets for each rank."""
 
@@ -136,8 +139,9 @@ def joined(timeout: float, device: str | None = None) -> Iterator[None]:
         raise ConfigError(f"WORLD_SIZE is set, but {', '.join(missing)} is not: start ranks with torchrun, or with --processes")
     own, count = _from_torchrun("RANK"), _from_torchrun("WORLD_SIZE")
     try:
-        found, own, count = next(iter(rendezvous("env://", own, count, timeout=timedelta(seconds=timeout))))
-        job: Any = found
+        job: Any = _private_store(own, timeout)
+        if job is None:
+            job, own, count = next(iter(rendezvous("env://", own, count, timeout=timedelta(seconds=timeout))))
         session = agree_on_session(job, own, count, timeout)
     except (RuntimeError, ValueError) as error:
         raise RankLost(_unmet(own, str(error)), tell=own <= 1) from error  # rank 0 may not be there to tell
@@ -150,6 +154,23 @@ def joined(timeout: float, device: str | None = None) -> Iterator[None]:
     finally:
         _group = None
         _leave(group)
+
+
+def _private_store(own: int, timeout: float) -> Any:
+    """Returns rank 0's store where all ranks are on this machine: only this machine reaches it. None where it is made as torchrun has it,
+    which listens on all networks, without a password."""
+    import torch.distributed as dist
+
+    address, port = os.environ["MASTER_ADDR"], _from_torchrun("MASTER_PORT")
+    if own != 0 or address != LOOPBACK or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        return None
+    try:
+        listener = socket.create_server((address, port), backlog=128)
+    except OSError as error:
+        raise RuntimeError(f"EADDRINUSE: {error}" if error.errno == errno.EADDRINUSE else str(error)) from error
+    return dist.TCPStore(  # pyright: ignore[reportPrivateImportUsage]
+        address, port, is_master=True, timeout=timedelta(seconds=timeout), wait_for_workers=False, master_listen_fd=listener.detach()
+    )
 
 
 def place_for(task: str) -> Place | None:

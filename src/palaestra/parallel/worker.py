@@ -22,7 +22,7 @@ from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any
 
 from palaestra.core.errors import PalaestraError
-from palaestra.core.plugins import without_garbage_collection
+from palaestra.core.plugins import own_python, without_garbage_collection
 
 GRACE = 5.0
 """Seconds that a worker has to end after its connection was closed."""
@@ -57,7 +57,7 @@ class WorkerProcess:
     @staticmethod
     def _start(theirs: Connection) -> subprocess.Popen[bytes]:
         handle = theirs.fileno()
-        command = [sys.executable, "-m", "palaestra.parallel.worker", str(handle)]
+        command = own_python("palaestra.parallel.worker", str(handle))
         if sys.platform == "win32":
             os.set_handle_inheritable(handle, True)
             return subprocess.Popen(command, stdin=subprocess.PIPE, close_fds=False)

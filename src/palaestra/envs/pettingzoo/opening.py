@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from palaestra.core.errors import STOPS, EnvError, PalaestraError, exception_summary
-from palaestra.core.plugins import add_current_folder_to_path, import_user_module, nearest
+from palaestra.core.plugins import import_installed_module, import_user_module, nearest
 from palaestra.envs.pettingzoo.agent_mappings import OWN_OPTIONS
 from palaestra.envs.screens import draw_in_memory
 
@@ -58,9 +58,25 @@ def open_pettingzoo(place: str, areas: int | None, options: Mapping[str, Any]) -
 
 
 def is_published(place: str) -> bool:
-    """Whether `pettingzoo:place` names an environment of the packages pettingzoo or mpe2 rather than a user's code."""
-    module, colon, _ = place.replace("/", ".").partition(":")
-    return not colon and module.partition(".")[0] in ("pettingzoo", "mpe2", *EXTRAS)
+    """Whether `pettingzoo:place` names an environment that lies in the installed package pettingzoo or mpe2, rather than a user's code."""
+    return _published(place) is not None
+
+
+def _published(place: str) -> str | None:
+    """Returns the module of an environment of pettingzoo or mpe2, or None for a user's. Imports nothing from the current folder."""
+    top, *parts = place.replace("/", ".").removeprefix("pettingzoo.").split(".")
+    if top not in ("mpe2", *EXTRAS) or not parts or not all(part.isidentifier() for part in parts):
+        return None
+    package, inner = ("mpe2", parts) if top == "mpe2" else ("pettingzoo", [top, *parts])
+    spec = find_spec(package)
+    tops = [] if spec is None else [Path(folder) for folder in spec.submodule_search_locations or ()]
+    if not tops or any(folder.resolve().parent == Path.cwd() for folder in tops):
+        return None
+    if package == "pettingzoo" and (registered := _registered(".".join(inner))) is not None:
+        return registered
+    files = [folder.joinpath(*inner) for folder in tops]
+    there = any(file.with_suffix(".py").is_file() or (file / "__init__.py").is_file() for file in files)
+    return ".".join((package, *inner)) if there else None
 
 
 def must_be_installed(name: str) -> None:
@@ -111,26 +127,27 @@ _EXAMPLE = "pettingzoo:mpe2.simple_spread_v3"
 
 def _module(given: str, name: str) -> ModuleType:
     """Imports a module, which may be one of the package pettingzoo by its short name (classic.chess_v6). Raises EnvError."""
-    add_current_folder_to_path()
     place = given.replace("/", ".").removeprefix("pettingzoo.")
-    own = _registered(place) or f"pettingzoo.{place}"
-    candidates = [own, place] if place.partition(".")[0] in EXTRAS else [place, own]
-    found = next((one for one in candidates if _exists(one)), None)
-    if found is None:
-        top = place.partition(".")[0]
-        if top in ("mpe2", "pettingzoo.mpe", "mpe") and find_spec("mpe2") is None:
-            raise EnvError(f"{name} needs the package mpe2: {PIP}")
-        known = _known()
-        hint = _close(place, known) or _absent(place, known)
-        where = "" if hint else f", neither in {Path.cwd()} nor installed"
-        raise EnvError(f"{name}: there is no module '{given}'{hint or where} (such as {_EXAMPLE}; pettingzoo:module:function for yours)")
+    published, top = _published(given), place.partition(".")[0]
+    if top in ("mpe2", "mpe") and find_spec("mpe2") is None and not Path(top).exists():
+        raise EnvError(f"{name} needs the package mpe2: {PIP}")
     try:
-        return import_user_module(found, name)
+        return import_user_module(place, name) if published is None else import_installed_module(published, name)
     except EnvError as error:
         cause = error.__cause__
-        if isinstance(cause, ImportError) and (advice := _advice(cause, found)):
+        if isinstance(cause, ImportError) and published is not None and (advice := _advice(cause, published)):
             raise EnvError(f"{name} cannot be imported: {cause}{advice}") from cause
+        if published is None and isinstance(cause, ModuleNotFoundError) and f"{place}.".startswith(f"{cause.name}."):
+            raise _unknown(given, place, name) from cause
         raise
+
+
+def _unknown(given: str, place: str, name: str) -> EnvError:
+    """Returns the error for a module that is neither installed nor in the current folder."""
+    known = _known()
+    hint = _close(place, known) or _absent(place, known)
+    where = "" if hint else f", neither in {Path.cwd()} nor installed"
+    return EnvError(f"{name}: there is no module '{given}'{hint or where} (such as {_EXAMPLE}; pettingzoo:module:function for yours)")
 
 
 def _registered(place: str) -> str | None:

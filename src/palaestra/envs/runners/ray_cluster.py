@@ -6,10 +6,11 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 from palaestra.core.errors import EnvError
@@ -21,7 +22,11 @@ from palaestra.envs.runners.runner_options import RunnerOptions
 OBJECT_STORE = 80 * 1024 * 1024
 """Bytes of Ray's object store on a cluster of our own, the least that it takes: tables do not pass through it."""
 TOKEN = "RAY_AUTH_MODE"
-"""Variable by which Ray shows the token that clusters of `ray start` ask for; Ray reads it when it is imported."""
+"""Variable by which Ray shows the token that clusters ask for; Ray reads it when it is imported."""
+CLUSTER = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""Variable that says whether Ray listens for other machines."""
+OURS = (None, "local")
+"""Addresses with which a cluster is started for the time of the run."""
 THREADS = 8
 """Calls of Ray at the same time."""
 CLOSE_SECONDS = 10.0
@@ -82,7 +87,7 @@ class RayCluster:
         address = options.address or os.environ.get("RAY_ADDRESS")
         if address is not None:
             check_address(address)
-        self.ray = import_ray("--env-runners needs")
+        self.ray = import_ray("--env-runners needs", address)
         self._ours = not self.ray.is_initialized()
         if self._ours:
             connect(self.ray, options, address)
@@ -139,8 +144,13 @@ class RayCluster:
             self.ray.shutdown()
 
 
-def import_ray(who: str) -> Any:
-    """Returns the module. `who` begins the message, such as 'palaestra tune --ray needs'. Raises EnvError if it is not installed."""
+def import_ray(who: str, address: str | None) -> Any:
+    """Returns the module. `who` begins the message, such as 'palaestra tune --ray needs'. Raises EnvError if it is not installed.
+
+    Without an address, a cluster is going to be started: it asks for a token, which Ray makes, where this Ray knows tokens.
+    """
+    if address in OURS and "ray" not in sys.modules:
+        os.environ.setdefault(TOKEN, "token")
     try:
         import ray
     except ImportError as error:
@@ -154,15 +164,16 @@ def connect(ray: Any, options: RunnerOptions, address: str | None) -> None:
     if options.working_dir is not None:
         if not os.path.isdir(options.working_dir):
             raise EnvError(f"there is no folder '{options.working_dir}' to bring to the runners (--ray-working-dir)")
-        common["runtime_env"] = {"working_dir": options.working_dir}
-    if address is None:
+        common["runtime_env"] = {"working_dir": os.path.abspath(options.working_dir)}
+    ours = address in OURS
+    if ours:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster of ours reports nothing to anybody
         cpus = max(usable_cores(), options.runners)
         common |= {"address": "local", "num_cpus": cpus, "include_dashboard": False, "object_store_memory": OBJECT_STORE}
     else:
         common["address"] = address
     logging.getLogger("ray").setLevel(logging.ERROR)
-    with _signals_kept():
+    with _signals_kept(), _without_current_folder(), _on_loopback() if ours or options.of_first_rank else nullcontext():
         try:
             ray.init(**common)
         except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as error:
@@ -188,6 +199,38 @@ def check_address(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), REACH_SECONDS).close()
     except OSError as error:
         raise EnvError(f"no Ray cluster answers at {address} ({error.strerror or error}): {advice}") from error
+
+
+@contextmanager
+def _on_loopback() -> Iterator[None]:
+    """Has Ray listen on this machine's loopback address only, within the block, with all processes of a cluster that starts there.
+
+    Ray does so by itself on Windows and macOS; the variable that changes it there works everywhere. It is read when Ray is imported.
+    """
+    from ray._private import ray_constants
+
+    before, constant = os.environ.get(CLUSTER), getattr(ray_constants, "ENABLE_RAY_CLUSTER", None)
+    os.environ[CLUSTER], ray_constants.ENABLE_RAY_CLUSTER = "0", False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = constant
+        if before is None:
+            del os.environ[CLUSTER]
+        else:
+            os.environ[CLUSTER] = before
+
+
+@contextmanager
+def _without_current_folder() -> Iterator[None]:
+    """Leaves the current folder within the block. Ray would put it near the front of its processes' import path, and it may hold a
+    stranger's files; runners go back there themselves."""
+    here = os.getcwd()
+    os.chdir(sys.prefix)
+    try:
+        yield
+    finally:
+        os.chdir(here)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from inspect import Parameter, signature
 from typing import Any, cast
 
 from palaestra.core.errors import EnvError, PalaestraError, exception_summary
-from palaestra.core.plugins import import_user_module, nearest
+from palaestra.core.plugins import import_user_module, lacks, nearest
 from palaestra.envs.base import Env
 from palaestra.envs.pettingzoo.agent_mappings import MAPPINGS
 
@@ -29,7 +29,7 @@ def user_env(place: str, areas: int | None, device: str, options: Mapping[str, A
     module = import_user_module(module_name, name)
     factory = getattr(module, attribute, None)
     if factory is None:
-        raise EnvError(f"{name}: module '{module_name}' ({module.__file__}) has no '{attribute}'{nearest(attribute, vars(module))}")
+        raise EnvError(f"{name}: {lacks(module, attribute)}")
     if not callable(factory):
         raise EnvError(
             f"{name}: '{attribute}' is an instance of {type(factory).__name__}; expected a function or class that makes an environment"

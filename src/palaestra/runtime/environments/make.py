@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from palaestra.core.errors import EnvError
-from palaestra.core.plugins import Registry, add_current_folder_to_path, nearest, registry
+from palaestra.core.plugins import Registry, nearest, registry
 from palaestra.envs.base import Env
 from palaestra.envs.option_types import check_option_types
 from palaestra.envs.unity import executable
@@ -68,7 +68,6 @@ def make_env(
         return _copies(name, areas, options, games)
     kind, colon, rest = name.partition(":")
     if colon and kind == "gymnasium":
-        add_current_folder_to_path()
         from palaestra.envs.gymnasium import GymnasiumEnv  # not needed by the others: 0.1 s
 
         return GymnasiumEnv(rest, areas, **options)
@@ -93,7 +92,6 @@ def _copies(name: str, areas: int | None, options: Mapping[str, Any], games: Gam
     from palaestra.envs.pool.env_process import EnvProcess
 
     shares = _shares(name, areas, games.copies)
-    add_current_folder_to_path()
     _check_name(name, options, games)
     given = games.options
     copies = (EnvProcess(i, make_copy, (name, dict(options)), share) for i, share in enumerate(shares))
@@ -126,7 +124,6 @@ def make_on_runner(
     name: str, areas: int | None, options: Mapping[str, Any], games: GameSettings, *, logs: Path, tell: Callable[[str, str], None]
 ) -> Env:
     """Opens the copies of one runner, in its process."""
-    add_current_folder_to_path()
     env = make_env(name, areas=areas, options=options, games=replace(games, tell=tell, options=replace(games.options, logs=logs)))
     return env if is_game(name) else guarded(env, name)
 

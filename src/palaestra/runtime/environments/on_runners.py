@@ -82,7 +82,7 @@ def _join(runners: RunnerOptions) -> RayCluster:
     address, token = ranks.from_first(("", None))
     if token is not None:
         os.environ[TOKEN] = token
-    return RayCluster(replace(runners, address=address))
+    return RayCluster(replace(runners, address=address, of_first_rank=True))
 
 
 def _tasks(

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from palaestra.core.errors import EnvError, PalaestraError, exception_summary
-from palaestra.core.plugins import import_user_module, nearest
+from palaestra.core.plugins import import_user_module, lacks, nearest
 from palaestra.envs.restarts import Restarts
 from palaestra.envs.runners.runner_options import RunnerOptions
 from palaestra.envs.unity.env import Tell, UnityEnv
@@ -118,7 +118,7 @@ def _own_channel(name: str) -> SideChannel:
     module = import_user_module(module_name, title)
     make = getattr(module, attribute, None)
     if make is None:
-        raise EnvError(f"{title}: module '{module_name}' ({module.__file__}) has no '{attribute}'{nearest(attribute, vars(module))}")
+        raise EnvError(f"{title}: {lacks(module, attribute)}")
     if not callable(make):
         raise EnvError(f"{title}: '{attribute}' is an instance of {type(make).__name__}; expected a subclass of SideChannel")
     try:

@@ -23,7 +23,7 @@ import numpy as np
 
 from palaestra.core.errors import PluginError, exception_summary
 from palaestra.core.metrics import Aggregation
-from palaestra.core.plugins import add_current_folder_to_path, installed
+from palaestra.core.plugins import installed
 from palaestra.runtime.logging.tracker import Summary, TrackedRun
 from palaestra.runtime.settings import RunSettings, behavior_settings
 
@@ -142,7 +142,6 @@ def find_stats_writers(run: TrackedRun, warn: Callable[[str], object]) -> dict[s
     points = [point for point in installed(GROUP) if not point.value.startswith("mlagents.")]  # without ML-Agents' own
     if not points:
         return {}
-    add_current_folder_to_path()
     found: dict[str, StatsWriterTracker] = {}
     with _replaced_modules():
         for point in points:

@@ -24,7 +24,7 @@ from palaestra.brains.custom import user_brain
 from palaestra.brains.trained import split_names
 from palaestra.core.errors import ConfigError, EnvError, PolicyError, RunError
 from palaestra.core.files import MODEL_FILES
-from palaestra.core.plugins import import_user_module, nearest, registry
+from palaestra.core.plugins import import_user_module, lacks, nearest, registry
 from palaestra.envs.base import Env
 from palaestra.runtime.play.run_models import find_models
 
@@ -179,8 +179,7 @@ class BrainAssignment:
         except EnvError as error:
             raise PolicyError(str(error)) from error
         if not hasattr(module, attribute):
-            place = getattr(module, "__file__", None) or module_name
-            raise PolicyError(f"{part.brain}: module '{module_name}' ({place}) has no '{attribute}'{nearest(attribute, vars(module))}")
+            raise PolicyError(f"{part.brain}: {lacks(module, attribute)}")
         return user_brain(getattr(module, attribute), part.brain, role)
 
     def _missing(self, behavior: str, team: int) -> str:

@@ -18,6 +18,7 @@ from types import FrameType
 import torch
 
 from palaestra.core.errors import ConfigError, RankLost
+from palaestra.core.plugins import own_python
 from palaestra.envs.base import Env
 from palaestra.parallel import ranks
 from palaestra.runtime.control.os_signals import LAUNCHED
@@ -30,6 +31,8 @@ GRACE = 10.0
 CHECK = 0.05
 """Seconds between two looks at the processes."""
 OURS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+INTERFACES = {platform: {"GLOO_SOCKET_IFNAME": name, "NCCL_SOCKET_IFNAME": name} for platform, name in (("linux", "lo"), ("darwin", "lo0"))}
+"""Network interface of the ranks, which are all on this machine. PyTorch would listen where other machines reach it."""
 PREFIX, TRACEBACK = "palaestra: error: ", "Traceback (most recent call last)"
 GOES_ON = "--resume continues the run"
 PATIENCE = 60.0
@@ -43,11 +46,11 @@ class RankProcess:
 
     def __init__(self, rank: int, count: int, port: int, arguments: Sequence[str]) -> None:
         self.name = f"rank {rank} of {count}"
-        values = (rank, rank, count, count, "127.0.0.1", port)
+        values = (rank, rank, count, count, ranks.LOOPBACK, port)
         own = {name: str(value) for name, value in zip(OURS, values, strict=True)} | {LAUNCHED: "1"}
-        command = [sys.executable, "-m", "palaestra", *arguments]
+        command = own_python("palaestra", *arguments)
         out, err = (None, None) if rank == 0 else (subprocess.DEVNULL, subprocess.PIPE)
-        environment = {"TORCH_CPP_LOG_LEVEL": "ERROR", **os.environ, **own}
+        environment = {"TORCH_CPP_LOG_LEVEL": "ERROR", **INTERFACES.get(sys.platform, {}), **os.environ, **own}
         self.process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=out, stderr=err)
         self._lines = deque[str](maxlen=LINES)
         self._reader = threading.Thread(target=self._read, daemon=True, name=self.name)

@@ -17,7 +17,7 @@ from palaestra.runtime.settings import Loaded, RunSettings, load
 from palaestra.runtime.settings.fitting import describe_fit, fitted, preset_for
 from palaestra.runtime.storage.checkpoints import Checkpoint
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder, check_run_id
-from palaestra.runtime.storage.trust import Code, in_run_folder, learning_code, must_be_trusted_file
+from palaestra.runtime.storage.trust import Code, learning_code, must_be_trusted_file
 
 NO_FILE = "no settings file is given: every behavior trains with ML-Agents' defaults"
 
@@ -50,7 +50,7 @@ def settled_settings(
         told = (f"No settings file is given: training with {config.parent.name}/{config.name}, which is shipped for this environment",)
     config = Path(config) if isinstance(config, str) else config
     try:
-        if isinstance(config, Path) and (own is not None or in_run_folder(config)):
+        if isinstance(config, Path):
             must_be_trusted_file(config, overrides, sets, code_in=code_in, trust=trust)
         loaded = load(config, overrides, sets)
     except ConfigError as error:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from palaestra.core.display import escaped
+from palaestra.core.plugins import own_python
 from palaestra.runtime.control.os_signals import LAUNCHED
 from palaestra.runtime.seeds.seed_plan import SeedPlan, SeedRun
 from palaestra.runtime.seeds.side_by_side import run_all, threads_each
@@ -31,7 +32,7 @@ class SeedProcess:
         if at_once > 1:
             environment.setdefault("OMP_NUM_THREADS", str(threads_each(at_once)))
         pipe = subprocess.PIPE if at_once > 1 else None
-        command = [sys.executable, "-m", "palaestra", *own_arguments(arguments, run)]
+        command = own_python("palaestra", *own_arguments(arguments, run))
         self._process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=pipe, stderr=pipe, start_new_session=True)
         streams = ((self._process.stdout, sys.stdout), (self._process.stderr, sys.stderr))
         self._readers = [threading.Thread(target=self._show, args=pair, daemon=True) for pair in streams if pair[0] is not None]

@@ -26,12 +26,15 @@ from palaestra.rewards.settings import REWARDS, RewardSettings
 from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.settings.draft import dotted
 from palaestra.runtime.settings.yaml_file import Key
+from palaestra.runtime.storage.outward import calls, listens
 from palaestra.trainers.behavior_settings import BehaviorSettings
 
 SIGNATURE = Path("run_logs", "signature")
 """Path of the signature in a run's folder."""
 KEY = "signing.key"
 KEY_BYTES = 32
+MOST = 4
+"""Signatures that a folder keeps, the newest first."""
 
 
 def sign(folder: Path, settings: RunSettings) -> None:
@@ -40,18 +43,25 @@ def sign(folder: Path, settings: RunSettings) -> None:
     if key is not None:
         with suppress(OSError):
             (folder / SIGNATURE).parent.mkdir(exist_ok=True)
-            write_whole(folder / SIGNATURE, _signature(key, settings).encode() + b"\n")
+            now = _signature(key, settings).encode()
+            lines = [now, *(line for line in _lines(folder) if line != now)][:MOST]
+            write_whole(folder / SIGNATURE, b"".join(line + b"\n" for line in lines))
 
 
 def is_own(folder: Path, settings: RunSettings) -> bool:
     """Whether this user wrote the folder's settings on this machine, or trusted them before."""
+    lines = _lines(folder)
+    key = signing_key() if lines else None
+    return key is not None and any(hmac.compare_digest(line, _signature(key, settings).encode()) for line in lines)
+
+
+def _lines(folder: Path) -> list[bytes]:
+    """Returns the signatures in a folder: its settings', before them others that it had, and those of the best trial of a search."""
     try:
         with (folder / SIGNATURE).open("rb") as file:
-            found = file.read(1024).strip()
+            return file.read(1024).split()[:MOST]
     except OSError:
-        return False
-    key = signing_key()
-    return key is not None and hmac.compare_digest(found, _signature(key, settings).encode())
+        return []
 
 
 def signing_key() -> bytes | None:
@@ -125,6 +135,8 @@ def _signed(settings: RunSettings) -> dict[str, Any]:
     signed = {"env_settings": env, "behaviors": {dotted(at): _named(block) for at, block in blocks_of(settings)}}
     if trackers := user_trackers(settings):  # only then: signatures of folders without any stay valid
         signed["trackers"] = trackers
+    if reach := [*listens(settings), *calls(settings)]:
+        signed["reach"] = [f"{dotted(path)} = {value}" for path, value in reach]
     if settings.search is not None:  # only in the folder of a study: choices may name code
         signed["search"] = {path: each.choice for path, each in settings.search.space.items() if each.choice is not None}
     return signed

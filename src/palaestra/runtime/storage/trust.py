@@ -1,4 +1,4 @@
-"""Refuses to run code that the settings in another user's run folder name, unless the user passes --trust."""
+"""Asks before settings in another user's run folder run code, or reach beyond this machine: the user passes --trust."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from palaestra.runtime.environments.make import EDITOR, is_game
 from palaestra.runtime.settings import RunSettings, load
 from palaestra.runtime.settings.draft import dotted
 from palaestra.runtime.settings.yaml_file import Key
+from palaestra.runtime.storage.outward import calls, listens
 from palaestra.runtime.storage.signature import blocks_of, is_own, sign, signal_modules, user_trackers
 
 CONFIGURATION = "configuration.yaml"
 """Name of the settings file in a run's folder."""
+MARKS = (CONFIGURATION, "study.yaml", "run_logs")
+"""Files and folders by which the folder of a run or of a search is known."""
 SHOWN = 3
 """Number of settings that one message names."""
 
@@ -38,8 +41,8 @@ def must_be_trusted(folder: Path, settings: RunSettings, code: Sequence[Code], t
     listed = ", ".join(f"{dotted(path)} = {value}" for path, value in code[:SHOWN]) + more
     own_env = " name an environment of your own with --env, or" if all(path[0] == "env_settings" for path, _ in code) else ""
     raise RunError(
-        f"the settings in {folder} would run code on this machine ({listed}), and you did not write that folder on this machine. "
-        f"Read that code first; then{own_env} add --trust (once: it is remembered)"
+        f"the settings in {folder} would run code on this machine, or reach beyond it ({listed}), and you did not write that folder on "
+        f"this machine. Read what they name first; then{own_env} add --trust (once: it is remembered)"
     )
 
 
@@ -55,7 +58,7 @@ def must_be_trusted_file(
 
     A settings file elsewhere is trusted, since the user chose it.
     """
-    if file.name != CONFIGURATION or not file.is_file():
+    if not in_run_folder(file) or not file.is_file():
         return
     loaded = load(file, given, sets, own_code=False)
     typed = loaded.draft.source if loaded.draft is not None else None
@@ -65,12 +68,16 @@ def must_be_trusted_file(
 
 
 def in_run_folder(file: Path) -> bool:
-    """Whether a settings file was written by a run into its folder."""
-    return file.name == CONFIGURATION and any((file.parent / part).exists() for part in ("run_logs", "checkpoints"))
+    """Whether a settings file is one of those that runs and searches write: it has their name, or lies in such a folder."""
+    study = file.absolute().parents[2:3] if file.absolute().parents[1].name == "trials" else ()
+    return file.name.lower() == CONFIGURATION or any((folder / mark).exists() for folder in (file.parent, *study) for mark in MARKS)
 
 
 def env_code(settings: RunSettings, env: str | None = None) -> list[Code]:
-    """Returns the code and programs that opening the run's environment runs. `env` is one that the user named in its place."""
+    """Returns the code and programs that opening the run's environment runs, and the address that it opens to others.
+
+    `env` is one that the user named in place of the run's.
+    """
     place = settings.env_settings
     name = env or place.env_path
     found: list[Code] = []
@@ -80,6 +87,10 @@ def env_code(settings: RunSettings, env: str | None = None) -> list[Code]:
         found += [(("env_settings", "side_channels"), channel) for channel in place.side_channels or ()]
         if place.env_args and name not in (None, EDITOR):
             found.append((("env_settings", "env_args"), " ".join(place.env_args)))
+        found += listens(settings)
+    elif not env and name not in registry("envs"):
+        named = {key: value for key, value in place.env_options.items() if isinstance(value, str) and set(value) & set("/\\:")}
+        found += [(("env_settings", "env_options"), f"{key}: {value}") for key, value in named.items()]
     return found
 
 
@@ -98,9 +109,9 @@ def network_code(settings: RunSettings) -> list[Code]:
 
 
 def agent_code(settings: RunSettings) -> list[Code]:
-    """Returns the code that training runs: networks, teachers, fixed opponents and trackers."""
-    found = network_code(settings)
-    found += [(("trackers",), name) for name in user_trackers(settings)]
+    """Returns the code that training runs, networks, teachers, fixed opponents and trackers, and what it calls beyond this machine."""
+    found = [*network_code(settings), *calls(settings)]
+    found += [(("trackers", name), name) for name in user_trackers(settings)]
     for at, block in blocks_of(settings):
         teacher = getattr(block.hyperparameters, "teacher", None)
         found += [((*at, "hyperparameters", "teacher"), teacher)] if isinstance(teacher, str) and is_user_brain(teacher) else []

@@ -181,7 +181,7 @@ class RayLauncher:
         address = search.ray_address or os.environ.get("RAY_ADDRESS")
         if address is not None:
             check_address(address)
-        self._ray = import_ray("palaestra tune --ray needs")
+        self._ray = import_ray("palaestra tune --ray needs", address)
         self._ours = not self._ray.is_initialized()
         if self._ours:
             connect(self._ray, RunnerOptions(1, address, working_dir=working_dir), address)

@@ -198,13 +198,20 @@ def places(tree: Any, value: Any, above: tuple[str | int, ...] = ()) -> list[tup
 
 
 def code_of(plan: StudyPlan) -> list[Code]:
-    """Returns the code that trials run, also that which choices name."""
-    found = list(learning_code(plan.settings))
+    """Returns the code that trials run, also that which choices name, and what they call beyond this machine."""
+    found = learning_code(plan.settings.model_copy(update={"search": plan.search}))
+    return list(dict.fromkeys([*found, *code_of_choices(plan)]))
+
+
+def code_of_choices(plan: StudyPlan) -> list[Code]:
+    """Returns the code that choices of the search name."""
+    found: list[Code] = []
     for each in plan.dimensions:
         for value in each.values:
             if isinstance(value, str):
                 found += learning_code(load(plan.tree_of({each.path: value}), own_code=False).settings)
-    return list(dict.fromkeys(found))
+    own = learning_code(plan.settings)
+    return [one for one in dict.fromkeys(found) if one not in own]
 
 
 def differences(before: StudyPlan, now: StudyPlan) -> list[str]:

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 
 from palaestra.core.errors import RunError
 from palaestra.core.files import explain, write_whole
+from palaestra.runtime.settings import load
+from palaestra.runtime.storage.signature import sign
+from palaestra.runtime.storage.trust import learning_code
 from palaestra.runtime.tune.dimensions import plain, short_names
 from palaestra.runtime.tune.objectives import DIRECTIONS, describe_missed, missed, reward_at_end
 from palaestra.runtime.tune.population import lineage
 from palaestra.runtime.tune.study import TuneStudy
-from palaestra.runtime.tune.study_plan import measures
+from palaestra.runtime.tune.study_plan import code_of, measures
 from palaestra.runtime.tune.study_plots import draw_lineage, draw_study
 
 if TYPE_CHECKING:
@@ -116,6 +119,9 @@ def write_best(study: TuneStudy, best: FrozenTrial) -> None:
                 "lineage.json has the values of the generations before."
             )
         write_whole(study.folder.path / name, study.plan.text_of(trial.params, comment).encode())
+    settings = load(study.folder.path / BEST, own_code=False).settings
+    if set(learning_code(settings)) <= set(code_of(study.plan)):  # the storage, which others may have written, names no other code
+        sign(study.folder.path, settings)
 
 
 def trials_table(study: TuneStudy) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from palaestra.core.plugins import own_python
 from palaestra.runtime.tune.trial_process import Outcome, TrialTask
 
 GRACE = 60.0
@@ -52,7 +52,7 @@ class LocalTraining:
         Path(task.outcome).unlink(missing_ok=True)
         Path(task.log).parent.mkdir(parents=True, exist_ok=True)
         environment = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONUNBUFFERED": "1"}
-        command = [sys.executable, "-m", "palaestra.runtime.tune.trial_process", task.as_json()]
+        command = own_python("palaestra.runtime.tune.trial_process", task.as_json())
         own_group = 0 if os.name == "posix" else 0x200  # CREATE_NEW_PROCESS_GROUP
         with open(task.log, "ab") as log:
             self.process = subprocess.Popen(

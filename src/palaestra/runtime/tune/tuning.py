@@ -16,11 +16,11 @@ from palaestra.runtime.control.os_signals import break_on_signals
 from palaestra.runtime.environments.make import EDITOR
 from palaestra.runtime.run.api import sectioned
 from palaestra.runtime.settings.search_settings import SearchSettings
-from palaestra.runtime.storage.trust import must_be_trusted
+from palaestra.runtime.storage.trust import in_run_folder, learning_code, must_be_trusted, must_be_trusted_file
 from palaestra.runtime.tune.dimensions import plain, short_names
 from palaestra.runtime.tune.objectives import describe_missed, missed
 from palaestra.runtime.tune.study import StudyFolder, TuneStudy, quiet_optuna
-from palaestra.runtime.tune.study_plan import StudyPlan, code_of, differences, make_plan, measures
+from palaestra.runtime.tune.study_plan import StudyPlan, code_of, code_of_choices, differences, make_plan, measures
 from palaestra.runtime.tune.study_report import measured, write_report
 from palaestra.runtime.tune.trial_launch import Launcher, LocalLauncher
 from palaestra.runtime.tune.trial_run import TrialRun, must_not_all_fail
@@ -141,6 +141,7 @@ def settled_plan(request: SearchRequest) -> StudyPlan:
     folder, config = request.folder, request.config
     if request.resume and request.force:
         raise ConfigError("--resume goes on with the study and --force starts it again: give one of the two")
+    must_be_trusted_files(request)
     if not request.resume:
         if config is None:
             raise ConfigError("name a settings file, such as configs/ppo/3DBall.yaml; only with --resume it can be left out")
@@ -161,6 +162,18 @@ def settled_plan(request: SearchRequest) -> StudyPlan:
     if plan.search.total != kept.search.total:
         folder.write(plan)
     return replace(plan, notes=())
+
+
+def must_be_trusted_files(request: SearchRequest) -> None:
+    """Raises RunError if the file of the settings or of the search lies in a run's folder of someone else, and names code."""
+    config, block = request.config, request.block
+    if isinstance(config, Path):
+        must_be_trusted_file(config, request.overrides, request.sets, code_in=learning_code, trust=request.trust)
+    searched = config if block is None else Path(block) if isinstance(block, str | Path) else None
+    if config is not None and isinstance(searched, Path) and searched.is_file() and in_run_folder(searched):
+        plan = make_plan(config, request.overrides, request.sets, block, own_code=False)
+        settings = plan.settings.model_copy(update={"search": plan.search})
+        must_be_trusted(searched.parent, settings, code_of_choices(plan), request.trust)
 
 
 def must_name_env(plan: StudyPlan) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ import yaml
 
 from palaestra.core.errors import ConfigError, DemoError
 from palaestra.core.files import explain, file_name, write_whole
+from palaestra.core.plugins import own_python
 from palaestra.demos import read_demo
 from palaestra.demos.summary import summarize
 from palaestra.runtime.monitor.bounded_reading import ResultsFiles, signature
@@ -116,7 +116,7 @@ def start_training(results: Path, run_id: str, settings: dict[str, Any]) -> list
         command = ["learn", str(file), f"--run-id={run_id}", f"--results-dir={results}"]
         with log.open("wb") as output:
             _processes[log] = subprocess.Popen(
-                [sys.executable, "-m", "palaestra", *command],
+                own_python("palaestra", *command),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -16,6 +16,8 @@ from small_runs import contents, settings, write
 from tiny_envs import Bandit
 
 import palaestra
+from palaestra.cli.commands import COMMANDS as parser_commands
+from palaestra.cli.commands import make_parser, subparser
 from palaestra.cli.main import main
 from palaestra.core.errors import RunError
 from palaestra.runtime.settings import load
@@ -102,8 +104,53 @@ COMMANDS = [
     "export first",
     "plot first",
     "run Basic --brain model:first --episodes=1",
+    "tune results/first/configuration.yaml --trials=1",
+    "tune own.yaml --env=Basic --trials=1 --search=results/first/configuration.yaml",
+    "push first ann/first --evaluate=1 --no-video --dry-run",
 ]
+TAKES = {
+    "learn": "config --run-id",
+    "tune": "config --search",
+    "evaluate": "runs",
+    "record": "runs",
+    "league": "run",
+    "doctor": "--config",
+    "config": "config",
+    "export": "run",
+    "plot": "runs",
+    "run": "--brain",
+    "push": "run",
+}
+"""Arguments of commands that name a run or a settings file; each command has a line in COMMANDS."""
+TAKES_NO_SETTINGS = {
+    "learn": "--initialize-from --run-path --curriculum --sampler --track --docker-target-name",  # networks only; files of old releases
+    "tune": "--study",  # `test_a_study_of_someone_else_runs_nothing` in test_tuning.py
+    "view": "what",  # opens environments as evaluate does
+    "compare": "runs --groups --behavior",  # metrics only
+    "record": "--to-minari --brain --author --algorithm --demo-out",
+    "convert": "source --obs-shape --actions --activation --normalizer --check",  # data only
+    "push": "repo --revision",
+    "pull": "repo --run-id --revision",  # data only
+    "demo": "files --to-minari --author --algorithm",
+    "upgrade": "old --curriculum --sampler",  # settings of old releases, of which nothing is run
+    "export": "--behavior",
+    "config": "--example",
+}
+TYPED = {"ENV", "BUILD", "PATH=VALUE", "ARG", "DIR", "TAG", "DEVICE", "ADDRESS", "HOST:PORT"}
+"""What the user has typed is run; the rest names no settings."""
+OUTPUTS = {"--out", "--json", "--plot", "--to-demo", "target", "new"}
 ASKS = [command for command in COMMANDS if command.split()[0] not in ("config", "export", "plot", "run") and "--env" not in command]
+
+
+def test_every_argument_that_may_name_a_run_or_its_settings_is_tried():
+    """A new command, or a new argument of one, fails here until it is listed above, with a command line in COMMANDS if it reads settings."""
+    for name in parser_commands:
+        known = {*f"{TAKES.get(name, '')} {TAKES_NO_SETTINGS.get(name, '')}".split()} | OUTPUTS
+        for action in subparser(make_parser(name), name)._actions:
+            takes = action.nargs != 0 and not action.choices and action.type not in (int, float) and action.metavar is not None
+            if takes and len(action.metavar or "") > 1 and action.metavar not in {*TYPED, "TEXT", "N,N", "REWARD", "LOW,HIGH"}:
+                assert (action.option_strings or [action.dest])[0] in known, (name, action)
+    assert set(TAKES) == {command.split()[0] for command in COMMANDS}
 
 
 @pytest.mark.parametrize("command", ASKS)
@@ -278,3 +325,74 @@ def test_without_a_place_for_its_key_a_folder_stays_foreign(place: Path, tmp_pat
     (tmp_path / f"palaestra-{os.getuid()}").rmdir()
     sign(run, found)
     assert is_own(run, found)
+
+
+@pytest.mark.parametrize(
+    ("section", "reach", "path"),
+    [
+        ("env_settings", {"ray_address": "203.0.113.5:6379"}, "env_settings.ray_address"),
+        ("env_settings", {"ray_working_dir": "."}, "env_settings.ray_working_dir"),
+        ("trackers", {"wandb": {"base_url": "https://203.0.113.5"}}, "trackers.wandb = base_url=https://203.0.113.5"),
+        ("trackers", {"mlflow": {"tracking_uri": "https://203.0.113.5"}}, "trackers.mlflow"),
+        ("default_settings", {"init_path": "hub:someone/run"}, "default_settings.init_path"),
+        ("default_settings", {"behavioral_cloning": {"demo_path": "Own.demo,//203.0.113.5/a"}}, "default_settings.behavioral_cloning.demo_path"),
+        ("search", {"ray_address": "203.0.113.5:6379"}, "search.ray_address"),
+    ],
+)
+def test_what_reaches_beyond_this_machine_is_asked_for(section: str, reach: dict[str, Any], path: str, foreign: Path, capsys: Any):
+    change(foreign, env_settings__env_path="builtin:Basic", **{section: {}} if section in ("search", "default_settings") else {})
+    change(foreign, **{f"{section}__{key}": value for key, value in reach.items()})
+    before = contents(foreign)
+    assert main(["learn", "--run-id=first", "--resume"]) == 1
+    message = capsys.readouterr().err
+    assert f"{path}" in message
+    assert "--trust" in message
+    assert contents(foreign) == before
+
+
+def test_an_address_for_games_that_others_reach_is_asked_for(foreign: Path, capsys: pytest.CaptureFixture[str]):
+    Path("game.py").write_text("")
+    change(foreign, env_settings__bind="0.0.0.0")
+    assert main(["evaluate", "first", "--env=game.py"]) == 1
+    assert "env_settings.bind = 0.0.0.0" in capsys.readouterr().err
+    tree = settings("Bandit")
+    assert not learning_code(load(tree | {"env_settings": {"bind": "127.0.0.1", "env_path": "game.py"}}).settings)[1:]
+
+
+def test_a_tracker_that_the_user_types_needs_no_trust(foreign: Path, capsys: pytest.CaptureFixture[str]):
+    change(foreign, env_settings__env_path="builtin:Basic", trackers={"wandb": {"base_url": "https://203.0.113.5"}})
+    assert main(["learn", "--run-id=first", "--resume", "--track=wandb:project=mine"]) == 1
+    assert "base_url" in capsys.readouterr().err  # which is the folder's still
+    change(foreign, trackers=["jsonl"])
+    main(["learn", "--run-id=first", "--resume", "--track=wandb:mode=offline"])
+    assert "--trust" not in capsys.readouterr().err
+
+
+def test_choices_of_a_search_in_a_foreign_folder_are_code(foreign: Path, capsys: pytest.CaptureFixture[str]):
+    space = {"env_settings.env_path": {"choice": ["builtin:Basic", "python:their_code:make"]}}
+    change(foreign, env_settings__env_path="builtin:Basic", search={"space": space})
+    write("own.yaml", settings("Basic"))
+    for words in (["results/first/configuration.yaml", "--env=Basic"], ["own.yaml", "--env=Basic", f"--search={foreign}/configuration.yaml"]):
+        assert main(["tune", *words, "--trials=1"]) == 1
+        assert "python:their_code:make" in capsys.readouterr().err
+    assert not was_run()
+
+
+@pytest.mark.parametrize("name", ["configuration.yaml", "study/best.yaml", "study/trials/0/settings.yaml"])
+def test_files_that_runs_and_searches_write_are_known_wherever_they_lie(name: str, foreign: Path, tmp_path: Path):
+    file = tmp_path / "copied" / name
+    file.parent.mkdir(parents=True)
+    shutil.copy(foreign / "configuration.yaml", file)
+    (tmp_path / "copied" / "study").mkdir(exist_ok=True)
+    (tmp_path / "copied" / "study" / "study.yaml").touch()
+    assert main(["learn", str(file), "--run-id=other"]) == 1
+    assert not was_run()
+
+
+def test_a_signature_is_kept_when_another_is_added(place: Path):
+    run = place / "results/first"
+    mine = load(run / "configuration.yaml").settings
+    other = load(settings("Bandit") | {"env_settings": {"env_path": "python:other:make"}}, own_code=False).settings
+    sign(run, other)
+    assert is_own(run, mine)
+    assert is_own(run, other)
