@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_OTHERS = "\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
+_OTHERS = "\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
 _CONTROL = re.compile(f"[\n{_OTHERS}]")
 _CONTROL_WITHIN_LINES = re.compile(f"\n(?!  )|[{_OTHERS}]")
 
@@ -12,7 +12,8 @@ _CONTROL_WITHIN_LINES = re.compile(f"\n(?!  )|[{_OTHERS}]")
 def escaped(text: str) -> str:
     r"""Returns the text with control characters as escape sequences: a line break is `\n`, an escape `\x1b`.
 
-    Also escapes the characters that reverse the direction of text, which could make a line read as another one.
+    Also escapes the characters that reverse the direction of text, which could make a line read as another one, and half surrogate
+    pairs, which no stream can write.
     """
     return _CONTROL.sub(_escape, text)
 
