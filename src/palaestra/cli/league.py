@@ -17,7 +17,7 @@ from palaestra.cli.env_options import add_env_options, env_options
 from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.cli.seeds import seed
 from palaestra.cli.trust import add_trust
-from palaestra.core.display import escaped
+from palaestra.core.display import escaped, is_terminal, print_now
 
 if TYPE_CHECKING:
     from palaestra.runtime.self_play.league import League
@@ -76,14 +76,14 @@ class Progress:
 
     def __call__(self, done: int, total: int) -> None:
         """Prints progress, given the number of games so far, and of all."""
-        terminal = sys.stderr.isatty()
+        terminal = is_terminal(sys.stderr)
         percent = 100 * done // total
         step = percent if terminal else percent // 10
         if step == self._last_shown:
             return
         self._last_shown = step
         line = f"{done:,} of {total:,} games, {percent} %"
-        print(f"\r{line}" if terminal else line, end="\n" if not terminal or done == total else "", file=sys.stderr, flush=True)
+        print_now(f"\r{line}" if terminal else line, sys.stderr, end="\n" if not terminal or done == total else "")
 
 
 def show(league: League) -> None:

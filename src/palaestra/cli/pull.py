@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> None:
     """Downloads, and prints where the run is. Raises HubError, RunError or ConfigError."""
-    from palaestra.core.display import escaped
+    from palaestra.core.display import escaped, print_now
     from palaestra.runtime.sharing.pulling import pull
 
     done = pull(
@@ -38,7 +38,7 @@ def main(options: argparse.Namespace) -> None:
         revision=options.revision,
         models_only=options.models_only,
         force=options.force,
-        tell=lambda line: print(escaped(line), flush=True),
+        tell=lambda line: print_now(escaped(line)),
     )
     if done.left_out:
         shown = ", ".join(done.left_out[:5]) + (f" and {len(done.left_out) - 5} more" if len(done.left_out) > 5 else "")

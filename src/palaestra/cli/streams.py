@@ -8,6 +8,7 @@ import sys
 from contextlib import suppress
 from typing import TextIO
 
+from palaestra.core.display import flush
 from palaestra.core.files import explain, silence
 
 BROKEN_PIPE = 141
@@ -36,7 +37,7 @@ def settle(status: int) -> int:
     """Flushes the streams, so that Python reports no error at exit. Returns the exit status."""
     for stream in filter(None, (sys.stdout, sys.stderr)):
         try:
-            stream.flush()
+            flush(stream)
         except OSError as error:
             status = failed(stream, error) if status == 0 else status
     return status

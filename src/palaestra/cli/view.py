@@ -20,6 +20,7 @@ from urllib.parse import urlencode
 from palaestra.cli.env_options import add_env_options, env_options
 from palaestra.cli.game_flags import add_game_flags, given_flags, refuse_flags
 from palaestra.cli.trust import add_trust
+from palaestra.core.display import is_terminal, print_now
 
 if TYPE_CHECKING:
     from palaestra.web.serving import PageSocket
@@ -124,7 +125,7 @@ def announce(listener: PageSocket, path: str = "/") -> None:
     """Prints the address, and warns if others can reach it."""
     if listener.port != listener.wanted:
         print(f"port {listener.wanted} is taken; the page uses {listener.port}")
-    print(f"page         {listener.address(path)}", flush=True)
+    print_now(f"page         {listener.address(path)}")
     if not listener.is_private:
         print(
             f"palaestra: warning: the page listens on {listener.bind}: anyone on the network who has this address, token included, can "
@@ -170,5 +171,5 @@ def _site(options: argparse.Namespace) -> Site:
 def _open_browser(address: str) -> None:
     """Opens the browser of a desktop; machines without one, or reached over SSH, print the address only."""
     desktop = sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    if desktop and sys.stdout.isatty() and not os.environ.get("SSH_CONNECTION"):
+    if desktop and is_terminal(sys.stdout) and not os.environ.get("SSH_CONNECTION"):
         webbrowser.open(address)

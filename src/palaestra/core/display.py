@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
+from typing import Any
 
-_OTHERS = "\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
+_OTHERS = "\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
 _CONTROL = re.compile(f"[\n{_OTHERS}]")
 _CONTROL_WITHIN_LINES = re.compile(f"\n(?!  )|[{_OTHERS}]")
 
@@ -12,7 +14,8 @@ _CONTROL_WITHIN_LINES = re.compile(f"\n(?!  )|[{_OTHERS}]")
 def escaped(text: str) -> str:
     r"""Returns the text with control characters as escape sequences: a line break is `\n`, an escape `\x1b`.
 
-    Also escapes the characters that reverse the direction of text, which could make a line read as another one.
+    Also escapes the characters that reverse the direction of text, which could make a line read as another one, and half surrogate
+    pairs, which no stream can write.
     """
     return _CONTROL.sub(_escape, text)
 
@@ -37,3 +40,23 @@ def shortened(text: str, most: int = 80) -> str:
 
 def _escape(match: re.Match[str]) -> str:
     return match.group().encode("unicode_escape").decode()
+
+
+def is_terminal(stream: Any) -> bool:
+    """Whether a stream is a terminal: not one that is missing or closed, or that a program has replaced by an object with `write` alone."""
+    try:
+        return bool(stream.isatty())
+    except Exception:  # an object of the program that trains may raise anything
+        return False
+
+
+def flush(stream: Any) -> None:
+    """Flushes a stream, if it can be. Raises OSError."""
+    if (flushes := getattr(stream, "flush", None)) is not None:
+        flushes()
+
+
+def print_now(text: str, stream: Any = None, end: str = "\n") -> None:
+    """Prints a line at once, by default to standard output; the stream may have `write` alone. Raises OSError."""
+    print(text, end=end, file=stream)
+    flush(sys.stdout if stream is None else stream)

@@ -1,4 +1,4 @@
-"""Names files of a run, writes them atomically, and opens temporary files for large data."""
+"""Names files of a run, reads and writes them safely, and opens temporary files for large data."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -72,6 +73,42 @@ def file_name(name: str) -> str:
         return plain
     likeness = re.sub(r"[^\w-]", "_", plain, flags=re.ASCII)[:80]
     return f"{likeness}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+MOST_READ = 64 << 20
+"""Largest file that is read whole, unless a caller sets another limit."""
+
+
+def regular(path: str, flags: int) -> int:
+    """Opens regular files only, as an `opener` for `open`. Raises OSError for a pipe, which waits for its other end, and for a device."""
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
+    mode = os.fstat(descriptor).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # `open` refuses a folder with its own error
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a regular file", path)
+    return descriptor
+
+
+def read_whole(file: Path, most: int = MOST_READ) -> bytes:
+    """Returns the content of a regular file. Raises OSError, also for a file of more than `most` bytes."""
+    with open(file, "rb", opener=regular) as opened:
+        if os.fstat(opened.fileno()).st_size <= most and len(data := opened.read(most + 1)) <= most:
+            return data
+    raise OSError(errno.EINVAL, f"it has more than {most:,} bytes", str(file))
+
+
+def read_whole_text(file: Path, most: int = MOST_READ) -> str:
+    """Returns the text of a regular file in UTF-8. Raises OSError as `read_whole` does, and ValueError for other bytes."""
+    return read_whole(file, most).decode("utf-8")
+
+
+def read_end(file: Path, most: int) -> str:
+    """Returns the last `most` bytes of a regular file as text, from the beginning of a line on. Raises OSError."""
+    with open(file, "rb", opener=regular) as opened:
+        start = max(opened.seek(0, os.SEEK_END) - most, 0)
+        opened.seek(start)
+        text = opened.read(most).decode("utf-8", "replace")
+    return text.partition("\n")[2] if start else text
 
 
 def write_whole(file: Path, data: bytes) -> None:

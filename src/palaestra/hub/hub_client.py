@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
-from palaestra.core.display import shortened
+from palaestra.core.display import is_terminal, shortened
 from palaestra.core.errors import HubError, PalaestraError
 from palaestra.core.files import explain
 from palaestra.core.versions import palaestra_version
@@ -152,7 +152,7 @@ def explained(name: HubName, doing: str) -> Iterator[None]:
 def _bars_on_terminals() -> Iterator[None]:
     """Shows the library's progress bars on a terminal only."""
     bars = library().utils
-    silenced = not sys.stderr.isatty() and not bars.are_progress_bars_disabled()
+    silenced = not is_terminal(sys.stderr) and not bars.are_progress_bars_disabled()
     if silenced:
         bars.disable_progress_bars()
     try:

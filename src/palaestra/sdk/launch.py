@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from palaestra.core.display import flush, print_now
 from palaestra.core.errors import PalaestraError
 from palaestra.core.plugins import nearest
 
@@ -73,7 +74,7 @@ def run(game: MakesAreas, argv: Sequence[str]) -> int:
     except PalaestraError as error:
         if error.__cause__ is not None and not isinstance(error.__cause__, PalaestraError):
             traceback.print_exception(error.__cause__)  # the error in the author's code
-        print(f"{game.name}: error: {error}", file=sys.stderr, flush=True)
+        print_now(f"{game.name}: error: {error}", sys.stderr)
         return 1
     return 0
 
@@ -183,8 +184,8 @@ def _log_to(file: Path) -> None:
     """Redirects output of this process and its children to a new file, line by line, so that a crash loses none of it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with open(file, "wb") as opened:
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-            os.dup2(opened.fileno(), stream.fileno())
+        for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+            flush(stream)
+            os.dup2(opened.fileno(), number)
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(line_buffering=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from palaestra.core.display import print_now
 from palaestra.core.errors import EnvError
 from palaestra.sdk.areas import STEP_SECONDS, Areas
 from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
@@ -75,10 +76,8 @@ class StandalonePlayer:
             own, shared = self._returns.pop(at)
             group = f" and its group's {shared:.3f}" if infos.group.any() else ""
             how = "was truncated" if truncated else "ended"
-            print(
-                f"episode {self.episodes}: {one.key}, agent {id}, {how} after {self._lengths.pop(at, 0)} decisions: "
-                f"reward {own:.3f}{group}",
-                flush=True,
+            print_now(
+                f"episode {self.episodes}: {one.key}, agent {id}, {how} after {self._lengths.pop(at, 0)} decisions: reward {own:.3f}{group}"
             )
 
     def _decide(self, one: AgentOutputs) -> AgentActions:

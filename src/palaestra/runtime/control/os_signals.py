@@ -18,6 +18,8 @@ from functools import partial
 from types import FrameType
 from typing import NoReturn, Protocol
 
+from palaestra.core.display import is_terminal
+
 SHOW_CURSOR = "\x1b[?25h"
 LAUNCHED = "PALAESTRA_LAUNCHED"
 """Environment variable of ranks that `--processes` has started: their standard input closes when the process that did so ends."""
@@ -201,9 +203,8 @@ def leave(number: int, *, quietly: bool = False) -> NoReturn:
     """Ends the process at once, with the status that shells give to the signal."""
     if not quietly:
         say("palaestra: interrupted\n")
-    with suppress(AttributeError, ValueError):  # no terminal
-        if sys.stdout.isatty():
-            say(SHOW_CURSOR)  # the live line hid it
+    if is_terminal(sys.stdout):
+        say(SHOW_CURSOR)  # the live line hid it
     os._exit(128 + number)
 
 

@@ -6,20 +6,23 @@ A request is a file in `run_logs/requests/`. The run reads it, carries it out or
 
 from __future__ import annotations
 
-import getpass
+import heapq
 import json
 import os
 import socket
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from palaestra.core.errors import RunError
-from palaestra.core.files import explain, write_whole
+from palaestra.core.files import explain, read_end, read_whole, regular, write_whole
+from palaestra.core.users import user_name
 
 Kind = Literal["stop", "save", "hyperparameter", "parameter", "lesson"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -28,18 +31,30 @@ POLL = 0.5
 """Seconds between two looks at the folder."""
 LARGEST = 4096
 """Bytes of a request's file, at most."""
+MOST_AT_ONCE = 100
+"""Files that one look takes."""
+MOST_LOG = 1 << 20
+"""Bytes of the log's end that are read."""
+AHEAD = 3600.0
+"""Seconds by which the clock of another machine may be ahead."""
+LARGEST_VALUE = 3.4e38
+"""Largest value: environment parameters are 32-bit numbers."""
+
+_FORM: ConfigDict = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """One request."""
+    """One request. Its form is checked where it is written and where it is read."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _FORM
 
     kind: Kind
     behavior: str = ""
     """Whose hyperparameter; empty: every behavior's."""
     name: str = ""
     """Hyperparameter (learning_rate, beta, epsilon), or environment parameter."""
-    value: float = 0.0
+    value: Annotated[float, Field(ge=-LARGEST_VALUE, le=LARGEST_VALUE)] = 0.0
     """New value; the number of the lesson, counted from 0."""
     id: str = ""
     who: str = ""
@@ -50,6 +65,8 @@ class RunRequest:
 class RunAnswer:
     """Outcome of a request, as `requests.jsonl` keeps it."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = _FORM
+
     request: RunRequest
     done: bool
     told: str
@@ -57,93 +74,113 @@ class RunAnswer:
     time: float
 
 
+_REQUEST, _ANSWER = TypeAdapter(RunRequest), TypeAdapter(RunAnswer)
+
+
 def ask(run: Path, request: RunRequest) -> str:
-    """Leaves a request for the run in this folder; returns its id. Raises RunError if the folder cannot be written to."""
+    """Leaves a request for the run in this folder; returns its id.
+
+    Raises RunError if the request has not the form of one, or if the folder cannot be written to.
+    """
     number = uuid.uuid4().hex
-    who = f"{getpass.getuser()} on {socket.gethostname()}"
+    who = f"{user_name()} on {socket.gethostname()}"
+    content = json.dumps({**asdict(request), "id": number, "who": who, "time": time.time()}).encode()
+    if isinstance(parsed := _parsed(content), str):
+        raise RunError(f"the request to {run} cannot be made: {parsed}")
     folder = run / "run_logs" / WAITING
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        content = {**asdict(request), "id": number, "who": who, "time": time.time()}
-        write_whole(folder / f"{time.time_ns()}-{number}.json", json.dumps(content).encode())
+        write_whole(folder / f"{time.time_ns()}-{number}.json", content)
     except OSError as error:
         raise RunError(f"the request to {run} cannot be written: {explain(error)}") from error
     return number
 
 
 def answers(run: Path) -> list[RunAnswer]:
-    """Returns what the run did with all requests so far, in order; lines that are damaged are left out."""
+    """Returns what the run did with its last requests, in order; lines that are damaged are left out."""
     found: list[RunAnswer] = []
     with suppress(OSError):
-        for line in (run / "run_logs" / TOLD).read_text(encoding="utf-8").splitlines():
-            with suppress(ValueError, TypeError, KeyError):
-                entry = json.loads(line)
-                found.append(RunAnswer(RunRequest(**entry["request"]), entry["done"], entry["told"], entry["step"], entry["time"]))
+        for line in read_end(run / "run_logs" / TOLD, MOST_LOG).splitlines():
+            with suppress(ValidationError):
+                found.append(_ANSWER.validate_json(line))
     return found
 
 
 class RequestBox:
     """The run's side: reads requests, and tells what became of them."""
 
-    def __init__(self, run: Path) -> None:
-        self._run = run
+    def __init__(self, run: Path, warn: Callable[[str], object] = lambda text: None) -> None:
+        """`warn`: gets a sentence about each file that is not a request to this session of the run."""
+        self._run, self._warn = run, warn
         self._folder = run / "run_logs" / WAITING
         self._since = time.time()
         self._looked = 0.0
+        self._kept: set[str] = set()
+        """Names of files that cannot be removed, and have been refused once."""
+        self._earlier = set(self._names())
 
     def take(self) -> list[RunRequest]:
-        """Returns the requests since the last call, at most every `POLL` seconds; stale and foreign ones are refused here."""
+        """Returns the requests since the last call, at most every `POLL` seconds; files that are none of this session are refused here."""
         now = time.monotonic()
         if now - self._looked < POLL:
             return []
         self._looked = now
-        return [request for request in self._read() if self._counts(request)]
+        return list(self._read())
 
     def tell(self, request: RunRequest, told: str, step: int, *, done: bool = True) -> None:
         """Writes the outcome of a request. A folder that is lost is noticed elsewhere."""
         line = json.dumps(asdict(RunAnswer(request, done, told, step, time.time())))
-        with suppress(OSError), (self._run / "run_logs" / TOLD).open("a", encoding="utf-8") as file:
+        with suppress(OSError), open(self._run / "run_logs" / TOLD, "a", encoding="utf-8", opener=regular) as file:
             file.write(line + "\n")
 
-    def _counts(self, request: RunRequest) -> bool:
-        if request.time >= self._since - 1.0:
-            return True
-        self.tell(request, "it was made before this session of the run began", 0, done=False)
-        return False
+    def _names(self) -> Iterator[str]:
+        with suppress(OSError):
+            if not self._folder.is_symlink():  # whose files would be removed
+                yield from (name for name in os.listdir(self._folder) if name.endswith(".json"))
 
     def _read(self) -> Iterator[RunRequest]:
-        try:
-            files = sorted(self._folder.iterdir())
-        except OSError:
-            return
-        for file in files:
-            if file.suffix != ".json":
-                continue
-            request: RunRequest | str
+        for name in heapq.nsmallest(MOST_AT_ONCE, (name for name in self._names() if name not in self._kept)):
+            file = self._folder / name
+            request = _request_in(file)
+            if isinstance(request, RunRequest) and (reason := self._stale(name, request)):
+                request = reason
             try:
-                request = _parsed(file)
                 file.unlink()
-            except OSError:
+            except FileNotFoundError:
                 continue
+            except OSError as error:
+                self._kept.add(name)
+                request = f"{request if isinstance(request, str) else 'it is not carried out'}; it cannot be removed: {explain(error)}"
             if isinstance(request, RunRequest):
                 yield request
             else:
-                self.tell(RunRequest("save", id=file.stem), request, 0, done=False)
+                self._warn(f"Request {name} is refused: {request}")
+                self.tell(RunRequest("save", id=file.stem.encode("utf-8", "backslashreplace").decode()), request, 0, done=False)
+
+    def _stale(self, name: str, request: RunRequest) -> str:
+        """Returns why a request is not one of this session; empty if it is."""
+        if name in self._earlier or request.time < self._since - 1.0:
+            return "it was made before this session of the run began"
+        return "it is dated in the future" if request.time > time.time() + AHEAD else ""
 
 
-def _parsed(file: Path) -> RunRequest | str:
-    """Returns a file's request, or why it is none. Raises OSError."""
-    about = file.lstat()
-    if hasattr(os, "getuid") and about.st_uid not in (os.getuid(), 0):
-        return "it was written by another user"
-    if about.st_size > LARGEST or file.is_symlink():
-        return "it is no request"
+def _request_in(file: Path) -> RunRequest | str:
+    """Returns a file's request, or why it is none."""
     try:
-        entry: Any = json.loads(file.read_text(encoding="utf-8"))
-        request = RunRequest(**entry)
-        well = isinstance(request.value, int | float) and all(
-            isinstance(text, str) for text in (request.behavior, request.name, request.id, request.who)
-        )
-        return request if well and request.kind in KINDS and isinstance(request.time, int | float) else "it is no request"
-    except (ValueError, TypeError):
-        return "it is no request"
+        about = file.lstat()
+        if hasattr(os, "getuid") and about.st_uid not in (os.getuid(), 0):
+            return "it was written by another user"
+        return "it is no request: it is a link" if file.is_symlink() else _parsed(read_whole(file, LARGEST))
+    except OSError as error:
+        return f"it is no request: {error.strerror}"
+
+
+def _parsed(content: bytes) -> RunRequest | str:
+    """Returns the request that a file's content is, or why it is none."""
+    if len(content) > LARGEST:
+        return f"it has more than {LARGEST:,} bytes"
+    try:
+        return _REQUEST.validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        return f"it is no request: {'.'.join(map(str, first['loc']))}{': ' if first['loc'] else ''}{first['msg']}"

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
-from palaestra.core.display import escaped, escaped_lines
+from palaestra.core.display import escaped, escaped_lines, flush, is_terminal
 from palaestra.core.files import explain, silence
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Console:
         if self._terminal is not None:
             try:
                 self._show(self._terminal, rows, shares or {}, remarks)
-            except OSError as error:
+            except Exception as error:  # as in `_say`
                 self._fall_silent(error)
         elif now - self._last_output >= SILENCE:
             for row in rows:
@@ -119,7 +119,7 @@ class Console:
     def close(self) -> None:
         """Removes the progress line."""
         if self._live is not None:
-            with suppress(OSError):
+            with suppress(Exception):
                 self._live.stop()
             self._live = None
 
@@ -159,8 +159,8 @@ class Console:
                 self._terminal.print(Text(line, _STYLES.get(level, "")), soft_wrap=True)
             elif self._stream is not None:
                 self._stream.write(_encodable(line, self._stream) + "\n")
-                self._stream.flush()
-        except (OSError, ValueError) as error:
+                flush(self._stream)
+        except Exception as error:  # an object of the program that trains may raise anything
             self._fall_silent(error)
 
     def _fall_silent(self, error: Exception) -> None:
@@ -171,7 +171,7 @@ class Console:
                 sys.stderr.write(
                     f"[WARNING] standard output cannot be written ({explain(error)}): the run continues and prints nothing more\n"
                 )
-                sys.stderr.flush()
+                flush(sys.stderr)
 
 
 class Pace:
@@ -254,7 +254,7 @@ def _left(row: ProgressRow, rate: float | None) -> str:
 
 def _terminal(stream: TextIO) -> Terminal | None:
     """Returns a console of rich if `stream` is a terminal that can move its cursor, else None. rich itself reads NO_COLOR."""
-    if stream is None or not stream.isatty() or os.environ.get("TERM") == "dumb":
+    if not is_terminal(stream) or os.environ.get("TERM") == "dumb":
         return None
     from rich.console import Console as Terminal
 
@@ -262,7 +262,8 @@ def _terminal(stream: TextIO) -> Terminal | None:
 
 
 def _encodable(line: str, stream: TextIO) -> str:
-    encoding = stream.encoding or "utf-8"
+    encoding = getattr(stream, "encoding", None)
+    encoding = encoding if isinstance(encoding, str) and encoding else "utf-8"
     return line.encode(encoding, "backslashreplace").decode(encoding)
 
 

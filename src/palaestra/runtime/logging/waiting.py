@@ -6,7 +6,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
+
+from palaestra.core.display import print_now
 
 FIRST = 1.5
 """Seconds until a first message; each further one comes after twice as long a pause."""
@@ -40,15 +43,11 @@ class WaitingNotice:
 
 def on_stdout(text: str) -> None:
     """Prints as a run prints its own lines."""
-    try:
-        print(f"[INFO] {text}", flush=True)
-    except (OSError, ValueError, AttributeError):  # closed, or none at all
-        return
+    with suppress(Exception):  # closed, or what a program has put in its place
+        print_now(f"[INFO] {text}")
 
 
 def on_stderr(text: str) -> None:
     """Prints to standard error, apart from a command's results."""
-    try:
-        print(f"palaestra: {text}", file=sys.stderr, flush=True)
-    except (OSError, ValueError, AttributeError):  # closed, or none at all
-        return
+    with suppress(Exception):  # closed, or what a program has put in its place
+        print_now(f"palaestra: {text}", sys.stderr)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.brains.model import Policy, load_policy
+from palaestra.core.display import print_now
 from palaestra.core.errors import ConfigError, EnvError, PalaestraError, RunError
 from palaestra.core.files import MODEL_FILES, file_name
 from palaestra.core.plugins import registry
@@ -272,7 +273,7 @@ def open_game(
 
 
 def _print(level: str, text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    print_now(text, sys.stderr)
 
 
 def _with_flags(settings: RunSettings, name: str, flags: Mapping[str, Mapping[str, Any]]) -> RunSettings:

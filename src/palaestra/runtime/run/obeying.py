@@ -15,8 +15,8 @@ from palaestra.runtime.control.progress_file import ConsoleLog
 from palaestra.runtime.control.run_requests import RunRequest
 from palaestra.runtime.run.training_run import Run
 
-HYPERPARAMETERS = ("learning_rate", "beta", "epsilon")
-"""Hyperparameters that follow a schedule, and may be given a constant value instead."""
+HYPERPARAMETERS = {"learning_rate": 0.1, "beta": 1.0, "epsilon": 1.0}
+"""Hyperparameters that follow a schedule, and may be given a constant value instead: at most this, as 3e4 for 3e-4 ruins a network."""
 
 
 class Refused(Exception):
@@ -72,9 +72,9 @@ def change_hyperparameter(run: Run, request: RunRequest) -> str:
         before = learner.current(request.name)
         if before is None:
             raise Refused(f"behavior '{name}': trainer {learner.settings.trainer_type} has no {request.name}")
-        may_be_0 = request.name == "beta"
-        if not math.isfinite(request.value) or request.value < 0 or (request.value == 0 and not may_be_0):
-            raise Refused(f"{request.name} {request.value:g}: expected a positive number{' or 0' if may_be_0 else ''}")
+        may_be_0, most = request.name == "beta", HYPERPARAMETERS[request.name]
+        if not 0 <= request.value <= most or (request.value == 0 and not may_be_0):
+            raise Refused(f"{request.name} {request.value:g}: expected a positive number{' or 0' if may_be_0 else ''}, at most {most:g}")
         learner.change({**learner.changes, request.name: float(request.value)})
         told.append(f"{name}: {request.name} {before:.3g} -> {request.value:.3g}, constant from the next update on")
     return "; ".join(told)
@@ -99,9 +99,9 @@ def change_lesson(run: Run, request: RunRequest) -> str:
     if found is None:
         known = ", ".join(run.lessons.curricula.all) or "none"
         raise Refused(f"there is no curriculum for '{request.name}'{nearest(request.name, run.lessons.curricula.all)} (there are: {known})")
+    if request.value not in range(len(found.lessons)):
+        raise Refused(f"{request.name} has lessons 0 to {len(found.lessons) - 1}, not {request.value:g}")
     number = int(request.value)
-    if not 0 <= number < len(found.lessons):
-        raise Refused(f"{request.name} has lessons 0 to {len(found.lessons) - 1}, not {number}")
     before, found.number = found.lesson.name, number
     run.lessons.parameters.change(request.name, number)
     return f"{request.name}: lesson '{before}' -> '{found.lesson.name}'"

@@ -17,6 +17,7 @@ from types import FrameType
 
 import torch
 
+from palaestra.core.display import is_terminal
 from palaestra.core.errors import ConfigError, RankLost
 from palaestra.core.plugins import own_python
 from palaestra.envs.base import Env
@@ -176,7 +177,7 @@ def _passing_on(processes: Sequence[subprocess.Popen[bytes]]) -> Iterator[None]:
 
     numbers = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
     before = {number: signal.signal(number, pass_on) for number in numbers}
-    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN if sys.stdin.isatty() else pass_on)
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN if is_terminal(sys.stdin) else pass_on)
     try:
         yield
     finally:

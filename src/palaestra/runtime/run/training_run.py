@@ -88,7 +88,7 @@ class Run:
         self.threads = settings.torch_settings.threads
         self.unseen = UnseenBehaviors()
         learns = ranks.leads() and not self.inference
-        self.requests = RequestBox(folder.path) if learns else None
+        self.requests = RequestBox(folder.path, console.warning) if learns else None
         self.progress = ProgressFile(folder.path, time.time()) if learns else None
         saved: Any = None if origin is None else origin.state["run"].get("lessons")
         self.lessons = Lessons(env, settings, console, saved, settings.env_settings.seed + (0 if origin is None else origin.step))

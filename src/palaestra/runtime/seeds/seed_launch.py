@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from palaestra.core.display import escaped
+from palaestra.core.display import escaped, print_now
 from palaestra.core.plugins import own_python
 from palaestra.runtime.control.os_signals import LAUNCHED
 from palaestra.runtime.seeds.seed_plan import SeedPlan, SeedRun
@@ -44,7 +44,7 @@ class SeedProcess:
             text = escaped(line.decode(errors="replace").rstrip("\r\n"))
             if text:
                 try:
-                    print(f"{self._mark}{text}", file=to, flush=True)
+                    print_now(f"{self._mark}{text}", to)
                 except (OSError, ValueError):  # closed pipe, full disk: the run goes on, and its log has the line
                     continue
 
@@ -86,7 +86,7 @@ def launch_seeds(plan: SeedPlan, arguments: Sequence[str]) -> tuple[dict[int, st
 
     def started(run: SeedRun) -> SeedProcess:
         number = plan.runs.index(run) + 1
-        print(f"\nSeed {run.seed} ({number} of {len(plan.runs)}): {run.folder.path}", flush=True)
+        print_now(f"\nSeed {run.seed} ({number} of {len(plan.runs)}): {run.folder.path}")
         return SeedProcess(run, arguments, plan.at_once)
 
     states = {run.seed: "not started" for run in plan.runs}

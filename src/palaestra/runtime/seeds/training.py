@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
+from palaestra.core.display import print_now
 from palaestra.core.errors import ConfigError, PalaestraError, RunError, exception_summary
 from palaestra.runtime.comparison.comparing import RunComparison
 from palaestra.runtime.control.os_signals import pass_on
@@ -72,7 +73,7 @@ def train_seeds(
     states = {run.seed: _state(run, results, errors) for run in plan.runs}
     table = seed_table(plan, states, found)
     if not quiet:
-        print(f"\n{table}", flush=True)
+        print_now(f"\n{table}")
     if not results:
         raise RunError("no seed was trained: " + "; ".join(f"seed {seed}: {why}" for seed, why in errors.items()))
     return SeedResults(results, errors, found, table)
@@ -152,7 +153,7 @@ def _beside(plan: SeedPlan, job: dict[str, Any], quiet: bool) -> tuple[dict[int,
 
     def started(run: SeedRun) -> SpawnedSeed:
         if not quiet:
-            print(f"Seed {run.seed}: {run.folder.path}", flush=True)
+            print_now(f"Seed {run.seed}: {run.folder.path}")
         return SpawnedSeed(run, job, threads_each(plan.at_once), told)
 
     def ended(number: int, code: int, _: bool) -> bool:

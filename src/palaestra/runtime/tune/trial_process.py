@@ -139,8 +139,8 @@ def end_with_parent() -> None:
     """Sends this process SIGTERM when its standard input closes; it then saves the run and ends."""
 
     def watch() -> None:
-        with suppress(OSError, ValueError):
-            while sys.stdin.buffer.read(1):
+        with suppress(OSError):
+            while os.read(0, 1):  # not by sys.stdin, whose lock would be held when the interpreter shuts down
                 pass
         if os.name == "posix":
             os.kill(os.getpid(), signal.SIGTERM)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from palaestra.core.display import print_now
 from palaestra.core.errors import ConfigError, RunError
 from palaestra.core.plugins import registry
 from palaestra.runtime.control.os_signals import break_on_signals
@@ -111,7 +112,7 @@ def tune(
 
 def say(text: str) -> None:
     """Prints a line at once, also into a file."""
-    print(text, flush=True)
+    print_now(text)
 
 
 def run_search(request: SearchRequest, tell: Tell = say) -> TuneResult:

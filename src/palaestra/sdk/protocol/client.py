@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 
 import grpc
 
+from palaestra.core.display import print_now
 from palaestra.core.errors import EnvError
 from palaestra.sdk.areas import Areas
 from palaestra.sdk.protocol import codec
@@ -67,7 +67,7 @@ class _Conversation:
 
 
 def _print(text: str) -> None:
-    print(text, file=sys.stdout, flush=True)
+    print_now(text)
 
 
 CONNECT_SECONDS = 10.0

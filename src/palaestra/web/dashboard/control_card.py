@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from nicegui import run as worker
 from nicegui import ui
 
+from palaestra.core.display import shortened
 from palaestra.core.errors import PalaestraError
 from palaestra.runtime.control.run_requests import RunAnswer, RunRequest, answers, ask
 from palaestra.runtime.monitor.run_facts import LessonStatus
@@ -73,7 +75,9 @@ class ControlCard:
         try:
             value = float(str(self._value.value).replace(",", "."))
         except ValueError:
-            complain(f"'{self._value.value}' is no number")
+            value = math.nan
+        if not math.isfinite(value):
+            complain(f"'{shortened(str(self._value.value))}' is no number")
             return
         kind, _, name = str(self._what.value).rpartition(":")
         match kind:

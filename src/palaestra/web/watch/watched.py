@@ -11,7 +11,7 @@ from dataclasses import replace
 from nicegui import run as worker
 from nicegui import ui
 
-from palaestra.core.display import escaped_lines
+from palaestra.core.display import escaped_lines, print_now
 from palaestra.core.errors import PalaestraError
 from palaestra.runtime.playback.inspection import Inspector
 from palaestra.runtime.playback.playing import Playback
@@ -94,7 +94,7 @@ def close_all(wait: float) -> None:
 def _print(text: str) -> None:
     """Tells the person at the terminal too."""
     with suppress(OSError, ValueError):
-        print(f"palaestra: {escaped_lines(text)}", file=sys.stderr, flush=True)
+        print_now(f"palaestra: {escaped_lines(text)}", sys.stderr)
 
 
 def follows(watched: WatchedPlayback) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -13,6 +15,7 @@ import pytest
 import torch
 
 from palaestra import train
+from palaestra.core.errors import RunError
 from palaestra.runtime.control.progress_file import read_progress
 from palaestra.runtime.control.run_requests import LARGEST, RequestBox, RunAnswer, RunRequest, answers, ask
 from palaestra.runtime.storage.checkpoints import Checkpoints
@@ -107,6 +110,7 @@ def test_a_learning_rate_is_changed_from_the_next_update_on_and_stays_after_a_re
         (RunRequest("hyperparameter", name="learning_rate", value=-1), "expected a positive number"),
         (RunRequest("hyperparameter", name="epsilon", value=0), "epsilon 0: expected a positive number"),
         (RunRequest("hyperparameter", name="beta", value=-1), "beta -1: expected a positive number or 0"),
+        (RunRequest("hyperparameter", name="learning_rate", value=3e4), "at most 0.1"),
         (RunRequest("parameter", name="gravity", value=1), "no parameter 'gravity'"),
         (RunRequest("lesson", name="gravity", value=1), "no curriculum for 'gravity'"),
     ],
@@ -127,8 +131,28 @@ def test_requests_of_before_the_session_are_stale(tmp_path: Path):
     assert "before this session" in answer.told
 
 
+def test_requests_that_lie_there_when_the_session_begins_are_stale_whatever_their_date(tmp_path: Path):
+    ask(tmp_path, RunRequest("stop"))
+    file = next((tmp_path / "run_logs" / "requests").iterdir())
+    file.write_text(json.dumps({**json.loads(file.read_text()), "time": time.time() + 60}))
+    box = RequestBox(tmp_path)
+    later = {"kind": "stop", "time": time.time() + 1e6}
+    (file.parent / "later.json").write_text(json.dumps(later))
+    assert box.take() == []
+    assert ["before this session" in answer.told or "in the future" in answer.told for answer in answers(tmp_path)] == [True, True]
+
+
+LESSON = '{"kind": "lesson", "name": "size", "time": %s, "value": %s}'
+
+
 @pytest.mark.parametrize(
-    "content", ["", "[]", "{", '{"kind": "format"}', '{"kind": "stop", "value": "x"}', '{"surprise": 1}', "x" * (LARGEST + 1)]
+    "content",
+    [
+        *("", "[]", "{", '{"kind": "format"}', '{"kind": "stop", "value": "x"}', '{"surprise": 1}', "x" * (LARGEST + 1)),
+        *("[" * LARGEST, '{"kind":' * 500, "9" * 400, "\x00", "null"),
+        *(LESSON % (time.time() + 600, value) for value in ("NaN", "Infinity", "-Infinity", "1e999", "1e39", "true", "9" * 400)),
+        *('{"kind": "stop", "name": "\\ud800"}', '{"kind": "stop", "time": NaN}', '{"kind": ["stop"]}', '{"kind": "stop", "time": "now"}'),
+    ],
 )
 def test_files_that_are_no_requests_are_refused_and_removed(tmp_path: Path, content: str):
     box = RequestBox(tmp_path)
@@ -138,6 +162,35 @@ def test_files_that_are_no_requests_are_refused_and_removed(tmp_path: Path, cont
     assert box.take() == []
     assert list(folder.iterdir()) == []
     assert [answer.done for answer in answers(tmp_path)] == [False]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder", "bytes"])
+def test_what_is_no_regular_file_of_text_is_refused_once_and_told(tmp_path: Path, kind: str):
+    folder, told = tmp_path / "run_logs" / "requests", []
+    folder.mkdir(parents=True)
+    box, file, target = RequestBox(tmp_path, told.append), folder / "1.json", tmp_path / "target.json"
+    target.write_text('{"kind": "stop", "time": %s}' % (time.time() + 600))
+    match kind:
+        case "pipe":
+            os.mkfifo(file)
+        case "link":
+            file.symlink_to(target)
+        case "folder":
+            (file / "within").mkdir(parents=True)
+        case _:
+            file.write_bytes(b"\xff\xfe\x00")
+    for _ in range(2):
+        box._looked = -1.0
+        assert box.take() == []
+    assert len(told) == len(answers(tmp_path)) == 1
+    assert "no request" in told[0]
+    assert target.exists()
+
+
+def test_a_request_that_does_not_have_the_form_of_one_is_not_written(tmp_path: Path):
+    for request in (RunRequest("lesson", value=math.nan), RunRequest("stop", name="\ud800"), RunRequest("save", name="x" * LARGEST)):
+        with pytest.raises(RunError, match="cannot be made"):
+            ask(tmp_path, request)
 
 
 def test_a_request_says_who_asked_and_is_read_once(tmp_path: Path):

@@ -7,8 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from small_runs import settings
 
+from palaestra import train
 from palaestra.runtime.logging.console import Console, Pace, ProgressRow, live_line, sentence
+from palaestra.runtime.logging.waiting import on_stdout
 
 ROW = ProgressRow("3DBall", 310_000, 500_000, 98.25)
 SHARES = {"env": 0.21, "infer": 0.3, "learn": 0.45}
@@ -204,3 +207,41 @@ def test_remarks_stand_below_the_live_line_and_below_the_sentences_where_there_i
     console.progress([ROW], SHARES, ["wall lesson 2/5 (High): 43/100 episodes"])
     console.close()
     assert screen.getvalue().index("310,000") < screen.getvalue().index("wall lesson 2/5 (High)")
+
+
+class Tee:
+    """What programs put in the place of a standard stream, with nothing but `write`."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> int:
+        self.text += text
+        return len(text)
+
+
+class Broken(Tee):
+    """A stream that fails as it likes, and says that it is a terminal."""
+
+    encoding = 7
+
+    def write(self, text: str) -> int:
+        raise RuntimeError("not today")
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("stream", [Tee(), Broken(), None])
+def test_a_run_needs_no_more_of_the_standard_streams_than_write(stream: Tee | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(sys, "stdin", None)
+    on_stdout("waits")
+    block = {"hyperparameters": {"batch_size": 20, "buffer_size": 40}, "network_settings": {"hidden_units": 4}}
+    run = {"checkpoint_settings": {"results_dir": str(tmp_path)}, "env_settings": {"num_areas": 1}}
+    result = train({**settings("Basic", 80, **block, summary_freq=40), **run}, env="Basic")
+    assert result.finished
+    if type(stream) is Tee:
+        assert "[INFO] waits" in stream.text
+        assert "[INFO] Basic. Step: 80." in stream.text

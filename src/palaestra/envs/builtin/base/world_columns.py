@@ -19,6 +19,7 @@ import warp as wp
 from numpy.typing import NDArray
 from torch import Tensor
 
+from palaestra.core.display import flush
 from palaestra.core.errors import EnvError
 
 if TYPE_CHECKING:
@@ -123,8 +124,13 @@ def _no_driver_warning() -> Iterator[None]:
     if sys.stderr is None:  # closed, and its number perhaps another file's
         yield
         return
-    sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    flush(sys.stderr)
+    try:
+        kept = os.dup(2)
+    except OSError:  # closed beneath a stream that a program has put in its place
+        yield
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, 2)
         yield
