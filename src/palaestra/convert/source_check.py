@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,12 @@ from palaestra.brains.model import Policy, load_policy
 from palaestra.convert.source_evaluation import answers
 from palaestra.convert.source_network import SourcePolicy
 from palaestra.core.errors import ExportError
+from palaestra.core.torch_files import read_npz
 
 TOLERANCE = 1e-5
 ROWS = 1000
 PART = 50
-MOST_BYTES = 1 << 30
+MOST_BYTES = 1 << 28
 
 
 def compare(policy: SourcePolicy, path: Path, rows: int = ROWS, seed: int = 0) -> float:
@@ -117,11 +117,6 @@ def _recorded(samples: Path) -> dict[str, np.ndarray]:
     try:
         if samples.stat().st_size > MOST_BYTES:
             raise ExportError(f"{samples} has more than {MOST_BYTES:,} bytes")
-        with np.load(BytesIO(samples.read_bytes()), allow_pickle=False) as found:
-            return {key: np.asarray(found[key]) for key in found}
-    except ExportError:
-        raise
+        return read_npz(samples.read_bytes(), str(samples), most=MOST_BYTES)
     except OSError as error:
         raise ExportError(f"{samples} cannot be read: {error.strerror or error}") from error
-    except Exception as error:  # numpy and zipfile have many
-        raise ExportError(f"{samples} cannot be read as .npz: {error}") from error

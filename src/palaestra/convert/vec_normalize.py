@@ -7,6 +7,7 @@ inert record of what the file gives it, and only arrays of plain numbers are mad
 from __future__ import annotations
 
 import pickle
+import pickletools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,8 +20,12 @@ import numpy as np
 
 from palaestra.convert.source_network import Scaling
 from palaestra.core.errors import ExportError
+from palaestra.core.torch_files import read_npz
 
 MOST_BYTES = 1 << 26
+MOST_OPERATIONS = 100_000
+"""Operations of a pickle, and places in its memory; VecNormalize has a few hundred."""
+INDICES = ("PUT", "BINPUT", "LONG_BINPUT")
 DTYPES = re.compile(r"[<>=|]?[fiub][1248]")
 
 
@@ -57,10 +62,10 @@ def read_statistics(path: Path | str) -> ObsStatistics:
 
 
 def _from_arrays(path: Path, content: bytes) -> ObsStatistics:
+    found = read_npz(content, str(path), most=MOST_BYTES)
     try:
-        with np.load(BytesIO(content), allow_pickle=False) as found:
-            arrays = {key: np.asarray(found[key], np.float64) for key in ("mean", "var", "epsilon", "clip") if key in found}
-    except Exception as error:  # numpy and zipfile have many
+        arrays = {key: np.asarray(found[key], np.float64) for key in ("mean", "var", "epsilon", "clip") if key in found}
+    except ValueError as error:
         raise ExportError(f"{path} cannot be read as .npz: {error}") from error
     if "mean" not in arrays or "var" not in arrays:
         raise ExportError(f"{path} has the arrays {', '.join(arrays) or 'none'}; expected 'mean', 'var' and perhaps 'epsilon', 'clip'")
@@ -113,8 +118,16 @@ class _InertUnpickler(pickle.Unpickler):
         raise pickle.UnpicklingError("it refers to another file")
 
 
+def _must_be_small(content: bytes) -> None:
+    """Raises ValueError for a pickle that would take far more memory than VecNormalize: a few bytes can ask for gigabytes."""
+    for count, (operation, argument, _) in enumerate(pickletools.genops(content)):
+        if count > MOST_OPERATIONS or (operation.name in INDICES and (argument or 0) > MOST_OPERATIONS):
+            raise ValueError(f"more than {MOST_OPERATIONS:,} objects")
+
+
 def _from_pickle(path: Path, content: bytes) -> ObsStatistics:
     try:
+        _must_be_small(content)
         whole = _InertUnpickler(BytesIO(content)).load()
         state = whole.state
         if not whole.title.endswith(".VecNormalize") or not isinstance(state, dict):

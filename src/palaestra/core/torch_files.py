@@ -11,6 +11,7 @@ import struct
 import warnings
 import zipfile
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,34 @@ def check_archive(file: io.BytesIO | Path, name: str, expected: str, refusal: ty
     if size > MOST_BYTES:
         raise refusal(f"{name} would unpack to {size:,} bytes; at most {MOST_BYTES:,} are read")
     return [info.filename for info in infos]
+
+
+def read_npz(content: bytes, name: str, refusal: type[PalaestraError] = ExportError, *, most: int = MOST_BYTES) -> Arrays:
+    """Returns the arrays of an .npz file, in all at most `most` bytes. Raises `refusal` for a file that cannot be read, or unpacks to more.
+
+    Both the zip file's list and each array's header declare sizes: neither is believed before the other agrees.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            size = sum(info.file_size for info in archive.infolist())
+            if size > most:
+                raise refusal(f"{name} would unpack to {size:,} bytes; at most {most:,} are read")
+            return {info.filename.removesuffix(".npy"): _read_npy(archive.read(info)) for info in archive.infolist()}
+    except PalaestraError:
+        raise
+    except Exception as error:  # numpy and zipfile have many
+        raise refusal(f"{name} cannot be read as .npz: {error}") from error
+
+
+def _read_npy(content: bytes) -> np.ndarray:
+    """Returns the array of an .npy file. Raises ValueError if its header declares more than the file holds."""
+    file = io.BytesIO(content)
+    version = np.lib.format.read_magic(file)
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read_header(file)
+    if prod(shape) * dtype.itemsize != len(content) - file.tell():
+        raise ValueError(f"an array of shape {shape} and type {dtype} has {len(content) - file.tell():,} bytes")
+    return np.load(io.BytesIO(content), allow_pickle=False)
 
 
 def arrays_of(state: Any, name: str) -> Arrays:

@@ -15,6 +15,13 @@ MINARI = "minari:"
 """Begins the names of Minari datasets."""
 PIP = "pip install 'palaestra[minari]'"
 METADATA = "metadata.json"
+HDF5 = "main_data.hdf5"
+MOST_ARRAYS = 10_000
+"""Arrays and groups of one episode."""
+PACKED = 1100
+"""Most bytes that one byte of a file can hold: deflate packs 1032 times at most."""
+UNASKED = 64 << 20
+"""Bytes of an episode that are read whatever its file holds, and without asking for the free memory."""
 _ID = re.compile(r"(?:(?=[-\w]{2}|[-\w]/[-\w]+/)[-\w]+(?:/[-\w]+)*/)?[-\w]+?-v\d+", re.ASCII)  # as Minari has it
 _PATH_STARTS = ("/", "./", "../", "~", ".\\", "..\\")
 
@@ -67,7 +74,7 @@ def data_folder(source: str) -> Path:
         for folder in (place / "data", place):
             if (folder / METADATA).is_file():
                 return folder
-            if (folder / "main_data.hdf5").is_file():
+            if (folder / HDF5).is_file():
                 raise DemoError(
                     f"{source}: {folder} has data but no {METADATA}: writing it was interrupted, or it was written by Minari before 0.5; "
                     f"write or download it again"
@@ -105,6 +112,41 @@ def open_storage(folder: Path, source: str) -> tuple[Any, dict[str, Any]]:
         raise DemoError(f"{source} cannot be read: {error}; all formats: {PIP}") from error
     except Exception as error:  # whatever Minari does with a damaged dataset
         raise unreadable(source, error) from error
+
+
+def declared_bytes(folder: Path, episode: int, where: str) -> int:
+    """Returns the bytes of a large episode by the shapes in an HDF5 file; 0 for a small one, and for formats that declare none.
+
+    Raises DemoError if they are more than the file can hold: where nothing was written, HDF5 makes up rows. Also for arrays that
+    lie in other files.
+    """
+    if not (folder / HDF5).is_file():
+        return 0
+    import h5py
+
+    declared = held = seen = 0
+    with h5py.File(folder / HDF5, "r") as file:
+        groups: list[Any] = [file[f"episode_{episode}"]]
+        while groups:
+            group = groups.pop()
+            for name in group:
+                seen += 1
+                if seen > MOST_ARRAYS:  # a group may hold itself
+                    raise DemoError(f"{where} has more than {MOST_ARRAYS:,} arrays")
+                if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                    raise DemoError(f"{where}: '{name}' is a link; expected the data themselves")
+                found = group[name]
+                if isinstance(found, h5py.Group):
+                    groups.append(found)
+                elif isinstance(found, h5py.Dataset):
+                    if found.external or found.is_virtual:
+                        raise DemoError(f"{where}: '{name}' lies in another file; expected the data themselves")
+                    declared, held = declared + int(found.nbytes), held + int(found.id.get_storage_size())
+    if declared <= UNASKED:
+        return 0
+    if declared > PACKED * held:
+        raise DemoError(f"{where} is damaged: it declares {declared:,} bytes, and its file holds {held:,}")
+    return declared
 
 
 def storage_type() -> Any:

@@ -16,7 +16,7 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.system_memory import format_bytes, free_memory
 from palaestra.datasets.dataset_form import DatasetForm, form_of_our_env, in_file_order, unit_differences
 from palaestra.datasets.minari_episode import OURS, EpisodeRecords
-from palaestra.datasets.minari_library import data_folder, open_storage, storage_type, unreadable
+from palaestra.datasets.minari_library import UNASKED, data_folder, declared_bytes, open_storage, storage_type, unreadable
 from palaestra.demos import DemoColumns, DemoRecord, Episode, Pairs, ReadTiming
 from palaestra.demos.pairs import episodes_of, pairs_of
 from palaestra.demos.record_columns import join, records_of
@@ -25,8 +25,6 @@ TOGETHER = 1 << 20
 """Bytes of short episodes that are put together in one chunk."""
 DECODED = 32 << 20
 """Most bytes of observations that are converted at once."""
-UNASKED = 64 << 20
-"""Bytes of an episode that are read without asking for the free memory."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +157,7 @@ class MinariDemo:
                     lengths = iter(self.storage.get_episode_metadata(range(self.total_episodes)))
                 given = next(lengths).get("total_steps")
                 expected = None if given is None else int(given)
-                self._must_be_readable(where, expected)
+                self._must_be_readable(where, expected, number)
                 if not number:
                     episodes = iter(self.storage.get_episodes(range(self.total_episodes)))
                 episode = next(episodes)
@@ -177,9 +175,9 @@ class MinariDemo:
                 )
             yield episode
 
-    def _must_be_readable(self, where: str, steps: int | None) -> None:
+    def _must_be_readable(self, where: str, steps: int | None, number: int) -> None:
         steps = steps or 0
-        size = steps * self.form.row_bytes
+        size = max(steps * self.form.row_bytes, declared_bytes(self.folder, number, where))
         if size > UNASKED and size > (free := free_memory()):
             raise DemoError(
                 f"{where} takes {format_bytes(size)} of memory for its {steps:,} steps, and {format_bytes(free)} are free; an episode is "

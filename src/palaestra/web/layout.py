@@ -101,6 +101,13 @@ def address(path: str, **query: str) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
+def within(value: object, low: float, high: float) -> float | None:
+    """Returns a number that a browser has sent, within a slider's range; None for anything else, since it may send anything."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
+        return None
+    return float(min(max(value, low), high))
+
+
 def quiet(text: str) -> ui.label:
     """Adds a text in a pale color, such as an explanation."""
     return ui.label(text).classes("p-quiet text-sm")

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import io
 import os
 import pickle
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from palaestra.convert.source_check import _recorded
 from palaestra.convert.vec_normalize import read_statistics
 from palaestra.core.errors import ExportError
 
@@ -94,3 +97,43 @@ def test_another_kind_of_file_is_refused(tmp_path: Path):
     (tmp_path / "a.json").write_text("{}")
     with pytest.raises(ExportError, match=r"expected VecNormalize's \.pkl, or an \.npz"):
         read_statistics(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        b"\x80\x04Nr\xff\xff\xff\x07.",  # the place 2^27 of the memo
+        b"\x80\x05\x96\0\0\0\0\x02\0\0\0abc.",  # an array of 2^33 bytes
+        b"\x80\x04(" + b"]" * 200_000 + b"t.",
+    ],
+)
+def test_a_pickle_that_asks_for_more_memory_than_statistics_need_is_refused_before_it_is_read(
+    bomb: bytes, tmp_path: Path, monkeypatch: Any
+):
+    (tmp_path / "bomb.pkl").write_bytes(bomb)
+    monkeypatch.setattr("palaestra.convert.vec_normalize._InertUnpickler", lambda file: pytest.fail("it was read"))
+    with pytest.raises(ExportError, match="cannot be read as VecNormalize"):
+        read_statistics(tmp_path / "bomb.pkl")
+
+
+def packed(rows: int, content: bytes) -> bytes:
+    """Returns an .npz file whose arrays declare so many bytes and hold others."""
+    header, file = io.BytesIO(), io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (rows,)})
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("mean", "var"):
+            archive.writestr(f"{name}.npy", header.getvalue() + content)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("read", [read_statistics, _recorded])
+def test_arrays_of_a_small_file_that_declares_a_large_one_are_refused(read: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = tmp_path / "bomb.npz"
+    file.write_bytes(packed(1 << 40, b""))
+    with pytest.raises(ExportError, match=r"an array of shape \(1099511627776,\) and type uint8 has 0 bytes"):
+        read(file)
+    for place in ("vec_normalize", "source_check"):
+        monkeypatch.setattr(f"palaestra.convert.{place}.MOST_BYTES", 1 << 16)
+    file.write_bytes(packed(1 << 16, bytes(1 << 16)))
+    with pytest.raises(ExportError, match="would unpack to 131,328 bytes; at most 65,536 are read"):
+        read(file)

@@ -15,7 +15,7 @@ import palaestra
 from palaestra.core.errors import DemoError, EmptyDemo
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.datasets import minari_reader, read_demo
+from palaestra.datasets import minari_library, minari_reader, read_demo
 from palaestra.envs.gymnasium.env import GymnasiumEnv
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.runtime.play.demo_recording import DemoRecorder, record_demo
@@ -249,6 +249,35 @@ def test_damaged_data_are_refused_with_a_sentence(root):
     (data / "metadata.json").unlink()
     with pytest.raises(DemoError, match="has data but no metadata"):
         read_demo("minari:my/b-v0")
+
+
+def test_rows_that_a_file_declares_and_does_not_hold_are_refused(root):
+    h5py = pytest.importorskip("h5py")
+    simple("my/b-v0", episode(2))
+    with h5py.File(root / "my" / "b-v0" / "data" / "main_data.hdf5", "a") as file:
+        del file["episode_0/rewards"]
+        file["episode_0"].create_dataset("rewards", (1 << 30,), "f4", chunks=(1024,))
+    with pytest.raises(DemoError, match=r"episode 0 is damaged: it declares 4,294,967,\d+ bytes, and its file holds"):
+        records("minari:my/b-v0")
+
+
+@pytest.mark.parametrize("link", ["external", "raw", "itself"])
+def test_data_of_a_dataset_that_lie_in_other_files_are_not_read(root, tmp_path, link, monkeypatch):
+    monkeypatch.setattr(minari_library, "MOST_ARRAYS", 100)
+    h5py = pytest.importorskip("h5py")
+    simple("my/b-v0", episode(2))
+    (tmp_path / "secret").write_bytes(bytes(64))
+    with h5py.File(root / "my" / "b-v0" / "data" / "main_data.hdf5", "a") as file:
+        group = file["episode_0"]
+        del group["rewards"]
+        if link == "external":
+            group["rewards"] = h5py.ExternalLink(str(tmp_path / "secret"), "rewards")
+        elif link == "raw":
+            group.create_dataset("rewards", (3,), "f4", external=[(str(tmp_path / "secret"), 0, 64)])
+        else:
+            group["rewards"] = group
+    with pytest.raises(DemoError, match=r"is a link|lies in another file|has more than"):
+        records("minari:my/b-v0")
 
 
 def test_an_episode_larger_than_memory_is_refused_with_its_size(monkeypatch):

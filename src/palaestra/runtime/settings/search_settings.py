@@ -60,9 +60,9 @@ class RangeSettings(Settings):
 class PopulationSettings(Settings):
     """Population-based training (`method: pbt`): trainings side by side, the worst of which continue from the best."""
 
-    size: int = Field(default=4, ge=2)
+    size: int = Field(default=4, ge=2, le=10_000)
     """Trainings side by side."""
-    generations: int = Field(default=10, ge=2)
+    generations: int = Field(default=10, ge=2, le=10_000)
     """Equal parts of max_steps, after each of which the population is compared."""
     exploit: float = Field(default=0.25, gt=0, le=0.5)
     """Share of the population that continues from a checkpoint of as many of the best: one training at least."""
@@ -79,11 +79,11 @@ class SearchSettings(Settings):
     """How values are chosen: tpe (by what the trials so far show), random, or pbt (population-based training)."""
     space: dict[str, RangeSettings] = Field(default={})
     """Range of each setting by its path, as for --set: `behaviors.*.hyperparameters.learning_rate`; empty: that shipped for the trainer."""
-    trials: int | None = Field(default=None, gt=0)
+    trials: int | None = Field(default=None, gt=0, le=1_000_000)
     """Trials of the study, of all processes together; null: 30, or population.size times population.generations with pbt."""
-    jobs: int = Field(default=1, gt=0)
+    jobs: int = Field(default=1, gt=0, le=10_000)
     """Trials side by side in this process's care, each in a process of its own."""
-    seeds: int = Field(default=1, gt=0)
+    seeds: int = Field(default=1, gt=0, le=1000)
     """Trainings of each trial, with different seeds; its value is their mean. Those after the first only if that was not hopeless."""
     seed: int = Field(default=1, ge=0, le=2**31 - 1000)
     """Seed of the search, and the first one of the trainings unless env_settings.seed is set."""

@@ -31,9 +31,9 @@ class EnvSettings(Settings):
     """Network port of the Unity Editor."""
     bind: str | None = None
     """Address to listen on for Unity games, such as 0.0.0.0 for other machines; null: this machine only."""
-    num_envs: int = Field(default=1, gt=0)
+    num_envs: int = Field(default=1, gt=0, le=100_000)
     """Copies of a Unity build, a Gymnasium or PettingZoo environment or `python:...`, each in its own process."""
-    env_runners: int | None = Field(default=None, gt=0)
+    env_runners: int | None = Field(default=None, gt=0, le=100_000)
     """Ray actors that share the copies, on whichever machines Ray has; null: the copies run on this machine."""
     ray_address: str | None = None
     """Address of a Ray cluster, such as 10.0.0.1:6379; null: that of a submitted job, else one is started on this machine."""
@@ -146,7 +146,7 @@ class TorchSettings(Settings):
     """cpu, cuda, cuda:0 ...; null: cuda where there is one."""
     threads: int | None = Field(default=None, gt=0)
     """CPU threads; null: chosen by the amount of work."""
-    processes: int | None = Field(default=None, gt=0)
+    processes: int | None = Field(default=None, gt=0, le=10_000)
     """Processes on CPUs that train the run together; null: one, or as many as torchrun starts."""
     gpus: int | None = Field(default=None, ge=-1)
     """GPUs that train the run together, a process each; -1: all there are; null: one, or as torchrun starts processes."""

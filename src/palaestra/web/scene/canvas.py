@@ -36,5 +36,5 @@ class SceneCanvas(Element, component="canvas.js", default_classes="p-scene"):
 
 def _pick(event: GenericEventArguments, on_pick: Callable[[str, int], Any]) -> None:
     group, number = event.args.get("group"), event.args.get("number")
-    if isinstance(group, str) and isinstance(number, int):
+    if isinstance(group, str) and isinstance(number, int) and number >= 0:
         on_pick(group, number)

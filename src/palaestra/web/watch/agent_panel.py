@@ -48,6 +48,8 @@ class AgentPanel:
     def choose(self, behavior: str, slot: int) -> None:
         """Shows another agent. An empty behavior means the one that the slot's agent has now."""
         steps = self._watched.playback.steps
+        if not isinstance(slot, int) or slot < 0:  # the browser may send anything
+            return
         name = behavior or next((name for name, step in steps.items() if slot < len(step.acting) and bool(step.acting[slot])), "")
         if name in steps:
             self._select.set_value(f"{name}#{slot}")

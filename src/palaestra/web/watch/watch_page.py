@@ -17,7 +17,7 @@ from palaestra.runtime.monitor.run_list import find_runs, with_models
 from palaestra.runtime.playback.sources import DEFAULT_AREAS, PlaybackSource, steps_of
 from palaestra.runtime.recording.video_files import encode_video
 from palaestra.runtime.storage.run_folder import RunFolder
-from palaestra.web.layout import Offer, address, card, page, quiet
+from palaestra.web.layout import Offer, address, card, page, quiet, within
 from palaestra.web.scene.canvas import SceneCanvas
 from palaestra.web.scene.stream import SceneStreams
 from palaestra.web.site import Site
@@ -214,9 +214,10 @@ class WatchPage:
                 _, low, high = ranges.get(name, (default, min(0.0, 2 * default), max(1.0, 2 * default)))
                 text = ui.label(f"{name}: {default:g}").classes("text-sm")
 
-                def change(value: float, name: str = name, text: ui.label = text) -> None:
-                    text.set_text(f"{name}: {value:g}")
-                    playback.set_parameter(name, float(value))
+                def change(sent: object, name: str = name, text: ui.label = text, low: float = low, high: float = high) -> None:
+                    if (value := within(sent, low, high)) is not None:
+                        text.set_text(f"{name}: {value:g}")
+                        playback.set_parameter(name, value)
 
                 slider = ui.slider(min=low, max=high, step=(high - low) / 200, value=default).props(f"data-mark=parameter-{name}")
                 slider.on("change", lambda event, change=change: change(event.args))
@@ -242,10 +243,10 @@ class StepsCard:
         with card("Watch it learn") as self._card:
             self._where = ui.label().classes("text-sm p-message").props("data-mark=step")
             self._slider = ui.slider(min=0, max=1, value=1).props("markers snap data-mark=checkpoints")
-            self._slider.on("change", lambda event: self._show(int(event.args)))
+            self._slider.on("change", lambda event: self._show(event.args))
         self.refresh()
         if watched.source.run is not None:
-            ui.timer(0.1, lambda: self._show(int(self._slider.value or 0)), once=True)
+            ui.timer(0.1, lambda: self._show(self._slider.value), once=True)
 
     def refresh(self) -> None:
         """Offers the steps that there are now; the chosen one stays, or the nearest to it."""
@@ -259,7 +260,8 @@ class StepsCard:
         self._slider.props(f"max={max(len(steps), 1)}")
         self._slider.set_value(position)
 
-    async def _show(self, position: int) -> None:
+    async def _show(self, sent: object) -> None:
+        position = int(within(sent, 0, len(self._steps)) or 0)
         newest = position >= len(self._steps)
         step = None if newest else self._steps[position]
         self._where.set_text("Newest models; newer ones follow" if step is None else f"Step {step:,}")
