@@ -17,6 +17,7 @@ class SceneCanvas(Element, component="canvas.js", default_classes="p-scene"):
         """`key` is that of the stream. `on_pick` is called with the group and the number of the solid that was clicked."""
         super().__init__()
         self._props["stream"] = f"/scene/{key}"
+        self.props('role=img aria-label="The scene"')
         if on_pick is not None:
             self.on("pick", lambda event: _pick(event, on_pick))
 
