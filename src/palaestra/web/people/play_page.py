@@ -14,11 +14,12 @@ from nicegui.events import GenericEventArguments
 
 from palaestra.brains.player_keys import SHOWN, KeyMap
 from palaestra.core.errors import PalaestraError
-from palaestra.envs.base import KeepsTime
+from palaestra.envs.base import Exchanges, KeepsTime
 from palaestra.runtime.monitor.run_list import find_runs
 from palaestra.runtime.playback.playing import PlaybackState
 from palaestra.runtime.playback.sources import PlaybackSource
 from palaestra.web.layout import address, card, complain, icon_button, page, quiet
+from palaestra.web.people.board import HELP, Board
 from palaestra.web.people.invitation import Invitation, qr_code
 from palaestra.web.people.opponents import choices
 from palaestra.web.people.played_game import Person, PlayedGame, games
@@ -68,13 +69,14 @@ class PlayPage:
         self._invitation_to = invitation_to
         self.person: Person | None = None
         self._shown = 0
+        self._board: Board | None = None
         close_with_page(lambda: game.leave(self._name))
         with ui.row().classes("w-full items-center gap-3"):
             choice_of_what("/play", game.source, runs)
         with ui.row().classes("w-full gap-3 items-start"):
             with ui.column().classes("p-grow gap-3") as self._stage, card():
                 with ui.element("div").classes("w-full p-stage"):
-                    self._canvas = SceneCanvas(game.key).classes("w-full p-canvas").props("data-mark=scene")
+                    self._canvas = SceneCanvas(game.key, self._pick).classes("w-full p-canvas").props("data-mark=scene")
                     self._start = ui.button("", on_click=self._begin).props("no-caps data-mark=begin").classes("p-start")
                     self._count = ui.label().classes("p-count").props("role=status data-mark=countdown")
                 self._start.visible = False
@@ -118,7 +120,7 @@ class PlayPage:
         with ui.row().classes("w-full items-center gap-1"):
             self._pause = icon_button("pause", "Pause or go on", self._toggle).props("aria-pressed=false data-mark=pause")
             icon_button("replay", "Begin anew", lambda: playback.restart()).props("data-mark=restart")
-            ui.toggle(SPEEDS, value=1.0, on_change=lambda event: playback.set_speed(event.value)).props(
+            self._speed = ui.toggle(SPEEDS, value=1.0, on_change=lambda event: playback.set_speed(event.value)).props(
                 "dense no-caps unelevated aria-label=Speed"
             )
 
@@ -148,21 +150,62 @@ class PlayPage:
         self._show_keys(self.person)
 
     def _show_keys(self, person: Person) -> None:
+        env = self.game.playback.env
+        self._board = Board(env.columns, self._has_piece) if isinstance(env, Exchanges) else None
+        keys = person.brains[0].keys
         self._pad.clear()
         with self._pad:
-            KeyPad(person.brains[0].keys, self._hold).classes("w-full").props("data-mark=pad")
+            KeyPad(keys if self._board is None else None, self._hold).classes("w-full").props("data-mark=pad")
+        if self._board is not None:  # every move is a tick of its own
+            self.game.begun = True
+            self._pause.visible = self._speed.visible = False
         self._keys.clear()
         with self._keys, card("Keys"), ui.grid(columns="auto 1fr").classes("gap-x-4 gap-y-1"):
-            for keys, effect in person.keys:
-                ui.label(keys).classes("text-sm font-medium")
+            for names, effect in person.keys if self._board is None else HELP.items():
+                ui.label(names).classes("text-sm font-medium")
                 ui.label(effect).classes("text-sm")
+            if self._board is None and (missing := keys.missing):
+                quiet(
+                    f"{missing} of {sum(keys.action.branches)} choices have no key. A file of keys gives them one: "
+                    f"--brain '{person.place.behaviors[0]}=player:KEYS.yaml'"
+                ).classes("col-span-2")
 
     def _begin(self) -> None:
         if self.person is not None:
             self.game.begin()
 
+    def _pick(self, group: str, number: int) -> None:
+        """Chooses the piece of a board that was clicked."""
+        env = self.game.playback.env
+        if self._board is not None and isinstance(env, Exchanges) and group in env.pieces:
+            self._exchange(self._board.click(number))
+
+    def _has_piece(self, cell: int) -> bool:
+        env, drawing = self.game.playback.env, self.game.playback.drawing()
+        pieces = [one for one in drawing.solids if isinstance(env, Exchanges) and one.name == env.pieces[0]] if drawing else []
+        return bool(pieces) and 0 <= cell < pieces[0].size.shape[1] and bool(pieces[0].size[0, cell].any())
+
+    def _exchange(self, pair: tuple[int, int] | None) -> None:
+        """Shows which piece is chosen, and makes the move of a pair."""
+        env, person, playback = self.game.playback.env, self.person, self.game.playback
+        if self._board is None or person is None or not isinstance(env, Exchanges):
+            return
+        self._canvas.mark(env.pieces, self._board.chosen if pair is None else None)
+        move = None if pair is None else env.exchange(*pair)
+        if move is None:
+            return
+        mask = playback.steps[person.place.behaviors[0]].action_mask
+        if mask is not None and not bool(mask[person.place.slot, move]):
+            ui.notify("These two make no line", type="warning")
+            return
+        person.brains[0].order(move)
+        playback.advance()
+
     def _hold(self, key: str, down: bool) -> None:
-        if self.person is not None:
+        if self._board is not None:
+            if down and key:
+                self._exchange(self._board.press(key))
+        elif self.person is not None:
             if down and (key in self.person.brains[0].keys.keys or key in (" ", "Enter")):
                 self.game.begin()
             if not key:
@@ -251,7 +294,15 @@ class PlayPage:
         now = 0.0 if reward is None or person.place.slot >= len(reward) else reward[person.place.slot]
         timed = not isinstance(playback.env, KeepsTime)
         when = f"{state.ticks * (state.seconds or 0.05):.0f} s" if timed else f"tick {state.ticks:,}"
-        doing = "Waiting for you" if not self.game.begun else "Paused" if state.paused else "Playing"
+        doing = (
+            "Your move"
+            if self._board is not None
+            else "Waiting for you"
+            if not self.game.begun
+            else "Paused"
+            if state.paused
+            else "Playing"
+        )
         self._state.set_text(f"{doing}: {when}, reward {now:.2f}")
         lines = [f"Last episode: {person.last_reward:.2f}"] if person.last_reward is not None else []
         games_played = person.won + person.drawn + person.lost
@@ -321,9 +372,9 @@ class PlayPage:
 class KeyPad(Element, component="pad.js"):
     """Calls `on_hold` with each key that is pressed (True) or released (False), and with "" when all are released."""
 
-    def __init__(self, keys: KeyMap, on_hold: Callable[[str, bool], Any]) -> None:
+    def __init__(self, keys: KeyMap | None, on_hold: Callable[[str, bool], Any]) -> None:
         super().__init__()
-        self._props["buttons"] = buttons(keys)
+        self._props["buttons"] = [] if keys is None else buttons(keys)
         self.on("hold", lambda event: _hold(event, on_hold))
 
 
