@@ -190,7 +190,7 @@ class PlayPage:
         env, person, playback = self.game.playback.env, self.person, self.game.playback
         if self._board is None or person is None or not isinstance(env, Exchanges):
             return
-        self._canvas.mark(env.pieces, self._board.chosen if pair is None else None)
+        self._canvas.highlight(env.pieces, self._board.chosen if pair is None else None)
         move = None if pair is None else env.exchange(*pair)
         if move is None:
             return

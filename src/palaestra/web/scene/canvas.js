@@ -268,7 +268,7 @@ export default {
     },
 
     // Shows one solid of some groups larger.
-    mark(groups, number) {
+    highlight(groups, number) {
       this.marked = { groups, number };
       this.frame = this.newest;
     },

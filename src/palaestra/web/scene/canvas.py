@@ -25,9 +25,9 @@ class SceneCanvas(Element, component="canvas.js", default_classes="p-scene"):
         """Looks at one area, or at all."""
         self.run_method("focus", area)
 
-    def mark(self, groups: tuple[str, ...], number: int | None) -> None:
+    def highlight(self, groups: tuple[str, ...], number: int | None) -> None:
         """Shows one solid of each group larger; None: none."""
-        self.run_method("mark", list(groups), number)
+        self.run_method("highlight", list(groups), number)
 
     def record(self) -> None:
         """Records what the browser shows for some seconds, and hands it to the person as a WebM file."""

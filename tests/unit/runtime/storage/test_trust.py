@@ -335,7 +335,11 @@ def test_without_a_place_for_its_key_a_folder_stays_foreign(place: Path, tmp_pat
         ("trackers", {"wandb": {"base_url": "https://203.0.113.5"}}, "trackers.wandb = base_url=https://203.0.113.5"),
         ("trackers", {"mlflow": {"tracking_uri": "https://203.0.113.5"}}, "trackers.mlflow"),
         ("default_settings", {"init_path": "hub:someone/run"}, "default_settings.init_path"),
-        ("default_settings", {"behavioral_cloning": {"demo_path": "Own.demo,//203.0.113.5/a"}}, "default_settings.behavioral_cloning.demo_path"),
+        (
+            "default_settings",
+            {"behavioral_cloning": {"demo_path": "Own.demo,//203.0.113.5/a"}},
+            "default_settings.behavioral_cloning.demo_path",
+        ),
         ("search", {"ray_address": "203.0.113.5:6379"}, "search.ray_address"),
     ],
 )
@@ -372,7 +376,10 @@ def test_choices_of_a_search_in_a_foreign_folder_are_code(foreign: Path, capsys:
     space = {"env_settings.env_path": {"choice": ["builtin:Basic", "python:their_code:make"]}}
     change(foreign, env_settings__env_path="builtin:Basic", search={"space": space})
     write("own.yaml", settings("Basic"))
-    for words in (["results/first/configuration.yaml", "--env=Basic"], ["own.yaml", "--env=Basic", f"--search={foreign}/configuration.yaml"]):
+    for words in (
+        ["results/first/configuration.yaml", "--env=Basic"],
+        ["own.yaml", "--env=Basic", f"--search={foreign}/configuration.yaml"],
+    ):
         assert main(["tune", *words, "--trials=1"]) == 1
         assert "python:their_code:make" in capsys.readouterr().err
     assert not was_run()
