@@ -21,6 +21,13 @@ def label(someone: Visitor, mark: str) -> str:
     return someone.page.locator(f"[data-mark={mark}]").first.inner_text()
 
 
+def begin(someone: Visitor) -> None:
+    """Presses a key when the page asks for one, and waits for the game."""
+    marked(someone, "begin").wait_for(timeout=90_000)
+    someone.page.keyboard.press("w")
+    until(lambda: "Playing" in label(someone, "state"), 20, "playing")
+
+
 def marked(someone: Visitor, mark: str) -> Any:
     return someone.page.locator(f"[data-mark={mark}]").first
 
@@ -59,6 +66,7 @@ def test_someone_keeps_the_ball_for_20_seconds_with_held_keys(tmp_path: Path, vi
         until(lambda: someone.page.evaluate(ROWS, "ball"), 90, "the ball")
         someone.page.get_by_text("0.5x").click()
         someone.page.locator("body").click(position={"x": 5, "y": 500})
+        begin(someone)
         marked(someone, "restart").click()
         fingers, before, start, longest = Fingers(someone), None, time.monotonic(), 0.0
         while time.monotonic() - start < 150 and longest < 20:
@@ -80,7 +88,7 @@ def test_someone_plays_soccer_against_a_trained_team_and_sees_the_score(tmp_path
     with viewing(tmp_path) as (_, address):
         someone = visit(address)
         someone.open("/play?run=soccer")
-        until(lambda: "Playing" in label(someone, "state"), 90, "playing")
+        begin(someone)
         assert someone.page.get_by_text("turn left").count() >= 1
         someone.page.get_by_text("10x").click()
         fingers, end = Fingers(someone), time.monotonic() + 120
@@ -107,7 +115,7 @@ def test_someone_records_three_episodes_of_pushblock_learns_from_them_and_watche
     with viewing(tmp_path) as (_, address):
         someone = visit(address)
         someone.open("/play?env=PushBlock")
-        until(lambda: "Playing" in label(someone, "state"), 90, "playing")
+        begin(someone)
         someone.page.get_by_text("10x").click()
         marked(someone, "record").click()
         marked(someone, "restart").click()
@@ -135,3 +143,44 @@ def test_someone_records_three_episodes_of_pushblock_learns_from_them_and_watche
         someone.open("/watch?run=PushBlock-from-demos")
         until(lambda: "Playing" in label(someone, "state"), 60, "playing")
         someone.shoot("watch-pushblock")
+
+
+@pytest.mark.slow
+def test_nothing_happens_before_someone_is_ready_and_a_second_person_gets_the_other_team(tmp_path: Path, visit: Callable[..., Visitor]):
+    with viewing(tmp_path) as (_, address):
+        someone = visit(address)
+        someone.open("/play?env=SoccerTwos")
+        marked(someone, "begin").wait_for(timeout=90_000)
+        time.sleep(3)
+        assert label(someone, "state").startswith("Waiting for you: 0 s")
+        assert "episode" not in label(someone, "score")
+        marked(someone, "invite").click()
+        link = marked(someone, "invitation").input_value()
+        assert "token=" in link
+        someone.page.get_by_text("Only browsers on this machine").wait_for()
+        someone.page.keyboard.press("Escape")
+        another = visit(link)
+        until(lambda: "team 1" in marked(another, "seat").input_value(), 30, "the seat of the other team")
+        assert "team 0" in marked(someone, "seat").input_value()
+        begin(another)
+        until(lambda: "Playing" in label(someone, "state"), 20, "playing in both windows")
+
+
+@pytest.mark.slow
+def test_someone_plays_match3_with_arrows_and_space(tmp_path: Path, visit: Callable[..., Visitor]):
+    with viewing(tmp_path) as (_, address):
+        someone = visit(address)
+        someone.open("/play?env=Match3")
+        until(lambda: "Your move" in label(someone, "state"), 90, "the board")
+        press = someone.page.keyboard.press
+        press("ArrowUp")
+        for number in range(60):
+            for key, back in (("ArrowRight", "ArrowLeft"), ("ArrowUp", "ArrowDown")):
+                for one in (" ", key, back):
+                    press(one)
+                    someone.page.wait_for_timeout(250)
+            if "reward 0.00" not in label(someone, "state"):
+                break
+            press("ArrowUp" if number % 6 == 5 else "ArrowRight" if number // 6 % 2 == 0 else "ArrowLeft")
+        assert re.search(r"reward 0\.\d*[1-9]", label(someone, "state"))
+        someone.shoot("play-match3")

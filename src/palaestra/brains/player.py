@@ -24,6 +24,7 @@ class PlayerBrain:
         self.keys: KeyMap = key_map(role.behavior, role.spec.action) if own is None else read_keys(own, role.behavior, role.spec.action)
         self._held: dict[str, float] = {}
         self._pressed: list[str] = []
+        self._ordered: int | None = None
 
     @property
     def held(self) -> tuple[str, ...]:
@@ -48,6 +49,10 @@ class PlayerBrain:
         """Stops holding every key, as when the window loses the focus."""
         self._held.clear()
 
+    def order(self, choice: int) -> None:
+        """Takes a choice of the first branch at the next tick, whatever is held."""
+        self._ordered = choice
+
     def begin(self, slots: NDArray[np.int64]) -> None:
         """Does nothing: a person remembers."""
 
@@ -59,4 +64,6 @@ class PlayerBrain:
         action = self.keys.action
         continuous = np.stack([row[0] for row in rows]) if rows else np.zeros((0, action.continuous), np.float32)
         discrete = np.stack([row[1] for row in rows]) if rows else np.zeros((0, len(action.branches)), np.int64)
+        if self._ordered is not None and discrete.shape[1]:
+            discrete[:, 0], self._ordered = self._ordered, None
         return Choice(continuous, discrete)

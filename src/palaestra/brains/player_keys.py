@@ -160,6 +160,13 @@ class KeyMap:
                 discrete[one.branch] = one.choice
         return continuous.clip(-1, 1), discrete
 
+    @property
+    def missing(self) -> int:
+        """Number of choices that no key makes, those of idle branches aside."""
+        reached = {(one.branch, one.choice) for one in self.keys.values() if one.branch is not None}
+        reached |= set(enumerate(self.idle.tolist()))
+        return sum(self.action.branches) - len(reached)
+
     def table(self) -> list[tuple[str, str]]:
         """Returns which keys do what: names of keys, and the effect."""
         named: dict[KeyAction, list[str]] = {}

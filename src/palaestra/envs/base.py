@@ -140,6 +140,20 @@ class KeepsTime(Protocol):
 
 
 @runtime_checkable
+class Exchanges(Protocol):
+    """An environment whose moves exchange two neighboring pieces of a board, on which nothing happens between two moves."""
+
+    pieces: tuple[str, ...]
+    """Groups of the drawing with a solid for each cell, row after row, the first row in front."""
+    columns: int
+    """Cells of a row."""
+
+    def exchange(self, first: int, second: int) -> int | None:
+        """Returns the choice of the first branch that exchanges the pieces of two cells; None if they are no neighbors."""
+        ...
+
+
+@runtime_checkable
 class ReassignsSlots(Protocol):
     """An environment that declares whether an agent may get another slot in each episode."""
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from urllib.parse import urlencode
 
 from nicegui import ui
+from nicegui.elements.mixins.text_element import TextElement
 
 from palaestra.core.display import escaped_lines
 
@@ -21,15 +22,30 @@ ICON = (
 
 STYLE = """
 .q-page { background: var(--palaestra-paper); }
-body { --palaestra-paper: #f6f5f0; --palaestra-card: #ffffff; --palaestra-ink: #343a46; --palaestra-quiet: #6b7280; }
-body.body--dark { --palaestra-paper: #16181d; --palaestra-card: #20242c; --palaestra-ink: #e5e7eb; --palaestra-quiet: #9ca3af; }
+body { --palaestra-paper: #f6f5f0; --palaestra-card: #ffffff; --palaestra-ink: #343a46; --palaestra-quiet: #626975;
+  --palaestra-focus: #1f4f9e; --palaestra-warning: #8a5a00; }
+body.body--dark { --palaestra-paper: #16181d; --palaestra-card: #20242c; --palaestra-ink: #e5e7eb; --palaestra-quiet: #9ca3af;
+  --palaestra-focus: #b9d2f7; --palaestra-warning: #eeb03c; }
+body.body--dark > * { --q-primary: #8fb4e8; --q-negative: #f2938b; }
+body.body--dark .bg-primary { --q-primary: #3b6cb8; }
+body.body--dark .bg-negative { --q-negative: #c43c32; }
+:focus-visible, .q-field--focused .q-field__control { outline: 2px solid var(--palaestra-focus); outline-offset: 2px; }
+.q-field :focus-visible { outline: none; }
+header :focus-visible { outline-color: #fff; }
+@media (prefers-reduced-motion: reduce) {
+  *, ::before, ::after { animation-duration: 1ms !important; animation-iteration-count: 1 !important; transition-duration: 1ms !important; }
+}
+.p-hidden { position: absolute; width: 1px; height: 1px; overflow: clip; clip-path: inset(50%); white-space: nowrap; }
+.nicegui-link { color: var(--q-primary); }
+.p-page-link { color: #fff; padding: 4px 8px; border-radius: 4px; text-decoration: none; font-weight: 500; }
+.p-page-link[aria-current] { text-decoration: underline; text-underline-offset: 5px; text-decoration-thickness: 2px; }
 .p-card { background: var(--palaestra-card); color: var(--palaestra-ink); border-radius: 10px; padding: 12px 16px;
   box-shadow: 0 1px 3px #0002; }
 .p-pad { display: flex; flex-wrap: wrap; gap: 6px; padding-top: 8px; }
 .p-pad button { min-width: 62px; padding: 6px 8px; border: 1px solid #8884; border-radius: 8px; background: transparent; color: inherit;
   display: flex; flex-direction: column; align-items: center; touch-action: none; user-select: none; cursor: pointer; }
-.p-pad button.held { background: #4275c4; color: #fff; }
-.p-pad button span { font-size: 11px; opacity: .8; }
+.p-pad button.held { background: #3b6cb8; color: #fff; }
+.p-pad button span { font-size: 11px; }
 .p-columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); gap: 12px; width: 100%; }
 .p-columns > * { min-width: 0; }
 .p-small-charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 340px), 1fr)); gap: 12px; }
@@ -43,11 +59,16 @@ body.body--dark { --palaestra-paper: #16181d; --palaestra-card: #20242c; --palae
 .p-progress { min-width: 120px; }
 .p-cut { max-width: 180px; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .p-run { color: var(--q-primary); font-weight: 500; text-decoration: none; overflow-wrap: anywhere; }
-.body--dark .p-run { color: #8fb4e8; }
+.p-warning { color: var(--palaestra-warning); }
 .p-state { font-weight: 500; }
 .p-run-card { padding: 8px; border: 1px solid #8884; border-radius: 8px; }
 .p-canvas { height: min(62vh, 640px); min-height: 300px; }
 .p-canvas.p-cameras { height: 34vh; min-height: 180px; }
+.p-stage { position: relative; }
+.p-start { position: absolute; left: 50%; top: 50%; transform: translate(-50%, -50%); z-index: 1; }
+.p-count { position: absolute; left: 0; right: 0; top: 38%; text-align: center; font-size: 34px; font-weight: 600; pointer-events: none;
+  text-shadow: 0 0 6px var(--palaestra-card), 0 0 2px var(--palaestra-card); }
+.p-qr { width: 240px; max-width: 100%; align-self: center; }
 .p-grow { flex: 1 1 480px; min-width: 0; }
 .p-side { flex: 1 1 300px; max-width: 420px; min-width: 0; }
 .p-select { width: 300px; max-width: 100%; }
@@ -58,6 +79,26 @@ this page then goes on by itself. Where the command prints another address, open
 .p-quiet { color: var(--palaestra-quiet); }
 """
 
+TABLES = """<script>
+const nameTables = () => {
+  for (const head of document.querySelectorAll('th.sortable')) {
+    head.tabIndex = 0;
+    const order = head.classList.contains('sort-desc') ? 'descending' : head.classList.contains('sorted') ? 'ascending' : 'none';
+    head.setAttribute('aria-sort', order);
+  }
+  for (const box of document.querySelectorAll('th .q-checkbox')) box.setAttribute('aria-label', 'Choose all');
+  for (const box of document.querySelectorAll('td .q-checkbox'))
+    box.setAttribute('aria-label', 'Choose ' + box.closest('td').nextElementSibling?.textContent.trim());
+};
+new MutationObserver(nameTables).observe(document, {subtree: true, childList: true, attributeFilter: ['class']});
+document.addEventListener('keydown', (event) => {
+  if (!['Enter', ' '].includes(event.key) || !event.target.matches?.('th.sortable')) return;
+  event.preventDefault();
+  event.target.click();
+});
+</script>"""
+"""Names checkboxes of tables, and sorts by keys. Slots of a table could not: their content is made anew with each change, without focus."""
+
 
 @contextmanager
 def page(title: str, here: str) -> Iterator[None]:
@@ -67,22 +108,20 @@ def page(title: str, here: str) -> Iterator[None]:
     ui.markdown.
     """
     ui.page_title(f"{title} - Palaestra")
-    ui.colors(primary="#4275c4", secondary="#8a68ba", positive="#3ea062", negative="#d05046", warning="#eeb03c", accent="#eeb03c")
+    ui.colors(primary="#3b6cb8", secondary="#8a68ba", positive="#2c7d49", negative="#c43c32", warning="#eeb03c", accent="#eeb03c")
     ui.add_css(STYLE)
+    ui.add_head_html(TABLES)
     dark = ui.dark_mode(None)
     with ui.header().classes("items-center gap-1 px-3 py-1 no-wrap").style("background: #343a46"):
         ui.html(ICON, sanitize=False).classes("w-7 h-7")
         ui.label("Palaestra").classes("text-base font-medium gt-xs")
         ui.space()
-        for name, address in PLACES.items():
-            chosen = "" if name == here else "opacity-70"
-            ui.button(name, on_click=lambda _, to=address: ui.navigate.to(to)).props("flat dense no-caps color=white").classes(
-                f"{chosen} px-2"
-            )
-        ui.button(icon="contrast", on_click=lambda: dark.set_value(not dark.value)).props("flat dense round color=white").tooltip(
-            "Light or dark"
-        )
+        with ui.element("nav").props('aria-label="Pages"').classes("row no-wrap items-center"):
+            for name, place in PLACES.items():
+                ui.link(name, place).classes("p-page-link").props("aria-current=page" if name == here else "")
+        icon_button("contrast", "Light or dark", lambda: dark.set_value(not dark.value)).props("color=white")
     with ui.column().classes("w-full max-w-screen-2xl mx-auto p-3 gap-3"):
+        heading(title, 1).classes("p-hidden")
         yield
 
 
@@ -91,8 +130,20 @@ def card(title: str = "") -> Iterator[ui.column]:
     """Opens a card: a rounded surface with a title."""
     with ui.column().classes("p-card w-full gap-2") as surface:
         if title:
-            ui.label(title).classes("text-sm font-medium")
+            heading(title, 2).classes("text-sm font-medium")
         yield surface
+
+
+def heading(text: str, level: int) -> TextElement:
+    """Adds a heading, by which people with a screen reader find the parts of a page."""
+    return TextElement(tag=f"h{level}", text=text)
+
+
+def icon_button(icon: str, name: str, on_click: Callable[[], object]) -> ui.button:
+    """Adds a button with an icon alone, whose name is its tooltip."""
+    button = ui.button(icon=icon, on_click=on_click).props("flat round dense").tooltip(name)
+    button.props["aria-label"] = name
+    return button
 
 
 def address(path: str, **query: str) -> str:

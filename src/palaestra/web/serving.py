@@ -19,6 +19,7 @@ from palaestra.web.site import Site
 if TYPE_CHECKING:
     import uvicorn
 
+    from palaestra.web.people.invitation import Invitation
     from palaestra.web.scene.stream import SceneStreams
 
 LOOPBACK = "127.0.0.1"
@@ -41,9 +42,9 @@ class PageSocket:
     socket: socket.socket
     token: str
 
-    def address(self, path: str = "/") -> str:
+    def address(self, path: str = "/", host: str = "") -> str:
         """Returns a page's address with the token: for browsers of other machines too, if it is bound to more than the loopback."""
-        host = socket.gethostname() if ipaddress.ip_address(self.bind).is_unspecified else self.bind
+        host = host or socket.gethostname() if ipaddress.ip_address(self.bind).is_unspecified else self.bind
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}{path}{'&' if '?' in path else '?'}token={self.token}"
 
     @property
@@ -89,14 +90,15 @@ def serve(site: Site, listener: PageSocket, ended: Callable[[], bool] | None = N
     from nicegui import ui
 
     from palaestra.web.layout import ICON
+    from palaestra.web.people.invitation import invitation
     from palaestra.web.scene.stream import SceneStreams
     from palaestra.web.watch.watched import close_all
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     streams = SceneStreams()
     app.router.routes.append(streams.route)
-    add_pages(site, streams)
-    ui.run_with(app, title="Palaestra", favicon=ICON, dark=None, reconnect_timeout=10.0, show_welcome_message=False)
+    add_pages(site, streams, lambda path: invitation(listener, path))
+    ui.run_with(app, title="Palaestra", favicon=ICON, dark=None, language="en-US", reconnect_timeout=10.0, show_welcome_message=False)
     hosts = names_of_this_machine() if not listener.is_private else ("localhost",)
     warnings.filterwarnings("ignore", "`torch.distributed.reduce_op`", FutureWarning)  # NiceGUI looks at every object once, torch's too
     logging.getLogger("nicegui").setLevel(logging.ERROR)
@@ -117,8 +119,8 @@ def serve(site: Site, listener: PageSocket, ended: Callable[[], bool] | None = N
         close_all(CLOSING)
 
 
-def add_pages(site: Site, streams: SceneStreams) -> None:
-    """Registers every page, and the WebSockets they need."""
+def add_pages(site: Site, streams: SceneStreams, invitation_to: Callable[[str], Invitation]) -> None:
+    """Registers every page, and the WebSockets they need. `invitation_to` makes the link to a path for a second person."""
     from palaestra.web.dashboard.runs_page import add_runs_page
     from palaestra.web.people.play_page import add_play_page
     from palaestra.web.recorded.demos_page import add_demos_page
@@ -126,7 +128,7 @@ def add_pages(site: Site, streams: SceneStreams) -> None:
 
     add_runs_page(site)
     add_watch_page(site, streams)
-    add_play_page(site, streams)
+    add_play_page(site, streams, invitation_to)
     add_demos_page(site)
 
 

@@ -16,6 +16,7 @@ pytest.importorskip("nicegui")
 from palaestra.runtime.monitor.run_list import with_models
 from palaestra.runtime.playback.sources import PlaybackSource
 from palaestra.web.access import KEY, user_token
+from palaestra.web.people.invitation import Invitation
 from palaestra.web.recorded import demo_files
 from palaestra.web.recorded.demo_files import FOLDER, started_run
 from palaestra.web.scene.stream import SceneStreams
@@ -40,7 +41,7 @@ def test_no_page_waits_for_files_before_it_is_sent(tmp_path: Path):
     """NiceGUI answers 500 for a page whose builder waits for longer than three seconds."""
     from nicegui import Client
 
-    add_pages(Site(tmp_path), SceneStreams())
+    add_pages(Site(tmp_path), SceneStreams(), lambda path: Invitation(path, True))
     builders = {path: builder for builder, path in Client.page_routes.items() if builder.__module__.startswith("palaestra.")}
     assert {"/", "/run", "/watch", "/play", "/demos"} <= set(builders)
     assert [path for path, builder in builders.items() if inspect.iscoroutinefunction(builder)] == []

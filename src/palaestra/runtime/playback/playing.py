@@ -58,6 +58,8 @@ class PlaybackState:
     """Why it ended; None while it plays."""
     seconds: float | None
     """Seconds of a tick at normal speed; None: unknown, so `USUAL_TICK`."""
+    held: float = 0.0
+    """Seconds until the next tick, while a countdown runs."""
 
 
 class Playback:
@@ -78,6 +80,7 @@ class Playback:
         self._commands: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._wake = threading.Event()
         self._closed = False
+        self._held_until = 0.0
         self._error: str | None = None
         self._tick, self._made, self._drawn_tick, self._drawn_at = -1, 0.0, -1, 0.0
         self._drawing: Drawing | None = None
@@ -114,6 +117,10 @@ class Playback:
         """Continues after `pause`."""
         self._paused = False
         self._wake.set()
+
+    def hold(self, seconds: float) -> None:
+        """Makes no tick for so many seconds, as in the countdown before a game begins."""
+        self._held_until = time.monotonic() + seconds
 
     def advance(self) -> None:
         """Makes one tick while paused."""
@@ -168,7 +175,9 @@ class Playback:
     def state(self) -> PlaybackState:
         """The current state."""
         seconds = getattr(self.env, "tick_seconds", None)
-        return PlaybackState(self._tick < 0 and self._error is None, self._paused, self._speed, max(self._tick, 0), self._error, seconds)
+        held = max(self._held_until - time.monotonic(), 0.0)
+        opening = self._tick < 0 and self._error is None
+        return PlaybackState(opening, self._paused, self._speed, max(self._tick, 0), self._error, seconds, held)
 
     @property
     def ended(self) -> bool:
@@ -261,7 +270,7 @@ class Playback:
         while not self._closed:
             while not self._commands.empty():
                 self._commands.get()()
-            if self._paused:
+            if self._paused or time.monotonic() < self._held_until:
                 self._draw()
                 self._wake.wait(0.05)
                 self._wake.clear()

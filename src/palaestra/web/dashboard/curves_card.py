@@ -42,17 +42,23 @@ class CurvesCard:
                     .props("data-mark=metric")
                 )
                 self._axis = (
-                    ui.toggle(AXES, value="steps", on_change=self.refresh).props("dense no-caps unelevated").props("data-mark=axis")
+                    ui.toggle(AXES, value="steps", on_change=self.refresh)
+                    .props("dense no-caps unelevated")
+                    .props('aria-label="Horizontal axis" data-mark=axis')
                 )
                 with ui.row().classes("items-center gap-2 no-wrap"):
                     ui.label("Smoothing").classes("p-quiet text-sm")
                     self._smoothing = (
                         ui.slider(min=0, max=0.99, step=0.01, value=0.6, on_change=self.refresh).props("label").classes("w-32")
                     )
-                    self._smoothing.props("data-mark=smoothing")
+                    self._smoothing.props("aria-label=Smoothing data-mark=smoothing")
                 self._log = ui.switch("Log scale", on_change=self.refresh).props("dense").props("data-mark=log")
             self._note = ui.label().classes("p-quiet text-sm")
-            self.chart = ui.echart(curve_options([], over_time=False, log=False)).classes("w-full p-chart").props("data-mark=curves")
+            self.chart = (
+                ui.echart(curve_options([], over_time=False, log=False))
+                .classes("w-full p-chart")
+                .props('role=img aria-label="Curves of the chosen runs" data-mark=curves')
+            )
 
     async def show(self, runs: Sequence[str], note: str) -> None:
         """Shows other runs, or what is new of the same."""

@@ -29,7 +29,9 @@ def show_lessons(place: ui.column, found: Sequence[LessonStatus]) -> None:
                     if each.value:
                         quiet(f"value {escaped(each.value)}")
                 if each.share is not None:
-                    ui.linear_progress(each.share, show_value=False, size="5px").props("rounded instant-feedback")
+                    ui.linear_progress(each.share, show_value=False, size="5px").props(
+                        'rounded instant-feedback aria-label="To the next lesson"'
+                    )
                 quiet(escaped(each.needs) if each.needs else "the last lesson")
 
 
@@ -46,7 +48,9 @@ def show_ratings(place: ui.column, elo: Mapping[str, float], run_id: str, table:
             ui.label(f"palaestra league {escaped(run_id)}").classes("p-log")
             return
         quiet(f"Score in percent of {escaped(table.behavior)} (rows, by step) against {escaped(table.opponent)} (columns)")
-        ui.echart(league_options(table)).classes("w-full").style("height: 380px").props("data-mark=league")
+        ui.echart(league_options(table)).classes("w-full").style("height: 380px").props(
+            'role=img aria-label="Scores of the league" data-mark=league'
+        )
         best = [f"{short(step)}: {skill:.1f} ± {deviation:.1f}" for _, step, skill, deviation in table.ratings[:MOST_RATED]]
         quiet("Strongest snapshots, by skill: " + ", ".join(best))
 
@@ -64,5 +68,5 @@ def show_times(place: ui.column, found: TimeShares | None) -> None:
         ):
             for name, share in found.shares.items():
                 ui.label(escaped(name)).classes("text-sm")
-                ui.linear_progress(share, show_value=False, size="8px").props("rounded instant-feedback")
+                ui.linear_progress(share, show_value=False, size="8px").props("rounded instant-feedback aria-hidden=true")
                 ui.label(f"{100 * share:.0f} %").classes("text-sm p-quiet").style("text-align: right")

@@ -149,7 +149,7 @@ class RunPage:
                     Offer("Watch", "visibility", lambda: address("/watch", run=self._id)),
                     Offer("Play", "sports_esports", lambda: address("/play", run=self._id)),
                 )
-            self._bar = ui.linear_progress(0, show_value=False, size="6px").props("rounded instant-feedback")
+            self._bar = ui.linear_progress(0, show_value=False, size="6px").props("rounded instant-feedback aria-label=Progress")
             self._numbers = ui.label().classes("text-sm").props("data-mark=numbers")
 
     def _texts(self) -> None:
@@ -162,9 +162,12 @@ class RunPage:
                     self._which = (
                         ui.select([], label="File", on_change=self._other_log).props("dense outlined options-dense").classes("p-select")
                     )
-                    with ui.scroll_area().classes("w-full").style("height: 420px") as self._scroll:
+                    with ui.scroll_area().classes("w-full").style("height: 420px").props("tabindex=0") as self._scroll:
                         self._log = ui.label().classes("p-log w-full").props("data-mark=log")
-                with ui.tab_panel("Settings").classes("p-0 pt-2"), ui.scroll_area().classes("w-full").style("height: 480px"):
+                with (
+                    ui.tab_panel("Settings").classes("p-0 pt-2"),
+                    ui.scroll_area().classes("w-full").style("height: 480px").props("tabindex=0"),
+                ):
                     self._settings = ui.label().classes("p-log w-full").props("data-mark=settings")
 
     async def _other_log(self) -> None:
@@ -236,7 +239,7 @@ class RunPage:
         if found:
             with self._warnings, card("Warnings"):
                 for line in found[-12:]:
-                    ui.label(line).classes("p-log").style("color: #c98a1b")
+                    ui.label(line).classes("p-log p-warning")
 
 
 def _ratings(view: RunView) -> dict[str, float]:

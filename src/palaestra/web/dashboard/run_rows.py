@@ -8,7 +8,7 @@ from typing import Any
 from palaestra.core.display import escaped
 from palaestra.runtime.monitor.run_status import RunStatus
 
-COLORS = {"learning": "primary", "finished": "positive", "stopped": "blue-grey-5", "died": "negative", "recorded": "blue-grey-5"}
+COLORS = {"learning": "primary", "finished": "positive", "stopped": "blue-grey-7", "died": "negative", "recorded": "blue-grey-7"}
 """Color of each state."""
 MEANINGS = {
     "learning": "a process trains it now",
@@ -42,7 +42,8 @@ SLOTS = {
     "body-cell-state": """<q-td :props="props"><q-badge :color="props.row.color" :label="props.value" class="p-state">
         <q-tooltip>{{ props.row.meaning }}</q-tooltip></q-badge></q-td>""",
     "body-cell-share": """<q-td :props="props" class="p-progress"><q-linear-progress v-if="props.value !== null" :value="props.value"
-        :color="props.row.color" size="6px" rounded instant-feedback /><div class="p-quiet text-xs">{{ props.row.steps }}</div></q-td>""",
+        aria-label="Progress" :color="props.row.color" size="6px" rounded instant-feedback />
+        <div class="p-quiet text-xs">{{ props.row.steps }}</div></q-td>""",
     **{
         f"body-cell-{name}": f'<q-td :props="props" :title="props.row.{name}_text">{{{{ props.row.{name}_text }}}}</q-td>'
         for name in ("reward", "rate", "left", "started")
@@ -52,10 +53,12 @@ SLOTS = {
         for name in ("environment", "trainer")
     },
     "item": """<div class="w-full p-1"><div class="p-run-card">
-        <div class="row items-center no-wrap"><q-checkbox dense v-model="props.selected" class="q-mr-sm" />
+        <div class="row items-center no-wrap"><q-checkbox dense v-model="props.selected" class="q-mr-sm"
+        :aria-label="'Choose ' + props.row.id" />
         <a class="p-run col" :href="'/run?id=' + encodeURIComponent(props.row.key)">{{ props.row.id }}</a>
         <q-badge :color="props.row.color" :label="props.row.state" class="p-state" /></div>
-        <q-linear-progress v-if="props.row.share !== null" :value="props.row.share" :color="props.row.color" size="6px" rounded
+        <q-linear-progress v-if="props.row.share !== null" :value="props.row.share" aria-label="Progress"
+        :color="props.row.color" size="6px" rounded
         instant-feedback class="q-my-xs" />
         <div class="row p-quiet text-xs"><span class="col">{{ props.row.steps }}</span>
         <span>{{ [props.row.rate_text && props.row.rate_text + ' steps/s', props.row.left_text && props.row.left_text + ' left']

@@ -74,7 +74,9 @@ class RunsPage:
         with ui.row().classes("w-full items-center gap-3"):
             self._counts = ui.label().classes("text-sm font-medium").props("data-mark=counts")
             ui.space()
-            self._search = ui.input(placeholder="Search").props("dense outlined clearable").classes("w-56").props("data-mark=search")
+            self._search = (
+                ui.input(placeholder="Search").props("dense outlined clearable aria-label=Search").classes("w-56").props("data-mark=search")
+            )
             with self._search.add_slot("prepend"):
                 ui.icon("search").classes("text-base")
 
@@ -147,6 +149,5 @@ def difference_table(runs: list[str], found: list[Difference]) -> None:
     columns: list[dict[str, Any]] = [{"name": "key", "label": "Setting", "field": "key", "align": "left", "sortable": True}]
     columns += [{"name": f"run{i}", "label": escaped(run), "field": f"run{i}", "align": "left"} for i, run in enumerate(runs)]
     rows = [{"key": escaped(each.key), **{f"run{i}": escaped(value) for i, value in enumerate(each.values)}} for each in found]
-    ui.table(rows=rows, columns=columns, row_key="key", pagination=20 if len(rows) > 20 else None).classes("w-full p-table").props(
-        "flat dense"
-    ).props("data-mark=differences")
+    table = ui.table(rows=rows, columns=columns, row_key="key", pagination=20 if len(rows) > 20 else None)
+    table.classes("w-full p-table").props("flat dense data-mark=differences")

@@ -46,7 +46,7 @@ class SmallCharts:
         with card("Curves"):
             with ui.row().classes("w-full items-center gap-4"):
                 ui.toggle({False: "Steps", True: "Time"}, value=False, on_change=lambda event: self._change(time=event.value)).props(
-                    "dense no-caps unelevated"
+                    'dense no-caps unelevated aria-label="Horizontal axis"'
                 )
                 ui.switch("All metrics", on_change=lambda event: self._change(every=event.value)).props("dense").props(
                     "data-mark=all-metrics"
@@ -99,7 +99,9 @@ class SmallCharts:
                             ui.echart(curve_options([], over_time=self._over_time, log=False, small=True))
                             .classes("w-full")
                             .style("height: 150px")
+                            .props("role=img")
                         )
+                        self._charts[tag].props["aria-label"] = f"Curve of {escaped(tag)}"
         for tag, lines in charts.items():
             chart = self._charts[tag]
             new = curve_options(

@@ -2,7 +2,7 @@
 export default {
   template: `
     <div class="p-pad">
-      <button v-for="button in buttons" :key="button.key" type="button" :data-key="button.key" :class="{held: held.has(button.key)}"
+      <button v-for="button in buttons" :key="button.key" type="button" :data-key="button.key" :class="{held: held.has(button.key)}" :aria-pressed="held.has(button.key)"
         @pointerdown.prevent="hold(button.key, true, $event)" @pointerup.prevent="hold(button.key, false)"
         @pointercancel="hold(button.key, false)" @lostpointercapture="hold(button.key, false)" @contextmenu.prevent>
         <b>{{ button.shown }}</b><span>{{ button.name }}</span>
@@ -16,14 +16,21 @@ export default {
       const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
       const typing = event.target.closest?.("input, textarea, [contenteditable]");
       if (event.repeat || typing || event.ctrlKey || event.altKey || event.metaKey) return;
+      // a control that has the focus keeps the keys that it knows itself; a click leaves none there, see `clicked`
+      const control = event.target.closest?.("button, a, [role=slider], [role=option], [role=button]");
+      if (control && !control.closest(".p-pad") && (key === " " || key === "Enter" || key.startsWith("Arrow"))) return;
       if (event.type === "keydown" && (key === " " || key.startsWith("Arrow"))) event.preventDefault(); // the page would scroll
       this.hold(key, event.type === "keydown");
+    };
+    this.clicked = (event) => {
+      if (event.detail && event.target.closest?.("button")) document.activeElement?.blur(); // by a pointer: the keys are the game's
     };
     this.away = () => {
       if (document.hidden || event?.type === "blur") this.release();
     };
     window.addEventListener("keydown", this.keys);
     window.addEventListener("keyup", this.keys);
+    window.addEventListener("click", this.clicked);
     window.addEventListener("blur", this.away);
     document.addEventListener("visibilitychange", this.away);
     this.poll = setInterval(() => this.gamepads(), 30);
@@ -33,6 +40,7 @@ export default {
   unmounted() {
     window.removeEventListener("keydown", this.keys);
     window.removeEventListener("keyup", this.keys);
+    window.removeEventListener("click", this.clicked);
     window.removeEventListener("blur", this.away);
     document.removeEventListener("visibilitychange", this.away);
     clearInterval(this.poll);

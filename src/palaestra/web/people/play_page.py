@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,22 +14,25 @@ from nicegui.events import GenericEventArguments
 
 from palaestra.brains.player_keys import SHOWN, KeyMap
 from palaestra.core.errors import PalaestraError
-from palaestra.envs.base import KeepsTime
+from palaestra.envs.base import Exchanges, KeepsTime
 from palaestra.runtime.monitor.run_list import find_runs
+from palaestra.runtime.playback.playing import PlaybackState
 from palaestra.runtime.playback.sources import PlaybackSource
-from palaestra.web.layout import address, card, complain, page, quiet
+from palaestra.web.layout import address, card, complain, icon_button, page, quiet
+from palaestra.web.people.board import HELP, Board
+from palaestra.web.people.invitation import Invitation, qr_code
 from palaestra.web.people.opponents import choices
 from palaestra.web.people.played_game import Person, PlayedGame, games
 from palaestra.web.scene.canvas import SceneCanvas
 from palaestra.web.scene.stream import SceneStreams
 from palaestra.web.site import Site
 from palaestra.web.watch.agents_table import AgentsTable
-from palaestra.web.watch.watch_page import SPEEDS, choice_of_what, ending, refused, score_lines
+from palaestra.web.watch.watch_page import SPEEDS, choice_of_what, ending, refused, score_lines, show_pause
 from palaestra.web.watch.watched import close_with_page
 
 
-def add_play_page(site: Site, streams: SceneStreams) -> None:
-    """Registers the page."""
+def add_play_page(site: Site, streams: SceneStreams, invitation_to: Callable[[str], Invitation]) -> None:
+    """Registers the page. `invitation_to` makes the link to a path for a second person."""
 
     @ui.page("/play")
     def play(run: str = "", env: str = "", join: str = "") -> None:
@@ -54,22 +58,28 @@ def add_play_page(site: Site, streams: SceneStreams) -> None:
                     options=site.options_for(run, env),
                 )
                 game = PlayedGame(source, streams)
-            PlayPage(game, runs, site.results)
+            PlayPage(game, runs, site.results, invitation_to)
 
 
 class PlayPage:
     """One person's window."""
 
-    def __init__(self, game: PlayedGame, runs: list[str], results: Path) -> None:
+    def __init__(self, game: PlayedGame, runs: list[str], results: Path, invitation_to: Callable[[str], Invitation]) -> None:
         self.game, self._runs, self._results, self._name = game, runs, results, uuid.uuid4().hex
+        self._invitation_to = invitation_to
         self.person: Person | None = None
         self._shown = 0
+        self._board: Board | None = None
         close_with_page(lambda: game.leave(self._name))
         with ui.row().classes("w-full items-center gap-3"):
             choice_of_what("/play", game.source, runs)
         with ui.row().classes("w-full gap-3 items-start"):
             with ui.column().classes("p-grow gap-3") as self._stage, card():
-                self._canvas = SceneCanvas(game.key).classes("w-full p-canvas").props("data-mark=scene")
+                with ui.element("div").classes("w-full p-stage"):
+                    self._canvas = SceneCanvas(game.key, self._pick).classes("w-full p-canvas").props("data-mark=scene")
+                    self._start = ui.button("", on_click=self._begin).props("no-caps data-mark=begin").classes("p-start")
+                    self._count = ui.label().classes("p-count").props("role=status data-mark=countdown")
+                self._start.visible = False
                 self._agents = AgentsTable(game.playback, lambda behavior, slot: self._sit_on(behavior, slot))
                 self._pad = ui.column().classes("w-full")
                 self._transport()
@@ -82,7 +92,8 @@ class PlayPage:
                     with card("Seat"):
                         self._seat = ui.select({}, label="You play").props("dense outlined").classes("w-full").props("data-mark=seat")
                         self._seat.on_value_change(lambda event: self._sit(event.value))
-                        self._invitation = ui.label().classes("p-quiet text-sm").style("overflow-wrap: anywhere")
+                        self._invite = ui.button("Invite a second person", icon="person_add", on_click=self._show_invitation)
+                        self._invite.props("flat dense no-caps data-mark=invite").visible = False
                     self._sides = ui.column().classes("w-full")
                     self._keys = ui.column().classes("w-full")
                     self._demonstrations()
@@ -107,18 +118,19 @@ class PlayPage:
     def _transport(self) -> None:
         playback = self.game.playback
         with ui.row().classes("w-full items-center gap-1"):
-            self._pause = (
-                ui.button(icon="pause", on_click=self._toggle).props("flat round dense").tooltip("Pause or go on").props("data-mark=pause")
+            self._pause = icon_button("pause", "Pause or go on", self._toggle).props("aria-pressed=false data-mark=pause")
+            icon_button("replay", "Begin anew", lambda: playback.restart()).props("data-mark=restart")
+            self._speed = ui.toggle(SPEEDS, value=1.0, on_change=lambda event: playback.set_speed(event.value)).props(
+                "dense no-caps unelevated aria-label=Speed"
             )
-            ui.button(icon="replay", on_click=lambda: playback.restart()).props("flat round dense").tooltip("Begin anew").props(
-                "data-mark=restart"
-            )
-            ui.toggle(SPEEDS, value=1.0, on_change=lambda event: playback.set_speed(event.value)).props("dense no-caps unelevated")
 
     def _toggle(self) -> None:
         playback = self.game.playback
-        (playback.resume if playback.state.paused else playback.pause)()
-        self._pause.props(f"icon={'pause' if not playback.state.paused else 'play_arrow'}")
+        if not self.game.begun:
+            self.game.begin()
+        else:
+            (playback.resume if playback.state.paused else playback.pause)()
+        show_pause(self._pause, playback.state.paused)
 
     def _sit(self, number: Any) -> None:
         """Takes another seat."""
@@ -138,17 +150,64 @@ class PlayPage:
         self._show_keys(self.person)
 
     def _show_keys(self, person: Person) -> None:
+        env = self.game.playback.env
+        self._board = Board(env.columns, self._has_piece) if isinstance(env, Exchanges) else None
+        keys = person.brains[0].keys
         self._pad.clear()
         with self._pad:
-            KeyPad(person.brains[0].keys, self._hold).classes("w-full").props("data-mark=pad")
+            KeyPad(keys if self._board is None else None, self._hold).classes("w-full").props("data-mark=pad")
+        if self._board is not None:  # every move is a tick of its own
+            self.game.begun = True
+            self._pause.visible = self._speed.visible = False
         self._keys.clear()
         with self._keys, card("Keys"), ui.grid(columns="auto 1fr").classes("gap-x-4 gap-y-1"):
-            for keys, effect in person.keys:
-                ui.label(keys).classes("text-sm font-medium")
+            for names, effect in person.keys if self._board is None else HELP.items():
+                ui.label(names).classes("text-sm font-medium")
                 ui.label(effect).classes("text-sm")
+            if self._board is None and (missing := keys.missing):
+                quiet(
+                    f"{missing} of {sum(keys.action.branches)} choices have no key. A file of keys gives them one: "
+                    f"--brain '{person.place.behaviors[0]}=player:KEYS.yaml'"
+                ).classes("col-span-2")
+
+    def _begin(self) -> None:
+        if self.person is not None:
+            self.game.begin()
+
+    def _pick(self, group: str, number: int) -> None:
+        """Chooses the piece of a board that was clicked."""
+        env = self.game.playback.env
+        if self._board is not None and isinstance(env, Exchanges) and group in env.pieces:
+            self._exchange(self._board.click(number))
+
+    def _has_piece(self, cell: int) -> bool:
+        env, drawing = self.game.playback.env, self.game.playback.drawing()
+        pieces = [one for one in drawing.solids if isinstance(env, Exchanges) and one.name == env.pieces[0]] if drawing else []
+        return bool(pieces) and 0 <= cell < pieces[0].size.shape[1] and bool(pieces[0].size[0, cell].any())
+
+    def _exchange(self, pair: tuple[int, int] | None) -> None:
+        """Shows which piece is chosen, and makes the move of a pair."""
+        env, person, playback = self.game.playback.env, self.person, self.game.playback
+        if self._board is None or person is None or not isinstance(env, Exchanges):
+            return
+        self._canvas.highlight(env.pieces, self._board.chosen if pair is None else None)
+        move = None if pair is None else env.exchange(*pair)
+        if move is None:
+            return
+        mask = playback.steps[person.place.behaviors[0]].action_mask
+        if mask is not None and not bool(mask[person.place.slot, move]):
+            ui.notify("These two make no line", type="warning")
+            return
+        person.brains[0].order(move)
+        playback.advance()
 
     def _hold(self, key: str, down: bool) -> None:
-        if self.person is not None:
+        if self._board is not None:
+            if down and key:
+                self._exchange(self._board.press(key))
+        elif self.person is not None:
+            if down and (key in self.person.brains[0].keys.keys or key in (" ", "Enter")):
+                self.game.begin()
             if not key:
                 self.person.release_all()
             elif down:
@@ -188,7 +247,27 @@ class PlayPage:
         others = len(labels) > 1
         if others:
             self._show_sides()
-        self._invitation.set_text(f"A second person joins in another window: {address('/play', join=self.game.key)}" if others else "")
+        self._invite.visible = others
+
+    def _show_invitation(self) -> None:
+        """Shows the link for a second person: to copy, and as a QR code where other machines can reach the page."""
+        path = address("/play", join=self.game.key)
+        link = self._invitation_to(path)
+        with ui.dialog() as dialog, card("Invite a second person"):
+            field = ui.input("Link").props("dense outlined readonly data-mark=invitation").classes("w-full")
+            field.set_value(link.address)
+            copy = f"const e = getHtmlElement({field.id}).querySelector('input'); e.select(); document.execCommand('copy')"
+            ui.button("Copy").props("dense no-caps").on("click", js_handler=f"() => {{ {copy} }}")  # works without https, too
+            if link.is_private:
+                quiet(
+                    "Only browsers on this machine can open it. For other machines start the page with --bind 0.0.0.0, in a network that "
+                    "you trust."
+                )
+            elif (code := qr_code(link.address)) is not None:
+                ui.image(code).props('no-spinner no-transition alt="QR code of the link" data-mark=qr').classes("p-qr")
+            quiet("Whoever has the link can play, and stop and change runs.")
+        dialog.on("hide", dialog.delete)
+        dialog.open()
 
     def _refresh(self) -> None:
         playback = self.game.playback
@@ -209,12 +288,22 @@ class PlayPage:
         self._show_table()
         if len(self.game.places()) > self._shown:  # agents of a Unity game may come later
             self._show_seats()
+        self._show_start(state)
         person = self.person
         reward = playback.tally.returns.get(person.place.behaviors[0])
         now = 0.0 if reward is None or person.place.slot >= len(reward) else reward[person.place.slot]
         timed = not isinstance(playback.env, KeepsTime)
         when = f"{state.ticks * (state.seconds or 0.05):.0f} s" if timed else f"tick {state.ticks:,}"
-        self._state.set_text(f"{'Paused' if state.paused else 'Playing'}: {when}, reward {now:.2f}")
+        doing = (
+            "Your move"
+            if self._board is not None
+            else "Waiting for you"
+            if not self.game.begun
+            else "Paused"
+            if state.paused
+            else "Playing"
+        )
+        self._state.set_text(f"{doing}: {when}, reward {now:.2f}")
         lines = [f"Last episode: {person.last_reward:.2f}"] if person.last_reward is not None else []
         games_played = person.won + person.drawn + person.lost
         if games_played and len({place.team for place in self.game.places()}) > 1:
@@ -226,6 +315,17 @@ class PlayPage:
             f"{'Recording. ' if person.takes.recording else ''}{len(kept)} episode{'' if len(kept) == 1 else 's'}"
             + (f", rewards {', '.join(f'{take.reward:.2f}' for take in kept[-8:])}" if kept else "")
         )
+
+    def _show_start(self, state: PlaybackState) -> None:
+        """Shows how to begin, or how long the countdown still lasts."""
+        self._start.visible = not self.game.begun
+        self._start.set_text("Press a key, or tap here, to start")
+        counts = self.game.begun and state.held > 0 and not state.paused
+        self._count.visible = counts
+        if counts:
+            person = self.person
+            outcome = "" if person is None or person.last_result is None else f"{person.last_result} Next round in "
+            self._count.set_text(f"{outcome}{math.ceil(state.held)}")
 
     def _demonstrations(self) -> None:
         """Builds the card that records demonstrations."""
@@ -272,9 +372,9 @@ class PlayPage:
 class KeyPad(Element, component="pad.js"):
     """Calls `on_hold` with each key that is pressed (True) or released (False), and with "" when all are released."""
 
-    def __init__(self, keys: KeyMap, on_hold: Callable[[str, bool], Any]) -> None:
+    def __init__(self, keys: KeyMap | None, on_hold: Callable[[str, bool], Any]) -> None:
         super().__init__()
-        self._props["buttons"] = buttons(keys)
+        self._props["buttons"] = [] if keys is None else buttons(keys)
         self.on("hold", lambda event: _hold(event, on_hold))
 
 

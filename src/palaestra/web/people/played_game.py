@@ -22,6 +22,11 @@ from palaestra.web.people.opponents import OWN, rating
 from palaestra.web.scene.stream import SceneStreams
 from palaestra.web.watch.watched import WatchedPlayback
 
+COUNTDOWN = 3.0
+"""Seconds from a person's first key to the first tick."""
+NEXT_ROUND = 2.0
+"""Seconds between two episodes of a game between teams, at normal speed or slower: people take their hands to the keys."""
+
 games: dict[str, PlayedGame] = {}
 """Open games by their key, which the address for a second person has."""
 
@@ -46,8 +51,10 @@ class PlayedGame:
 
     def __init__(self, source: PlaybackSource, streams: SceneStreams) -> None:
         self.source = source
-        self.watched = WatchedPlayback(source, streams)
+        self.watched = WatchedPlayback(source, streams, paused=True)
         self.playback: Playback = self.watched.playback
+        self.begun = False
+        """Whether a person has pressed a key: until then nothing moves."""
         self.people: dict[str, Person] = {}
         games[self.watched.key] = self
 
@@ -56,14 +63,23 @@ class PlayedGame:
         """Key of the game and its stream."""
         return self.watched.key
 
+    def begin(self) -> None:
+        """Counts down and plays, when the first of the people is ready."""
+        if not self.begun:
+            self.begun = True
+            self.playback.hold(COUNTDOWN)
+            self.playback.resume()
+
     def places(self) -> list[AgentSeat]:
         """Returns the agents of the first area."""
         return places(self.playback)
 
     def free(self) -> list[AgentSeat]:
-        """Returns the agents of the first area that no person plays."""
+        """Returns the agents of the first area that no person plays, those of teams without a person first."""
         taken = {(person.place.behaviors, person.place.slot) for person in self.people.values()}
-        return [place for place in self.places() if (place.behaviors, place.slot) not in taken]
+        teams = {person.place.team for person in self.people.values()}
+        found = [place for place in self.places() if (place.behaviors, place.slot) not in taken]
+        return sorted(found, key=lambda place: place.team in teams)
 
     def leave(self, name: str) -> None:
         """Ends the game if nobody is left, else gives the person's agent back to its brain."""
@@ -125,6 +141,8 @@ class Person:
         self.takes = DemoTakes(place.slot, place.behaviors)
         self.won = self.drawn = self.lost = 0
         self.last_reward: float | None = None
+        self.last_result: str | None = None
+        """How the last episode between teams ended."""
         self.elo: float | None = None
         self._rating = PersonRating(game.source.results)
         for behavior in place.behaviors:
@@ -182,6 +200,9 @@ class Person:
             self.last_reward = self.takes.ended_reward
             self.won, self.drawn, self.lost = self.won + (reward > 0), self.drawn + (reward == 0), self.lost + (reward < 0)
             others = {place.team for place in self.game.places()} - {self.place.team}
+            if others:
+                self.last_result = "You won." if reward > 0 else "You lost." if reward < 0 else "A draw."
+                self.game.playback.hold(NEXT_ROUND / max(self.game.playback.state.speed, 1.0))
             ratings = [rating for team in others if (rating := self.game.rating_of(behavior, team)) is not None]
             if ratings:
                 self.elo = self._rating.played(behavior, sum(ratings) / len(ratings), 0.5 * (1 + (reward > 0) - (reward < 0)))

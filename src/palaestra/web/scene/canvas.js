@@ -173,6 +173,7 @@ export default {
         position.fromArray(numbers, at);
         turn.fromArray(numbers, at + 3);
         size.fromArray(numbers, at + 7);
+        if (this.marked?.number === k && this.marked.groups.includes(mesh.userData.name)) size.multiplyScalar(1.3);
         mesh.setMatrixAt(k, matrix.compose(position, turn, size));
         mesh.setColorAt(k, color.setHex(numbers[at + 10]));
       }
@@ -264,6 +265,12 @@ export default {
       this.renderer.setPixelRatio(1);
       for (const { mesh } of this.groups) mesh.material.needsUpdate = true;
       this.resize();
+    },
+
+    // Shows one solid of some groups larger.
+    highlight(groups, number) {
+      this.marked = { groups, number };
+      this.frame = this.newest;
     },
 
     record(seconds) {

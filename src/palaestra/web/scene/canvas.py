@@ -17,12 +17,17 @@ class SceneCanvas(Element, component="canvas.js", default_classes="p-scene"):
         """`key` is that of the stream. `on_pick` is called with the group and the number of the solid that was clicked."""
         super().__init__()
         self._props["stream"] = f"/scene/{key}"
+        self.props('role=img aria-label="The scene"')
         if on_pick is not None:
             self.on("pick", lambda event: _pick(event, on_pick))
 
     def focus(self, area: int | None) -> None:
         """Looks at one area, or at all."""
         self.run_method("focus", area)
+
+    def highlight(self, groups: tuple[str, ...], number: int | None) -> None:
+        """Shows one solid of each group larger; None: none."""
+        self.run_method("highlight", list(groups), number)
 
     def record(self) -> None:
         """Records what the browser shows for some seconds, and hands it to the person as a WebM file."""

@@ -104,7 +104,9 @@ class AgentPanel:
         self._content.clear()
         with self._content:
             actions = ActionsView(found)
-            with ui.column().classes("w-full gap-1").style("max-height: 420px; overflow: auto"):
+            what = ui.column().classes("w-full gap-1").style("max-height: 420px; overflow: auto")
+            what.props('tabindex=0 role=region aria-label="Observations"')
+            with what:
                 self._views = [actions, *(ObsView(name, found) for name in found.obs)]
 
 
@@ -197,7 +199,7 @@ def _in_order(hits: list[RayHit]) -> list[RayHit]:
 
 
 def _bar() -> ui.linear_progress:
-    return ui.linear_progress(0.0, show_value=False, size="8px").props("instant-feedback rounded").classes("grow")
+    return ui.linear_progress(0.0, show_value=False, size="8px").props("instant-feedback rounded aria-hidden=true").classes("grow")
 
 
 def _fill(bar: ui.linear_progress, share: float) -> None:

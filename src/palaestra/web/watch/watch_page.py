@@ -17,7 +17,7 @@ from palaestra.runtime.monitor.run_list import find_runs, with_models
 from palaestra.runtime.playback.sources import DEFAULT_AREAS, PlaybackSource, steps_of
 from palaestra.runtime.recording.video_files import encode_video
 from palaestra.runtime.storage.run_folder import RunFolder
-from palaestra.web.layout import Offer, address, card, page, quiet, within
+from palaestra.web.layout import Offer, address, card, icon_button, page, quiet, within
 from palaestra.web.scene.canvas import SceneCanvas
 from palaestra.web.scene.stream import SceneStreams
 from palaestra.web.site import Site
@@ -109,15 +109,11 @@ class WatchPage:
         """Builds the buttons under the scene."""
         playback = self.watched.playback
         with ui.row().classes("w-full items-center gap-1") as self._buttons:
-            self._pause = (
-                ui.button(icon="pause", on_click=self._toggle).props("flat round dense").tooltip("Pause or go on").props("data-mark=pause")
-            )
-            ui.button(icon="skip_next", on_click=self._one_tick).props("flat round dense").tooltip("One tick").props("data-mark=tick")
-            ui.button(icon="replay", on_click=lambda: playback.restart()).props("flat round dense").tooltip("Begin anew").props(
-                "data-mark=restart"
-            )
-            ui.toggle(SPEEDS, value=1.0, on_change=lambda event: playback.set_speed(event.value)).props("dense no-caps unelevated").props(
-                "data-mark=speed"
+            self._pause = icon_button("pause", "Pause or go on", self._toggle).props("aria-pressed=false data-mark=pause")
+            icon_button("skip_next", "One tick", self._one_tick).props("data-mark=tick")
+            icon_button("replay", "Begin anew", lambda: playback.restart()).props("data-mark=restart")
+            ui.toggle(SPEEDS, value=1.0, on_change=lambda event: playback.set_speed(event.value)).props(
+                "dense no-caps unelevated aria-label=Speed data-mark=speed"
             )
             ui.space()
             ui.button("GIF", icon="gif_box", on_click=self._record).props("flat dense no-caps").tooltip("Record 6 seconds").props(
@@ -134,7 +130,7 @@ class WatchPage:
     def _toggle(self) -> None:
         playback = self.watched.playback
         (playback.resume if playback.state.paused else playback.pause)()
-        self._pause.props(f"icon={'pause' if not playback.state.paused else 'play_arrow'}")
+        show_pause(self._pause, playback.state.paused)
 
     def _one_tick(self) -> None:
         if not self.watched.playback.state.paused:
@@ -220,6 +216,7 @@ class WatchPage:
                         playback.set_parameter(name, value)
 
                 slider = ui.slider(min=low, max=high, step=(high - low) / 200, value=default).props(f"data-mark=parameter-{name}")
+                slider.props["aria-label"] = name
                 slider.on("change", lambda event, change=change: change(event.args))
 
     def _pick(self, group: str, number: int) -> None:
@@ -242,7 +239,7 @@ class StepsCard:
         self._watched, self._steps = watched, list[int]()
         with card("Watch it learn") as self._card:
             self._where = ui.label().classes("text-sm p-message").props("data-mark=step")
-            self._slider = ui.slider(min=0, max=1, value=1).props("markers snap data-mark=checkpoints")
+            self._slider = ui.slider(min=0, max=1, value=1).props("markers snap aria-label=Step data-mark=checkpoints")
             self._slider.on("change", lambda event: self._show(event.args))
         self.refresh()
         if watched.source.run is not None:
@@ -304,6 +301,11 @@ def ending(watched: WatchedPlayback, done: str) -> str:
     """Returns why a playback ended, or why it cannot be shown or played (`done`), and how to begin anew."""
     ended = f"{'Ended' if watched.playback.steps else f'It cannot be {done}'}: {watched.playback.state.error}"
     return f"{ended}\nLoad the page again to start the game once more." if watched.source.is_game else ended
+
+
+def show_pause(button: ui.button, paused: bool) -> None:
+    """Shows on the button whether the playback is paused."""
+    button.props(f"icon={'play_arrow' if paused else 'pause'} aria-pressed={'true' if paused else 'false'}")
 
 
 def score_lines(playback: Any) -> list[str]:

@@ -42,6 +42,8 @@ MOST_DECISIONS = wp.constant(500)
 A_POINT = wp.constant(0.01)
 TEAL: Color = (72, 170, 178)
 COLORS = (RED, GREEN, BLUE, GOLD, VIOLET, TEAL)
+PIECES = "pieces", "dot 0", "dot 1"
+"""Groups of solids in the drawing with one for each cell."""
 MOVE = ActionSpec(branches=(int(MOVES),))
 SIZES = {
     **{name: int(CELLS) for name in ("kind", "worth", "marked")},
@@ -144,6 +146,15 @@ def best_move(columns: Mapping[str, Tensor], greedy: bool) -> Action:
     return Action(torch.zeros(len(score), 0, device=score.device), score.argmax(1, keepdim=True))
 
 
+def exchange(first: int, second: int) -> int | None:
+    """Returns the move that exchanges the pieces of two cells; None if they are no neighbors."""
+    near, far, across = min(first, second), max(first, second), int(COLUMNS)
+    row, column = divmod(near, across)
+    if far == near + 1 and column + 1 < across:
+        return row * (across - 1) + column
+    return int(ROWS) * (across - 1) + near if far == near + across else None
+
+
 def draw_gems(rows: Rows, behavior: str) -> Drawing:
     """Draws the board of colored pieces, row 0 in front, with one or two dots on pieces that are worth more."""
     across, deep, worth = int(COLUMNS), int(ROWS), rows["worth"]
@@ -196,6 +207,7 @@ class Match3(WarpEnv):
     most_decisions = int(MOST_DECISIONS)
     tick_seconds = 0.5  # not documented: slow enough to watch
     parameter_ranges: ClassVar = {}
+    pieces, columns, exchange = PIECES, int(COLUMNS), staticmethod(exchange)
     unity: ClassVar = Agreement(SAME, APPROXIMATE, learned=LEARNED)
 
     def __init__(
@@ -231,6 +243,7 @@ class Match3Visual(WarpEnv):
     most_decisions = Match3.most_decisions
     tick_seconds = Match3.tick_seconds
     parameter_ranges = Match3.parameter_ranges
+    pieces, columns, exchange = PIECES, int(COLUMNS), staticmethod(exchange)
     unity: ClassVar = Agreement(SAME, APPROXIMATE)
 
     def __init__(

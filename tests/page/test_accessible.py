@@ -1,0 +1,102 @@
+"""The page with a screen reader and without a mouse: axe-core finds nothing serious, and the main tasks need only keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import Visitor, palaestra, until, viewing
+
+PAGES = {
+    "runs": "/",
+    "run": "/run?id=second",
+    "watch": "/watch?run=second",
+    "play": "/play?env=SoccerTwos",
+    "play by clicks": "/play?env=Match3",
+    "demonstrations": "/demos",
+    "no such run": "/run?id=nothing",
+    "not opened": "/watch?env=editor",
+    "a game that has ended": "/play?join=nothing",
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("accessible")
+    for name in ("first", "second"):
+        more = ("--max-steps=12000", "--summary-freq=4000", "--set", "behaviors.3DBall.checkpoint_interval=4000")
+        done = palaestra(folder, "learn", "--env=3DBall", f"--run-id={name}", *more)
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+def violations(someone: Visitor) -> list[str]:
+    """Serious and critical violations that axe-core finds."""
+    spec = find_spec("axe_playwright_python")
+    if spec is None or not spec.submodule_search_locations:
+        pytest.skip("axe-playwright-python is not installed")
+    someone.page.evaluate((Path(spec.submodule_search_locations[0]) / "axe.min.js").read_text(encoding="utf-8"))
+    found = someone.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    return [f"{one['id']}: {node['html'][:200]}" for one in found if one["impact"] in ("serious", "critical") for node in one["nodes"]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", ["wide", "phone"])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_no_page_has_a_serious_barrier(runs: Path, visit: Callable[..., Visitor], size: str, dark: bool):
+    found: dict[str, list[str]] = {}
+    with viewing(runs) as (_, address):
+        someone = visit(address, size, dark)
+        for what, path in PAGES.items():
+            someone.open(path)
+            someone.page.wait_for_timeout(4000)
+            if what == "runs":
+                for box in someone.page.locator("[data-mark=runs] .q-checkbox").all()[-2:]:
+                    box.click()
+                someone.page.get_by_text("Settings that differ").wait_for()
+            found |= {what: problems} if (problems := violations(someone)) else {}
+            assert someone.page.locator("html").get_attribute("lang") == "en-US"
+            assert someone.page.locator("h1").count() == 1
+            assert someone.spills() == [], what
+    assert found == {}
+
+
+def tab_to(someone: Visitor, name: str) -> Any:
+    """Presses Tab until an element of this name has the focus."""
+    for _ in range(80):
+        someone.page.keyboard.press("Tab")
+        now = someone.page.evaluate(
+            "() => (e => e.getAttribute('aria-label') || e.textContent || e.placeholder || '')(document.activeElement).trim()"
+        )
+        if now == name:
+            return
+    raise AssertionError(f"Tab never reaches '{name}'")
+
+
+@pytest.mark.slow
+def test_runs_are_sorted_chosen_and_watched_without_a_mouse(runs: Path, visit: Callable[..., Visitor]):
+    with viewing(runs) as (_, address):
+        someone = visit(address)
+        keys, page = someone.page.keyboard, someone.page
+        page.get_by_text("second").first.wait_for()
+        tab_to(someone, "Run")
+        keys.press("Enter")
+        page.locator("th[aria-sort=ascending]").wait_for()
+        keys.press("Enter")
+        page.locator("th[aria-sort=descending]").wait_for()
+        for name in ("Choose second", "Choose first"):
+            tab_to(someone, name)
+            keys.press("Space")
+        page.get_by_text("Settings that differ").wait_for()
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
+        tab_to(someone, "Watch")
+        keys.press("Enter")
+        state = page.locator("[data-mark=state]")
+        until(lambda: "Playing" in state.inner_text(), 60, "playing")
+        tab_to(someone, "Pause or go on")
+        keys.press("Space")
+        until(lambda: "Paused" in state.inner_text(), 20, "the pause")
+        assert page.locator("[data-mark=pause]").get_attribute("aria-pressed") == "true"
