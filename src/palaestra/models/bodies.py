@@ -131,7 +131,7 @@ class HyperLinear(nn.Module):
         """Maps x (N, in) and goal (N, goal) to (N, out)."""
         if goal.device.type == "cpu" and not goal.requires_grad:  # else each row's goal gets a gradient of its own
             goals, which, rows = torch.unique(goal, dim=0, return_inverse=True, return_counts=True)
-            if len(goals) * FEW_GOALS <= len(goal):
+            if 0 < len(goals) * FEW_GOALS <= len(goal):
                 order = which.argsort()
                 parts = zip(x.index_select(0, order).split(rows.tolist()), self._weights_for(goals), strict=True)
                 together = torch.cat([torch.mm(part, weights) for part, weights in parts])

@@ -38,6 +38,8 @@ class LSTMLayer(nn.Module):
 
     def unroll(self, index: int, features: Tensor, sequences: Sequences) -> Tensor:
         """Runs one network along each sequence: features (N, F) of its rows to (N, size / 2)."""
+        if not len(features):  # torch refuses a sequence without steps
+            return self.step(index, features, features.new_zeros(0, self.size))[0]
         count = len(sequences.recurrent_state)
         hidden, cell = self.own(index, sequences.recurrent_state).unsqueeze(0).chunk(2, 2)
         cells = sequences.steps * count
