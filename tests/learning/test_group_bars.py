@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,6 +60,26 @@ def test_what_is_learned_stays_where_members_leave_on_success(
     late = [reward for step, reward in rewards.items() if step >= 30_000]
     assert len(late) == 11
     assert min(late) >= 0.083
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("over_the_wire", [False, True], ids=("in process", "over the wire"))
+def test_agents_find_their_doors_as_soon_as_with_the_original(
+    over_the_wire: bool, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Own rewards saturate long before episodes are short. The original has lengths of 5.5, 3.3 and 2.4."""
+    game: dict[str, Any] = {"env": "python:doors:doors", "env_options": {"rooms": 8}}
+    if over_the_wire:
+        game = {"env": str(GAMES / "doors.py"), "env_args": ["--rooms", "8"]}
+    monkeypatch.syspath_prepend(str(GAMES))
+    sets = ["behaviors.Doors.max_steps=30000"]
+    palaestra.train(GAMES / "doors.yaml", seed=seed, run_id="doors", results_dir=str(tmp_path), quiet=True, sets=sets, **game)
+    written = [json.loads(line) for line in (tmp_path / "doors" / "metrics.jsonl").read_text().splitlines()]
+    lengths = {line["step"]: line["Environment/Episode Length"] for line in written if "Environment/Episode Length" in line}
+    print(f"seed {seed}: {lengths}")
+    for step, original in ((9_000, 5.5), (15_000, 3.3), (30_000, 2.4)):
+        assert lengths[step] <= 1.15 * original
 
 
 @pytest.mark.slow

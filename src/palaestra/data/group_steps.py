@@ -78,8 +78,9 @@ class GroupSteps:
     def _follow(self) -> None:
         """Finds what each decision led to.
 
-        An agent goes on to the next group step at which it decides. One whose episode ended leaves to its mates what they still earn: it
-        led to those of them that go on, as they are then, and to the final observations of those that were truncated.
+        An agent goes on to the next group step at which it decides. The last decision of an episode led to the mates that go on, as they
+        are then, and to the final observations of those that were truncated. If any of these are there, a terminated agent led to all
+        that ended on that tick, too, itself among them.
         """
         line, total = self.timeline, len(self)
         last = line.goes_on & (line.next == NOBODY)
@@ -109,17 +110,8 @@ class GroupSteps:
         for column, table in ((self.following, tables[1]), (self.following_endless, tables[2])):
             column[over] = np.where(table[:, 0] == NOBODY, NOBODY, first + np.arange(len(ends)))[at_end]
             first += len(ends)
-        self.successor = np.where(line.terminated, self._survivor(left), line.next)
-        """Decision that continues each return, (N,): the agent's next, or a surviving mate's after its death; NOBODY: none."""
-
-    def _survivor(self, left: Numbers) -> Numbers:
-        """Returns the first decision made at this group step (N,) by agents that were there before, (N,)."""
-        old = np.flatnonzero(~self.timeline.begins[: self.timeline.decisions])[::-1]
-        first = np.full(len(self) + 1, NOBODY)
-        first[self.group_step[old]] = old  # of several the earliest, which is written last
-        found = np.searchsorted(self._keys, left)
-        known = np.append(self._keys, NOBODY)[found] == left
-        return np.where(known, first[found], NOBODY)
+        left_mates = line.terminated & (self.following != NOBODY)
+        self.following[left_mates] = self.following_endless[left_mates]
 
     def shared(self, reward: NDArray[np.float32]) -> NDArray[np.float32]:
         """Returns what each agent and its mates earned from its decision to its next, (N,), from what each earned itself, (N,)."""

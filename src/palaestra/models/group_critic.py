@@ -12,6 +12,7 @@ from palaestra.core.row_index import Groups
 from palaestra.core.specs import ActionSpec
 from palaestra.core.timestep import Action
 from palaestra.models.entity_attention import FORBIDDEN, HEADS, linear
+from palaestra.models.mirrored_init import mirrored_heads
 
 
 class GroupCritic(nn.Module):
@@ -27,8 +28,11 @@ class GroupCritic(nn.Module):
     computed once for each agent, not once for each pair. The number of agents is an input, as 1 - 1 / agents; the original
     scales it by a running maximum.
 
+    All parts start at zero. The context's head starts mirrored (`mirrored_heads`), so that what mates' observations change is learned from
+    the first step on.
+
     With `individual` values an agent's own value also gets the number of agents, and the value of the group is the mean of
-    own values alone.
+    own values alone; the context's head then starts with weights of 0, with which such values were measured to learn faster.
     """
 
     def __init__(self, inputs: int, signals: int, action: ActionSpec, individual: bool = False) -> None:
@@ -46,6 +50,8 @@ class GroupCritic(nn.Module):
             if head is not None:
                 nn.init.zeros_(head.weight)
                 nn.init.zeros_(head.bias)
+        if not individual:
+            self.context_head.weight.data.copy_(mirrored_heads(self.body, inputs, [signals])[0].t())
 
     def forward(self, features: Tensor) -> Tensor:
         """Returns values of agents' own observations, (N, K), from features (N, inputs)."""

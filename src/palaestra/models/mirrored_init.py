@@ -27,9 +27,9 @@ ROWS = 8
 def mirrored_heads(last: nn.Module, width: int, outputs: Sequence[int]) -> Tensor:
     """Mirrors the layer in place; returns weights (networks, width, sum of outputs) for heads of so many outputs each.
 
-    `last`: what makes the `width` features of each network, a StackedMLP, an LSTMLayer, or a ModuleList of bodies. Where a body of a user's
-    cannot be mirrored, its head starts with weights of 0. With an odd width one unit starts without a weight. Xavier's distribution:
-    Glorot and Bengio 2010, eq. 16.
+    `last`: what makes the `width` features of each network, a linear layer, a StackedMLP, an LSTMLayer, or a ModuleList of bodies. Where
+    a body of a user's cannot be mirrored, its head starts with weights of 0. With an odd width one unit starts without a weight. Xavier's
+    distribution: Glorot and Bengio 2010, eq. 16.
     """
     half = width // 2
     made = [_mirror(one, half) for one in _networks(last)]
@@ -43,6 +43,8 @@ def mirrored_heads(last: nn.Module, width: int, outputs: Sequence[int]) -> Tenso
 
 def _networks(last: nn.Module) -> list[Tensor | nn.Module]:
     """Returns the last part of each network: a layer's weights (in, out), or a module."""
+    if isinstance(last, nn.Linear):
+        return [last.weight.t()]
     if isinstance(last, StackedMLP):
         return list(last.weights[-1].unbind(0))
     return list(last.lstms if isinstance(last, LSTMLayer) else last.children())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,14 +29,12 @@ def group_advantages(
     rollout, table = estimates.rollout, estimates.batches.table
     ended = rollout.terminated | rollout.truncated
     stops = completed(rollout, (horizon_ends(ended, time_horizon) & ~ended,))[0]
-    dead = completed(rollout, (rollout.terminated,))[0]
-    successor = to_device(table.successor, stops.device).masked_fill(stops, NOBODY)
+    successor = to_device(table.timeline.next, stops.device).masked_fill(stops, NOBODY)
     value, baseline, next_value, next_value_endless = estimates()
     targets = []
     for k, (gamma, ignores_ends) in enumerate(zip(signals.gammas, signals.ignore_ends, strict=True)):
         after = (next_value_endless if ignores_ends else next_value)[:, k]
-        chain = successor.masked_fill(dead, NOBODY) if ignores_ends else successor
-        targets.append(group_returns(rewards[:, k], after, chain, gamma=gamma, gae_lambda=gae_lambda))
+        targets.append(group_returns(rewards[:, k], after, successor, gamma=gamma, gae_lambda=gae_lambda))
     target = torch.stack(targets, 1)
     means, baselines = (torch.stack([column.mean() for column in x.unbind(1)]) for x in (value, baseline))
     return Advantages((), (target - baseline).mean(1), value, target, means), baselines
@@ -77,9 +74,10 @@ class GroupValues:
     def __call__(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Returns values, baselines, next values and endless next values of all decisions, each (N, K).
 
-        The next value is that of the agents of the group that are still there, 0 once the group's episode ended. The endless one,
-        for reward signals that ignore ends, counts agents whose episode ended with their final observations. With individual values
-        an agent that decides again in the rollout has its own next value instead.
+        The next value is that of the agents of the group that are still there, and of an agent that has just left them with its final
+        observation; 0 once the group's episode ended. The endless one, for reward signals that ignore ends, also counts agents whose
+        group ended with their final observations. With individual values an agent that decides again in the rollout has its own next
+        value instead.
         """
         table = self.batches.table
         features = self._features()
@@ -90,7 +88,7 @@ class GroupValues:
         following, endless = (to_device(where % len(known), self.device) for where in (table.following, table.following_endless))
         if self.critic.count_head is None:
             return value, baseline, known[following], known[endless]
-        own_next = to_device(np.where(table.timeline.terminated, NOBODY, table.successor), self.device)
+        own_next = to_device(table.timeline.next, self.device)
         goes_on, own = (own_next != NOBODY).unsqueeze(1), own.index_select(0, own_next.clamp(min=0))
         return value, baseline, torch.where(goes_on, own, known[following]), torch.where(goes_on, own, known[endless])
 
@@ -149,9 +147,8 @@ def group_returns(reward: Tensor, next_value: Tensor, successor: Tensor, *, gamm
     """Returns lambda-returns of N decisions, (N,): G = r + gamma ((1 - lambda) V' + lambda G').
 
     Cohen et al. 2022, https://arxiv.org/abs/2111.05992, TD(lambda) on the group's value. `next_value` (N,) is V', the
-    value of the group at the next decision, 0 where the group's episode ended. `successor` (N,) is the index of the
-    decision whose return is G', or -1 where there is none and V' is used alone: the agent's own next decision, or a
-    surviving mate's after it has died, which credits the dead with what the group earns later. Successors must not form a cycle.
+    value of the group at the next decision, 0 where the group's episode ended. `successor` (N,) is the index of the agent's own next
+    decision, whose return is G', or -1 where there is none and V' is used alone. Successors must not form a cycle.
     """
     goes_on = successor >= 0
     step = goes_on * (gamma * gae_lambda)

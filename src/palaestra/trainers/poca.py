@@ -33,10 +33,10 @@ class POCA(OnPolicy[GroupRows]):
     """Trains a policy with a centralised critic over each group; the update itself is `OnPolicy.update`.
 
     An agent's reward is its own plus that of its mates and of the group. Returns bootstrap with the value of the whole
-    group, so an agent that leaves early is still credited with what its mates earn later. The advantage is that return less a
-    counterfactual baseline, which knows what the mates see and do but not the agent's own action. With `individual_values`
-    returns bootstrap with the agent's own value instead, and with the group's only where the agent has left or the rollout has no
-    later decision of it.
+    group. The return of an agent that leaves before its mates ends there, with the value of its final observation and its mates'
+    together; the paper's continues with what the mates earn. The advantage is that return less a counterfactual baseline, which knows
+    what the mates see and do but not the agent's own action. With `individual_values` returns bootstrap with the agent's own value
+    instead, and with the group's only where the agent has left or the rollout has no later decision of it.
     """
 
     Settings = POCASettings
@@ -49,7 +49,7 @@ class POCA(OnPolicy[GroupRows]):
         # bfloat16 is off unless asked for: where rewards are rare, two runs of three learned later with it
         gradient = GroupGradient(network, bfloat16=settings.network_settings.bfloat16 or False, compiled=settings.network_settings.compile)
         super().__init__(network, [p for p in network.parameters() if p.numel()], gradient, settings, device, seed)
-        self.needs = RolloutNeeds(terminal_obs=self.signals.needs.terminal_obs, group_ticks=True)
+        self.needs = RolloutNeeds(terminal_obs=True, group_ticks=True)
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> ActorCritic:

@@ -134,12 +134,13 @@ def compare(table: GroupSteps, rollout: Rollout, plain: PlainGroups, step: TimeS
         mates = [other.reward for other in plain.past + rows if other.group == row.group and row.made < other.until <= row.until]
         assert shared[n] == pytest.approx(sum(mates), abs=1e-5)
         goes_on = next((other for other in everyone if other.seen == (row.until, row.slot) and not row.end), None)
-        for column, ends in ((table.following, ("truncated",)), (table.following_endless, ("truncated", "terminated"))):
-            found = set() if column[n] == NOBODY else every[column[n]]
-            assert found == (left(everyone, row.group, row.until, *ends) if goes_on is None else there(everyone, goes_on.group, row.until))
-        successors = [goes_on.seen] if goes_on else []
-        if row.end == "terminated":
-            successors = [other.seen for other in rows if other.group == row.group and other.made == row.until and not other.first]
-        successors = [seen for seen in successors if seen in row_of]
-        assert (table.successor[n] == NOBODY) == (not successors)
-        assert not successors or rows[table.successor[n]].seen in successors
+        if goes_on is None:
+            with_ended = left(everyone, row.group, row.until, "truncated", "terminated")
+            led_to = left(everyone, row.group, row.until, "truncated")
+            led_to = with_ended if led_to and row.end == "terminated" else led_to  # a leaver's mates go on: it is counted with them
+        else:
+            led_to = with_ended = there(everyone, goes_on.group, row.until)
+        for column, expected in ((table.following, led_to), (table.following_endless, with_ended)):
+            assert (set() if column[n] == NOBODY else every[column[n]]) == expected
+        then = table.timeline.next[n]
+        assert (None if then == NOBODY else rows[then].seen) == (goes_on.seen if goes_on and goes_on.seen in row_of else None)

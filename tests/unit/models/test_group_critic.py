@@ -131,4 +131,15 @@ def test_the_value_of_a_group_is_the_mean_over_its_agents_of_own_value_and_conte
 def test_values_and_baselines_start_at_zero():
     made, (features, action) = GroupCritic(INPUTS, SIGNALS, SPEC), seen()
     for part in (made(features), made.value(features, groups_of(GROUPS)), *asked(made, features, action, GROUPS)):
-        assert part.eq(0).all()
+        assert_close(part, torch.zeros_like(part), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("inputs", [2, 7, 32])
+def test_what_mates_see_is_learned_from_the_first_step_on(inputs: int):
+    torch.manual_seed(0)
+    made, (features, action) = GroupCritic(inputs, SIGNALS, SPEC), seen(inputs)
+    context, _ = asked(made, features, action, GROUPS)
+    (context * torch.randn(context.shape)).sum().backward()
+    for layer in (made.seen, made.query, made.key_value, made.out, made.body):
+        assert layer.weight.grad is not None
+        assert layer.weight.grad.any()

@@ -81,7 +81,7 @@ def steps_to_rollout(trainer: POCA, steps: list[TimeStep]) -> Rollout:
     for step, after in pairwise(steps):
         slots = len(step.reward)
         sample = Action(torch.zeros(slots, 0), torch.zeros(slots, 1, dtype=torch.int64))
-        decision = Decision(sample, sample, torch.zeros(slots, 1), torch.zeros(slots, 0))
+        decision = Decision(sample, sample, torch.zeros(slots, 1), torch.zeros(slots, trainer.network.memory_size))
         buffer = buffer or SlottedBuffer(step, decision, 8, trainer.needs)
         buffer.open(step, decision)
         buffer.complete(after)
@@ -109,17 +109,35 @@ VECTOR = dataclasses.replace(spec_of((1,), branches=(2,)), steady=False)
 NOTHING = torch.zeros(2, 1)
 
 
-def test_a_dead_mate_is_credited_with_what_the_group_earns_later():
+def test_the_return_of_an_agent_that_leaves_its_mates_ends_with_the_value_of_what_it_leaves():
     trainer = poca(VECTOR, {"lambd": 0.5}, gamma=0.5)
     steps = [
         mates(table(NOTHING)),
-        mates(table(NOTHING, acting=[False, True], terminated=[0])),  # dies for the other
+        mates(table(NOTHING, acting=[False, True], terminated=[0])),  # leaves the other
         mates(table(NOTHING, acting=[False, True])),
         mates(table(NOTHING, acting=[True, True], terminated=[1]), [0.0, 1.0]),  # which earns 1 two decisions later
     ]
     found = targets_with_constant_value(trainer, steps_to_rollout(trainer, steps), 2.0)
-    # the survivor: 1 at its end, 0.5 (0.5 * 2 + 0.5 * 1) = 0.75 before, 0.5 (0.5 * 2 + 0.5 * 0.75) = 0.6875 at first; the dead as it
-    assert found == pytest.approx({(2, 1): 1.0, (1, 1): 0.75, (0, 1): 0.6875, (0, 0): 0.6875})
+    # who stays: 1 at its end, 0.5 (0.5 * 2 + 0.5 * 1) = 0.75 before, 0.5 (0.5 * 2 + 0.5 * 0.75) = 0.6875 at first; who leaves: 0.5 * 2
+    assert found == pytest.approx({(2, 1): 1.0, (1, 1): 0.75, (0, 1): 0.6875, (0, 0): 1.0})
+
+
+@pytest.mark.parametrize("memory", [None, MEMORY], ids=("no memory", "memory"))
+def test_what_an_agent_leaves_is_worth_as_much_as_if_it_were_still_there(memory: dict[str, int] | None):
+    trainer = poca(VECTOR, {"lambd": 1.0}, gamma=0.5, memory=memory)
+    with torch.no_grad():
+        group_critic(trainer).own_head.weight.normal_(generator=torch.Generator().manual_seed(0))
+    obs, final = [torch.tensor([[t], [2.0], [3.0 - t]]) for t in range(3)], torch.tensor([[7.0], [-5.0]])
+    left = mates(table(obs[1], acting=[False, False, True], terminated=[0, 1], final_obs=(final,)), [0.5] * 3)
+    rollout = steps_to_rollout(trainer, [mates(table(obs[0])), left, mates(table(obs[2], terminated=[2]))])
+    critique = critique_of(trainer, rollout)
+    with torch.no_grad():
+        own = group_critic(trainer)(critique._features())[:, 0]
+    # observations: three decisions, then the third's second, three that follow the rollout, two final ones
+    together = own[[3, 7, 8]].mean()
+    target = rows_of(trainer, rollout).target[:, 0]
+    assert_close(target[:2], (0.5 + 0.5 * together).expand(2), atol=1e-5, rtol=0)
+    assert_close(target[2:], torch.tensor([0.5, 0.0]), atol=1e-5, rtol=0)  # who stays goes on with what follows, which is nothing here
 
 
 def test_the_last_to_end_has_nothing_left_to_earn_and_all_share_what_each_earns():
@@ -334,8 +352,8 @@ def test_individual_values_continue_a_return_with_the_agents_own_next_value():
         mates(table(obs[3], acting=[False, True])),
     ]
     target = rows_of(trainer, steps_to_rollout(trainer, steps)).target[:, 0]
-    # each goes on with itself; once the first has died both are worth what the survivor is worth alone
-    expected = [own(obs[1], 2)[0], own(obs[1], 2)[1], own(obs[2], 1)[1], own(obs[2], 1)[1], own(obs[3], 1)[1]]
+    # each goes on with itself; the first leaves the group as if it were still there, the other goes on alone
+    expected = [own(obs[1], 2)[0], own(obs[1], 2)[1], own(obs[2], 2).mean(), own(obs[2], 1)[1], own(obs[3], 1)[1]]
     assert_close(target, 0.5 * torch.stack(expected))
 
 
