@@ -21,7 +21,7 @@ from typing import Any
 
 import platformdirs
 
-from palaestra.core.files import write_whole
+from palaestra.core.files import read_whole, write_whole
 from palaestra.rewards.settings import REWARDS, RewardSettings
 from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.settings.draft import dotted
@@ -46,8 +46,7 @@ def sign(folder: Path, settings: RunSettings) -> None:
 def is_own(folder: Path, settings: RunSettings) -> bool:
     """Whether this user wrote the folder's settings on this machine, or trusted them before."""
     try:
-        with (folder / SIGNATURE).open("rb") as file:
-            found = file.read(1024).strip()
+        found = read_whole(folder / SIGNATURE, 1024).strip()
     except OSError:
         return False
     key = signing_key()
@@ -65,9 +64,10 @@ def signing_key() -> bytes | None:
 
 def _key_folders() -> Iterator[Path]:
     """Yields the user's configuration folder, then a folder for this user among temporary files."""
-    configuration = platformdirs.user_config_path("palaestra", appauthor=False)
-    if configuration.is_absolute():  # else there is no home folder
-        yield configuration
+    with suppress(RuntimeError):  # there is no home folder
+        configuration = platformdirs.user_config_path("palaestra", appauthor=False)
+        if configuration.is_absolute():
+            yield configuration
     user = str(os.getuid()) if sys.platform != "win32" else "user"
     yield Path(tempfile.gettempdir()) / f"palaestra-{user}"
 
@@ -80,7 +80,7 @@ def _key_in(folder: Path) -> bytes:
     if not file.exists():
         _make_key(file)
     _must_be_private(file, stat.S_IRWXG | stat.S_IRWXO)
-    key = file.read_bytes()
+    key = read_whole(file)
     if len(key) != KEY_BYTES:
         raise OSError(f"{file} is damaged")
     return key
