@@ -15,7 +15,7 @@ import sysconfig
 from pathlib import Path
 
 from palaestra.core.errors import RunError
-from palaestra.core.files import explain, write_whole
+from palaestra.core.files import expanded, explain, write_whole
 from palaestra.core.plugins import own_python
 
 EPILOG = """\
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> None:
     """Writes or removes the commands. Raises RunError."""
-    folder = (options.dir or commands_folder()).expanduser().absolute()
+    folder = expanded(options.dir or commands_folder()).absolute()
     if options.remove:
         for path, restored in remove(folder).items():
             print(f"removed {path}" + (", and brought back what it had replaced" if restored else ""))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -232,12 +233,14 @@ def train(options: argparse.Namespace) -> int:
 def page_beside(options: argparse.Namespace) -> Iterator[None]:
     """Serves the page from a process of its own within the block, in which the run is trained.
 
-    That process ends when its input is closed, which happens however this one ends. Of several ranks, the one that starts them has it.
+    That process ends when its input is closed, which happens however this one ends; signals of the terminal do not reach it.
+    Of several ranks, the one that starts them has it.
     Raises PluginError if the page's libraries are not installed.
     """
     from palaestra.cli.view import require_page
     from palaestra.core.plugins import own_python
     from palaestra.runtime.control.os_signals import LAUNCHED
+    from palaestra.runtime.logging.waiting import on_stderr
 
     if LAUNCHED in os.environ or os.environ.get("RANK", "0") != "0":
         yield
@@ -245,10 +248,18 @@ def page_beside(options: argparse.Namespace) -> Iterator[None]:
     require_page()
     command = own_python("palaestra", "view", "--beside", "--no-browser")
     command += [f"--results-dir={options.results_dir or 'results'}", *([options.run_id] if options.run_id else [])]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE)
+    process, over = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True), threading.Event()
+
+    def watch() -> None:
+        status = process.wait()
+        if not over.is_set():
+            on_stderr(f"warning: the page beside the run has ended (exit status {status}); the run goes on. Another page: palaestra view")
+
+    threading.Thread(target=watch, daemon=True, name="palaestra page").start()
     try:
         yield
     finally:
+        over.set()
         assert process.stdin is not None
         with suppress(OSError):
             process.stdin.close()

@@ -86,8 +86,9 @@ def _beside(options: argparse.Namespace) -> int:
     over = threading.Event()
 
     def wait() -> None:
-        with suppress(OSError, ValueError):
-            sys.stdin.buffer.read()
+        with suppress(OSError):
+            while os.read(0, 1):  # not by sys.stdin, whose lock would be held when the interpreter shuts down
+                pass
         over.set()
 
     threading.Thread(target=wait, daemon=True).start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import getpass
 import hashlib
 import os
 import re
@@ -164,3 +165,22 @@ def scratch_file() -> IO[bytes]:
     folder = scratch_folder()
     folder.mkdir(parents=True, exist_ok=True)
     return tempfile.TemporaryFile(dir=folder, prefix=".palaestra-")
+
+
+def user_name() -> str:
+    """Returns the user's name; their number where the system has no name for it."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return f"user {os.getuid()}" if hasattr(os, "getuid") else "user"
+
+
+def home() -> Path | None:
+    """Returns the user's home folder; None if there is none."""
+    folder = os.path.expanduser("~")
+    return Path(folder) if os.path.isabs(folder) else None
+
+
+def expanded(path: Path) -> Path:
+    """Returns a path whose leading `~` is the home folder; unchanged where there is none."""
+    return Path(os.path.expanduser(path))

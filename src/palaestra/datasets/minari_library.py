@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.core.errors import DemoError, exception_summary
+from palaestra.core.files import expanded, home
 from palaestra.core.plugins import nearest
 
 MINARI = "minari:"
@@ -47,8 +48,12 @@ def is_minari(source: Path | str) -> bool:
 
 
 def datasets_root() -> Path:
-    """Returns the folder of all datasets: MINARI_DATASETS_PATH, or `~/.minari/datasets`."""
-    return Path(os.environ.get("MINARI_DATASETS_PATH") or Path.home() / ".minari" / "datasets").absolute()
+    """Returns the folder of all datasets: MINARI_DATASETS_PATH, or `~/.minari/datasets`. Raises DemoError if there is neither."""
+    if found := os.environ.get("MINARI_DATASETS_PATH"):
+        return Path(found).absolute()
+    if (own := home()) is None:
+        raise DemoError("this user has no home folder, where Minari keeps its datasets: set MINARI_DATASETS_PATH, or name a folder")
+    return own / ".minari" / "datasets"
 
 
 def local_ids() -> list[str]:
@@ -67,7 +72,7 @@ def data_folder(source: str) -> Path:
     name = source.removeprefix(MINARI).strip()
     if not name:
         raise DemoError(f"{source} names no dataset; expected minari:ID or minari:FOLDER{_there_are()}")
-    places = [Path(name).expanduser()]
+    places = [expanded(Path(name))]
     if not name.startswith(_PATH_STARTS) and not Path(name).is_absolute() and ".." not in Path(name).parts:
         places.insert(0, datasets_root() / name)
     for place in places:
@@ -92,7 +97,7 @@ def new_place(target: str) -> DatasetPlace:
     """Returns the place of a dataset to be written: by id, or by folder. Raises DemoError for an invalid id."""
     name = target.removeprefix(MINARI).strip()
     if name.startswith(_PATH_STARTS) or Path(name).is_absolute():
-        folder = Path(name).expanduser().absolute()  # Minari cannot write to a relative one
+        folder = expanded(Path(name)).absolute()  # Minari cannot write to a relative one
         stem = re.sub(r"[^-\w]", "-", folder.name, flags=re.ASCII)
         return DatasetPlace(stem if _ID.fullmatch(stem) else f"{stem}-v0", folder, listed=False)
     if not _ID.fullmatch(name):

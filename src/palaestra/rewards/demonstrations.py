@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palaestra.core.errors import DemoError, EmptyDemo
-from palaestra.core.files import scratch_folder
+from palaestra.core.files import expanded, scratch_folder
 from palaestra.core.specs import ActionSpec, BehaviorSpec, differences
 from palaestra.core.system_memory import format_bytes, free_memory
 from palaestra.datasets import MINARI, is_minari, read_demo
@@ -179,10 +179,10 @@ def _paths(demo_path: str | Sequence[str]) -> Iterator[Path | str]:
     """Yields paths, and Minari datasets as text."""
     for text in [demo_path] if isinstance(demo_path, str) else demo_path:
         whole = text.strip()
-        several = "," in text and not Path(whole.removeprefix(MINARI)).expanduser().exists()
+        several = "," in text and not expanded(Path(whole.removeprefix(MINARI))).exists()
         for part in text.split(",") if several else [whole]:
             if name := part.strip():
-                yield name if is_minari(name) else Path(name).expanduser()
+                yield name if is_minari(name) else expanded(Path(name))
 
 
 def _hint(path: Path) -> str:

@@ -6,9 +6,12 @@ import asyncio
 import ipaddress
 import logging
 import os
+import signal
 import socket
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -114,9 +117,24 @@ def serve(site: Site, listener: PageSocket, ended: Callable[[], bool] | None = N
         watching.cancel()
 
     try:
-        asyncio.run(run())
+        with _ending_on_hangup(server):
+            asyncio.run(run())
     finally:
         close_all(CLOSING)
+
+
+@contextmanager
+def _ending_on_hangup(server: uvicorn.Server) -> Iterator[None]:
+    """Ends the server when its terminal closes, as uvicorn itself does on SIGINT and SIGTERM."""
+    number = getattr(signal, "SIGHUP", None)
+    if number is None or threading.current_thread() is not threading.main_thread() or signal.getsignal(number) == signal.SIG_IGN:
+        yield
+        return
+    before = signal.signal(number, lambda *_: setattr(server, "should_exit", True))
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
 
 
 def add_pages(site: Site, streams: SceneStreams, invitation_to: Callable[[str], Invitation]) -> None:

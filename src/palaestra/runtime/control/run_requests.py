@@ -21,8 +21,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from palaestra.core.errors import RunError
-from palaestra.core.files import explain, read_end, read_whole, regular, write_whole
-from palaestra.core.users import user_name
+from palaestra.core.files import explain, read_end, read_whole, regular, user_name, write_whole
 
 Kind = Literal["stop", "save", "hyperparameter", "parameter", "lesson"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from palaestra.core.files import home, read_whole, regular
 from palaestra.hub.hub_client import SECRETS
 
 HIDDEN = "***"
@@ -61,7 +62,7 @@ class Cleaner:
 
 def shareable(file: Path) -> tuple[bytes | None, list[str]]:
     """Returns the content that a settings or JSON file may be shared with, and what was changed; None: it is shared as it is."""
-    cleaner, text = Cleaner(), file.read_text(encoding="utf-8", errors="replace")
+    cleaner, text = Cleaner(), read_whole(file).decode("utf-8", "replace")
     tree = json.loads(text) if file.suffix == ".json" else yaml.safe_load(text)
     clean = cleaner.tree(tree)
     if not cleaner.changed:
@@ -72,9 +73,9 @@ def shareable(file: Path) -> tuple[bytes | None, list[str]]:
 
 def tells_home(file: Path) -> bool:
     """Whether a file has the path of the user's home folder, or a token, in it."""
-    home = str(Path.home())
-    searched = [home.encode() + b"/", home.replace("\\", "\\\\").encode() + b"\\"] if len(home) > 1 else []
-    with file.open("rb") as stream:
+    own = str(home() or "")
+    searched = [own.encode() + b"/", own.replace("\\", "\\\\").encode() + b"\\"] if len(own) > 1 else []
+    with open(file, "rb", opener=regular) as stream:
         tail = b""
         while block := stream.read(1 << 20):
             block = tail + block
@@ -95,8 +96,8 @@ def _cleaned(text: str) -> str:
     text = _WINDOWS.sub(lambda found: _last(found.group()), text)
     words = [_last(word) if _is_absolute(word) else word for word in _WORDS.split(text)]
     text = "".join(words)
-    home = str(Path.home())
-    return text.replace(home, "~") if len(home) > 1 else text
+    own = str(home() or "")
+    return text.replace(own, "~") if len(own) > 1 else text
 
 
 def _is_absolute(text: str) -> bool:

@@ -21,7 +21,7 @@ from typing import Any
 
 import platformdirs
 
-from palaestra.core.files import write_whole
+from palaestra.core.files import read_whole, write_whole
 from palaestra.rewards.settings import REWARDS, RewardSettings
 from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.settings.draft import dotted
@@ -58,8 +58,7 @@ def is_own(folder: Path, settings: RunSettings) -> bool:
 def _lines(folder: Path) -> list[bytes]:
     """Returns the signatures in a folder: its settings', before them others that it had, and those of the best trial of a search."""
     try:
-        with (folder / SIGNATURE).open("rb") as file:
-            return file.read(1024).split()[:MOST]
+        return read_whole(folder / SIGNATURE, 1024).split()[:MOST]
     except OSError:
         return []
 
@@ -80,9 +79,10 @@ def user_key(name: str) -> bytes | None:
 
 def _key_folders() -> Iterator[Path]:
     """Yields the user's configuration folder, then a folder for this user among temporary files."""
-    configuration = platformdirs.user_config_path("palaestra", appauthor=False)
-    if configuration.is_absolute():  # else there is no home folder
-        yield configuration
+    with suppress(RuntimeError):  # there is no home folder
+        configuration = platformdirs.user_config_path("palaestra", appauthor=False)
+        if configuration.is_absolute():
+            yield configuration
     user = str(os.getuid()) if sys.platform != "win32" else "user"
     yield Path(tempfile.gettempdir()) / f"palaestra-{user}"
 
@@ -95,7 +95,7 @@ def _key_in(folder: Path, name: str) -> bytes:
     if not file.exists():
         _make_key(file)
     _must_be_private(file, stat.S_IRWXG | stat.S_IRWXO)
-    key = file.read_bytes()
+    key = read_whole(file)
     if len(key) != KEY_BYTES:
         raise OSError(f"{file} is damaged")
     return key

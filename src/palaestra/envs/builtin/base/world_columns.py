@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import stat
@@ -21,6 +22,7 @@ from torch import Tensor
 
 from palaestra.core.display import flush
 from palaestra.core.errors import EnvError
+from palaestra.core.files import home
 
 if TYPE_CHECKING:
     from palaestra.core.specs import BehaviorSpec
@@ -75,6 +77,8 @@ def start_warp() -> str:
     Another folder is chosen if the usual one cannot be written, for example with a read-only or missing home folder.
     """
     try:
+        if home() is None and not {"WARP_CACHE_PATH", "XDG_CACHE_HOME"} & os.environ.keys():  # Warp would make a folder named `~`
+            raise OSError(errno.ENOENT, "there is no home folder")
         wp.init()
         folder = Path(wp.config.kernel_cache_dir or "")
         with tempfile.TemporaryFile(dir=folder):
