@@ -23,7 +23,7 @@ from palaestra.cli.trust import add_trust
 from palaestra.core.display import is_terminal, print_now
 
 if TYPE_CHECKING:
-    from palaestra.web.serving import PageSocket
+    from palaestra.web.page_socket import PageSocket
     from palaestra.web.site import Site
 
 EPILOG = """\
@@ -101,7 +101,8 @@ def open_page(
 ) -> int:
     """Serves the page until Ctrl-C, and opens a browser at `path` where there is a desktop. Raises PluginError or ConfigError."""
     require_page()
-    from palaestra.web.serving import listen, serve
+    from palaestra.web.page_socket import listen
+    from palaestra.web.serving import serve
 
     listener = listen(bind, port)
     announce(listener, path)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import os
 import signal
-import socket
 import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from palaestra.core.errors import ConfigError
-from palaestra.web.access import Access, names_of_this_machine, new_token, user_token
+from palaestra.web.access import Access, names_of_this_machine
+from palaestra.web.page_socket import PageSocket
 from palaestra.web.site import Site
 
 if TYPE_CHECKING:
@@ -25,64 +22,10 @@ if TYPE_CHECKING:
     from palaestra.web.people.invitation import Invitation
     from palaestra.web.scene.stream import SceneStreams
 
-LOOPBACK = "127.0.0.1"
-PORT = 8600
-TRIED = 50
-"""Number of ports that are tried, from the wanted one on."""
 CLOSING = 3
 """Seconds that environments, such as Unity games, have to close when the page ends."""
 GRACE = 1
 """Seconds that browsers have to leave when the page ends."""
-
-
-@dataclass(slots=True)
-class PageSocket:
-    """Socket of the page, bound before anything is loaded, and the address to open."""
-
-    bind: str
-    port: int
-    wanted: int
-    socket: socket.socket
-    token: str
-
-    def address(self, path: str = "/", host: str = "") -> str:
-        """Returns a page's address with the token: for browsers of other machines too, if it is bound to more than the loopback."""
-        host = host or socket.gethostname() if ipaddress.ip_address(self.bind).is_unspecified else self.bind
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}{path}{'&' if '?' in path else '?'}token={self.token}"
-
-    @property
-    def is_private(self) -> bool:
-        """Whether only this machine can reach the page."""
-        return ipaddress.ip_address(self.bind).is_loopback
-
-
-def listen(bind: str = LOOPBACK, port: int = PORT) -> PageSocket:
-    """Binds the wanted port, or the next free one. Raises ConfigError for an address that is not this machine's, or if none is free."""
-    try:
-        family = socket.AF_INET6 if ipaddress.ip_address(bind).version == 6 else socket.AF_INET
-    except ValueError as error:
-        raise ConfigError(
-            f"--bind {bind}: expected an IP address of this machine, such as 127.0.0.1, or 0.0.0.0 for all of them"
-        ) from error
-    for number in range(port, min(port + TRIED, 65536)):
-        bound = socket.socket(family, socket.SOCK_STREAM)
-        if os.name == "posix":
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that was just left; one that is in use stays refused
-        try:
-            bound.bind((bind, number))
-            bound.listen(128)  # two that bind one port at once are told apart here
-        except PermissionError as error:
-            bound.close()
-            raise ConfigError(f"--port {number}: ports below 1024 are the administrator's; choose a greater one") from error
-        except OSError as error:
-            bound.close()
-            if error.errno in _NOT_OURS:
-                raise ConfigError(f"--bind {bind} is not an address of this machine: {error.strerror}") from error
-            continue
-        alone = ipaddress.ip_address(bind).is_loopback
-        # what went over a network, and to other people, ends with the command
-        return PageSocket(bind, bound.getsockname()[1], port, bound, user_token() if alone else new_token())
-    raise ConfigError(f"none of the ports {port} to {min(port + TRIED, 65536) - 1} is free on {bind}; choose another with --port")
 
 
 def serve(site: Site, listener: PageSocket, ended: Callable[[], bool] | None = None) -> None:
@@ -157,6 +100,3 @@ async def _watch(server: uvicorn.Server, streams: SceneStreams, ended: Callable[
         if ended is not None and ended():
             server.should_exit = True
     streams.close()
-
-
-_NOT_OURS = {99, 49, 10049}  # EADDRNOTAVAIL on Linux, macOS and Windows

@@ -16,11 +16,12 @@ pytest.importorskip("nicegui")
 from palaestra.runtime.monitor.run_list import with_models
 from palaestra.runtime.playback.sources import PlaybackSource
 from palaestra.web.access import KEY, user_token
+from palaestra.web.page_socket import listen
 from palaestra.web.people.invitation import Invitation
 from palaestra.web.recorded import demo_files
 from palaestra.web.recorded.demo_files import FOLDER, started_run
 from palaestra.web.scene.stream import SceneStreams
-from palaestra.web.serving import add_pages, listen
+from palaestra.web.serving import add_pages
 from palaestra.web.site import Site
 
 

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from palaestra.core.errors import ConfigError
-from palaestra.web.serving import listen
+from palaestra.web.page_socket import listen
 
 pytest.importorskip("nicegui")
 

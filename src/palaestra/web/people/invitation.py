@@ -6,12 +6,10 @@ import ipaddress
 import socket
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import psutil
 
-if TYPE_CHECKING:
-    from palaestra.web.serving import PageSocket
+from palaestra.web.page_socket import PageSocket
 
 
 @dataclass(frozen=True, slots=True)

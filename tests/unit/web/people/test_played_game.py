@@ -14,11 +14,11 @@ pytest.importorskip("nicegui")
 
 from palaestra.envs.builtin.match3.env import Match3
 from palaestra.runtime.playback.sources import PlaybackSource
+from palaestra.web.page_socket import listen
 from palaestra.web.people.board import Board
 from palaestra.web.people.invitation import invitation, qr_code
 from palaestra.web.people.played_game import Person, PlayedGame
 from palaestra.web.scene.stream import SceneStreams
-from palaestra.web.serving import listen
 
 
 def until(met: Callable[[], object]) -> None:
