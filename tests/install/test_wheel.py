@@ -15,7 +15,20 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-OPTIONAL = {"fastapi", "huggingface_hub", "imageio_ffmpeg", "minari", "nicegui", "optuna", "pettingzoo", "ray", "starlette", "uvicorn"}
+OPTIONAL = {
+    "fastapi",
+    "h5py",
+    "huggingface_hub",
+    "imageio_ffmpeg",
+    "minari",
+    "nicegui",
+    "optuna",
+    "pettingzoo",
+    "ray",
+    "segno",
+    "starlette",
+    "uvicorn",
+}
 """Imported where a user has it, and done without otherwise."""
 
 DISTRIBUTIONS = {"PIL": "pillow", "google": "protobuf", "grpc": "grpcio", "warp": "warp-lang", "yaml": "pyyaml"}
