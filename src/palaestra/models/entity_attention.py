@@ -33,9 +33,9 @@ class EntityAttention(nn.Module):
     def __init__(self, itself: int, sizes: Sequence[int]) -> None:
         """`itself`: width of the encoding of all other observations, 0 without any; `sizes`: numbers of an entity of each kind."""
         super().__init__()
-        self.itself = linear(itself, EMBEDDING) if itself else None
+        self.itself = embedding(itself) if itself else None
         known = EMBEDDING if itself else 0
-        self.embeddings = nn.ModuleList(linear(known + size, EMBEDDING) for size in sizes)
+        self.embeddings = nn.ModuleList(embedding(known + size) for size in sizes)
         self.queries_keys_values, self.out = linear(EMBEDDING, 3 * EMBEDDING, 0.125), linear(EMBEDDING, EMBEDDING, 0.125)
 
     def forward(self, encoding: Tensor, entities: Sequence[Tensor]) -> Tensor:
@@ -74,6 +74,14 @@ def is_nothing(entities: Tensor) -> Tensor:
 def heads(x: Tensor) -> tuple[Tensor, ...]:
     """Splits queries, keys and values side by side, (N, M, 3 * 128), into each of them, (N, heads, M, 128 / heads)."""
     return x.view(*x.shape[:2], 3, HEADS, EMBEDDING // HEADS).permute(2, 0, 3, 1, 4).unbind(0)
+
+
+def embedding(inputs: int) -> nn.Linear:
+    """Returns a layer to the embedding, whose weights have a variance of 0.125 / 128 however many inputs there are, as in ML-Agents.
+
+    Their size does not matter to the layer norm that follows, but the smaller they are, the sooner steps of Adam turn them.
+    """
+    return linear(inputs, EMBEDDING, 0.125 * inputs / EMBEDDING)
 
 
 def linear(inputs: int, outputs: int, variance: float = 1.0) -> nn.Linear:

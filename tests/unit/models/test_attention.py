@@ -42,6 +42,17 @@ def test_it_is_torchs_multi_head_attention_between_two_norms():
     assert_close(module(encoding, [entities]), expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("inputs", [1, 4, 300])
+def test_the_embeddings_weights_start_as_small_as_ml_agents_however_many_inputs_there_are(inputs: int):
+    torch.manual_seed(1)
+    module = EntityAttention(inputs, (inputs,))
+    assert module.itself is not None
+    # ML-Agents draws normal weights and multiplies them by the root of 0.125 / 128, which is 0.03125
+    for layer in (module.itself, module.embeddings[0]):
+        assert layer.weight.std().item() == pytest.approx(0.03125, rel=0.2)
+        assert not layer.bias.any()
+
+
 @torch.no_grad()
 def test_the_order_of_entities_means_nothing():
     module, encoding, entities = attention(), torch.randn(5, 3), torch.randn(5, 6, 4)
