@@ -34,8 +34,8 @@ class OwnModule(nn.Module):
         self.module, self.title, self.shape, self.hidden = module, title, shape, hidden
 
     def forward(self, x: Tensor) -> Tensor:
-        """Maps (N, *shape) to (N, hidden)."""
-        return self.module(x)
+        """Maps (N, *shape) to (N, hidden). The user's module is never called without rows, which many such as `view(len(x), -1)` refuse."""
+        return self.module(x) if len(x) else x.new_zeros((0, self.hidden))
 
 
 def own_body(name: str, inputs: int, hidden: int, layers: int) -> OwnModule:
