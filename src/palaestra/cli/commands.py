@@ -92,8 +92,11 @@ def run_command(argv: Sequence[str], *, process: bool = False) -> int:
                 parser.print_help()
                 return 0
             options.arguments = arguments
+            module = command(options.command)
+            if hasattr(module, "check"):
+                module.check(options)
             load_libraries(options.command, process=process)
-            return command(options.command).main(options) or 0
+            return module.main(options) or 0
     except PalaestraError as error:
         if not tells(error):
             return 1

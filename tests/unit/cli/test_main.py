@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from palaestra.cli.commands import COMMANDS, out_of_memory
 from palaestra.cli.main import main
+from palaestra.core.processes import surely_no_gpu
 
 
 def test_without_a_command_the_help_teaches(capsys: pytest.CaptureFixture[str]):
@@ -66,3 +68,19 @@ def test_training_a_built_in_environment_imports_only_what_it_needs():
 def test_a_reader_that_has_gone_away_ends_a_command_quietly():
     done = subprocess.run(f"{sys.executable} -m palaestra schema | head -1", shell=True, capture_output=True, text=True, check=True)
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("flag", "told"),
+    [
+        ("--gpus=1", "--gpus=1: this machine has 0 GPUs; --processes trains in several processes on CPUs"),
+        ("--torch-device=cuda", "torch device 'cuda' is not there: this machine has cpu"),
+    ],
+)
+def test_gpus_that_are_not_there_are_told_before_libraries_are_loaded(flag: str, told: str, tmp_path: Path):
+    if not surely_no_gpu():
+        pytest.skip("there is, or may be, a GPU")
+    code = f"import sys\nfrom palaestra.cli.main import main\nsys.argv = ['palaestra', 'learn', '--env=Basic', '{flag}']\nstatus = main()\n"
+    code += "assert 'torch' not in sys.modules\nsys.exit(status)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"palaestra: error: {told}\n")
