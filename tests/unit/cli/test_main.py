@@ -84,3 +84,20 @@ def test_gpus_that_are_not_there_are_told_before_libraries_are_loaded(flag: str,
     code += "assert 'torch' not in sys.modules\nsys.exit(status)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"palaestra: error: {told}\n")
+
+
+def test_a_factory_that_ends_the_program_is_an_error_with_a_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "quitting_factory.py").write_text("import sys\n\ndef make():\n    sys.exit()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert main(["learn", "--env=python:quitting_factory:make", "--run-id=a"]) == 1
+    assert "python:quitting_factory:make could not be made: SystemExit (" in capsys.readouterr().err
+
+
+def test_an_error_is_told_also_within_a_job_of_several_ranks(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert main(["config", "nowhere.yaml"]) == 1
+    assert "there is no settings file" in capsys.readouterr().err
