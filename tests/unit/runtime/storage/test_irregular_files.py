@@ -24,6 +24,7 @@ from palaestra.runtime.control.progress_file import ConsoleLog, read_progress
 from palaestra.runtime.logging.history import read_history
 from palaestra.runtime.logging.trackers import _LineFile, _place_in_jsonl
 from palaestra.runtime.monitor.bounded_reading import ResultsFiles
+from palaestra.runtime.monitor.event_reader import EventsReader
 from palaestra.runtime.playback.tally import PersonRating
 from palaestra.runtime.settings import load
 from palaestra.runtime.sharing.gathering import Gathered
@@ -41,6 +42,10 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with na
 READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "history": ("metrics.jsonl", lambda file: read_history(file.parent)),
     "event files": ("Ball/events.out.tfevents.1.host", lambda file: read_history(file.parents[1])),
+    "event files of the page": (
+        "run/Ball/events.out.tfevents.1.host",
+        lambda file: EventsReader(ResultsFiles(file.parents[2]), file.parents[1]).refresh(),
+    ),
     "summaries": ("metrics.jsonl", lambda file: last_summaries(file.parent)),
     "courses": ("metrics.jsonl", lambda file: read_courses(file.parent, "reward")),
     "resumed metrics": ("metrics.jsonl", lambda file: _LineFile(file, {"Ball": 5}, _place_in_jsonl).append(b"{}\n")),
