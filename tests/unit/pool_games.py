@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
+
+from palaestra.envs.pool.shared_tables import SharedTables
 
 
 class Walk(gymnasium.Env[Any, Any]):
@@ -57,3 +60,26 @@ class Walk(gymnasium.Env[Any, Any]):
 def make(folder: str = "", length: int = 10, ms: float = 0.0) -> Walk:
     """Makes a walk."""
     return Walk(folder, length, ms)
+
+
+class Forgotten(Walk):
+    """Removes the shared memory of its process before the run has opened it, where the order "forget" lies in the folder."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begins at 0."""
+        with suppress(OSError):
+            (Path(self.folder) / "forget").unlink()
+            create = SharedTables.create
+
+            def forget(*arguments: Any) -> SharedTables:
+                tables = create(*arguments)
+                os.unlink(tables.layout.path)
+                return tables
+
+            SharedTables.create = forget  # type: ignore[method-assign]
+        return super().reset(seed=seed, options=options)
+
+
+def make_forgotten(folder: str = "") -> Forgotten:
+    """Makes such a walk."""
+    return Forgotten(folder)

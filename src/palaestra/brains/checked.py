@@ -45,7 +45,7 @@ class CheckedBrain:
                 begin(slots)
             except PalaestraError:
                 raise
-            except Exception as error:  # a user's brain may raise anything
+            except (Exception, SystemExit) as error:  # a user's brain may raise anything
                 raise PolicyError(f"{self._where} broke off in begin: {exception_summary(error)}") from error
 
     def decide(self, seen: Seen) -> Choice:
@@ -54,7 +54,7 @@ class CheckedBrain:
             choice = self.brain.decide(seen)
         except PalaestraError:
             raise
-        except Exception as error:  # a user's brain may raise anything
+        except (Exception, SystemExit) as error:  # a user's brain may raise anything
             raise PolicyError(f"{self._where} broke off: {exception_summary(error)}") from error
         if not isinstance(choice, Choice):
             raise PolicyError(f"{self._where} answered with an instance of {type(choice).__name__}; expected a Choice")

@@ -114,5 +114,5 @@ def _called(make: Callable[..., Any], name: str, role: Role) -> Any:
         return make(role) if _takes(make) else make()
     except PalaestraError:
         raise
-    except Exception as error:  # a user's code may raise anything
+    except (Exception, SystemExit) as error:  # a user's code may raise anything
         raise PolicyError(f"{name} could not be made: {exception_summary(error)}") from error

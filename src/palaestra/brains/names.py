@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from palaestra.core.errors import PolicyError
+from palaestra.core.files import read_whole_text
 from palaestra.core.plugins import nearest
 
 MASK = "action_mask"
@@ -68,7 +69,7 @@ class Names:
 def read_names(path: Path) -> Names:
     """Reads the file. Raises PolicyError, naming the file and the entry."""
     try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+        tree = yaml.safe_load(read_whole_text(path))
     except OSError as error:
         raise PolicyError(f"{path} cannot be read: {error.strerror or error}; expected a file of a model's tensors") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:

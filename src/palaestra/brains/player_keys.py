@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.core.errors import ConfigError
+from palaestra.core.files import read_whole_text
 from palaestra.core.plugins import nearest
 from palaestra.core.specs import ActionSpec
 
@@ -222,10 +223,10 @@ def read_keys(file: Path, behavior: str, action: ActionSpec) -> KeyMap:
     import yaml
 
     try:
-        whole = yaml.safe_load(file.read_text(encoding="utf-8"))
+        whole = yaml.safe_load(read_whole_text(file))
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror or error}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} is no YAML: {error}") from error
     expected = f"{file}: expected 'keys: {{W: forward, ...}}', and 'idle: [0, ...]' if wanted"
     if not isinstance(whole, dict) or not isinstance(whole.get("keys"), dict):

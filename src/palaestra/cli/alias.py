@@ -15,7 +15,7 @@ import sysconfig
 from pathlib import Path
 
 from palaestra.core.errors import RunError
-from palaestra.core.files import expanded, explain, write_whole
+from palaestra.core.files import expanded, explain, regular, write_whole
 from palaestra.core.plugins import own_python
 
 EPILOG = """\
@@ -133,7 +133,7 @@ def _found(name: str) -> Path | None:
 
 def _is_ours(path: Path) -> bool:
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=regular) as file:
             return MARK.encode() in file.read(200)
     except OSError:
         return False

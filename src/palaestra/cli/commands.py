@@ -17,7 +17,7 @@ from palaestra.cli.game_flags import parse_known
 from palaestra.cli.parser import Parser, fitted
 from palaestra.cli.streams import broken
 from palaestra.core.display import escaped_lines, shortened
-from palaestra.core.errors import PalaestraError, RankLost
+from palaestra.core.errors import PalaestraError, RankLost, exception_summary
 from palaestra.core.files import explain
 from palaestra.core.plugins import without_garbage_collection
 from palaestra.runtime.control.os_signals import break_on_signals, is_read, reports
@@ -92,10 +92,17 @@ def run_command(argv: Sequence[str], *, process: bool = False) -> int:
                 parser.print_help()
                 return 0
             options.arguments = arguments
+            module = command(options.command)
+            if hasattr(module, "check"):
+                module.check(options)
             load_libraries(options.command, process=process)
-            return command(options.command).main(options) or 0
+            try:
+                return module.main(options) or 0
+            except SystemExit as error:  # no command ends so itself
+                told = f"code that is not Palaestra's ended the command: {exception_summary(error)}"
+                return complain(told, error if debug else None)
     except PalaestraError as error:
-        if not tells(error):
+        if arguments[:1] == ["learn"] and not tells(error):
             return 1
         return complain(str(error), error if debug else None)
     except (MemoryError, RuntimeError) as error:

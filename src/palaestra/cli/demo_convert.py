@@ -177,7 +177,7 @@ def _gymnasium_spaces(id: str, env_options: Mapping[str, Any]) -> tuple[DatasetF
     conventions = Conventions.taken_from(options)
     try:
         made = gymnasium.make(spec, disable_env_checker=True, **options)
-    except Exception as error:  # a user's environment may raise anything
+    except (Exception, SystemExit) as error:  # a user's environment may raise anything
         raise EnvError(f"gymnasium:{id} cannot be made: {exception_summary(error)}") from error
     try:
         if conventions.completed(made.metadata).leave_out:

@@ -180,6 +180,18 @@ def _flag(key: str) -> str:
     return f"--{key.replace('_', '-')}"
 
 
+def check(options: argparse.Namespace) -> None:
+    """Raises ConfigError for GPUs where there surely are none, before libraries are loaded. `count_of` counts them afterwards."""
+    from palaestra.core.errors import ConfigError
+    from palaestra.core.processes import surely_no_gpu
+
+    if options.gpus and surely_no_gpu():
+        flag = "--multi-gpu" if options.gpus == -1 else f"--gpus={options.gpus}"
+        raise ConfigError(f"{flag}: this machine has 0 GPUs; --processes trains in several processes on CPUs")
+    if (options.device or "").startswith("cuda") and surely_no_gpu():
+        raise ConfigError(f"torch device '{options.device}' is not there: this machine has cpu")
+
+
 def main(options: argparse.Namespace) -> int:
     """Trains. Returns 0 also after Ctrl-C, once everything is saved; `STUCK` if a run ended because it made no progress."""
     from palaestra.core.errors import ConfigError

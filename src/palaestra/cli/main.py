@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status = run_command(sys.argv[1:], process=True)
     except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else 0
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
     at_once_on_interrupt()
     return settle(status)
 

@@ -36,6 +36,7 @@ from palaestra.convert.source_network import (
 from palaestra.convert.state_dicts import bounds_of
 from palaestra.convert.vec_normalize import ObsStatistics, read_statistics
 from palaestra.core.errors import ExportError
+from palaestra.core.files import regular
 from palaestra.core.specs import ActionSpec, RawAction
 from palaestra.core.torch_files import ZIP_ERRORS, Arrays, arrays_of, check_archive, read_saved
 
@@ -249,7 +250,7 @@ def _data(path: Path) -> Mapping[str, Any]:
 def _member(path: Path, name: str, most: int) -> bytes:
     """Returns the content of a file within the zip, of at most so many bytes whatever its header says."""
     try:
-        with zipfile.ZipFile(path) as archive, archive.open(name) as file:
+        with open(path, "rb", opener=regular) as opened, zipfile.ZipFile(opened) as archive, archive.open(name) as file:
             content = file.read(most + 1)
     except (*ZIP_ERRORS, OSError) as error:
         raise ExportError(f"{path} is damaged: '{name}' in it cannot be read ({error})") from error

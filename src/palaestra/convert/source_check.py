@@ -12,6 +12,7 @@ from palaestra.brains.model import Policy, load_policy
 from palaestra.convert.source_evaluation import answers
 from palaestra.convert.source_network import SourcePolicy
 from palaestra.core.errors import ExportError
+from palaestra.core.files import read_whole
 from palaestra.core.torch_files import read_npz
 
 TOLERANCE = 1e-5
@@ -115,8 +116,6 @@ def _channels_first(model: Policy, images: np.ndarray) -> np.ndarray:
 
 def _recorded(samples: Path) -> dict[str, np.ndarray]:
     try:
-        if samples.stat().st_size > MOST_BYTES:
-            raise ExportError(f"{samples} has more than {MOST_BYTES:,} bytes")
-        return read_npz(samples.read_bytes(), str(samples), most=MOST_BYTES)
+        return read_npz(read_whole(samples, MOST_BYTES), str(samples), most=MOST_BYTES)
     except OSError as error:
         raise ExportError(f"{samples} cannot be read: {error.strerror or error}") from error

@@ -20,6 +20,7 @@ import numpy as np
 
 from palaestra.convert.source_network import Scaling
 from palaestra.core.errors import ExportError
+from palaestra.core.files import read_whole
 from palaestra.core.torch_files import read_npz
 
 MOST_BYTES = 1 << 26
@@ -49,9 +50,7 @@ def read_statistics(path: Path | str) -> ObsStatistics:
     """Reads a file by its ending. Raises ExportError."""
     path = Path(path)
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise ExportError(f"{path} has more than {MOST_BYTES:,} bytes; expected statistics of observations")
-        content = path.read_bytes()
+        content = read_whole(path, MOST_BYTES)
     except OSError as error:
         raise ExportError(f"{path} cannot be read: {error.strerror or error}") from error
     if path.suffix == ".npz":

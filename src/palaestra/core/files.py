@@ -95,7 +95,7 @@ def read_whole(file: Path, most: int = MOST_READ) -> bytes:
     with open(file, "rb", opener=regular) as opened:
         if os.fstat(opened.fileno()).st_size <= most and len(data := opened.read(most + 1)) <= most:
             return data
-    raise OSError(errno.EINVAL, f"it has more than {most:,} bytes", str(file))
+    raise _too_large(file, most)
 
 
 def read_whole_text(file: Path, most: int = MOST_READ) -> str:
@@ -110,6 +110,23 @@ def read_end(file: Path, most: int) -> str:
         opened.seek(start)
         text = opened.read(most).decode("utf-8", "replace")
     return text.partition("\n")[2] if start else text
+
+
+MOST_LINES = 1 << 30
+"""Largest file of lines that is read, such as a run's metrics."""
+
+
+def read_lines(file: Path, most: int = MOST_LINES) -> Iterator[str]:
+    """Yields the lines of a regular file of text, of very long ones parts. Raises OSError, also for a file of more than `most` bytes."""
+    with open(file, "rb", opener=regular) as opened:
+        if os.fstat(opened.fileno()).st_size > most:
+            raise _too_large(file, most)
+        while line := opened.readline(1 << 20):
+            yield line.decode("utf-8", "replace")
+
+
+def _too_large(file: Path, most: int) -> OSError:
+    return OSError(errno.EINVAL, f"it has more than {most:,} bytes", str(file))
 
 
 def write_whole(file: Path, data: bytes) -> None:

@@ -7,6 +7,7 @@ import math
 import os
 import sys
 from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import psutil
@@ -107,3 +108,12 @@ def _threads_of_user(user: int) -> int:
         with suppress(psutil.Error):
             count += process.num_threads() if process.uids().real == user else 0
     return count
+
+
+def surely_no_gpu() -> bool:
+    """Whether PyTorch surely finds no GPU, without importing it: this PyTorch is built for CPUs, or there is no driver of a GPU here."""
+    with suppress(PackageNotFoundError):
+        if version("torch").endswith("+cpu"):
+            return True
+    drivers = ("nvidia", "nvhost", "nvgpu", "nvmap", "kfd", "dxg", "dri")
+    return sys.platform == "linux" and not any(name.startswith(drivers) for name in os.listdir("/dev"))

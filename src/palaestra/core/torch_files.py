@@ -11,6 +11,7 @@ import struct
 import warnings
 import zipfile
 from collections.abc import Mapping
+from contextlib import nullcontext
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from palaestra.core.errors import ExportError, PalaestraError
+from palaestra.core.files import read_whole, regular
 
 MOST_BYTES = 1 << 30
 """Largest size, unpacked, of a file of weights."""
@@ -49,8 +51,8 @@ def read_saved(file: Path | bytes, name: str, refusal: type[PalaestraError] = Ex
 def check_archive(file: io.BytesIO | Path, name: str, expected: str, refusal: type[PalaestraError] = ExportError) -> list[str]:
     """Returns the names in a zip file. Raises `refusal` if it is none, or would unpack to more than `MOST_BYTES`."""
     try:
-        with zipfile.ZipFile(file) as archive:
-            infos = archive.infolist()
+        with nullcontext(file) if isinstance(file, io.BytesIO) else open(file, "rb", opener=regular) as opened:
+            infos = zipfile.ZipFile(opened).infolist()
     except (*ZIP_ERRORS, OSError) as error:
         raise refusal(f"{name} is no zip file ({error}); expected {expected}") from error
     size = sum(info.file_size for info in infos)
@@ -114,10 +116,7 @@ def _bounded(file: Path | bytes, name: str, refusal: type[PalaestraError]) -> by
     if isinstance(file, bytes):
         return file
     try:
-        size = file.stat().st_size
-        if size > MOST_BYTES:
-            raise refusal(f"{name} has {size:,} bytes; at most {MOST_BYTES:,} are read")
-        return file.read_bytes()
+        return read_whole(file, MOST_BYTES)
     except OSError as error:
         raise refusal(f"{name} cannot be read: {error.strerror or error}") from error
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.core.errors import DemoError, exception_summary
-from palaestra.core.files import expanded, home
+from palaestra.core.files import expanded, home, regular
 from palaestra.core.plugins import nearest
 
 MINARI = "minari:"
@@ -112,6 +112,9 @@ def open_storage(folder: Path, source: str) -> tuple[Any, dict[str, Any]]:
     """Returns Minari's storage of a dataset and its metadata as they are in the file. Raises DemoError."""
     storage_class = storage_type()
     try:
+        for file in (folder / METADATA, folder / HDF5):
+            if file.exists():
+                os.close(regular(str(file), os.O_RDONLY))
         return storage_class.read(folder), storage_class.read_raw_metadata(folder)
     except ImportError as error:
         raise DemoError(f"{source} cannot be read: {error}; all formats: {PIP}") from error

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.core.errors import DemoError, EmptyDemo, EnvError
+from palaestra.core.files import regular
 from palaestra.core.specs import BehaviorSpec
 from palaestra.demos.format import (
     HEADER,
@@ -167,7 +168,7 @@ def read_demo(path: Path | str) -> Demo:
     """
     path = Path(path)
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=regular) as file:
             return _open(path, file)
     except IsADirectoryError:
         raise DemoError(f"{path} is a folder; expected a demonstration file (.demo)") from None
@@ -258,7 +259,7 @@ def _scan_unclosed(path: Path, start: int, meta: DemoMeta, observations: int, wa
 
 def _bytes_at(path: Path, at: int) -> bytes:
     """Reads at most LONGEST_TAIL bytes at an offset."""
-    with path.open("rb") as file:
+    with open(path, "rb", opener=regular) as file:
         file.seek(at)
         return file.read(LONGEST_TAIL)
 
@@ -333,7 +334,7 @@ def _blocks(path: Path, start: int, most: int | None) -> Iterator[tuple[bytes, N
     """Yields pieces of the file that begin with a record, with the begins and ends of their complete records."""
     left = most if most is not None else 1 << 62
     rest, wanted = b"", BLOCK
-    with path.open("rb") as file:
+    with open(path, "rb", opener=regular) as file:
         file.seek(start)
         while left:
             came = file.read(wanted)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from palaestra.core.errors import HubError
+from palaestra.core.files import read_whole_text
 from palaestra.hub.contents import CONFIGURATION, STATUS, Contents, contents_of, models, must_be_run
 from palaestra.hub.hub_client import Listing, RemoteFile, Unreachable, cache, download, host, library, list_files
 from palaestra.hub.hub_names import HubName, is_hub_name, read_name
@@ -107,7 +108,7 @@ def order_by_age(folder: Path) -> None:
     """Sets the times of model files as the run's list of models has them: a download has other ones, and the newest model is played."""
     listed: dict[str, float] = {}
     with suppress(OSError, ValueError, RecursionError):
-        for section in json.loads((folder / STATUS).read_text(encoding="utf-8")).values():
+        for section in json.loads(read_whole_text(folder / STATUS)).values():
             if not isinstance(section, dict):
                 continue
             final = section.get("final_checkpoint")

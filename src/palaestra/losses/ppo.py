@@ -84,7 +84,7 @@ def gaussian_part(
     squares = z.square()
     log_ratio = squares.mul(-0.5).sub_(log_std + HALF_LOG_TAU).sub_(old_log_prob)
     loss, grad = surrogate_gradient(log_ratio, advantage, clip_range=clip_range)
-    share = 1 / (mean.shape[0] * components)
+    share = 1 / max(mean.shape[0] * components, 1)
     grad = grad.mul_(share)
     # d log_prob / d log_std = z² - 1;  the entropy is mean(log_std) + constant
     torch.sum(squares.sub_(1).mul_(grad), 0, out=log_std.grad)
@@ -104,7 +104,7 @@ def branch_part(
     components: int,
 ) -> HeadGradient:
     """Returns the part of one branch: log_probs (N, branch) normalized, choice and old_log_prob (N, 1); the gradient is the logits'."""
-    rows = log_probs.shape[0]
+    rows = max(log_probs.shape[0], 1)
     probs = log_probs.exp()
     log_ratio = log_probs.gather(1, choice).sub_(old_log_prob)
     loss, grad = surrogate_gradient(log_ratio, advantage, clip_range=clip_range)
@@ -120,7 +120,7 @@ def branch_part(
 def value_part(value: Tensor, old_value: Tensor, target: Tensor, *, value_coef: float, clip_range: float | None) -> tuple[Tensor, Tensor]:
     """Returns the value loss (), unweighted, and the gradient of `value_coef` times it, (N, K). No clip_range: the squared error."""
     error = value - target
-    share = 1 / error.numel()
+    share = 1 / max(error.numel(), 1)
     if clip_range is None:
         return error.square().mean(), error.mul(2 * share * value_coef)
     moved = value - old_value

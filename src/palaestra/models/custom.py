@@ -34,8 +34,8 @@ class OwnModule(nn.Module):
         self.module, self.title, self.shape, self.hidden = module, title, shape, hidden
 
     def forward(self, x: Tensor) -> Tensor:
-        """Maps (N, *shape) to (N, hidden)."""
-        return self.module(x)
+        """Maps (N, *shape) to (N, hidden). The user's module is never called without rows, which many such as `view(len(x), -1)` refuse."""
+        return self.module(x) if len(x) else x.new_zeros((0, self.hidden))
 
 
 def own_body(name: str, inputs: int, hidden: int, layers: int) -> OwnModule:
@@ -58,7 +58,7 @@ def make_own(cls: type[nn.Module], title: str, shape: tuple[int, ...], hidden: i
         module = cls(*arguments)
     except PalaestraError:
         raise
-    except Exception as error:  # whatever a user's class does
+    except (Exception, SystemExit) as error:  # whatever a user's class does
         raise PluginError(f"{title} could not be made with {arguments}: {exception_summary(error)}") from error
     for name, part in module.named_modules():
         if isinstance(part, _BatchNorm | _DropoutNd):
@@ -73,7 +73,7 @@ def make_own(cls: type[nn.Module], title: str, shape: tuple[int, ...], hidden: i
 def _probe(own: OwnModule) -> None:
     try:
         answer = own(torch.zeros(PROBE, *own.shape))
-    except Exception as error:  # whatever a user's module does
+    except (Exception, SystemExit) as error:  # whatever a user's module does
         raise PluginError(f"{own.title} cannot take {_sizes(PROBE, *own.shape)}: {exception_summary(error)}") from error
     expected = (PROBE, own.hidden)
     if not isinstance(answer, Tensor):

@@ -240,7 +240,7 @@ def _call(channel: SideChannel, method: str, call: Callable[[], None]) -> None:
         call()
     except ProtocolError as error:
         raise ProtocolError(f"the {_title(channel)}: {error}") from error
-    except Exception as error:  # a user's channel may raise anything
+    except (Exception, SystemExit) as error:  # a user's channel may raise anything
         raise EnvError(f"the {_title(channel)}: its {method} failed: {exception_summary(error)}") from error
 
 

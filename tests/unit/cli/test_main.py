@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from palaestra.cli.commands import COMMANDS, out_of_memory
 from palaestra.cli.main import main
+from palaestra.core.processes import surely_no_gpu
 
 
 def test_without_a_command_the_help_teaches(capsys: pytest.CaptureFixture[str]):
@@ -66,3 +68,36 @@ def test_training_a_built_in_environment_imports_only_what_it_needs():
 def test_a_reader_that_has_gone_away_ends_a_command_quietly():
     done = subprocess.run(f"{sys.executable} -m palaestra schema | head -1", shell=True, capture_output=True, text=True, check=True)
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("flag", "told"),
+    [
+        ("--gpus=1", "--gpus=1: this machine has 0 GPUs; --processes trains in several processes on CPUs"),
+        ("--torch-device=cuda", "torch device 'cuda' is not there: this machine has cpu"),
+    ],
+)
+def test_gpus_that_are_not_there_are_told_before_libraries_are_loaded(flag: str, told: str, tmp_path: Path):
+    if not surely_no_gpu():
+        pytest.skip("there is, or may be, a GPU")
+    code = f"import sys\nfrom palaestra.cli.main import main\nsys.argv = ['palaestra', 'learn', '--env=Basic', '{flag}']\nstatus = main()\n"
+    code += "assert 'torch' not in sys.modules\nsys.exit(status)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"palaestra: error: {told}\n")
+
+
+def test_a_factory_that_ends_the_program_is_an_error_with_a_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "quitting_factory.py").write_text("import sys\n\ndef make():\n    sys.exit()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert main(["learn", "--env=python:quitting_factory:make", "--run-id=a"]) == 1
+    assert "python:quitting_factory:make could not be made: SystemExit (" in capsys.readouterr().err
+
+
+def test_an_error_is_told_also_within_a_job_of_several_ranks(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert main(["config", "nowhere.yaml"]) == 1
+    assert "there is no settings file" in capsys.readouterr().err

@@ -156,3 +156,30 @@ def test_a_page_beside_a_training_ends_with_it_even_if_it_is_killed(tmp_path: Pa
     while pages_of(run) and time.monotonic() < end:
         time.sleep(0.2)
     assert pages_of(run) == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="signals are POSIX'")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_page_beside_a_training_ends_quietly_on_a_signal_and_the_run_says_so_and_goes_on(name: str, tmp_path: Path):
+    run = f"signalled-{name}-{os.getpid()}"
+    command = [sys.executable, "-m", "palaestra", "learn", "--env=Basic", f"--run-id={run}", "--view", "--max-steps=200000"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path)
+    try:
+        assert process.stdout is not None
+        lines = iter(process.stdout.readline, "")
+        seen = [next(line for line in lines if "http://" in line)]
+        os.kill(pages_of(run)[0], getattr(signal, name))
+        for line in lines:
+            seen.append(line)
+            if "the page beside the run has ended" in line:
+                break
+        assert "the run goes on" in seen[-1]
+        assert any("Step" in line for line in lines)
+        process.send_signal(signal.SIGTERM)
+        seen += process.communicate(timeout=60)[0].splitlines()
+        assert process.returncode == 0
+        assert not any("Fatal Python error" in line or "Traceback" in line for line in seen)
+    finally:
+        process.kill()
+        process.communicate()

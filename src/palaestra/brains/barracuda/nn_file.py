@@ -14,6 +14,7 @@ import numpy as np
 
 from palaestra.brains.barracuda import nn_kinds as kinds
 from palaestra.core.errors import PolicyError
+from palaestra.core.files import read_whole
 
 FORMAT = 16
 LONGEST_NAME = 4096
@@ -74,10 +75,7 @@ class NetworkFile:
 def read_network(path: Path) -> NetworkFile:
     """Reads a file. Raises PolicyError if it is missing, damaged, or of another format."""
     try:
-        size = path.stat().st_size
-        if size > MOST_BYTES:
-            raise PolicyError(f"{path} has {size:,} bytes; at most {MOST_BYTES:,} are read")
-        data = path.read_bytes()
+        data = read_whole(path, MOST_BYTES)
     except OSError as error:
         raise PolicyError(f"{path} cannot be read: {error.strerror or error}; expected a Barracuda model (.nn)") from error
     reader = _Fields(path, data)

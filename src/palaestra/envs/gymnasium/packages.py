@@ -36,7 +36,7 @@ def import_registering_package(id: str) -> bool:
         return False
     try:
         import_module(found[0])
-    except Exception as error:  # a package may raise anything
+    except (Exception, SystemExit) as error:  # a package may raise anything
         raise EnvError(
             f"gymnasium:{id}: the module '{found[0]}', which registers it, cannot be imported: {exception_summary(error)}"
         ) from error

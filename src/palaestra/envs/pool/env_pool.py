@@ -411,5 +411,5 @@ def _received(copy: EnvCopy) -> CopyReply:
     try:
         return copy.receive()
     except EnvError as error:
-        error.args = (f"{copy.title}: {error}",)
+        error.args = (str(error) if str(error).startswith(copy.title) else f"{copy.title}: {error}",)
         raise

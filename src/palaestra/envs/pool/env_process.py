@@ -15,7 +15,7 @@ from palaestra.core.timestep import Action
 from palaestra.envs.pool.env_server import Call, Changes, CopyReply, EnvFacts, MakeEnv, serve
 from palaestra.envs.pool.shared_tables import SharedTables
 from palaestra.parallel.shared_memory import SharedBlock
-from palaestra.parallel.worker import WorkerProcess
+from palaestra.parallel.worker import WorkerLost, WorkerProcess
 
 
 class EnvProcess:
@@ -95,7 +95,10 @@ class EnvProcess:
         self.asked_at = None
         reply: CopyReply = pickle.loads(message) if message else CopyReply()
         if reply.layout is not None:
-            block = SharedBlock(reply.layout.size, Path(reply.layout.path))
+            try:
+                block = SharedBlock(reply.layout.size, Path(reply.layout.path))
+            except (OSError, ValueError) as error:  # someone has cleared /dev/shm
+                raise WorkerLost(f"{self.title} has lost its shared memory ({error})") from error
             block.unlink()  # both processes have it open now
             self.tables = SharedTables(reply.layout, block)
         return reply

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palaestra.core.errors import EnvError
+from palaestra.core.files import explain
 from palaestra.core.metrics import Measurement
 from palaestra.core.specs import BehaviorSpec
 from palaestra.envs.base import Env, Measures, RunAware, SamplesParameters, StepsArrays
@@ -160,7 +161,12 @@ class EnvServer:
         if len(self._env.behaviors) != self._known:
             self._known, reply.behaviors = len(self._env.behaviors), dict(self._env.behaviors)
         if self.tables is None or not self.tables.holds(steps):
-            self.tables = SharedTables.create(steps, self._env.behaviors, self._block)
+            try:
+                self.tables = SharedTables.create(steps, self._env.behaviors, self._block)
+            except OSError as error:
+                raise EnvError(
+                    f"there is no shared memory for its tables ({explain(error)}): make room in /dev/shm, or use fewer areas"
+                ) from error
             reply.layout = self.tables.layout
         self.tables.write(steps)
         return self._measured(reply)

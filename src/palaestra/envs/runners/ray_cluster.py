@@ -88,7 +88,7 @@ class RayCluster:
         if address is not None:
             check_address(address)
         self.ray = import_ray("--env-runners needs", address)
-        self._ours = not self.ray.is_initialized()
+        self._runners, self._ours = options.runners, not self.ray.is_initialized()
         if self._ours:
             connect(self.ray, options, address)
         try:
@@ -130,6 +130,13 @@ class RayCluster:
         if free >= self._cpus:
             return ""
         return f": it needs {self._cpus:g} CPUs, and of the cluster's {there:g} are {free:g} free (--runner-cpus)"
+
+    def missing_room(self) -> str:
+        """Returns what all runners together need and the cluster has not free now, as a sentence; empty where they find a place."""
+        needed, free = self._cpus * self._runners, self.ray.available_resources().get("CPU", 0.0)
+        if free >= needed:
+            return ""
+        return f"{self._runners} runners need {needed:g} CPUs, and the Ray cluster has {free:g} free (--runner-cpus)"
 
     def close(self) -> None:
         """Ends a cluster that was started for this run, else only leaves it, once all actors have been ended."""
@@ -176,9 +183,11 @@ def connect(ray: Any, options: RunnerOptions, address: str | None) -> None:
     with _signals_kept(), _without_current_folder(), _on_loopback() if ours or options.of_first_rank else nullcontext():
         try:
             ray.init(**common)
-        except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as error:
-            where = "start on this machine" if address is None else f"be reached at {address}"
-            hint = "" if address is None or TOKEN in os.environ else f" (a cluster that asks for a token needs {TOKEN}=token)"
+        except Exception as error:  # Ray raises bare ones, too, such as where its processes start too slowly
+            where = "start on this machine" if ours else f"be reached at {address}"
+            hint = "" if TOKEN in os.environ else f" (a cluster that asks for a token needs {TOKEN}=token)"
+            if ours:
+                hint = "; the machine may be too busy: start Ray beforehand with 'ray start --head', and add --ray-address=auto"
             raise EnvError(f"Ray could not {where}: {' '.join(str(error).split())[:400]}{hint}") from error
 
 

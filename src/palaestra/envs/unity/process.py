@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from palaestra.core.errors import EnvError, GameGone
+from palaestra.core.files import regular
 from palaestra.envs.unity.executable import is_script
 from palaestra.envs.unity.options import UnityOptions
 
@@ -227,7 +228,7 @@ def _launch_error(file: str, error: OSError) -> EnvError:
 
 def _head(file: str) -> bytes:
     try:
-        with open(file, "rb") as opened:
+        with open(file, "rb", opener=regular) as opened:
             return opened.read(256)
     except OSError:
         return b""

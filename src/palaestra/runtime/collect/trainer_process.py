@@ -25,7 +25,7 @@ from palaestra.models.policy import Actor, NetworkPolicy
 from palaestra.models.trunk import Trunk
 from palaestra.parallel import ranks
 from palaestra.parallel.shared_memory import SharedReceiver, SharedSender
-from palaestra.parallel.worker import WorkerProcess
+from palaestra.parallel.worker import WorkerLost, WorkerProcess
 from palaestra.trainers.base import Remarks, Trainer, Warns
 from palaestra.trainers.behavior_settings import BehaviorSettings, trainer_class
 
@@ -220,7 +220,11 @@ class TrainerProcess:
         self._worker.kill()
 
     def _receive(self) -> Any:
-        return self._receiver.unpack(self._worker.receive())
+        message = self._worker.receive()
+        try:
+            return self._receiver.unpack(message)
+        except (OSError, ValueError) as error:  # someone has cleared /dev/shm
+            raise WorkerLost(f"{self._worker.title} has lost its shared memory ({error})") from error
 
     def _ask(self, request: str, value: object = None) -> Any:
         self._worker.send(self._sender.pack((request, value)))

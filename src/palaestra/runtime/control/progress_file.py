@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.core.display import escaped_lines
-from palaestra.core.files import write_whole
+from palaestra.core.files import read_end, read_whole_text, regular, write_whole
 
 PROGRESS = "progress.json"
 CONSOLE = "console.log"
@@ -73,7 +73,7 @@ class ProgressFile:
 def read_progress(run: Path) -> dict[str, Any] | None:
     """Returns a run's last progress; None if it has none."""
     with suppress(OSError, ValueError):
-        found = json.loads((run / "run_logs" / PROGRESS).read_text(encoding="utf-8"))
+        found = json.loads(read_whole_text(run / "run_logs" / PROGRESS))
         if isinstance(found, dict) and isinstance(found.get("behaviors"), dict):
             return found
     return None
@@ -88,8 +88,7 @@ class ConsoleLog:
     def heard(self, level: str, text: str) -> None:
         """Takes a line in."""
         with suppress(OSError):
-            with self._file.open("a", encoding="utf-8") as stream:
+            with open(self._file, "a", encoding="utf-8", opener=regular) as stream:
                 stream.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} [{level}] {escaped_lines(text)}\n")
             if self._file.stat().st_size > LARGEST:
-                newer = self._file.read_bytes()[-LARGEST // 2 :]
-                self._file.write_bytes(newer.partition(b"\n")[2])  # whole lines
+                self._file.write_bytes(read_end(self._file, LARGEST // 2).encode())

@@ -154,7 +154,7 @@ def call(factory: Callable[..., Any], name: str, areas: int | None, device: str,
         return factory(**arguments, **options)
     except PalaestraError:
         raise
-    except Exception as error:  # a user's factory may raise anything
+    except (Exception, SystemExit) as error:  # a user's factory may raise anything
         raise EnvError(f"{name} could not be made: {exception_summary(error)}") from error
 
 

@@ -58,10 +58,13 @@ def open_on_runners(
             )
             yield links[-1]
 
+    limit = max(START_SECONDS, limit)
+    if games.tell is not None and (missing := cluster.missing_room()):
+        games.tell("warning", f"{missing}: the run waits for room, {limit:g} s at most")
     pool = EnvPool(
         started(),
         timeout=timeout,
-        start_timeout=max(START_SECONDS, limit),
+        start_timeout=limit,
         restarts=given.restarts,
         tell=games.tell,
         afterwards=cluster.close,

@@ -125,7 +125,7 @@ def _own_channel(name: str) -> SideChannel:
         channel = make()
     except PalaestraError:
         raise
-    except Exception as error:  # a user's constructor may raise anything
+    except (Exception, SystemExit) as error:  # a user's constructor may raise anything
         raise EnvError(f"{title} could not be made (its class is called without arguments): {exception_summary(error)}") from error
     if not isinstance(channel, SideChannel):
         raise EnvError(

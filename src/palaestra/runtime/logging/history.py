@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from palaestra.core.errors import RunError
-from palaestra.core.files import explain
+from palaestra.core.files import explain, read_lines
 from palaestra.runtime.logging.trackers import METRICS
 
 _HEAD = frozenset(("behavior", "step", "time", "elapsed", "training", "episodes", "std"))
@@ -90,19 +90,18 @@ def find_tag(name: str, known: Sequence[str]) -> str:
 def _read_jsonl(file: Path) -> History:
     rows: dict[str, dict[str, list[tuple[float, float, float]]]] = defaultdict(lambda: defaultdict(list))
     clocks: dict[str, tuple[float, float]] = {}  # behavior: seconds before its last resume, and since
-    with file.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            try:
-                point = json.loads(line)
-                behavior, step, elapsed = str(point["behavior"]), float(point["step"]), float(point["elapsed"])
-            except (ValueError, KeyError, TypeError, OverflowError, RecursionError):  # cut off, or still being written
-                continue
-            before, since = clocks.get(behavior, (0.0, 0.0))
-            before += since if elapsed < since else 0.0
-            clocks[behavior] = (before, elapsed)
-            for tag, value in point.items():
-                if tag not in _HEAD and isinstance(value, (int, float)):
-                    rows[behavior][tag].append((step, before + elapsed, value))
+    for line in read_lines(file):
+        try:
+            point = json.loads(line)
+            behavior, step, elapsed = str(point["behavior"]), float(point["step"]), float(point["elapsed"])
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):  # cut off, or still being written
+            continue
+        before, since = clocks.get(behavior, (0.0, 0.0))
+        before += since if elapsed < since else 0.0
+        clocks[behavior] = (before, elapsed)
+        for tag, value in point.items():
+            if tag not in _HEAD and isinstance(value, (int, float)):
+                rows[behavior][tag].append((step, before + elapsed, value))
     return {behavior: {tag: _points(triples) for tag, triples in tagged.items()} for behavior, tagged in rows.items()}
 
 
@@ -110,7 +109,9 @@ def _read_events(run: Path) -> History:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     history: History = {}
-    for folder in sorted({file.parent for file in run.rglob("events.out.tfevents.*")}):
+    found = list(run.rglob("events.out.tfevents.*"))
+    irregular = {file.parent for file in found if not file.is_file()}  # TensorBoard would wait for a pipe's other end
+    for folder in sorted({file.parent for file in found} - irregular):
         events = EventAccumulator(str(folder), size_guidance={"scalars": 0}).Reload()
         scalars = {tag: events.Scalars(tag) for tag in events.Tags()["scalars"]}
         if scalars:

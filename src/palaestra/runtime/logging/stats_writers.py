@@ -147,7 +147,7 @@ def find_stats_writers(run: TrackedRun, warn: Callable[[str], object]) -> dict[s
         for point in points:
             try:
                 writers = [StatsWriterTracker(writer, run) for writer in _written(point, run.settings)]
-            except Exception as error:  # a user's code may raise anything
+            except (Exception, SystemExit) as error:  # a user's code may raise anything
                 warn(f"the plug-in '{point.name}' ({point.value}) of {GROUP} is not used: {exception_summary(error)}")
                 continue
             names = [f"{point.name} ({GROUP})", *(f"{point.name} {i} ({GROUP})" for i in range(2, len(writers) + 1))]

@@ -60,7 +60,7 @@ def _make(name: str, factory: Callable[..., Tracker], run: TrackedRun) -> Tracke
         tracker = factory(run, **run.settings.trackers[name])
     except PalaestraError:
         raise
-    except Exception as error:  # a user's code may raise anything
+    except (Exception, SystemExit) as error:  # a user's code may raise anything
         raise PluginError(
             f"tracker '{name}' could not be made: {exception_summary(error)}; correct its options under `trackers`, or leave it out there"
         ) from error

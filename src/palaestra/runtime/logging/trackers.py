@@ -23,7 +23,7 @@ import numpy as np
 
 from palaestra.core.display import escaped, indented
 from palaestra.core.errors import PluginError, RunError
-from palaestra.core.files import explain, file_name, write_whole
+from palaestra.core.files import MOST_LINES, explain, file_name, read_lines, read_whole, write_whole
 from palaestra.core.metrics import ELO, GROUP_REWARD
 from palaestra.runtime.logging.tracker import Summary, TrackedRun
 
@@ -213,7 +213,7 @@ class _WideFile:
         """Returns the columns and the lines that the file has up to the step resumed from."""
         if self._resumed < 0 or not self._path.exists():
             return [], []
-        text = self._path.read_bytes().decode("utf-8", "replace")
+        text = "".join(read_lines(self._path))
         try:
             head, *rows = csv.reader(io.StringIO(text[: text.rfind("\n") + 1], newline=""))
         except (csv.Error, ValueError):  # not a table, or an empty one
@@ -255,7 +255,7 @@ class _LineFile:
     def _open(self) -> BinaryIO:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         if not self._begun and self._path.exists():
-            kept = [line for line in self._path.read_bytes().splitlines() if self._precedes(line)] if self._resumed else []
+            kept = [line for line in read_whole(self._path, MOST_LINES).splitlines() if self._precedes(line)] if self._resumed else []
             write_whole(self._path, self._head * bool(kept) + b"".join(line + b"\n" for line in kept))
         self._begun = True
         file = self._path.open("a+b")

@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from palaestra.core.files import regular
+
 MOST_JSON = 4 * 2**20
 """Largest JSON file that is read."""
 LOG_TAIL = 64 * 2**10
@@ -45,9 +47,7 @@ class ResultsFiles:
         if not self.contains(path):
             return None
         try:
-            if not path.is_file():  # a pipe would wait for its writer
-                return None
-            with path.open("rb") as file:
+            with open(path, "rb", opener=regular) as file:
                 size = os.fstat(file.fileno()).st_size
                 file.seek(max(0, size + start) if start < 0 else start)
                 return file.read(most)

@@ -28,10 +28,10 @@ _SKIPPED = {"images": 1, "audio": 1, "histograms": 1, "compressedHistograms": 1}
 
 
 def event_files(files: ResultsFiles, run: Path) -> dict[Path, Signature]:
-    """Returns the event files of a run, oldest first by name, without those that links elsewhere name."""
+    """Returns the event files of a run, oldest first by name, without pipes and those that links elsewhere name."""
     found: list[Path] = []
     _search(run, found, DEPTH)
-    signed = {path: signature(path) for path in sorted(found) if not path.is_symlink() or files.contains(path)}
+    signed = {path: signature(path) for path in sorted(found) if path.is_file() and (not path.is_symlink() or files.contains(path))}
     return {path: sign for path, sign in signed.items() if sign is not None}
 
 

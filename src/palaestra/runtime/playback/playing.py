@@ -253,7 +253,7 @@ class Playback:
             self._play()
         except PalaestraError as error:
             self._fail(str(error))
-        except Exception as error:  # a user's environment may raise anything
+        except (Exception, SystemExit) as error:  # a user's environment may raise anything
             self._fail(exception_summary(error))
         finally:
             if self.env is not None:

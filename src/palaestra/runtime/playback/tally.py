@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from palaestra.core.files import write_whole
+from palaestra.core.files import read_whole_text, write_whole
 from palaestra.core.timestep import TimeStep
 from palaestra.runtime.playback.presence import Presence
 from palaestra.scenario.ratings import elo_change
@@ -103,7 +103,7 @@ class PersonRating:
         self._file = results / PERSON
         self._known: dict[str, dict[str, float]] = {}
         with suppress(OSError, ValueError, AttributeError):
-            read = json.loads(self._file.read_text(encoding="utf-8"))
+            read = json.loads(read_whole_text(self._file))
             self._known = {str(name): {key: float(value) for key, value in entry.items()} for name, entry in read.items()}
 
     def elo(self, behavior: str) -> float:

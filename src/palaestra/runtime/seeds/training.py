@@ -190,7 +190,7 @@ def _train_one(results: Connection, arguments: dict[str, Any], threads: int) -> 
         result: Any = learn(config, overrides, env=None if isinstance(env, str) else env, quiet=True, **rest)
     except (PalaestraError, KeyboardInterrupt) as error:
         result = str(error) or "interrupted"
-    except Exception as error:  # a user's environment may raise anything
+    except (Exception, SystemExit) as error:  # a user's environment may raise anything
         result = exception_summary(error)
     results.send(result)
     results.close()

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from palaestra.core.errors import ConfigError
+from palaestra.core.files import regular
 from palaestra.core.settings import unusable_text
 from palaestra.runtime.settings.examples import example_like
 from palaestra.runtime.settings.yaml_limits import MAX_BYTES, check_limits
@@ -63,7 +64,7 @@ class Document:
 def read(path: Path, repeats: list[tuple[str, int]] | None = None) -> Document:
     """Reads a file; for `repeats` see `parse`. Raises ConfigError for a file that is missing, too large, not UTF-8 or not YAML."""
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=None if path.is_relative_to("/dev") else regular) as file:  # the shell's <(...) is a pipe
             data = file.read(MAX_BYTES + 1)
         text = data[:MAX_BYTES].decode("utf-8-sig") if len(data) <= MAX_BYTES else ""
     except FileNotFoundError:

@@ -19,6 +19,9 @@ from palaestra.runtime.sharing.shareable import shareable, tells_home
 ATTEMPTS = 3
 """Times that files are gathered anew while the run trains and replaces them."""
 
+MOST_BYTES = 50_000_000_000
+"""Largest file that the Hub takes."""
+
 
 class Gathered:
     """The files of a run as they are pushed, in a folder of their own: a run that trains meanwhile may replace its own."""
@@ -80,6 +83,8 @@ class Gathered:
     def _add(self, path: str) -> bool:
         """Adds a file of the run; False if it tells of this machine and cannot be cleaned."""
         source, target = self._run / path, self.place / path
+        if (size := source.stat().st_size) > MOST_BYTES:
+            raise RunError(f"{source} has {size:,} bytes; the Hub takes files of at most {MOST_BYTES:,}")
         target.parent.mkdir(parents=True, exist_ok=True)
         if path == CONFIGURATION or path.startswith("run_logs/"):
             try:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from palaestra.core.errors import PalaestraError
-from palaestra.core.files import file_name
+from palaestra.core.files import file_name, read_lines
 from palaestra.core.metrics import GROUP_REWARD, REWARD
 from palaestra.hub.contents import STATUS
 from palaestra.runtime.logging.history import read_history
@@ -89,14 +89,13 @@ def last_summaries(run: Path) -> dict[str, dict[str, float]]:
     """Returns mean, spread and number of episodes of each behavior's last summary with a reward; empty without metrics."""
     found: dict[str, dict[str, float]] = {}
     if (run / METRICS).is_file():
-        with (run / METRICS).open(encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                row = _row(line)
-                mean = _number(row.get(GROUP_REWARD, row.get(REWARD)))
-                if mean is not None:
-                    spread = None if GROUP_REWARD in row else _number(row.get("std"))
-                    numbers = {"mean": mean, "std": spread, "episodes": _number(row.get("episodes"))}
-                    found[str(row.get("behavior"))] = {key: value for key, value in numbers.items() if value is not None}
+        for line in read_lines(run / METRICS):
+            row = _row(line)
+            mean = _number(row.get(GROUP_REWARD, row.get(REWARD)))
+            if mean is not None:
+                spread = None if GROUP_REWARD in row else _number(row.get("std"))
+                numbers = {"mean": mean, "std": spread, "episodes": _number(row.get("episodes"))}
+                found[str(row.get("behavior"))] = {key: value for key, value in numbers.items() if value is not None}
         return found
     try:
         history = read_history(run)

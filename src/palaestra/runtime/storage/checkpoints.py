@@ -29,7 +29,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from palaestra.core.errors import CheckpointError, RunError
-from palaestra.core.files import explain, file_name, sync_folder, write_whole
+from palaestra.core.files import explain, file_name, read_whole_text, sync_folder, write_whole
 from palaestra.core.versions import palaestra_version
 from palaestra.runtime.storage.shared_tensors import Shared, SharedFiles
 from palaestra.runtime.storage.tensor_files import State, digest_of, flatten, read_tensors, restore, write_tensors
@@ -39,6 +39,7 @@ SCHEMA = 2
 WITHOUT_SHARED = 1
 """Version of a manifest without shared files, which earlier versions of Palaestra can read."""
 MANIFEST = "manifest.json"
+MOST_MANIFEST = 1 << 30
 _REMNANT = re.compile(r"\.\d+\.(tmp|old|gone)-\d+")
 _PART = re.compile(r"[^./\\:\x00][^/\\:\x00]*\.safetensors")
 _DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, struct.error, SafetensorError)
@@ -188,7 +189,7 @@ class Checkpoints:
         for step, path in self._committed().items():
             if step not in self._used:
                 try:
-                    self._used[step] = set(re.findall(r'"\$shared": \["([0-9a-f]{64})"', (path / MANIFEST).read_text(encoding="utf-8")))
+                    self._used[step] = set(re.findall(r'"\$shared": \["([0-9a-f]{64})"', read_whole_text(path / MANIFEST, MOST_MANIFEST)))
                 except (OSError, ValueError):
                     return
             used |= self._used[step]
@@ -249,7 +250,7 @@ def _write(folder: Path, step: int, state: Mapping[str, State], shared: SharedFi
 
 
 def _read(folder: Path, step: int, shared: SharedFiles) -> dict[str, State]:
-    text = (folder / MANIFEST).read_text(encoding="utf-8")
+    text = read_whole_text(folder / MANIFEST, MOST_MANIFEST)
     body = json.loads(text, parse_float=_finite, parse_constant=_finite)
     if not isinstance(body, dict) or not isinstance(body.get("schema"), int):
         raise ValueError(f"{MANIFEST} is not a checkpoint's manifest")
@@ -260,10 +261,10 @@ def _read(folder: Path, step: int, shared: SharedFiles) -> dict[str, State]:
     for part in body["parts"].values():
         if not isinstance(part["file"], str) or not _PART.fullmatch(part["file"]) or (folder / part["file"]).is_symlink():
             raise ValueError(f"{MANIFEST} names the file {part['file']!r}, which is not a file of this folder")
-        sha256, size = digest_of(folder / part["file"])
+        size = (folder / part["file"]).stat().st_size
         if size != part["bytes"]:
             raise ValueError(f"{part['file']} has {size} bytes instead of {part['bytes']}")
-        if sha256 != part["sha256"]:
+        if digest_of(folder / part["file"])[0] != part["sha256"]:
             raise ValueError(f"{part['file']} was changed after it was written")
     return {name: restore(part["content"], read_tensors(folder / part["file"]), shared.load) for name, part in body["parts"].items()}
 

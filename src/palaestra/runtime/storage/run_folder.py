@@ -11,7 +11,7 @@ from pathlib import Path
 
 from palaestra.core.display import shortened
 from palaestra.core.errors import ConfigError, FolderLost, RunError
-from palaestra.core.files import MODEL_FILES, explain, file_name, write_whole
+from palaestra.core.files import MODEL_FILES, explain, file_name, read_end, write_whole
 from palaestra.hub.fetching import checkpoint_folder
 from palaestra.hub.hub_names import is_hub_name, read_name
 from palaestra.runtime.settings import RunSettings, to_yaml
@@ -236,7 +236,7 @@ class RunFolder:
 def _elapsed(metrics: Path) -> float:
     """Returns the seconds of training that a file of metrics tells of; 0 where it does not."""
     try:
-        last = metrics.read_text(encoding="utf-8").splitlines()[-1]
+        last = read_end(metrics, 1 << 20).splitlines()[-1]
         return float(json.loads(last)["elapsed"])
     except (OSError, ValueError, LookupError, TypeError):
         return 0.0

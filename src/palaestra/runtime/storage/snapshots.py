@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from palaestra.core.errors import RunError
-from palaestra.core.files import explain, file_name, write_whole
+from palaestra.core.files import explain, file_name, regular, write_whole
 from palaestra.runtime.storage.shared_tensors import Shared, SharedFiles
 
 MOST = 20
@@ -56,6 +56,7 @@ class SnapshotFiles:
         """Loads the weights of a snapshot, on the CPU. Raises RunError."""
         file = self.folder(behavior) / f"{step}{SUFFIX}"
         try:
+            os.close(regular(str(file), os.O_RDONLY))
             return load_file(file)
         except Exception as error:  # safetensors raises an error class of its own
             raise RunError(f"cannot read the snapshot {file}: {error}") from error

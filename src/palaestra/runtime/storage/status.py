@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from palaestra.core.errors import RunError
-from palaestra.core.files import explain, write_whole
+from palaestra.core.files import explain, read_whole_text, write_whole
 from palaestra.core.versions import MLAGENTS, palaestra_version
 
 FORMAT = "0.3.0"
@@ -48,7 +48,7 @@ class TrainingStatus:
         if not self.file.exists():
             return [f"{self.file} is missing: the list of models starts empty; lessons and ratings are those of the checkpoint"]
         try:
-            data = json.loads(self.file.read_text(encoding="utf-8"))
+            data = json.loads(read_whole_text(self.file))
             if not isinstance(data, dict) or not all(isinstance(value, dict) for value in data.values()):
                 raise ValueError("it is not an object of objects")
             for behavior in data:

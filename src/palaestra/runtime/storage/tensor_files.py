@@ -19,6 +19,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from palaestra.core.files import regular
+
 State: TypeAlias = Any
 """Dicts (keys str or int), lists and tuples of tensors, None, bool, int, float and str."""
 
@@ -113,7 +115,7 @@ def read_tensors(file: Path) -> dict[str, Tensor]:
 def digest_of(file: Path) -> tuple[str, int]:
     """Returns SHA-256 and size in bytes. Raises OSError."""
     digest, size = hashlib.sha256(), 0
-    with file.open("rb") as source:
+    with open(file, "rb", opener=regular) as source:
         while chunk := source.read(1 << 20):
             digest.update(chunk)
             size += len(chunk)

@@ -22,7 +22,7 @@ import psutil
 from filelock import FileLock, SoftFileLock, Timeout
 
 from palaestra.core.errors import RunError, RunInUse
-from palaestra.core.files import explain, write_whole
+from palaestra.core.files import explain, read_whole_text, write_whole
 
 LOCK = ".lock"
 WRITER = ".writer.json"
@@ -53,7 +53,7 @@ class LockHolder:
     def read(cls, file: Path) -> LockHolder | None:
         """Reads the holder from a file; None if it names none."""
         with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
-            data = json.loads(file.read_text(encoding="utf-8"))
+            data = json.loads(read_whole_text(file))
             pid, host, since, started, token = (data[key] for key in cls.__slots__)
             if isinstance(pid, int) and 0 < pid < 1 << 31 and isinstance(host, str) and isinstance(token, str):
                 return cls(pid, host, float(since), float(started), token)

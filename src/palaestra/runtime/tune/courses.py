@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from palaestra.core import files
 from palaestra.core.metrics import GROUP_REWARD, REWARD
 from palaestra.runtime.logging.trackers import METRICS
 
@@ -50,7 +51,7 @@ def read_lines(file: Path) -> list[dict[str, Any]]:
     """Returns the maps in a file of JSON lines; one that is half written is left out, and so is a file that is missing."""
     found: list[dict[str, Any]] = []
     with suppress(OSError):
-        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+        for line in files.read_lines(file):
             with suppress(ValueError, RecursionError):
                 if isinstance(one := json.loads(line), dict):
                     found.append(one)
@@ -60,7 +61,7 @@ def read_lines(file: Path) -> list[dict[str, Any]]:
 def final_step(run: Path, behavior: str) -> int:
     """Returns the decisions of a behavior when its training ended; 0 if the run does not tell."""
     with suppress(OSError, ValueError, RecursionError, LookupError, TypeError):
-        return int(json.loads((run / STATUS).read_text(encoding="utf-8"))[behavior]["final_checkpoint"]["steps"])
+        return int(json.loads(files.read_whole_text(run / STATUS))[behavior]["final_checkpoint"]["steps"])
     return 0
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.core.errors import Diverged, PalaestraError, RunInUse
-from palaestra.core.files import write_whole
+from palaestra.core.files import read_whole_text, write_whole
 
 PATIENCE = 90.0
 """Seconds to wait for an earlier process of the same training, which may still be saving."""
@@ -62,7 +62,7 @@ class Outcome:
     def read(cls, file: Path) -> Outcome | None:
         """Returns what a file says; None if there is none."""
         with suppress(OSError, ValueError, TypeError):
-            found = json.loads(file.read_text(encoding="utf-8"))
+            found = json.loads(read_whole_text(file))
             if isinstance(found, dict) and isinstance(found.get("kind"), str):
                 return cls(found["kind"], str(found.get("message", "")))
         return None

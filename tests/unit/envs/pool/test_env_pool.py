@@ -120,6 +120,18 @@ def test_a_copy_that_crashes_or_hangs_is_started_again_and_its_episode_is_lost_w
         assert any(why in str(one.message) and "started again now (restart 1)" in str(one.message) for one in caught)
 
 
+@pytest.mark.slow
+def test_a_copy_whose_shared_memory_is_lost_is_started_again(tmp_path: Path):
+    (tmp_path / "forget").touch()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with opened(2, areas=2, name="python:pool_games:make_forgotten", folder=str(tmp_path)) as env:
+            assert only(env.reset(3)).acting.all()
+    (told,) = {str(one.message) for one in caught if "is started again" in str(one.message)}
+    assert "has lost its shared memory" in told
+    assert told.count("of the environment") == 1
+
+
 def test_restarts_end_where_their_limit_is_reached(tmp_path: Path):
     with opened(2, areas=2, games={"restarts": Restarts(lifetime=0)}, folder=str(tmp_path)) as env:
         step = only(env.reset(3))

@@ -18,6 +18,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import AsyncEnv, Interruptible, SamplesParameters
 from palaestra.envs.pool.env_pool import EnvPool
+from palaestra.envs.runners.ray_cluster import RayCluster
 from palaestra.envs.runners.runner_options import RunnerOptions
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.runtime.environments import on_runners
@@ -186,3 +187,28 @@ def test_runners_without_ray_and_runners_of_a_built_in_are_refused(monkeypatch: 
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(EnvError, match=r"pip install 'palaestra\[ray\]'"):
         make_env(WALK, areas=2, games=games)
+
+
+@pytest.mark.slow
+def test_a_ray_that_cannot_start_is_told_in_a_sentence_with_what_helps(monkeypatch: pytest.MonkeyPatch):
+    ray = pytest.importorskip("ray")
+
+    def times_out(**_: Any) -> None:
+        raise Exception("The current node timed out during startup.\n" + "  File ray/node.py\n" * 50)
+
+    monkeypatch.setattr(ray, "init", times_out)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    games = GameSettings(UnityOptions(copies=2), runners=RunnerOptions(2))
+    with pytest.raises(EnvError, match=r"could not start on this machine: The current node .*ray start --head.*--ray-address") as told:
+        make_env(WALK, areas=2, games=games)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("cluster")
+def test_a_cluster_without_room_for_the_runners_is_told_before_the_wait():
+    joined = RayCluster(RunnerOptions(2, cpus=3.0))
+    try:
+        assert joined.missing_room() == "2 runners need 6 CPUs, and the Ray cluster has 4 free (--runner-cpus)"
+    finally:
+        joined.close()

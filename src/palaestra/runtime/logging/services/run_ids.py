@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.core.errors import PluginError
-from palaestra.core.files import write_whole
+from palaestra.core.files import read_whole_text, write_whole
 from palaestra.runtime.logging.tracker import TrackedRun
 
 
@@ -27,7 +27,7 @@ class RunIds:
         if not self._resumed:
             return None
         try:
-            stored = json.loads(self._file.read_text(encoding="utf-8"))
+            stored = json.loads(read_whole_text(self._file))
             same = all(stored.get(key) == value for key, value in self._place.items())
             return stored["id"] if same and isinstance(stored["id"], str) else None
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
