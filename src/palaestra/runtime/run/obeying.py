@@ -116,7 +116,7 @@ def tell_progress(run: Run, state: str = "learning", message: str = "") -> None:
     elo = {name: behavior.elo for name, behavior in run.self_play.behaviors.items()}
     behaviors: dict[str, dict[str, Any]] = {}
     for name, learner in run.learners.items():
-        reward = run.statistics.mean_reward(name)
+        reward = run.statistics.reward(name)
         behaviors[name] = {
             "step": learner.step,
             "max_steps": None if run.inference else learner.settings.max_steps,
