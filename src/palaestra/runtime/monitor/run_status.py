@@ -68,8 +68,8 @@ class RunStatus:
 
     @property
     def step(self) -> int:
-        """Steps of all behaviors together."""
-        return sum(each.step for each in self.behaviors)
+        """Steps of all behaviors together; what one does after its max_steps, while others still learn, does not count."""
+        return sum(min(each.step, each.max_steps or each.step) for each in self.behaviors)
 
     @property
     def max_steps(self) -> int | None:

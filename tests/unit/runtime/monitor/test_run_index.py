@@ -54,6 +54,13 @@ def test_the_reward_is_that_of_the_last_summary_whatever_an_older_version_wrote_
     assert {each.name: each.reward for each in found.behaviors} == {"Ball": 100.0, "New": 2.0}
 
 
+def test_steps_that_a_behavior_does_after_its_last_do_not_count(tmp_path: Path):
+    settings = SETTINGS.replace("behaviors:\n", "behaviors:\n  Slow:\n    max_steps: 500\n")
+    lines = summary(1700, 10.0), summary(100, 10.0, behavior="Slow")
+    found = status_of(make_run(tmp_path / "a", *lines, settings=settings))
+    assert (found.step, found.max_steps) == (1100, 1500)
+
+
 def test_a_run_with_a_living_writer_learns_and_one_without_an_end_died(tmp_path: Path):
     run = make_run(tmp_path / "a", summary(100, 10.0), summary(200, 20.0))
     assert status_of(run).state == "died"
