@@ -66,8 +66,10 @@ def list_agreement(console: Console) -> None:
 
 
 def reached(score: ModelScore) -> str:
-    """Returns a score as text: mean, standard error, and number of episodes."""
-    return f"{score.score:g} ± {score.error:g} ({score.of}, {score.episodes} episodes)"
+    """Returns a score as text: mean, standard error and number of episodes, as far as they are known."""
+    error = "" if score.error is None else f" ± {score.error:g}"
+    episodes = "" if score.episodes is None else f", {score.episodes} episodes"
+    return f"{score.score:g}{error} ({score.of}{episodes})"
 
 
 def learned(run: Learned) -> str:

@@ -48,7 +48,8 @@ class KeepBestSettings(Settings):
     metric: str | None = None
     """Metric of a summary to compare by; null: the policy is evaluated aside, by the mean reward of `episodes` episodes."""
     every: int | None = Field(default=None, gt=0)
-    """Decisions between two measurements, each of which waits for the next summary; null: checkpoint_interval."""
+    """Decisions between two measurements, each of which waits for the next summary; null: checkpoint_interval. The final policy is
+    evaluated in any case."""
     episodes: int = Field(default=100, gt=0)
     """Episodes of an evaluation, in an environment of its own with the last lesson of each curriculum."""
     deterministic: bool = False

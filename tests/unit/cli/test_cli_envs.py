@@ -9,8 +9,10 @@ from rich.console import Console
 from tiny_envs import Scripted
 
 from palaestra.cli import envs
+from palaestra.cli.agreement import agreements
 from palaestra.core.errors import EnvError
 from palaestra.core.plugins import registry
+from palaestra.envs.builtin.base.agreement import Learned
 
 ROOT = Path(__file__).parents[3]
 
@@ -158,6 +160,18 @@ def test_what_unitys_settings_learn_is_told_with_decisions_and_seeds(capsys: pyt
     assert "after 0.7 of 5 million decisions (one seed; boards of 9 x 8; by 1.1 million" in " ".join(capsys.readouterr().out.split())
     run("Hallway", "--unity")
     assert "0.943 after 10 million decisions (one seed)" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_model_that_falls_short_of_unitys_figure_is_told_without_inventing_an_error(capsys: pytest.CaptureFixture[str]):
+    run("Worm", "--unity")
+    assert "Worm.onnx: 443 (reward of an episode); Unity states 800" in " ".join(capsys.readouterr().out.split())
+    assert [name for name, agreement in agreements().items() if agreement.falls_short] == ["Crawler", "Walker", "Worm"]
+
+
+def test_a_training_is_solved_not_solved_or_not_finished():
+    said = [Learned("a.yaml", decisions, 5.0, reward, 100.0).status for decisions, reward in ((1.0, 96.0), (5.0, 94.0), (1.0, 94.0))]
+    assert said == ["solved", "not solved", "not finished"]
+    assert Learned("a.yaml", 5.0, 5.0, 1.0, None).status == ""
 
 
 def test_a_run_in_match3_is_not_told_of_its_visual_form(capsys: pytest.CaptureFixture[str]):

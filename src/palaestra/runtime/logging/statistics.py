@@ -23,8 +23,6 @@ from palaestra.runtime.logging.tracker import Outcome, SeesEnd, SeesModels, Sees
 NO_TRACKERS: Mapping[str, Tracker] = {}
 FEW = 10
 """Episodes below which the mean of a period between two updates says little."""
-RECENT = 100
-"""Number of episodes that the progress line's mean reward averages over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ class Statistics:
         self._since_update: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0])  # sum and count of returns
         self._before_update: dict[str, list[float]] = {}  # the same between the two updates before, where episodes ended
         self._last: dict[str, LastReward] = {}  # of the newest summary with an episode
-        self._recent: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=RECENT))
+        self._recent: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=FEW))
 
     def add(self, behavior: str, tag: str, value: float) -> None:
         """Adds a value; the summary has the mean over the period."""
@@ -107,7 +105,7 @@ class Statistics:
         """Adds episodes that ended: the return and the number of decisions of each.
 
         `extrinsic` are the returns as learned from (with strength and group reward), where they differ. `judged` are the returns that
-        `recent_reward`, `mean_reward` and `last_reward` use, where they differ, as for groups; `grouped`: some agents were in one. The
+        `recent_reward` and `last_reward` use, where they differ, as for groups; `grouped`: some agents were in one. The
         recorded length is the number of decisions less one, as in ML-Agents; docs/reference/metrics.md gives the reason.
         """
         self.spread(behavior, REWARD, returns)
@@ -129,7 +127,7 @@ class Statistics:
         if not count:
             total, count = self._before_update.get(behavior, (0.0, 0))
             if count < FEW:
-                newest = list(self._recent[behavior])[-FEW:]
+                newest = self._recent[behavior]
                 total, count = sum(newest), len(newest)
         return total / count if count else None
 
@@ -139,10 +137,10 @@ class Statistics:
         if past is not None and past[1]:
             self._before_update[behavior] = past
 
-    def mean_reward(self, behavior: str) -> float | None:
-        """Returns the mean return of the last hundred episodes."""
-        recent = self._recent[behavior]
-        return sum(recent) / len(recent) if recent else None
+    def reward(self, behavior: str) -> float | None:
+        """Returns the mean reward of `last_reward`; of groups, that of whole groups."""
+        last = self.last_reward(behavior)
+        return None if last is None else last.mean if last.group is None else last.group
 
     def last_reward(self, behavior: str) -> LastReward | None:
         """Returns the rewards of the newest summary with an episode. Before it, of all episodes so far; None if none has ended."""
@@ -255,7 +253,7 @@ class Statistics:
         self._before_update.update((name, list(pair)) for name, pair in state.get("before_update", {}).items())
         for name, last in state.get("last", {}).items():
             self._last[name] = LastReward(**{**last, "judged": tuple(last["judged"])})
-        self._recent.update((name, deque(returns, maxlen=RECENT)) for name, returns in state["recent"].items())
+        self._recent.update((name, deque(returns, maxlen=FEW)) for name, returns in state["recent"].items())
 
 
 def _last_reward(period: _Period, step: int | None) -> LastReward | None:

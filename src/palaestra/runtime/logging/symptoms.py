@@ -25,6 +25,8 @@ LONG_SHARE = 0.3
 """Fraction of max_steps before which rewards and values are not checked."""
 CERTAIN = 3.0
 """Standard errors by which the mean reward must have risen to count as risen."""
+LIKELY = 2.0
+"""The same where it has risen by half since the first summary."""
 LITTLE_ENTROPY = 0.02
 """Share of the entropy of a uniform choice below which a policy counts as deterministic."""
 LITTLE_NOISE = 0.02
@@ -156,17 +158,21 @@ def _must_rise(seen: _Seen, summary: Summary, settings: BehaviorSettings) -> boo
 
 
 def _risen(seen: _Seen) -> bool:
-    """Whether the newest episodes earn more than the worst period did, by more than chance.
+    """Whether the newest episodes earn more than the worst period did, by more than chance, or far more than the first one did.
 
-    The first period is no measure: where success ends an episode, the first to end are those that succeed.
+    The first period alone is no measure: where success ends an episode, the first to end are those that succeed.
     """
-    return any(_rise(seen.lowest[tag], seen.recent[tag]) for tag in seen.lowest)
+    return any(
+        _rise(seen.lowest[tag], seen.recent[tag], CERTAIN, 1e-6) or _rise(seen.first[tag], seen.recent[tag], LIKELY, 0.5)
+        for tag in seen.lowest
+    )
 
 
-def _rise(lowest: list[float], recent: list[list[float]]) -> bool:
+def _rise(before: list[float], recent: list[list[float]], errors: float, share: float) -> bool:
+    """Whether the mean has risen by so many standard errors, and by this share of what it was."""
     mean, deviation, count = _pooled(recent)
-    error = math.sqrt(max(lowest[1], deviation if lowest[2] < 2 else 0.0) ** 2 / lowest[2] + deviation**2 / count)
-    return mean - lowest[0] > CERTAIN * error + 1e-6 * abs(lowest[0])
+    error = math.sqrt(max(before[1], deviation if before[2] < 2 else 0.0) ** 2 / before[2] + deviation**2 / count)
+    return mean - before[0] > max(errors * error, share * abs(before[0]))
 
 
 def _pooled(stretches: list[list[float]]) -> tuple[float, float, float]:
@@ -189,7 +195,9 @@ def _judge(seen: _Seen) -> str:
 def _then_and_now(seen: _Seen) -> str:
     tag = _judge(seen)
     what = "mean group reward" if tag == GROUP_REWARD else "mean reward"
-    return f"the {what} has not risen ({seen.first[tag][0]:.3g} in the first summary, {_pooled(seen.recent[tag])[0]:.3g} now)"
+    first, now = f"{seen.first[tag][0]:.3g}", f"{_pooled(seen.recent[tag])[0]:.3g}"
+    chance = " by more than chance" if float(now) > float(first) else ""
+    return f"the {what} has not risen{chance} ({first} in the first summary, {now} now)"
 
 
 def _little_entropy(settings: BehaviorSettings, action: ActionSpec) -> float:

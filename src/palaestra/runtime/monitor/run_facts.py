@@ -155,16 +155,19 @@ def league(files: ResultsFiles, run_id: str) -> LeagueTable | None:
 
 
 def time_shares(files: ResultsFiles, status: RunStatus) -> TimeShares | None:
-    """Returns where time went since the last summary, or in a whole run of the original; None if that is not known."""
+    """Returns where the time of the newest session went, and what holds it up, or in a whole run of the original; None if not known.
+
+    Runs of earlier versions tell the time since their last summary alone, in which there may be no update.
+    """
+    if isinstance(told := status.progress.get("bottleneck"), str) and isinstance(shares := status.progress.get("shares"), Mapping):
+        return TimeShares(_sorted(_numbers(shares)), told)
     for each in status.behaviors:
         ranks = each.times.get("ranks")
         if isinstance(ranks, list) and ranks and isinstance(ranks[0], Mapping):
             parts = _numbers(ranks[0])
             total = parts.pop("total", 0.0)
             if total > 0:
-                return TimeShares(
-                    _sorted({name: seconds / total for name, seconds in parts.items()}), str(each.times.get("bottleneck", ""))
-                )
+                return TimeShares(_sorted({name: seconds / total for name, seconds in parts.items()}))
     timers = files.json(files.root / status.run_id / TIMERS)
     children, metadata = timers.get("children"), timers.get("metadata")
     if not isinstance(children, Mapping):

@@ -40,6 +40,7 @@ class BehaviorStatus:
     step: int = 0
     max_steps: int | None = None
     reward: float | None = None
+    """Mean reward in the last summary, of whole groups where there are groups; before it, of all episodes so far."""
     rate: float | None = None  # decisions a second
     values: Mapping[str, float] = field(default_factory=dict)
     """Last value of each tag."""
@@ -67,8 +68,8 @@ class RunStatus:
 
     @property
     def step(self) -> int:
-        """Steps of all behaviors together."""
-        return sum(each.step for each in self.behaviors)
+        """Steps of all behaviors together; what one does after its max_steps, while others still learn, does not count."""
+        return sum(min(each.step, each.max_steps or each.step) for each in self.behaviors)
 
     @property
     def max_steps(self) -> int | None:
@@ -99,7 +100,7 @@ class RunStatus:
 
     @property
     def reward(self) -> float | None:
-        """Mean return of the last episodes; of several behaviors the first that has one."""
+        """Mean reward in the last summary; of several behaviors the first that has one."""
         return next((each.reward for each in self.behaviors if each.reward is not None), None)
 
     @property
@@ -184,7 +185,7 @@ def _behavior(name: str, lines: list[dict[str, Any]], tree: Mapping[str, Any], p
         name,
         int(_number(live.get("step")) or (lines[0]["step"] if lines else 0)),
         _most(tree, name),
-        _first(_number(live.get("reward")), values.get(GROUP_REWARD), values.get(REWARD)),
+        _first(_number(values.get(GROUP_REWARD)), _number(values.get(REWARD)), _number(live.get("reward"))),
         _first(_number(live.get("rate")), rate),
         values,
         _section(lines[0], "times") if lines else {},

@@ -12,6 +12,7 @@ import torch
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env
 from palaestra.runtime.play.demo_recording import DemoRecorder
+from palaestra.runtime.playback.tally import Tally
 
 T = TypeVar("T")
 Tables = Mapping[str, TimeStep]
@@ -33,33 +34,33 @@ class DemoTakes:
     Recording begins and ends with episodes: what was half played when it began is left out, what is half played when it stops too.
     """
 
-    def __init__(self, slot: int, behaviors: Collection[str] = ()) -> None:
-        """`behaviors` are those that the agent in this slot may have; empty: all of the environment."""
-        self.slot, self._behaviors = slot, frozenset(behaviors)
+    def __init__(self, slot: int, behaviors: Collection[str] = (), *, tally: Tally) -> None:
+        """`behaviors` are those that the agent in this slot may have; empty: all of the environment. `tally`: the playback's, which counts
+        the rewards."""
+        self.slot, self._behaviors, self._tally = slot, frozenset(behaviors), tally
         self.recording = False
         self.kept: list[Take] = []
         self.ended_reward = 0.0
         """Return of the last episode that ended, recorded or not."""
         self._open: Take | None = None
-        self._reward = 0.0
 
     def __call__(self, before: Tables, actions: Mapping[str, Action], after: Tables) -> None:
         """Takes a tick in."""
         before, actions, after = self._own(before), self._own(actions), self._own(after)
         if not before:
-            self._open, self._reward = Take(self.slot) if self.recording else None, 0.0
+            self._open = Take(self.slot) if self.recording else None
             return
         take = self._open
-        self._reward += sum(self._earned(step) for step in after.values())
         if take is not None and any(self._acts(step) for step in before.values()):
             take.ticks.append((dict(before), dict(actions)))
-        ended = any(self._has_ended(step) for step in after.values())
-        if ended:
+        if any(self._is_lost(step) for step in after.values()):
+            self._open = Take(self.slot) if self.recording else None
+        elif any(self._has_ended(step) for step in after.values()):
+            self.ended_reward = sum(earned for name, slot, earned in self._tally.ended if slot == self.slot and name in after)
             if take is not None and take.ticks:
-                take.last, take.reward = dict(after), self._reward
+                take.last, take.reward = dict(after), self.ended_reward
                 self.kept.append(take)
             self._open = Take(self.slot) if self.recording else None
-            self.ended_reward, self._reward = self._reward, 0.0
 
     def move(self, slot: int) -> None:
         """Follows the agent to another slot, in which its next episode is."""
@@ -103,9 +104,8 @@ class DemoTakes:
     def _has_ended(self, step: TimeStep) -> bool:
         return self.slot < len(step.acting) and bool(step.terminated[self.slot] | step.truncated[self.slot])
 
-    def _earned(self, step: TimeStep) -> float:
-        counts = self.slot < len(step.acting) and bool((step.acting | step.terminated | step.truncated)[self.slot])
-        return float(step.reward[self.slot] + step.group_reward[self.slot]) if counts else 0.0
+    def _is_lost(self, step: TimeStep) -> bool:
+        return step.lost is not None and self.slot < len(step.lost) and bool(step.lost[self.slot])
 
 
 def _alone(step: TimeStep, slot: int, *, ends: bool, acts: bool) -> TimeStep:

@@ -139,9 +139,16 @@ class Playback:
         """Sets a parameter of the environment, from each area's next episode on."""
         self._order(lambda: self._set_parameter(name, value))
 
-    def set_brains(self, brain_of: BrainOf) -> None:
-        """Replaces the brains of all sides; those in single seats stay."""
-        self._order(lambda: self.seats and self.seats.replace(brain_of))
+    def set_brains(self, brain_of: BrainOf, *, anew: bool = False) -> None:
+        """Replaces the brains of all sides; those in single seats stay. `anew`: others have come, whose scores are counted from here."""
+
+        def replace() -> None:
+            if self.seats is not None:
+                self.seats.replace(brain_of)
+            if anew:
+                self.tally.begin_scores()
+
+        self._order(replace)
 
     def seat(self, behavior: str, slot: int, brain: Brain) -> None:
         """Lets a brain act for one agent."""

@@ -27,7 +27,7 @@ PERSON_K = 32.0
 
 @dataclass(slots=True)
 class SideScore:
-    """Results of one team of a behavior since the playback began."""
+    """Results of one team of a behavior since its brains began."""
 
     episodes: int = 0
     won: int = 0
@@ -52,13 +52,24 @@ class Tally:
         """By behavior (S,): ticks of each slot's open episode."""
         self.scores: dict[tuple[str, int], SideScore] = {}
         """By behavior and team."""
+        self.ended: list[tuple[str, int, float]] = []
+        """Episodes that ended on the newest tick: behavior, slot and return."""
+        self._mixed: set[tuple[str, int]] = set()
+        """Slots whose open episode began before the scores did."""
+
+    def begin_scores(self) -> None:
+        """Begins the scores anew, after other brains have come. Open episodes, which both have played, will not count."""
+        self.scores = {}
+        self._mixed = {(name, slot) for name, lengths in self.lengths.items() for slot in lengths.nonzero()[0].tolist()}
 
     def note(self, steps: Mapping[str, TimeStep], *, first: bool = False, presence: Presence | None = None) -> list[tuple[str, int, float]]:
         """Adds a tick, or the first one of `reset`. Returns the episodes that ended: behavior, slot and return.
 
         `presence` says which slots had an agent before this tick; None: all.
         """
-        ended: list[tuple[str, int, float]] = []
+        ended = self.ended = list[tuple[str, int, float]]()
+        if first:
+            self._mixed.clear()
         for name, step in steps.items():
             slots = len(step.reward)
             if first:  # a table may have fewer slots than before
@@ -82,16 +93,20 @@ class Tally:
         if step.lost is not None:
             lost = step.lost.cpu().numpy()
             returns[lost], lengths[lost] = 0, 0
+            self._mixed.difference_update((name, slot) for slot in lost.nonzero()[0].tolist())
         ended = []
         team = step.team.cpu().numpy()
         for slot in over.nonzero()[0].tolist():
+            ended.append((name, slot, float(returns[slot])))
+            if (name, slot) in self._mixed:
+                self._mixed.remove((name, slot))
+                continue
             score = self.scores.setdefault((name, int(team[slot])), SideScore())
             score.episodes += 1
             score.won += bool(reward[slot] > 0)
             score.drawn += bool(reward[slot] == 0)
             score.lost += bool(reward[slot] < 0)
             score.recent.append(float(returns[slot]))
-            ended.append((name, slot, float(returns[slot])))
         returns[over], lengths[over] = 0, 0
         return ended
 

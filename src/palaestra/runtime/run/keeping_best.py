@@ -1,7 +1,7 @@
 """Keeps the best model of a behavior, and the checkpoint that it is of, as `keep_best` says.
 
-Policies are evaluated aside: in an environment of their own, with random numbers of their own, and only when a summary has been written,
-so that a run learns the same, digit for digit, with and without.
+Policies are evaluated aside: in an environment of their own, with random numbers of their own, and only when a summary has been written
+or the run has ended, so that a run learns the same, digit for digit, with and without.
 """
 
 from __future__ import annotations
@@ -62,30 +62,51 @@ def keep_best(run: Run, summaries: Iterable[Summary]) -> None:
         wanted = learner.settings.keep_best
         if wanted is None or run.inference:
             continue
-        best = run.best.found.setdefault(learner.name, Best())
-        if (summary.step < best.due and learner.training) or best.measured == learner.step:
+        if wanted.metric is None and not learner.training:  # its final policy is evaluated once, by `keep_final`
             continue
-        with run.timers("evaluate"), run.clock.spending_on(EVALUATION):
-            measured, left_out = ranks.from_first(_measure(run, learner, wanted, summary) if ranks.leads() else (None, False))
-            if left_out:
-                continue
-            best.measured = learner.step
-            best.due = summary.step + (wanted.every or learner.settings.checkpoint_interval)
-            if measured is None or (best.value is not None and measured <= best.value):
-                continue
-            best.value, best.step = measured, learner.step
-            keep(run, learner, best)
+        best = run.best.found.setdefault(learner.name, Best())
+        known = best.measured == learner.step or best.measured >= learner.settings.max_steps
+        if not known and (summary.step >= best.due or not learner.training):
+            _compare(run, learner, best, wanted, summary)
+
+
+def keep_final(run: Run) -> None:
+    """Evaluates the final policies of a run that has ended by itself, whether or not a summary falls on its end. All ranks take part."""
+    if run.inference or run.step == run.first_step or not (run.finished or run.endings):
+        return
+    for learner in run.learners.values():
+        wanted = learner.settings.keep_best
+        if wanted is None or wanted.metric is not None:
+            continue
+        learner.finish()
+        best = run.best.found.setdefault(learner.name, Best())
+        if best.measured != learner.step:
+            _compare(run, learner, best, wanted, None)
+
+
+def _compare(run: Run, learner: Learner, best: Best, wanted: KeepBestSettings, summary: Summary | None) -> None:
+    """Measures the present policy, and keeps it if it is better than the best before. `summary`: None at the end of a run."""
+    with run.timers("evaluate"), run.clock.spending_on(EVALUATION):
+        measured, left_out = ranks.from_first(_measure(run, learner, wanted, summary) if ranks.leads() else (None, False))
+        if left_out:
+            return
+        best.measured = learner.step
+        best.due = (learner.step if summary is None else summary.step) + (wanted.every or learner.settings.checkpoint_interval)
+        if measured is None or (best.value is not None and measured <= best.value):
+            return
+        best.value, best.step = measured, learner.step
+        keep(run, learner, best)
 
 
 class _LeftOut(Exception):
     """Raised within an evaluation when the run is told to stop."""
 
 
-def _measure(run: Run, learner: Learner, wanted: KeepBestSettings, summary: Summary) -> tuple[float | None, bool]:
+def _measure(run: Run, learner: Learner, wanted: KeepBestSettings, summary: Summary | None) -> tuple[float | None, bool]:
     """Returns the value of the present policy; None if there is none, which is logged. Also whether it is left out, as the run stops."""
-    if wanted.metric == REWARD:
+    if summary is not None and wanted.metric == REWARD:
         return (float(summary.judged.mean()) if len(summary.judged) else None), False
-    if wanted.metric is not None:
+    if summary is not None and wanted.metric is not None:
         return summary.values.get(wanted.metric), False
 
     def go_on(_: int) -> None:

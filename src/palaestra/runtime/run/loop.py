@@ -14,7 +14,7 @@ from palaestra.runtime.logging.bottleneck import LEARNING
 from palaestra.runtime.logging.console import ProgressRow
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.run import report
-from palaestra.runtime.run.keeping_best import keep_best
+from palaestra.runtime.run.keeping_best import keep_best, keep_final
 from palaestra.runtime.run.obeying import obey, tell_progress
 from palaestra.runtime.run.saving import is_late, may_be_lost, must_be_writable, save_if_due, saves_much, write_due_models
 from palaestra.runtime.run.training_run import Run
@@ -62,6 +62,7 @@ def train(run: Run, callbacks: Sequence[Callback] = ()) -> None:
         write_due_models(run)
         save_if_due(run)
         show(run)
+    keep_final(run)
 
 
 def collect(run: Run, pause: float) -> None:
@@ -136,7 +137,7 @@ def show(run: Run) -> None:
     if not run.console.due():
         return
     rows = [
-        ProgressRow(name, learner.step, None if run.inference else learner.settings.max_steps, run.statistics.mean_reward(name))
+        ProgressRow(name, learner.step, None if run.inference else learner.settings.max_steps, run.statistics.reward(name))
         for name, learner in run.learners.items()
     ]
     spent, session = run.clock.spent(), run.clock.session

@@ -13,6 +13,7 @@ from palaestra.core.plugins import nearest
 from palaestra.parallel import ranks
 from palaestra.runtime.control.progress_file import ConsoleLog
 from palaestra.runtime.control.run_requests import RunRequest
+from palaestra.runtime.logging.bottleneck import OTHER, bottleneck, mean_of
 from palaestra.runtime.run.training_run import Run
 
 HYPERPARAMETERS = {"learning_rate": 0.1, "beta": 1.0, "epsilon": 1.0}
@@ -116,7 +117,7 @@ def tell_progress(run: Run, state: str = "learning", message: str = "") -> None:
     elo = {name: behavior.elo for name, behavior in run.self_play.behaviors.items()}
     behaviors: dict[str, dict[str, Any]] = {}
     for name, learner in run.learners.items():
-        reward = run.statistics.mean_reward(name)
+        reward = run.statistics.reward(name)
         behaviors[name] = {
             "step": learner.step,
             "max_steps": None if run.inference else learner.settings.max_steps,
@@ -125,8 +126,15 @@ def tell_progress(run: Run, state: str = "learning", message: str = "") -> None:
             "trainer": learner.settings.trainer_type,
             "changes": learner.changes,
         }
-    spent, session = run.clock.spent(), run.clock.session
-    shares = {name: seconds / session for name, seconds in spent.items()} if session > 0 else {}
+    uses = (run.rounds.times if ranks.size() > 1 else None) or [run.time_use()]
+    mean = mean_of(uses)
     run.progress.write(
-        state, behaviors, message, lessons=run.lessons.numbers, fixed=run.lessons.parameters.fixed, shares=shares, elapsed=run.clock.elapsed
+        state,
+        behaviors,
+        message,
+        lessons=run.lessons.numbers,
+        fixed=run.lessons.parameters.fixed,
+        shares={part: mean.share(part) for part in (*mean.parts, OTHER)},
+        bottleneck=bottleneck(uses, run.setup()),
+        elapsed=run.clock.elapsed,
     )

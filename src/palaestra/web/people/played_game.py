@@ -120,7 +120,7 @@ class PlayedGame:
         if env is not None:
             brain_of = source.brain_of(env, source.parts(None if source.run is None else source.models()))
             brain_of(behavior, team)  # raises what the thread that plays would meet
-            self.playback.set_brains(brain_of)
+            self.playback.set_brains(brain_of, anew=True)
 
     def rating_of(self, behavior: str, team: int) -> float | None:
         """Returns the rating of the model that plays a team: that of its run in self-play; None if it has none."""
@@ -138,7 +138,7 @@ class Person:
         env = game.playback.env
         assert env is not None
         self.brains: list[PlayerBrain] = []
-        self.takes = DemoTakes(place.slot, place.behaviors)
+        self.takes = DemoTakes(place.slot, place.behaviors, tally=game.playback.tally)
         self.won = self.drawn = self.lost = 0
         self.last_reward: float | None = None
         self.last_result: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -13,8 +13,9 @@ from nicegui import ui
 
 from palaestra.core.display import escaped_lines, print_now
 from palaestra.core.errors import PalaestraError
+from palaestra.runtime.play.run_models import Models
 from palaestra.runtime.playback.inspection import Inspector
-from palaestra.runtime.playback.playing import Playback
+from palaestra.runtime.playback.playing import Opened, Playback
 from palaestra.runtime.playback.sources import PlaybackSource, steps_of
 from palaestra.runtime.storage.networks import load_networks
 from palaestra.runtime.storage.run_folder import RunFolder
@@ -32,7 +33,9 @@ class WatchedPlayback:
     def __init__(self, source: PlaybackSource, streams: SceneStreams, *, paused: bool = False) -> None:
         self.source, self._streams = source, streams
         self._level, self._message = "", ""
-        self.playback = Playback(lambda: source.open(self._tell), paused=paused, on_error=_print)
+        self._played: Mapping[str, object] = {}
+        """File and time of each model that plays."""
+        self.playback = Playback(self._open, paused=paused, on_error=_print)
         self.inspector = Inspector(self.playback)
         self.key = streams.add(self.playback)
         self.newest: int | None = None
@@ -47,6 +50,12 @@ class WatchedPlayback:
             _open.remove(self)
         self._streams.remove(self.key)
         self.playback.close()
+
+    def _open(self) -> Opened:
+        source = self.source
+        opened = source.open(self._tell)
+        self._played = {} if source.run is None else _stamps(source.models())
+        return opened
 
     def _tell(self, level: str, text: str) -> None:
         _print(text)
@@ -72,13 +81,19 @@ class WatchedPlayback:
         if env is None or source.run is None:
             return
         models = source.models()
-        self.playback.set_brains(source.brain_of(env, source.parts(models)))
+        before, self._played = self._played, _stamps(models)
+        self.playback.set_brains(source.brain_of(env, source.parts(models)), anew=self._played != before)
         folder = RunFolder(source.results, source.run)
         there = [step for step in steps_of(folder) if (folder.checkpoints / str(step)).is_dir()]
         near = min(there, key=lambda step: abs(step - (source.step or there[-1])), default=None)
         self.inspector.networks = (
             {} if near is None else {name: net for name, (net, _) in load_networks(folder.path, near, source.trust).items()}
         )
+
+
+def _stamps(models: Models) -> dict[str, object]:
+    """Returns what tells models from those that a run that learns writes in their place."""
+    return {name: (file, file.stat().st_mtime_ns) for name, file in models.files.items()}
 
 
 def close_all(wait: float) -> None:

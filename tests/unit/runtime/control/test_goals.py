@@ -175,6 +175,8 @@ def test_a_run_ends_saved_when_its_goal_is_met_and_says_why(tmp_path: Path):
     progress = json.loads((tmp_path / "a/run_logs/progress.json").read_text())
     assert progress["state"] == "finished"
     assert "at least -100" in progress["message"]
+    last = json.loads((tmp_path / "a/metrics.jsonl").read_text().splitlines()[-1])
+    assert progress["behaviors"]["Basic"]["reward"] == last["Environment/Cumulative Reward"]
 
 
 def test_an_interrupted_run_meets_its_goal_at_the_same_step(tmp_path: Path):

@@ -112,7 +112,6 @@ def test_the_recent_reward_begins_anew_with_each_policy_update():
     statistics.policy_updated("B")
     statistics.episodes("B", [8.0], [5])
     assert statistics.recent_reward("B") == 8.0
-    assert statistics.mean_reward("B") == 4.25
 
 
 def test_where_updates_come_more_often_than_episodes_end_the_newest_ten_count():
@@ -127,10 +126,22 @@ def test_where_updates_come_more_often_than_episodes_end_the_newest_ten_count():
     assert statistics.recent_reward("B") == 1.0
 
 
-def test_the_mean_reward_looks_back_on_a_hundred_episodes():
+def test_the_reward_of_a_run_is_that_of_its_last_summary_however_few_its_episodes_are():
     statistics = Statistics()
-    statistics.episodes("B", [1000.0] + [1.0] * 50 + [3.0] * 50, [5] * 101)
-    assert statistics.mean_reward("B") == 2.0
+    assert statistics.reward("B") is None
+    statistics.episodes("B", [10.0] * 50, [5] * 50)
+    assert statistics.reward("B") == 10.0  # no summary yet
+    summarize(statistics)
+    statistics.episodes("B", [100.0, 100.0], [5, 5])
+    assert statistics.reward("B") == 10.0
+    summarize(statistics)
+    assert statistics.reward("B") == 100.0
+    summarize(statistics)  # without an episode
+    assert statistics.reward("B") == 100.0
+    statistics.spread("B", GROUP_REWARD, [30.0, 50.0])
+    statistics.episodes("B", [1.0, 2.0], [5, 5], grouped=True)
+    summarize(statistics)
+    assert statistics.reward("B") == 40.0
 
 
 def test_the_last_reward_is_that_of_the_newest_summary_with_an_episode():

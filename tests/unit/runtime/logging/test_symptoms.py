@@ -68,6 +68,15 @@ def test_a_reward_that_does_not_rise_is_told_once_with_the_guide():
     assert message.endswith(f"({GUIDE})")
 
 
+def test_a_reward_that_has_risen_within_chance_is_not_called_flat():
+    (message,) = reported([[0.0, 2.08]] + [[0.0, 3.36]] * 19)
+    assert "the mean reward has not risen by more than chance (1.04 in the first summary, 1.68 now)" in message
+
+
+def test_of_a_reward_that_has_more_than_doubled_by_two_standard_errors_nothing_is_told():
+    assert reported([[0.0, 1.0, 2.0]] + [[1.2, 2.2, 3.2]] * 19) == []
+
+
 def test_the_guide_that_warnings_name_is_there():
     assert (Path(__file__).parents[4] / GUIDE).is_file()
 

@@ -48,6 +48,19 @@ def test_rate_share_and_reward_come_from_the_last_two_summaries(tmp_path: Path):
     assert (found.environment, found.trainer, found.source, found.started) == ("3DBall", "ppo", "Palaestra", 1e9)
 
 
+def test_the_reward_is_that_of_the_last_summary_whatever_an_older_version_wrote_beside_it(tmp_path: Path):
+    live = {"state": "finished", "behaviors": {"Ball": {"step": 430, "reward": 59.8}, "New": {"step": 3, "reward": 2.0}}}
+    found = status_of(make_run(tmp_path / "a", summary(200, 14.0, 99.0), summary(400, 19.0, 100.0), progress=live))
+    assert {each.name: each.reward for each in found.behaviors} == {"Ball": 100.0, "New": 2.0}
+
+
+def test_steps_that_a_behavior_does_after_its_last_do_not_count(tmp_path: Path):
+    settings = SETTINGS.replace("behaviors:\n", "behaviors:\n  Slow:\n    max_steps: 500\n")
+    lines = summary(1700, 10.0), summary(100, 10.0, behavior="Slow")
+    found = status_of(make_run(tmp_path / "a", *lines, settings=settings))
+    assert (found.step, found.max_steps) == (1100, 1500)
+
+
 def test_a_run_with_a_living_writer_learns_and_one_without_an_end_died(tmp_path: Path):
     run = make_run(tmp_path / "a", summary(100, 10.0), summary(200, 20.0))
     assert status_of(run).state == "died"

@@ -34,7 +34,7 @@ def source(folder: Path, **options: object) -> PlaybackSource:
 def test_a_seat_follows_its_agent_and_its_demonstration_is_of_it_alone(tmp_path: Path):
     playback = Playback(source(tmp_path, episode=5).open, speed=10)
     until(lambda: not playback.state.opening)
-    takes = DemoTakes(0, ["Driver"])
+    takes = DemoTakes(0, ["Driver"], tally=playback.tally)
     moves: list[Moves] = []
 
     def follow(moved: Moves) -> None:

@@ -165,7 +165,7 @@ def test_an_agent_is_looked_at_with_the_names_of_its_observations(tmp_path: Path
 def test_recorded_episodes_are_whole_and_single_ones_can_be_dropped(tmp_path: Path):
     with playing("Basic", tmp_path) as playback:
         playback.seat("Basic", 0, Constant(2))  # to the right, to the large goal
-        takes = DemoTakes(0)
+        takes = DemoTakes(0, tally=playback.tally)
         playback.watchers.append(takes)
         advance(playback, 2)
         takes.start()  # in the middle of an episode, which is left out

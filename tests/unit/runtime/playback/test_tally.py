@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from palaestra.core.timestep import FinalObs, TimeStep
+from palaestra.core.timestep import Action, FinalObs, TimeStep
+from palaestra.runtime.playback.demo_takes import DemoTakes
 from palaestra.runtime.playback.tally import PERSON, PersonRating, Tally
 
 
@@ -88,3 +89,34 @@ def test_the_rating_of_a_person_moves_by_elo_and_is_kept(tmp_path: Path):
 def test_a_broken_rating_file_starts_anew(tmp_path: Path, content: str):
     (tmp_path / PERSON).write_text(content)
     assert PersonRating(tmp_path).elo("A") == 1200.0
+
+
+def test_scores_that_begin_anew_leave_out_the_episodes_that_are_open():
+    tally = Tally()
+    tally.note({"A": table([0.0, 0.0], [1, 1], [0, 0], [0, 0])}, first=True)
+    tally.note({"A": table([6.0, 8.0], [1, 1], [0, 1], [0, 0])})
+    tally.begin_scores()
+    assert tally.scores == {}
+    assert tally.note({"A": table([6.0, 1.0], [1, 1], [1, 0], [0, 0])}) == [("A", 0, 12.0)]  # played by the brains of both
+    tally.note({"A": table([3.0, 1.0], [1, 1], [1, 1], [0, 0])})
+    assert (tally.scores["A", 0].episodes, tally.scores["A", 0].mean) == (2, 2.5)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_take_earns_what_the_tally_counts(lost: bool):
+    tally = Tally()
+    takes = DemoTakes(0, tally=tally)
+    moved = Action(torch.zeros(1, 0), torch.zeros(1, 1, dtype=torch.int64))
+    before = {"A": table([0.0], [1], [0], [0])}
+    tally.note(before, first=True)
+    takes.start()
+    for number, (reward, over) in enumerate([(5.0, 0), (2.0, 1), (4.0, 0), (1.0, 1)]):
+        gone = torch.tensor([lost and number == 2])
+        after = {"A": table([reward], [1], [over], [0], lost=gone)}
+        tally.note(after)
+        if number > 0:  # the person sits down in the midst of an episode
+            takes(before, {"A": moved}, after)
+        if over:
+            assert [("A", 0, takes.ended_reward)] == tally.ended
+        before = after
+    assert [take.reward for take in takes.kept] == [1.0 if lost else 5.0]

@@ -60,6 +60,36 @@ def test_the_best_model_is_the_best_of_all_that_were_evaluated_and_has_its_check
     assert step == best["steps"]
 
 
+def evaluated(out: str) -> list[int]:
+    lines = [line for line in out.splitlines() if "episodes of keep_best" in line]
+    return [int(line.split("at step ")[1].split(":")[0].replace(",", "")) for line in lines]
+
+
+@pytest.mark.parametrize("threaded", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_final_policy_is_evaluated_though_no_summary_falls_on_the_last_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], threaded: bool
+):
+    keep, block = {"every": 800, "episodes": 4}, {"max_steps": 1000, "summary_freq": 400, "threaded": threaded}
+    result = run(tmp_path, keep, quiet=False, block=block)
+    assert evaluated(capsys.readouterr().out) == [400, 1000]  # not due at the summary of 800
+    assert state(result.folder)["run"]["best"]["Basic"]["measured"] == 1000
+    again = run(tmp_path, keep, quiet=False, block={**block, "max_steps": 1100}, resume=True)
+    assert evaluated(capsys.readouterr().out) == [1100]
+    assert again.finished
+
+
+def test_the_policy_that_met_the_goal_is_evaluated(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    stop = {"at_least": -100.0, "summaries": 3, "episodes": 1}
+    result = run(tmp_path, {"every": 10_000, "episodes": 4}, quiet=False, block={"stop_when": stop})
+    assert result.endings == {"Basic": "goal"}
+    assert evaluated(capsys.readouterr().out) == [500, result.steps["Basic"]]
+
+
+def test_a_run_that_is_stopped_before_its_end_evaluates_nothing_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    run(tmp_path, {"every": 10_000, "episodes": 4}, quiet=False, callbacks=[lambda summary: summary.step >= 1500])
+    assert evaluated(capsys.readouterr().out) == [500]
+
+
 def test_training_can_start_from_the_best_checkpoint(tmp_path: Path):
     first = run(tmp_path, {"every": 500, "episodes": 8})
     (step,) = Checkpoints(first.folder / "Basic" / "best" / "checkpoints", 1).steps()

@@ -16,6 +16,9 @@ import yaml
 from small_runs import settings
 
 import palaestra
+from palaestra.runtime.monitor.bounded_reading import ResultsFiles
+from palaestra.runtime.monitor.run_facts import time_shares
+from palaestra.runtime.monitor.run_status import read_status
 
 SLOW = "python:pool_games:make"
 LARGE = {
@@ -62,6 +65,17 @@ def test_of_a_large_network_the_run_says_that_learning_is_slow(tmp_path: Path):
     times = last_times(train(tmp_path, block(400, **LARGE), env="3DBall", quiet=True))
     assert times["bottleneck"].startswith("learning is the bottleneck")
     assert times["ranks"][0]["learning"] > times["ranks"][0]["total"] / 2
+
+
+def test_the_page_shows_the_parts_that_its_sentence_is_about_also_if_nothing_was_learned_since_the_last_summary(tmp_path: Path):
+    config = block(1400, summary_freq=300, hyperparameters={"batch_size": 32, "buffer_size": 1000, "num_epoch": 20})
+    train(tmp_path, config, env="3DBall", num_areas=10, quiet=True)  # the only update is before the last summary but one
+    files = ResultsFiles(tmp_path)
+    found = time_shares(files, read_status(files, "run"))
+    assert found is not None
+    assert sum(found.shares.values()) == pytest.approx(1.0, abs=0.01)
+    assert f"({100 * max(found.shares.values()):.0f} % of the time" in found.bottleneck
+    assert found.shares["learning"] > 0.1
 
 
 def test_of_a_trainer_beside_the_run_it_says_how_long_it_learned_and_was_waited_for(tmp_path: Path):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+NEAR = 0.95
+"""Share of Unity's figure from which a result counts as Unity's."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelScore:
@@ -13,9 +16,10 @@ class ModelScore:
     """File among the examples of ML-Agents, such as 3DBall.onnx."""
     score: float
     """Mean of the quantity `of`."""
-    error: float
-    """Standard error of the mean."""
-    episodes: int
+    error: float | None
+    """Standard error of the mean; None if it was not noted."""
+    episodes: int | None
+    """Episodes of the mean; None if their number was not noted."""
     stated: float | None
     """Figure in Unity's documentation; None if there is none."""
     of: str = "reward of an episode"
@@ -43,6 +47,15 @@ class Learned:
     remark: str = ""
     """Further words that belong to the number."""
 
+    @property
+    def status(self) -> str:
+        """Whether it has been solved, by Unity's figure; empty if the run was finished and there is no such figure."""
+        if self.stated is not None and self.reward >= NEAR * self.stated:
+            return "solved"
+        if self.decisions < self.planned:
+            return "not finished"
+        return "" if self.stated is None else "not solved"
+
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
@@ -54,3 +67,8 @@ class Agreement:
     """Facts that differ, and by how much."""
     models: tuple[ModelScore, ...] = ()
     learned: tuple[Learned, ...] = ()
+
+    @property
+    def falls_short(self) -> bool:
+        """Whether one of Unity's models earns less here than Unity states."""
+        return any(score.stated is not None and score.score < NEAR * score.stated for score in self.models)

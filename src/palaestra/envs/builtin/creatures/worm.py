@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 import warp as wp
 
-from palaestra.envs.builtin.base.agreement import Agreement, Learned
+from palaestra.envs.builtin.base.agreement import Agreement, Learned, ModelScore
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.creatures.assembly import sizes_of
@@ -121,6 +121,7 @@ class Worm(WarpEnv):
             "the ray that points down from the head sees the ground alone, in Unity also what else is below it",
             "the eyes, which hang on free joints in Unity, are fixed to the head, and touch nothing",
         ),
+        models=(ModelScore("Worm.onnx", 443.0, None, None, 800.0),),
         learned=(Learned("ppo/Worm.yaml", 4.1, 7.0, 1207.0, 800.0), Learned("sac/Worm.yaml", 0.13, 5.0, 2.0, 800.0)),
     )
 
