@@ -47,7 +47,8 @@ def add_play_page(site: Site, streams: SceneStreams, invitation_to: Callable[[st
             if join:
                 game = games.get(join)
                 if game is None:
-                    ui.label("This game has ended.").classes("text-base")
+                    with card("This game has ended"):
+                        ui.link("Start another one", "/play")
                     return
             else:
                 source = PlaybackSource(
