@@ -29,11 +29,12 @@ body.body--dark { --palaestra-paper: #16181d; --palaestra-card: #20242c; --palae
 body.body--dark > * { --q-primary: #8fb4e8; --q-negative: #f2938b; }
 body.body--dark .bg-primary { --q-primary: #3b6cb8; }
 body.body--dark .bg-negative { --q-negative: #c43c32; }
-@layer overrides { /* where !important is stronger than Quasar's own, which hides the outlines of its controls */
+@layer overrides { /* where !important is stronger than Quasar's own, which hides outlines and colors buttons */
   :focus-visible, .q-field--focused .q-field__control { outline: 2px solid var(--palaestra-focus) !important; outline-offset: 2px; }
   .q-field :focus-visible, .q-menu:focus-visible, .q-dialog:focus-visible, .q-virtual-scroll__content:focus-visible {
     outline: none !important; }
   header :focus-visible { outline-color: #fff !important; }
+  .q-notification .q-btn { color: inherit !important; }
 }
 @media (prefers-reduced-motion: reduce) {
   *, ::before, ::after { animation-duration: 1ms !important; animation-iteration-count: 1 !important; transition-duration: 1ms !important; }
@@ -76,7 +77,6 @@ body.body--dark .bg-negative { --q-negative: #c43c32; }
 .p-side { flex: 1 1 300px; max-width: 420px; min-width: 0; }
 .p-select { width: 300px; max-width: 100%; }
 .nicegui-column:empty, .p-message:empty, .p-quiet:empty { display: none; }
-.q-notification .q-btn { color: inherit !important; }
 .q-dialog .p-card { position: relative; z-index: 1; }
 @media (max-width: 700px) { .p-canvas { height: 46vh; } .p-side { max-width: none; } .p-card { padding: 8px; } }
 #popup { max-width: min(34rem, calc(100vw - 4em)); white-space: pre-line; }

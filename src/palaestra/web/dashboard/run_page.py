@@ -144,8 +144,7 @@ class RunPage:
                 ui.label(escaped(self._id)).classes("text-lg font-medium").style("overflow-wrap: anywhere").props("data-mark=name")
                 self._state = ui.badge("").classes("p-state").props("data-mark=state")
                 self._meaning = quiet("")
-                ui.space()
-                with ui.row().classes("no-wrap gap-1"):
+                with ui.row().classes("no-wrap gap-1 ml-auto"):
                     self._offers = (
                         Offer("Watch", "visibility", lambda: address("/watch", run=self._id)),
                         Offer("Play", "sports_esports", lambda: address("/play", run=self._id)),

@@ -65,7 +65,9 @@ class DemosPage:
             for number, one in enumerate(found)
         ]
         with card("Demonstrations"):
-            self._table = ui.table(rows=rows, columns=COLUMNS, row_key="id", selection="multiple").props("flat dense").classes("w-full")
+            self._table = (
+                ui.table(rows=rows, columns=COLUMNS, row_key="id", selection="multiple").props("flat dense").classes("w-full p-table")
+            )
             self._table.props("""data-mark=demos :selected-rows-label="n => n + (n == 1 ? ' file is chosen' : ' files are chosen')" """)
             self._table.on_select(lambda _: self._suggest())
         with card("Learn from them"):
