@@ -93,6 +93,7 @@ const nameTables = () => {
     head.setAttribute('aria-sort', order);
   }
   for (const list of document.querySelectorAll('[role=listbox] > [tabindex]:not([role])')) list.removeAttribute('tabindex');
+  for (const bar of document.querySelectorAll('.q-loading-bar')) bar.setAttribute('aria-label', 'Loading');
   for (const box of document.querySelectorAll('th .q-checkbox')) box.setAttribute('aria-label', 'Choose all');
   for (const box of document.querySelectorAll('td .q-checkbox'))
     box.setAttribute('aria-label', 'Choose ' + box.closest('td').nextElementSibling?.textContent.trim());
