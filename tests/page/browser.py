@@ -100,6 +100,28 @@ def viewing(folder: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], 
         process.communicate()
 
 
+@contextmanager
+def learning(folder: Path, run_id: str, *more: str) -> Iterator[subprocess.Popen[str]]:
+    """Trains 3DBall until the block ends."""
+    command = [
+        sys.executable,
+        "-m",
+        "palaestra",
+        "learn",
+        "--env=3DBall",
+        f"--run-id={run_id}",
+        "--max-steps=1e8",
+        "--summary-freq=2000",
+        *more,
+    ]
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def printed_address(process: subprocess.Popen[str]) -> str:
     """Waits until a command has printed the page's address; returns it."""
     printed = ""

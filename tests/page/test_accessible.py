@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import Visitor, palaestra, until, viewing
+from browser import Visitor, learning, palaestra, until, viewing
 
 PAGES = {
     "runs": "/",
@@ -30,6 +31,17 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         more = ("--max-steps=12000", "--summary-freq=4000", "--set", "behaviors.3DBall.checkpoint_interval=4000")
         done = palaestra(folder, "learn", "--env=3DBall", f"--run-id={name}", *more)
         assert done.returncode == 0, done.stderr
+    results = folder / "results"
+    for event in (results / "first" / "3DBall").glob("events*"):
+        (results / "other" / "3DBall").mkdir(parents=True)
+        shutil.copy(event, results / "other" / "3DBall")
+    long = results / ("a-name-" * 12 + "without-model")
+    (long / "run_logs").mkdir(parents=True)
+    for name in ("configuration.yaml", "metrics.jsonl", "run_logs/training_status.json"):
+        shutil.copy(results / "first" / name, long / name)
+    more = ("--brain=heuristic", "--episodes=2", "--demo-out=results/demos/Basic.demo")
+    done = palaestra(folder, "record", "--demo", "--env=Basic", *more)
+    assert done.returncode == 0, done.stderr
     return folder
 
 
@@ -64,13 +76,124 @@ def test_no_page_has_a_serious_barrier(runs: Path, visit: Callable[..., Visitor]
     assert found == {}
 
 
+def marked(someone: Visitor, mark: str) -> Any:
+    return someone.page.locator(f"[data-mark={mark}]").first
+
+
+def choose_an_agent(someone: Visitor) -> None:
+    someone.open("/watch?run=second&areas=1")
+    until(lambda: "Playing" in marked(someone, "state").inner_text(), 60, "playing")
+    marked(someone, "agent").click()
+    someone.page.get_by_role("option").first.click()
+    marked(someone, "pause").click()
+
+
+def wait_to_play(someone: Visitor) -> None:
+    someone.open("/play?env=SoccerTwos")
+    marked(someone, "begin").wait_for(timeout=90_000)
+
+
+def count_down(someone: Visitor) -> None:
+    wait_to_play(someone)
+    someone.page.keyboard.press("w")
+    marked(someone, "countdown").wait_for()
+
+
+def invite(someone: Visitor) -> None:
+    wait_to_play(someone)
+    marked(someone, "invite").click()
+
+
+def open_a_list(someone: Visitor) -> None:
+    wait_to_play(someone)
+    marked(someone, "side-1").click()
+
+
+def read_settings(someone: Visitor) -> None:
+    someone.open("/run?id=second")
+    marked(someone, "tab-settings").click()
+
+
+def find_nothing(someone: Visitor) -> None:
+    someone.open("/")
+    marked(someone, "search").fill("nothing")
+    someone.page.get_by_text("No run matches").wait_for()
+
+
+def choose_no_demonstration(someone: Visitor) -> None:
+    someone.open("/demos")
+    marked(someone, "start").click()
+    someone.page.get_by_role("button", name="Close").wait_for()
+
+
+def choose_a_demonstration(someone: Visitor) -> None:
+    someone.open("/demos")
+    someone.page.locator("[data-mark=demos] tbody .q-checkbox").first.click(timeout=30_000)
+    until(lambda: marked(someone, "run-id").input_value(), 20, "a name for the run")
+
+
+def ask_to_stop(someone: Visitor) -> None:
+    someone.open("/run?id=live")
+    marked(someone, "stop").click(timeout=60_000)
+    marked(someone, "stop-it").wait_for()
+
+
+STATES: dict[str, Callable[[Visitor], None]] = {
+    "an agent": choose_an_agent,
+    "waiting for a person": wait_to_play,
+    "the countdown": count_down,
+    "an invitation": invite,
+    "an open list": open_a_list,
+    "settings": read_settings,
+    "a search without result": find_nothing,
+    "a complaint": choose_no_demonstration,
+    "a demonstration": choose_a_demonstration,
+    "files of TensorBoard alone": lambda someone: someone.open("/run?id=other%2F3DBall"),
+    "files of TensorBoard alone, watched": lambda someone: someone.open("/watch?run=other%2F3DBall"),
+    "a long name": lambda someone: someone.open("/run?id=" + "a-name-" * 12 + "without-model"),
+    "no model": lambda someone: someone.open("/play?run=" + "a-name-" * 12 + "without-model"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", ["wide", "phone"])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_no_state_of_a_page_has_a_serious_barrier(runs: Path, visit: Callable[..., Visitor], size: str, dark: bool):
+    found: dict[str, list[str]] = {}
+    with viewing(runs) as (process, address):
+        someone = visit(address, size, dark)
+
+        def examine(what: str) -> None:
+            someone.page.wait_for_timeout(1500)  # until what fades in is there
+            found.update({what: problems} if (problems := violations(someone)) else {})
+            assert someone.spills() == [], what
+
+        for what, reach in STATES.items():
+            reach(someone)
+            examine(what)
+        with learning(runs, "live", "--force"):
+            ask_to_stop(someone)
+            examine("a question")
+        someone.open("/")
+        process.kill()
+        until(lambda: someone.page.locator("#popup").get_attribute("aria-hidden") == "false", 30, "the loss of the connection")
+        examine("no connection")
+    assert found == {}
+
+
+FOCUSED = """() => {
+  const e = document.activeElement, read = e.cloneNode(true);
+  for (const icon of read.querySelectorAll('[aria-hidden=true]')) icon.remove();
+  return (e.getAttribute('aria-label') || read.textContent || e.placeholder || '').trim();
+}"""
+"""Name of the element that has the focus, as it is read aloud: without icons, whose text is the name of a picture."""
+
+
 def tab_to(someone: Visitor, name: str) -> Any:
     """Presses Tab until an element of this name has the focus."""
     for _ in range(80):
         someone.page.keyboard.press("Tab")
-        now = someone.page.evaluate(
-            "() => (e => e.getAttribute('aria-label') || e.textContent || e.placeholder || '')(document.activeElement).trim()"
-        )
+        now = someone.page.evaluate(FOCUSED)
         if now == name:
             return
     raise AssertionError(f"Tab never reaches '{name}'")

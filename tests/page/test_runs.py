@@ -3,41 +3,17 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import Visitor, palaestra, until, viewing
+from browser import Visitor, learning, palaestra, until, viewing
 
 
 def marked(someone: Visitor, mark: str) -> Any:
     return someone.page.locator(f"[data-mark={mark}]").first
-
-
-@contextmanager
-def learning(folder: Path, run_id: str, *more: str) -> Iterator[subprocess.Popen[str]]:
-    command = [
-        sys.executable,
-        "-m",
-        "palaestra",
-        "learn",
-        "--env=3DBall",
-        f"--run-id={run_id}",
-        "--max-steps=1e8",
-        "--summary-freq=2000",
-        *more,
-    ]
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def points(someone: Visitor) -> int:

@@ -29,9 +29,13 @@ body.body--dark { --palaestra-paper: #16181d; --palaestra-card: #20242c; --palae
 body.body--dark > * { --q-primary: #8fb4e8; --q-negative: #f2938b; }
 body.body--dark .bg-primary { --q-primary: #3b6cb8; }
 body.body--dark .bg-negative { --q-negative: #c43c32; }
-:focus-visible, .q-field--focused .q-field__control { outline: 2px solid var(--palaestra-focus); outline-offset: 2px; }
-.q-field :focus-visible { outline: none; }
-header :focus-visible { outline-color: #fff; }
+@layer overrides { /* where !important is stronger than Quasar's own, which hides outlines and colors buttons */
+  :focus-visible, .q-field--focused .q-field__control { outline: 2px solid var(--palaestra-focus) !important; outline-offset: 2px; }
+  .q-field :focus-visible, .q-menu:focus-visible, .q-dialog:focus-visible, .q-virtual-scroll__content:focus-visible {
+    outline: none !important; }
+  header :focus-visible { outline-color: #fff !important; }
+  .q-notification .q-btn { color: inherit !important; }
+}
 @media (prefers-reduced-motion: reduce) {
   *, ::before, ::after { animation-duration: 1ms !important; animation-iteration-count: 1 !important; transition-duration: 1ms !important; }
 }
@@ -65,13 +69,15 @@ header :focus-visible { outline-color: #fff; }
 .p-canvas { height: min(62vh, 640px); min-height: 300px; }
 .p-canvas.p-cameras { height: 34vh; min-height: 180px; }
 .p-stage { position: relative; }
-.p-start { position: absolute; left: 50%; top: 50%; transform: translate(-50%, -50%); z-index: 1; }
+.p-start { position: absolute; left: 50%; bottom: 12px; transform: translateX(-50%); z-index: 1; }
 .p-count { position: absolute; left: 0; right: 0; top: 38%; text-align: center; font-size: 34px; font-weight: 600; pointer-events: none;
   text-shadow: 0 0 6px var(--palaestra-card), 0 0 2px var(--palaestra-card); }
 .p-qr { width: 240px; max-width: 100%; align-self: center; }
 .p-grow { flex: 1 1 480px; min-width: 0; }
 .p-side { flex: 1 1 300px; max-width: 420px; min-width: 0; }
 .p-select { width: 300px; max-width: 100%; }
+.nicegui-column:empty, .p-message:empty, .p-quiet:empty { display: none; }
+.q-dialog .p-card { position: relative; z-index: 1; }
 @media (max-width: 700px) { .p-canvas { height: 46vh; } .p-side { max-width: none; } .p-card { padding: 8px; } }
 #popup { max-width: min(34rem, calc(100vw - 4em)); white-space: pre-line; }
 #popup > span:last-child::after { content: "\\A If the command that serves this page has ended, start it again: \
@@ -86,6 +92,8 @@ const nameTables = () => {
     const order = head.classList.contains('sort-desc') ? 'descending' : head.classList.contains('sorted') ? 'ascending' : 'none';
     head.setAttribute('aria-sort', order);
   }
+  for (const list of document.querySelectorAll('[role=listbox] > [tabindex]:not([role])')) list.removeAttribute('tabindex');
+  for (const bar of document.querySelectorAll('.q-loading-bar')) bar.setAttribute('aria-label', 'Loading');
   for (const box of document.querySelectorAll('th .q-checkbox')) box.setAttribute('aria-label', 'Choose all');
   for (const box of document.querySelectorAll('td .q-checkbox'))
     box.setAttribute('aria-label', 'Choose ' + box.closest('td').nextElementSibling?.textContent.trim());
@@ -132,6 +140,14 @@ def card(title: str = "") -> Iterator[ui.column]:
         if title:
             heading(title, 2).classes("text-sm font-medium")
         yield surface
+
+
+@contextmanager
+def dialog_of(title: str) -> Iterator[ui.dialog]:
+    """Opens a card above the page, which a screen reader names by its title."""
+    with ui.dialog() as dialog, card(title):
+        dialog.props["aria-label"] = title
+        yield dialog
 
 
 def heading(text: str, level: int) -> TextElement:

@@ -13,7 +13,7 @@ from palaestra.core.errors import PalaestraError
 from palaestra.runtime.control.run_requests import RunAnswer, RunRequest, answers, ask
 from palaestra.runtime.monitor.run_facts import LessonStatus
 from palaestra.runtime.monitor.run_status import RunStatus
-from palaestra.web.layout import card, complain, quiet
+from palaestra.web.layout import card, complain, dialog_of, quiet
 
 SCHEDULES = {"learning_rate": "Learning rate", "beta": "Entropy (beta)", "epsilon": "Clip range (epsilon)"}
 MOST = 6
@@ -63,7 +63,7 @@ class ControlCard:
         return answers(self._run)[-MOST:]
 
     async def _stop(self) -> None:
-        with ui.dialog() as dialog, card("Stop the run?"):
+        with dialog_of("Stop the run?") as dialog:
             ui.label("It saves everything and ends; palaestra learn --resume continues it.").classes("text-sm")
             with ui.row():
                 ui.button("Stop it", color="negative", on_click=lambda: dialog.submit(True)).props("dense no-caps data-mark=stop-it")

@@ -144,11 +144,11 @@ class RunPage:
                 ui.label(escaped(self._id)).classes("text-lg font-medium").style("overflow-wrap: anywhere").props("data-mark=name")
                 self._state = ui.badge("").classes("p-state").props("data-mark=state")
                 self._meaning = quiet("")
-                ui.space()
-                self._offers = (
-                    Offer("Watch", "visibility", lambda: address("/watch", run=self._id)),
-                    Offer("Play", "sports_esports", lambda: address("/play", run=self._id)),
-                )
+                with ui.row().classes("no-wrap gap-1 ml-auto"):
+                    self._offers = (
+                        Offer("Watch", "visibility", lambda: address("/watch", run=self._id)),
+                        Offer("Play", "sports_esports", lambda: address("/play", run=self._id)),
+                    )
             self._bar = ui.linear_progress(0, show_value=False, size="6px").props("rounded instant-feedback aria-label=Progress")
             self._numbers = ui.label().classes("text-sm").props("data-mark=numbers")
 

@@ -90,7 +90,8 @@ class RunsPage:
             on_select=self._choose,
         )
         self.table.classes("w-full p-table").props(
-            'flat dense :grid="Quasar.Screen.lt.md" no-data-label="No run matches" rows-per-page-label="Runs on a page"'
+            'flat dense :grid="Quasar.Screen.lt.md" no-data-label="No runs" no-results-label="No run matches"'
+            ' rows-per-page-label="Runs on a page"'
             """ :selected-rows-label="n => n + (n == 1 ? ' run is chosen' : ' runs are chosen')" """
         ).props("data-mark=runs")
         for name, template in SLOTS.items():

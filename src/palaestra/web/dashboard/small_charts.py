@@ -87,7 +87,7 @@ class SmallCharts:
         return state, len(tags), charts
 
     def _draw(self, charts: Charts, total: int) -> None:
-        self._count.set_text(f"{len(charts)} of {total} metrics" if total else "No metrics yet: the first come with the first summary")
+        self._count.set_text(f"{len(charts)} of {total} metrics" if total else "No metrics so far")
         if list(charts) != list(self._charts):
             self._grid.clear()
             self._charts.clear()

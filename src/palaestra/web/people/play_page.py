@@ -18,7 +18,7 @@ from palaestra.envs.base import Exchanges, KeepsTime
 from palaestra.runtime.monitor.run_list import find_runs
 from palaestra.runtime.playback.playing import PlaybackState
 from palaestra.runtime.playback.sources import PlaybackSource
-from palaestra.web.layout import address, card, complain, icon_button, page, quiet
+from palaestra.web.layout import address, card, complain, dialog_of, icon_button, page, quiet
 from palaestra.web.people.board import HELP, Board
 from palaestra.web.people.invitation import Invitation, qr_code
 from palaestra.web.people.opponents import choices
@@ -29,6 +29,8 @@ from palaestra.web.site import Site
 from palaestra.web.watch.agents_table import AgentsTable
 from palaestra.web.watch.watch_page import SPEEDS, choice_of_what, ending, refused, score_lines, show_pause
 from palaestra.web.watch.watched import close_with_page
+
+ARROWS = ("ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown")
 
 
 def add_play_page(site: Site, streams: SceneStreams, invitation_to: Callable[[str], Invitation]) -> None:
@@ -45,7 +47,8 @@ def add_play_page(site: Site, streams: SceneStreams, invitation_to: Callable[[st
             if join:
                 game = games.get(join)
                 if game is None:
-                    ui.label("This game has ended.").classes("text-base")
+                    with card("This game has ended"):
+                        ui.link("Start another one", "/play")
                     return
             else:
                 source = PlaybackSource(
@@ -87,7 +90,7 @@ class PlayPage:
                 with card():
                     self._state = ui.label("Opening...").classes("text-sm font-medium p-message").props("data-mark=state")
                     self._notice = ui.label().classes("p-quiet text-sm p-message").props("data-mark=notice")
-                    self._score = ui.label().classes("text-sm whitespace-pre-line").props("data-mark=score")
+                    self._score = ui.label().classes("text-sm p-message").props("data-mark=score")
                 with ui.column().classes("w-full gap-3") as self._details:
                     with card("Seat"):
                         self._seat = ui.select({}, label="You play").props("dense outlined").classes("w-full").props("data-mark=seat")
@@ -206,7 +209,7 @@ class PlayPage:
             if down and key:
                 self._exchange(self._board.press(key))
         elif self.person is not None:
-            if down and (key in self.person.brains[0].keys.keys or key in (" ", "Enter")):
+            if down and (key in self.person.brains[0].keys.keys or len(key) == 1 or key in ("Enter", *ARROWS)):
                 self.game.begin()
             if not key:
                 self.person.release_all()
@@ -253,7 +256,7 @@ class PlayPage:
         """Shows the link for a second person: to copy, and as a QR code where other machines can reach the page."""
         path = address("/play", join=self.game.key)
         link = self._invitation_to(path)
-        with ui.dialog() as dialog, card("Invite a second person"):
+        with dialog_of("Invite a second person") as dialog:
             field = ui.input("Link").props("dense outlined readonly data-mark=invitation").classes("w-full")
             field.set_value(link.address)
             copy = f"const e = getHtmlElement({field.id}).querySelector('input'); e.select(); document.execCommand('copy')"

@@ -13,7 +13,7 @@ import yaml
 
 from palaestra.core.errors import ConfigError, DemoError
 from palaestra.core.files import explain, file_name, write_whole
-from palaestra.core.plugins import own_python
+from palaestra.core.plugins import own_python, registry
 from palaestra.demos import read_demo
 from palaestra.demos.summary import summarize
 from palaestra.runtime.monitor.bounded_reading import ResultsFiles, signature
@@ -78,6 +78,7 @@ def training_settings(facts: list[DemoFacts], env: str, method: str, max_steps: 
     behaviors = sorted({one.behavior for one in facts})
     if len(behaviors) != 1:
         raise ConfigError(f"choose files of one behavior; these are of {', '.join(behaviors) or 'none'}")
+    behavior = behavior_in(env, behaviors[0])
     demo: Any = str(facts[0].path.absolute()) if len(facts) == 1 else str(facts[0].path.parent.absolute())
     if len(facts) > 1 and {one.path for one in facts} != set(facts[0].path.parent.glob("*.demo")):
         raise ConfigError("choose one file, or all files of a folder: a run learns from a file or from a folder")
@@ -93,12 +94,19 @@ def training_settings(facts: list[DemoFacts], env: str, method: str, max_steps: 
     else:
         example = made_for(env)
         written = yaml.safe_load(example.read_text(encoding="utf-8")) if example is not None else {}
-        own = dict((written.get("behaviors") or {}).get(behaviors[0]) or {"trainer_type": "ppo", "network_settings": network})
+        own = dict((written.get("behaviors") or {}).get(behavior) or {"trainer_type": "ppo", "network_settings": network})
         signals = dict(own.get("reward_signals") or {"extrinsic": {"gamma": 0.99, "strength": 1.0}})
         signals["gail"] = {"strength": 0.1, "gamma": 0.99, "demo_path": demo}
         own |= {"reward_signals": signals, "behavioral_cloning": {"demo_path": demo, "strength": 0.5, "steps": max_steps // 4}}
         own |= {"max_steps": max_steps, "summary_freq": max(max_steps // 20, 1000)}
-    return {"env_settings": {"env_path": env}, "behaviors": {behaviors[0]: own}}
+    return {"env_settings": {"env_path": env}, "behaviors": {behavior: own}}
+
+
+def behavior_in(env: str, recorded: str) -> str:
+    """Returns the name that a built-in environment gives its one behavior: another release may have recorded it under another."""
+    kind = registry("envs").get(env) if env in registry("envs").names() else None
+    several = getattr(kind, "behavior_names", ()) or getattr(kind, "roles", ())
+    return recorded if several else getattr(kind, "behavior", recorded)
 
 
 def start_training(results: Path, run_id: str, settings: dict[str, Any]) -> list[str]:

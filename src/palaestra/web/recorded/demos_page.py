@@ -65,8 +65,10 @@ class DemosPage:
             for number, one in enumerate(found)
         ]
         with card("Demonstrations"):
-            self._table = ui.table(rows=rows, columns=COLUMNS, row_key="id", selection="multiple").props("flat dense").classes("w-full")
-            self._table.props("data-mark=demos")
+            self._table = (
+                ui.table(rows=rows, columns=COLUMNS, row_key="id", selection="multiple").props("flat dense").classes("w-full p-table")
+            )
+            self._table.props("""data-mark=demos :selected-rows-label="n => n + (n == 1 ? ' file is chosen' : ' files are chosen')" """)
             self._table.on_select(lambda _: self._suggest())
         with card("Learn from them"):
             quiet("Choose files of one behavior above.")
@@ -84,7 +86,7 @@ class DemosPage:
                 self._steps = (
                     ui.number("Decisions", value=100_000, min=1000).props("dense outlined").classes("w-36").props("data-mark=steps")
                 )
-                self._run = ui.input("Run").props("dense outlined").classes("w-48").props("data-mark=run-id")
+                self._run = ui.input("Run").props("dense outlined").classes("w-64").props("data-mark=run-id")
                 ui.button("Start", on_click=self._start).props("no-caps").props("data-mark=start")
             self._command = ui.label().classes("p-quiet text-sm").style("overflow-wrap: anywhere").props("data-mark=command")
 
@@ -96,11 +98,11 @@ class DemosPage:
         if not chosen:
             return
         behavior = chosen[0].behavior
-        names = [name for name in registry("envs").names() if name == behavior] or [
-            name for name in registry("envs").names() if name.startswith(behavior) or behavior.endswith(name)
-        ]
-        if names and not self._env.value:
-            self._env.set_value(names[0])
+        known = registry("envs").names()
+        named = [name for name in known if behavior.startswith(name) or behavior.endswith(name)]  # BasicLearning is Basic's
+        likely = max(named, key=len, default=None) or next((name for name in known if name.startswith(behavior)), None)
+        if likely is not None and not self._env.value:
+            self._env.set_value(likely)
         if not self._run.value:
             self._run.set_value(f"{behavior}-from-demos")
 

@@ -159,7 +159,7 @@ class WatchPage:
         with card():
             self._headline = ui.label("Opening...").classes("text-sm font-medium p-message").props("data-mark=state")
             self._notice = ui.label().classes("p-quiet text-sm p-message").props("data-mark=notice")
-            self._numbers = ui.label().classes("p-quiet text-sm whitespace-pre-line").props("data-mark=score")
+            self._numbers = ui.label().classes("p-quiet text-sm p-message").props("data-mark=score")
 
     async def _refresh(self) -> None:
         """Updates the texts, twice a second."""
