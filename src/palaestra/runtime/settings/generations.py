@@ -35,7 +35,7 @@ def generation(tree: Mapping[str, Any]) -> Generation:
     """Returns the generation of a file's tree; `current` if none matches, because that gives the most helpful errors."""
     blocks = tree.get("behaviors")
     if isinstance(blocks, Mapping):
-        if any(is_flat(block) for block in blocks.values()):
+        if any(_sections(blocks)):
             return "flat"
         return "nested" if "curriculum" in tree or "parameter_randomization" in tree else "current"
     if "behaviors" in tree or "default_settings" in tree:
@@ -45,7 +45,7 @@ def generation(tree: Mapping[str, Any]) -> Generation:
         return "curricula"
     if "resampling-interval" in tree or any(is_sampler(value) for value in maps):
         return "samplers"
-    return "flat" if isinstance(tree.get("default"), Mapping) or any(map(is_flat, maps)) else "current"
+    return "flat" if isinstance(tree.get("default"), Mapping) or any(_sections(tree)) else "current"
 
 
 def is_sampler(value: Any) -> bool:
@@ -67,6 +67,11 @@ def refuse_old(tree: Mapping[str, Any], file: Path) -> None:
 def is_flat(block: Any) -> bool:
     """Whether a block has the keys of all its parts on one level."""
     return isinstance(block, Mapping) and "trainer_type" not in block and any(_keys(block))
+
+
+def _sections(blocks: Mapping[str, Any]) -> Iterator[bool]:
+    """Yields whether each block is a flat section. A current section, such as `hyperparameters`, that is indented too little is none."""
+    yield from (is_flat(block) for name, block in blocks.items() if name not in BehaviorSettings.model_fields)
 
 
 def _keys(block: Mapping[str, Any]) -> Iterator[bool]:
