@@ -20,8 +20,7 @@ from palaestra.core.settings import IGNORED_KEY, SKIP_USER_CODE
 from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.settings.criteria import missing_lessons, never_met
 from palaestra.runtime.settings.draft import Draft, check_depth
-from palaestra.runtime.settings.generations import refuse_old
-from palaestra.runtime.settings.nesting import misplaced
+from palaestra.runtime.settings.generations import misplaced, refuse_old
 from palaestra.runtime.settings.setting_errors import config_error, problem, warning
 from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.warnings import remarks
