@@ -76,6 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of the environment and of the brains (default: 0)")
     parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--no-browser", action="store_true", help="with a player: print the page's address, but open no browser")
     add_env_options(parser)
     add_game_flags(parser, without=("time_scale",))
 
@@ -105,7 +106,7 @@ def _open_page(options: argparse.Namespace) -> int:
     if not is_game(options.env):
         refuse_flags(options.env, flags)
     site = Site(options.results_dir, env=options.env, brains=tuple(options.brains), flags=flags, options=env_options(options))
-    return open_page(site, path="/play")
+    return open_page(site, path="/play", browser=not options.no_browser)
 
 
 def _play(env: Env, parts: Sequence[BrainSpec], options: argparse.Namespace) -> int:

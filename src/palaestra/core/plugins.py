@@ -19,6 +19,8 @@ from typing import Any
 
 from palaestra.core.errors import STOPS, EnvError, PalaestraError, PluginError, exception_summary, user_code_location
 
+_NEAR = 0.66  # least share of equal characters: 'batch' is near 'batch_size' (0.67), 'mass' not near 'max_steps' (0.62)
+
 PIP_NAMES = {
     "Box2D": "'palaestra[box2d]'",
     "mujoco": "'palaestra[mujoco]'",
@@ -177,7 +179,7 @@ class Registry:
 
 def nearest(name: str, known: Any) -> str:
     """Returns "; did you mean 'X'?" for the closest known name, or '' if none is close."""
-    near = get_close_matches(name, list(known), n=1) or get_close_matches(name.lower(), list(known), n=1)
+    near = get_close_matches(name, list(known), n=1, cutoff=_NEAR) or get_close_matches(name.lower(), list(known), n=1, cutoff=_NEAR)
     return f"; did you mean '{near[0]}'?" if near else ""
 
 

@@ -107,6 +107,11 @@ class ActionSpec(NamedTuple):
 
     def check(self, action: ActionTuple, agents: int, behavior: str) -> ActionTuple:
         """Returns a copy of the action with both parts. Raises UnityActionException if its shape is not that for `agents` agents."""
+        if not isinstance(action, ActionTuple):
+            kind = "discrete" if self.discrete_size and not self.continuous_size else "continuous"
+            raise UnityActionException(
+                f"the behavior {behavior} takes an ActionTuple, got a {type(action).__name__}: wrap it as ActionTuple({kind}=array)"
+            )
         empty = self.empty_action(agents)
         parts = []
         for kind, given, expected in (

@@ -120,7 +120,10 @@ class SingleEnvs:
         """Returns an image of one environment. Raises EnvError if it cannot draw."""
         env = self._envs[area]
         if env.render_mode is None:
-            raise EnvError("this environment can only be drawn if it is made with the option render=True")
+            raise EnvError(
+                f"{self._name} can only be drawn if its render_mode is 'rgb_array', and it is None: give the option render=True; a "
+                "class of your own takes the argument `render_mode=None` and keeps it as self.render_mode"
+            )
         try:
             return np.array(env.render(), np.uint8)
         except gymnasium.error.DependencyNotInstalled as error:

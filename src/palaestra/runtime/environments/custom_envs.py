@@ -135,6 +135,9 @@ def call(factory: Callable[..., Any], name: str, areas: int | None, device: str,
     form = signature(factory)
     takes = form.parameters
     takes_all = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in takes.values())
+    if options.get("render") is True and "render" not in takes:  # as commands that draw ask of every kind of environment
+        drawn = {"render_mode": "rgb_array"} if "render_mode" in takes else {}
+        options = drawn | {option: value for option, value in options.items() if option != "render"}
     unknown = [option for option in options if option not in takes and not takes_all]
     if unknown:
         known = [option for option in takes if option not in ("areas", "device")]  # those two are settings of their own

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 EDITOR = "editor"
 IN_PROCESS = ("gymnasium", "envpool", "pettingzoo", "python")
 """Kinds of names whose environments run in a process of ours, one or several copies."""
-DRAWN = ("gymnasium:", "envpool:", "pettingzoo:")
+DRAWN = ("gymnasium:", "envpool:", "pettingzoo:", "python:")
 """How the names of environments begin that draw only if they are made for it, with the option `render`."""
 
 NO_OPTIONS: Mapping[str, Any] = {}

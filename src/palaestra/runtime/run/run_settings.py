@@ -16,7 +16,7 @@ from palaestra.runtime.environments.make import is_game
 from palaestra.runtime.settings import Loaded, RunSettings, load
 from palaestra.runtime.settings.fitting import describe_fit, fitted, preset_for
 from palaestra.runtime.storage.checkpoints import Checkpoint
-from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder, check_run_id
+from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder, check_run_id, origin_folder
 from palaestra.runtime.storage.trust import Code, learning_code, must_be_trusted_file
 
 NO_FILE = "no settings file is given: every behavior trains with ML-Agents' defaults"
@@ -74,7 +74,7 @@ def must_be_there(loaded: Loaded, folder: RunFolder) -> None:
         source = None if loaded.draft is None else loaded.draft.source(("checkpoint_settings", "resume"))
         folder.must_exist("resume", "" if source is None or source.words else source.where)
     elif chosen.initialize_from is not None and not chosen.inference and not is_hub_name(chosen.initialize_from):
-        RunFolder(folder.results, chosen.initialize_from).must_exist("initialize from it")
+        origin_folder(folder.results, chosen.initialize_from).must_exist("initialize from it")
 
 
 def seeded(settings: RunSettings, checkpoint: Checkpoint | None) -> RunSettings:

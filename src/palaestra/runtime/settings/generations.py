@@ -1,4 +1,7 @@
-"""Detects which generation of ML-Agents a settings file was written for. `palaestra upgrade` converts older ones."""
+"""Detects which generation of ML-Agents a settings file was written for, and keys of a current one at a wrong depth.
+
+`palaestra upgrade` converts older generations.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from palaestra.core.errors import ConfigError
+from palaestra.runtime.settings.tree import RunSettings
+from palaestra.runtime.settings.yaml_file import Key
 from palaestra.trainers.behavior_settings import BehaviorSettings
+
+_OF_RUN, _OF_BEHAVIOR = RunSettings.model_fields, BehaviorSettings.model_fields
+_BELONGS = "is a setting of a behavior: indent it below the behavior's name"
 
 Generation = Literal["current", "nested", "flat", "samplers", "curricula"]
 """`nested`: behaviors, with `curriculum` or `parameter_randomization` beside them. `flat`: every key of a behavior on one level,
@@ -35,7 +43,7 @@ def generation(tree: Mapping[str, Any]) -> Generation:
     """Returns the generation of a file's tree; `current` if none matches, because that gives the most helpful errors."""
     blocks = tree.get("behaviors")
     if isinstance(blocks, Mapping):
-        if any(is_flat(block) for block in blocks.values()):
+        if any(_sections(blocks)):
             return "flat"
         return "nested" if "curriculum" in tree or "parameter_randomization" in tree else "current"
     if "behaviors" in tree or "default_settings" in tree:
@@ -45,7 +53,7 @@ def generation(tree: Mapping[str, Any]) -> Generation:
         return "curricula"
     if "resampling-interval" in tree or any(is_sampler(value) for value in maps):
         return "samplers"
-    return "flat" if isinstance(tree.get("default"), Mapping) or any(map(is_flat, maps)) else "current"
+    return "flat" if isinstance(tree.get("default"), Mapping) or any(_sections(tree)) else "current"
 
 
 def is_sampler(value: Any) -> bool:
@@ -69,8 +77,41 @@ def is_flat(block: Any) -> bool:
     return isinstance(block, Mapping) and "trainer_type" not in block and any(_keys(block))
 
 
+def _sections(blocks: Mapping[str, Any]) -> Iterator[bool]:
+    """Yields whether each block is a flat section. A current section, such as `hyperparameters`, that is indented too little is none."""
+    yield from (is_flat(block) for name, block in blocks.items() if name not in BehaviorSettings.model_fields)
+
+
 def _keys(block: Mapping[str, Any]) -> Iterator[bool]:
     if "trainer" in block:
         yield True
     elif not {"hyperparameters", "network_settings"} & set(block):
         yield from (key in OLD_KEYS and key not in BehaviorSettings.model_fields for key in block)
+
+
+def misplaced(tree: Mapping[str, Any]) -> Iterator[tuple[Key, str]]:
+    """Yields the path and the message of each key that stands one level too high or too low around `behaviors`."""
+    blocks = tree.get("behaviors")
+    names = [name for name in blocks if name not in _OF_BEHAVIOR and name not in _OF_RUN] if isinstance(blocks, Mapping) else []
+    name = names[0] if len(names) == 1 else "*"
+    for key, value in tree.items():
+        if key in _OF_RUN:
+            continue
+        if key in _OF_BEHAVIOR:
+            there = "behaviors" in tree or "default_settings" in tree
+            sentence = f"did you mean 'behaviors.{name}.{key}'?" if there else "begin the file with `behaviors:` and the behavior's name"
+            yield (key,), f"{_BELONGS}; {sentence}"
+        elif _is_behavior(value):
+            yield (key,), "looks like a behavior: indent it, with all that belongs to it, below `behaviors:`"
+    for key in blocks if isinstance(blocks, Mapping) else ():
+        if key in _OF_RUN:
+            yield ("behaviors", key), "is no behavior but a section of its own: indent it as far as `behaviors:`"
+        elif key in _OF_BEHAVIOR:
+            yield (
+                ("behaviors", key),
+                f"is a setting of a behavior: indent it below the behavior's name; did you mean 'behaviors.{name}.{key}'?",
+            )
+
+
+def _is_behavior(value: Any) -> bool:
+    return isinstance(value, Mapping) and any(key in _OF_BEHAVIOR for key in value)

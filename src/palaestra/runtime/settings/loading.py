@@ -20,7 +20,7 @@ from palaestra.core.settings import IGNORED_KEY, SKIP_USER_CODE
 from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.settings.criteria import missing_lessons, never_met
 from palaestra.runtime.settings.draft import Draft, check_depth
-from palaestra.runtime.settings.generations import refuse_old
+from palaestra.runtime.settings.generations import misplaced, refuse_old
 from palaestra.runtime.settings.setting_errors import config_error, problem, warning
 from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.warnings import remarks
@@ -60,12 +60,16 @@ def load(
     means every behavior, including default_settings. With `own_code`, the user's trainers are imported to check their hyperparameters;
     otherwise these are not checked. Raises ConfigError, which names all problems at once.
     """
-    document, draft = _draft(config)
+    repeats: list[tuple[str, int]] = []
+    document, draft = _draft(config, repeats)
+    if wrong := list(misplaced(draft.tree)):
+        raise config_error(wrong, draft, "keys are indented wrongly")
     draft.apply_flags(overrides or {})
     for text in sets:
         draft.apply_set(text)
     draft.inherit(own_code)
-    warnings = _drop_framework(draft)
+    warnings = [f"{draft.file}:{line}: the key '{key}' is given twice: this one counts, as in ML-Agents" for key, line in repeats]
+    warnings += _drop_framework(draft)
     settings = _checked(draft, warnings, own_code)
     if not settings.behaviors and not settings.default_settings:
         raise ConfigError("no behavior has settings; list it under `behaviors`, or add default_settings", draft.file)
@@ -120,19 +124,17 @@ def to_yaml(settings: RunSettings) -> str:
     return yaml_file.dump({key: value for key, value in tree.items() if key != "search" or value is not None})
 
 
-def _draft(config: Path | Mapping[str, Any] | None) -> tuple[yaml_file.Document, Draft]:
+def _draft(config: Path | Mapping[str, Any] | None, repeats: list[tuple[str, int]]) -> tuple[yaml_file.Document, Draft]:
     if config is None:
         document, file = yaml_file.Document(tree={"default_settings": {"trainer_type": "ppo"}}), None
     elif isinstance(config, Mapping):
         check_depth(config)
         document, file = yaml_file.Document(tree=deepcopy(dict(config))), None
     else:
-        file, repeats = Path(config), []
+        file = Path(config)
         document = yaml_file.read(file, repeats)
         if isinstance(document.tree, dict):
-            refuse_old(document.tree, file)  # first: duplicate keys were allowed then
-        if repeats:
-            document = yaml_file.read(file)  # raises for the duplicate key
+            refuse_old(document.tree, file)
     tree = document.tree
     if tree is None:
         raise ConfigError("is empty; expected a map with the key `behaviors`", file)

@@ -15,13 +15,17 @@ from palaestra.core.errors import ConfigError
 from palaestra.core.plugins import nearest
 from palaestra.core.settings import IGNORED_KEY, UNKNOWN_KEY
 from palaestra.models.settings import NetworkSettings
+from palaestra.rewards.settings import REWARDS, ExtrinsicSettings
 from palaestra.runtime.settings.draft import Draft, dotted
+from palaestra.runtime.settings.look_alikes import odd_character
 from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.settings import TRAINERS
 
 _MOST_LINES = 40  # problems named one by one
+
+_NETWORKS = ("network_settings",)  # keys of a reward signal that a behavior has, too
 
 _EXPECTED = {
     "int_type": "a whole number",
@@ -60,7 +64,11 @@ def config_error(problems: Iterable[tuple[Key, str]], draft: Draft, heading: str
 def problem(error: ErrorDetails, draft: Draft | None = None) -> tuple[Key, str]:
     """Returns path and message for an error of pydantic. With a draft, the message about an unknown key says where it belongs."""
     sentence = _sentence(error)
-    if error["type"] in (UNKNOWN_KEY, IGNORED_KEY) and draft is not None:
+    unknown = error["type"] in (UNKNOWN_KEY, IGNORED_KEY) or sentence.startswith("no such reward signal")
+    wrong = error["loc"][-1] if unknown and error["loc"] else error["input"]
+    if isinstance(wrong, str) and (odd := odd_character(wrong)):
+        return error["loc"], f"{sentence}; it has {odd}"
+    if unknown and draft is not None:
         sentence = hint(error["loc"], draft.tree, sentence)
     return error["loc"], sentence
 
@@ -107,12 +115,18 @@ def hint(path: Key, tree: Any, sentence: str) -> str:
     """
     key, places = str(path[-1])[:100], dict(_places(path, tree))
     near = [key] if key in places else [] if "did you mean" in sentence else get_close_matches(key, places, n=1, cutoff=0.8)
-    return f"{sentence.partition(';')[0]}; did you mean '{places[near[0]]}'?" if near else sentence
+    if not near:
+        return sentence
+    what = re.split(r";| \(", sentence)[0]
+    if key in RunSettings.model_fields:
+        return f"{what}; '{key}' is a section of its own: indent it as far as `behaviors:`"
+    return f"{what}; did you mean '{places[near[0]]}'?"
 
 
 def _places(path: Key, tree: Any) -> Iterator[tuple[str, str]]:
     """Yields each known key and its full path: in the same behavior (or the only one), and in the sections of a run."""
     for section, field in RunSettings.model_fields.items():
+        yield section, section
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel) and section != "default_settings":
             yield from ((key, f"{section}.{key}") for key in kind.model_fields)
@@ -125,6 +139,8 @@ def _places(path: Key, tree: Any) -> Iterator[tuple[str, str]]:
         head, block = f"behaviors.{name}", behaviors.get(name) if isinstance(behaviors, dict) else None
     trainer = block.get("trainer_type") if isinstance(block, dict) else None
     hyperparameters = TRAINERS.get(trainer if isinstance(trainer, str) else "ppo") or TRAINERS["ppo"]
+    yield from ((key, f"{head}.reward_signals.extrinsic.{key}") for key in ExtrinsicSettings.model_fields if key not in _NETWORKS)
+    yield from ((key, f"{head}.reward_signals.{key}") for key in REWARDS)
     yield from ((key, f"{head}.network_settings.memory.{key}") for key in ("memory_size", "sequence_length"))
     yield from ((key, f"{head}.network_settings.{key}") for key in NetworkSettings.model_fields)
     yield from ((key, f"{head}.hyperparameters.{key}") for key in hyperparameters.model_fields)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from palaestra.models.settings import NetworkSettings
 from palaestra.rewards.settings import CuriositySettings, ExtrinsicSettings, GAILSettings, RNDSettings
+from palaestra.runtime.settings.look_alikes import odd_character
 from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.scenario.settings import CurriculumSettings
@@ -26,6 +27,8 @@ def remarks(settings: RunSettings) -> Iterator[tuple[Key, str]]:
     """Yields the path and the text of each warning."""
     begins = not (settings.checkpoint_settings.resume or settings.checkpoint_settings.inference)
     for at, behavior in _behaviors(settings):
+        if odd := odd_character(str(at[-1])):
+            yield at, f"the behavior's name has {odd}"
         yield from _of_behavior(behavior, at)
         if begins:
             yield from _of_length(behavior, at)

@@ -1,10 +1,11 @@
-"""Reads YAML with the line of every key. Numbers such as `1e3` are numbers, and a duplicate key is an error.
+"""Reads YAML with the line of every key. Numbers such as `1e3` are numbers, and a duplicate key is an error or noted.
 
 Time and memory are bounded for any file: its bytes, nesting and values (aliases replaced by their content) are checked first.
 """
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from palaestra.core.errors import ConfigError
 from palaestra.core.files import regular
 from palaestra.core.settings import unusable_text
 from palaestra.runtime.settings.examples import example_like
+from palaestra.runtime.settings.look_alikes import syntax_hint
 from palaestra.runtime.settings.yaml_limits import MAX_BYTES, check_limits
 
 Key = tuple[str | int, ...]
@@ -26,6 +28,13 @@ _FLOAT = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+$")
 _FIRST = list("-+.0123456789")
 _MAX_DIGITS = 400  # characters of a number: more than any float has
 _SMALL = 20_000  # characters up to which the slower parser, which explains mistakes better, is fast enough
+_COMMENT = re.compile(rb"(?<![^\s])#[^\r\n]*")
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
 _TAG = "tag:yaml.org,2002:"
 _KINDS = {"int": "whole number", "float": "number", "bool": "true or false"}
 _TEXT = {f"{_TAG}{kind}" for kind in ("str", "merge", "value")}
@@ -66,13 +75,15 @@ def read(path: Path, repeats: list[tuple[str, int]] | None = None) -> Document:
     try:
         with open(path, "rb", opener=None if path.is_relative_to("/dev") else regular) as file:  # the shell's <(...) is a pipe
             data = file.read(MAX_BYTES + 1)
-        text = data[:MAX_BYTES].decode("utf-8-sig") if len(data) <= MAX_BYTES else ""
+        text = _decoded(data) if len(data) <= MAX_BYTES else ""
     except FileNotFoundError:
         raise ConfigError(f"there is no settings file {path.absolute()}{_shipped(path)}") from None
     except IsADirectoryError:
         raise ConfigError("is a folder; expected a YAML file of settings", path) from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"is not UTF-8 text (byte {error.start}); save it as UTF-8", path) from None
+        line, begin = error.object.count(b"\n", 0, error.start) + 1, error.object.rfind(b"\n", 0, error.start) + 1
+        column = f"column {error.start - begin + 1}: byte {error.object[error.start]:#04x}"
+        raise ConfigError(f"is not UTF-8 text ({column}); save it with the encoding UTF-8", path, line) from None
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", path) from None
     except ValueError:  # a NUL
@@ -80,6 +91,24 @@ def read(path: Path, repeats: list[tuple[str, int]] | None = None) -> Document:
     if len(data) > MAX_BYTES:
         raise ConfigError(f"is larger than {MAX_BYTES // 2**20} MB; expected a YAML file of settings, usually a few kilobytes", path)
     return parse(text.replace("\t", " ") if path.suffix == ".json" else text, path, repeats)
+
+
+def _decoded(data: bytes) -> str:
+    """Returns a file's text: UTF-8, or the UTF-16 and UTF-32 that editors and shells of Windows write.
+
+    Other bytes are accepted in comments, where nothing depends on them. Raises UnicodeDecodeError.
+    """
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return data.decode(encoding)
+    if len(data) > 1 and 0 in data[:2] and any(data[:2]):  # UTF-16 without a byte order mark
+        return data.decode("utf-16-be" if data[0] == 0 else "utf-16-le")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        bare = _COMMENT.sub(b"#", data)
+        bare.decode("utf-8-sig")
+        return data.decode("utf-8-sig", errors="replace")
 
 
 def _shipped(path: Path) -> str:
@@ -103,7 +132,7 @@ def parse(text: str, file: Path | None = None, repeats: list[tuple[str, int]] | 
         lines: dict[Key, int] = {}
         return Document(text, None if node is None else _Reader(loader, lines, file, repeats).value(node, ()), lines)
     except yaml.MarkedYAMLError as error:
-        raise _syntax_error(error, file) from None
+        raise _syntax_error(error, file, text) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1 if isinstance(error.position, int) else None
         raise ConfigError(f"is not YAML: {str(error).splitlines()[0]}", file, line) from None
@@ -173,17 +202,19 @@ class _Reader:
         self._flattened.add(id(node))
         self._refuse_repeats(node)
         own: dict[str, tuple[yaml.Node, yaml.Node]] = {}
-        merged: dict[str, tuple[yaml.Node, yaml.Node]] = {}  # of several maps with a key, the first one's counts
+        merged: dict[str, tuple[yaml.Node, yaml.Node]] = {}
         for key, value in node.value:
             if key.tag != f"{_TAG}merge":
                 own[self._name(key)] = (key, value)
                 continue
+            listed: dict[str, tuple[yaml.Node, yaml.Node]] = {}  # of several maps with a key, the first one's counts
             for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
                 if not isinstance(source, yaml.MappingNode):
                     raise self._error("a merge key (<<) takes a map or a list of maps", source)
                 self._flatten(source)
                 for pair in source.value:
-                    merged.setdefault(self._name(pair[0]), pair)
+                    listed.setdefault(self._name(pair[0]), pair)
+            merged |= listed
         node.value = list((merged | own).values())
 
     def _refuse_repeats(self, node: yaml.MappingNode) -> None:
@@ -209,11 +240,14 @@ def _tag(node: yaml.Node) -> str:
     return node.tag.replace(_TAG, "!!")
 
 
-def _syntax_error(error: yaml.MarkedYAMLError, file: Path | None) -> ConfigError:
+def _syntax_error(error: yaml.MarkedYAMLError, file: Path | None, text: str) -> ConfigError:
     mark = error.problem_mark or error.context_mark
     start = error.context_mark and mark is not error.context_mark and f"(begun in line {error.context_mark.line + 1})"
     what = " ".join(part for part in (error.context, start, error.problem) if part)
-    hint = "; indent with spaces, not tabs" if r"'\t'" in what else ""
     if mark is None:
-        return ConfigError(f"is not YAML: {what}{hint}", file)
-    return ConfigError(f"is not YAML (column {mark.column + 1}): {what}{hint}", file, mark.line + 1)
+        return ConfigError(f"is not YAML: {what}", file)
+    first = error.context_mark.line if error.context_mark and error.context == "while scanning a simple key" else mark.line
+    hint, line = syntax_hint(text, first + 1, mark.line + 1)
+    if hint and line:
+        return ConfigError(f"is not YAML: {hint}", file, line)
+    return ConfigError(f"is not YAML (column {mark.column + 1}): {what}", file, mark.line + 1)

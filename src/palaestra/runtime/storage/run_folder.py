@@ -58,11 +58,13 @@ def check_run_id(run_id: str) -> None:
 
 
 def origin_folder(results: Path, run_id: str) -> RunFolder:
-    """Returns the folder of the run that `--initialize-from` names; of one on the Hub, the newest checkpoint is downloaded."""
+    """Returns the folder of the run that `--initialize-from` names, or its path; of one on the Hub, the newest checkpoint is downloaded."""
     if is_hub_name(run_id):
         place = checkpoint_folder(run_id)
         return RunFolder(place.parent, place.name)
-    return RunFolder(results, run_id)
+    path = Path(run_id)
+    is_path = len(path.parts) > 1 and not (results / path).is_dir() and path.is_dir()  # as a shell completes it
+    return RunFolder(path.parent, path.name) if is_path else RunFolder(results, run_id)
 
 
 class RunFolder:
