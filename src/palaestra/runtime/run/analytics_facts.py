@@ -97,6 +97,7 @@ def _parameter(form: Any) -> Any:
         return form
     lessons = [{**lesson, "name": hashed(lesson["name"])} for lesson in form["curriculum"]]
     for lesson in lessons:
-        if criteria := lesson["completion_criteria"]:
+        criteria = lesson["completion_criteria"]
+        if criteria is not None and criteria["behavior"] is not None:  # else it is the only one that learns
             lesson["completion_criteria"] = {**criteria, "behavior": hashed(criteria["behavior"])}
     return {**form, "curriculum": lessons}

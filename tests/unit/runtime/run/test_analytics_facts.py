@@ -66,6 +66,15 @@ def test_what_a_user_named_is_not_told(text: str):
     assert text not in behavior.config + behavior.behavior_name
 
 
+def test_lessons_that_name_no_behavior_are_told_without_one():
+    lessons = [{"name": "Breeze", "value": 1.0, "completion_criteria": {"threshold": 0.5}}, {"name": "Storm", "value": 2.0}]
+    run = RunSettings.model_validate({"behaviors": {"Ball": {}}, "environment_parameters": {"wind": {"curriculum": lessons}}})
+    told = json.loads(training_facts(run, torch.device("cpu")).run_options)
+    first, _ = told["environment_parameters"][hashed("wind")]["curriculum"]
+    assert (first["name"], first["completion_criteria"]["behavior"]) == (hashed("Breeze"), None)
+    assert behavior_facts("Ball", run.behaviors["Ball"], run).curriculum_enabled
+
+
 def test_settings_are_told_as_they_are_and_names_by_their_hashes():
     run = json.loads(training_facts(settings(), torch.device("cpu")).run_options)
     ball = run["behaviors"][hashed("BallOfDoom")]
