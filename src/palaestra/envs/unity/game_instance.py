@@ -15,7 +15,7 @@ from palaestra.envs.unity import executable
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.envs.unity.process import GameProcess, arguments, needs_display, player_log
 from palaestra.envs.unity.table import Arrival
-from palaestra.envs.unity.timeouts import FIRST_NOTICE, Phase, explain
+from palaestra.envs.unity.timeouts import FIRST_NOTICE, PAUSES, Phase, explain
 from palaestra.wire import encode
 from palaestra.wire.decode import AgentInfos, GameMessage, decode
 from palaestra.wire.handshake import GameVersion, read_game_version
@@ -316,8 +316,8 @@ class GameInstance:
     def answer(self, actions: Mapping[str, bytes]) -> None:
         """Sends actions by behavior key, with the messages of side channels."""
         assert self.call is not None
-        if self.phase is Phase.RUNNING:
-            self.since = time.monotonic()
+        now = time.monotonic()
+        self.since = now if self.phase is Phase.RUNNING else self.since + now - self.call.arrived  # time in which it waited for us
         self._send(encode.step(actions, self._owner.channels.outgoing(self.index)))
 
     def reset(self) -> None:
@@ -341,25 +341,37 @@ class GameInstance:
             raise GameGone(f"it {self.process.describe_exit()}{self._unplayed()}{self.log_tail()}")
         if self.phase is Phase.DOWN or (self.call is not None and self.phase is not Phase.UNDECIDED):
             return  # the game waits for us; in UNDECIDED that is its normal state
-        waited, timeout_wait = time.monotonic() - self.since, self.options.wait_for()
+        timeout_wait = self.options.wait_for()
+        phase, since = self._awaited(min(timeout_wait, FIRST_NOTICE))
+        waited = (time.monotonic() if self.call is None else self.call.arrived) - since
         headless = needs_display(self.options, os.environ)
-        explanation = explain(self.phase, waited, editor=self.editor, needs_display=headless)
-        if waited < timeout_wait * (self.reminders + 1):
-            self._send_first_notice(waited, explanation)
+        explanation = explain(phase, waited, editor=self.editor, needs_display=headless)
+        reminds = (self.editor and self.options.timeout_wait is None) or (self.decided and phase in PAUSES)
+        if waited < timeout_wait * (self.reminders + 1 if reminds else 1):
+            self._send_first_notice(phase, since, waited, explanation)
             return
-        endless = self.editor and self.options.timeout_wait is None
-        if endless or (self.decided and self.phase in (Phase.EMPTY, Phase.UNDECIDED)):
+        if reminds:
             self.reminders += 1
             self._owner.tell("warning", f"{self.name}: {explanation}" if self.delivered or not self.editor else explanation)
             return
         other = f"; messages on its port were not from it: {self._rejection}" if self._rejection and self.game is None else ""
         raise GameGone(explanation + other + self.log_tail())
 
-    def _send_first_notice(self, waited: float, explanation: str) -> None:
+    def _awaited(self, pause: float) -> tuple[Phase, float]:
+        """Returns what is awaited, and since when.
+
+        A game that has played may pause without decisions while it answers; if it does not answer for `pause` seconds, it hangs.
+        """
+        answered = self._answered_at
+        if self.decided and self.phase in PAUSES and answered is not None and time.monotonic() - answered >= pause:
+            return Phase.RUNNING, answered
+        return self.phase, self.since
+
+    def _send_first_notice(self, phase: Phase, since: float, waited: float, explanation: str) -> None:
         """Tells the user of a silence before it is an error: once for each, and later each time if slow ticks repeat."""
-        if waited >= self._notice_after and self._noticed_since != self.since:
-            self._noticed_since = self.since
-            self._notice_after *= 2 if self.phase is Phase.RUNNING else 1
+        if waited >= self._notice_after and self._noticed_since != since:
+            self._noticed_since = since
+            self._notice_after *= 2 if phase is Phase.RUNNING else 1
             self._owner.tell("info", f"{self.name}: {explanation}")
 
     def _unplayed(self) -> str:

@@ -26,6 +26,9 @@ class Phase(Enum):
     RUNNING = "for the next tick"
 
 
+PAUSES = (Phase.EMPTY, Phase.UNDECIDED)
+"""Phases in which a game answers, but asks for no decision."""
+
 ADVICE = {
     Phase.STARTING: (
         "it runs but has not connected: is it still loading, does a window wait for a click, is its first scene one with agents and "
