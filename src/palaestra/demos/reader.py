@@ -29,7 +29,7 @@ from palaestra.demos.format import (
     spans,
 )
 from palaestra.demos.pairs import Episode, Pairs, episodes_of, pairs_of
-from palaestra.demos.record_columns import DemoColumns, RecordDecoder, join, read_pair, records_of
+from palaestra.demos.record_columns import DemoColumns, RecordDecoder, join, read_pair, records_of, stored_numbers
 from palaestra.wire.decode import AgentInfos
 from palaestra.wire.messages import DecodeError, Observation, varint
 from palaestra.wire.observations import ObservationDecoder
@@ -219,6 +219,7 @@ def _open(path: Path, file: BinaryIO) -> Demo:
     if not all(kept):
         warnings.append(f"{path}: {kept.count(False)} observations of no numbers are left out")
     _infer_action(path, start, parsed, records, warnings)
+    _correct_action(path, start, parsed, records, warnings)
     infos = _infos(info, kept)
     try:
         reader = AgentInfoReader(parsed.brain_name, parsed, infos, _OLD_PACKAGE)
@@ -305,6 +306,27 @@ def _infer_action(path: Path, start: int, brain: Any, records: int, warnings: li
     spec.discrete_branch_sizes.extend(branches)
     warnings.append(
         f"{path} does not say what actions '{brain.brain_name}' has; its records have {actions} continuous, branches {branches}"
+    )
+
+
+def _correct_action(path: Path, start: int, brain: Any, records: int, warnings: list[str]) -> None:
+    """Takes the number of continuous actions from the records where the header has another.
+
+    Before ML-Agents 1.0 a heuristic returned an array of its own, and the recorder stored as many numbers as it held.
+    """
+    spec, old = brain.action_spec, brain.vector_action_size_deprecated
+    if spec.num_discrete_actions or not (spec.num_continuous_actions or brain.vector_action_space_type_deprecated):
+        return
+    said = spec.num_continuous_actions or (old[0] if old else 0)
+    actions = (read_pair(f"{path}, record {number}", raw).action_info for number, raw in enumerate(_first(path, start, records)))
+    counts = (len(numbers) for numbers in map(stored_numbers, actions) if any(numbers))  # an episode's first record stores zeros
+    came = next(counts, said)
+    if came == said or any(count != came for count in counts):
+        return  # numbers of several counts are an error of the record that is read
+    spec.num_continuous_actions = came
+    warnings.append(
+        f"{path}: its header says {said} continuous actions, but its records hold {came}, as a heuristic of ML-Agents before 1.0 may have "
+        f"returned; they are read as {came}. To use it with a behavior of {said}, record it again with a heuristic that returns {said}"
     )
 
 

@@ -304,6 +304,72 @@ def test_out_of_range_choices_of_old_files_are_kept(tmp_path):
     assert columns.discrete[0].tolist() == [2**31, 0]
 
 
+def legacy(size: tuple[int, ...], kind: int) -> Callable[[Any], None]:
+    """Changes a behavior to the fields that files had before ML-Agents 1.0."""
+
+    def change(brain: Any) -> None:
+        brain.ClearField("action_spec")
+        brain.vector_action_size_deprecated[:] = size
+        brain.vector_action_space_type_deprecated = kind
+
+    return change
+
+
+def stores(*numbers: float, first: tuple[float, ...] | None = None) -> Callable[[Any], None]:
+    """Changes every record's action to these numbers, and that of an episode's first record."""
+
+    def change(pair: Any) -> None:
+        own = first is not None and pair.agent_info.reward == 0
+        pair.action_info.Clear()
+        pair.action_info.vector_actions_deprecated.extend(first if own and first is not None else numbers)
+
+    return change
+
+
+@pytest.mark.parametrize("first", [None, (0.0,), ()])
+def test_records_with_more_numbers_than_the_header_says_are_read_as_they_are(tmp_path, first):
+    demo = read_demo(rebuilt(tmp_path / "x.demo", legacy((1,), 1), stores(0.5, -1.0, first=first)))
+    assert demo.spec.action == ActionSpec(2)
+    assert "its header says 1 continuous actions, but its records hold 2" in demo.warnings[0]
+    (pairs,) = demo.pairs()
+    assert pairs.continuous.tolist() == [[0.5, -1.0]] * 3
+
+
+def test_records_with_fewer_numbers_than_the_new_header_says_are_read_as_they_are(tmp_path):
+    def fewer(brain: Any) -> None:
+        brain.action_spec.Clear()
+        brain.action_spec.num_continuous_actions = 3
+
+    def alone(pair: Any) -> None:
+        pair.action_info.discrete_actions[:] = []
+        pair.action_info.continuous_actions[:] = [0.25, 0.5]
+
+    demo = read_demo(rebuilt(tmp_path / "x.demo", fewer, alone))
+    assert demo.spec.action == ActionSpec(2)
+    assert demo.columns().continuous.tolist() == [[0.25, 0.5]] * 4
+
+
+def test_records_whose_actions_differ_from_one_another_are_refused_by_their_counts(tmp_path):
+    def some(pair: Any) -> None:
+        stores(*((0.5,) if pair.agent_info.done else (0.5, 1.0)))(pair)
+
+    demo = read_demo(rebuilt(tmp_path / "x.demo", legacy((1,), 1), some))
+    with pytest.raises(DemoError, match="record 0 holds an action of 2 numbers; expected 1 continuous, as the file's header says"):
+        demo.columns()
+
+
+def test_choices_of_another_number_than_the_header_says_are_refused_by_their_counts(tmp_path):
+    demo = read_demo(rebuilt(tmp_path / "x.demo", legacy((3,), 0), stores(1.0, 2.0)))
+    with pytest.raises(DemoError, match="record 0 holds an action of 2 numbers; expected discrete 3, as the file's header says"):
+        demo.columns()
+
+
+def test_choices_that_are_fractions_are_named_as_continuous_actions(tmp_path):
+    demo = read_demo(rebuilt(tmp_path / "x.demo", legacy((3,), 0), stores(0.37)))
+    with pytest.raises(DemoError, match=r"record 0: the choice of branch 0 is 0\.37; expected a whole number.*Space Type"):
+        demo.columns()
+
+
 @pytest.mark.slow
 def test_two_gigabytes_are_read_in_little_memory(tmp_path):
     import resource
