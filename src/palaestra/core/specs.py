@@ -200,7 +200,7 @@ def differences(there: BehaviorSpec, here: BehaviorSpec, titles: tuple[str, str]
     if not any(differs):
         return ""
     rows = [(f"observation {i}", _obs_text(a), _obs_text(b)) for i, (a, b) in enumerate(pairs)]
-    rows = [("", *titles), *rows, ("actions", _action_text(there.action), _action_text(here.action))]
+    rows = [("", *titles), *rows, ("actions", action_text(there.action), action_text(here.action))]
     marks = ["", *("   <- differs" if each else "" for each in differs)]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     cells = ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
@@ -211,6 +211,7 @@ def _obs_text(obs: ObsSpec | None) -> str:
     return "none" if obs is None else f"{obs.name} ({', '.join(map(str, obs.shape))})"
 
 
-def _action_text(action: ActionSpec) -> str:
+def action_text(action: ActionSpec) -> str:
+    """Returns a text such as '2 continuous, discrete 3 x 2'."""
     numbers = [f"{action.continuous} continuous"] if action.continuous else []
     return ", ".join(numbers + ([f"discrete {' x '.join(map(str, action.branches))}"] if action.branches else []))

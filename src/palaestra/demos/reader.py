@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from palaestra.core.errors import DemoError, EmptyDemo, EnvError
 from palaestra.core.files import regular
@@ -28,8 +28,9 @@ from palaestra.demos.format import (
     read_meta,
     spans,
 )
+from palaestra.demos.old_records import Block, OldRecords, is_old
 from palaestra.demos.pairs import Episode, Pairs, episodes_of, pairs_of
-from palaestra.demos.record_columns import DemoColumns, RecordDecoder, join, read_pair, records_of
+from palaestra.demos.record_columns import DemoColumns, RecordDecoder, join, read_pair, records_of, stored_numbers
 from palaestra.wire.decode import AgentInfos
 from palaestra.wire.messages import DecodeError, Observation, varint
 from palaestra.wire.observations import ObservationDecoder
@@ -69,6 +70,8 @@ class Demo:
     sensors: tuple[ObservationDecoder | None, ...]
     tail: bytes
     """The bytes after the last record."""
+    old: OldRecords | None = None
+    """Converts its records if they are of ML-Agents 0.6 to 0.11."""
 
     @property
     def key(self) -> str:
@@ -122,7 +125,8 @@ class Demo:
         decoder = RecordDecoder(str(self.path), self.spec, self.sensors)
         step = max(1, DECODED // (4 * sum(prod(obs.shape) for obs in self.spec.obs) + 1))
         first = 0
-        for data, begins, ends in _blocks(self.path, self._start, self.records):
+        blocks = _blocks(self.path, self._start, self.records)
+        for data, begins, ends in self.old.convert(blocks) if self.old else blocks:
             for at in range(0, len(begins), step):
                 yield decoder.read(first, data, begins[at : at + step], ends[at : at + step])
                 first += len(begins[at : at + step])
@@ -131,9 +135,7 @@ class Demo:
 
     def raw(self) -> Iterator[bytes]:
         """Yields all records in order and undecoded, each an AgentInfoActionPairProto."""
-        for data, begins, ends in _blocks(self.path, self._start, self.records):
-            for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
-                yield data[begin:end]
+        return _first(self.path, self._start, self.records, self.old)
 
     def __iter__(self) -> Iterator[DemoRecord]:
         """Yields all records in order, one by one."""
@@ -207,18 +209,21 @@ def _open(path: Path, file: BinaryIO) -> Demo:
     brain, start = read_brain(path, head)
     parsed = Brain.FromString(brain)
     complete = _ends_with(file, size, meta)
-    raw = next(_first(path, start, 1), None) if meta.steps or not complete else None
+    raw = next(_first(path, start, 1, None), None) if meta.steps or not complete else None
     if raw is None:
         cut = "" if complete or not meta.steps else f"; it is cut off at byte {size} and had {meta.steps}"
         raise EmptyDemo(f"{path} is an empty recording: it holds no records of '{parsed.brain_name}'{cut}")
-    info = read_pair(f"{path}, record 0", raw).agent_info
+    old = OldRecords(str(path), brain) if is_old(raw) else None
+    info = read_pair(f"{path}, record 0", next(_first(path, start, 1, old))).agent_info
     warnings: list[str] = []
-    records, tail = (meta.steps, meta.to_bytes()) if complete else _scan_unclosed(path, start, meta, len(info.observations), warnings)
-    timing = _timing(brain, parsed)
+    records, tail = (meta.steps, meta.to_bytes()) if complete else _scan_unclosed(path, start, meta, old, len(info.observations), warnings)
+    timing = ReadTiming.OWN_RESTARTED if old else _timing(brain, parsed)
     kept = [_size(blob) > 0 for blob in info.observations]
     if not all(kept):
         warnings.append(f"{path}: {kept.count(False)} observations of no numbers are left out")
-    _infer_action(path, start, parsed, records, warnings)
+    pairs = partial(_parsed, path, start, records, old)
+    _infer_action(path, pairs, parsed, warnings)
+    _correct_action(path, pairs, parsed, warnings)
     infos = _infos(info, kept)
     try:
         reader = AgentInfoReader(parsed.brain_name, parsed, infos, _OLD_PACKAGE)
@@ -226,10 +231,12 @@ def _open(path: Path, file: BinaryIO) -> Demo:
         raise DemoError(f"{path}: {error}") from error
     sensors = iter(reader.sensors)
     kept_sensors = tuple(next(sensors) if keep else None for keep in kept)
-    return Demo(path, meta, reader.name, reader.team, reader.spec, timing, records, tuple(warnings), brain, kept_sensors, tail)
+    return Demo(path, meta, reader.name, reader.team, reader.spec, timing, records, tuple(warnings), brain, kept_sensors, tail, old)
 
 
-def _scan_unclosed(path: Path, start: int, meta: DemoMeta, observations: int, warnings: list[str]) -> tuple[int, bytes]:
+def _scan_unclosed(
+    path: Path, start: int, meta: DemoMeta, old: OldRecords | None, observations: int, warnings: list[str]
+) -> tuple[int, bytes]:
     """Returns the number of records to read, and the bytes after them, for a file that does not end with its metadata.
 
     A recording that was never closed, for example because its game was killed, keeps all complete records: its metadata may count none,
@@ -243,7 +250,7 @@ def _scan_unclosed(path: Path, start: int, meta: DemoMeta, observations: int, wa
     if 0 < meta.steps <= found and (not tail or tail.startswith(b"\x08")):
         return meta.steps, tail  # closed: the metadata's copy at the end differs or is missing
     used = 0
-    for number, raw in enumerate(_first(path, start, found), 1):
+    for number, raw in enumerate(_first(path, start, found, old), 1):
         used = number if _observations(raw) == observations else used  # a full disk may leave zeros, which look like records
     if used == meta.steps:
         warnings.append(
@@ -286,14 +293,13 @@ def _timing(brain: bytes, parsed: Any) -> ReadTiming:
     return ReadTiming.OWN_RESTARTED if brain[:1] in (b"\x08", b"\x10") else ReadTiming.NEXT_RESTARTED
 
 
-def _infer_action(path: Path, start: int, brain: Any, records: int, warnings: list[str]) -> None:
+def _infer_action(path: Path, pairs: Callable[[], Iterator[Any]], brain: Any, warnings: list[str]) -> None:
     """Infers a missing action spec, as in files of Unity's Match-3 actuator, from the records."""
     spec = brain.action_spec
     if spec.num_continuous_actions or spec.num_discrete_actions or brain.vector_action_size_deprecated:
         return
     actions, masks, most = 0, set(), np.zeros(0, np.int64)
-    for number, raw in enumerate(_first(path, start, records)):
-        pair = read_pair(f"{path}, record {number}", raw)
+    for pair in pairs():
         actions = max(actions, len(pair.action_info.continuous_actions))
         masks.add(len(pair.agent_info.action_mask))
         discrete = np.array(pair.action_info.discrete_actions, np.int64)
@@ -305,6 +311,27 @@ def _infer_action(path: Path, start: int, brain: Any, records: int, warnings: li
     spec.discrete_branch_sizes.extend(branches)
     warnings.append(
         f"{path} does not say what actions '{brain.brain_name}' has; its records have {actions} continuous, branches {branches}"
+    )
+
+
+def _correct_action(path: Path, pairs: Callable[[], Iterator[Any]], brain: Any, warnings: list[str]) -> None:
+    """Takes the number of continuous actions from the records where the header has another.
+
+    Before ML-Agents 1.0 a heuristic returned an array of its own, and the recorder stored as many numbers as it held.
+    """
+    spec, old = brain.action_spec, brain.vector_action_size_deprecated
+    if spec.num_discrete_actions or not (spec.num_continuous_actions or brain.vector_action_space_type_deprecated):
+        return
+    said = spec.num_continuous_actions or (old[0] if old else 0)
+    stored = (stored_numbers(pair.action_info) for pair in pairs())
+    counts = (len(numbers) for numbers in stored if any(numbers))  # an episode's first record stores zeros
+    came = next(counts, said)
+    if came == said or any(count != came for count in counts):
+        return  # numbers of several counts are an error of the record that is read
+    spec.num_continuous_actions = came
+    warnings.append(
+        f"{path}: its header says {said} continuous actions, but its records hold {came}, as a heuristic of ML-Agents before 1.0 may have "
+        f"returned; they are read as {came}. To use it with a behavior of {said}, record it again with a heuristic that returns {said}"
     )
 
 
@@ -323,14 +350,21 @@ def _size(blob: bytes) -> int:
     return 0 if 0 in shape else 1
 
 
-def _first(path: Path, start: int, most: int) -> Iterator[bytes]:
+def _parsed(path: Path, start: int, records: int, old: OldRecords | None) -> Iterator[Any]:
+    """Yields the messages of records. Raises DemoError for one that is damaged."""
+    for number, raw in enumerate(_first(path, start, records, old)):
+        yield read_pair(f"{path}, record {number}", raw)
+
+
+def _first(path: Path, start: int, most: int, old: OldRecords | None) -> Iterator[bytes]:
     """Yields at most `most` complete records, undecoded."""
-    for data, begins, ends in _blocks(path, start, most):
+    blocks = _blocks(path, start, most)
+    for data, begins, ends in old.convert(blocks) if old else blocks:
         for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
             yield data[begin:end]
 
 
-def _blocks(path: Path, start: int, most: int | None) -> Iterator[tuple[bytes, NDArray[np.int64], NDArray[np.int64]]]:
+def _blocks(path: Path, start: int, most: int | None) -> Iterator[Block]:
     """Yields pieces of the file that begin with a record, with the begins and ends of their complete records."""
     left = most if most is not None else 1 << 62
     rest, wanted = b"", BLOCK

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.core.errors import DemoError, EnvError
-from palaestra.core.specs import ActionSpec, BehaviorSpec
+from palaestra.core.specs import ActionSpec, BehaviorSpec, action_text
 from palaestra.demos import frames
 from palaestra.demos.format import DemoRecord, Pair
 from palaestra.wire.messages import DecodeError
@@ -132,7 +132,8 @@ class RecordDecoder:
         elif old[0] < old[1]:
             both = frames.floats(table, old)
             columns.continuous[rows] = both[:, : self.spec.action.continuous]
-            columns.discrete[rows] = _to_integers(both[:, self.spec.action.continuous :])
+            choices = both[:, self.spec.action.continuous :]
+            columns.discrete[rows] = _whole(choices, lambda i: f"{self._where}, record {columns.first + rows[i]}")
 
     def _read_row(self, columns: DemoColumns, row: int, record: bytes) -> bool:
         """Fills in one row; returns whether it has a mask."""
@@ -162,19 +163,26 @@ class RecordDecoder:
 
     def _read_action(self, columns: DemoColumns, row: int, sent: Any, where: str) -> None:
         wanted = self.spec.action
-        continuous, discrete = np.array(sent.continuous_actions, np.float32), np.array(sent.discrete_actions, np.int64)
-        if not len(continuous) and not len(discrete):
-            both = np.array(sent.vector_actions_deprecated, np.float32)
-            columns.acted[row] = len(both) > 0
-            if not len(both):
-                return
-            continuous, discrete = both[: wanted.continuous], _to_integers(both[wanted.continuous :])
-        if (len(continuous), len(discrete)) != (wanted.continuous, len(wanted.branches)):
+        numbers, choices = stored_numbers(sent), sent.discrete_actions
+        in_one = numbers and not choices and not sent.continuous_actions  # the form of old files
+        count = wanted.components if in_one else wanted.continuous
+        if not choices and (not numbers or (len(numbers) != count and not any(numbers))):
+            return  # no action, or zeros of an episode's first record
+        if len(numbers) != count or (not in_one and len(choices) != len(wanted.branches)):
+            came = [f"{len(numbers)} numbers"] * bool(numbers) + [f"{len(choices)} choices"] * bool(choices)
             raise DemoError(
-                f"{where} has {len(continuous)} continuous and {len(discrete)} discrete actions; "
-                f"expected {wanted.continuous} and {len(wanted.branches)}"
+                f"{where} holds an action of {' and '.join(came)}; expected {action_text(wanted)}, as the file's header says. Record it "
+                f"again with a heuristic that fills in as many actions as its agent's Behavior Parameters have"
             )
-        columns.continuous[row], columns.discrete[row], columns.acted[row] = continuous, discrete, True
+        if in_one:
+            choices = _whole(np.array(numbers[wanted.continuous :], np.float32)[None], lambda _: where)[0]
+        columns.continuous[row], columns.discrete[row] = numbers[: wanted.continuous], choices
+        columns.acted[row] = True
+
+
+def stored_numbers(sent: Any) -> Sequence[float]:
+    """Returns the numbers of a record's action (AgentActionProto): those of its old field where the new ones are empty."""
+    return sent.continuous_actions if sent.continuous_actions or sent.discrete_actions else sent.vector_actions_deprecated
 
 
 def read_pair(where: str, record: bytes) -> Any:
@@ -244,9 +252,20 @@ def _kept(sensors: Sequence[ObservationDecoder | None]) -> list[ObservationDecod
     return [sensor for sensor in sensors if sensor is not None]
 
 
-def _to_integers(values: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Converts choices that old files store as floats; NaN and infinity become 0, out-of-range choices stay so."""
-    return np.rint(np.clip(np.nan_to_num(values, posinf=0, neginf=0), -_MAX_CHOICES, _MAX_CHOICES)).astype(np.int64)
+def _whole(values: NDArray[np.float32], where: Callable[[int], str]) -> NDArray[np.int64]:
+    """Converts choices that old files store as floats, (N, branches); NaN and infinity become 0, out-of-range choices stay so.
+
+    Raises DemoError for a fraction; `where` gives the begin of its message for a row.
+    """
+    values = np.clip(np.nan_to_num(values, posinf=0, neginf=0), -_MAX_CHOICES, _MAX_CHOICES)
+    broken = np.argwhere(values != np.rint(values))
+    if len(broken):
+        row, branch = broken[0].tolist()
+        raise DemoError(
+            f"{where(row)}: the choice of branch {branch} is {values[row, branch]:g}; expected a whole number. The file's header says that "
+            f"its actions are discrete, but its records hold continuous ones: record it again with the right Space Type"
+        )
+    return values.astype(np.int64)
 
 
 def _table(data: NDArray[np.uint8], begins: NDArray[np.int64], length: int) -> NDArray[np.uint8]:

@@ -1,5 +1,6 @@
 import struct
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import demo_files
 import numpy as np
 import pytest
 from demo_files import HYBRID, write
+from PIL import Image
 
 from palaestra.core.errors import DemoError, EmptyDemo
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
@@ -302,6 +304,131 @@ def test_out_of_range_choices_of_old_files_are_kept(tmp_path):
 
     columns = read_demo(rebuilt(tmp_path / "x.demo", lambda brain: None, old)).columns()
     assert columns.discrete[0].tolist() == [2**31, 0]
+
+
+def legacy(size: tuple[int, ...], kind: int) -> Callable[[Any], None]:
+    """Changes a behavior to the fields that files had before ML-Agents 1.0."""
+
+    def change(brain: Any) -> None:
+        brain.ClearField("action_spec")
+        brain.vector_action_size_deprecated[:] = size
+        brain.vector_action_space_type_deprecated = kind
+
+    return change
+
+
+def stores(*numbers: float, first: tuple[float, ...] | None = None) -> Callable[[Any], None]:
+    """Changes every record's action to these numbers, and that of an episode's first record."""
+
+    def change(pair: Any) -> None:
+        own = first is not None and pair.agent_info.reward == 0
+        pair.action_info.Clear()
+        pair.action_info.vector_actions_deprecated.extend(first if own and first is not None else numbers)
+
+    return change
+
+
+@pytest.mark.parametrize("first", [None, (0.0,), ()])
+def test_records_with_more_numbers_than_the_header_says_are_read_as_they_are(tmp_path, first):
+    demo = read_demo(rebuilt(tmp_path / "x.demo", legacy((1,), 1), stores(0.5, -1.0, first=first)))
+    assert demo.spec.action == ActionSpec(2)
+    assert "its header says 1 continuous actions, but its records hold 2" in demo.warnings[0]
+    (pairs,) = demo.pairs()
+    assert pairs.continuous.tolist() == [[0.5, -1.0]] * 3
+
+
+def test_records_with_fewer_numbers_than_the_new_header_says_are_read_as_they_are(tmp_path):
+    def fewer(brain: Any) -> None:
+        brain.action_spec.Clear()
+        brain.action_spec.num_continuous_actions = 3
+
+    def alone(pair: Any) -> None:
+        pair.action_info.discrete_actions[:] = []
+        pair.action_info.continuous_actions[:] = [0.25, 0.5]
+
+    demo = read_demo(rebuilt(tmp_path / "x.demo", fewer, alone))
+    assert demo.spec.action == ActionSpec(2)
+    assert demo.columns().continuous.tolist() == [[0.25, 0.5]] * 4
+
+
+def test_records_whose_actions_differ_from_one_another_are_refused_by_their_counts(tmp_path):
+    def some(pair: Any) -> None:
+        stores(*((0.5,) if pair.agent_info.done else (0.5, 1.0)))(pair)
+
+    demo = read_demo(rebuilt(tmp_path / "x.demo", legacy((1,), 1), some))
+    with pytest.raises(DemoError, match="record 0 holds an action of 2 numbers; expected 1 continuous, as the file's header says"):
+        demo.columns()
+
+
+def test_choices_of_another_number_than_the_header_says_are_refused_by_their_counts(tmp_path):
+    demo = read_demo(rebuilt(tmp_path / "x.demo", legacy((3,), 0), stores(1.0, 2.0)))
+    with pytest.raises(DemoError, match="record 0 holds an action of 2 numbers; expected discrete 3, as the file's header says"):
+        demo.columns()
+
+
+def test_choices_that_are_fractions_are_named_as_continuous_actions(tmp_path):
+    demo = read_demo(rebuilt(tmp_path / "x.demo", legacy((3,), 0), stores(0.37)))
+    with pytest.raises(DemoError, match=r"record 0: the choice of branch 0 is 0\.37; expected a whole number.*Space Type"):
+        demo.columns()
+
+
+def old_fields(**values: Any) -> bytes:
+    """Returns a record of ML-Agents 0.6 to 0.11."""
+    return message_class("palaestra.columns.OldRecord")(**values).SerializeToString()
+
+
+def old_file(path: Path, records: list[bytes], brain: bytes, end: bool = True) -> Path:
+    meta = DemoMeta(1, "old", len(records), 2, 0.0)
+    messages = b"".join(varint(len(message)) + message for message in (brain, *records))
+    path.write_bytes(meta.header() + messages + (meta.to_bytes() if end else b""))
+    return path
+
+
+@pytest.mark.parametrize("end", [True, False])
+def test_records_without_pairs_of_the_first_releases_are_read(tmp_path, small_blocks, end):
+    steps = 12  # those of an episode, whose last record shows the next episode's first observation
+    records = [
+        old_fields(
+            stacked_vector_observation=[step, -step, 0.5] * 4,
+            visual_observations=[png(step)],
+            stored_vector_actions=[(step - 1) % 3],
+            reward=1.0,
+            done=step == steps,
+            id=7,
+            action_mask=b"\0\0\1",
+        )
+        for step in range(1, 2 * steps)
+    ]
+    brain = (
+        b"\x08\x03\x10\x04" + Brain(brain_name="Old", vector_action_size_deprecated=[3]).SerializeToString() + b"\x22\x04\x08\x03\x10\x02"
+    )
+    demo = read_demo(old_file(tmp_path / "old.demo", records, brain, end))
+    assert (demo.behavior, demo.spec.action, demo.warnings) == ("Old", ActionSpec(0, (3,)), ())
+    assert [obs.shape for obs in demo.spec.obs] == [(3, 2, 3), (12,)]
+    episodes = list(demo.episodes())
+    assert [len(episode.pairs) for episode in episodes] == [steps - 1, steps - 1]
+    for at, episode in zip((1, steps), episodes, strict=True):
+        seen = at + np.arange(steps - 1)
+        np.testing.assert_array_equal(episode.pairs.obs[1][:, 0], seen)
+        np.testing.assert_array_equal(episode.pairs.obs[0][:, 0, 0, 0], (seen / np.float32(255)).astype(np.float32))
+        np.testing.assert_array_equal(episode.pairs.discrete[:, 0], seen % 3)
+        np.testing.assert_array_equal(episode.pairs.mask, [[True, True, False]] * (steps - 1))
+    rewrite(demo, tmp_path / "new.demo")
+    assert same(read_demo(tmp_path / "new.demo").columns(), demo.columns())
+
+
+def test_old_records_with_shapes_are_read(tmp_path):
+    observation = message_class("communicator_objects.ObservationProto")(shape=[2], float_data={"data": [0.5, 2.0]}).SerializeToString()
+    records = [old_fields(observations=[observation], stored_vector_actions=[0.25 * step], id=7) for step in range(4)]
+    brain = Brain(brain_name="Old", vector_action_size_deprecated=[1], vector_action_space_type_deprecated=1).SerializeToString()
+    (episode,) = read_demo(old_file(tmp_path / "old.demo", records, brain)).episodes()
+    assert (episode.pairs.obs[0][0].tolist(), episode.pairs.continuous[:, 0].tolist()) == ([0.5, 2.0], [0.25, 0.5, 0.75])
+
+
+def png(shade: int) -> bytes:
+    file = BytesIO()
+    Image.fromarray(np.full((2, 3, 3), shade, np.uint8)).save(file, "png")
+    return file.getvalue()
 
 
 @pytest.mark.slow
