@@ -34,7 +34,7 @@ body.body--dark .bg-negative { --q-negative: #c43c32; }
   .q-field :focus-visible, .q-menu:focus-visible, .q-dialog:focus-visible, .q-virtual-scroll__content:focus-visible {
     outline: none !important; }
   header :focus-visible { outline-color: #fff !important; }
-  .q-notification .q-btn { color: inherit !important; }
+  .q-notification__actions, .q-notification .q-btn { color: inherit !important; }
 }
 @media (prefers-reduced-motion: reduce) {
   *, ::before, ::after { animation-duration: 1ms !important; animation-iteration-count: 1 !important; transition-duration: 1ms !important; }
