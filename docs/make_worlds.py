@@ -33,7 +33,7 @@ with at least 95 % of what Unity states; *not finished* one that was stopped bef
 """
 
 NOT_YET = """\
-**Not Unity's bodies yet**, since Unity's own models earn less than 95 % of what Unity states: {}.
+**Not Unity's bodies (in Visual3DBall: not its pictures) yet**, since Unity's own models earn less than 95 % of what Unity states: {}.
 
 """
 
