@@ -17,11 +17,11 @@ import pytest
 from small_runs import settings, write
 
 import palaestra
-from palaestra.cli.main import main
+from palaestra.cli.main import end_in_time, main
 from palaestra.core.errors import RunError
 from palaestra.parallel import closing
 from palaestra.parallel.closing import close_safely
-from palaestra.runtime.control.os_signals import Breaker, Stopper
+from palaestra.runtime.control.os_signals import Breaker, Stopper, numbers
 from palaestra.runtime.run import report, saving
 from palaestra.runtime.storage.checkpoints import Checkpoints
 
@@ -183,3 +183,49 @@ def test_an_environment_closes_while_the_run_still_hears_signals(tmp_path: Path,
     assert result.finished
     assert closed == [True]
     assert heard == [signal.SIGTERM]
+
+
+@POSIX
+def test_a_process_ends_with_its_status_whatever_comes_after_its_command(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    """A signal, and threads and exit hooks of other code that do not end."""
+    left, over = list[int](), threading.Event()
+    before = {number: signal.getsignal(number) for number in numbers()}
+
+    def end(status: int) -> None:
+        left.append(status)
+        over.set()
+
+    monkeypatch.setattr("palaestra.cli.main.os._exit", end)
+    try:
+        end_in_time(3, patience=1e6)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert left == [3]
+        over.clear()
+        other = threading.Thread(target=over.wait, args=(20,), name="of a simulator")
+        other.start()
+        end_in_time(0, patience=0.01)
+        other.join()
+        assert left == [3, 0]
+        assert "threads of other code (of a simulator) do not end: the process ends without them" in capfd.readouterr().err
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(
+    "words", [["evaluate", "{run}", "--episodes=2"], ["run", "{env}", "--brain=random", "--episodes=2"], ["doctor", "{env}"]]
+)
+def test_commands_that_play_give_their_results_whatever_closing_does(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    env = "python:test_closing:Stubborn"
+    monkeypatch.setattr(Stubborn, "closes", staticmethod(lambda: None))
+    if "{run}" in words:
+        palaestra.train(settings("Stubborn"), env=env, num_areas=1, results_dir=str(tmp_path), run_id="end", quiet=True)
+    monkeypatch.setattr(Stubborn, "closes", staticmethod(breaks))
+    given = [word.format(run=tmp_path / "end", env=env) for word in words]
+    assert main(given) == 0
+    printed = capsys.readouterr()
+    assert "the environment could not be closed: " in printed.out + printed.err
