@@ -64,15 +64,15 @@ def main(options: argparse.Namespace) -> None:
 
 
 def _play(models: Models, options: argparse.Namespace, chosen: Mapping[str, Any]) -> dict[str, Evaluation]:
+    from palaestra.parallel.closing import closing_safely
+    from palaestra.runtime.logging.waiting import on_stderr
     from palaestra.runtime.play.evaluation import evaluate
     from palaestra.runtime.play.run_models import open_for
 
     flags, usual = given_flags(options), min(options.episodes, 100)
     env = open_for(models, options.env, options.num_areas, usual, options.seed, flags=flags, options=chosen)
-    try:
+    with closing_safely(env, "the environment", on_stderr):
         return evaluate(env, models.policies(options.seed), options.episodes, deterministic=options.deterministic, seed=options.seed)
-    finally:
-        env.close()
 
 
 def _numbers(result: Evaluation) -> dict[str, float]:

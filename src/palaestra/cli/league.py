@@ -43,6 +43,8 @@ def main(options: argparse.Namespace) -> None:
     import json
 
     from palaestra.core.errors import ConfigError
+    from palaestra.parallel.closing import closing_safely
+    from palaestra.runtime.logging.waiting import on_stderr
     from palaestra.runtime.play.run_models import Models, open_for, run_folder
     from palaestra.runtime.self_play.league_run import as_json, run_league, write_league
     from palaestra.runtime.settings import load
@@ -56,10 +58,8 @@ def main(options: argparse.Namespace) -> None:
     settings = load(folder.path / CONFIGURATION, own_code=False).settings
     models = Models({}, settings, folder.run_id, folder=folder.path, trust=options.trust)
     env = open_for(models, options.env, options.num_areas, 512, options.seed, flags=given_flags(options), options=env_options(options))
-    try:
+    with closing_safely(env, "the environment", on_stderr):
         league = run_league(folder.path, env, options.snapshots, options.games, seed=options.seed, progress=Progress(), trust=options.trust)
-    finally:
-        env.close()
     table, picture = write_league(league, folder.path)
     if options.json:
         print(json.dumps(as_json(league)))

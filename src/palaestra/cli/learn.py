@@ -57,10 +57,6 @@ SHORT = {
 """Short flags for the settings that are changed most, in every behavior: path in its block, and help."""
 
 
-STUCK = 3
-"""Exit status of a run that ended because it made no progress."""
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds every flag of mlagents-learn, and Palaestra's own."""
     parser.set_defaults(**dict.fromkeys(" ".join(SECTIONS.values()).split()))
@@ -193,7 +189,7 @@ def check(options: argparse.Namespace) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Trains. Returns 0 also after Ctrl-C, once everything is saved; `STUCK` if a run ended because it made no progress."""
+    """Trains. Returns 0 also after Ctrl-C, once everything is saved; 3 if a run ended because it made no progress."""
     from palaestra.core.errors import ConfigError
     from palaestra.runtime.run.rank_launch import end_with_launcher
 
@@ -230,7 +226,7 @@ def train_seeds(options: argparse.Namespace) -> int:
 def train(options: argparse.Namespace) -> int:
     """Trains here, or starts the processes that do."""
     from palaestra.core.errors import SeveralProcesses
-    from palaestra.runtime.run.api import learn
+    from palaestra.runtime.run.api import exit_status, learn
     from palaestra.runtime.run.rank_launch import launch
 
     notes = settle(options)
@@ -238,7 +234,7 @@ def train(options: argparse.Namespace) -> int:
         result = learn(options.config, overrides(options), options.sets, notes=notes, trust=options.trust)
     except SeveralProcesses as several:
         return launch(several.count, options.arguments)
-    return STUCK if "no progress" in result.endings.values() else 0
+    return exit_status(result)
 
 
 @contextmanager

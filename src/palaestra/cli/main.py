@@ -5,8 +5,13 @@ Little is imported before signals and streams are set up: an import interrupted 
 
 from __future__ import annotations
 
+import atexit
+import os
 import signal
 import sys
+
+PATIENCE = 60.0
+"""Seconds that threads and exit hooks of other code have to end after a command."""
 
 TYPE_CHECKING = False  # importing typing would take longer than the rest of this module
 if TYPE_CHECKING:
@@ -22,6 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return run_command(argv)
     at_once_on_interrupt()
+    atexit.register(ignore_signals)  # the first hook runs last
     from palaestra.cli.streams import open_missing, settle, shorten_warnings
 
     open_missing()
@@ -32,10 +38,41 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = run_command(sys.argv[1:], process=True)
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
-    at_once_on_interrupt()
-    return settle(status)
+    status = settle(status)
+    end_in_time(status)
+    return status
 
 
 def at_once_on_interrupt() -> None:
     """Makes Ctrl-C end the process as SIGTERM does, without a traceback."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def ignore_signals() -> None:
+    """Keeps signals from changing the exit status while Python ends."""
+    from palaestra.runtime.control.os_signals import numbers
+
+    for number in numbers():
+        signal.signal(number, signal.SIG_IGN)
+
+
+def end_in_time(status: int, patience: float = PATIENCE) -> None:
+    """Makes the process end with its status: at once at a signal, and after `patience` seconds if threads or exit hooks do not end."""
+    import threading
+    import time
+
+    from palaestra.runtime.control.os_signals import numbers, say
+
+    def end(*_: object) -> None:
+        os._exit(status)
+
+    def watch() -> None:
+        time.sleep(patience)
+        names = [thread.name for thread in threading.enumerate() if not thread.daemon and thread is not threading.main_thread()]
+        what = f"threads of other code ({', '.join(names)})" if names else "exit hooks of other code"
+        say(f"palaestra: {what} do not end: the process ends without them\n")
+        end()
+
+    for number in numbers():
+        signal.signal(number, end)
+    threading.Thread(target=watch, daemon=True).start()

@@ -61,13 +61,15 @@ def record(options: argparse.Namespace) -> int:
 
 def _record(options: argparse.Namespace, parts: list[BrainSpec], models: Models | None, path: Path) -> tuple[int, DemoRecorder]:
     """Plays and writes the files; returns the exit status and the closed recorder."""
+    from palaestra.parallel.closing import closing_safely
+    from palaestra.runtime.logging.waiting import on_stderr
     from palaestra.runtime.play.brain_assignment import BrainAssignment
     from palaestra.runtime.play.demo_recording import DemoRecorder, record_demo
     from palaestra.runtime.play.players import Players
 
     status = 0
     env = _open(options, models)
-    try:
+    with closing_safely(env, "the environment", on_stderr):
         assignment = BrainAssignment(parts, env, seed=options.seed, deterministic=not options.sampled, results=options.results_dir)
         players = Players(env, assignment.brain, lambda agents: sys.maxsize)
         recorder = DemoRecorder(env, path, options.episodes or EPISODES, pictures=options.demo_png, force=options.force)
@@ -79,8 +81,6 @@ def _record(options: argparse.Namespace, parts: list[BrainSpec], models: Models 
             recorder.close()
         _tell(recorder, interrupted=bool(status), files=options.to_minari is None or options.demo_out is not None)
         _tell_idle(assignment.idle(), env)
-    finally:
-        env.close()
     return status, recorder
 
 

@@ -83,6 +83,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Plays and prints a table, after Ctrl-C of the episodes so far. Raises PalaestraError."""
+    from palaestra.parallel.closing import closing_safely
+    from palaestra.runtime.logging.waiting import on_stderr
     from palaestra.runtime.play.brain_assignment import read_parts
 
     _check(options)
@@ -90,10 +92,8 @@ def main(options: argparse.Namespace) -> int:
     if any(part.kind == "player" for part in parts):
         return _open_page(options)
     env = _open(options)
-    try:
+    with closing_safely(env, "the environment", on_stderr):
         return _play(env, parts, options)
-    finally:
-        env.close()
 
 
 def _open_page(options: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from types import FrameType
@@ -59,11 +59,11 @@ class Breaker:
         self.heard: int | None = None
         self.answered = 0
         """Signals that a run within the block has answered in its place."""
-        self._process = process
+        self.process = process
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Raises Terminated, or ends the process."""
-        if self._process and (self.heard is not None or _importing(frame)):
+        if self.process and (self.heard is not None or _importing(frame)):
             leave(number)
         self.heard = number
         raise Terminated(number)
@@ -109,6 +109,8 @@ class Stopper:
         self._heard_at = 0.0
         self.outer: Breaker | None = None
         """The handler in whose place this one hears signals."""
+        self.status: int | None = None
+        """Exit status of a run that has ended, and only closes what it has open; None while it goes on."""
         self._run = run
 
     def __call__(self, number: int, _: FrameType | None) -> None:
@@ -116,11 +118,16 @@ class Stopper:
         if self.heard is not None:
             if number != self.heard and time.monotonic() < self._heard_at + SAME_WISH:
                 return
+            if self.leave is not None:
+                self.leave()
             self._run.abandon()
             leave(number, quietly=True)
         self.heard, self._heard_at = number, time.monotonic()
         if self.outer is not None:
             self.outer.answered += 1
+        if self.status is not None:
+            say("\nthe run has ended and closes what it has open (once more ends at once)\n" if reports() else "")
+            return
         self._run.stop()
         if not reports():
             return
@@ -128,12 +135,22 @@ class Stopper:
         saving = "" if self._run.inference else f": {wait}; then what was learned is saved" if wait else ": saving what was learned"
         say(f"\nstopping{saving} (once more ends at once{', without saving' if saving else ''})\n")
 
+    @property
+    def leave(self) -> Callable[[], NoReturn] | None:
+        """Ends the process with the run's own exit status; None while the run goes on, or where the process is a program's."""
+        return self._leave if self.status is not None and self.outer is not None and self.outer.process else None
+
+    def _leave(self) -> NoReturn:
+        self._run.abandon()
+        os._exit(self.status or 0)
+
 
 @contextmanager
 def stop_on_signals(run: Stoppable) -> Iterator[Stopper]:
-    """Within the block, a signal stops the run. Outside the main thread, where Python hears no signals, it does nothing.
+    """Within the block, a signal stops the run; once that has ended (`status`) it does nothing, and a second one ends the process.
 
-    Raises Terminated for a signal that came before, and whose exception someone has swallowed.
+    Outside the main thread, where Python hears no signals, it does nothing. Raises Terminated for a signal that came before, and whose
+    exception someone has swallowed.
     """
     hear = Stopper(run)
     if threading.current_thread() is not threading.main_thread():

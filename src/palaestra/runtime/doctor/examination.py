@@ -21,6 +21,7 @@ from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env
 from palaestra.envs.restarts import Restarts
 from palaestra.envs.unity.env import UnityEnv
+from palaestra.parallel.closing import close_safely
 from palaestra.runtime.collect.env_checks import check_shapes, check_step, guarded
 from palaestra.runtime.doctor.findings import Circumstances, Finding, of_behavior, of_settings
 from palaestra.runtime.doctor.meters import BehaviorMeter, BehaviorReport
@@ -124,6 +125,7 @@ class _ExaminedEnv:
     def examine(self, limit: Limit, listed: bool) -> Examination:
         """Opens the environment, plays and closes it."""
         env: Env | None = None
+        told = list[str]()
         try:
             env = self._open()
             steps = self._first(env)
@@ -136,13 +138,20 @@ class _ExaminedEnv:
                 self.findings.append(Finding("error", str(error)))
         finally:
             if env is not None:
-                env.close()
+                close_safely(env.close, "the environment", told.append)
         reports = {name: meter.report() for name, meter in self.meters.items()}
         complete = not self.findings
         around = Circumstances(self.settings, listed, self.is_unity, self.timing.ticks if self.timing else 0, complete)
         self._judge(reports, around)
         copies = worth_starting(self.timing) if self.timing and complete and self.is_unity and self.name != EDITOR else None
-        return Examination(self.name, tuple(self.stages.stages), reports, self.timing, copies, tuple(self.findings))
+        return Examination(
+            self.name,
+            tuple(self.stages.stages),
+            reports,
+            self.timing,
+            copies,
+            (*self.findings, *(Finding("warning", text) for text in told)),
+        )
 
     def _open(self) -> Env:
         place = self.settings.env_settings

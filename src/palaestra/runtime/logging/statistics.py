@@ -18,9 +18,12 @@ import numpy as np
 
 from palaestra.core.errors import PalaestraError, exception_summary
 from palaestra.core.metrics import EXTRINSIC, GROUP_REWARD, LENGTH, REWARD, Aggregation
+from palaestra.parallel.closing import close_safely
 from palaestra.runtime.logging.tracker import Outcome, SeesEnd, SeesModels, SeesValues, Summary, Tracker
 
 NO_TRACKERS: Mapping[str, Tracker] = {}
+PATIENCE = 90.0
+"""Seconds that a tracker has to close: services wait a minute for what is left to be sent."""
 FEW = 10
 """Episodes below which the mean of a period between two updates says little."""
 
@@ -210,7 +213,10 @@ class Statistics:
 
     def close(self) -> None:
         """Closes every tracker."""
-        self._each(lambda tracker: tracker.close(), "the end of the run")
+        for name, tracker in self._trackers.items():
+            close_safely(
+                partial(self._attempt, name, tracker.close, "the end of the run"), f"the tracker '{name}'", self._warn, patience=PATIENCE
+            )
 
     def _show(self, behavior: str, tag: str, numbers: Sequence[float], aggregation: Aggregation) -> None:
         for name, tracker in self._watching.items():

@@ -18,6 +18,7 @@ from palaestra.core.plugins import nearest
 from palaestra.core.timestep import TimeStep
 from palaestra.envs.base import Env
 from palaestra.hub.hub_names import is_hub_name
+from palaestra.parallel.closing import closing_safely
 from palaestra.runtime.environments.make import DRAWN, is_game
 from palaestra.runtime.play.evaluation import model_brains
 from palaestra.runtime.play.players import Players
@@ -145,7 +146,7 @@ def record_film(
         for source, name in zip(sources, names, strict=True):
             options = {**film.options, **({"render": True} if name.startswith(DRAWN) else {})}
             opened = open_for(source.models, env, film.areas, areas, film.seed, flags=flags, options=options)
-            stack.callback(opened.close)
+            stack.enter_context(closing_safely(opened, f"the environment of {source.title}", notes.append))
             playing.append(scenes(opened, source.models.policies(film.seed), film, source.title, shown=film.areas or areas))
         pictures = (partial(_picture, frame, titles=film.titles) for frame in _together(playing))
         width = film.width or (WIDTH if len(sources) == 1 else 240 * len(sources))

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
-from palaestra.core.errors import ConfigError, Diverged, PalaestraError, RankLost, RunError, SeveralProcesses, exception_summary
+from palaestra.core.errors import ConfigError, Diverged, PalaestraError, RankLost, RunError, SeveralProcesses
 from palaestra.core.plugins import nearest, registry
 from palaestra.core.versions import palaestra_version
 from palaestra.envs.base import Env, Measures
 from palaestra.envs.transfer import Transfer
 from palaestra.parallel import ranks
+from palaestra.parallel.closing import closing_safely, reason_of, warning_of_failure
 from palaestra.parallel.worker import WorkerLost
 from palaestra.runtime.collect.env_checks import guarded
-from palaestra.runtime.control.os_signals import Terminated, break_on_signals, pass_on, stop_on_signals
+from palaestra.runtime.control.os_signals import Stopper, Terminated, break_on_signals, pass_on, stop_on_signals
 from palaestra.runtime.curriculum.parameters import invalid_values
 from palaestra.runtime.environments.custom_envs import as_env
 from palaestra.runtime.environments.make import EDITOR, is_game, make_env
@@ -58,6 +59,9 @@ if TYPE_CHECKING:
 
 Config = Path | str | Mapping[str, Any] | None
 
+STUCK = 3
+"""Exit status of a run that ended because it made no progress."""
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -71,6 +75,7 @@ class Result:
     finished: bool  # False: it was stopped early, and resumes
     signal: int | None = None  # the number of the signal that stopped it
     endings: dict[str, str] = field(default_factory=dict)  # by behavior, "goal" or "no progress", where stop_when ended the run
+    unwritten: tuple[str, ...] = ()  # behaviors whose final model could not be written
 
 
 def train(
@@ -163,7 +168,7 @@ def reason(error: BaseException) -> str:
     """Returns why this rank ends, for the others to report."""
     if isinstance(error, KeyboardInterrupt):
         return "it was interrupted"
-    return str(error) if isinstance(error, PalaestraError) else exception_summary(error)
+    return reason_of(error)
 
 
 def of_rank(loaded: Loaded, folder: RunFolder) -> Loaded:
@@ -182,8 +187,8 @@ def train_rank(
     loaded: Loaded, folder: RunFolder, *, env: object | None, callbacks: Sequence[Callback], notes: Sequence[str], quiet: bool
 ) -> Result:
     """Builds the run of this process, trains, and writes its files; of several ranks the first writes."""
-    with ExitStack() as stack:
-        stack.enter_context(break_on_signals())
+    stopper: Stopper | None = None
+    with break_on_signals(), ExitStack() as stack:
         stream = stack.enter_context(open(os.devnull, "w")) if quiet or not ranks.leads() else None
         warnings = RankWarnings()
         console = stack.enter_context(closing(Console(loaded.settings.debug, stream, warnings.heard)))
@@ -197,9 +202,9 @@ def train_rank(
         settings = ranks.from_first(seeded(loaded.settings, checkpoint))
         ranks.note_begun(str(folder.path))
         with WaitingNotice(f"opening {settings.env_settings.env_path or EDITOR}", console.info):
-            world = open_env(settings, folder, console) if env is None else take_env(env, settings, stack)
-        if env is None:
-            stack.enter_context(closing(world))
+            world, is_ours = (open_env(settings, folder, console), True) if env is None else take_env(env, settings)
+        if is_ours:
+            stack.enter_context(closing_safely(world, "the environment", console.warning, lambda: stopper and stopper.leave))
         loaded, settings = fit_settings(loaded, world, settings, console)
         if invalid := list(invalid_values(world, settings.environment_parameters)):
             raise loaded.refusal(invalid, "parameters are not taken by the environment")
@@ -216,13 +221,22 @@ def train_rank(
         check(run, loaded)
         if checkpoint is not None:
             resume(run, checkpoint)
-        stopper = stack.enter_context(stop_on_signals(run))
+        with stop_on_signals(run) as stopper, stack.pop_all():  # everything is closed before a signal ends the process again
+            result = carry_out(run, checkpoint, callbacks, stopper)
+        return replace(result, signal=stopper.heard)
+
+
+def carry_out(run: Run, checkpoint: Checkpoint | None, callbacks: Sequence[Callback], stopper: Stopper) -> Result:
+    """Trains and writes the run's files. After an error, saves what the run's own folder does not take, and says what is safe."""
+    stopper.status, status = None, 1
+    try:
         begin(run, checkpoint)
         try:
             loop(run, callbacks)
             result = finish(run)
-            statistics.end("finished" if result.finished or result.endings else "stopped")
-            return replace(result, signal=stopper.heard)
+            run.statistics.end("finished" if result.finished or result.endings else "stopped")
+            status = exit_status(result)
+            return result
         except PalaestraError as error:
             tell_progress(run, "failed", str(error))
             lost = rescue(run, error) if isinstance(error, RunError) and not isinstance(error, Diverged) else None
@@ -231,6 +245,8 @@ def train_rank(
             if lost is not None:
                 raise lost from error
             raise
+    finally:
+        stopper.status = status
 
 
 def tell_origin(loaded: Loaded, console: Console) -> None:
@@ -251,18 +267,14 @@ def first_wait(settings: RunSettings, named: bool, console: Console) -> Abstract
     return WaitingNotice(what, console.info)
 
 
-def take_env(given: object, settings: RunSettings, stack: ExitStack) -> Env:
-    """Returns the environment that a program gave to `train`; one made here is closed with the run. Raises EnvError or ConfigError."""
+def take_env(given: object, settings: RunSettings) -> tuple[Env, bool]:
+    """Returns the environment that a program gave to `train`, and whether it was made here. Raises EnvError or ConfigError."""
     device = device_of(settings)
     areas = settings.env_settings.num_areas
     env, is_ours = as_env(
         given, areas if areas is None else share_of(areas, "areas", "--num-areas"), device, settings.env_settings.env_options
     )
-    if is_ours:
-        stack.enter_context(closing(env))
-    if env is given:
-        return env  # of the user's own making: its device is its own affair
-    return on_device(env, device)
+    return (env if env is given else on_device(env, device)), is_ours  # the device of the user's own is its own affair
 
 
 def device_of(settings: RunSettings) -> str:
@@ -466,7 +478,8 @@ def finish(run: Run) -> Result:
         why = "; ".join(f"'{name}': {course.reason}" for name, course in endings.items())
         run.console.info(f"Training ends early ({why})" if endings else "Training was stopped; saving what it has learned")
     finals = {} if run.inference else ranks.from_first(run.models.finals(run.learners)) or conclude(run)
-    report.conclude(run, finals)
+    with warning_of_failure("the report", run.console.warning):
+        report.conclude(run, finals)
     last = {name: run.statistics.last_reward(name) for name in run.learners}
     rewards = {name: None if one is None else one.judged[0] for name, one in last.items()}
     reason = "; ".join(f"{name}: {course.ending}, {course.reason}" for name, course in endings.items())
@@ -474,13 +487,10 @@ def finish(run: Run) -> Result:
     episodes = {name: 0 if one is None else one.judged[1] for name, one in last.items()}
     steps = {name: learner.step for name, learner in run.learners.items()}
     why = {name: course.ending for name, course in endings.items()}
-    return Result(run.folder.path, steps, rewards, episodes, finals, run.finished, endings=why)
+    unwritten = () if run.inference or not ranks.leads() else tuple(name for name in steps if name not in finals)
+    return Result(run.folder.path, steps, rewards, episodes, finals, run.finished, endings=why, unwritten=unwritten)
 
 
-@contextmanager
-def closing(thing: Any) -> Iterator[Any]:
-    """Closes an environment at the end of the block, also after an error."""
-    try:
-        yield thing
-    finally:
-        thing.close()
+def exit_status(result: Result) -> int:
+    """Returns the exit status of `palaestra learn`."""
+    return 1 if result.unwritten else STUCK if "no progress" in result.endings.values() else 0

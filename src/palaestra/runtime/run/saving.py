@@ -12,10 +12,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from palaestra.core.errors import FolderLost, PalaestraError, RunError
+from palaestra.core.errors import Diverged, FolderLost, PalaestraError, RankLost, RunError
 from palaestra.core.files import explain
 from palaestra.core.versions import MLAGENTS, palaestra_version
 from palaestra.parallel import ranks
+from palaestra.parallel.closing import warning_of_failure
 from palaestra.runtime.logging.bottleneck import SAVING
 from palaestra.runtime.logging.trackers import METRICS
 from palaestra.runtime.run import report
@@ -169,21 +170,46 @@ def state_dict(run: Run, *, alone: bool = False) -> dict[str, Any]:
 
 
 def conclude(run: Run) -> dict[str, Path]:
-    """Saves a last time and writes final models, settings and timers. Returns the models by behavior."""
-    save(run)
-    run.rounds.report()
-    if not ranks.leads():
-        return {}
-    for behavior in run.self_play.behaviors.values():
-        behavior.conclude()
-    for learner in run.learners.values():
-        learner.finish()
-    finals = {name: run.models.write_final(learner, run.statistics.recent_reward(name)) for name, learner in run.learners.items()}
-    run.folder.configure(run.settings)
+    """Saves a last time and writes final models, settings and timers, each whatever fails before. Returns the models by behavior."""
+    unsaved: Exception | None = None
+    try:
+        save(run)
+    except (Diverged, RankLost):
+        raise
+    except Exception as error:  # the rest is written all the same
+        unsaved = error
+    warn = run.console.warning
+    with warning_of_failure("the measurement of times", warn):
+        run.rounds.report()
+    finals = dict[str, Path]() if not ranks.leads() else _write_models(run)
+    if ranks.leads():
+        with warning_of_failure("writing configuration.yaml", warn):
+            run.folder.configure(run.settings)
+        with warning_of_failure("writing timers.json", warn):
+            _write_timers(run)
+    if unsaved is not None:
+        raise unsaved
+    return finals
+
+
+def _write_models(run: Run) -> dict[str, Path]:
+    """Writes the final snapshots and models. Returns the models by behavior, without those that could not be written."""
+    for name, behavior in run.self_play.behaviors.items():
+        with warning_of_failure(f"the final snapshot of '{name}'", run.console.warning):
+            behavior.conclude()
+    finals = dict[str, Path]()
+    for name, learner in run.learners.items():
+        with warning_of_failure(f"the final model of '{name}'", run.console.warning):
+            learner.finish()
+            if (final := run.models.write_final(learner, run.statistics.recent_reward(name))) is not None:
+                finals[name] = final
+    return finals
+
+
+def _write_timers(run: Run) -> None:
     versions = {"palaestra_version": palaestra_version(), "mlagents_version": MLAGENTS, "mlagents_envs_version": MLAGENTS}
     metadata = {**versions, "communication_protocol_version": "1.5.0", **report.add_times(run)}
     run.timers.write(run.folder.logs / "timers.json", metadata)
-    return {name: final for name, final in finals.items() if final is not None}
 
 
 def rescue(run: Run, error: RunError) -> FolderLost | None:

@@ -17,6 +17,7 @@ from palaestra.core.specs import BehaviorSpec, describe
 from palaestra.envs.base import Env, Interruptible, RunAware, StaggersEpisodes
 from palaestra.envs.transfer import Transfer
 from palaestra.parallel import ranks
+from palaestra.parallel.closing import close_safely
 from palaestra.runtime.collect.collector import BehaviorCollector, Collector
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.control.goals import Course, Goals
@@ -223,9 +224,10 @@ class Run:
 
     def close(self) -> None:
         """Ends the processes of trainers, and the environment of evaluations."""
-        self.best.close()
-        for learner in self.learners.values():
-            learner.close()
+        warn = self.console.warning
+        close_safely(self.best.close, "the environment of evaluations", warn)
+        for name, learner in self.learners.items():
+            close_safely(learner.close, f"the trainer of '{name}'", warn)
 
     def retire(self) -> None:
         """Stops collecting for behaviors that have reached max_steps; their agents go on acting.

@@ -15,8 +15,10 @@ from palaestra.core.errors import PalaestraError
 from palaestra.core.files import file_name, read_lines
 from palaestra.core.metrics import GROUP_REWARD, REWARD
 from palaestra.hub.contents import STATUS
+from palaestra.parallel.closing import closing_safely
 from palaestra.runtime.logging.history import read_history
 from palaestra.runtime.logging.trackers import METRICS
+from palaestra.runtime.logging.waiting import on_stderr
 from palaestra.runtime.play.evaluation import Evaluation, evaluate
 from palaestra.runtime.play.run_models import Models, open_for
 from palaestra.runtime.storage.status import TrainingStatus
@@ -79,10 +81,8 @@ def _step(status: TrainingStatus, behavior: str, file: Path) -> int | None:
 def evaluations_of(models: Models, episodes: int, seed: int = 0) -> dict[str, Evaluation]:
     """Plays the models as `palaestra evaluate` does. Raises PalaestraError."""
     env = open_for(models, None, None, min(episodes, 100), seed)
-    try:
+    with closing_safely(env, "the environment", on_stderr):
         return evaluate(env, models.policies(seed), episodes, seed=seed)
-    finally:
-        env.close()
 
 
 def last_summaries(run: Path) -> dict[str, dict[str, float]]:
