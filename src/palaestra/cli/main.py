@@ -26,6 +26,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     open_missing()
     shorten_warnings()
+    from palaestra.interop.import_hooks import when_imported
+
+    when_imported("matplotlib", refuse_style_of_current_folder)
     from palaestra.cli.commands import run_command
 
     try:
@@ -39,3 +42,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def at_once_on_interrupt() -> None:
     """Makes Ctrl-C end the process as SIGTERM does, without a traceback."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def refuse_style_of_current_folder() -> None:
+    """Gives pictures matplotlib's own style where it took one from the current folder: a stranger's may start LaTeX, or fill the memory."""
+    import os
+
+    import matplotlib
+
+    if os.path.dirname(os.path.abspath(matplotlib.matplotlib_fname())) == os.getcwd():
+        matplotlib.rcdefaults()
