@@ -32,6 +32,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     open_missing()
     shorten_warnings()
+    from palaestra.interop.import_hooks import when_imported
+
+    when_imported("matplotlib", refuse_style_of_current_folder)
     from palaestra.cli.commands import run_command
 
     try:
@@ -76,3 +79,13 @@ def end_in_time(status: int, patience: float = PATIENCE) -> None:
     for number in numbers():
         signal.signal(number, end)
     threading.Thread(target=watch, daemon=True).start()
+
+
+def refuse_style_of_current_folder() -> None:
+    """Gives pictures matplotlib's own style where it took one from the current folder: a stranger's may start LaTeX, or fill the memory."""
+    import os
+
+    import matplotlib
+
+    if os.path.dirname(os.path.abspath(matplotlib.matplotlib_fname())) == os.getcwd():
+        matplotlib.rcdefaults()

@@ -133,7 +133,8 @@ def write_whole(file: Path, data: bytes) -> None:
     """Writes `file` atomically, with a rename: readers see the old file or the new one, also after a crash. Raises OSError."""
     beside = file.with_name(f".{file.name}.tmp-{os.getpid()}")
     try:
-        with beside.open("wb") as out:
+        beside.unlink(missing_ok=True)  # of a process that was killed, or a link that leads elsewhere
+        with beside.open("xb") as out:
             out.write(data)
             out.flush()
             os.fsync(out.fileno())

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from palaestra.cli.main import refuse_style_of_current_folder
 from palaestra.core.errors import EnvError
 from palaestra.core.plugins import import_user_module, own_python
 from palaestra.envs.pettingzoo.opening import is_published
@@ -77,3 +78,24 @@ def test_processes_of_ours_import_nothing_from_the_current_folder(monkeypatch: p
     shown = subprocess.run(own_python("palaestra", "--help"), capture_output=True, text=True, check=True, timeout=120)
     assert "palaestra learn" in shown.stdout
     assert not Path("was_run").exists()
+
+
+@pytest.mark.slow
+def test_pictures_do_not_take_their_style_from_the_current_folder():
+    Path("metrics").mkdir()
+    line = '{"behavior": "A", "step": %d, "time": 1.0, "elapsed": 1.0, "episodes": 1, "Environment/Cumulative Reward": 1.0}\n'
+    Path("metrics/metrics.jsonl").write_text("".join(line % step for step in (100, 200)))
+    Path("matplotlibrc").write_text("text.usetex: True\nsavefig.dpi: 4000\n")  # starts LaTeX; takes the memory
+    shown = subprocess.run(own_python("palaestra", "plot", "metrics"), capture_output=True, text=True, check=False, timeout=120)
+    assert shown.stderr == ""
+    assert Path("curves.png").stat().st_size < 1_000_000
+
+
+def test_a_style_in_the_current_folder_is_refused():
+    matplotlib = pytest.importorskip("matplotlib")
+    with matplotlib.rc_context({"savefig.dpi": 4000}):
+        refuse_style_of_current_folder()
+        assert matplotlib.rcParams["savefig.dpi"] == 4000  # which is the user's own
+        Path("matplotlibrc").write_text("savefig.dpi: 4000\n")
+        refuse_style_of_current_folder()
+        assert matplotlib.rcParams["savefig.dpi"] == "figure"

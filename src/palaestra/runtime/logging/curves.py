@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from palaestra.core.errors import RunError
-from palaestra.core.files import explain
+from palaestra.core.files import explain, write_whole
 from palaestra.core.metrics import ELO, GROUP_REWARD, LENGTH, REWARD
 from palaestra.runtime.logging.history import History, Points, read_history, tags
 
@@ -99,14 +100,15 @@ def overview(history: History) -> Figure:
 
 def save(figure: Figure, file: Path, *, crop: bool = True) -> None:
     """Writes a picture, whose suffix gives the format. `crop` fits its edges to what was drawn, at twice the time. Raises RunError."""
-    kinds = figure.canvas.get_supported_filetypes()
-    if file.suffix.removeprefix(".").lower() not in kinds:
+    kinds, kind = figure.canvas.get_supported_filetypes(), file.suffix.removeprefix(".").lower()
+    if kind not in kinds:
         raise RunError(f"cannot write a picture named '{file}': the name must end in one of .{', .'.join(sorted(kinds))}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with warnings.catch_warnings():  # a name in letters that the font lacks shows boxes, which is harmless
             warnings.filterwarnings("ignore", r"Glyph \d+", UserWarning)
-            figure.savefig(file, **({"bbox_inches": "tight", "pad_inches": 0.25} if crop else {}))
+            figure.savefig(drawn := io.BytesIO(), format=kind, **({"bbox_inches": "tight", "pad_inches": 0.25} if crop else {}))
+        write_whole(file, drawn.getvalue())  # in place of a link of that name, which may lead elsewhere
     except OSError as error:
         raise RunError(f"cannot write {file}: {explain(error)}") from error
 

@@ -17,7 +17,7 @@ from palaestra.runtime.settings import Loaded, RunSettings, load
 from palaestra.runtime.settings.fitting import describe_fit, fitted, preset_for
 from palaestra.runtime.storage.checkpoints import Checkpoint
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder, check_run_id, origin_folder
-from palaestra.runtime.storage.trust import Code, learning_code, must_be_trusted_file
+from palaestra.runtime.storage.trust import Code, learning_code, must_be_trusted_file, must_stay_inside, overwrites
 
 NO_FILE = "no settings file is given: every behavior trains with ML-Agents' defaults"
 
@@ -32,7 +32,8 @@ def settled_settings(
 ) -> tuple[Loaded, RunFolder]:
     """Returns the settings and the run's folder; a resumed run's own settings if none are given. Raises ConfigError or RunError.
 
-    The settings of a run's folder run no code that `code_in` finds in them, unless the folder is the user's own or `trust` is given.
+    Unless the folder is the user's own or `trust` is given, settings of a run's folder run no code that `code_in` finds in them, and
+    no links lead out of the folder that is written to.
     """
     given = overrides.get("checkpoint_settings", {})
     own, told = None, ()
@@ -51,14 +52,16 @@ def settled_settings(
     config = Path(config) if isinstance(config, str) else config
     try:
         if isinstance(config, Path):
-            must_be_trusted_file(config, overrides, sets, code_in=code_in, trust=trust)
+            must_be_trusted_file(config, overrides, sets, code_in=lambda found: [*code_in(found), *overwrites(found)], trust=trust)
         loaded = load(config, overrides, sets)
     except ConfigError as error:
         if own is None or error.file != own:
             raise
         raise RunError(f"{error}; the run's own settings cannot be read: give its settings file on the command line") from error
     checkpoint = loaded.settings.checkpoint_settings
-    return replace(loaded, told=told), run_folder(Path(checkpoint.results_dir), checkpoint.run_id)
+    folder = run_folder(Path(checkpoint.results_dir), checkpoint.run_id)
+    must_stay_inside(folder.path, trust)
+    return replace(loaded, told=told), folder
 
 
 def run_folder(results: Path, run_id: str) -> RunFolder:

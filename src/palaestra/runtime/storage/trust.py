@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,39 @@ def must_be_trusted_file(
         must_be_trusted(file.parent, load(file, own_code=False).settings, code, trust)
 
 
+def must_stay_inside(folder: Path, trust: bool) -> None:
+    """Raises RunError, as `must_be_trusted` does, if links in a run's or study's folder of someone else lead out of it.
+
+    What is written to them, and removed there, lies elsewhere: call it before writing.
+    """
+    if links := list(outward_links(folder)):
+        file = folder / CONFIGURATION
+        settings = load(file, own_code=False).settings if file.is_file() else RunSettings()
+        must_be_trusted(folder, settings, links, trust)
+
+
+def outward_links(folder: Path) -> Iterator[Code]:
+    """Yields the links below a folder that lead out of it, and where to."""
+    inside = folder.resolve()
+    for place, folders, files in os.walk(folder):
+        for path in (Path(place, name) for name in (*folders, *files)):
+            if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(inside):
+                yield path.relative_to(folder).parts, f"link to {os.path.realpath(path)}"
+
+
+def overwrites(settings: RunSettings) -> list[Code]:
+    """Returns the settings by which a training writes outside the current folder, or into a run that is there already."""
+    place = settings.checkpoint_settings
+    results = Path(place.results_dir)
+    outside = results.is_absolute() or ".." in results.parts
+    found: list[Code] = [(("checkpoint_settings", "results_dir"), place.results_dir)] if outside else []
+    if (results / place.run_id).exists():
+        found += [
+            (("checkpoint_settings", key), f"true, for the run '{place.run_id}'") for key in ("force", "resume") if getattr(place, key)
+        ]
+    return found
+
+
 def in_run_folder(file: Path) -> bool:
     """Whether a settings file is one of those that runs and searches write: it has their name, or lies in such a folder."""
     study = file.absolute().parents[2:3] if file.absolute().parents[1].name == "trials" else ()
@@ -89,9 +123,21 @@ def env_code(settings: RunSettings, env: str | None = None) -> list[Code]:
             found.append((("env_settings", "env_args"), " ".join(place.env_args)))
         found += listens(settings)
     elif not env and name not in registry("envs"):
-        named = {key: value for key, value in place.env_options.items() if isinstance(value, str) and set(value) & set("/\\:")}
+        named = {key: value for key, value in place.env_options.items() if set("/\\:") & set("".join(_texts({key: value})))}
         found += [(("env_settings", "env_options"), f"{key}: {value}") for key, value in named.items()]
     return found
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yields the texts in an option's value, however deep."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for one in (*value.keys(), *value.values()):
+            yield from _texts(one)
+    elif isinstance(value, Sequence):
+        for one in value:
+            yield from _texts(one)
 
 
 def network_code(settings: RunSettings) -> list[Code]:

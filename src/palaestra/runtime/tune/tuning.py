@@ -17,7 +17,7 @@ from palaestra.runtime.control.os_signals import break_on_signals
 from palaestra.runtime.environments.make import EDITOR
 from palaestra.runtime.run.api import sectioned
 from palaestra.runtime.settings.search_settings import SearchSettings
-from palaestra.runtime.storage.trust import in_run_folder, learning_code, must_be_trusted, must_be_trusted_file
+from palaestra.runtime.storage.trust import in_run_folder, learning_code, must_be_trusted, must_be_trusted_file, must_stay_inside
 from palaestra.runtime.tune.dimensions import plain, short_names
 from palaestra.runtime.tune.objectives import describe_missed, missed
 from palaestra.runtime.tune.study import StudyFolder, TuneStudy, quiet_optuna
@@ -143,6 +143,7 @@ def settled_plan(request: SearchRequest) -> StudyPlan:
     if request.resume and request.force:
         raise ConfigError("--resume goes on with the study and --force starts it again: give one of the two")
     must_be_trusted_files(request)
+    must_stay_inside(folder.path, request.trust)
     if not request.resume:
         if config is None:
             raise ConfigError("name a settings file, such as configs/ppo/3DBall.yaml; only with --resume it can be left out")

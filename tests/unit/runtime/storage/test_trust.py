@@ -22,7 +22,7 @@ from palaestra.cli.main import main
 from palaestra.core.errors import RunError
 from palaestra.runtime.settings import load
 from palaestra.runtime.storage.signature import KEY, SIGNATURE, is_own, sign, signing_key
-from palaestra.runtime.storage.trust import learning_code
+from palaestra.runtime.storage.trust import env_code, learning_code, outward_links
 
 CODE = """
 from pathlib import Path
@@ -403,3 +403,73 @@ def test_a_signature_is_kept_when_another_is_added(place: Path):
     sign(run, other)
     assert is_own(run, mine)
     assert is_own(run, other)
+
+
+@pytest.fixture
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of the user's, beside what a stranger has sent."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    (folder / "precious").write_text("mine")
+    return folder
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
+@pytest.mark.parametrize("link", ["run_logs/console.log", "checkpoints/400"])
+@pytest.mark.parametrize("command", ["learn --run-id=first --resume --env=Basic", "learn own.yaml --run-id=first --force --env=Basic"])
+def test_training_does_not_write_through_links_that_lead_out_of_a_foreign_folder(
+    link: str, command: str, foreign: Path, elsewhere: Path, capsys: pytest.CaptureFixture[str]
+):
+    write("own.yaml", settings("Basic", 200))
+    (foreign / link).unlink(missing_ok=True)
+    (foreign / link).parent.mkdir(exist_ok=True)
+    (foreign / link).symlink_to(elsewhere / "new")
+    before = contents(elsewhere), contents(foreign)
+    assert main(command.split()) == 1
+    message = capsys.readouterr().err
+    assert f"{link.replace('/', '.')} = link to {elsewhere / 'new'}" in message
+    assert "--trust" in message
+    assert (contents(elsewhere), contents(foreign)) == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
+def test_links_of_ones_own_folder_and_those_that_stay_inside_need_no_trust(place: Path, elsewhere: Path):
+    run = place / "results" / "first"
+    shutil.move(run / "checkpoints", elsewhere / "checkpoints")
+    (run / "checkpoints").symlink_to(elsewhere / "checkpoints")
+    assert main(["learn", "--run-id=first", "--resume"]) == 0
+    assert [path for path, _ in outward_links(run)] == [("checkpoints",)]
+    (run / SIGNATURE).unlink()
+    (run / "checkpoints").unlink()
+    shutil.move(elsewhere / "checkpoints", run / "kept")
+    (run / "checkpoints").symlink_to("kept")
+    assert not list(outward_links(run))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
+def test_pictures_replace_a_link_instead_of_the_file_that_it_leads_to(foreign: Path, elsewhere: Path):
+    Path("curves.png").symlink_to(elsewhere / "precious")
+    assert main(["plot", str(foreign)]) == 0
+    assert (elsewhere / "precious").read_text() == "mine"
+    assert not Path("curves.png").is_symlink()
+
+
+@pytest.mark.parametrize(("key", "value"), [("force", True), ("resume", True), ("results_dir", "{elsewhere}"), ("results_dir", "../mine")])
+def test_settings_of_a_foreign_folder_overwrite_no_other_run(
+    key: str, value: Any, foreign: Path, elsewhere: Path, capsys: pytest.CaptureFixture[str]
+):
+    shutil.copytree(foreign, "results/mine")
+    given = value.format(elsewhere=elsewhere) if isinstance(value, str) else value
+    change(foreign, env_settings__env_path="builtin:Basic", checkpoint_settings__run_id="mine", checkpoint_settings__results_dir="results")
+    change(foreign, **{f"checkpoint_settings__{key}": given})
+    before = contents(Path("results/mine"))
+    assert main(["learn", "results/first/configuration.yaml"]) == 1
+    assert f"checkpoint_settings.{key} = {str(given).lower() if given is True else given}" in capsys.readouterr().err
+    assert contents(Path("results/mine")) == before
+    assert [entry.name for entry in elsewhere.iterdir()] == ["precious"]
+
+
+def test_options_of_a_foreign_folder_are_looked_through_to_their_depth(foreign: Path):
+    tree = yaml.safe_load((foreign / "configuration.yaml").read_text())
+    for options in ({"make_kwargs": {"env_id": "their_code:Thing-v0"}}, {"paths": ["../their.xml"]}, {"a/b": 1}, {"in": {"c:d": 1}}):
+        tree["env_settings"] |= {"env_path": "gymnasium:CartPole-v1", "env_options": options}
+        assert [path[-1] for path, _ in env_code(load(tree, own_code=False).settings)] == ["env_options"], options
