@@ -338,7 +338,9 @@ class TurnArea(Area):
             names = {"terminations": PARTS[2], "truncations": PARTS[3], "_cumulative_rewards": "_cumulative_rewards", "infos": PARTS[4]}
             for name, what in names.items():
                 has = getattr(self.env, name, None)
-                if has is not None and not isinstance(has, Mapping):
+                if has is None:
+                    continue  # a wrapper keeps it to itself
+                if not isinstance(has, Mapping):
                     raise self.wrong(f"`{name}` is {has!r:.80}; expected a dictionary with an entry for each agent") from None
                 if agent not in has:
                     raise self.wrong(f"the {what} lack agent '{agent}', whose turn it is (there are: {_names(has)})") from None
