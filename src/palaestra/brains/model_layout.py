@@ -59,14 +59,17 @@ class ModelLayout:
 def read_layout(session: Session) -> ModelLayout:
     """Reads the layout. Runs the model once, because its constants are outputs. Raises PolicyError."""
     shapes, outputs = _input_shapes(session), session.outputs
-    missing = [needed for needed in ("version_number", "memory_size") if needed not in outputs]
+    constants = ("version_number", "memory_size") if MEMORY_IN in shapes else ("version_number",)
+    missing = [needed for needed in constants if needed not in outputs]
     if missing:
         there = ", ".join(outputs)
         raise PolicyError(f"{session.name} is no agent's policy: it has no output '{missing[0]}' (its outputs: {there}). {MAPPED}")
     answer = _probe(session, shapes)
-    version, memory_size = (round(_number(answer, key, session.name)) for key in ("version_number", "memory_size"))
+    version = round(_number(answer, "version_number", session.name))
+    memory_size = round(_number(answer, "memory_size", session.name)) if "memory_size" in outputs else 0
     if version not in VERSIONS:
-        raise PolicyError(f"{session.name} has format version {version}; expected 2 or 3: export it anew")
+        release = "a release of ML-Agents before 1.0: train it anew" if version < VERSIONS[0] else "a later release: upgrade palaestra"
+        raise PolicyError(f"{session.name} has format version {version}; expected 2 or 3. It is from {release}")
     if memory_size and (memory_size,) != shapes.get(MEMORY_IN, ())[-1:]:
         takes = f"takes {shapes[MEMORY_IN][-1]} numbers" if shapes.get(MEMORY_IN) else "is missing"
         raise PolicyError(f"{session.name} is damaged: its memory_size is {memory_size}, and its input {MEMORY_IN} {takes}")

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 
 from palaestra.core.errors import PolicyError
+from palaestra.core.file_kinds import file_kind
+from palaestra.core.files import MODEL_FILES
 
 Arrays = dict[str, np.ndarray]
+_SIGNATURE = re.compile(r"^.*(onnxruntime/core/\S+:\d+ .*\))(?= [A-Z])", re.DOTALL)  # of the function that failed, with its file
+_NEWER = re.compile(r"IR version|opset")
 
 SILENT = 4  # onnxruntime's own lines on stderr; what matters reaches the user as an exception
 
@@ -31,16 +37,24 @@ class Session:
         onnxruntime.set_seed(int(np.random.default_rng(seed).integers(2**31)))
         self.name = name
         try:
-            self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"], enable_fallback=0)
+            try:
+                self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"], enable_fallback=0)
+            except errors() as error:
+                if "does not exist in the graph" not in str(error) or isinstance(model, bytes):
+                    raise
+                model = _without_missing_outputs(model)
+                self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"], enable_fallback=0)
             self._read()
         except UnicodeDecodeError as error:
             raise PolicyError(f"{name} is damaged: names in it are no text; copy the file again from its source") from error
         except errors() as error:
-            if type(error).__name__ == "InvalidProtobuf":
-                raise PolicyError(
-                    f"{name} is not an ONNX file (or only a part of one); expected a model such as results/ID/NAME.onnx"
-                ) from error
-            raise PolicyError(f"{name} cannot be played: onnxruntime {onnxruntime.__version__} refuses it: {_reason(error)}") from error
+            reason = _reason(error)
+            if type(error).__name__ == "InvalidProtobuf" or "No graph" in reason:
+                kind = "" if isinstance(model, bytes) else file_kind(Path(model), *MODEL_FILES)
+                came = f": it is {kind}" if kind else " (or only a part of one); expected a model such as results/ID/NAME.onnx"
+                raise PolicyError(f"{name} is not an ONNX file{came}") from error
+            newer = "; upgrade onnxruntime, or export the model for an older version" if _NEWER.search(reason) else ""
+            raise PolicyError(f"{name} cannot be played: onnxruntime {onnxruntime.__version__} refuses it: {reason}{newer}") from error
 
     def _read(self) -> None:
         """Reads the names, shapes and types of inputs and outputs, and the notes."""
@@ -58,6 +72,19 @@ class Session:
             raise PolicyError(f"{self.name} cannot be run on {shapes}: {_reason(error)}") from error
 
 
+def _without_missing_outputs(path: str) -> bytes:
+    """Returns the model without the outputs that no node computes; a test model of Unity's package 3 has one."""
+    import onnx
+
+    model = onnx.load(path)
+    made = {name for node in model.graph.node for name in node.output} | {tensor.name for tensor in model.graph.initializer}
+    made |= {tensor.name for tensor in model.graph.input}
+    kept = [output for output in model.graph.output if output.name in made]
+    del model.graph.output[:]
+    model.graph.output.extend(kept)
+    return model.SerializeToString()
+
+
 @cache
 def errors() -> tuple[type[Exception], ...]:
     """Returns the exceptions of onnxruntime; they have no common base of their own."""
@@ -67,4 +94,4 @@ def errors() -> tuple[type[Exception], ...]:
 
 def _reason(error: Exception) -> str:
     """Returns onnxruntime's message without its source files and tag."""
-    return str(error).rsplit("()", 1)[-1].rsplit(" : ", 1)[-1].strip()
+    return _SIGNATURE.sub("", str(error)).rsplit("()", 1)[-1].rsplit(" : ", 1)[-1].strip()

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.core.errors import DemoError
+from palaestra.core.file_kinds import kind_of
 from palaestra.wire.messages import DecodeError, message_class, varint
 
 Meta = message_class("communicator_objects.DemonstrationMetaProto")
@@ -123,25 +124,16 @@ class ReadTiming(Enum):
 
 
 LONGEST_BRAIN = 1 << 20
-_FOREIGN = {
-    b"\x89PNG": "a PNG image",
-    b"PK\x03\x04": "a zip archive",
-    b"\x1f\x8b": "a gzip archive",
-    b"\xff\xd8\xff": "a JPEG image",
-    b"version https://git-lfs": "a Git LFS pointer; fetch the file itself with 'git lfs pull'",
-}
 
 
 def read_meta(path: Path, head: bytes) -> DemoMeta:
     """Reads the metadata from a file's first bytes. Raises DemoError for another kind of file."""
     if not head:
         raise DemoError(f"{path} is empty: 0 bytes; expected a demonstration file")
-    kind = next((name for magic, name in _FOREIGN.items() if head.startswith(magic)), None)
-    if kind is None and head.isascii() and len(head) > 1 and all(byte >= 32 or byte in b"\t\r\n" for byte in head):
-        kind = "a text file"
+    kind = kind_of(head)
     length = head[0]
     try:
-        meta = Meta.FromString(head[1 : 1 + length]) if kind is None and length < HEADER else None
+        meta = Meta.FromString(head[1 : 1 + length]) if not kind and length < HEADER else None
     except DecodeError:
         meta = None
     if meta is None:

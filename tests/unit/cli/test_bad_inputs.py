@@ -231,7 +231,7 @@ def test_a_run_id_that_is_no_folder_of_ours_is_refused(run_id: str, capsys: pyte
         ("games:empty_branch", "a branch needs at least one choice"),
         ("games:no_numbers", "observation 'eyes' has shape (0,)"),
         ("games:no_observation", "a behavior needs at least one observation"),
-        ("games:RaisesAtReset", "broke off in reset: RuntimeError: no level ("),
+        ("games:RaisesAtReset", "raised an error in reset: RuntimeError: no level ("),
         ("games:OtherShape", "observation 'Basic' has shape (20, 5); expected (20, 20)"),
     ],
 )
@@ -244,7 +244,7 @@ def test_an_environment_that_cannot_be_had_leaves_no_run(factory: str, output: s
 @pytest.mark.parametrize(
     ("game", "output"),
     [
-        ("Raises", "python:games:Raises broke off in step: KeyError: 'score' ("),
+        ("Raises", "python:games:Raises raised an error in step: KeyError: 'score' ("),
         ("NotANumber", "behavior 'Basic', agent 1: observation 'Basic'[3] is nan"),
         ("AllMasked", "behavior 'Basic', agent 0: all 3 actions of branch 0 are masked"),
     ],
@@ -268,7 +268,7 @@ def test_a_gymnasium_environment_that_raises_is_named(capsys: pytest.CaptureFixt
     )
     write("broken.yaml", settings("broken_gym:Broken-v0".rpartition(":")[2]))
     output = refused(capsys, "learn broken.yaml --env=gymnasium:broken_gym:Broken-v0 --num-areas=2 --run-id=begun")
-    assert "broke off in step, area 0: ZeroDivisionError: division by zero (" in output
+    assert "raised an error in step, area 0: ZeroDivisionError: division by zero (" in output
     assert "broken_gym.py, line 5" in output
 
 
@@ -359,7 +359,7 @@ def test_what_follows_env_args_belongs_to_the_game():
 def test_debug_shows_where_an_environment_broke_off(capsys: pytest.CaptureFixture[str]):
     assert main(["learn", "good.yaml", "--env=python:games:Raises", "--num-areas=4", "--run-id=begun", "--debug"]) == 1
     output = capsys.readouterr().err
-    assert output.index("KeyError: 'score'") < output.index("EnvError") < output.index("palaestra: error: python:games:Raises broke off")
+    assert output.index("KeyError: 'score'") < output.index("EnvError") < output.index("palaestra: error: python:games:Raises raised")
 
 
 @pytest.mark.usefixtures("place")

@@ -75,6 +75,10 @@ def stepped(env: PettingZooEnv, ticks: int = 1):
         (lambda o, r, t, u, i: ({**o, "cell_1": None}, r, t, u, i), "of 'cell_1' of area 0 does not fit its space: it is missing"),
         (
             lambda o, r, t, u, i: ({**o, "cell_1": {**o["cell_1"], "clock": np.array([1, None])}}, r, t, u, i),
+            "observation 'clock' of 'cell_1' of area 0 does not fit its space: it is None; expected numbers",
+        ),
+        (
+            lambda o, r, t, u, i: ({**o, "cell_1": {**o["cell_1"], "clock": np.array([1, np.nan])}}, r, t, u, i),
             "agent 'cell_1' of area 0: observation 'clock'[1] is nan",
         ),
     ],
@@ -398,3 +402,44 @@ def test_a_method_masks_the_agents_of_a_game_by_name_or_all_at_once():
         mask = stepped(PettingZooEnv([game], "asked"))["cell"].action_mask
         assert mask is not None
         assert mask.tolist() == [[False, True, False], [True, True, False]]
+
+
+def wrong_crowd(**methods: Any) -> Crowd:
+    env = Crowd(2)
+    for name, value in methods.items():
+        setattr(env, name, value)
+    return env
+
+
+@pytest.mark.parametrize(
+    ("methods", "message"),
+    [
+        ({"observation_space": spaces.Discrete(2)}, "`observation_space` is the space Discrete(2) itself; expected a method"),
+        ({"action_space": lambda agent: None}, "`action_space('cell_0')` returned None; expected a space of gymnasium.spaces"),
+        ({"reset": lambda seed=None, options=None: None}, "reset returned None (does it end without `return`?)"),
+        ({"reset": lambda seed=None, options=None: (np.zeros(3), {})}, "reset returned 2 values of types ndarray, dict; expected obs"),
+    ],
+)
+def test_what_a_parallel_game_declares_in_a_wrong_form_is_named(methods: dict[str, Any], message: str):
+    with pytest.raises(EnvError) as error:
+        PettingZooEnv([wrong_crowd(**methods)], "crowd").reset(0)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("agent_selection", None, "`agent_selection` is not set"),
+        ("terminations", False, "`terminations` is False; expected a dictionary"),
+        ("_cumulative_rewards", 3.0, "`_cumulative_rewards` is 3.0; expected a dictionary"),
+    ],
+)
+def test_what_a_game_of_turns_keeps_in_a_wrong_form_is_named(name: str, value: Any, message: str):
+    class Wrong(Duel):
+        def reset(self, seed=None, options=None):
+            super().reset(seed, options)
+            setattr(self, name, value)
+
+    with pytest.raises(EnvError) as error:
+        PettingZooEnv([Wrong()], "duel").reset(0)
+    assert message in str(error.value)

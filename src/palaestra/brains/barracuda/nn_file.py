@@ -14,6 +14,7 @@ import numpy as np
 
 from palaestra.brains.barracuda import nn_kinds as kinds
 from palaestra.core.errors import PolicyError
+from palaestra.core.file_kinds import kind_of
 from palaestra.core.files import read_whole
 
 FORMAT = 16
@@ -81,6 +82,8 @@ def read_network(path: Path) -> NetworkFile:
     reader = _Fields(path, data)
     version = reader.long("the version")
     if version != FORMAT:
+        if kind := kind_of(data[:4096]):
+            raise PolicyError(f"{path} is no Barracuda model: it is {kind}")
         raise PolicyError(
             f"{path} is no Barracuda model of version {FORMAT} (it begins with {version}); expected an .nn file as ML-Agents wrote them "
             f"before release 17; models of later releases are ONNX files"

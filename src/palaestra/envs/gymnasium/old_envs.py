@@ -31,6 +31,8 @@ def check_reset(result: Any, name: str) -> tuple[Any, dict[str, Any]]:
         raise EnvError(
             f"{name}: the info that `reset` returned, its second value, is {result[1]!r:.80}; expected a dictionary ({{}} will do)"
         )
+    if result is None:
+        raise EnvError(f"{name}: `reset` returned None; expected obs, info: does it end without `return`?")
     given = f"{len(result)} values" if isinstance(result, tuple) else f"a single value, an instance of {type(result).__name__}"
     raise EnvError(f"{name}: {OLD_RESET.format(f'returned {given}')}")
 

@@ -25,11 +25,11 @@ def rewards(given: Any, count: int, name: str) -> np.ndarray:
             raise EnvError(f"{name}, area {wrong[0]}: the reward is {wrong[1]!r}; expected a number")
         for i, one in enumerate(given):
             if np.size(one) != 1:
-                raise EnvError(f"{name}, area {i}: the reward has {np.size(one)} numbers; expected one for each area")
+                raise EnvError(f"{name}, area {i}: the reward has shape {np.shape(one)}; expected a number")
         array = np.array([np.reshape(one, ()) for one in given], np.float64)
     if array.size != count and isinstance(given, list) and len(given) == count:
         i, one = next((i, one) for i, one in enumerate(given) if np.size(one) != 1)
-        raise EnvError(f"{name}, area {i}: the reward has {np.size(one)} numbers; expected one for each area")
+        raise EnvError(f"{name}, area {i}: the reward has shape {np.shape(one)}; expected a number")
     if array.size != count:
         raise EnvError(f"{name} returned rewards of shape {array.shape}; expected {count}, one for each area")
     if array.dtype.itemsize > 8:

@@ -97,6 +97,11 @@ class SingleEnvs:
         try:
             obs, reward, terminated, truncated, infos = (list(column) for column in zip(*steps, strict=True))
         except (TypeError, ValueError):
+            if None in steps:
+                raise EnvError(
+                    f"{self._name}, area {steps.index(None)}: `step` returned None; expected obs, reward, terminated, truncated, info: "
+                    f"does it end without `return`?"
+                ) from None
             raise EnvError(f"{self._name}: {OLD_STEP.format(_described(steps))}") from None
         if not FLAGS.issuperset(map(type, terminated)):
             terminated = flags(terminated, "terminated", self._name).tolist()
@@ -163,7 +168,9 @@ class SingleEnvs:
             return EnvError(f"{self._name}: {OLD_STEP.format('other values than expected')}")
         if isinstance(error, TypeError) and "unexpected keyword argument 'seed'" in str(error):
             return EnvError(f"{self._name}: {OLD_RESET.format('takes no seed')}")
-        return EnvError(f"{self._name} broke off in {method}, area {area}: {exception_summary(error)}; --debug shows the whole traceback")
+        return EnvError(
+            f"{self._name} raised an error in {method}, area {area}: {exception_summary(error)}; --debug shows the whole traceback"
+        )
 
     def _mask(self, obs: Sequence[Any], infos: Sequence[Any], *, first: bool = False) -> np.ndarray | None:
         """Returns the masks of the next actions; `first`: after `reset` of all."""

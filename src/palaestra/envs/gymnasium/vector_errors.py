@@ -35,7 +35,7 @@ class VectorErrors:
         else:
             area, summary, cause = self._area_of(error), exception_summary(error), error
         where = "" if area is None else f", area {area}"
-        told = EnvError(f"{self._name} broke off in {method}{where}: {summary}; --debug shows the whole traceback")
+        told = EnvError(f"{self._name} raised an error in {method}{where}: {summary}; --debug shows the whole traceback")
         told.__cause__ = cause
         return told
 

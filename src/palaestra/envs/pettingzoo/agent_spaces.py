@@ -17,7 +17,7 @@ from palaestra.core.timestep import Action
 from palaestra.envs.spaces.action_spaces import SpaceActions
 from palaestra.envs.spaces.conventions import Conventions
 from palaestra.envs.spaces.mask_source import MaskSource
-from palaestra.envs.spaces.observation_spaces import Leaf, ObservationMisfit, entry_names, misfit, pick
+from palaestra.envs.spaces.observation_spaces import NUMBERS, Leaf, ObservationMisfit, entry_names, misfit, pick
 
 
 class AgentSpaces:
@@ -40,6 +40,8 @@ class AgentSpaces:
         for leaf in self._leaves:
             try:
                 values = leaf.gather([pick(leaf, one) for one in observations])
+                if values.dtype.kind not in NUMBERS:
+                    raise ValueError(f"numbers of dtype {values.dtype} came")
                 column = leaf.column(values)
                 if column.shape[1:] != leaf.spec.shape:
                     raise ValueError(f"shape {values.shape[1:]} came")
@@ -56,6 +58,8 @@ class AgentSpaces:
     def _misfit(leaf: Leaf, observations: Sequence[Any], agents: Sequence[str], error: Exception) -> tuple[str, str]:
         """Returns the first agent whose observation alone does not fit, and why."""
         for agent, one in zip(agents, observations, strict=True):
+            if found := misfit(leaf, 0, one):
+                return agent, f"it {found.problem}"
             try:
                 if leaf.column(leaf.gather([pick(leaf, one)])).shape[1:] == leaf.spec.shape:
                     continue
@@ -64,8 +68,7 @@ class AgentSpaces:
                 why = f"it {alone.problem}"
             except (ValueError, TypeError, KeyError, IndexError, RuntimeError) as alone:
                 why = f"{type(alone).__name__}: {alone}"
-            found = misfit(leaf, 0, one)
-            return agent, f"it {found.problem}" if found else why
+            return agent, why
         return agents[0], f"{type(error).__name__}: {error}"
 
     def mask_method(self, env: Any) -> tuple[str, Callable[..., Any]] | None:

@@ -123,8 +123,7 @@ class PettingZooEnv:
             if agent in (getattr(env, "possible_agents", None) or env.agents):
                 area = self._areas[self._envs.index(env)]
                 break
-        observation = area.guarded("observation_space", area.env.observation_space, agent)
-        return observation, area.guarded("action_space", area.env.action_space, agent)
+        return area.space("observation_space", agent), area.space("action_space", agent)
 
     def _add(self, behavior: str, members: Sequence[Member]) -> None:
         observation, action = self._spaces(self._roster.kinds[behavior])

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
+from gymnasium import spaces
 from pettingzoo.utils.env import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
@@ -105,6 +106,18 @@ class Area:
                 f"{self.name}, area {self.number}: {what} raised {exception_summary(error)}; --debug shows the whole traceback"
             ) from error
 
+    def space(self, what: str, agent: Agent) -> spaces.Space:
+        """Returns the `observation_space` or `action_space` of an agent. Raises EnvError where it is none."""
+        method = getattr(self.env, what, None)
+        if not callable(method):
+            is_space = isinstance(method, spaces.Space)
+            came = f"the space {method} itself" if is_space else f"{method!r:.80}"
+            raise self.wrong(f"`{what}` is {came}; expected a method {what}(self, agent) that returns a space of gymnasium.spaces")
+        given = self.guarded(what, method, agent)
+        if not isinstance(given, spaces.Space):
+            raise self.wrong(f"`{what}('{agent}')` returned {given!r:.80}; expected a space of gymnasium.spaces")
+        return given
+
     def warn(self, text: str, subject: str | None = None) -> None:
         """Warns once in this area of a subject, by default of what the text says."""
         if (subject or text) not in self._warned and self.number == 0:
@@ -168,7 +181,7 @@ class ParallelArea(Area):
         """Starts an episode."""
         given = self.guarded("reset", self.env.reset, seed=seed)
         if not isinstance(given, tuple) or len(given) != 2 or not isinstance(given[0], Mapping):
-            raise self.wrong(f"reset returned a {type(given).__name__}; expected observations and infos, as in PettingZoo 1.24 and later")
+            raise self.wrong(f"reset returned {_form(given)}; expected observations (by agent) and infos, as in PettingZoo 1.24 and later")
         if not isinstance(given[1], Mapping | None):
             raise self.wrong(f"reset returned a {type(given[1]).__name__} as infos; expected a dict with an entry for each agent")
         self._living, self._last = list(self.env.agents), given[0]
@@ -182,8 +195,7 @@ class ParallelArea(Area):
         """Steps the environment once."""
         given = self.guarded("step", self.env.step, actions)
         if not isinstance(given, tuple) or len(given) != 5:
-            count = f"{len(given)} values" if isinstance(given, tuple) else f"a {type(given).__name__}"
-            raise self.wrong(f"step returned {count}; expected observations, rewards, terminations, truncations and infos")
+            raise self.wrong(f"step returned {_form(given)}; expected observations, rewards, terminations, truncations and infos")
         for what, values in zip(PARTS, given, strict=True):
             if not isinstance(values, Mapping) and not (values is None and what == "infos"):
                 raise self.wrong(f"step returned {type(values).__name__} as {what}; expected a dict with an entry for each agent")
@@ -293,6 +305,8 @@ class TurnArea(Area):
         while agents := env.agents:
             if len(self._open) > len(agents) or not self._open.keys() <= set(agents):
                 self._collect_gone(tick, agents)
+            if getattr(env, "agent_selection", None) is None:
+                raise self.wrong("`agent_selection` is not set; expected `reset` and `step` to set it to the agent whose turn it is")
             self._turn = agent = env.agent_selection
             obs, reward, terminated, truncated, info = self._last_of(agent)
             part = self._parts.pop(agent, 0.0)
@@ -319,11 +333,16 @@ class TurnArea(Area):
         try:
             return self.guarded("last", self.env.last)
         except EnvError as error:
-            if not isinstance(error.__cause__, KeyError):
+            if not isinstance(error.__cause__, KeyError | TypeError | AttributeError):
                 raise
             names = {"terminations": PARTS[2], "truncations": PARTS[3], "_cumulative_rewards": "_cumulative_rewards", "infos": PARTS[4]}
             for name, what in names.items():
-                if isinstance(has := getattr(self.env, name, None), Mapping) and agent not in has:
+                has = getattr(self.env, name, None)
+                if has is None:
+                    continue  # a wrapper keeps it to itself
+                if not isinstance(has, Mapping):
+                    raise self.wrong(f"`{name}` is {has!r:.80}; expected a dictionary with an entry for each agent") from None
+                if agent not in has:
                     raise self.wrong(f"the {what} lack agent '{agent}', whose turn it is (there are: {_names(has)})") from None
             raise
 
@@ -337,6 +356,13 @@ class TurnArea(Area):
             last, part = self._open.pop(agent), self._parts.pop(agent, 0.0)
             own = self.number_of(sums.get(agent, part), agent) - part
             tick.ended.append(AgentView(agent, last.obs, last.info, own, part, truncated=not terminated))
+
+
+def _form(given: Any) -> str:
+    """Describes what a method returned: a tuple by the types in it."""
+    if not isinstance(given, tuple):
+        return "None (does it end without `return`?)" if given is None else f"one value of type {type(given).__name__}"
+    return f"{len(given)} values of types {', '.join(type(one).__name__ for one in given)}"
 
 
 def _names(given: Collection[Agent]) -> str:

@@ -88,7 +88,12 @@ class OneHot:
 
     def column(self, values: np.ndarray) -> Tensor:
         """Converts N batched values to zeros and ones, (N, sum of sizes). Raises ObservationMisfit for an integer outside its space."""
-        places = np.reshape(values, (len(values), -1)).astype(np.int64) + self.offset
+        values = np.reshape(values, (len(values), -1))
+        whole = values.astype(np.int64)
+        if values.dtype.kind == "f" and (whole != values).any():
+            row, place = np.argwhere(whole != values)[0].tolist()
+            raise ObservationMisfit(row, self.spec.name, f"is {values[row, place]}; expected a whole number, as its space says")
+        places = whole + self.offset
         ends = np.cumsum(self.sizes)
         wrong = (places < ends - self.sizes) | (places >= ends)
         if wrong.any():
@@ -382,6 +387,8 @@ def misfit(leaf: Leaf, row: int, observation: Any) -> ObservationMisfit | None:
     if isinstance(leaf, Elements):
         return None
     shape = given_shape(leaf)
+    if value is None:
+        return ObservationMisfit(row, leaf.spec.name, f"is None; expected an array of shape {shape}, as its space says")
     try:
         array = as_numbers(value)
     except ValueError:

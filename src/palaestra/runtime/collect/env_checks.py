@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -21,17 +22,27 @@ from palaestra.envs.base import Env, StepsArrays
 def guarded(env: Env, name: str) -> Env:
     """Returns the environment with its exceptions turned into EnvErrors that say where they came from."""
     kind = _GuardedArrays if isinstance(env, StepsArrays) else _Guarded
-    return cast(Env, forwarding(kind, env, exclude=METHODS)(env, name))
+    return cast(Env, forwarding(kind, env, exclude=(*METHODS, "close"))(env, name))
 
 
-METHODS = ("reset", "step", "set_parameters", "render", "state_dict", "load_state_dict", "close")
+METHODS = ("reset", "step", "set_parameters", "render", "state_dict", "load_state_dict")
 
 
 class _Guarded:
     def __init__(self, env: Env, name: str) -> None:
         self._env = env
         for method in METHODS:
-            setattr(self, method, _blaming(getattr(env, method), f"{name} broke off in {method}"))
+            setattr(self, method, _blaming(getattr(env, method), f"{name} raised an error in {method}"))
+        self._name = name
+
+    def close(self) -> None:
+        """Closes the environment; an exception is a warning, since what was played and learned is there."""
+        try:
+            self._env.close()
+        except STOPS:
+            raise
+        except BaseException as error:  # whatever a user's environment does
+            warnings.warn(f"{self._name} raised an error in close, which costs nothing: {exception_summary(error)}", stacklevel=2)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._env, name)
@@ -40,7 +51,7 @@ class _Guarded:
 class _GuardedArrays(_Guarded):
     def __init__(self, env: Any, name: str) -> None:
         super().__init__(env, name)
-        self._step_arrays = _blaming(env.step_arrays, f"{name} broke off in step")
+        self._step_arrays = _blaming(env.step_arrays, f"{name} raised an error in step")
 
     def step_arrays(self, arrays: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, TimeStep] | None:
         """See `StepsArrays`."""

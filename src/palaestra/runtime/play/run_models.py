@@ -22,7 +22,7 @@ from palaestra.runtime.curriculum.parameters import with_parameters
 from palaestra.runtime.environments.make import EDITOR, NO_OPTIONS, is_game, make_env
 from palaestra.runtime.logging.waiting import WaitingNotice, on_stderr
 from palaestra.runtime.settings import RunSettings, load
-from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
+from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder, tensorflow_run
 from palaestra.runtime.storage.status import TrainingStatus
 from palaestra.runtime.storage.trust import env_code, must_be_trusted
 from palaestra.runtime.storage.writer_lock import is_written
@@ -129,7 +129,7 @@ def _of_file(file: Path, trust: bool) -> Models:
 def _of_run(folder: RunFolder, trust: bool, step: int | None) -> Models:
     configuration = folder.path / CONFIGURATION
     if not configuration.is_file():
-        raise RunError(f"{folder.path} is no run: it has no {CONFIGURATION}")
+        raise RunError(f"{folder.path} is no run: {tensorflow_run(folder.path) or f'it has no {CONFIGURATION}'}")
     settings = load(configuration, own_code=False).settings
     status = TrainingStatus(folder.logs / "training_status.json")
     status.load()

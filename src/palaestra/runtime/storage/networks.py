@@ -12,7 +12,7 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.models.trunk import Trunk
 from palaestra.runtime.settings import behavior_settings, load
 from palaestra.runtime.storage.checkpoints import Checkpoints
-from palaestra.runtime.storage.run_folder import CONFIGURATION
+from palaestra.runtime.storage.run_folder import CONFIGURATION, tensorflow_run
 from palaestra.runtime.storage.state_checks import check_state
 from palaestra.runtime.storage.trust import must_be_trusted, network_code
 from palaestra.trainers.behavior_settings import trainer_class
@@ -25,7 +25,7 @@ def load_networks(run: Path, step: int | None = None, trust: bool = False) -> di
     """
     configuration = run / CONFIGURATION
     if not configuration.is_file():
-        raise RunError(f"{run} is not a run's folder: it has no {CONFIGURATION}")
+        raise RunError(f"{run} is not a run's folder: {tensorflow_run(run) or f'it has no {CONFIGURATION}'}")
     named = load(configuration, own_code=False).settings
     must_be_trusted(run, named, network_code(named), trust)
     settings = load(configuration).settings

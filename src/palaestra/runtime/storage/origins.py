@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.core.errors import CheckpointError, ConfigError, RunError
+from palaestra.core.file_kinds import file_kind
 from palaestra.core.files import file_name
 from palaestra.core.torch_files import read_saved
 from palaestra.hub.fetching import checkpoint_folder
 from palaestra.models.trunk import Trunk
 from palaestra.runtime.storage.checkpoints import Checkpoints
 from palaestra.runtime.storage.original_weights import POLICY, Misfit, converted
-from palaestra.runtime.storage.run_folder import THEIRS, RunFolder, their_checkpoints
+from palaestra.runtime.storage.run_folder import THEIRS, RunFolder, tensorflow_run, their_checkpoints
 from palaestra.runtime.storage.state_checks import check_state
 
 
@@ -69,8 +70,10 @@ def find_origin(behavior: str, init_path: str | None, run: RunFolder | None) -> 
     place = checkpoint_folder(init_path)  # downloaded, if it is on the Hub
     if place.is_file():
         if place.suffix != ".pt":
+            kind = file_kind(place)
             raise RunError(
-                f"init_path {init_path} is no checkpoint: name a run's folder, one of its checkpoints, or a {THEIRS} of ML-Agents"
+                f"init_path {init_path} is no checkpoint{f': it is {kind}' if kind else ''}; name a run's folder, one of its checkpoints, "
+                f"or a {THEIRS} of ML-Agents"
             )
         return FirstWeights(place, None, True)
     if not place.is_dir():
@@ -88,6 +91,8 @@ def find_origin(behavior: str, init_path: str | None, run: RunFolder | None) -> 
 def _in_folder(behavior: str, folder: Path) -> FirstWeights:
     found = their_checkpoints(folder)
     if not found:
+        if old := tensorflow_run(folder):
+            raise RunError(f"behavior '{behavior}' cannot start from {folder}: {old}")
         return FirstWeights(folder, None, False)
     wanted = [path for path in found if path.parent.name in (behavior, file_name(behavior))]
     if not wanted:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from palaestra.core.display import shortened
 from palaestra.core.errors import ConfigError, FolderLost, RunError
+from palaestra.core.file_kinds import tensorflow_files
 from palaestra.core.files import MODEL_FILES, explain, file_name, read_end, write_whole
 from palaestra.hub.fetching import checkpoint_folder
 from palaestra.hub.hub_names import is_hub_name, read_name
@@ -41,6 +42,11 @@ EVENTS = "events.out.tfevents.*"
 def their_checkpoints(folder: Path) -> list[Path]:
     """Returns ML-Agents' checkpoints in a run's folder, one for each behavior; none in a folder of ours."""
     return [] if (folder / "checkpoints").is_dir() else sorted(folder.glob(f"*/{THEIRS}"))
+
+
+def tensorflow_run(folder: Path) -> str:
+    """Returns what to know about a folder of ML-Agents' with TensorFlow's files, in it or one folder below; '' for any other."""
+    return "" if (folder / "checkpoints").is_dir() else tensorflow_files(path.name for depth in ("*", "*/*") for path in folder.glob(depth))
 
 
 def check_run_id(run_id: str) -> None:
@@ -121,7 +127,7 @@ class RunFolder:
         leave = f"{asked} asks for it: give --set checkpoint_settings.resume=false" if asked else "leave out --resume"
         if self.path.is_dir() and not self._is_bare():
             anew = f"; {leave}, and choose another --run-id, to start a new run" if purpose == "resume" else ""
-            raise RunError(f"cannot {purpose}: {self.path} is not a run's folder: it holds {self._content()}{anew}")
+            raise RunError(f"cannot {purpose}: {self.path} is not a run's folder: {self._content()}{anew}")
         if self.path.is_dir():
             begun = f" (the run stopped before it began: {leave} to start it)" if purpose == "resume" else ""
             raise RunError(f"cannot {purpose}: {self.path} is not a run's folder: it has no {CONFIGURATION}{begun}")
@@ -146,7 +152,7 @@ class RunFolder:
         """Raises RunError if a new run would overwrite another, unless `force` is set."""
         if self.path.exists() and not force and not self._is_bare():
             if self.path.is_dir() and not self.exists:
-                raise RunError(f"{self.path} is not free for a new run: it holds {self._content()}; choose another --run-id")
+                raise RunError(f"{self.path} is not free for a new run: {self._content()}; choose another --run-id")
             raise RunError(
                 f"the run '{self.run_id}' exists already ({self.path}): continue it with --resume, start it again with --force, "
                 f"or choose another --run-id"
@@ -168,8 +174,8 @@ class RunFolder:
         """Names something in a folder that is no run's: a run further down, else a file."""
         runs = (path.parent for depth in (1, 2, 3) for path in self.path.glob(f"{'*/' * depth}{CONFIGURATION}"))
         if (run := next(runs, None)) is not None:
-            return f"other runs, such as '{self.run_id}/{run.relative_to(self.path).as_posix()}'"
-        return f"other files, such as {next(self._files()).relative_to(self.path).as_posix()}"
+            return f"it holds other runs, such as '{self.run_id}/{run.relative_to(self.path).as_posix()}'"
+        return tensorflow_run(self.path) or f"it holds other files, such as {next(self._files()).relative_to(self.path).as_posix()}"
 
     def create(self, settings: RunSettings) -> None:
         """Starts a run in the folder by writing its resolved settings.

@@ -7,9 +7,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 
 from palaestra.core.errors import EnvError
+from palaestra.core.timestep import Action
 from palaestra.envs.gymnasium import GymnasiumEnv
 from palaestra.runtime.environments.custom_envs import as_env
 
@@ -35,6 +37,50 @@ def changed(**attributes: Any) -> Plain:
     for name, value in attributes.items():
         setattr(env, name, value)
     return env
+
+
+class Steps(Plain):
+    """An environment whose `step` returns what is given."""
+
+    returned: Any = None
+
+    def step(self, action):
+        return self.returned
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (None, "environment Steps, area 0: `step` returned None; expected obs, reward, terminated, truncated, info"),
+        ((np.zeros(2), np.zeros(2), False, False, {}), "area 0: the reward has shape (2,); expected a number"),
+        ((None, 1.0, False, False, {}), "area 0: observation 'observation' is None; expected an array of shape (2,)"),
+    ],
+)
+def test_what_step_returns_in_a_wrong_form_is_named(returned: Any, message: str):
+    env = GymnasiumEnv.wrap(changed_steps(returned))
+    env.reset(0)
+    with pytest.raises(EnvError) as error:
+        env.step({env.behavior: Action(torch.zeros(1, 0), torch.zeros(1, 1, dtype=torch.int64))})
+    assert message in str(error.value)
+
+
+def changed_steps(returned: Any) -> Steps:
+    env = Steps()
+    env.returned = returned
+    return env
+
+
+def test_a_reset_without_return_is_named():
+    env = Plain()
+    env.reset = lambda *, seed=None, options=None: None
+    with pytest.raises(EnvError, match="`reset` returned None; expected obs, info: does it end without `return`"):
+        GymnasiumEnv.wrap(env).reset(0)
+
+
+def test_a_fraction_for_a_discrete_space_is_named():
+    env = changed(observation_space=spaces.Discrete(4), shown=2.5)
+    with pytest.raises(EnvError, match=r"observation 'observation' is 2\.5; expected a whole number"):
+        GymnasiumEnv.wrap(env).reset(0)
 
 
 @pytest.mark.parametrize("attribute", ["observation_space", "action_space"])

@@ -119,7 +119,7 @@ def test_an_old_version_is_taken_with_a_warning_that_names_the_newest():
         ({"terminated": "no"}, "environment Steps, area 1: `terminated` is 'no'"),
         ({"terminated": 2}, "environment Steps, area 1: `terminated` is 2"),
         ({"terminated": [True, False]}, r"environment Steps, area 1: `terminated` is \[True, False\]"),
-        ({"obs": None}, "area 1: observation 'observation' has shape \\(\\); its space says \\(3,\\)"),
+        ({"obs": None}, "area 1: observation 'observation' is None; expected an array of shape \\(3,\\)"),
         ({"obs": ["a", "b", "c"]}, "environment Steps, area 1: observation 'observation' is 'a'; expected numbers"),
     ],
 )
@@ -164,7 +164,7 @@ def test_an_exception_in_a_copy_names_the_copy_the_area_and_the_line():
     finally:
         env.close()
     assert str(raised.value).startswith("copy ")
-    assert "broke off in step, area 0: ZeroDivisionError: the wheel fell off (" in str(raised.value)
+    assert "raised an error in step, area 0: ZeroDivisionError: the wheel fell off (" in str(raised.value)
     assert "test_gymnasium_errors.py, line " in str(raised.value)
     assert 'raise ZeroDivisionError("the wheel fell off")' in str(raised.value.__cause__)  # the copy's traceback, which --debug prints
 
@@ -202,7 +202,7 @@ class Asserts(Steps):
 
 def test_an_exception_that_is_no_exception_is_named_and_ctrl_c_stays_what_it_is():
     with pytest.raises(
-        EnvError, match=r"environment Steps broke off in step, area 1: Fallen: odd \(.*test_gymnasium_errors.py, line \d+\)"
+        EnvError, match=r"environment Steps raised an error in step, area 1: Fallen: odd \(.*test_gymnasium_errors.py, line \d+\)"
     ):
         step(Steps(), Panics())
     with pytest.raises(KeyboardInterrupt):
@@ -288,7 +288,7 @@ class Leaves(Steps):
 
 
 def test_an_environment_that_ends_the_process_is_named():
-    with pytest.raises(EnvError, match=r"broke off in step, area 0: SystemExit: 3 \(.*test_gymnasium_errors.py, line \d+\)"):
+    with pytest.raises(EnvError, match=r"raised an error in step, area 0: SystemExit: 3 \(.*test_gymnasium_errors.py, line \d+\)"):
         step(Leaves())
 
 

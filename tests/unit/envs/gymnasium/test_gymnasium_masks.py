@@ -158,7 +158,9 @@ def test_a_mask_that_holds_no_number_is_refused_with_its_area(made: str, mask: A
 
 @pytest.mark.parametrize("made", KINDS)
 def test_an_exception_of_the_mask_method_names_the_area(made: str):
-    with pytest.raises(EnvError, match=r"broke off in action_masks, area 1: RuntimeError: no mask today \(.*test_gymnasium_masks.py, line"):
+    with pytest.raises(
+        EnvError, match=r"raised an error in action_masks, area 1: RuntimeError: no mask today \(.*test_gymnasium_masks.py, line"
+    ):
         play(KINDS[made](lambda: Odd(np.ones(4)), Odd), 3)
 
 

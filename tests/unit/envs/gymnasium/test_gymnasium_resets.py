@@ -300,5 +300,5 @@ class ManyRewards(Counts):
 
 
 def test_several_rewards_for_one_agent_are_refused():
-    with pytest.raises(EnvError, match=r"area 0: the reward has 3 numbers; expected one for each area"):
+    with pytest.raises(EnvError, match=r"area 0: the reward has shape \(3,\); expected a number"):
         play(GymnasiumEnv.wrap([ManyRewards(), ManyRewards()]), 1)

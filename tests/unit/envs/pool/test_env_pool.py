@@ -156,7 +156,7 @@ def test_an_exception_of_the_environment_ends_the_run_and_says_where(tmp_path: P
             for _ in range(100):
                 step = only(env.step({"Walk": right(step)}))
 
-        with pytest.raises(EnvError, match="broke off in step, area 0: ZeroDivisionError: one by nothing"):
+        with pytest.raises(EnvError, match="raised an error in step, area 0: ZeroDivisionError: one by nothing"):
             play()
 
 

@@ -62,7 +62,7 @@ def test_tables_that_a_copy_writes_without_pytorch_equal_those_of_step():
 def test_an_error_in_a_tick_without_pytorch_says_where_it_came_from():
     env = guarded(made(1), "counting")
     assert isinstance(env, StepsArrays)
-    with pytest.raises(Exception, match="counting broke off in step: KeyError"):
+    with pytest.raises(Exception, match="counting raised an error in step: KeyError"):
         env.step_arrays({})
 
 

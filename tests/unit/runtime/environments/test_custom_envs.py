@@ -138,7 +138,7 @@ def test_an_environment_that_breaks_off_is_named(tmp_path: Path):
         def step(self, action):
             raise KeyError("floor")
 
-    with pytest.raises(EnvError, match=r"environment Breaks broke off in step, area 0: KeyError.*floor"):
+    with pytest.raises(EnvError, match=r"environment Breaks raised an error in step, area 0: KeyError.*floor"):
         train(Breaks, tmp_path)
 
 
