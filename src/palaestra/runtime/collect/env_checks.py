@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from palaestra.core.errors import STOPS, EnvError, NotFinite, PalaestraError, exception_summary
-from palaestra.core.proxies import forwarding
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import TimeStep
 from palaestra.data.rollout import Rollout
 from palaestra.envs.base import Env, StepsArrays
+from palaestra.envs.proxies import forwarding
 
 
 def guarded(env: Env, name: str) -> Env:

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from palaestra.core.errors import EnvError
-from palaestra.core.proxies import forwarding
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env, QueuesParameters, SamplesParameters
+from palaestra.envs.proxies import forwarding
 from palaestra.envs.transfer import Transfer
 from palaestra.runtime.collect.episodes import AreaEpisodes
 from palaestra.scenario.samplers import (
