@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from palaestra.core.errors import PolicyError
-from palaestra.core.file_kinds import file_kind
-from palaestra.core.files import MODEL_FILES
+from palaestra.core.files import MODEL_FILES, file_kind
 
 Arrays = dict[str, np.ndarray]
 _SIGNATURE = re.compile(r"^.*(onnxruntime/core/\S+:\d+ .*\))(?= [A-Z])", re.DOTALL)  # of the function that failed, with its file

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.core.errors import DemoError
-from palaestra.core.file_kinds import kind_of
+from palaestra.core.files import kind_of
 from palaestra.wire.messages import DecodeError, message_class, varint
 
 Meta = message_class("communicator_objects.DemonstrationMetaProto")

@@ -14,8 +14,7 @@ import numpy as np
 
 from palaestra.brains.barracuda import nn_kinds as kinds
 from palaestra.core.errors import PolicyError
-from palaestra.core.file_kinds import kind_of
-from palaestra.core.files import read_whole
+from palaestra.core.files import kind_of, read_whole
 
 FORMAT = 16
 LONGEST_NAME = 4096

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -22,10 +21,10 @@ from palaestra.envs.proxies import forwarding
 def guarded(env: Env, name: str) -> Env:
     """Returns the environment with its exceptions turned into EnvErrors that say where they came from."""
     kind = _GuardedArrays if isinstance(env, StepsArrays) else _Guarded
-    return cast(Env, forwarding(kind, env, exclude=(*METHODS, "close"))(env, name))
+    return cast(Env, forwarding(kind, env, exclude=METHODS)(env, name))
 
 
-METHODS = ("reset", "step", "set_parameters", "render", "state_dict", "load_state_dict")
+METHODS = ("reset", "step", "set_parameters", "render", "state_dict", "load_state_dict", "close")
 
 
 class _Guarded:
@@ -33,16 +32,6 @@ class _Guarded:
         self._env = env
         for method in METHODS:
             setattr(self, method, _blaming(getattr(env, method), f"{name} raised an error in {method}"))
-        self._name = name
-
-    def close(self) -> None:
-        """Closes the environment; an exception is a warning, since what was played and learned is there."""
-        try:
-            self._env.close()
-        except STOPS:
-            raise
-        except BaseException as error:  # whatever a user's environment does
-            warnings.warn(f"{self._name} raised an error in close, which costs nothing: {exception_summary(error)}", stacklevel=2)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._env, name)

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.core.errors import CheckpointError, ConfigError, RunError
-from palaestra.core.file_kinds import file_kind
-from palaestra.core.files import file_name
+from palaestra.core.files import file_kind, file_name
 from palaestra.core.torch_files import read_saved
 from palaestra.hub.fetching import checkpoint_folder
 from palaestra.models.trunk import Trunk

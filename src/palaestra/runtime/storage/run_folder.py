@@ -11,8 +11,7 @@ from pathlib import Path
 
 from palaestra.core.display import shortened
 from palaestra.core.errors import ConfigError, FolderLost, RunError
-from palaestra.core.file_kinds import tensorflow_files
-from palaestra.core.files import MODEL_FILES, explain, file_name, read_end, write_whole
+from palaestra.core.files import MODEL_FILES, explain, file_name, read_end, tensorflow_files, write_whole
 from palaestra.hub.fetching import checkpoint_folder
 from palaestra.hub.hub_names import is_hub_name, read_name
 from palaestra.runtime.settings import RunSettings, to_yaml

@@ -153,16 +153,6 @@ def test_an_environment_that_stands_for_another_shows_what_that_one_may_do_besid
         getattr_static(env, member)  # as `isinstance` looks them up from Python 3.12 on
 
 
-class ClosesBadly(Bandit):
-    def close(self):
-        raise OSError("the port is gone")
-
-
-def test_an_environment_that_cannot_be_closed_is_a_warning():
-    with pytest.warns(UserWarning, match=r"game raised an error in close, which costs nothing: OSError: the port is gone \(.*line \d+\)"):
-        guarded(ClosesBadly(1, branches=(2,)), "game").close()
-
-
 class Leaves(Bandit):
     def step(self, actions):
         sys.exit("bye")

@@ -4,7 +4,7 @@ import torch
 
 from palaestra import load_policy
 from palaestra.core.errors import PolicyError, RunError
-from palaestra.core.file_kinds import file_kind
+from palaestra.core.files import file_kind
 from palaestra.core.onnx_models.onnx_graph import Graph
 from palaestra.runtime.storage.origins import find_origin
 from palaestra.runtime.storage.run_folder import RunFolder
