@@ -25,6 +25,7 @@ def begin(someone: Visitor) -> None:
     """Presses a key when the page asks for one, and waits for the game."""
     marked(someone, "begin").wait_for(timeout=90_000)
     someone.page.keyboard.press("w")
+    until(lambda: "Get ready" in label(someone, "state"), 20, "the countdown")
     until(lambda: "Playing" in label(someone, "state"), 20, "playing")
 
 
@@ -105,7 +106,7 @@ def test_someone_plays_soccer_against_a_trained_team_and_sees_the_score(tmp_path
         someone.page.get_by_role("option", name=re.compile(r"run soccer, step \d")).last.click()
         until(lambda: "step" in marked(someone, "side-1").input_value(), 20, "an earlier model")
         someone.page.wait_for_timeout(2000)
-        assert "Playing" in label(someone, "state")
+        until(lambda: "Playing" in label(someone, "state"), 20, "playing, perhaps after the countdown to the next round")
         someone.shoot("play-soccer-snapshot")
     assert (tmp_path / "results" / ".player.json").is_file()
 

@@ -262,10 +262,8 @@ class PlayPage:
             copy = f"const e = getHtmlElement({field.id}).querySelector('input'); e.select(); document.execCommand('copy')"
             ui.button("Copy").props("dense no-caps").on("click", js_handler=f"() => {{ {copy} }}")  # works without https, too
             if link.is_private:
-                quiet(
-                    "Only browsers on this machine can open it. For other machines start the page with --bind 0.0.0.0, in a network that "
-                    "you trust."
-                )
+                quiet("Only browsers on this machine can open it. For other machines start the page so, in a network that you trust:")
+                ui.label("palaestra view --bind 0.0.0.0").classes("p-log")
             elif (code := qr_code(link.address)) is not None:
                 ui.image(code).props('no-spinner no-transition alt="QR code of the link" data-mark=qr').classes("p-qr")
             quiet("Whoever has the link can play, and stop and change runs.")
@@ -304,6 +302,8 @@ class PlayPage:
             if not self.game.begun
             else "Paused"
             if state.paused
+            else "Get ready"
+            if state.held > 0
             else "Playing"
         )
         self._state.set_text(f"{doing}: {when}, reward {now:.2f}")

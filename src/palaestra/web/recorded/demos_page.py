@@ -7,7 +7,7 @@ from nicegui import ui
 
 from palaestra.core.errors import PalaestraError
 from palaestra.core.plugins import registry
-from palaestra.web.layout import address, card, complain, heading, page, quiet
+from palaestra.web.layout import address, card, complain, page, quiet
 from palaestra.web.recorded.demo_files import FOLDER, METHODS, DemoFacts, demo_list, start_training, training_settings
 from palaestra.web.site import Site
 
@@ -42,8 +42,7 @@ def add_demos_page(site: Site) -> None:
 
 
 def _none_yet(site: Site) -> None:
-    with card():
-        heading("No demonstrations yet", 2).classes("text-base font-medium")
+    with card("No demonstrations yet"):
         quiet(f"Record some on the Play page; they are stored in {site.results / FOLDER}.")
         ui.button("Play and record", on_click=lambda: ui.navigate.to("/play")).props("dense no-caps")
 

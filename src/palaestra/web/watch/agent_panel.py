@@ -148,7 +148,7 @@ class ObsView:
     def __init__(self, name: str, found: AgentInspection) -> None:
         self._name = name
         values = found.obs[name]
-        quiet(f"{name} {'x'.join(map(str, values.shape))}")
+        quiet(f"{name} {'x'.join(map(str, values.shape))}").classes("p-message")
         self._rays = [RaysView(fan, hits) for fan, hits in found.rays if fan.obs == name]
         self._numbers: list[tuple[ui.linear_progress, ui.label]] = []
         self._picture: Element | None = None

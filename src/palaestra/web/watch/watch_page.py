@@ -208,15 +208,15 @@ class WatchPage:
             quiet("They take hold at each area's next episode.")
             for name, default in env.parameters.items():
                 _, low, high = ranges.get(name, (default, min(0.0, 2 * default), max(1.0, 2 * default)))
-                text = ui.label(f"{name}: {default:g}").classes("text-sm")
+                text = ui.label(f"{name}: {default:g}").classes("text-sm p-message")
 
                 def change(sent: object, name: str = name, text: ui.label = text, low: float = low, high: float = high) -> None:
                     if (value := within(sent, low, high)) is not None:
                         text.set_text(f"{name}: {value:g}")
                         playback.set_parameter(name, value)
 
-                slider = ui.slider(min=low, max=high, step=(high - low) / 200, value=default).props(f"data-mark=parameter-{name}")
-                slider.props["aria-label"] = name
+                slider = ui.slider(min=low, max=high, step=(high - low) / 200, value=default)
+                slider.props.update({"data-mark": f"parameter-{name}", "aria-label": name})
                 slider.on("change", lambda event, change=change: change(event.args))
 
     def _pick(self, group: str, number: int) -> None:
