@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -12,11 +13,14 @@ import numpy as np
 
 from palaestra.core.errors import PolicyError
 from palaestra.core.files import MODEL_FILES, file_kind
+from palaestra.core.system_memory import free_memory
 
 Arrays = dict[str, np.ndarray]
 _SIGNATURE = re.compile(r"^.*(onnxruntime/core/\S+:\d+ .*\))(?= [A-Z])", re.DOTALL)  # of the function that failed, with its file
 _NEWER = re.compile(r"IR version|opset")
 
+LEAST_MEMORY = 1 << 30
+"""Bytes that models may take on a machine with little free memory; elsewhere a quarter of it."""
 SILENT = 4  # onnxruntime's own lines on stderr; what matters reaches the user as an exception
 
 
@@ -33,6 +37,8 @@ class Session:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = SILENT
+        bound_memory()
+        options.add_session_config_entry("session.use_env_allocators", "1")
         onnxruntime.set_seed(int(np.random.default_rng(seed).integers(2**31)))
         self.name = name
         try:
@@ -82,6 +88,17 @@ def _without_missing_outputs(path: str) -> bytes:
     del model.graph.output[:]
     model.graph.output.extend(kept)
     return model.SerializeToString()
+
+
+@cache
+def bound_memory() -> None:
+    """Limits the memory of all models of this process: a few bytes of a graph can ask for any amount."""
+    import onnxruntime as ort
+
+    most = max(LEAST_MEMORY, free_memory() // 4)
+    place = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
+    with suppress(*errors(), RuntimeError):  # another library of this process has set a limit
+        ort.create_and_register_allocator(place, ort.OrtArenaCfg(most, -1, -1, -1))
 
 
 @cache
