@@ -288,8 +288,8 @@ def test_hidden_remnants_of_checkpoints_are_cleared_when_a_run_goes_on(begun: Pa
     run = tmp_path / "run"
     shutil.copytree(begun, run)
     newest = max((run / "checkpoints").iterdir(), key=lambda path: int(path.name))
-    newest.rename(newest.with_name(f".{newest.name}.old-77"))
-    for name in (".7000.tmp-77", f".0.gone-{os.getppid()}"):
+    newest.rename(newest.with_name(f".{newest.name}.old-4194305"))
+    for name in (".7000.tmp-4194305", f".0.gone-{os.getppid()}"):
         (run / "checkpoints" / name).mkdir()
         (run / "checkpoints" / name / "run.safetensors").write_bytes(b"half")
     seen: list[list[str]] = []

@@ -179,8 +179,8 @@ def test_going_back_to_an_earlier_step_drops_the_abandoned_later_ones(tmp_path: 
 def test_a_killed_writers_leftovers_go_at_the_next_save(tmp_path: Path):
     checkpoints = Checkpoints(tmp_path, keep=3)
     checkpoints.save(1, a_state(1))
-    (tmp_path / "1").rename(tmp_path / ".1.old-77")  # killed between the two renames of a replacement
-    for name in (".2.tmp-77", ".0.gone-77"):
+    (tmp_path / "1").rename(tmp_path / ".1.old-4194305")  # by a process that is gone: numbers end at 4194304
+    for name in (".2.tmp-4194305", ".0.gone-4194305"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "run.safetensors").write_bytes(b"half")
     assert checkpoints.load().state["run"]["number"] == 1

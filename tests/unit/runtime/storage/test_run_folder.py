@@ -81,7 +81,7 @@ def test_a_run_in_the_folders_of_old_ml_agents_is_recognized(tmp_path: Path, mon
             RunFolder(results, "second").must_exist("resume")
 
 
-@pytest.mark.parametrize("half", [".writer.json.tmp-77", ".configuration.yaml.tmp-77"])
+@pytest.mark.parametrize("half", [".writer.json.tmp-4194305", ".configuration.yaml.tmp-4194305"])
 def test_a_start_that_was_killed_before_its_first_file_can_be_started_again(tmp_path: Path, half: str):
     folder = RunFolder(tmp_path, "first")
     folder.path.mkdir()
@@ -144,7 +144,7 @@ def test_any_file_of_a_run_makes_its_folder_one(tmp_path: Path, file: str):
 def test_halves_of_files_are_swept_away(tmp_path: Path):
     folder = RunFolder(tmp_path, "first")
     folder.create(LOADED)
-    (folder.logs / ".timers.json.tmp-77").touch()
+    (folder.logs / ".timers.json.tmp-4194305").touch()
     (folder.logs / "timers.json").touch()
     folder.sweep()
     assert {path.name for path in folder.logs.iterdir()} == {"timers.json", SIGNATURE.name}
