@@ -91,7 +91,6 @@ def runs() -> dict[str, tuple[dict[str, Any], list[str]]]:
         "over the wire": one("Tag", ppo(1500), env=str(ROOT / "examples/sdk_tag.py")),
         "two ranks": one("3DBall", ppo(3000), areas, "--processes=2"),
         "threaded": one("3DBall", ppo(3000, threaded=True), areas),
-        "copies": one("CartPole-v1", ppo(2000), "--num-areas=4", "--num-envs=2", env="gymnasium:CartPole-v1"),
     }
 
 
