@@ -12,6 +12,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from palaestra import sdk
 from palaestra.envs.pool.shared_tables import SharedTables
 
 
@@ -60,6 +61,37 @@ class Walk(gymnasium.Env[Any, Any]):
 def make(folder: str = "", length: int = 10, ms: float = 0.0) -> Walk:
     """Makes a walk."""
     return Walk(folder, length, ms)
+
+
+class Drawer(sdk.Agent):
+    """Shows the value that it draws of the parameter "mass" in each of its episodes of one step."""
+
+    behavior = sdk.Behavior("Walk", observations=1, branches=(2,))
+    max_step = 1
+    folder = ""
+
+    def on_episode_begin(self) -> None:
+        """Draws a value. Crashes where the order "crash" lies in the folder."""
+        self.mass = self.academy.environment_parameters.get_with_default("mass", -1.0)
+        with suppress(OSError):
+            (Path(self.folder) / "crash").unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def collect_observations(self, sensor: sdk.VectorSensor) -> None:
+        """Sees the value."""
+        sensor.add(self.mass)
+
+
+@sdk.game
+def drawers(academy: sdk.Academy) -> None:
+    """One such agent in each area."""
+    academy.add(Drawer())
+
+
+def make_drawers(areas: int | None = None, folder: str = "") -> Any:
+    """Makes games that draw their parameter."""
+    Drawer.folder = folder
+    return drawers(areas=areas or 1)
 
 
 class Forgotten(Walk):

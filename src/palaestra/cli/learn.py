@@ -2,7 +2,7 @@
 
 The settings are ML-Agents' YAML. Precedence: default < YAML < flag < --set.
 The trainer_type is ppo, sac, poca, bc, or your own class as package.module:Class.
-A first Ctrl-C (or SIGTERM) saves everything and ends; a second one ends at once.
+A first Ctrl-C (or SIGTERM) saves everything and ends; a second Ctrl-C ends at once, a second SIGTERM changes nothing.
 Exit status: 0 finished, good enough or stopped; 1 error; 2 wrong command; 3 no progress.
 """
 

@@ -116,6 +116,7 @@ class SamplesParameters(Protocol):
 
     def draw_parameter(self, name: str, kind: Distribution, numbers: Sequence[float], seeds: Sequence[int]) -> None:
         """Sets the distribution of a parameter. `seeds` has a 31-bit seed for each area; one with several parts uses the seeds that follow.
+        A part that is restarted draws other numbers than before.
 
         `numbers`: minimum and maximum; mean and standard deviation; or both ends of each of several ranges. Raises EnvError for an unknown
         name.

@@ -155,13 +155,6 @@ def key_of(seed: int, parameter: str, lesson: int) -> tuple[int, int]:
     return int(words[0]), int(words[1])
 
 
-def seeds_of(seed: int, copies: int) -> list[int]:
-    """Returns a 31-bit seed for each copy of a game that samples by itself, the first `seed`. They are so far apart that consecutive seeds
-    never meet.
-    """
-    return [(seed + _WEYL[0] * copy) & 0x7FFFFFFF for copy in range(copies)]
-
-
 class Stream:
     """Values of a parameter in one lesson, one for each episode of each area."""
 

@@ -81,46 +81,69 @@ class EngineSender(SideChannel):
 class ParametersSender(SideChannel):
     """Sends environment parameters, a value or a distribution, to each copy: changes as they happen, and all when it connects.
 
-    The game samples from a distribution each time it reads the parameter. Sending it again would restart its random numbers.
+    The game samples from a distribution each time it reads the parameter. Sending it again would restart its random numbers, so a game
+    that connects in place of one that crashed gets it with another seed (`shift_seeds`).
     """
 
     restates = True
 
     def __init__(self, copies: int) -> None:
         super().__init__(PARAMETERS)
-        self._latest: list[dict[str, bytes]] = [{} for _ in range(copies)]  # by copy and name: the last message sent
+        self._latest: list[dict[str, _Parameter]] = [{} for _ in range(copies)]  # by copy and name
+        self._shifts = [0] * copies  # added to the seeds of each copy
+
+    def shift_seeds(self, copy: int, shift: int) -> None:
+        """Adds a number to all seeds that a copy is sent from now on. Call it before a copy connects again."""
+        self._shifts[copy] = shift
 
     def set(self, name: str, value: float, copy: int | None = None) -> None:
         """Sets a constant, for one copy or all."""
         message = _parameter(name, 0)
         message.write_float32(value)
-        self._update(name, message, copy)
+        self._update(name, _Parameter(bytes(message.buffer)), copy)
 
     def set_uniform(self, name: str, low: float, high: float, seed: int, copy: int | None = None) -> None:
         """Sets a uniform distribution over a range."""
-        self._update(name, _sampler(name, seed, 0, low, high), copy)
+        self._update(name, _sampler(name, seed, 0, _floats(low, high)), copy)
 
     def set_gaussian(self, name: str, mean: float, st_dev: float, seed: int, copy: int | None = None) -> None:
         """Sets a normal distribution."""
-        self._update(name, _sampler(name, seed, 1, mean, st_dev), copy)
+        self._update(name, _sampler(name, seed, 1, _floats(mean, st_dev)), copy)
 
     def set_multirange_uniform(self, name: str, intervals: Sequence[tuple[float, float]], seed: int, copy: int | None = None) -> None:
         """Sets a uniform distribution over several ranges."""
-        message = _sampler(name, seed, 2)
-        message.write_float32_list([end for interval in intervals for end in interval])
-        self._update(name, message, copy)
+        ends = OutgoingMessage()
+        ends.write_float32_list([end for interval in intervals for end in interval])
+        self._update(name, _sampler(name, seed, 2, ends), copy)
 
     def on_connect(self, copy: int) -> None:
         """Sends all parameters of the copy again."""
-        for payload in self._latest[copy].values():
-            self.send(_raw(payload), copy)
+        for parameter in self._latest[copy].values():
+            self.send(parameter.message(self._shifts[copy]), copy)
 
-    def _update(self, name: str, message: OutgoingMessage, copy: int | None) -> None:
-        payload = bytes(message.buffer)
+    def _update(self, name: str, parameter: _Parameter, copy: int | None) -> None:
         for each in range(len(self._latest)) if copy is None else (copy,):
-            if self._latest[each].get(name) != payload:
-                self._latest[each][name] = payload
+            if self._latest[each].get(name) != parameter:
+                message = parameter.message(self._shifts[each])
+                self._latest[each][name] = parameter
                 self.send(message, each)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parameter:
+    """A parameter as it is sent: a distribution's seed stands between two parts of the message."""
+
+    start: bytes
+    seed: int | None = None
+    end: bytes = b""
+
+    def message(self, shift: int) -> OutgoingMessage:
+        """Returns the message, with a seed that is greater by `shift`."""
+        message = _raw(self.start)
+        if self.seed is not None:
+            message.write_int32((self.seed + shift) & 0x7FFFFFFF if shift else self.seed)
+        message.buffer += self.end
+        return message
 
 
 class StatsReceiver(SideChannel):
@@ -249,10 +272,15 @@ def _parameter(name: str, kind: int) -> OutgoingMessage:
     return message
 
 
-def _sampler(name: str, seed: int, kind: int, *numbers: float) -> OutgoingMessage:
-    message = _parameter(name, 1)
-    message.write_int32(seed)
-    message.write_int32(kind)
+def _sampler(name: str, seed: int, kind: int, numbers: OutgoingMessage) -> _Parameter:
+    end = OutgoingMessage()
+    end.write_int32(kind)
+    end.buffer += numbers.buffer
+    return _Parameter(bytes(_parameter(name, 1).buffer), seed, bytes(end.buffer))
+
+
+def _floats(*numbers: float) -> OutgoingMessage:
+    message = OutgoingMessage()
     for number in numbers:
         message.write_float32(number)
     return message

@@ -155,7 +155,7 @@ class Ended:
 
 
 def test_signals_while_a_run_closes_do_not_cost_its_exit_status(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
-    """As of a job system that sends SIGTERM to a run that is just ending: one is heard, and another ends the process as the run ended."""
+    """As of a job system that sends SIGTERM to a run that is just ending: it is heard, and Ctrl-C ends the process as the run ended."""
     left = list[int]()
     monkeypatch.setattr("palaestra.runtime.control.os_signals.os._exit", left.append)
     monkeypatch.setattr("palaestra.runtime.control.os_signals.leave", lambda number, quietly: left.append(128 + number))
@@ -163,9 +163,11 @@ def test_signals_while_a_run_closes_do_not_cost_its_exit_status(monkeypatch: pyt
     hear = Stopper(run)
     hear.outer, hear.status = Breaker(process=True), 3
     hear(signal.SIGTERM, None)
-    assert capfd.readouterr().err == "\nthe run has ended and closes what it has open (once more ends at once)\n"
-    assert not left
+    assert capfd.readouterr().err == "\nthe run has ended and closes what it has open (Ctrl-C ends at once)\n"
     hear(signal.SIGTERM, None)
+    assert not left
+    monkeypatch.setattr("palaestra.runtime.control.os_signals.SAME_WISH", 0.0)
+    hear(signal.SIGINT, None)
     assert left[0] == 3
     assert run.abandoned
 

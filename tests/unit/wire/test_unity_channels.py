@@ -118,6 +118,26 @@ def test_a_restarted_copy_gets_all_current_parameters():
     assert parameters(hub, 0) == [("gravity", 0, 1.0), ("mass", 0, 3.0), ("gravity", 0, 2.0)]
 
 
+def test_a_restarted_copy_gets_its_distributions_with_other_seeds_and_new_ones_too():
+    channel = ParametersSender(copies=2)
+    hub = hub_of(channel, copies=2)
+    channel.set("gravity", 1.0)
+    channel.set_uniform("mass", 0.5, 2.0, 5)
+    channel.set_multirange_uniform("wind", [(-2.0, -1.0)], 2**31 - 1)
+    before = sent(hub, 0), sent(hub, 1)
+    channel.shift_seeds(1, 3)
+    hub.connected(1)
+    gravity, mass, wind = sent(hub, 1)
+    assert gravity.buffer == before[1][0].buffer
+    assert [mass.read_string(), *(mass.read_int32() for _ in range(3)), mass.read_float32()] == ["mass", 1, 8, 0, 0.5]
+    assert [wind.read_string(), *(wind.read_int32() for _ in range(3)), wind.read_float32_list()] == ["wind", 1, 2, 2, [-2.0, -1.0]]
+    channel.set_uniform("mass", 0.5, 2.0, 5)  # no other than before, so its numbers go on
+    assert sent(hub, 1) == []
+    channel.set_uniform("mass", 1.0, 3.0, 6)
+    seeds = [(message.read_string(), message.read_int32(), message.read_int32()) for copy in (0, 1) for message in sent(hub, copy)]
+    assert seeds == [("mass", 1, 6), ("mass", 1, 9)]
+
+
 def test_statistics_are_taken_in_their_order_and_once():
     channel = StatsReceiver(pytest.fail)
     hub = hub_of(channel, copies=2)

@@ -27,6 +27,7 @@ from palaestra.envs.pool.env_copy import EnvCopy
 from palaestra.envs.pool.env_server import Call, CopyReply, EnvFacts
 from palaestra.envs.pool.merged_table import MergedTable
 from palaestra.envs.restarts import UNLIMITED, RestartPolicy, Restarts
+from palaestra.envs.sampler_seeds import spacing
 from palaestra.parallel.worker import Listener, WorkerLost
 
 DEFAULT_TIMEOUT = 60.0
@@ -267,7 +268,11 @@ class EnvPool:
 
     def _seed_of(self, index: int) -> int:
         """Returns the seed of a copy; one that was started again gets another."""
-        return (self._seed + self._first_area[index] + self._policies[index].restarts * self.num_areas) & 0x7FFFFFFF
+        return (self._seed + self._first_area[index] + self._seeds_used(index)) & 0x7FFFFFFF
+
+    def _seeds_used(self, index: int) -> int:
+        """Returns the number of seeds that all copies would have had, if each had been started again as often as this one."""
+        return self._policies[index].restarts * self.num_areas
 
     def _fail(self, index: int, reason: str) -> None:
         """Ends a copy and schedules its restart. Raises GameGone if there is to be none."""
@@ -309,15 +314,26 @@ class EnvPool:
         unknown = [name for name in values if name not in self.parameters]
         if unknown and not self._takes_any_parameter:
             raise EnvError(f"{self.name} has no parameter '{unknown[0]}' (it has: {', '.join(self.parameters) or 'none'})")
+        self._forget(values)
         self._parameters |= dict(values)
         for copy in self._copies:
             copy.parameters = self._part(copy.index)
 
     def _draw_parameter(self, name: str, kind: Distribution, numbers: Sequence[float], seeds: Sequence[int]) -> None:
         """Sets the distribution of a parameter; `seeds` has one for each area. See `SamplesParameters`."""
+        self._forget([name])
         call = self._calls["draw", name] = ("draw_parameter", (name, kind, tuple(numbers), tuple(seeds)))
         for copy in self._copies:
             copy.calls.append(self._drawn_by(copy.index, call))
+
+    def _forget(self, names: Iterable[str]) -> None:
+        """Forgets the values and distributions of parameters that get others, which a copy would be told after the new ones."""
+        for name in names:
+            self._parameters.pop(name, None)
+            self._calls.pop(("draw", name), None)
+            for copy in self._copies:
+                copy.parameters.pop(name, None)
+                copy.calls[:] = [(method, given) for method, given in copy.calls if method != "draw_parameter" or given[0] != name]
 
     def training_starts(self, facts: TrainingFacts) -> None:
         """Passes the facts on to the first copy, if it accepts them."""
@@ -343,9 +359,11 @@ class EnvPool:
         ]
 
     def _drawn_by(self, index: int, call: Call) -> Call:
-        """Returns a call of `draw_parameter` with the seeds of one copy's areas."""
+        """Returns a call of `draw_parameter` with the seeds of one copy's areas; other seeds once it was started again."""
         method, (*others, seeds) = call
-        return method, (*others, seeds[self._first_area[index] : self._first_area[index + 1]])
+        shift = spacing(self._seeds_used(index))
+        own = seeds[self._first_area[index] : self._first_area[index + 1]]
+        return method, (*others, tuple((seed + shift) & 0x7FFFFFFF for seed in own) if shift else own)
 
     def take_measurements(self) -> list[Measurement]:
         """Returns what the copies have measured since the last call."""

@@ -22,6 +22,7 @@ from palaestra.core.metrics import Measurement
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import BehaviorFacts, Distribution, TrainingFacts
+from palaestra.envs.sampler_seeds import spacing
 from palaestra.envs.slots import Ids
 from palaestra.envs.unity import executable
 from palaestra.envs.unity.analytics import AnalyticsSender
@@ -365,7 +366,10 @@ class UnityEnv:
         self._engine.set_time_scale(min(self.options.engine.time_scale * speed, MAX_TIME_SCALE))
 
     def draw_parameter(self, name: str, kind: Distribution, numbers: Sequence[float], seeds: Sequence[int]) -> None:
-        """Sets a sampler in each copy with its own seed. Sent once, because sending it again would restart its random numbers."""
+        """Sets a sampler in each copy with its own seed. Sent once, because sending it again would restart its random numbers.
+
+        A restarted game gets it with another seed.
+        """
         for copy, seed in enumerate(seeds):
             match kind:
                 case "uniform":
@@ -387,6 +391,7 @@ class UnityEnv:
         """Handles the connection of a copy; reports the game's version to the user when it changes."""
         if copy == 0:
             self._analytics.wanted = "trainingAnalytics" in game.capabilities
+        self._parameters.shift_seeds(copy, spacing(self.copies[copy].seeds_used))
         self.channels.connected(copy)
         if self._game != game:
             self._game = game

@@ -116,6 +116,11 @@ class GameInstance:
         """Seconds of silence until the user is first told of it, and the start of the silence last reported."""
 
     @property
+    def seeds_used(self) -> int:
+        """Number of seeds that were for earlier games of this copy, and for as many of every other: its next game gets one after these."""
+        return self.policy.restarts * self._all_copies
+
+    @property
     def name(self) -> str:
         """Name of the copy in messages."""
         return "the Editor" if self.editor else "the game" if self._all_copies == 1 else f"copy {self.number} of the game"
@@ -248,7 +253,7 @@ class GameInstance:
         self._learn_brains(incoming)
         self.phase, self.since = Phase.GREETED, time.monotonic()
         owner = self._owner
-        seed = (owner.seed + self.index + self.policy.restarts * self._all_copies) & 0x7FFFFFFF
+        seed = (owner.seed + self.index + self.seeds_used) & 0x7FFFFFFF
         owner.connected(self.index, self.game)
         call.answer(encode.initialization(seed, self.options.areas))
 

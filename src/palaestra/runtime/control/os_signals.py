@@ -1,7 +1,8 @@
 """Handles Ctrl-C, SIGTERM and a closed terminal.
 
-Before a run begins they break it off, as Ctrl-C does anywhere; while it goes on the first asks it to end, saved, and the second ends the
-process. A program that trains is then given the signal itself (`pass_on`): it must not go on with its next run.
+Before a run begins they break it off, as Ctrl-C does anywhere; while it goes on the first asks it to end, saved, and Ctrl-C after it ends
+the process. The others may come any number of times: job systems and `timeout` send SIGTERM more than once, and then SIGKILL. A program
+that trains is then given the signal itself (`pass_on`): it must not go on with its next run.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def is_read() -> bool:
 
 
 SAME_WISH = 1.0
-"""Seconds within which signals of different kinds are one wish: a service manager, or a shell whose terminal closes, sends two at once."""
+"""Seconds within which Ctrl-C after a signal of another kind is one wish with it: a job system may send several kinds at once."""
 
 
 class Stopper:
@@ -114,9 +115,9 @@ class Stopper:
         self._run = run
 
     def __call__(self, number: int, _: FrameType | None) -> None:
-        """Asks the run to end; the second time, ends the process."""
+        """Asks the run to end; Ctrl-C after that ends the process."""
         if self.heard is not None:
-            if number != self.heard and time.monotonic() < self._heard_at + SAME_WISH:
+            if number != signal.SIGINT or (number != self.heard and time.monotonic() < self._heard_at + SAME_WISH):
                 return
             if self.leave is not None:
                 self.leave()
@@ -125,15 +126,16 @@ class Stopper:
         self.heard, self._heard_at = number, time.monotonic()
         if self.outer is not None:
             self.outer.answered += 1
+        again = "once more" if number == signal.SIGINT else "Ctrl-C"
         if self.status is not None:
-            say("\nthe run has ended and closes what it has open (once more ends at once)\n" if reports() else "")
+            say(f"\nthe run has ended and closes what it has open ({again} ends at once)\n" if reports() else "")
             return
         self._run.stop()
         if not reports():
             return
         wait = self._run.wait()
         saving = "" if self._run.inference else f": {wait}; then what was learned is saved" if wait else ": saving what was learned"
-        say(f"\nstopping{saving} (once more ends at once{', without saving' if saving else ''})\n")
+        say(f"\nstopping{saving} ({again} ends at once{', without saving' if saving else ''})\n")
 
     @property
     def leave(self) -> Callable[[], NoReturn] | None:
@@ -147,7 +149,7 @@ class Stopper:
 
 @contextmanager
 def stop_on_signals(run: Stoppable) -> Iterator[Stopper]:
-    """Within the block, a signal stops the run; once that has ended (`status`) it does nothing, and a second one ends the process.
+    """Within the block, a signal stops the run; once that has ended (`status`) it does nothing. Ctrl-C after it ends the process.
 
     Outside the main thread, where Python hears no signals, it does nothing. Raises Terminated for a signal that came before, and whose
     exception someone has swallowed.

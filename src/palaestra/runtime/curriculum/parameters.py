@@ -12,6 +12,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env, QueuesParameters, SamplesParameters
 from palaestra.envs.proxies import forwarding
+from palaestra.envs.sampler_seeds import sampler_seeds
 from palaestra.envs.transfer import Transfer
 from palaestra.runtime.collect.episodes import AreaEpisodes
 from palaestra.scenario.samplers import (
@@ -24,7 +25,6 @@ from palaestra.scenario.samplers import (
     key_of,
     own_seed,
     sampler_of,
-    seeds_of,
 )
 from palaestra.scenario.settings import CurriculumSettings, Parameter, SamplerSettings
 
@@ -96,7 +96,7 @@ class Parameters:
         elif self._sampling_env is not None:
             seed = key_of(self._games_seed, name, lesson)[0] if own is None else own
             kind, numbers = _sampling_arguments(sampler)
-            self._sampling_env.draw_parameter(name, kind, numbers, seeds_of(seed, self._env.num_areas))
+            self._sampling_env.draw_parameter(name, kind, numbers, sampler_seeds(seed, self._env.num_areas))
         else:
             _, least, most = getattr(self._env, "parameter_ranges", {}).get(name, (0.0, -torch.inf, torch.inf))
             key = key_of(self._seed if own is None else own, name, lesson)

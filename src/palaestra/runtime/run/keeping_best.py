@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from palaestra.brains.model import load_policy
-from palaestra.core.errors import ConfigError, PalaestraError
+from palaestra.core.errors import STOPS, ConfigError, EnvError
 from palaestra.core.files import file_name
 from palaestra.core.metrics import REWARD
 from palaestra.export import onnx
 from palaestra.parallel import ranks
+from palaestra.parallel.closing import reason_of
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.logging.bottleneck import EVALUATION
 from palaestra.runtime.logging.tracker import Summary
@@ -122,20 +123,24 @@ def _measure(run: Run, learner: Learner, wanted: KeepBestSettings, summary: Summ
             policies = {name: load_policy(file, seed=wanted.seed) for name, file in files.items()}
             env = run.best.env(min(wanted.episodes, 100))
             results = evaluate(env, policies, wanted.episodes, deterministic=wanted.deterministic, seed=wanted.seed, progress=go_on)
+            value = _mean(learner.name, results)
     except _LeftOut:
         run.console.info(f"'{learner.name}' is not evaluated at step {learner.step:,}, because the run stops")
         return None, True
-    except PalaestraError as error:
-        run.console.warning(f"'{learner.name}' could not be evaluated at step {learner.step:,}: {error}; training goes on")
+    except STOPS:
+        raise
+    except BaseException as error:  # a user's environment may raise anything, and the run trains in another
+        run.console.warning(f"'{learner.name}' could not be evaluated at step {learner.step:,}: {reason_of(error)}; training goes on")
         return None, False
-    value = _mean(learner.name, results)
     run.console.info(f"'{learner.name}' at step {learner.step:,}: mean reward {value:.3f} over {wanted.episodes} episodes of keep_best")
     return (value if np.isfinite(value) else None), False
 
 
 def _mean(behavior: str, results: Mapping[str, Evaluation]) -> float:
-    """Returns the mean return of a behavior's episodes; of groups, that of whole groups."""
+    """Returns the mean return of a behavior's episodes; of groups, that of whole groups. Raises EnvError if the behavior has not played."""
     own = [result for name, result in results.items() if name == behavior or name.startswith(f"{behavior}?team=")]
+    if not own:
+        raise EnvError(f"it did not appear in the environment of evaluations (there: {', '.join(results) or 'no behavior'})")
     groups = np.concatenate([result.group_returns for result in own])
     returns = groups if len(groups) else np.concatenate([result.returns for result in own])
     return float(returns.mean())

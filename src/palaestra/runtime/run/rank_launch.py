@@ -160,8 +160,8 @@ def end_with_launcher() -> None:
 def _watch_launcher() -> None:
     while os.read(0, 1):  # not by sys.stdin, whose lock would be held when the interpreter shuts down
         pass
-    for _ in range(2):
-        os.kill(os.getpid(), signal.SIGTERM)
+    for number in (signal.SIGTERM, signal.SIGINT):  # the second ends it at once
+        os.kill(os.getpid(), number)
         time.sleep(PATIENCE)
     os._exit(1)
 

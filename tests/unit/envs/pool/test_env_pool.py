@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,10 @@ import torch
 import palaestra
 from palaestra.core.errors import EnvError, GameGone
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.base import AsyncEnv, Interruptible
+from palaestra.envs.base import AsyncEnv, Interruptible, SamplesParameters
 from palaestra.envs.pool.env_pool import EnvPool
 from palaestra.envs.restarts import Restarts
+from palaestra.envs.sampler_seeds import spacing
 from palaestra.envs.unity.options import UnityOptions
 from palaestra.runtime.environments.make import make_env
 from palaestra.runtime.environments.unity_games import GameSettings
@@ -118,6 +120,52 @@ def test_a_copy_that_crashes_or_hangs_is_started_again_and_its_episode_is_lost_w
         assert not set(step.obs[0][lost, 2].tolist()) & pids
         why = "was killed by SIGKILL" if order == "crash" else "did not answer for 12 s"
         assert any(why in str(one.message) and "started again now (restart 1)" in str(one.message) for one in caught)
+
+
+def drawn_by(seed: int) -> set[float]:
+    """The values that a game draws from 0 to 1 by a seed, as they are observed."""
+    random = Random(seed)
+    return {float(np.float32(random.uniform(0, 1))) for _ in range(10_000)}
+
+
+@pytest.mark.filterwarnings("ignore:.*it is started again")
+def test_a_game_that_is_started_again_draws_other_values_or_has_its_newest_constant(tmp_path: Path):
+    with opened(2, areas=2, name="python:pool_games:make_drawers", folder=str(tmp_path)) as env:
+        assert isinstance(env, SamplesParameters)
+
+        def values() -> list[set[float]]:
+            nonlocal step
+            seen: list[set[float]] = [set(), set()]
+            while min(len(some) for some in seen) < 5:
+                step = only(env.step({"Walk": right(step)}))
+                for area, mass in zip(step.area[step.acting].tolist(), step.obs[0][step.acting, 0].tolist(), strict=True):
+                    seen[area].add(mass)
+            return seen
+
+        def crash() -> int:
+            nonlocal step
+            (tmp_path / "crash").touch()
+            lost = torch.zeros(2, dtype=torch.bool)
+            while not (step.acting & lost).any():
+                step = only(env.step({"Walk": right(step)}))
+                lost |= torch.zeros(2, dtype=torch.bool) if step.lost is None else step.lost
+            return int(lost.nonzero()[0, 0])
+
+        env.set_parameters({"mass": torch.tensor([0.5, 0.5])})  # a lesson that is over
+        env.draw_parameter("mass", "uniform", [0, 1], [7, 8])
+        step = only(env.reset(3))
+        assert [some <= drawn_by(seed) for some, seed in zip(values(), (7, 8), strict=True)] == [True, True]
+        again = crash()
+        shift = spacing(2)
+        assert values()[again] <= drawn_by(((7, 8)[again] + shift) & 0x7FFFFFFF)
+        env.draw_parameter("mass", "uniform", [0, 1], [70, 80])
+        values()  # a tick under way still has the values of before
+        seeds = [(seed + shift) & 0x7FFFFFFF if copy == again else seed for copy, seed in enumerate((70, 80))]
+        assert [some <= drawn_by(seed) for some, seed in zip(values(), seeds, strict=True)] == [True, True]
+
+        env.set_parameters({"mass": torch.tensor([2.0, 3.0])})
+        again = crash()
+        assert step.obs[0][again, 0] == 2.0 + again
 
 
 @pytest.mark.slow

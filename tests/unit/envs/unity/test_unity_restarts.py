@@ -5,15 +5,21 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
+import numpy as np
 import psutil
 import pytest
+import torch
 from unity_games import make_build
 from unity_play import MessageLog, Play, RandomPolicy, Run, opened
 
 from palaestra.core.errors import EnvError, GameGone
+from palaestra.core.timestep import Action
 from palaestra.envs.restarts import MAX_FRUITLESS_FAILURES, MAX_RESTART_DELAY, PROGRESS, RestartPolicy, Restarts
+from palaestra.envs.sampler_seeds import spacing
 
 CRASH = GameGone("it was killed")
 
@@ -100,6 +106,69 @@ def test_a_run_outlives_kills(tmp_path: Path) -> None:
         count = play.count("Ball")
     assert len(log.warnings) == 3
     assert (count.length, count.episodes % 2) == (10 * count.episodes, 0)
+
+
+DRAWS = """
+from palaestra import sdk
+
+class Drawer(sdk.Agent):
+    behavior = sdk.Behavior("Drawer", observations=1, continuous=1)
+    max_step = 1
+
+    def on_episode_begin(self):
+        self.mass = self.academy.environment_parameters.get_with_default("mass", -1.0)
+
+    def collect_observations(self, sensor):
+        sensor.add(self.mass)
+
+@sdk.game
+def drawer(academy):
+    academy.add(Drawer())
+
+if __name__ == "__main__":
+    drawer.play()
+"""
+
+
+def drawn_by(seed: int) -> set[float]:
+    """The values that a game draws from 0 to 1 by a seed, as they are observed."""
+    random = Random(seed)
+    return {float(np.float32(random.uniform(0, 1))) for _ in range(10_000)}
+
+
+def test_a_restarted_game_draws_other_values_than_before_it_crashed(tmp_path: Path) -> None:
+    """The same values would make it crash again where one of them did."""
+    game = tmp_path / "drawer.py"
+    game.write_text(DRAWS)
+    with opened(executable=str(game), copies=2) as env:
+        steps, masses = {}, list[set[float]]()
+
+        def play(done: Callable[[], bool]) -> None:
+            nonlocal steps
+            while not done():
+                step = steps["Drawer"]
+                for copy, mass in zip(step.area[step.acting].tolist(), step.obs[0][step.acting, 0].tolist(), strict=True):
+                    masses[copy].add(mass)
+                steps = env.step({"Drawer": Action(torch.zeros(len(step.reward), 1), torch.zeros(len(step.reward), 0, dtype=torch.int64))})
+
+        def values() -> list[set[float]]:
+            masses[:] = [set(), set()]
+            play(lambda: all(len(some) >= 5 for some in masses))
+            return [*masses]
+
+        env.draw_parameter("mass", "uniform", [0, 1], [7, 8])
+        steps = env.reset(0)
+        assert [some <= drawn_by(seed) for some, seed in zip(values(), (7, 8), strict=True)] == [True, True]
+        for restarts in (1, 2):
+            process = env.copies[0].process
+            assert process is not None
+            process.kill()
+            play(lambda restarts=restarts: env.copies[0].policy.restarts == restarts and env.copies[0].delivered > 0)
+            assert values()[0] <= drawn_by((7 + spacing(2 * restarts)) & 0x7FFFFFFF)
+        env.draw_parameter("mass", "uniform", [0, 1], [70, 80])
+        values()  # a tick under way still has the values of before
+        seed = (70 + spacing(4)) & 0x7FFFFFFF
+        assert [some <= drawn_by(one) for some, one in zip(values(), (seed, 80), strict=True)] == [True, True]
 
 
 def test_a_run_of_crashes_alone_ends_with_the_games_last_words(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from small_runs import contents, differences, settings, state, write
 
 from palaestra.runtime.control.os_signals import Stopper, stop_on_signals
+from palaestra.runtime.storage.checkpoints import Checkpoints
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 
@@ -44,11 +45,13 @@ def test_the_first_signal_asks_the_run_to_stop_and_the_handlers_go_back(number: 
         assert signal.getsignal(number) is before
     finally:
         signal.signal(number, outside)
-    assert capfd.readouterr().err == "\nstopping: saving what was learned (once more ends at once, without saving)\n"
+    again = "once more" if number == signal.SIGINT else "Ctrl-C"
+    assert capfd.readouterr().err == f"\nstopping: saving what was learned ({again} ends at once, without saving)\n"
 
 
-def test_two_signals_of_different_kinds_at_once_are_one_wish(monkeypatch: pytest.MonkeyPatch):
-    """systemd with SendSIGHUP, or a terminal that closes, sends two."""
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_only_ctrl_c_ends_the_process_before_it_has_saved(first: signal.Signals, monkeypatch: pytest.MonkeyPatch):
+    """Job systems send SIGTERM again and again, `timeout` twice, systemd with SendSIGHUP two signals, and some also SIGINT at once."""
     left = list[int]()
     monkeypatch.setattr("palaestra.runtime.control.os_signals.leave", lambda number, quietly: left.append(number))
     now = [100.0]
@@ -56,15 +59,20 @@ def test_two_signals_of_different_kinds_at_once_are_one_wish(monkeypatch: pytest
     run = Playing()
     monkeypatch.setattr(run, "abandon", lambda: None)
     hear = Stopper(run)
-    hear(signal.SIGTERM, None)
-    hear(signal.SIGHUP, None)
+    hear(first, None)
     assert run.stopped
+    for _ in range(2):
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            hear(number, None)
+        now[0] += 0.4
     assert not left
-    hear(signal.SIGTERM, None)  # the same again, however soon, does not wait
-    assert left == [signal.SIGTERM]
-    now[0] += 1.5
-    hear(signal.SIGHUP, None)
-    assert left == [signal.SIGTERM, signal.SIGHUP]
+    hear(signal.SIGINT, None)
+    assert left == (
+        [signal.SIGINT] if first == signal.SIGINT else []
+    )  # twice does not wait; after another signal it may be of the same wish
+    now[0] += 0.4
+    hear(signal.SIGINT, None)
+    assert left[-1:] == [signal.SIGINT]
 
 
 def test_a_signal_in_a_long_update_says_how_long_it_will_take(capfd: pytest.CaptureFixture[str]):
@@ -72,7 +80,7 @@ def test_a_signal_in_a_long_update_says_how_long_it_will_take(capfd: pytest.Capt
         os.kill(os.getpid(), signal.SIGTERM)
     message = capfd.readouterr().err
     assert message == (
-        "\nstopping: an update is under way, about 12 s left; then what was learned is saved (once more ends at once, without saving)\n"
+        "\nstopping: an update is under way, about 12 s left; then what was learned is saved (Ctrl-C ends at once, without saving)\n"
     )
 
 
@@ -145,27 +153,46 @@ def test_an_interrupted_command_saves_ends_well_and_resumes_to_the_same_end(tmp_
     assert contents(tmp_path / "first") == before
 
 
-HARD = """
+REPEATED = """
 import os, signal
 from palaestra.envs.builtin.basic.env import Basic
 
-class Hard(Basic):
+class Repeated(Basic):
     ticks = 0
     def step(self, actions):
         self.ticks += 1
         if self.ticks == 50:
-            os.kill(os.getpid(), signal.SIGTERM)
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), NUMBER)
+            os.kill(os.getpid(), NUMBER)
         return super().step(actions)
+    def state_dict(self):  # while it is saved
+        if self.ticks >= 50:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return super().state_dict()
 """
 
 
-def test_a_second_signal_ends_at_once_and_the_run_resumes(tmp_path: Path, begun: list[str], monkeypatch: pytest.MonkeyPatch):
-    (tmp_path / "hard.py").write_text(HARD)
+def repeated(place: Path, begun: list[str], number: int) -> subprocess.Popen[str]:
+    """Begins the run 'first', which sends itself a signal twice when it has trained for a while."""
+    (place / "repeated.py").write_text(f"NUMBER = {number:d}\n{REPEATED}")
+    return learn(place, *begun, "--env=python:repeated:Repeated", "--run-id=first")
+
+
+def test_sigterm_that_is_repeated_does_not_cost_the_save(tmp_path: Path, begun: list[str], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    process = learn(tmp_path, *begun, "--env=python:hard:Hard", "--run-id=first")
+    process = repeated(tmp_path, begun, signal.SIGTERM)
+    message, complaint = process.communicate(timeout=60)
+    assert process.returncode == 0, complaint
+    assert "Training was stopped; saving what it has learned" in message
+    assert complaint == "\nstopping: saving what was learned (Ctrl-C ends at once, without saving)\n"
+    assert max(Checkpoints(tmp_path / "first" / "checkpoints", 1).steps()) == 200
+
+
+def test_a_second_ctrl_c_ends_at_once_and_the_run_resumes(tmp_path: Path, begun: list[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    process = repeated(tmp_path, begun, signal.SIGINT)
     process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGTERM
+    assert process.returncode == 128 + signal.SIGINT
     resumed = learn(tmp_path, "--run-id=first", "--resume", "--env=Basic")
     assert "Resuming 'first' from step 0" in resumed.communicate(timeout=60)[0]
     assert resumed.returncode == 0

@@ -150,6 +150,52 @@ def test_ctrl_c_leaves_an_evaluation_out_and_the_resumed_run_makes_up_for_it(tmp
     assert best_of(resumed)["steps"] > 0
 
 
+ERRORS = {"reset": ValueError("no such level"), "step": SystemExit("no such level")}
+
+
+class Broken(Basic):
+    """An environment of the user's that cannot be reset or stepped, for an error of its author."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(4)
+        self.where = where
+
+    def _fail(self, where: str) -> None:
+        if self.where == where:
+            raise ERRORS[where]
+
+    def reset(self, seed: int) -> Any:
+        self._fail("reset")
+        return super().reset(seed)
+
+    def step(self, actions: Any) -> Any:
+        self._fail("step")
+        return super().step(actions)
+
+
+@pytest.mark.parametrize("where", ["reset", "step"])
+def test_any_error_of_the_environment_of_evaluations_is_told_and_the_run_goes_on(
+    where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    made = list[Basic]()
+
+    def make() -> Basic:
+        made.append(Broken(where) if len(made) == 1 else Basic(4))
+        return made[-1]
+
+    block = {"max_steps": 600, "summary_freq": 200}
+    result = run(tmp_path, {"every": 10_000, "episodes": 4}, env=make, num_areas=None, block=block, quiet=False)
+    assert result.finished
+    assert max(Checkpoints(result.folder / "checkpoints", 1).steps()) >= 600
+    out = capsys.readouterr().out
+    assert (
+        out.count(f"{type(ERRORS[where]).__name__}: no such level (") == out.count("could not be evaluated at step") == 2
+    )  # the first summary, and the end
+    assert f"{Path(__file__).name}, line" in out
+    assert "training goes on" in out
+    assert list(result.folder.glob("*.onnx")) == [*result.models.values()]
+
+
 def test_an_environment_that_cannot_be_opened_twice_is_refused_with_what_to_do(tmp_path: Path):
     with pytest.raises(ConfigError, match="cannot be opened twice; choose a metric"):
         run(tmp_path, {"every": 500}, env=Basic(4))
