@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from multiprocessing.connection import Pipe
 from time import monotonic
 from typing import Any
@@ -27,6 +28,7 @@ from palaestra.envs.pool.env_copy import EnvCopy
 from palaestra.envs.pool.env_server import Call, CopyReply, EnvFacts
 from palaestra.envs.pool.merged_table import MergedTable
 from palaestra.envs.restarts import UNLIMITED, RestartPolicy, Restarts
+from palaestra.parallel.closing import close_all
 from palaestra.parallel.worker import Listener, WorkerLost
 
 DEFAULT_TIMEOUT = 60.0
@@ -104,8 +106,7 @@ class EnvPool:
         self.num_areas: int = self._first_area[-1]
         self.parameters: Mapping[str, float] = facts[0].parameters
         self.name, self.tick_seconds = facts[0].name, facts[0].tick_seconds
-        self.shared_areas = facts[0].shared_areas
-        self.notes, self.opponents = facts[0].notes, facts[0].opponents
+        self.shared_areas, self.notes, self.opponents = facts[0].shared_areas, facts[0].notes, facts[0].opponents
         self._takes_any_parameter = facts[0].samples
         if facts[0].samples:  # only then it is a `SamplesParameters`
             self.draw_parameter = self._draw_parameter
@@ -416,20 +417,19 @@ class EnvPool:
         self._closed = True
         for copy in self._copies:
             copy.leave()
-        failures = list[PalaestraError]()
-        for copy in self._copies:
-            try:
-                with _naming(copy):
-                    copy.close()
-            except PalaestraError as error:
-                failures.append(error)
-        self._listener.close()
-        self._awake.close()
-        self._wake.close()
-        if self._afterwards is not None:
-            self._afterwards()
-        if failures:
-            raise failures[0]
+        try:
+            close_all([partial(_close, copy) for copy in self._copies])
+        finally:
+            self._listener.close()
+            self._awake.close()
+            self._wake.close()
+            if self._afterwards is not None:
+                self._afterwards()
+
+
+def _close(copy: EnvCopy) -> None:
+    with _naming(copy):
+        copy.close()
 
 
 def _received(copy: EnvCopy) -> CopyReply:
