@@ -75,7 +75,7 @@ class _RunnerSession:
         self.was_asked = False
         """True once the run has sent a request."""
         self._failure: BaseException | None = None
-        """What the run was told last of a failure."""
+        """The newest failure that the run was told."""
         self._told: list[tuple[str, str]] = []
         self._caught: list[warnings.WarningMessage] = []
 
