@@ -115,3 +115,35 @@ class Forgotten(Walk):
 def make_forgotten(folder: str = "") -> Forgotten:
     """Makes such a walk."""
     return Forgotten(folder)
+
+
+class Ends(Walk):
+    """Does as `close` says when it is closed, and as `render` says when it is drawn."""
+
+    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012
+    render_mode = "rgb_array"
+
+    def __init__(self, folder: str = "", close: str = "", render: str = "") -> None:
+        super().__init__(folder)
+        self._at_close, self._at_render = close, render
+
+    def render(self) -> Any:
+        """Returns a black picture, if nothing else is said."""
+        self._do(self._at_render)
+        return np.zeros((4, 4, 3), np.uint8)
+
+    def close(self) -> None:
+        """Notes in the folder that it was closed, if nothing else is said."""
+        self._do(self._at_close)
+        (Path(self.folder) / f"closed {os.getpid()}").touch()
+
+    def _do(self, what: str) -> None:
+        match what:
+            case "raise":
+                raise OSError("the port is gone")
+            case "hang":
+                time.sleep(600)
+            case "exit":
+                os._exit(9)
+            case "wait":
+                time.sleep(0.3)

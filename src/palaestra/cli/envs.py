@@ -6,7 +6,6 @@ import argparse
 import glob
 import json
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,9 @@ from palaestra.core.errors import ConfigError, PalaestraError
 from palaestra.core.plugins import registry
 from palaestra.core.specs import ActionSpec, BehaviorSpec
 from palaestra.envs.base import Env
+from palaestra.parallel.closing import closing_safely
 from palaestra.runtime.environments.make import is_game, make_env
+from palaestra.runtime.logging.waiting import on_stderr
 
 CONFIGS = Path("configs")
 WIDE = 120
@@ -68,14 +69,16 @@ def main(args: argparse.Namespace) -> None:
     if is_game(name):
         from palaestra.runtime.play.run_models import open_game
 
-        with closing(open_game(name, None, None, chosen, flags)) as game:
+        game = open_game(name, None, None, chosen, flags)
+        with closing_safely(game, "the environment", on_stderr):
             game.reset(0)  # its behaviors appear while it plays
             _show(console, name, game)
         return
     refuse_flags(name, flags)
     built_in = name.removeprefix("builtin:")
     known = built_in in registry("envs")
-    with closing(make_env(f"builtin:{built_in}" if known else name, options=chosen)) as env:
+    env = make_env(f"builtin:{built_in}" if known else name, options=chosen)
+    with closing_safely(env, "the environment", on_stderr):
         _show(console, name, env, _options(registry("envs").get(built_in)) if known else [])
 
 
@@ -116,7 +119,8 @@ def _row(name: str, width: int | None) -> list[str]:
     """Returns the cells beside the name of a built-in environment, made only if its actions are shown; `width`: for its summary alone."""
     if width is not None:
         return [escape(_shortened(_summary(registry("envs").get(name)), width))]
-    with closing(make_env(f"builtin:{name}", areas=1)) as env:
+    env = make_env(f"builtin:{name}", areas=1)
+    with closing_safely(env, f"the environment '{name}'", on_stderr):
         actions = ", ".join(dict.fromkeys(_actions(spec.action) for spec in env.behaviors.values()))
         return [escape(escaped(_summary(env))), actions, str(getattr(env, "default_areas", "")), _benchmark(env)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
@@ -65,6 +65,18 @@ def closing_safely(
         yield
     finally:
         close_safely(thing.close, what, warn, leave=leave())
+
+
+def close_all(closes: Iterable[Callable[[], object]]) -> None:
+    """Calls all functions, each of which closes something. Raises the first PalaestraError of theirs after the last."""
+    failures = list[PalaestraError]()
+    for close in closes:
+        try:
+            close()
+        except PalaestraError as error:
+            failures.append(error)
+    if failures:
+        raise failures[0]
 
 
 @contextmanager

@@ -192,3 +192,22 @@ def test_the_list_with_unity_has_a_line_for_each_model_that_was_played(capsys: p
 def test_an_environment_that_unity_has_not_says_which_it_has(name: str):
     with pytest.raises(EnvError, match="no counterpart among Unity's examples; these have one: 3DBall"):
         run(name, "--unity")
+
+
+class ClosesBadly(Scripted):
+    summary = "It cannot be closed."
+
+    def close(self) -> None:
+        raise OSError("the port is gone")
+
+
+@pytest.mark.parametrize("arguments", [("python:module:Env",), ("Basic",), ()])
+def test_an_environment_that_cannot_be_closed_is_shown_with_a_warning(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(envs, "make_env", lambda *_, **__: ClosesBadly({}))
+    run(*arguments)
+    captured = capsys.readouterr()
+    shown = 1 if arguments else len(registry("envs").names())
+    assert captured.out.count("It cannot be closed.") == shown
+    assert captured.err.count("could not be closed: OSError: the port is gone") == shown

@@ -443,3 +443,23 @@ def test_what_a_game_of_turns_keeps_in_a_wrong_form_is_named(name: str, value: A
     with pytest.raises(EnvError) as error:
         PettingZooEnv([Wrong()], "duel").reset(0)
     assert message in str(error.value)
+
+
+class ClosesBadly(Crowd):
+    """A crowd that tells who is closed, and raises then."""
+
+    def __init__(self, area: int, closed: list[int]) -> None:
+        super().__init__()
+        self.area, self.closed = area, closed
+
+    def close(self):
+        self.closed.append(self.area)
+        raise OSError(f"port {self.area} is gone")
+
+
+def test_all_areas_are_closed_though_they_raise_and_the_first_error_is_told():
+    closed = list[int]()
+    env = PettingZooEnv([ClosesBadly(i, closed) for i in range(3)], "crowd")
+    with pytest.raises(EnvError, match="crowd, area 0: close raised OSError: port 0 is gone"):
+        env.close()
+    assert closed == [0, 1, 2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -18,6 +19,7 @@ from palaestra.envs.spaces.action_spaces import SpaceActions
 from palaestra.envs.spaces.conventions import UNSAID, Conventions
 from palaestra.envs.spaces.mask_source import MaskSource
 from palaestra.envs.spaces.observation_spaces import gathered, pick
+from palaestra.parallel.closing import close_all
 
 SUCCESS = "is_success"
 """Info key for the success of an episode, as in robotics environments."""
@@ -135,9 +137,14 @@ class SingleEnvs:
             raise EnvError(f"area {area} cannot be drawn: {error}") from error
 
     def close(self) -> None:
-        """Closes every environment."""
-        for env in self._envs:
-            env.close()
+        """Closes every environment. Raises the first error, after all were closed."""
+        close_all([partial(self._close, i) for i in range(len(self._envs))])
+
+    def _close(self, i: int) -> None:
+        try:
+            self._envs[i].close()
+        except BaseException as error:  # whatever a user's environment does
+            raise self._blame(error, "close", i) from error
 
     def _check_alike(self) -> None:
         first = self._envs[0]

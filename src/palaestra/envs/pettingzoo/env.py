@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from palaestra.envs.pettingzoo.roster import Roster, Spaces
 from palaestra.envs.pettingzoo.shared_rewards import SharedRewards
 from palaestra.envs.pettingzoo.turns import AgentView, Area, AreaTick, ParallelArea, TurnArea
 from palaestra.envs.spaces.conventions import Conventions, tick_seconds
+from palaestra.parallel.closing import close_all
 
 COOPERATIVE = ("hanabi",)
 """Games of PettingZoo whose players act in turn but are one team."""
@@ -108,9 +110,8 @@ class PettingZooEnv:
             raise EnvError(f"{self.name} cannot be restored from a saved state (it has none; this one has {', '.join(state)})")
 
     def close(self) -> None:
-        """Closes every environment."""
-        for area in self._areas:
-            area.guarded("close", area.env.close)
+        """Closes every environment. Raises the first error, after all were closed."""
+        close_all([partial(area.guarded, "close", area.env.close) for area in self._areas])
 
     def _area(self, env: Any, number: int, shared: SharedRewards) -> Area:
         if isinstance(env, ParallelEnv):

@@ -72,7 +72,7 @@ class EnvCopy(Protocol):
         ...
 
     def leave(self) -> None:
-        """Asks the copy to end."""
+        """Asks the copy to close its environment and to end."""
         ...
 
     def kill(self) -> None:
@@ -80,5 +80,8 @@ class EnvCopy(Protocol):
         ...
 
     def close(self) -> None:
-        """Waits until the copy has ended, which was asked to or was killed. May be called again."""
+        """Waits until the copy has ended, which was asked to or was killed. May be called again.
+
+        Raises what the environment raises when it is closed.
+        """
         ...

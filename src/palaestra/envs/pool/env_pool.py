@@ -8,8 +8,9 @@ are `lost`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from multiprocessing.connection import Pipe
 from time import monotonic
 from typing import Any
@@ -18,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from palaestra.core.errors import EnvError, GameGone
+from palaestra.core.errors import EnvError, GameGone, PalaestraError
 from palaestra.core.metrics import Measurement
 from palaestra.core.specs import BehaviorSpec, differences
 from palaestra.core.timestep import Action, TimeStep
@@ -28,6 +29,7 @@ from palaestra.envs.pool.env_server import Call, CopyReply, EnvFacts
 from palaestra.envs.pool.merged_table import MergedTable
 from palaestra.envs.restarts import UNLIMITED, RestartPolicy, Restarts
 from palaestra.envs.sampler_seeds import spacing
+from palaestra.parallel.closing import close_all
 from palaestra.parallel.worker import Listener, WorkerLost
 
 DEFAULT_TIMEOUT = 60.0
@@ -81,6 +83,8 @@ class EnvPool:
         """Copies whose agents act in the newest tables."""
         self._starts_at: dict[int, float] = {}
         """When copies that have failed start again."""
+        self._ended_for: dict[int, str] = {}
+        """Why copies were ended whose end has not been noticed."""
         self._check_at = 0.0
         """When a copy may have hung or starts again, at the earliest."""
         self._parameters: dict[str, Tensor] = {}
@@ -94,7 +98,8 @@ class EnvPool:
                 self._listen(copy)
             facts = self._first_facts(self._timeout if start_timeout is None else start_timeout)
         except BaseException:
-            self.close()
+            with suppress(PalaestraError):  # whatever closing adds, the first error counts
+                self.close()
             raise
         self._policies = [RestartPolicy(copy.title, restarts) for copy in self._copies]
         self.device = torch.device("cpu")
@@ -102,8 +107,7 @@ class EnvPool:
         self.num_areas: int = self._first_area[-1]
         self.parameters: Mapping[str, float] = facts[0].parameters
         self.name, self.tick_seconds = facts[0].name, facts[0].tick_seconds
-        self.shared_areas = facts[0].shared_areas
-        self.notes, self.opponents = facts[0].notes, facts[0].opponents
+        self.shared_areas, self.notes, self.opponents = facts[0].shared_areas, facts[0].notes, facts[0].opponents
         self._takes_any_parameter = facts[0].samples
         if facts[0].samples:  # only then it is a `SamplesParameters`
             self.draw_parameter = self._draw_parameter
@@ -147,7 +151,10 @@ class EnvPool:
         self._finish_ticks()
         for copy in self._copies:
             if copy.index not in self._starts_at:
-                copy.reset(self._seed_of(copy.index))
+                try:
+                    copy.reset(self._seed_of(copy.index))
+                except WorkerLost as error:
+                    self._fail(copy.index, str(error))
         for table in self._tables.values():
             table.clear()
         ready = list[int]()
@@ -276,7 +283,7 @@ class EnvPool:
 
     def _fail(self, index: int, reason: str) -> None:
         """Ends a copy and schedules its restart. Raises GameGone if there is to be none."""
-        copy = self._copies[index]
+        copy, reason = self._copies[index], self._ended_for.pop(index, reason)
         self._busy_before[index] = self._busy(copy)
         copy.kill()
         self._listen_no_more(copy.connection)
@@ -378,15 +385,28 @@ class EnvPool:
         return self._busy_before.get(copy.index, 0.0) + (0.0 if copy.tables is None else copy.tables.busy_seconds)
 
     def render(self, area: int) -> np.ndarray:
-        """Returns an image of one area. Raises EnvError if the environment cannot draw, or if its copy is simulating just now."""
+        """Returns an image of one area.
+
+        Raises EnvError if the environment cannot draw, or if its copy is simulating just now. A copy that ends or hangs while it draws is
+        started again on the next tick.
+        """
         index = int(np.searchsorted(self._first_area, area, side="right")) - 1
         copy = self._copies[index]
-        if copy.waiting:
-            raise EnvError(f"area {area} cannot be drawn now: its copy is simulating a tick")
-        copy.ask("render", area - self._first_area[index])
-        image = copy.receive().image
-        assert image is not None
-        return image
+        if copy.waiting or index in self._starts_at:
+            raise EnvError(f"area {area} cannot be drawn now: its copy is {'simulating a tick' if copy.waiting else 'started again soon'}")
+        try:
+            copy.ask("render", area - self._first_area[index])
+            if not copy.connection.poll(self._timeout):
+                copy.kill()
+                self._ended_for[index] = f"{copy.title} did not draw within {self._timeout:g} s (--timeout-wait)"
+                raise WorkerLost(self._ended_for[index])
+            reply = copy.receive()
+        except WorkerLost as error:
+            raise EnvError(f"area {area} cannot be drawn: {error}") from error
+        self._note(copy, reply)
+        if reply.image is None:
+            raise EnvError(f"area {area} cannot be drawn: {reply.undrawn}")
+        return reply.image
 
     def state_dict(self) -> dict[str, Tensor]:
         """Returns an empty state: copies in other processes are not saved."""
@@ -409,25 +429,38 @@ class EnvPool:
             copy.kill()
 
     def close(self) -> None:
-        """Ends all copies. May be called again."""
+        """Ends all copies. May be called again. Raises the first error of an environment that cannot be closed, after all have ended."""
         if self._closed:
             return
         self._closed = True
         for copy in self._copies:
             copy.leave()
-        for copy in self._copies:
-            copy.close()
-        self._listener.close()
-        self._awake.close()
-        self._wake.close()
-        if self._afterwards is not None:
-            self._afterwards()
+        try:
+            close_all([partial(_close, copy) for copy in self._copies])
+        finally:
+            self._listener.close()
+            self._awake.close()
+            self._wake.close()
+            if self._afterwards is not None:
+                self._afterwards()
+
+
+def _close(copy: EnvCopy) -> None:
+    with _naming(copy):
+        copy.close()
 
 
 def _received(copy: EnvCopy) -> CopyReply:
     """Returns a copy's answer. Raises WorkerLost, or what the environment raised, with the copy's number."""
-    try:
+    with _naming(copy):
         return copy.receive()
+
+
+@contextmanager
+def _naming(copy: EnvCopy) -> Iterator[None]:
+    """Begins what the environment raises with the copy's number."""
+    try:
+        yield
     except EnvError as error:
         error.args = (str(error) if str(error).startswith(copy.title) else f"{copy.title}: {error}",)
         raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import monotonic
@@ -11,11 +12,12 @@ from typing import Any
 
 from torch import Tensor
 
+from palaestra.core.errors import EnvError, PalaestraError
 from palaestra.core.timestep import Action
-from palaestra.envs.pool.env_server import Call, Changes, CopyReply, EnvFacts, MakeEnv, serve
+from palaestra.envs.pool.env_server import CLOSE, CLOSED, Call, Changes, CopyReply, EnvFacts, MakeEnv, serve
 from palaestra.envs.pool.shared_tables import SharedTables
 from palaestra.parallel.shared_memory import SharedBlock
-from palaestra.parallel.worker import WorkerLost, WorkerProcess
+from palaestra.parallel.worker import GRACE, WorkerLost, WorkerProcess
 
 
 class EnvProcess:
@@ -32,6 +34,10 @@ class EnvProcess:
         self.worker = WorkerProcess(serve, *self._task, title=self.title)
         self.asked_at: float | None = monotonic()
         self.ticks = 0
+        self._ends_at: float | None = None
+        """Time at which the process is killed, after it was asked to end."""
+        self._made = False
+        """Whether the process has told that it has an environment."""
 
         self.parameters: dict[str, Tensor] = {}
         """Values for the copy's areas that it has not been sent."""
@@ -52,16 +58,47 @@ class EnvProcess:
         return ""
 
     def leave(self) -> None:
-        """Closes the connection, whereupon the process ends."""
-        self.worker.connection.close()
+        """Asks the process to close its environment and to end; one that still makes its environment ends at once."""
+        if not self._made:
+            return
+        self._ends_at = monotonic() + GRACE
+        with suppress(PalaestraError, OSError):  # it has failed or ended by itself
+            self.worker.send(CLOSE.encode())
 
     def kill(self) -> None:
         """Ends the process at once. Safe in a signal handler."""
         self.worker.kill()
 
     def close(self) -> None:
-        """Waits for the process, or kills it in the end. May be called again."""
-        self.worker.close()
+        """Waits until the process that was asked to end has ended, or kills it. May be called again.
+
+        Raises what the environment raises when it is closed, and EnvError if it is not closed in time.
+        """
+        ends_at, self._ends_at = self._ends_at, None
+        try:
+            if ends_at is not None:
+                self._wait_for_end(ends_at)
+        finally:
+            self.worker.close()
+
+    def _wait_for_end(self, ends_at: float) -> None:
+        busy, self.asked_at = self.asked_at is not None, None
+        with suppress(WorkerLost, OSError):
+            while self.worker.ready(max(0.0, ends_at - monotonic())):
+                try:
+                    message = self.worker.receive()
+                except WorkerLost:
+                    raise
+                except PalaestraError:
+                    if not busy:
+                        raise
+                    message = b""  # of the last request, which nobody waits for
+                if message == CLOSED:
+                    return
+                busy = False
+            self.kill()
+            if not busy:
+                raise EnvError(f"{self.title} did not close within {GRACE:g} s, and its process was ended")
 
     @property
     def waiting(self) -> bool:
@@ -91,8 +128,9 @@ class EnvProcess:
 
     def receive(self) -> CopyReply:
         """Returns the answer that has arrived. Raises WorkerLost, or what the environment raised."""
-        message = self.worker.receive()
         self.asked_at = None
+        message = self.worker.receive()
+        self._made = True
         reply: CopyReply = pickle.loads(message) if message else CopyReply()
         if reply.layout is not None:
             try:

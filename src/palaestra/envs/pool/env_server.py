@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from time import perf_counter
@@ -15,13 +16,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from palaestra.core.errors import EnvError
+from palaestra.core.errors import STOPS, EnvError
 from palaestra.core.files import explain
 from palaestra.core.metrics import Measurement
 from palaestra.core.specs import BehaviorSpec
 from palaestra.envs.base import Env, Measures, RunAware, SamplesParameters, StepsArrays
 from palaestra.envs.pool.shared_tables import Layout, SharedTables
+from palaestra.parallel.closing import reason_of
 from palaestra.parallel.shared_memory import LocalBlock, SharedBlock
+from palaestra.parallel.worker import failure_message
 
 MakeEnv = Callable[..., Env]
 """A module-level function that makes an environment from picklable arguments and the keyword `areas`."""
@@ -68,6 +71,7 @@ class CopyReply:
 
     facts: EnvFacts | None = None  # the answer to the start
     image: NDArray[np.uint8] | None = None  # the answer to `render`
+    undrawn: str | None = None  # the answer to `render`: why there is no image
     layout: Layout | None = None  # where it changed
     behaviors: dict[str, BehaviorSpec] | None = None  # where they changed
     measurements: list[Measurement] | None = None
@@ -76,27 +80,45 @@ class CopyReply:
     @property
     def has_tables(self) -> bool:
         """Whether it is the answer to `reset` or `step`."""
-        return self.facts is None and self.image is None
+        return self.facts is None and self.image is None and self.undrawn is None
+
+
+CLOSE = "close"
+"""A request that ends the copy."""
+CLOSED = b"closed"
+"""The last message of a copy whose environment is closed."""
 
 
 def serve(connection: Connection, make: MakeEnv, arguments: tuple[Any, ...], areas: int | None) -> None:
-    """Makes an environment and answers requests, in its process."""
+    """Makes an environment, answers requests and closes it, in its process."""
     torch.set_num_threads(1)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         env = make(*arguments, areas=areas)
-        server = EnvServer(env)
-        connection.send_bytes(pickle.dumps(CopyReply(EnvFacts.of(env), behaviors=dict(env.behaviors), warnings=texts_of(caught))))
-        caught.clear()
         try:
-            while True:
-                request, _, value = connection.recv_bytes().partition(b":")
-                reply = server.answer(request.decode(), pickle.loads(value) if value else None)
-                reply.warnings = texts_of(caught)
-                caught.clear()
-                connection.send_bytes(b"" if reply == CopyReply() else pickle.dumps(reply))
-        finally:
-            env.close()
+            _answer_until_close(connection, env, caught)
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            pass  # the run has ended
+        except BaseException as error:  # whatever a user's environment does
+            with suppress(OSError):
+                connection.send_bytes(failure_message(error))  # before it is closed, which may fail too, or hang
+        env.close()
+        connection.send_bytes(CLOSED)
+
+
+def _answer_until_close(connection: Connection, env: Env, caught: list[warnings.WarningMessage]) -> None:
+    server = EnvServer(env)
+    connection.send_bytes(pickle.dumps(CopyReply(EnvFacts.of(env), behaviors=dict(env.behaviors), warnings=texts_of(caught))))
+    caught.clear()
+    while True:
+        name, _, value = connection.recv_bytes().partition(b":")
+        request = name.decode()
+        if request == CLOSE:
+            return
+        reply = server.answer(request, pickle.loads(value) if value else None)
+        reply.warnings = texts_of(caught)
+        caught.clear()
+        connection.send_bytes(b"" if reply == CopyReply() else pickle.dumps(reply))
 
 
 def texts_of(caught: list[warnings.WarningMessage]) -> list[str] | None:
@@ -144,9 +166,21 @@ class EnvServer:
                 self.tables.mark_quiet()
                 return self._measured(CopyReply())
             case "render":
-                return CopyReply(image=self._env.render(value))
+                return self._draw(value)
             case other:
                 raise EnvError(f"unknown request '{other}'")
+
+    def _draw(self, area: int) -> CopyReply:
+        """Returns an image of an area, or why there is none: that is no reason for the environment to end."""
+        try:
+            image = self._env.render(area)
+        except STOPS:
+            raise
+        except BaseException as error:  # whatever a user's environment does
+            return CopyReply(undrawn=reason_of(error))
+        if not isinstance(image, np.ndarray):
+            return CopyReply(undrawn=f"its `render` returned {type(image).__name__}; expected an array (height, width, 3)")
+        return CopyReply(image=image)
 
     def _change(self, changes: Changes | None) -> None:
         if changes is None:

@@ -60,8 +60,7 @@ class EnvRunner:
             except BaseException as error:
                 if session.was_asked and isinstance(error, EOFError | BrokenPipeError | ConnectionResetError):
                     return  # the run has closed the connection
-                with suppress(OSError):
-                    session.fail(error)
+                session.fail(error)
                 if not session.was_asked:
                     raise  # Ray keeps it
             finally:
@@ -75,6 +74,8 @@ class _RunnerSession:
         self._connection, self._folder, self._logs = connection, folder, GrowingLogs(folder)
         self.was_asked = False
         """True once the run has sent a request."""
+        self._failure: BaseException | None = None
+        """The newest failure that the run was told."""
         self._told: list[tuple[str, str]] = []
         self._caught: list[warnings.WarningMessage] = []
 
@@ -90,6 +91,9 @@ class _RunnerSession:
             env = task.make(*task.arguments, logs=self._folder, tell=lambda level, text: self._told.append((level, text)))
             try:
                 self._serve(env)
+            except BaseException as error:
+                self.fail(error)  # before it is closed, which may fail too, or hang
+                raise
             finally:
                 env.close()
                 with suppress(OSError):
@@ -125,8 +129,12 @@ class _RunnerSession:
             self._told.clear()
 
     def fail(self, error: BaseException) -> None:
-        """Tells the run why the environment has failed."""
-        self._connection.send_bytes(failure_message(error))
+        """Tells the run why the environment has failed, once."""
+        if error is self._failure:
+            return
+        self._failure = error
+        with suppress(OSError):
+            self._connection.send_bytes(failure_message(error))
 
     def end(self) -> None:
         """Closes the connection."""

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from palaestra.core.errors import EnvError
+from palaestra.core.errors import EnvError, PalaestraError
 from palaestra.core.timestep import Action
-from palaestra.envs.pool.env_server import Call, Changes, CopyReply, EnvFacts
+from palaestra.envs.pool.env_server import CLOSE, Call, Changes, CopyReply, EnvFacts
 from palaestra.envs.pool.shared_tables import SharedTables
 from palaestra.envs.runners.arrivals import Address
 from palaestra.envs.runners.env_runner import LENGTH, NOTE, RunnerTask
@@ -59,6 +59,8 @@ class RunnerLink:
         self.tables = None
         self.asked_at: float | None = None
         self.ticks = 0
+        self._ends_at: float | None = None
+        """Time until which it is waited for, after it was asked to end."""
         self.parameters, self.calls = {}, []
         self._waiting, self._wake = Pipe(duplex=False)
         self._home: Connection | None = None
@@ -142,11 +144,11 @@ class RunnerLink:
         """Returns the answer that has arrived. Raises WorkerLost, or what the environment raised."""
         if self._home is None:
             raise WorkerLost(f"{self.title} {self._placed.describe_end()}")
+        self.asked_at = None
         try:
             message = self._receive()
         except _GONE as error:
             raise WorkerLost(f"{self.title} {self._placed.describe_end()}") from error
-        self.asked_at = None
         size = int.from_bytes(message[:LENGTH], "little")
         body = memoryview(message)[LENGTH:]
         reply: CopyReply = pickle.loads(body[:size]) if size else CopyReply()
@@ -192,19 +194,39 @@ class RunnerLink:
 
     def leave(self) -> None:
         """Asks the runner to close its environment."""
+        self._ends_at = time.monotonic() + GRACE
         with suppress(*_GONE):
             if self._home is not None:
-                self._home.send_bytes(b"close:")
+                self._home.send_bytes(f"{CLOSE}:".encode())
 
     def close(self) -> None:
-        """Waits for the runner to close its environment, brings the last of its logs home, and ends the actor. May be called again."""
+        """Waits for the runner to close its environment, brings the last of its logs home, and ends the actor. May be called again.
+
+        Raises what the environment raises when it is closed.
+        """
         self._cluster.arrivals.forget(self._address)
-        if self._home is not None:
-            deadline = time.monotonic() + GRACE
-            with suppress(*_GONE):
-                while self._home.poll(max(0.0, deadline - time.monotonic())):
-                    self._is_note(self._home.recv_bytes())
-            self._home.close()
-        self._placed.end()
-        self._wake.close()
-        self._waiting.close()
+        try:
+            if self._home is not None:
+                self._wait_for_end(self._home)
+        finally:
+            if self._home is not None:
+                self._home.close()
+            self._placed.end()
+            self._wake.close()
+            self._waiting.close()
+
+    def _wait_for_end(self, home: Connection) -> None:
+        ends_at = time.monotonic() + GRACE if self._ends_at is None else self._ends_at
+        busy, self.asked_at, failure = self.asked_at is not None, None, None
+        with suppress(*_GONE):
+            while home.poll(max(0.0, ends_at - time.monotonic())):
+                message = home.recv_bytes()
+                if self._is_note(message):
+                    continue
+                try:
+                    raise_failure(message, self.title)
+                except PalaestraError as error:
+                    failure = failure if busy else failure or error
+                busy = False  # what answers the last request is dropped: nobody waits for it
+        if failure is not None:
+            raise failure

@@ -17,6 +17,7 @@ from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.gymnasium import GymnasiumEnv
 from palaestra.envs.gymnasium.packages import nearest_ids
 from palaestra.envs.unity.options import UnityOptions
+from palaestra.parallel.closing import close_safely
 from palaestra.runtime.environments.make import make_env
 from palaestra.runtime.environments.unity_games import GameSettings
 
@@ -304,3 +305,27 @@ def test_an_environment_that_ends_the_process_is_named():
 def test_a_wrong_option_is_named(id: str, options: dict[str, Any], message: str):
     with pytest.raises(EnvError, match=message):
         GymnasiumEnv(id, 1, **options)
+
+
+class Closes(Steps):
+    """Counts who was closed; those of `bad` raise."""
+
+    def __init__(self, area: int, bad: dict[int, BaseException], closed: list[int]) -> None:
+        super().__init__()
+        self.area, self.bad, self.closed = area, bad, closed
+
+    def close(self):
+        self.closed.append(self.area)
+        if self.area in self.bad:
+            raise self.bad[self.area]
+
+
+@pytest.mark.parametrize("error", [OSError("the port is gone"), SystemExit("the port is gone")])
+def test_all_areas_are_closed_though_some_raise_and_the_first_error_is_named(error: BaseException):
+    closed, told = list[int](), list[str]()
+    env = GymnasiumEnv.wrap([Closes(i, {1: error, 2: OSError("so is this one")}, closed) for i in range(4)])
+    close_safely(env.close, "the environment", told.append)
+    assert closed == [0, 1, 2, 3]
+    (text,) = told
+    assert "environment Closes raised an error in close, area 1:" in text
+    assert f"{type(error).__name__}: the port is gone" in text

@@ -18,6 +18,7 @@ import palaestra
 from palaestra.core.errors import EnvError, GameGone
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import AsyncEnv, Interruptible, SamplesParameters
+from palaestra.envs.pool import env_process
 from palaestra.envs.pool.env_pool import EnvPool
 from palaestra.envs.restarts import Restarts
 from palaestra.envs.sampler_seeds import spacing
@@ -249,3 +250,83 @@ def test_gymnasium_copies_learn_in_a_run(tmp_path: Path):
     assert result.finished
     assert result.steps["CartPole-v1"] >= 2000
     assert (result.rewards["CartPole-v1"] or 0) > 8
+
+
+ENDS = "python:pool_games:Ends"
+
+
+def walk(env: EnvPool, step: TimeStep, ticks: int = 1000) -> TimeStep:
+    for _ in range(ticks):
+        step = only(env.step({"Ends": right(step)}))
+    return step
+
+
+@pytest.mark.parametrize(
+    ("at_close", "then"),
+    [("raise", "raised an error in close, area 0: OSError: the port is gone"), ("hang", r"did not close within 0\.2 s")],
+)
+def test_the_error_of_a_step_is_told_before_a_close_that_fails_or_hangs(
+    at_close: str, then: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with opened(2, 2, ENDS, folder=str(tmp_path), close=at_close) as env:
+        step = only(env.reset(3))
+        (tmp_path / "fail").touch()
+        with pytest.raises(EnvError, match="raised an error in step, area 0: ZeroDivisionError: one by nothing"):
+            walk(env, step)
+        if at_close == "hang":
+            monkeypatch.setattr(env_process, "GRACE", 0.2)
+        with pytest.raises(EnvError, match=rf"copy \d of the environment.*{then}"):
+            env.close()
+
+
+def test_every_copy_closes_its_environment_and_is_waited_for(tmp_path: Path):
+    with opened(2, 2, ENDS, folder=str(tmp_path), close="wait") as env:
+        env.reset(3)
+    assert len(list(tmp_path.glob("closed *"))) == 2
+
+
+def test_a_copy_that_still_starts_is_not_waited_for_and_the_first_error_counts():
+    with pytest.raises(EnvError, match="no_such_option"), opened(2, 2, ENDS, no_such_option=1, close="hang"):
+        pass
+
+
+def test_a_copy_that_cannot_be_drawn_goes_on(tmp_path: Path):
+    with opened(2, 2, ENDS, folder=str(tmp_path), render="raise") as env:
+        step = only(env.reset(3))
+        pids = step.obs[0][:, 2].tolist()
+        for area in range(2):
+            with pytest.raises(EnvError, match=f"area {area} cannot be drawn: .*OSError: the port is gone"):
+                env.render(area)
+        step = walk(env, step, 20)
+        assert step.lost is None
+        assert step.obs[0][:, 2].tolist() == pids
+
+
+@pytest.mark.parametrize(
+    ("at_render", "why"), [("exit", "copy 0 of the environment ended with exit code 9"), ("hang", r"copy 0 .* did not draw within 0\.2 s")]
+)
+@pytest.mark.parametrize("reset", [False, True])
+def test_a_copy_that_ends_or_hangs_while_it_is_drawn_is_started_again(
+    at_render: str, why: str, reset: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with opened(2, 2, ENDS, folder=str(tmp_path), render=at_render) as env:
+        step = only(env.reset(3))
+        pids = step.obs[0][:, 2].tolist()
+        with monkeypatch.context() as patch:
+            if at_render == "hang":
+                patch.setattr(env, "_timeout", 0.2)
+            with pytest.raises(EnvError, match=f"area 0 cannot be drawn: {why}"):
+                env.render(0)
+
+        def play() -> None:
+            nonlocal step
+            if reset:
+                step = only(env.reset(3))
+            end = time.monotonic() + 60
+            while step.obs[0][0, 2] == pids[0] and time.monotonic() < end:
+                step = walk(env, step, 1)
+
+        with pytest.warns(UserWarning, match=f"{why}.*; it is started again now"):
+            play()
+        assert step.obs[0][0, 2] != pids[0]
+        assert step.obs[0][1, 2] == pids[1]

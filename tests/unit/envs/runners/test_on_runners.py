@@ -212,3 +212,14 @@ def test_a_cluster_without_room_for_the_runners_is_told_before_the_wait():
         assert joined.missing_room() == "2 runners need 6 CPUs, and the Ray cluster has 4 free (--runner-cpus)"
     finally:
         joined.close()
+
+
+@pytest.mark.usefixtures("cluster")
+def test_the_error_of_a_step_is_told_before_that_of_close(tmp_path: Path):
+    with opened("python:pool_games:Ends", [], copies=1, areas=1, folder=str(tmp_path), close="raise") as env:
+        step = only(env.reset(3))
+        (tmp_path / "fail").touch()
+        with pytest.raises(EnvError, match=r"runner 0 on .*in step, area 0: ZeroDivisionError: one by nothing"):
+            env.step({"Ends": right(step)})
+        with pytest.raises(EnvError, match=r"runner 0 on .*in close, area 0: OSError: the port is gone"):
+            env.close()
