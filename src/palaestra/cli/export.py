@@ -36,6 +36,7 @@ def main(options: argparse.Namespace) -> None:
     from palaestra.export.onnx import export
     from palaestra.runtime.play.run_models import run_folder
     from palaestra.runtime.storage.networks import load_networks
+    from palaestra.runtime.storage.trust import must_stay_inside
     from palaestra.runtime.storage.writer_lock import sole_writer
 
     if options.out is not None and (options.out.suffix.lower() != ".onnx" or options.out.is_dir()):
@@ -43,6 +44,8 @@ def main(options: argparse.Namespace) -> None:
     if options.out is not None and options.out.exists() and not options.force:
         raise ConfigError(f"{options.out} exists already; --force overwrites it")
     folder = run_folder(options.run, options.results_dir).path
+    if options.out is None:
+        must_stay_inside(folder, options.trust)
     networks = load_networks(folder, options.step, options.trust)
     there = ", ".join(networks)
     if options.behavior and options.behavior not in networks:

@@ -49,6 +49,7 @@ def main(options: argparse.Namespace) -> None:
     from palaestra.runtime.self_play.league_run import as_json, run_league, write_league
     from palaestra.runtime.settings import load
     from palaestra.runtime.storage.run_folder import CONFIGURATION
+    from palaestra.runtime.storage.trust import must_stay_inside
 
     for name, least in (("games", 1), ("snapshots", 2), ("num_areas", 1)):
         given = getattr(options, name)
@@ -56,6 +57,7 @@ def main(options: argparse.Namespace) -> None:
             raise ConfigError(f"--{name.replace('_', '-')} is {given}; expected at least {least}")
     folder = run_folder(options.run, options.results_dir)
     settings = load(folder.path / CONFIGURATION, own_code=False).settings
+    must_stay_inside(folder.path, options.trust)
     models = Models({}, settings, folder.run_id, folder=folder.path, trust=options.trust)
     env = open_for(models, options.env, options.num_areas, 512, options.seed, flags=given_flags(options), options=env_options(options))
     with closing_safely(env, "the environment", on_stderr):

@@ -32,6 +32,7 @@ def record(options: argparse.Namespace) -> int:
     from palaestra.core.errors import ConfigError, DemoError
     from palaestra.runtime.play.brain_assignment import model_parts, read_parts
     from palaestra.runtime.play.run_models import find_models, run_folder
+    from palaestra.runtime.storage.trust import must_stay_inside
 
     parts = read_parts(options.brain)
     models = find_models(options.run, options.results_dir, options.trust) if options.run else None
@@ -43,7 +44,12 @@ def record(options: argparse.Namespace) -> int:
         raise DemoError(f"{options.demo_out} exists already; choose another name, or overwrite it with --force")
     named = {part.behavior for part in parts}
     parts += [part for part in model_parts(models.files if models else {}) if part.behavior not in named]
-    folder = run_folder(options.run, options.results_dir).path / "demonstrations" if models and models.settings else Path("demonstrations")
+    folder = Path("demonstrations")
+    if models and models.settings:
+        run = run_folder(options.run, options.results_dir).path
+        folder = run / folder
+        if options.demo_out is None and options.to_minari is None:
+            must_stay_inside(run, options.trust)
     if options.to_minari is None:
         return _record(options, parts, models, options.demo_out or folder)[0]
     from palaestra.datasets.minari_writer import check_target

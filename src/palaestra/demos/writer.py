@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
@@ -27,7 +28,7 @@ _CONTINUOUS = 1  # vector_action_space_type_deprecated
 def free_path(folder: Path, name: str) -> Path:
     """Returns a path that overwrites no demonstration: `<name>.demo`, or `<name>_0.demo` and so on, as Unity numbers them."""
     path, number = folder / f"{name}.demo", 0
-    while path.exists() or _part(path).exists():
+    while os.path.lexists(path) or os.path.lexists(_part(path)):  # a link, even to nothing, would lead elsewhere
         path, number = folder / f"{name}_{number}.demo", number + 1
     return path
 

@@ -105,6 +105,13 @@ def test_free_paths_are_numbered_as_unity_does(tmp_path):
         path.touch()
 
 
+@pytest.mark.skipif(os.name == "nt", reason="links need a right there")
+def test_a_link_to_nothing_is_no_free_path(tmp_path):
+    (tmp_path / "Ball.demo.part").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "Ball_0.demo").symlink_to(tmp_path / "elsewhere")
+    assert free_path(tmp_path, "Ball").name == "Ball_1.demo"
+
+
 READ = """
 import sys
 from mlagents.trainers.demo_loader import demo_to_buffer, load_demonstration

@@ -70,6 +70,19 @@ def test_a_run_that_is_starting_is_known_and_one_that_died_shows_what_it_printed
     assert "no such thing" in found.log
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
+def test_a_run_that_is_started_writes_its_log_through_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(demo_files, "own_python", lambda *words: [sys.executable, "-Sc", "print('began')"])
+    log = tmp_path / FOLDER / "first.log"
+    log.parent.mkdir()
+    (tmp_path / "precious").write_text("mine")
+    log.symlink_to(tmp_path / "precious")
+    demo_files.start_training(tmp_path, "first", {})
+    demo_files._processes.pop(log).wait()
+    assert (tmp_path / "precious").read_text() == "mine"
+    assert log.read_text().strip() == "began"
+
+
 @pytest.mark.parametrize("name", ["unknown", "../secret", "\0", "x" * 5000])
 def test_other_names_are_no_starting_runs(tmp_path: Path, name: str):
     (tmp_path / "secret.log").touch()

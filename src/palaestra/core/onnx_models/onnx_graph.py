@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from palaestra.core.errors import ExportError
+from palaestra.core.files import write_whole
 
 if TYPE_CHECKING:
     import onnx
@@ -90,12 +89,8 @@ class Graph:
     def write(self, path: Path) -> None:
         """Writes the model to `path` atomically. Raises ExportError."""
         content = self.model().SerializeToString()
-        beside = path.with_name(f".{path.name}.tmp-{os.getpid()}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_bytes(content)
-            beside.replace(path)
+            write_whole(path, content)
         except OSError as error:
-            with suppress(OSError):
-                beside.unlink()
             raise ExportError(f"{path} cannot be written: {error.strerror or error}") from error

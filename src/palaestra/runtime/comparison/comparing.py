@@ -20,6 +20,8 @@ from palaestra.runtime.logging.history import History, Points, find_tag, read_hi
 
 MOST_PAIRS_OF = 8
 """Groups of which all pairs are compared; of more, each with the first."""
+MOST_TASKS = 64
+"""Tasks that are compared at once: each has its estimates and its panels."""
 UNNAMED = "(run)"
 """Task of runs whose event files lie in their own folder, without a behavior's name."""
 
@@ -151,6 +153,8 @@ def task_metrics(histories: Mapping[str, History], measure: Measure) -> dict[str
             tag = GROUP_REWARD if all(GROUP_REWARD in one for one in tagged) else REWARD
         if any(tag in one for one in tagged):
             found[task] = tag
+    if len(found) > MOST_TASKS:
+        raise RunError(f"the runs have {len(found):,} behaviors; at most {MOST_TASKS} are compared at once: choose some with --behavior")
     if not found:
         raise RunError(f"no run has the metric '{wanted or REWARD}'; choose one with --metric (there are: {', '.join(known)})")
     return found

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING
 from palaestra.runtime.comparison.comparing import RunComparison
 from palaestra.runtime.comparison.intervals import Estimate, band
 from palaestra.runtime.comparison.scores import resampled
-from palaestra.runtime.logging.curves import COLORS, GRID, INK, SOFT, dress, label_ends, legend_beside, looks_of, new_figure, time_unit
+from palaestra.runtime.logging.curves import (
+    COLORS,
+    GRID,
+    INK,
+    SOFT,
+    drawable,
+    dress,
+    label_ends,
+    legend_beside,
+    looks_of,
+    new_figure,
+    time_unit,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,7 +77,7 @@ def _bands(axes: Axes, found: RunComparison, task: str, looks: Mapping[str, Look
     if by_time:
         axes.set_xlabel(f"training time ({unit})", fontsize=9.5, color=SOFT, labelpad=8)
     metric = found.metrics[task].rpartition("/")[2]
-    _title(axes, metric, f"{task}  ·  interquartile mean, {100 * found.measure.confidence:g} % interval")
+    _title(axes, metric, f"{drawable(task)}  ·  interquartile mean, {100 * found.measure.confidence:g} % interval")
     if single and 1 < len(ends) <= len(COLORS):
         label_ends(axes, ends)
 
@@ -80,16 +92,16 @@ def _estimates(axes: Axes, task: str, values: Mapping[str, Estimate], looks: Map
     dress(axes, 9.5, from_zero=False)
     axes.margins(x=0.06)
     axes.set_xlabel("")
-    axes.set_yticks(range(len(values)), list(values), color=INK)
+    axes.set_yticks(range(len(values)), [drawable(name) for name in values], color=INK)
     for label in axes.get_yticklabels():
         label.set_parse_math(False)
     axes.set_ylim(len(values) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
     axes.grid(axis="x", color=GRID, linewidth=0.8)
     span = f"last {100 * found.measure.last:g} %" if found.measure.last else "last value"
-    _title(axes, "Score", "  ·  ".join(part for part in (task, span, "normalized" if found.ranges else "") if part))
+    _title(axes, "Score", "  ·  ".join(part for part in (drawable(task), span, "normalized" if found.ranges else "") if part))
 
 
 def _title(axes: Axes, title: str, below: str) -> None:
-    axes.set_title(title, loc="left", fontsize=14, fontweight="bold", color=INK, pad=28, parse_math=False)
+    axes.set_title(drawable(title), loc="left", fontsize=14, fontweight="bold", color=INK, pad=28, parse_math=False)
     axes.annotate(below, (0, 1), (0, 12), xycoords="axes fraction", textcoords="offset points", fontsize=10, color=SOFT, parse_math=False)

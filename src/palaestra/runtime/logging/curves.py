@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from palaestra.core.display import escaped, shortened
 from palaestra.core.errors import RunError
 from palaestra.core.files import explain, write_whole
 from palaestra.core.metrics import ELO, GROUP_REWARD, LENGTH, REWARD
@@ -35,6 +36,10 @@ PATTERNS = ("-", (0, (5, 2)), (0, (1.2, 1.6)), (0, (6, 1.5, 1.2, 1.5)))
 MARKS = (None, "o", "s", "^", "D", "v")
 LEGEND_COLUMNS, LEGEND_LETTERS = 5, 30
 """Number of behaviors, and total length of their names, that fit into the legend above the panels of one run."""
+MOST_DRAWN, MOST_PANELS = 1000, 64
+"""Curves and panels of a picture, at most: time and memory grow with them."""
+LONGEST = 120
+"""Letters of a name that are drawn, at most."""
 INK, SOFT, GRID = "#22262b", "#6d757e", "#e4e7eb"
 
 
@@ -42,9 +47,13 @@ def learning_curves(runs: Mapping[str, History], metrics: Sequence[str], *, by_t
     """Draws a line for each run and behavior, in a panel for each metric.
 
     `smooth` is the weight of the past in an exponential mean, from 0 to below 1. A line has the same color and pattern in all panels. Names
-    stand at the ends of the lines; with many lines or several panels, in a legend.
+    stand at the ends of the lines; with many lines or several panels, in a legend. Raises RunError for more than a picture can show.
     """
     keys = [(run, name) for run, history in runs.items() for name, tagged in history.items() if any(tag in tagged for tag in metrics)]
+    if len(keys) > MOST_DRAWN:
+        raise RunError(f"the runs have {len(keys):,} curves together; a picture shows at most {MOST_DRAWN:,}: draw fewer runs")
+    if len(metrics) > MOST_PANELS:
+        raise RunError(f"{len(metrics):,} metrics are asked for; a picture shows at most {MOST_PANELS}: name fewer with --metric")
     labels, looks = _labels(keys), dict(zip(keys, _looks(), strict=False))
     columns = 2 if len(metrics) == 4 else min(len(metrics), 3)
     rows = math.ceil(len(metrics) / columns)
@@ -62,7 +71,7 @@ def learning_curves(runs: Mapping[str, History], metrics: Sequence[str], *, by_t
         dress(axes, 9.5)
         if by_time:
             axes.set_xlabel(f"training time ({unit})", fontsize=9.5, color=SOFT, labelpad=8)
-        _title(axes, metric, labels[keys[0]] if len(keys) == 1 else "", smooth)
+        _title(axes, metric, drawable(labels[keys[0]]) if len(keys) == 1 else "", smooth)
         if apart:
             label_ends(axes, [(labels[key], looks[key].color, end) for key, end in ends.items()])
         order |= ends if at == 0 else {}
@@ -92,7 +101,7 @@ def overview(history: History) -> Figure:
                 _draw(axes, tagged[tag].step, tagged[tag].value, looks[name], 0.0)
         dress(axes, 8.0)
         title = "Elo" if tag == ELO else tag.rpartition("/")[2]
-        axes.set_title(title, loc="left", fontsize=10.5, fontweight="bold", color=INK, pad=9, parse_math=False)
+        axes.set_title(drawable(title), loc="left", fontsize=10.5, fontweight="bold", color=INK, pad=9, parse_math=False)
     figure.subplots_adjust(0.75 / width, 0.6 / height, 1 - 0.25 / width, 1 - 0.85 / height, wspace=0.28, hspace=0.62)
     _legend(figure, looks)
     return figure
@@ -149,6 +158,11 @@ def smoothed(values: np.ndarray, weight: float) -> np.ndarray:
     return out
 
 
+def drawable(name: str) -> str:
+    """Returns a name as it is drawn: without characters that no font has, and no longer than a picture is wide."""
+    return shortened(escaped(name), LONGEST)
+
+
 def looks_of(names: Sequence[str]) -> dict[str, Look]:
     """Returns a line style of its own for each name."""
     return dict(zip(names, _looks(), strict=False))
@@ -177,8 +191,8 @@ def _draw(axes: Axes, x: np.ndarray, y: np.ndarray, look: Look, smooth: float) -
 def _title(axes: Axes, metric: str, line: str, smooth: float) -> None:
     """Sets the title: the metric, and below it in small letters its group, the name of the only line, and the smoothing."""
     group, _, title = metric.rpartition("/")
-    axes.set_title(title, loc="left", fontsize=14, fontweight="bold", color=INK, pad=28, parse_math=False)
-    subtitle = "  ·  ".join(part for part in (group, line, f"smoothed {smooth:g}" if smooth else "") if part)
+    axes.set_title(drawable(title), loc="left", fontsize=14, fontweight="bold", color=INK, pad=28, parse_math=False)
+    subtitle = "  ·  ".join(part for part in (drawable(group), line, f"smoothed {smooth:g}" if smooth else "") if part)
     axes.annotate(
         subtitle, (0, 1), (0, 12), xycoords="axes fraction", textcoords="offset points", fontsize=10, color=SOFT, parse_math=False
     )
@@ -216,7 +230,7 @@ def label_ends(axes: Axes, ends: Sequence[tuple[str, str, float]]) -> None:
         heights[1:] += push
     for (label, color, _), height in zip(order, heights, strict=True):
         axes.annotate(
-            label,
+            drawable(label),
             (1, height),
             (8, 0),
             xycoords="axes fraction",
@@ -250,7 +264,7 @@ def _entries(figure: Figure, looks: Mapping[str, Look], **options: Any) -> None:
     from matplotlib.lines import Line2D
 
     # labels begin with a blank because one that began with "_" would be hidden
-    handles = [Line2D([], [], linewidth=2.0, label=f" {name}", **look.options(4.5)) for name, look in looks.items()]
+    handles = [Line2D([], [], linewidth=2.0, label=f" {drawable(name)}", **look.options(4.5)) for name, look in looks.items()]
     legend = figure.legend(handles=handles, frameon=False, labelcolor=INK, **options)
     for text in legend.get_texts():
         text.set_parse_math(False)

@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from palaestra.core.errors import RunError
+from palaestra.core.event_files import GuardedEvents
 from palaestra.core.files import explain, read_lines
 from palaestra.runtime.logging.trackers import METRICS
 
@@ -28,6 +29,9 @@ class Points:
     seconds: np.ndarray  # of training
     value: np.ndarray
 
+
+LARGEST = 1e100
+"""Larger numbers, which no axis of a picture can show, are not a number here; so is infinity."""
 
 History: TypeAlias = dict[str, dict[str, Points]]
 """Metrics by behavior and tag."""
@@ -94,14 +98,14 @@ def _read_jsonl(file: Path) -> History:
         try:
             point = json.loads(line)
             behavior, step, elapsed = str(point["behavior"]), float(point["step"]), float(point["elapsed"])
+            values = {tag: float(value) for tag, value in point.items() if tag not in _HEAD and isinstance(value, (int, float))}
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):  # cut off, or still being written
             continue
         before, since = clocks.get(behavior, (0.0, 0.0))
         before += since if elapsed < since else 0.0
         clocks[behavior] = (before, elapsed)
-        for tag, value in point.items():
-            if tag not in _HEAD and isinstance(value, (int, float)):
-                rows[behavior][tag].append((step, before + elapsed, value))
+        for tag, value in values.items():
+            rows[behavior][tag].append((step, before + elapsed, value))
     return {behavior: {tag: _points(triples) for tag, triples in tagged.items()} for behavior, tagged in rows.items()}
 
 
@@ -110,9 +114,9 @@ def _read_events(run: Path) -> History:
 
     history: History = {}
     found = list(run.rglob("events.out.tfevents.*"))
-    irregular = {file.parent for file in found if not file.is_file()}  # TensorBoard would wait for a pipe's other end
+    irregular = {file.parent for file in found if not file.is_file()}
     for folder in sorted({file.parent for file in found} - irregular):
-        events = EventAccumulator(str(folder), size_guidance={"scalars": 0}).Reload()
+        events = GuardedEvents(folder, EventAccumulator(str(folder), size_guidance={"scalars": 0})).reload()
         scalars = {tag: events.Scalars(tag) for tag in events.Tags()["scalars"]}
         if scalars:
             began = min(points[0].wall_time for points in scalars.values())  # of the first summary: the start is not recorded
@@ -124,4 +128,6 @@ def _read_events(run: Path) -> History:
 
 
 def _points(triples: Sequence[tuple[float, float, float]]) -> Points:
-    return Points(*np.array(triples, float).T)
+    table = np.array(triples, float).T
+    table[np.abs(table) > LARGEST] = np.nan
+    return Points(*table)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import struct
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from palaestra.core.event_files import ANY_EVENTS, GuardedEvents
 from palaestra.runtime.logging.history import Points
 from palaestra.runtime.monitor.bounded_reading import ResultsFiles, Signature, signature
 from palaestra.runtime.monitor.run_list import EVENTS
@@ -80,14 +82,17 @@ def _number(value: Any) -> float | None:
     """Returns a scalar, in the form of old programs or of new ones; None for anything else."""
     if value.HasField("simple_value"):
         return float(value.simple_value)
-    if value.HasField("tensor") and not value.tensor.tensor_shape.dim:
-        from tensorboard.util.tensor_util import make_ndarray
+    return _scalar(value.tensor) if value.HasField("tensor") else None
 
-        try:
-            return float(make_ndarray(value.tensor))
-        except (TypeError, ValueError):
-            return None
-    return None
+
+def _scalar(tensor: Any) -> float | None:
+    """Returns the number of a tensor; None for one of any shape, which a few bytes can make as large as they like."""
+    from tensorboard.util.tensor_util import make_ndarray
+
+    try:
+        return None if tensor.tensor_shape.dim else float(make_ndarray(tensor))
+    except (TypeError, ValueError, IndexError):
+        return None
 
 
 class EventsReader:
@@ -95,7 +100,7 @@ class EventsReader:
 
     def __init__(self, files: ResultsFiles, run: Path) -> None:
         self._files, self._run = files, run
-        self._readers: dict[Path, EventAccumulator] = {}
+        self._readers: dict[Path, GuardedEvents] = {}
         self._seen: dict[Path, Signature] = {}
         self.version = 0
         """Grows with each change of the content."""
@@ -118,31 +123,34 @@ class EventsReader:
             if size > MOST_BYTES or not self._all_inside(folder, now):
                 continue
             if folder not in self._readers:
-                self._readers[folder] = EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 100_000, **_SKIPPED})
-            self._readers[folder].Reload()
+                reader = EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 100_000, **_SKIPPED})
+                self._readers[folder] = GuardedEvents(folder, reader)
+            with suppress(OSError):  # what was read before a damaged record is shown
+                self._readers[folder].reload()
 
     def _all_inside(self, folder: Path, known: dict[Path, Signature]) -> bool:
         """Whether the reader, which opens every event file of a folder, opens none that a link elsewhere names."""
-        there: list[Path] = []
-        _search(folder, there, 1)
-        return self._files.contains(folder) and all(path in known for path in there)
+        try:
+            there = [Path(entry.path) for entry in os.scandir(folder) if ANY_EVENTS in entry.name]
+        except OSError:
+            return False
+        return self._files.contains(folder) and all(path in known or self._files.contains(path) for path in there)
 
     @property
     def tags(self) -> dict[str, list[str]]:
         """Tags by behavior."""
-        return {self._name(folder): [*_scalars(reader), *_tensors(reader)] for folder, reader in self._readers.items()}
+        return {self._name(folder): [*_scalars(one.reader), *_tensors(one.reader)] for folder, one in self._readers.items()}
 
     def points(self, behavior: str, tag: str) -> Points | None:
         """Returns all values of a tag; None if it has none."""
-        reader = next((reader for folder, reader in self._readers.items() if self._name(folder) == behavior), None)
+        reader = next((one.reader for folder, one in self._readers.items() if self._name(folder) == behavior), None)
         if reader is None:
             return None
         if tag in _scalars(reader):
             triples = [(point.step, point.wall_time, point.value) for point in reader.Scalars(tag)]
         elif tag in _tensors(reader):
-            from tensorboard.util.tensor_util import make_ndarray
-
-            triples = [(point.step, point.wall_time, float(make_ndarray(point.tensor_proto))) for point in reader.Tensors(tag)]
+            numbers = ((point, _scalar(point.tensor_proto)) for point in reader.Tensors(tag))
+            triples = [(point.step, point.wall_time, number) for point, number in numbers if number is not None]
         else:
             return None
         table = np.array(triples, float).reshape(-1, 3)

@@ -26,6 +26,7 @@ from palaestra.runtime.play.run_models import Models, env_name, find_models, mod
 from palaestra.runtime.playback.tally import Tally
 from palaestra.runtime.recording.panels import Panel, compose, tile
 from palaestra.runtime.recording.video_files import check_format, write_recording
+from palaestra.runtime.storage.trust import must_stay_inside
 
 AREAS = 4
 WIDTH = 480  # pixels
@@ -126,7 +127,7 @@ def record_film(
 ) -> Recording:
     """Records with all choices made; `flags` are of Unity games, which are refused. Raises as `record` does."""
     sources, notes = find_sources(runs, steps, results, trust=trust)
-    out = out or _usual_name(runs, sources, results)
+    out = out or _usual_place(runs, sources, results, trust)
     check_format(out, film.fps)
     names = [env_name(source.models, env) for source in sources]
     if game := next((name for name in names if is_game(name)), None):
@@ -195,12 +196,14 @@ def nearest_steps(run: str, steps: Sequence[int], results: Path) -> dict[int, in
     return found
 
 
-def _usual_name(runs: Sequence[str], sources: Sequence[FilmSource], results: Path) -> Path:
+def _usual_place(runs: Sequence[str], sources: Sequence[FilmSource], results: Path, trust: bool) -> Path:
+    """Returns the file to write if none is named. Raises RunError if links would lead out of a run's folder of someone else."""
     if len(runs) > 1:
         return Path("recording.gif")
     if sources[0].models.settings is None or is_hub_name(runs[0]):
         return Path(f"{Path(runs[0]).stem}.gif")
     folder = sources[0].models.folder or run_folder(runs[0], results).path
+    must_stay_inside(folder, trust)
     return folder / "recording.gif"
 
 

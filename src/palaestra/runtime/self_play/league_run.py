@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from palaestra.core.errors import RunError
 from palaestra.core.files import explain, write_whole
@@ -19,7 +20,7 @@ from palaestra.runtime.self_play.league import Entry, League, Progress, play
 from palaestra.runtime.self_play.opponent_policy import MixedPolicy
 from palaestra.runtime.settings import behavior_settings, load
 from palaestra.runtime.storage.checkpoints import Checkpoints
-from palaestra.runtime.storage.networks import spec_of
+from palaestra.runtime.storage.networks import must_fit, specs_of
 from palaestra.runtime.storage.run_folder import CONFIGURATION
 from palaestra.runtime.storage.snapshots import SnapshotFiles
 from palaestra.runtime.storage.state_checks import check_state
@@ -48,8 +49,7 @@ def run_league(
     named = load(run / CONFIGURATION, own_code=False).settings
     must_be_trusted(run, named, network_code(named), trust)
     settings = load(run / CONFIGURATION).settings
-    whole: Any = Checkpoints(run / "checkpoints", 0).load(check=check_state).state["run"]
-    specs = {name: spec_of(saved) for name, saved in whole["specs"].items()}
+    specs = specs_of(Checkpoints(run / "checkpoints", 0).load(check=check_state))
     entries = [Entry(name, step) for name in specs for step in chosen(files.steps(name), most)]
     if lacking := [name for name in specs if not any(entry.behavior == name for entry in entries)]:
         raise RunError(f"{run} has no snapshots of '{lacking[0]}': a league is for behaviors that were trained with self_play")
@@ -57,18 +57,31 @@ def run_league(
     for number, name in enumerate(specs):
         own = behavior_settings(settings, name, specs)
 
-        def make(trainer: str = own.trainer_type, name: str = name) -> torch.nn.Module:
+        def make(device: Any = None, trainer: str = own.trainer_type, name: str = name) -> nn.Module:
             network = trainer_class(trainer).make_network(specs[name], behavior_settings(settings, name, specs))
-            return network.to(env.device)
+            return network.to(device or env.device)
 
-        network: Any = make()
+        mine = {str(i): files.load(name, entry.step) for i, entry in enumerate(entries) if entry.behavior == name}
+        network = _fitting(make, mine, f"the snapshots of '{name}' in {run} do not fit its settings and its checkpoint")
         policy = NetworkPolicy(network, torch.Generator(env.device).manual_seed(seed + number), own.network_settings.deterministic)
         policies[name] = MixedPolicy(policy, network, make, ())
-        mine = [(i, entry) for i, entry in enumerate(entries) if entry.behavior == name]
-        policies[name].load_state_dict({str(i): files.load(name, entry.step) for i, entry in mine})
+        policies[name].load_state_dict(mine)
     league = League(entries)
     play(env, policies, league, games, seed=seed, progress=progress)
     return league
+
+
+def _fitting(make: Callable[[Any], nn.Module], snapshots: Mapping[str, Mapping[str, torch.Tensor]], what: str) -> Any:
+    """Returns a network that takes all snapshots. Raises RunError, which begins with `what`."""
+    try:
+        for saved in snapshots.values():
+            must_fit(lambda: make("meta"), saved)
+        network = make(None)
+        for saved in snapshots.values():
+            network.load_state_dict(saved)
+    except RuntimeError as error:
+        raise RunError(f"{what}: {error}") from error
+    return network
 
 
 def chosen(steps: Sequence[int], most: int) -> list[int]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from palaestra.core.display import shortened
 from palaestra.core.errors import ConfigError
 from palaestra.core.files import belongs_to_run
 from palaestra.core.plugins import nearest
@@ -139,7 +140,9 @@ def _draft(config: Path | Mapping[str, Any] | None, repeats: list[tuple[str, int
     if tree is None:
         raise ConfigError("is empty; expected a map with the key `behaviors`", file)
     if not isinstance(tree, dict):
-        raise ConfigError(f"holds {'a list' if isinstance(tree, list) else repr(tree)}; expected a map with the key `behaviors`", file)
+        raise ConfigError(
+            f"holds {'a list' if isinstance(tree, list) else shortened(repr(tree))}; expected a map with the key `behaviors`", file
+        )
     return document, Draft(document, file)
 
 

@@ -41,7 +41,7 @@ class EnvSettings(Settings):
     """CPUs that Ray reserves for each runner; null: 1, or equal shares if there are fewer."""
     ray_working_dir: str | None = None
     """Folder with the build or the Python files that Ray brings to every machine; null: each machine has them already."""
-    num_areas: int | None = Field(default=None, gt=0)
+    num_areas: int | None = Field(default=None, gt=0, le=1_000_000)
     """Areas of each copy of a Unity build, else of all copies together; null: the environment's default."""
     first_lesson: int = Field(default=0, ge=0)
     """Number of the lesson that every curriculum starts with; 0: the first. One with fewer lessons starts with its last."""

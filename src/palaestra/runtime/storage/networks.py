@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import torch
+from torch import Tensor, nn
 
 from palaestra.core.errors import CheckpointError, RunError
 from palaestra.core.onnx_models.onnx_metadata import raw_action, raw_obs
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.models.trunk import Trunk
 from palaestra.runtime.settings import behavior_settings, load
-from palaestra.runtime.storage.checkpoints import Checkpoints
+from palaestra.runtime.storage.checkpoints import Checkpoint, Checkpoints
 from palaestra.runtime.storage.run_folder import CONFIGURATION, tensorflow_run
 from palaestra.runtime.storage.state_checks import check_state
 from palaestra.runtime.storage.trust import must_be_trusted, network_code
@@ -30,22 +34,41 @@ def load_networks(run: Path, step: int | None = None, trust: bool = False) -> di
     must_be_trusted(run, named, network_code(named), trust)
     settings = load(configuration).settings
     checkpoint = Checkpoints(run / "checkpoints", 0).load(step, check_state)
+    specs = specs_of(checkpoint)
+    networks = {}
+    for name, spec in specs.items():
+        own = behavior_settings(settings, name, specs)
+        try:
+            saved = checkpoint.state[name]["trainer"]["network"]
+            must_fit(lambda spec=spec, own=own: trainer_class(own.trainer_type).make_network(spec, own), saved)
+            network = trainer_class(own.trainer_type).make_network(spec, own)
+            network.load_state_dict(saved)
+        except (KeyError, RuntimeError) as error:
+            raise CheckpointError(f"{checkpoint.path} does not fit the settings in {configuration}: {error}") from error
+        networks[name] = (network, spec)
+    return networks
+
+
+def specs_of(checkpoint: Checkpoint) -> dict[str, BehaviorSpec]:
+    """Returns the spec of each behavior. Raises CheckpointError for a checkpoint of an early version, which has none."""
     whole: Any = checkpoint.state["run"]
     if "specs" not in whole:
         raise CheckpointError(
             f"{checkpoint.path} was written by an earlier version: resume the run with this version, to save a new checkpoint"
         )
-    specs = {name: spec_of(saved) for name, saved in whole["specs"].items()}
-    networks = {}
-    for name, spec in specs.items():
-        own = behavior_settings(settings, name, specs)
-        network = trainer_class(own.trainer_type).make_network(spec, own)
-        try:
-            network.load_state_dict(checkpoint.state[name]["trainer"]["network"])
-        except (KeyError, RuntimeError) as error:
-            raise CheckpointError(f"{checkpoint.path} does not fit the settings in {configuration}: {error}") from error
-        networks[name] = (network, spec)
-    return networks
+    return {name: spec_of(saved) for name, saved in whole["specs"].items()}
+
+
+def must_fit(make: Callable[[], nn.Module], saved: Mapping[str, Tensor]) -> None:
+    """Raises RuntimeError for a network that is larger than its saved weights, before it takes any memory.
+
+    A few digits in a folder's settings or manifest ask for a network of any size.
+    """
+    with suppress(NotImplementedError), torch.device("meta"):  # a custom network may compute with its weights, which it has none of here
+        needed = sum(value.numel() for value in make().state_dict().values())
+        there = sum({value.data_ptr(): value.numel() for value in saved.values()}.values())
+        if needed > there:
+            raise RuntimeError(f"the network has {needed:,} numbers, and {there:,} are saved")
 
 
 def spec_of(saved: Mapping[str, Any]) -> BehaviorSpec:

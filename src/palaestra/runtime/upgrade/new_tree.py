@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, get_args
 
+from palaestra.core.display import escaped, shortened
 from palaestra.core.settings import Settings
 from palaestra.runtime.settings.yaml_file import Key
 
@@ -86,11 +87,12 @@ class UpgradeReport:
         """Returns the report as text, with the warnings at the end, where they are noticed."""
         lines = [self.heading, *(f"{INDENT}{_listed(olds)} -> {new}" for new, olds in self.moves.items())]
         lines += [f"note: {note}" for note in self.notes] + [f"warning: {warning}" for warning in self.warnings]
-        return "\n".join(lines)
+        return "\n".join(map(escaped, lines))
 
 
 def _listed(words: list[str]) -> str:
-    text = ", ".join(words)
-    if len(text) <= WIDTH:
-        return text
-    return f"{text[: text.rindex(',', 0, WIDTH)]} and {text.count(',') - text[: text.rindex(',', 0, WIDTH)].count(',')} more"
+    shown = 1
+    while shown < len(words) and len(", ".join(words[: shown + 1])) <= WIDTH:
+        shown += 1
+    more = len(words) - shown
+    return ", ".join([shortened(words[0], WIDTH), *words[1:shown]]) + (f" and {more} more" if more else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from palaestra.core.display import escaped
 from palaestra.core.errors import ConfigError
 from palaestra.core.settings import IGNORED_KEY, SKIP_USER_CODE, UNKNOWN_KEY
 from palaestra.runtime.settings import RunSettings, yaml_file
@@ -121,10 +123,16 @@ def to_text(new: NewTree, heading: str) -> str:
     tree = {key: new.tree[key] for key in (*ORDER, *new.tree) if key in new.tree}
     text = yaml_file.dump(tree, WIDTH)
     lines = text.splitlines()
-    for path, line in yaml_file.parse(text).lines.items():
+    plain = yaml_file.parse(text)
+    for path, line in plain.lines.items():
         if remark := new.remarks.get(path):
-            lines[line - 1] += f"  # {remark}"
-    return "\n".join([f"# {heading}", *lines, ""])
+            lines[line - 1] += f"  # {escaped(remark)}"  # a name of a file may have line breaks
+    heading = f"# {escaped(heading)}"
+    with suppress(ConfigError):  # a text over several lines has no place for a comment
+        commented = "\n".join([heading, *lines, ""])
+        if yaml_file.parse(commented).tree == plain.tree:
+            return commented
+    return f"{heading}\n{text}"
 
 
 def check(new: NewTree, report: UpgradeReport) -> None:

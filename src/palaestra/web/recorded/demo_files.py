@@ -122,7 +122,8 @@ def start_training(results: Path, run_id: str, settings: dict[str, Any]) -> list
         file = log.with_suffix(".yaml")
         write_whole(file, yaml.safe_dump(settings, sort_keys=False).encode())
         command = ["learn", str(file), f"--run-id={run_id}", f"--results-dir={results}"]
-        with log.open("wb") as output:
+        log.unlink(missing_ok=True)  # a link would lead elsewhere
+        with log.open("xb") as output:
             _processes[log] = subprocess.Popen(
                 own_python("palaestra", *command),
                 stdin=subprocess.DEVNULL,

@@ -160,3 +160,12 @@ def test_all_panels_are_drawn(results, by_time):
 
 def test_times_have_the_unit_that_suits_them():
     assert [duration(seconds) for seconds in (3, 600, 36000, np.inf)] == ["3.0 s", "10.0 min", "10.0 h", "never"]
+
+
+def test_more_behaviors_than_a_picture_shows_are_refused(tmp_path):
+    (tmp_path / "many").mkdir()
+    point = {"step": 1, "elapsed": 1, "Environment/Cumulative Reward": 2}
+    (tmp_path / "many" / "metrics.jsonl").write_text("\n".join(json.dumps({**point, "behavior": f"b{i}"}) for i in range(65)))
+    with pytest.raises(RunError, match=r"65 behaviors; at most 64 .* --behavior"):
+        palaestra.compare("many", results_dir=tmp_path)
+    assert palaestra.compare("many", results_dir=tmp_path, behaviors=["b3"]).tasks == ["b3"]

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,6 +12,7 @@ import pytest
 from matplotlib.text import Annotation
 from PIL import Image
 from small_runs import tracked_run
+from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 
 from palaestra.cli import plot
 from palaestra.core.errors import RunError
@@ -244,3 +248,71 @@ def test_a_smoothing_of_one_is_refused(results: Path, capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit):
         command("first", "--smooth", "1")
     assert "from 0 to below 1" in capsys.readouterr().err
+
+
+def test_numbers_that_no_axis_shows_are_left_out(tmp_path: Path):
+    """JSON has numbers of any size."""
+    whole = f'{{"behavior": "B", "step": 1, "elapsed": 1, "{REWARD}": 2}}'
+    lines = [whole, whole.replace(": 2", ": 1" + "0" * 400), whole.replace(": 2", ": 1.7e308"), whole.replace(": 2", ": -1.7e308")]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(lines))
+    history = read_history(tmp_path)
+    np.testing.assert_equal(history["B"][REWARD].value, [2, np.nan, np.nan])
+    save(learning_curves({"run": history}, [REWARD]), tmp_path / "curves.png")
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "\ud800", "\x1b[31m\u202e"])
+def test_names_that_no_picture_can_hold_are_shortened_and_escaped(tmp_path: Path, name: str):
+    point = {"behavior": name, "step": 1, "elapsed": 1, REWARD: 2, name: 3}
+    (tmp_path / "metrics.jsonl").write_text("\n".join(json.dumps({**point, "behavior": one}) for one in (name, f"{name}2")))
+    for metrics in ([REWARD], [REWARD, name]):
+        figure = learning_curves({"run": read_history(tmp_path)}, metrics)
+        save(figure, tmp_path / "curves.png")
+        with Image.open(tmp_path / "curves.png") as picture:
+            assert picture.width < 6000
+    save_curves(tmp_path)
+
+
+def test_a_picture_shows_no_more_than_it_can(tmp_path: Path):
+    point = {"step": 1, "elapsed": 1, REWARD: 2, **{f"Other/{i}": 1 for i in range(100)}}
+    (tmp_path / "metrics.jsonl").write_text("\n".join(json.dumps({**point, "behavior": f"{i}"}) for i in range(1001)))
+    history = read_history(tmp_path)
+    with pytest.raises(RunError, match="1,001 curves together"):
+        learning_curves({"run": history}, [REWARD])
+    with pytest.raises(RunError, match="100 metrics"):
+        learning_curves({"run": {"0": history["0"]}}, [f"Other/{i}" for i in range(100)])
+
+
+def damaged(folder: Path, name: str, content: bytes) -> Path:
+    """An event file in `folder`, with a good one of TensorBoard's beside it."""
+    write_run(TensorBoardTracker(tracked_run(folder, {})), {"B": [10, 20]})
+    (folder / "B" / name).write_bytes(content)
+    return folder
+
+
+def record(data: bytes) -> bytes:
+    return struct.pack("<QI", len(data), masked_crc32c(struct.pack("<Q", len(data)))) + data + struct.pack("<I", masked_crc32c(data))
+
+
+def test_an_event_file_takes_no_more_memory_than_it_is_large(tmp_path: Path):
+    length = struct.pack("<Q", 2**40)
+    damaged(tmp_path, "events.out.tfevents.9", length + struct.pack("<I", masked_crc32c(length)))
+    with pytest.raises(RunError, match=r"cannot read the metrics of .*9 has a record of 1,099,511,627,776 bytes; expected at most"):
+        read_history(tmp_path)
+
+
+def test_a_damaged_record_is_an_error_and_a_cut_off_one_is_not(tmp_path: Path):
+    damaged(tmp_path / "cut", "events.out.tfevents.9", record(b"")[:-1])
+    damaged(tmp_path / "wrong", "events.out.tfevents.9", struct.pack("<QI", 2**40, 0))
+    for folder in ("cut", "wrong"):
+        assert read_history(tmp_path / folder)["B"][REWARD].value.tolist() == [1, 2]
+    damaged(tmp_path / "bad", "events.out.tfevents.9", record(b"\xff" * 9))
+    with pytest.raises(RunError, match="event files are damaged"):
+        read_history(tmp_path / "bad")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes there")
+def test_a_pipe_that_tensorboard_would_take_for_an_event_file_is_not_waited_for(tmp_path: Path):
+    damaged(tmp_path, "tfevents", b"").joinpath("B", "tfevents").unlink()
+    os.mkfifo(tmp_path / "B" / "tfevents")
+    with pytest.raises(RunError, match="it is not a regular file"):
+        read_history(tmp_path)

@@ -1,3 +1,4 @@
+import os
 import re
 import subprocess
 import sys
@@ -24,6 +25,14 @@ def decoded(file):
 
 def shades(count, width=32, height=24):
     return [Image.new("RGB", (width, height), (20 * i, 0, 0)) for i in range(count)]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
+def test_a_half_written_video_replaces_a_link(tmp_path):
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / f".film.tmp-{os.getpid()}.mp4").symlink_to(tmp_path / "precious")
+    write_video(tmp_path / "film.mp4", shades(2), fps=12)
+    assert (tmp_path / "precious").read_text() == "mine"
 
 
 @pytest.mark.parametrize(("suffix", "codec"), [(".mp4", "h264"), (".webm", "vp9")])

@@ -152,6 +152,10 @@ def test_demonstrations_that_are_no_paths_are_reported_once(write: Write, text: 
         ),
         ("behaviors: {Ball: }\nenv_settings: {num_envs: 2}", "x.yaml:2: env_settings.num_envs: expected 1 without env_path (--env)"),
         ("behaviors: {Ball: }\nenv_settings: {num_areas: 0}", "x.yaml:2: env_settings.num_areas: expected a number greater than 0, got 0"),
+        (
+            "behaviors: {Ball: }\nenv_settings: {num_areas: 1000000000}",
+            "x.yaml:2: env_settings.num_areas: expected a number of at most 1e+06, got 1000000000",
+        ),
         ("behaviors: {Ball: }\nengine_settings: {widht: 3}", "x.yaml:2: engine_settings.widht: unknown key; did you mean 'width'?"),
     ],
 )
@@ -454,3 +458,7 @@ def test_loading_settings_imports_no_torch():
 
 def test_every_error_is_one_that_the_command_line_prints():
     assert issubclass(ConfigError, PalaestraError)
+
+
+def test_a_file_of_one_long_text_is_not_printed_whole(write: Write):
+    assert len(refused(write("x" * 9000))) < 300

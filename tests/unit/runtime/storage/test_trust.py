@@ -446,6 +446,26 @@ def test_links_of_ones_own_folder_and_those_that_stay_inside_need_no_trust(place
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
+@pytest.mark.parametrize("command", ["record first --env=Basic", "record first --demo --env=Basic", "league first", "export first"])
+def test_commands_that_play_write_into_no_foreign_folder_with_links_that_lead_out_of_it(
+    command: str, foreign: Path, elsewhere: Path, capsys: pytest.CaptureFixture[str]
+):
+    (foreign / "demonstrations").symlink_to(elsewhere)
+    before = contents(elsewhere), contents(foreign)
+    assert main(command.split()) == 1
+    assert f"demonstrations = link to {elsewhere}" in capsys.readouterr().err
+    assert (contents(elsewhere), contents(foreign)) == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
+def test_a_half_written_model_replaces_a_link(foreign: Path, elsewhere: Path):
+    """A stranger's folder has a link for every number that the process may have."""
+    (foreign / f".new.onnx.tmp-{os.getpid()}").symlink_to(elsewhere / "precious")
+    assert main(["export", "first", f"--out={foreign / 'new.onnx'}"]) == 0
+    assert (elsewhere / "precious").read_text() == "mine"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
 def test_pictures_replace_a_link_instead_of_the_file_that_it_leads_to(foreign: Path, elsewhere: Path):
     Path("curves.png").symlink_to(elsewhere / "precious")
     assert main(["plot", str(foreign)]) == 0
