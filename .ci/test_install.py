@@ -1,11 +1,12 @@
 """Installs the wheel in clean environments, one a Python and set of versions, and uses it there as people would.
 
-usage: python .ci/test_install.py [--python 3.11] [--versions newest] [--without-torch 3.10] [--torch torch==2.13.0] [--work DIR]
+usage: python .ci/test_install.py [--python 3.11] [--versions newest] [--without-torch 3.10] [--torch torch==2.13.0]
+[--work DIR]
 
-Every environment installs the wheel, writes an example, trains, evaluates, records, plots, exports, plays the model from Python, and
-trains a game in Python over the wire. `newest` is what pip chooses; `oldest` holds every library at its declared lower bound, except
-torch, on Pythons for which those were built. Where torch is left out (its wheels for CUDA take gigabytes), everything that needs no torch
-is used. The exit status is 0 where all went well.
+Every environment installs the wheel, writes an example, trains, evaluates, records, plots, exports, plays the model
+from Python, and trains a game in Python over the wire. `newest` is what pip chooses; `oldest` holds every library at
+its declared lower bound, except torch, on Pythons for which those were built. Where torch is left out (its wheels for
+CUDA take gigabytes), everything that needs no torch is used. The exit status is 0 where all went well.
 """
 
 from __future__ import annotations
@@ -106,14 +107,18 @@ class Place:
     """A virtual environment, and a folder to work in."""
 
     def __init__(self, folder: Path, python: str) -> None:
-        self.folder, self.work = folder, folder / "work"
+        self.folder = folder
+        self.work = folder / "work"
         run([python, "-m", "venv", "--clear", str(folder / "venv")], folder)
         self.bin = folder / "venv" / ("Scripts" if os.name == "nt" else "bin")
         self.work.mkdir()
 
     def pip(self, *words: str) -> None:
         """Installs from wheels alone."""
-        run([str(self.bin / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *words], self.folder)
+        run(
+            [str(self.bin / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *words],
+            self.folder,
+        )
 
     def python(self, *words: str) -> str:
         """Runs Python in the folder, with nothing of ours on its path but what is installed."""
@@ -129,18 +134,27 @@ def run(command: list[str], cwd: Path) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     try:
         done = subprocess.run(
-            command, cwd=cwd, env={**environment, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=60 * MINUTES
+            command,
+            cwd=cwd,
+            env={**environment, "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            timeout=60 * MINUTES,
         )
     except subprocess.TimeoutExpired:
         raise Failed(f"{' '.join(command)}: still running after {MINUTES:g} minutes") from None
     if done.returncode != 0:
-        raise Failed(f"{' '.join(command)}: exit status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
+        raise Failed(
+            f"{' '.join(command)}: exit status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+        )
     return done.stdout
 
 
 def requirements() -> list[str]:
     """What the package declares. Read as text: tomllib came with Python 3.11."""
-    listed = re.search(r"^dependencies = (\[.*?^\])", (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    listed = re.search(
+        r"^dependencies = (\[.*?^\])", (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
     assert listed is not None
     return ast.literal_eval(listed[1])
 
@@ -169,10 +183,16 @@ def steps(place: Place, model: Path | None) -> Iterator[tuple[str, Callable[[], 
     yield "version", lambda: place.palaestra("--version")
     yield "config", lambda: place.palaestra("config", "--example", "Basic", "--out", "Basic.yaml")
     yield "learn", lambda: place.palaestra("learn", "Basic.yaml", "--env=Basic", "--run-id=first", *short)
-    yield "resume", lambda: place.palaestra("learn", "--run-id=first", "--resume", "--set", "behaviors.*.max_steps=3000")
+    yield (
+        "resume",
+        lambda: place.palaestra("learn", "--run-id=first", "--resume", "--set", "behaviors.*.max_steps=3000"),
+    )
     yield "evaluate", lambda: place.palaestra("evaluate", "first", "--episodes=20")
     yield "record", lambda: place.palaestra("record", "first", "--seconds=1")
-    yield "record --demo", lambda: place.palaestra("record", "--demo", "--env=Basic", "--brain=heuristic", "--demo-out=b.demo")
+    yield (
+        "record --demo",
+        lambda: place.palaestra("record", "--demo", "--env=Basic", "--brain=heuristic", "--demo-out=b.demo"),
+    )
     yield "plot", lambda: place.palaestra("plot", "first", "--out=curves.png")
     yield "export", lambda: place.palaestra("export", "first")
     yield "load_policy", lambda: place.python("-c", PLAY, "results/first/Basic.onnx")
@@ -187,7 +207,10 @@ def steps_without_torch(place: Place, model: Path | None) -> Iterator[tuple[str,
     yield "envs", lambda: place.palaestra("envs")
     yield "plot", lambda: (place.python("-c", CURVES), place.palaestra("plot", "drawn", "--out=curves.png"))
     yield "a game alone", lambda: place.python("sign.py", "--episodes=8", "--time-scale=100")
-    yield "libraries", lambda: place.python("-c", "import warp, gymnasium, grpc, onnx, openskill, psutil, tensorboard, rich_argparse")
+    yield (
+        "libraries",
+        lambda: place.python("-c", "import warp, gymnasium, grpc, onnx, openskill, psutil, tensorboard, rich_argparse"),
+    )
     if model is not None:
         yield "load_policy", lambda: place.python("-c", PLAY, str(model))
 
@@ -224,15 +247,33 @@ def main() -> int:
     """Prints a line a step and a closing count."""
     assert __doc__ is not None
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\nusage")[0])
-    parser.add_argument("--python", action="append", metavar="X.Y", help="this Python alone; may be repeated (default: all there are)")
-    parser.add_argument("--versions", choices=("newest", "oldest", "both"), default="both", help="of libraries (default: both)")
-    parser.add_argument("--without-torch", action="append", default=[], metavar="X.Y", help="leave torch out for this Python; repeatable")
-    parser.add_argument("--torch", default="torch", metavar="REQUIREMENT", help="what pip is asked for, such as torch==2.13.0")
-    parser.add_argument("--work", type=Path, metavar="DIR", help="keep the environments there (default: a temporary folder)")
+    parser.add_argument(
+        "--python", action="append", metavar="X.Y", help="this Python alone; may be repeated (default: all there are)"
+    )
+    parser.add_argument(
+        "--versions", choices=("newest", "oldest", "both"), default="both", help="of libraries (default: both)"
+    )
+    parser.add_argument(
+        "--without-torch",
+        action="append",
+        default=[],
+        metavar="X.Y",
+        help="leave torch out for this Python; repeatable",
+    )
+    parser.add_argument(
+        "--torch", default="torch", metavar="REQUIREMENT", help="what pip is asked for, such as torch==2.13.0"
+    )
+    parser.add_argument(
+        "--work", type=Path, metavar="DIR", help="keep the environments there (default: a temporary folder)"
+    )
     options = parser.parse_args()
-    there = {version: python for version, python in pythons().items() if not options.python or version in options.python}
+    there = {
+        version: python for version, python in pythons().items() if not options.python or version in options.python
+    }
     missing = [version for version in options.python or PYTHONS if version not in there]
-    passed, failed, model = 0, 0, None
+    passed = 0
+    failed = 0
+    model = None
     with tempfile.TemporaryDirectory(prefix="palaestra-install-") as folder:
         work = (options.work or Path(folder)).resolve()
         work.mkdir(parents=True, exist_ok=True)
@@ -240,7 +281,8 @@ def main() -> int:
         for case in cases(options, there):
             print(f"{case}:", flush=True)
             for name, error, place in use(case, wheel, work, model):
-                passed, failed = passed + (error is None), failed + (error is not None)
+                passed = passed + (error is None)
+                failed = failed + (error is not None)
                 print(f"  {name:<14} {'passed' if error is None else 'FAILED: ' + error}", flush=True)
                 made = place / "work" / "results" / "first" / "Basic.onnx"
                 model = model or (made if made.is_file() else None)
@@ -252,12 +294,17 @@ def main() -> int:
 
 def build(work: Path) -> Path:
     """The wheel."""
-    run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(work / "dist"), str(ROOT)], work)
+    run(
+        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(work / "dist"), str(ROOT)],
+        work,
+    )
     return max((work / "dist").glob("*.whl"), key=lambda path: path.stat().st_mtime)
 
 
 def use(case: Case, wheel: Path, work: Path, model: Path | None) -> Iterator[tuple[str, str | None, Path]]:
-    """Each step's name, its error or None, and the environment's folder. What comes after a failed install is left out."""
+    """Each step's name, its error or None, and the environment's folder. What comes after a failed install is left
+    out.
+    """
     folder = work / f"{case.version}-{case.versions}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -271,7 +318,12 @@ def use(case: Case, wheel: Path, work: Path, model: Path | None) -> Iterator[tup
     yield "install", None, folder
     listed = json.loads(place.python("-m", "pip", "list", "--format=json", "--disable-pip-version-check"))
     ours = {re.split("[>=<]", one)[0].lower().replace("_", "-") for one in requirements()}
-    print("    " + ", ".join(f"{one['name']} {one['version']}" for one in listed if one["name"].lower().replace("_", "-") in ours))
+    print(
+        "    "
+        + ", ".join(
+            f"{one['name']} {one['version']}" for one in listed if one["name"].lower().replace("_", "-") in ours
+        )
+    )
     for name, step in (steps if case.torch else steps_without_torch)(place, model):
         try:
             step()

@@ -3,8 +3,8 @@
 usage: python benchmarks/bench.py [--quick] [--threads N] [--device cuda] [--json FILE]
        python benchmarks/bench.py --env PushBlock --env FoodCollector [--areas 1024]: these alone, with random actions
 
-Each figure is the median of several repetitions; small work is measured with one thread, wide work with one and with all.
-Machines are noisy: compare figures of one run, or a run before and after a change, not those of two machines.
+Each figure is the median of several repetitions; small work is measured with one thread, wide work with one and with
+all. Machines are noisy: compare figures of one run, or a run before and after a change, not those of two machines.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ class Bench:
     """The measurements, on one device."""
 
     def __init__(self, device: str, repetitions: int, threads: list[int]) -> None:
-        self.device, self.repetitions, self.threads = torch.device(device), repetitions, threads
+        self.device = torch.device(device)
+        self.repetitions = repetitions
+        self.threads = threads
 
     def run(self) -> Iterator[Figure]:
         """Yields each figure once it is measured."""
@@ -100,7 +102,9 @@ class Bench:
         """Returns the seconds of a tick: environment, policy, checks and rollout together."""
         torch.set_num_threads(threads)
         env = palaestra.make("builtin:3DBall", areas=agents, device=str(self.device))
-        collector = Collector(env, lambda name, spec: Learner(name, spec, settings, self.device, 0, False).collector, seed=0)
+        collector = Collector(
+            env, lambda name, spec: Learner(name, spec, settings, self.device, 0, False).collector, seed=0
+        )
         ticks = max(settings.hyperparameters.buffer_size // agents - 1, 1)  # type: ignore[union-attr]
 
         def collect() -> None:
@@ -123,7 +127,14 @@ class Bench:
 
         nothing = torch.zeros(rows, 0, dtype=torch.int64, device=self.device)
         batch = Minibatch(
-            (normal(rows, 8),), normal(rows, 2), nothing, normal(rows, 2), normal(rows), normal(rows, 1), normal(rows, 1), None
+            (normal(rows, 8),),
+            normal(rows, 2),
+            nothing,
+            normal(rows, 2),
+            normal(rows),
+            normal(rows, 1),
+            normal(rows, 1),
+            None,
         )
         coefficients = Coefficients(0.2, 1e-3, 0.5, clip_value=False)
         steps = max(200 * 64 // rows, 10)
@@ -174,8 +185,15 @@ class Bench:
 
 def machine() -> dict[str, str | int]:
     """Returns a description of the machine."""
-    model = next((line.split(":")[1].strip() for line in _cpuinfo() if line.startswith("model name")), platform.processor())
-    return {"processor": model, "cores": os.cpu_count() or 1, "python": platform.python_version(), "torch": torch.__version__}
+    model = next(
+        (line.split(":")[1].strip() for line in _cpuinfo() if line.startswith("model name")), platform.processor()
+    )
+    return {
+        "processor": model,
+        "cores": os.cpu_count() or 1,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
 
 
 def _cpuinfo() -> list[str]:
@@ -188,12 +206,16 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few repetitions")
     parser.add_argument("--threads", type=int, help="threads for wide work (default: one, then all cores)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument("--env", action="append", metavar="NAME", help="this built-in environment alone; again for others")
+    parser.add_argument(
+        "--env", action="append", metavar="NAME", help="this built-in environment alone; again for others"
+    )
     parser.add_argument("--areas", type=int, default=1024, metavar="N", help="of --env (default: 1,024)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     options = parser.parse_args()
     cores = os.cpu_count() or 1
-    bench = Bench(options.device, 3 if options.quick else 9, [options.threads] if options.threads else sorted({1, cores}))
+    bench = Bench(
+        options.device, 3 if options.quick else 9, [options.threads] if options.threads else sorted({1, cores})
+    )
     about = machine()
     print(", ".join(f"{key} {value}" for key, value in about.items()), file=sys.stderr)
     print(f"{'what':<15}{'work':<42}{'threads':>8}{'figure':>14}  unit")

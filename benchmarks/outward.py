@@ -1,4 +1,5 @@
-"""Agent-steps per CPU second of `gymnasium.make_vec` beside those of the built-in environment alone, with the same ready-made actions.
+"""Agent-steps per CPU second of `gymnasium.make_vec` beside those of the built-in environment alone, with the same
+ready-made actions.
 
 python benchmarks/outward.py [NAME ...]
 """
@@ -30,14 +31,18 @@ def main(names: list[str]) -> None:
         except EnvError as error:
             print(f"{name}: no vector environment ({str(error).partition(':')[0]})", flush=True)
         else:
-            print(f"{name}: {bare:.3f} million agent-steps/s alone, {vector:.3f} through make_vec ({vector / bare:.0%})", flush=True)
+            print(
+                f"{name}: {bare:.3f} million agent-steps/s alone, {vector:.3f} through make_vec ({vector / bare:.0%})",
+                flush=True,
+            )
 
 
 def _rates(name: str) -> tuple[float, float]:
     """Returns millions of agent-steps per CPU second, alone and through make_vec."""
     areas = AGENTS // _agents_per_area(name)
     num_envs = areas * _agents_per_area(name)
-    envs, env = gymnasium.make_vec(f"palaestra/{name}-v0", num_envs=num_envs), palaestra.make(name, areas=areas)
+    envs = gymnasium.make_vec(f"palaestra/{name}-v0", num_envs=num_envs)
+    env = palaestra.make(name, areas=areas)
     behaviors = list(env.reset(0))
     envs.reset(seed=0)
     arrays = [envs.action_space.sample() for _ in range(16)]
@@ -65,7 +70,11 @@ def _action(array: np.ndarray | dict[str, np.ndarray]) -> Action:
     parts = array if isinstance(array, dict) else {"continuous" if array.dtype.kind == "f" else "discrete": array}
     size = len(next(iter(parts.values())))
     numbers = torch.from_numpy(parts["continuous"]) if "continuous" in parts else torch.zeros(size, 0)
-    choices = torch.from_numpy(parts["discrete"]).reshape(size, -1) if "discrete" in parts else torch.zeros(size, 0, dtype=torch.int64)
+    choices = (
+        torch.from_numpy(parts["discrete"]).reshape(size, -1)
+        if "discrete" in parts
+        else torch.zeros(size, 0, dtype=torch.int64)
+    )
     return Action(numbers, choices)
 
 

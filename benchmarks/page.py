@@ -1,4 +1,5 @@
-"""Measures the page: frames that reach a browser, what a run loses while it is watched, how fast many long runs open, memory over time.
+"""Measures the page: frames that reach a browser, what a run loses while it is watched, how fast many long runs open,
+memory over time.
 
     python benchmarks/page.py frames rate runs memory --minutes 60
 
@@ -29,9 +30,20 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "page"))
 from browser import FLAGS, Visitor, chromium, viewing
 
 SCENES = (("3DBall", 64), ("FoodCollector", 16))
-CURVES = """() => { const e = document.querySelector('[data-mark=curves]'); const c = e && getElement(e.id.slice(1))?.chart;
+CURVES = """() => { const e = document.querySelector('[data-mark=curves]');
+  const c = e && getElement(e.id.slice(1))?.chart;
   return c && c.getOption().series.some(s => s.data.length) }"""
-LEARN = [sys.executable, "-m", "palaestra", "learn", "--env=3DBall", "--seed=1", "--force", "--set", "behaviors.*.max_steps=600000"]
+LEARN = [
+    sys.executable,
+    "-m",
+    "palaestra",
+    "learn",
+    "--env=3DBall",
+    "--seed=1",
+    "--force",
+    "--set",
+    "behaviors.*.max_steps=600000",
+]
 
 
 async def watch(address: str, path: str, seconds: float) -> list[float]:
@@ -42,7 +54,9 @@ async def watch(address: str, path: str, seconds: float) -> list[float]:
         (key,) = set(re.findall(r"/scene/([\w-]+)", client.get(home + path, timeout=30).text))
         cookie = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
     came: list[float] = []
-    async with websockets.connect(home.replace("http", "ws") + f"/scene/{key}", additional_headers={"cookie": cookie}) as socket:
+    async with websockets.connect(
+        home.replace("http", "ws") + f"/scene/{key}", additional_headers={"cookie": cookie}
+    ) as socket:
         began = time.monotonic()
         while time.monotonic() < began + seconds:
             message = await asyncio.wait_for(socket.recv(), 30)
@@ -58,14 +72,16 @@ def frames(folder: Path, seconds: float) -> None:
         with viewing(folder) as (process, address):
             asyncio.run(watch(address, f"/watch?env={env}&areas={areas}", 8))  # the second one finds everything loaded
             server = psutil.Process(process.pid)
-            before, began = sum(server.cpu_times()[:2]), time.monotonic()
+            before = sum(server.cpu_times()[:2])
+            began = time.monotonic()
             came = asyncio.run(watch(address, f"/watch?env={env}&areas={areas}", seconds))
             share = (sum(server.cpu_times()[:2]) - before) / (time.monotonic() - began)
             late = came[len(came) // 5 :]  # past the opening
             gaps = sorted(now - last for last, now in itertools.pairwise(late))
             rate = len(gaps) / (late[-1] - late[0])
             print(
-                f"frames: {areas} areas of {env}: {rate:.1f} a second, 99 % of waits under {gaps[int(len(gaps) * 0.99)] * 1000:.0f} ms, "
+                f"frames: {areas} areas of {env}: {rate:.1f} a second, 99 % of waits under "
+                f"{gaps[int(len(gaps) * 0.99)] * 1000:.0f} ms, "
                 f"longest {gaps[-1] * 1000:.0f} ms, server {share:.0%} of a core"
             )
 
@@ -93,7 +109,9 @@ def rate(folder: Path, pairs: int) -> None:
             last = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
             found[kind] = last["step"] / last["elapsed"]
         shares.append(found["watched"] / found["alone"])
-        print(f"rate: alone {found['alone']:,.0f}, watched {found['watched']:,.0f} decisions a second: {shares[-1]:.3f}")
+        print(
+            f"rate: alone {found['alone']:,.0f}, watched {found['watched']:,.0f} decisions a second: {shares[-1]:.3f}"
+        )
     print(f"rate: median of {pairs} pairs {statistics.median(shares):.3f}")
 
 
@@ -124,7 +142,9 @@ def runs(folder: Path, count: int = 100, steps: int = 10_000_000, every: int = 1
     with viewing(folder) as (_, address), sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=chromium(), args=FLAGS)
         page = browser.new_page()
-        page.goto(address.partition("?")[0] + "demos?" + address.partition("?")[2])  # scripts are in the browser's cache
+        page.goto(
+            address.partition("?")[0] + "demos?" + address.partition("?")[2]
+        )  # scripts are in the browser's cache
         page.wait_for_timeout(2000)
         began = time.monotonic()
         page.goto(address.partition("?")[0])
@@ -143,7 +163,11 @@ def memory(folder: Path, minutes: float) -> None:
         someone.open("/watch?env=3DBall&areas=64")
         for part in range(1, 11):
             someone.page.wait_for_timeout(minutes * 6000)
-            print(f"memory: {part * minutes / 10:.1f} min: {psutil.Process(process.pid).memory_info().rss / 2**20:.1f} MiB", flush=True)
+            print(
+                f"memory: {part * minutes / 10:.1f} min: {psutil.Process(process.pid).memory_info().rss / 2**20:.1f} "
+                "MiB",
+                flush=True,
+            )
         browser.close()
 
 

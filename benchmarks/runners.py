@@ -1,7 +1,8 @@
 """Copies of a game in runners on a Ray cluster of three nodes, all on this machine: `python benchmarks/runners.py`.
 
-The game (examples/sdk_roll.py) sleeps 10 ms a step and has one agent. Decisions per second of 16 copies, in 4, 8 and 16 runners and in
-processes without Ray, against one copy without Ray; each measured for ten seconds, twice, in turn. Random actions, no learning.
+The game (examples/sdk_roll.py) sleeps 10 ms a step and has one agent. Decisions per second of 16 copies, in 4, 8 and 16
+runners and in processes without Ray, against one copy without Ray; each measured for ten seconds, twice, in turn.
+Random actions, no learning.
 """
 
 from __future__ import annotations
@@ -47,14 +48,17 @@ def measure(game: str, copies: int, runners: RunnerOptions | None, seconds: floa
     env = make_env(game, games=GameSettings(UnityOptions(copies=copies), (), lambda _level, _text: None, runners))
     try:
         steps = env.reset(1)
-        begun, decisions, ready = time.perf_counter(), 0, False
+        begun = time.perf_counter()
+        decisions = 0
+        ready = False
         while time.perf_counter() - begun < seconds:
             slots = len(steps["Roll"].acting)
             steps = env.step({"Roll": Action(torch.rand(slots, 1), torch.zeros(slots, 0, dtype=torch.int64))})
             if ready:
                 decisions += int(steps["Roll"].acting.sum())
             elif slots == copies and time.perf_counter() - begun > 1:  # all have started
-                begun, ready = time.perf_counter(), True
+                begun = time.perf_counter()
+                ready = True
         return decisions / (time.perf_counter() - begun)
     finally:
         env.close()

@@ -1,10 +1,11 @@
-"""Measures the inputs of `scale_model.py` on this machine, and how far its predictions are from runs. Writes `scale.json`.
+"""Measures the inputs of `scale_model.py` on this machine, and how far its predictions are from runs. Writes
+`scale.json`.
 
     python benchmarks/scale_inputs.py [--out benchmarks/scale.json] [--repeat 3]
 
-Each cost comes from what a run says of its own times (`times` in metrics.jsonl). Runs that a prediction is compared with are others than
-those that a cost was taken from. Repetitions are interleaved, and the fastest rollout of all counts: whatever else the machine does only
-slows one down.
+Each cost comes from what a run says of its own times (`times` in metrics.jsonl). Runs that a prediction is compared
+with are others than those that a cost was taken from. Repetitions are interleaved, and the fastest rollout of all
+counts: whatever else the machine does only slows one down.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class Sleeper(gymnasium.Env[Any, Any]):
     action_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
 
     def __init__(self, ms: float = 0.0) -> None:
-        self.ms, self.count = ms, 0
+        self.ms = ms
+        self.count = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begins an episode of 200 steps."""
@@ -67,10 +69,21 @@ class Run:
     block: str = "behaviors.3DBall"
 
     def measure(self) -> list[dict[str, float]]:
-        """Runs it. Returns, for each rollout but the first, agent-steps/s, and seconds of each part of rank 0 for a decision."""
+        """Runs it. Returns, for each rollout but the first, agent-steps/s, and seconds of each part of rank 0 for a
+        decision.
+        """
         with tempfile.TemporaryDirectory() as folder:
             pace = {"max_steps": self.steps, "summary_freq": self.every, "checkpoint_interval": 100_000_000}
-            command = [sys.executable, "-m", "palaestra", "learn", self.config, "--run-id=run", f"--results-dir={folder}", "--seed=1"]
+            command = [
+                sys.executable,
+                "-m",
+                "palaestra",
+                "learn",
+                self.config,
+                "--run-id=run",
+                f"--results-dir={folder}",
+                "--seed=1",
+            ]
             sets = [word for name, value in pace.items() for word in ("--set", f"{self.block}.{name}={value}")]
             environment = {**os.environ, "OMP_NUM_THREADS": "1"}
             words = [*command, "--torch-threads=1", *self.arguments, *sets]
@@ -83,7 +96,8 @@ class Run:
 
 def of_rollout(before: dict[str, Any], line: dict[str, Any]) -> dict[str, float]:
     """Returns what two summaries say of the time between them."""
-    decisions, own = line["step"] - before["step"], line["times"]["ranks"][0]
+    decisions = line["step"] - before["step"]
+    own = line["times"]["ranks"][0]
     parts = {part: seconds / decisions for part, seconds in own.items() if isinstance(seconds, float)}
     busy = sum(own.get("copies", {}).values()) / decisions
     return {**parts, "busy": busy, "rate": decisions / (line["elapsed"] - before["elapsed"])}
@@ -104,7 +118,9 @@ def sleeping(copies: int, ms: float, folder: Path) -> Run:
     config.write_text(json.dumps({"default_settings": {"trainer_type": "ppo", "hyperparameters": hyper}}))
     words = ("--env=python:scale_inputs:Sleeper", f"--num-areas={COPY_AREAS * copies}", f"--num-envs={copies}")
     options = ("--set", f"env_settings.env_options.ms={ms}")
-    return Run(str(config), (*words, *options), COPY_AREAS, ROLLOUT * (3 if copies < 4 else 8), ROLLOUT, "default_settings")
+    return Run(
+        str(config), (*words, *options), COPY_AREAS, ROLLOUT * (3 if copies < 4 else 8), ROLLOUT, "default_settings"
+    )
 
 
 def with_flags(run: Run, *flags: str) -> Run:
@@ -113,12 +129,19 @@ def with_flags(run: Run, *flags: str) -> Run:
 
 
 def costs_of(
-    small: dict[str, float], wide: dict[str, float], threaded: dict[str, float], two: dict[str, float], busy: float, message: float
+    small: dict[str, float],
+    wide: dict[str, float],
+    threaded: dict[str, float],
+    two: dict[str, float],
+    busy: float,
+    message: float,
 ) -> Costs:
     """Returns the costs, by what two sizes of the same work take; `busy`: seconds of a copy's tick beside its sleep."""
-    at_12, at_4096 = 12 * small["inference"], 4096 * wide["inference"]
+    at_12 = 12 * small["inference"]
+    at_4096 = 4096 * wide["inference"]
     agent = (at_4096 - at_12) / (4096 - 12)
-    of_64, of_4096 = small["learning"] * 64 / 3, wide["learning"] * 4096 / 2
+    of_64 = small["learning"] * 64 / 3
+    of_4096 = wide["learning"] * 4096 / 2
     row = (of_4096 - of_64) / (4096 - 64)
     exchange = two.get("exchange with other ranks", 0.0) * 64 / 3
     return Costs(
@@ -147,7 +170,8 @@ def message_seconds(copies: int = 8, ticks: int = 300) -> float:
     env = make_env("python:scale_inputs:Sleeper", areas=COPY_AREAS * copies, options={"ms": 2.0}, games=games)
     ((name, table),) = env.reset(0).items()
     actions = {name: Action(torch.zeros(len(table.acting), 2), torch.zeros(len(table.acting), 0, dtype=torch.int64))}
-    start, answers = time.process_time(), 0.0
+    start = time.process_time()
+    answers = 0.0
     for _ in range(ticks):
         answers += float(env.step(actions)[name].acting.sum()) / COPY_AREAS
     seconds = time.process_time() - start
@@ -168,12 +192,16 @@ def measure(repeat: int) -> Iterator[dict[str, Any]]:
             **{f"copies {n}": sleeping(n, 2.0, folder) for n in (1, 2, 16)},
         }
         kept: dict[str, list[dict[str, float]]] = {name: [] for name in runs}
-        loads, messages = list[float](), list[float]()
+        loads = list[float]()
+        messages = list[float]()
         for number in range(1, repeat + 1):
             for name, run in runs.items():
                 loads.append(os.getloadavg()[0])
                 kept[name] += run.measure()
-                print(f"{name:>16}: {max(one['rate'] for one in kept[name]):,.0f} agent-steps/s (load {loads[-1]:.1f})", flush=True)
+                print(
+                    f"{name:>16}: {max(one['rate'] for one in kept[name]):,.0f} agent-steps/s (load {loads[-1]:.1f})",
+                    flush=True,
+                )
             messages.append(message_seconds())
             yield evaluate({name: fastest(every) for name, every in kept.items()}, min(messages), loads, number)
 
@@ -185,13 +213,21 @@ def evaluate(found: dict[str, dict[str, float]], message: float, loads: list[flo
     step = COPY_AREAS * 0.002  # areas of a copy sleep one after another
     busy = max(0.0, COPY_AREAS * found["copies 2"]["busy"] - step)
     costs = costs_of(found["small"], found["wide"], found["small threaded"], found["small two ranks"], busy, message)
-    small, wide = (replace(work, step=found[name]["environment"]) for name, work in (("small", SMALL_WORK), ("wide", WIDE_WORK)))
+    small, wide = (
+        replace(work, step=found[name]["environment"]) for name, work in (("small", SMALL_WORK), ("wide", WIDE_WORK))
+    )
     alone = replace(SLEEPING_WORK, step=0.002, built_in=True)  # a single copy is in the run's process
     predicted = {
         "3DBall, 12 agents, threaded": (predict(costs, small, Place(threaded=True)), "small threaded"),
-        "3DBall, 4,096 agents, two ranks": (predict(costs, replace(wide, agents=2048), Place(ranks=2)), "wide two ranks"),
+        "3DBall, 4,096 agents, two ranks": (
+            predict(costs, replace(wide, agents=2048), Place(ranks=2)),
+            "wide two ranks",
+        ),
         "no copies, sleeping": (predict(costs, alone, Place()), "copies 1"),
-        **{f"{n} sleeping copies": (predict(costs, replace(SLEEPING_WORK, step=step), Place(n, beside)), f"copies {n}") for n in (2, 16)},
+        **{
+            f"{n} sleeping copies": (predict(costs, replace(SLEEPING_WORK, step=step), Place(n, beside)), f"copies {n}")
+            for n in (2, 16)
+        },
     }
     compared = {
         name: {
@@ -207,7 +243,13 @@ def evaluate(found: dict[str, dict[str, float]], message: float, loads: list[flo
         "python": platform.python_version(),
         "load": [round(min(loads), 1), round(max(loads), 1)],
     }
-    return {"date": time.strftime("%Y-%m-%d"), "machine": facts, "repeat": repeat, "costs": asdict(costs), "validation": compared}
+    return {
+        "date": time.strftime("%Y-%m-%d"),
+        "machine": facts,
+        "repeat": repeat,
+        "costs": asdict(costs),
+        "validation": compared,
+    }
 
 
 def fastest(every: list[dict[str, float]]) -> dict[str, float]:
@@ -222,7 +264,9 @@ def processor() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor())
+    return next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor()
+    )
 
 
 def main() -> None:

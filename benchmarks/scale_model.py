@@ -1,9 +1,11 @@
-"""A small simulation of a training run: agent-steps/s and the bottleneck for any number of games, learners and machines.
+"""A small simulation of a training run: agent-steps/s and the bottleneck for any number of games, learners and
+machines.
 
     python benchmarks/scale_model.py [--inputs benchmarks/scale.json]
 
-It knows what a tick, a message, an update and an exchange of gradients cost, and who waits for whom; nothing else. `make bench-scale`
-measures the costs on this machine, and how far predictions are from runs that it can make. Costs of GPUs are assumed, not measured.
+It knows what a tick, a message, an update and an exchange of gradients cost, and who waits for whom; nothing else.
+`make bench-scale` measures the costs on this machine, and how far predictions are from runs that it can make. Costs of
+GPUs are assumed, not measured.
 """
 
 from __future__ import annotations
@@ -32,9 +34,12 @@ class Costs:
     exchange: float  # of gradients between two ranks, in a gradient step
 
 
-ONE_GPU = Costs(tick=6e-4, agent=2e-9, message=3e-5, overhead=1e-4, minibatch=2e-3, row=3.8e-8, hand_over=2e-8, exchange=1.5e-4)
-"""One GPU of a data center and its host. `tick`, `agent`, `minibatch` and `row` are fitted to 3DBall with 4,096, 65,536 and 524,288 agents
-on an H200 (2.1, 10.0 and 12.1 million agent-steps/s); the others are assumed."""
+ONE_GPU = Costs(
+    tick=6e-4, agent=2e-9, message=3e-5, overhead=1e-4, minibatch=2e-3, row=3.8e-8, hand_over=2e-8, exchange=1.5e-4
+)
+"""One GPU of a data center and its host. `tick`, `agent`, `minibatch` and `row` are fitted to 3DBall with 4,096, 65,536
+and 524,288 agents on an H200 (2.1, 10.0 and 12.1 million agent-steps/s); the others are assumed.
+"""
 
 
 @dataclass(frozen=True)
@@ -83,20 +88,25 @@ def collecting(costs: Costs, work: Workload, copies: int, cores: float, decision
         ticks = math.ceil(decisions / work.agents)
         return ticks * work.agents * work.step, ticks * (costs.tick + work.agents * agent)
     alone = work.step + costs.overhead
-    demand = copies * (work.core * work.step + costs.overhead) / alone  # cores that copies would use if they never waited
+    demand = (
+        copies * (work.core * work.step + costs.overhead) / alone
+    )  # cores that copies would use if they never waited
     step = alone * max(1.0, demand / cores)
     ready = [0.0] * copies
     now = waiting = choosing = 0.0
     done = 0
     while done < decisions:
         if ready[0] > now:
-            waiting, now = waiting + ready[0] - now, ready[0]
+            waiting = waiting + ready[0] - now
+            now = ready[0]
         served = 0
         while ready and ready[0] <= now:
             heapq.heappop(ready)
             served += 1
         cost = costs.tick + served * (costs.message + work.agents * agent)
-        now, choosing, done = now + cost, choosing + cost, done + served * work.agents
+        now = now + cost
+        choosing = choosing + cost
+        done = done + served * work.agents
         for _ in range(served):
             heapq.heappush(ready, now + step)
     return waiting * decisions / done, choosing * decisions / done
@@ -112,12 +122,18 @@ def learning(costs: Costs, work: Workload, ranks: int) -> tuple[float, float]:
 def predict(costs: Costs, work: Workload, place: Place) -> Prediction:
     """Returns the speed of a run."""
     copies = max(1, place.copies // place.ranks)
-    environment, inference = collecting(costs, work, copies, place.cores / place.ranks, math.ceil(work.rollout / place.ranks))
+    environment, inference = collecting(
+        costs, work, copies, place.cores / place.ranks, math.ceil(work.rollout / place.ranks)
+    )
     own, exchange = learning(costs, work, place.ranks)
     if place.threaded:
         hand_over = costs.hand_over * work.rollout / place.ranks
         collected = environment + inference + hand_over
-        parts = {"environment": environment, "inference": inference + hand_over, "learning": max(0.0, own + exchange - collected)}
+        parts = {
+            "environment": environment,
+            "inference": inference + hand_over,
+            "learning": max(0.0, own + exchange - collected),
+        }
     else:
         parts = {"environment": environment, "inference": inference, "learning": own, "exchange": exchange}
     total = sum(parts.values())
@@ -165,7 +181,10 @@ def table(costs: Costs) -> str:
         learners = f"{place.ranks} {unit}{'s' if place.ranks > 1 else ''}{', threaded' if place.threaded else ''}"
         games = "-" if work.built_in else f"{place.copies:,}"
         rate = float(f"{found.rate:.2g}")
-        lines.append(f"| {work.name} | {games} | {learners} | {rate:,.0f} | {found.bottleneck} {found.shares[found.bottleneck]:.0%} |")
+        lines.append(
+            f"| {work.name} | {games} | {learners} | {rate:,.0f} | {found.bottleneck} "
+            f"{found.shares[found.bottleneck]:.0%} |"
+        )
     return "\n".join(lines)
 
 

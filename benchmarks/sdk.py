@@ -1,9 +1,10 @@
-"""Agent-steps/s of a game in Python in this process and as a process of its own, driven by the same fixed actions. Prints JSON.
+"""Agent-steps/s of a game in Python in this process and as a process of its own, driven by the same fixed actions.
+Prints JSON.
 
     python benchmarks/sdk.py [--agents 1 12 100] [--areas 1] [--seconds 5] [--repeat 3]
 
-The game is this file: agents that see 8 numbers and do 2, at a decision a step. The best stretch of TICKS counts, of all
-repeats: whatever else the machine does only slows it down.
+The game is this file: agents that see 8 numbers and do 2, at a decision a step. The best stretch of TICKS counts, of
+all repeats: whatever else the machine does only slows it down.
 """
 
 from __future__ import annotations
@@ -39,8 +40,10 @@ class Mover(sdk.Agent):
 
     def on_action_received(self, actions: sdk.Actions) -> None:
         ax, ay = actions.continuous
-        self.vx, self.vy = 0.9 * self.vx + 0.05 * ax, 0.9 * self.vy + 0.05 * ay
-        self.x, self.y = self.x + self.vx, self.y + self.vy
+        self.vx = 0.9 * self.vx + 0.05 * ax
+        self.vy = 0.9 * self.vy + 0.05 * ay
+        self.x = self.x + self.vx
+        self.y = self.y + self.vy
         self.add_reward(-abs(self.x - self.to_x) - abs(self.y - self.to_y))
 
 
@@ -61,7 +64,8 @@ def rate(env: Env, seconds: float) -> float:
     action = {"Mover": Action(torch.full((slots, 2), 0.1), torch.zeros(slots, 0, dtype=torch.int64))}
     for _ in range(TICKS):
         env.step(action)
-    best, end = 0.0, time.perf_counter() + seconds
+    best = 0.0
+    end = time.perf_counter() + seconds
     while (start := time.perf_counter()) < end:
         done = sum(int(env.step(action)["Mover"].acting.sum()) for _ in range(TICKS))
         best = max(best, done / (time.perf_counter() - start))
@@ -73,7 +77,8 @@ def measure(agents: int, areas: int, seconds: float, repeat: int) -> dict[str, f
     from palaestra.envs.unity.env import UnityEnv
     from palaestra.envs.unity.options import UnityOptions
 
-    here, there = [], []
+    here = []
+    there = []
     options = UnityOptions(executable=os.path.abspath(__file__), args=("--agents", str(agents)), areas=areas)
     for _ in range(repeat):
         env = movers(areas, agents=agents)
@@ -82,8 +87,15 @@ def measure(agents: int, areas: int, seconds: float, repeat: int) -> dict[str, f
         env = UnityEnv(options, tell=lambda *_: None)
         there.append(rate(env, seconds))
         env.close()
-    best, other = max(here), max(there)
-    return {"agents": agents, "areas": areas, "in_process": round(best), "as_process": round(other), "ratio": round(best / other, 2)}
+    best = max(here)
+    other = max(there)
+    return {
+        "agents": agents,
+        "areas": areas,
+        "in_process": round(best),
+        "as_process": round(other),
+        "ratio": round(best / other, 2),
+    }
 
 
 def main() -> None:
@@ -93,8 +105,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
-    rows = [measure(agents, areas, options.seconds, options.repeat) for agents in options.agents for areas in options.areas]
-    print(json.dumps({"cores": os.cpu_count(), "seconds": options.seconds, "repeat": options.repeat, "rates": rows}, indent=1))
+    rows = [
+        measure(agents, areas, options.seconds, options.repeat) for agents in options.agents for areas in options.areas
+    ]
+    print(
+        json.dumps(
+            {"cores": os.cpu_count(), "seconds": options.seconds, "repeat": options.repeat, "rates": rows}, indent=1
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""How long a game waits for its actions: a game in Python that takes 10 ms a step, trained over gRPC with and without `threaded: true`.
+"""How long a game waits for its actions: a game in Python that takes 10 ms a step, trained over gRPC with and without
+`threaded: true`.
 
     python benchmarks/waits.py [--ms 10] [--behaviors 1] [--agents 12] [--updates 12] [--repeat 1] [--json FILE]
 
-The game is this file. It measures each tick's wait itself: from its message to the actions. Prints a histogram for each way, and how long
-updates took. With `threaded: true` no wait should be as long as an update.
+The game is this file. It measures each tick's wait itself: from its message to the actions. Prints a histogram for each
+way, and how long updates took. With `threaded: true` no wait should be as long as an update.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ def waiting(academy: sdk.Academy, agents: int = 12, behaviors: int = 1, ms: floa
 
 
 def settings(threaded: bool, options: argparse.Namespace) -> dict[str, Any]:
-    """Returns the settings of a run; a rollout takes about two seconds to collect, a checkpoint is due at every second one."""
+    """Returns the settings of a run; a rollout takes about two seconds to collect, a checkpoint is due at every second
+    one.
+    """
     agents = options.agents // options.behaviors
     rollout = int(agents * 2000 / options.ms)
     block = {
@@ -82,7 +85,10 @@ def settings(threaded: bool, options: argparse.Namespace) -> dict[str, Any]:
         "threaded": threaded,
     }
     # rollouts of the second behavior are shorter, so that updates of the two meet in every way
-    other = {"hyperparameters": {**block["hyperparameters"], "buffer_size": rollout * 7 // 10}, "max_steps": rollout * options.updates}
+    other = {
+        "hyperparameters": {**block["hyperparameters"], "buffer_size": rollout * 7 // 10},
+        "max_steps": rollout * options.updates,
+    }
     return {"behaviors": {"First": block, **({"Second": {**block, **other}} if options.behaviors == 2 else {})}}
 
 
@@ -94,13 +100,21 @@ def measure(threaded: bool, options: argparse.Namespace) -> dict[str, Any]:
         notes = Path(folder) / "waits"
         words = {"agents": options.agents, "behaviors": options.behaviors, "ms": options.ms, "notes": notes}
         arguments = tuple(part for name, value in words.items() for part in (f"--{name}", str(value)))
-        given = {"env": os.path.abspath(__file__), "env_args": arguments, "results_dir": folder, "run_id": "run", "seed": 1}
+        given = {
+            "env": os.path.abspath(__file__),
+            "env_args": arguments,
+            "results_dir": folder,
+            "run_id": "run",
+            "seed": 1,
+        }
         palaestra.train(settings(threaded, options), quiet=True, **given)
         waits = array("d")
         waits.frombytes(notes.read_bytes())
         timers = json.loads((Path(folder) / "run/run_logs/timers.json").read_text())["children"]
     update = timers["update"]
-    learned = sum(one["total"] for one in timers["trainer_threads"]["children"].values()) if threaded else update["total"]
+    learned = (
+        sum(one["total"] for one in timers["trainer_threads"]["children"].values()) if threaded else update["total"]
+    )
     waited = update.get("children", {}).get("waiting for the trainer", {"total": 0.0})["total"]
     return {
         "waits": [1000 * wait for wait in waits[WARM_UP:]],
@@ -112,16 +126,21 @@ def measure(threaded: bool, options: argparse.Namespace) -> dict[str, Any]:
 
 def shown(name: str, found: dict[str, Any]) -> str:
     """Returns the histogram of a run as text."""
-    waits, low = found["waits"], 0.0
-    median, most = statistics.median(waits), sorted(waits)[int(0.99 * len(waits))]
+    waits = found["waits"]
+    low = 0.0
+    median = statistics.median(waits)
+    most = sorted(waits)[int(0.99 * len(waits))]
     lines = [
-        f"{name}: {len(waits)} ticks, {found['updates']} updates of {found['update']:.0f} ms; waits: median {median:.1f} ms, 99 % "
+        f"{name}: {len(waits)} ticks, {found['updates']} updates of {found['update']:.0f} ms; waits: median "
+        f"{median:.1f} ms, 99 % "
         f"{most:.1f} ms, longest {max(waits):.0f} ms; {sum(waits) / 1000:.1f} s in all"
     ]
     for bound in BOUNDS:
         count = sum(low <= wait < bound for wait in waits)
         if count:
-            lines.append(f"  {f'{low:g} to {bound:g} ms':>16} {count:6}  {'#' * max(1, round(50 * count / len(waits)))}")
+            lines.append(
+                f"  {f'{low:g} to {bound:g} ms':>16} {count:6}  {'#' * max(1, round(50 * count / len(waits)))}"
+            )
         low = bound
     return "\n".join(lines)
 

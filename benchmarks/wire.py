@@ -1,9 +1,12 @@
-"""Training a Unity game over the wire: agent-steps/s of Palaestra, of the original toolkit and of a trainer that answers at once.
+"""Training a Unity game over the wire: agent-steps/s of Palaestra, of the original toolkit and of a trainer that
+answers at once.
 
-    python benchmarks/wire.py GAME [--original MLAGENTS_LEARN] [--agents 12] [--config FILE] [--steps 60000] [--seconds 10]
+    python benchmarks/wire.py GAME [--original MLAGENTS_LEARN] [--agents 12] [--config FILE] [--steps 60000] [--seconds
+    10]
 
-GAME is a build that reads its number of agents from GAME_AGENTS. The trainer that answers at once shows the game's own limit. Rates
-of trainings are those between their second and their last summary, so that starting up does not count. Prints JSON.
+GAME is a build that reads its number of agents from GAME_AGENTS. The trainer that answers at once shows the game's own
+limit. Rates of trainings are those between their second and their last summary, so that starting up does not count.
+Prints JSON.
 """
 
 from __future__ import annotations
@@ -34,10 +37,13 @@ def limit(game: str, seconds: float) -> float:
     (name,) = steps
     spec = env.behaviors[name].action
     answers: dict[int, Action] = {}
-    done, start = 0, time.perf_counter()
+    done = 0
+    start = time.perf_counter()
     while time.perf_counter() - start < seconds:
         slots = len(steps[name].reward)
-        action = answers.setdefault(slots, Action(torch.zeros(slots, spec.continuous), torch.zeros(slots, len(spec.branches)).long()))
+        action = answers.setdefault(
+            slots, Action(torch.zeros(slots, spec.continuous), torch.zeros(slots, len(spec.branches)).long())
+        )
         steps = env.step({name: action})
         done += int(steps[name].acting.sum())
     rate = done / (time.perf_counter() - start)
@@ -80,7 +86,9 @@ def main() -> None:
         ours = [str(Path(sys.executable).with_name("palaestra")), "learn"]
         figures["ours"] = trained(ours, game, options.config, folder, options.steps, options.threads)
         if options.original:
-            figures["original"] = trained([options.original], game, options.config, folder, options.original_steps, options.threads)
+            figures["original"] = trained(
+                [options.original], game, options.config, folder, options.original_steps, options.threads
+            )
             figures["ours / original"] = figures["ours"] / figures["original"]
     figures["limit again"] = limit(game, options.seconds)
     figures["ours / limit"] = figures["ours"] / (0.5 * (figures["limit"] + figures["limit again"]))

@@ -16,7 +16,13 @@ from palaestra.rewards.settings import REWARDS
 from palaestra.runtime.settings import CheckpointSettings, EngineSettings, EnvSettings, RunSettings, TorchSettings
 from palaestra.runtime.settings.search_settings import PopulationSettings, RangeSettings, SearchSettings
 from palaestra.scenario.ending_settings import KeepBestSettings, StopSettings
-from palaestra.scenario.settings import SAMPLERS, CompletionCriteriaSettings, LessonSettings, SamplerSettings, SelfPlaySettings
+from palaestra.scenario.settings import (
+    SAMPLERS,
+    CompletionCriteriaSettings,
+    LessonSettings,
+    SamplerSettings,
+    SelfPlaySettings,
+)
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.settings import TRAINERS, BehavioralCloningSettings
 
@@ -27,8 +33,8 @@ HEAD = """\
 
 *Made from the settings classes by `docs/make_settings.py`; edit the sentences there.*
 
-Settings are ML-Agents' YAML. Omitted keys have their defaults. Flags override the file, and `--set PATH=VALUE` overrides
-both: `--set behaviors.3DBall.hyperparameters.batch_size=256`. `behaviors.*` means every behavior.
+Settings are ML-Agents' YAML. Omitted keys have their defaults. Flags override the file, and `--set PATH=VALUE`
+overrides both: `--set behaviors.3DBall.hyperparameters.batch_size=256`. `behaviors.*` means every behavior.
 `palaestra config FILE` prints a file with every default, and `palaestra schema` writes a JSON schema for editors.
 
 """
@@ -66,7 +72,9 @@ def page() -> str:
 def section(title: str, settings: type[Settings]) -> str:
     """Returns a heading, the sentence of the class, and its fields."""
     sentence = " ".join((settings.__doc__ or "").split())
-    return "\n".join([f"## {title}", sentence, "", "| key | type | default | |", "|---|---|---|---|", *rows(settings), ""])
+    return "\n".join(
+        [f"## {title}", sentence, "", "| key | type | default | |", "|---|---|---|---|", *rows(settings), ""]
+    )
 
 
 def rows(settings: type[Settings]) -> Iterator[str]:
@@ -80,7 +88,9 @@ def kind(field: FieldInfo) -> str:
     """Returns a field's type and range in words."""
     words = " or ".join(dict.fromkeys(_kinds(field.annotation)))
     signs = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
-    bounds = [f"{sign} {getattr(rule, key)}" for rule in field.metadata for key, sign in signs.items() if hasattr(rule, key)]
+    bounds = [
+        f"{sign} {getattr(rule, key)}" for rule in field.metadata for key, sign in signs.items() if hasattr(rule, key)
+    ]
     return ", ".join([words, *bounds])
 
 

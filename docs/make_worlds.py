@@ -26,14 +26,16 @@ DECISIONS = 40
 """Decisions after which a world is drawn: what falls at the start has come to rest."""
 
 LEARNED = """\
-What was learned here with the settings files that ML-Agents has for its examples, unchanged: the mean reward of an episode in training,
-where a note says nothing else. Decisions are in millions, until the run was stopped, *of* those that the file asks for. *Solved* is a run
-with at least 95 % of what Unity states; *not finished* one that was stopped before, without it.
+What was learned here with the settings files that ML-Agents has for its examples, unchanged: the mean reward of an
+episode in training, where a note says nothing else. Decisions are in millions, until the run was stopped, *of* those
+that the file asks for. *Solved* is a run with at least 95 % of what Unity states; *not finished* one that was stopped
+before, without it.
 
 """
 
 NOT_YET = """\
-**Not Unity's bodies (in Visual3DBall: not its pictures) yet**, since Unity's own models earn less than 95 % of what Unity states: {}.
+**Not Unity's bodies (in Visual3DBall: not its pictures) yet**, since Unity's own models earn less than 95 % of what
+Unity states: {}.
 
 """
 
@@ -42,9 +44,10 @@ HEAD = """\
 
 *Made from the environments by `docs/make_worlds.py`; edit the sentences there.*
 
-A built-in environment with the name of one of Unity's examples is that example: the same observations, actions, rewards and
-physics, so that models cross over both ways. What agrees, what is approximated, and what the models that Unity trained in its own
-example reach here, their actions sampled as in Unity, is below; `palaestra envs NAME --unity` shows it for one.
+A built-in environment with the name of one of Unity's examples is that example: the same observations, actions,
+rewards and physics, so that models cross over both ways. What agrees, what is approximated, and what the models that
+Unity trained in its own example reach here, their actions sampled as in Unity, is below; `palaestra envs NAME
+--unity` shows it for one.
 
 """
 
@@ -54,17 +57,34 @@ def page() -> str:
     found = agreements()
     rows = ["| environment | Unity's model | reaches here | Unity states |", "|---|---|---|---|"]
     for name, agreement in found.items():
-        rows += [f"| [{name}](#{name.lower()}) | {score.model} | {reached(score)} | {stated(score)} |" for score in agreement.models]
-    runs = ["| environment | ML-Agents' settings | reward | decisions | of | seeds | status | Unity states | note |", "|---" * 9 + "|"]
+        rows += [
+            f"| [{name}](#{name.lower()}) | {score.model} | {reached(score)} | {stated(score)} |"
+            for score in agreement.models
+        ]
+    runs = [
+        "| environment | ML-Agents' settings | reward | decisions | of | seeds | status | Unity states | note |",
+        "|---" * 9 + "|",
+    ]
     for name, agreement in found.items():
         runs += [
-            f"| [{name}](#{name.lower()}) | {run.settings} | {run.reward:g} | {run.decisions:g} | {run.planned:g} | {run.seeds} "
-            f"| {run.status or '-'} | {stated(run)} | {'; '.join(filter(None, (run.behavior, run.measure, run.remark)))} |"
+            f"| [{name}](#{name.lower()}) | {run.settings} | {run.reward:g} | {run.decisions:g} | {run.planned:g} | "
+            f"{run.seeds} "
+            f"| {run.status or '-'} | {stated(run)} | "
+            f"{'; '.join(filter(None, (run.behavior, run.measure, run.remark)))} |"
             for run in agreement.learned
         ]
     sections = [section(name) for name in found]
     short = ", ".join(f"[{name}](#{name.lower()})" for name, agreement in found.items() if agreement.falls_short)
-    return HEAD + "\n".join(rows) + "\n\n" + NOT_YET.format(short) + LEARNED + "\n".join(runs) + "\n\n" + "\n".join(sections)
+    return (
+        HEAD
+        + "\n".join(rows)
+        + "\n\n"
+        + NOT_YET.format(short)
+        + LEARNED
+        + "\n".join(runs)
+        + "\n\n"
+        + "\n".join(sections)
+    )
 
 
 def section(name: str) -> str:
@@ -94,7 +114,9 @@ def act(env: Env, behavior: str, slots: int) -> Action:
     """Returns the heuristic's actions, or zeros if there is none."""
     chosen = env.heuristic(behavior) if isinstance(env, Heuristic) else None
     spec = env.behaviors[behavior].action
-    return chosen or Action(torch.zeros(slots, spec.continuous), torch.zeros(slots, len(spec.branches), dtype=torch.int64))
+    return chosen or Action(
+        torch.zeros(slots, spec.continuous), torch.zeros(slots, len(spec.branches), dtype=torch.int64)
+    )
 
 
 if __name__ == "__main__":

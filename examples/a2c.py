@@ -1,4 +1,5 @@
-"""A trainer of one's own that learns on-policy: advantage actor-critic, for any actions, with memory or without: `examples/a2c.yaml`.
+"""A trainer of one's own that learns on-policy: advantage actor-critic, for any actions, with memory or without:
+`examples/a2c.yaml`.
 
 Mnih et al. 2016, https://arxiv.org/abs/1602.01783, all actors in step with one another; advantages by GAE (lambd: 1 is
 the paper's), and normalized, which it does not do. What a trainer must have stands in docs/guides/own-trainer.md.
@@ -50,14 +51,16 @@ class A2C:
     def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> None:
         refuse("A2C", spec, settings, memory=True)
         assert isinstance(settings.hyperparameters, A2CSettings)
-        self.settings, self.hyper = settings, settings.hyperparameters
+        self.settings = settings
+        self.hyper = settings.hyperparameters
         torch.manual_seed(seed)
         self.network = self.make_network(spec, settings).to(device)
         self.optimizer = Adam(list(self.network.parameters()), self.hyper.learning_rate)
         self.action_rng = torch.Generator(device).manual_seed(seed + 1)
         self.policy = NetworkPolicy(self.network, self.action_rng, settings.network_settings.deterministic)
         self.signals = RewardSignals(spec, settings.reward_signals, device, seed)
-        self.rollout_size, self.needs = self.hyper.rollout_size, RolloutNeeds()
+        self.rollout_size = self.hyper.rollout_size
+        self.needs = RolloutNeeds()
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> ActorCritic:
@@ -67,28 +70,44 @@ class A2C:
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
         """Takes a step along policy gradient, value loss and entropy over all completed decisions at once."""
-        hyper, network, metrics = self.hyper, self.network, Metrics()
+        hyper = self.hyper
+        network = self.network
+        metrics = Metrics()
         memory = self.settings.network_settings.memory
         table = None if memory is None else SequenceTable(rollout, memory.sequence_length)
         rewards = self.signals.of_rollout(rollout, rollout.reward + rollout.group_reward, None)
         found = advantages(
-            rollout, network, rewards, self.signals, gae_lambda=hyper.lambd, time_horizon=self.settings.time_horizon, table=table
+            rollout,
+            network,
+            rewards,
+            self.signals,
+            gae_lambda=hyper.lambd,
+            time_horizon=self.settings.time_horizon,
+            table=table,
         )
         mask = None if rollout.action_mask is None else completed(rollout, (rollout.action_mask,))[0]
-        continuous, discrete, stored = completed(rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.recurrent_state))
+        continuous, discrete, stored = completed(
+            rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.recurrent_state)
+        )
         sequences = None
         if table is not None:  # rows are put in the order of their sequences
             ((rows, sequences),) = table.take([np.arange(len(table))], stored)
-            found, continuous, discrete = found.take(rows), continuous[rows], discrete[rows]
+            found = found.take(rows)
+            continuous = continuous[rows]
+            discrete = discrete[rows]
             mask = None if mask is None else mask[rows]
         output, value = network(found.inputs, sequences)
-        log_prob, entropy = log_prob_and_entropy(output, network.log_std, mask, Action(continuous, discrete), network.spec.action)
+        log_prob, entropy = log_prob_and_entropy(
+            output, network.log_std, mask, Action(continuous, discrete), network.spec.action
+        )
         policy_loss = -(log_prob.sum(1) * found.normalized).mean()
         value_loss = (value - found.target).square().mean()
         self._step(policy_loss + hyper.value_coef * value_loss - hyper.beta * entropy.mean(), step)
         network.learn_statistics(completed(rollout, tuple(rollout.obs[i] for i in network.vectors)))
         metrics.add({"Losses/Policy Loss": policy_loss.detach().abs(), "Losses/Value Loss": value_loss.detach()})
-        metrics.add({"Policy/Entropy": entropy.detach().mean(), "Policy/Extrinsic Value Estimate": value.detach().mean()})
+        metrics.add(
+            {"Policy/Entropy": entropy.detach().mean(), "Policy/Extrinsic Value Estimate": value.detach().mean()}
+        )
         metrics.add({"Policy/Learning Rate": self.optimizer.learning_rate})
         return metrics
 
@@ -102,7 +121,10 @@ class A2C:
     def state_dict(self) -> dict[str, Any]:
         """Returns everything that the next decision and update depend on."""
         parts = ("network", "optimizer", "signals")
-        return {"chance": self.action_rng.get_state(), **{name: dict(getattr(self, name).state_dict()) for name in parts}}
+        return {
+            "chance": self.action_rng.get_state(),
+            **{name: dict(getattr(self, name).state_dict()) for name in parts},
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state."""

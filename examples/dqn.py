@@ -1,7 +1,9 @@
-"""A trainer of one's own that learns from values: DQN, double, dueling and n-step, for discrete actions: `examples/dqn.yaml`.
+"""A trainer of one's own that learns from values: DQN, double, dueling and n-step, for discrete actions:
+`examples/dqn.yaml`.
 
-Mnih et al. 2015, https://doi.org/10.1038/nature14236; double, https://arxiv.org/abs/1509.06461; dueling, https://arxiv.org/abs/1511.06581;
-of several branches, https://arxiv.org/abs/1711.08946. What a trainer must have stands in docs/guides/own-trainer.md.
+Mnih et al. 2015, https://doi.org/10.1038/nature14236; double, https://arxiv.org/abs/1509.06461; dueling,
+https://arxiv.org/abs/1511.06581; of several branches, https://arxiv.org/abs/1711.08946. What a trainer must have stands
+in docs/guides/own-trainer.md.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ class DQNSettings(Settings):
 
     batch_size: int = Field(default=128, gt=0)
     buffer_size: int = Field(default=50000, gt=0)  # decisions in the replay
-    rollout_size: int = Field(default=256, gt=0)  # decisions collected before each update; sums of n_steps end with them
+    rollout_size: int = Field(
+        default=256, gt=0
+    )  # decisions collected before each update; sums of n_steps end with them
     steps_per_update: int = Field(default=4, gt=0)  # decisions for each gradient step
     n_steps: int = Field(default=3, gt=0)
     learning_rate: float = Field(default=1e-3, gt=0)  # falls to 0 until max_steps
@@ -44,27 +48,36 @@ class DQNSettings(Settings):
 
 
 class QNetwork(Trunk):
-    """Network of action values: the Trunk's encoders and body. Its `action_head`, which a model file has, gives each choice's advantage."""
+    """Network of action values: the Trunk's encoders and body. Its `action_head`, which a model file has, gives each
+    choice's advantage.
+    """
 
     epsilon: Tensor
     greedy = True
 
     def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings) -> None:
         super().__init__(spec, settings.network_settings, networks=1)
-        self.action_head, self.value_head = nn.Linear(self.width, spec.action.choices), nn.Linear(self.width, 1)
+        self.action_head = nn.Linear(self.width, spec.action.choices)
+        self.value_head = nn.Linear(self.width, 1)
         self.register_buffer("epsilon", torch.ones(()))  # saved with the weights: a resumed run explores as before
 
     def worth(self, inputs: Inputs, choices: Tensor) -> Tensor:
-        """Returns Q of each branch's choice, (N, branches): the value, and how far its advantage is above the branch's mean."""
+        """Returns Q of each branch's choice, (N, branches): the value, and how far its advantage is above the branch's
+        mean.
+        """
         features = self.features(0, inputs)
         branches = enumerate(self.action_head(features).split(self.spec.action.branches, 1))
-        return self.value_head(features) + torch.cat([a.gather(1, choices[:, i : i + 1]) - a.mean(1, keepdim=True) for i, a in branches], 1)
+        return self.value_head(features) + torch.cat(
+            [a.gather(1, choices[:, i : i + 1]) - a.mean(1, keepdim=True) for i, a in branches], 1
+        )
 
     def decide(self, inputs: Inputs, recurrent_state: Tensor) -> tuple[Tensor, Tensor]:
         """Returns advantages (N, choices), of which the greatest is the best choice; the state does not change."""
         return self.action_head(self.features(0, inputs)), recurrent_state
 
-    def draw(self, output: Tensor, mask: Tensor | None, generator: torch.Generator, deterministic: bool) -> tuple[Action, list[Tensor]]:
+    def draw(
+        self, output: Tensor, mask: Tensor | None, generator: torch.Generator, deterministic: bool
+    ) -> tuple[Action, list[Tensor]]:
         """Draws the best choice of each branch, or with probability epsilon any that the mask allows."""
         best, branches = draw(output, output, mask, self.spec.action, generator, deterministic=True)
         if deterministic:
@@ -83,14 +96,17 @@ class QNetwork(Trunk):
 
 
 class DQN:
-    """Moves Q of a choice towards the reward of n steps plus what a target copy estimates for the best choice after them."""
+    """Moves Q of a choice towards the reward of n steps plus what a target copy estimates for the best choice after
+    them.
+    """
 
     Settings = DQNSettings
 
     def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> None:
         refuse("DQN", spec, settings, continuous=False)
         assert isinstance(settings.hyperparameters, DQNSettings)
-        self.hyper, self.max_steps = settings.hyperparameters, settings.max_steps
+        self.hyper = settings.hyperparameters
+        self.max_steps = settings.max_steps
         torch.manual_seed(seed)
         self.network = self.make_network(spec, settings).to(device)
         self.target = copy.deepcopy(self.network).requires_grad_(False)
@@ -99,7 +115,8 @@ class DQN:
         self.policy = NetworkPolicy(self.network, self.action_rng, settings.network_settings.deterministic)
         self.signals = RewardSignals(spec, settings.reward_signals, device, seed)
         self.replay = NStepReplay(spec, self.hyper.buffer_size, device)
-        self.rollout_size, self.needs = self.hyper.rollout_size, RolloutNeeds()
+        self.rollout_size = self.hyper.rollout_size
+        self.needs = RolloutNeeds()
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> QNetwork:
@@ -108,7 +125,9 @@ class DQN:
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
         """Takes the rollout into the replay, then a gradient step for every `steps_per_update` decisions of it."""
-        hyper, metrics, before = self.hyper, Metrics(), self.replay.seen
+        hyper = self.hyper
+        metrics = Metrics()
+        before = self.replay.seen
         (reward,) = self.signals.of_rollout(rollout, rollout.reward + rollout.group_reward, None)
         self.replay.add(n_step(rollout, reward, gamma=self.signals.gammas[0], steps=hyper.n_steps))
         self.network.learn_statistics(completed(rollout, tuple(rollout.obs[i] for i in self.network.vectors)))
@@ -120,12 +139,15 @@ class DQN:
         return metrics
 
     def _learn(self) -> dict[str, Tensor]:
-        network, batch = self.network, self.replay.draw(self.hyper.batch_size, self.action_rng)
+        network = self.network
+        batch = self.replay.draw(self.hyper.batch_size, self.action_rng)
         with torch.no_grad():
             for slow, fast in zip(self.target.parameters(), network.parameters(), strict=True):
                 slow.lerp_(fast, self.hyper.tau)
             after = network.prepare(batch.next_obs)
-            best, _ = network.draw(network.decide(after, after[0])[0], batch.next_mask, self.action_rng, deterministic=True)
+            best, _ = network.draw(
+                network.decide(after, after[0])[0], batch.next_mask, self.action_rng, deterministic=True
+            )
             goal = batch.reward + batch.discount * self.target.worth(after, best.discrete).mean(1)
         worth = network.worth(network.prepare(batch.obs), batch.choices)
         loss = nn.functional.smooth_l1_loss(worth, goal.unsqueeze(1).expand_as(worth))
@@ -138,7 +160,10 @@ class DQN:
     def state_dict(self) -> dict[str, Any]:
         """Returns everything that the next decision and update depend on."""
         parts = ("network", "target", "optimizer", "signals", "replay")
-        return {"chance": self.action_rng.get_state(), **{name: dict(getattr(self, name).state_dict()) for name in parts}}
+        return {
+            "chance": self.action_rng.get_state(),
+            **{name: dict(getattr(self, name).state_dict()) for name in parts},
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state."""

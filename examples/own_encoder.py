@@ -2,8 +2,9 @@
 
     palaestra learn examples/own_encoder.yaml
 
-Any classes of `torch.nn.Module` that are made and called like these will do: no base class, nothing to register. `hidden` is the
-setting hidden_units, `layers` is num_layers. What they compute is written into the ONNX file with the rest of the policy.
+Any classes of `torch.nn.Module` that are made and called like these will do: no base class, nothing to register.
+`hidden` is the setting hidden_units, `layers` is num_layers. What they compute is written into the ONNX file with the
+rest of the policy.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ FEATURES = 32
 
 
 class Places(nn.Module):
-    """Finds where in the image each of 32 features is strongest. Levine et al. 2016, https://arxiv.org/abs/1504.00702, section 6.1.
+    """Finds where in the image each of 32 features is strongest. Levine et al. 2016, https://arxiv.org/abs/1504.00702,
+    section 6.1.
 
-    An encoder that flattens its last convolution has a weight for every pixel; this one has two numbers a feature, its place.
+    An encoder that flattens its last convolution has a weight for every pixel; this one has two numbers a feature, its
+    place.
     """
 
     smallest = 4  # pixels on each side, below which training is refused with these words; may be left out
@@ -25,8 +28,11 @@ class Places(nn.Module):
     def __init__(self, shape: tuple[int, int, int], hidden: int) -> None:
         super().__init__()
         channels, height, width = shape
-        self.find = nn.Sequential(nn.Conv2d(channels, FEATURES, 4, stride=4), nn.SiLU(), nn.Conv2d(FEATURES, FEATURES, 3, padding=1))
-        rows, columns = height // 4, width // 4
+        self.find = nn.Sequential(
+            nn.Conv2d(channels, FEATURES, 4, stride=4), nn.SiLU(), nn.Conv2d(FEATURES, FEATURES, 3, padding=1)
+        )
+        rows = height // 4
+        columns = width // 4
         grid = torch.cartesian_prod(torch.linspace(-1, 1, rows), torch.linspace(-1, 1, columns))
         self.register_buffer("places", grid)  # (pixels, 2): follows the network to its device, and into its file
         self.pixels = rows * columns
@@ -45,7 +51,9 @@ class Residual(nn.Module):
     def __init__(self, inputs: int, hidden: int, layers: int) -> None:
         super().__init__()
         self.first = nn.Linear(inputs, hidden)
-        self.rest = nn.ModuleList(nn.Sequential(nn.LayerNorm(hidden), nn.Linear(hidden, hidden), nn.SiLU()) for _ in range(layers))
+        self.rest = nn.ModuleList(
+            nn.Sequential(nn.LayerNorm(hidden), nn.Linear(hidden, hidden), nn.SiLU()) for _ in range(layers)
+        )
 
     def forward(self, encoding: Tensor) -> Tensor:
         """Maps (N, inputs), all encodings side by side, to (N, hidden)."""

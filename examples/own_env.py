@@ -26,7 +26,8 @@ class Reach:
     """One agent in each area sees where it is and where the target is, both within -1..1, and says how far to walk."""
 
     def __init__(self, areas: int) -> None:
-        self.device, self.num_areas = torch.device("cpu"), areas
+        self.device = torch.device("cpu")
+        self.num_areas = areas
         self.behaviors = {"Reach": BehaviorSpec((ObsSpec("places", (2,)),), ActionSpec(continuous=1), steady=True)}
         self.parameters: Mapping[str, float] = {}
         self.random = torch.Generator()
@@ -34,7 +35,8 @@ class Reach:
     def reset(self, seed: int) -> dict[str, TimeStep]:
         """Starts every area anew; the same seed gives the same stream."""
         self.random.manual_seed(seed)
-        self.places, self.age = self.start(), torch.zeros(self.num_areas, dtype=torch.int64)
+        self.places = self.start()
+        self.age = torch.zeros(self.num_areas, dtype=torch.int64)
         nobody = torch.zeros(self.num_areas, dtype=torch.bool)
         return self.table(self.places, torch.zeros(self.num_areas), nobody, nobody)
 
@@ -42,11 +44,14 @@ class Reach:
         """Steps every area by one tick."""
         position, target = self.places.unbind(1)
         position = (position + STRIDE * actions["Reach"].continuous[:, 0].clamp(-1, 1)).clamp(-1, 1)
-        last, self.age = torch.stack([position, target], 1), self.age + 1
+        last = torch.stack([position, target], 1)
+        self.age = self.age + 1
         arrived = (position - target).abs() < NEAR
         late = (self.age >= MOST_TICKS) & ~arrived
         over = arrived | late
-        self.places = torch.where(over[:, None], self.start(), last)  # an episode that ends starts again on the same tick
+        self.places = torch.where(
+            over[:, None], self.start(), last
+        )  # an episode that ends starts again on the same tick
         self.age = torch.where(over, 0, self.age)
         return self.table(last, torch.where(arrived, 1.0, -0.02), arrived, late)
 
@@ -88,7 +93,8 @@ class Reach:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Restores a saved state."""
-        self.places, self.age = state["places"], state["age"]
+        self.places = state["places"]
+        self.age = state["age"]
         self.random.set_state(state["random"])
 
     def close(self) -> None:

@@ -27,11 +27,17 @@ def main(seed: int = 0, most_steps: int = 6_000_000) -> float:
     """Trains until the mean of the last 100 episodes reaches BAR, and returns it."""
     torch.manual_seed(seed)
     envs = gymnasium.make_vec("palaestra/3DBall-v0", num_envs=AGENTS, tensors=True)
-    actor, critic, log_std = network(2), network(1), nn.Parameter(torch.full((2,), -0.5))
+    actor = network(2)
+    critic = network(1)
+    log_std = nn.Parameter(torch.full((2,), -0.5))
     parameters = [*actor.parameters(), *critic.parameters(), log_std]
     optimizer = torch.optim.Adam(parameters, lr=1e-3)
     obs, _ = envs.reset(seed=seed)
-    sums, returns, mean, begin, updates = torch.zeros(AGENTS), list[float](), 0.0, time.perf_counter(), 0
+    sums = torch.zeros(AGENTS)
+    returns = list[float]()
+    mean = 0.0
+    begin = time.perf_counter()
+    updates = 0
     while updates * AGENTS * STEPS < most_steps and mean < BAR:
         rows: list[list[Tensor]] = []
         for _ in range(STEPS):
@@ -50,7 +56,8 @@ def main(seed: int = 0, most_steps: int = 6_000_000) -> float:
             returns += sums[ended].tolist()
             sums[ended] = 0.0
             obs = after
-        advantage, advantages = torch.zeros(AGENTS), list[Tensor]()
+        advantage = torch.zeros(AGENTS)
+        advantages = list[Tensor]()
         for *_, delta, ended in reversed(rows):
             advantage = delta + GAMMA * LAMBDA * advantage * ~ended
             advantages.insert(0, advantage)

@@ -29,7 +29,9 @@ class Roller(sdk.Agent):
 
     def on_episode_begin(self) -> None:
         """Starts anywhere on the rail, at rest."""
-        self.at, self.speed, self.push = self.area.random.uniform(-RAIL, RAIL), 0.0, 0.0
+        self.at = self.area.random.uniform(-RAIL, RAIL)
+        self.speed = 0.0
+        self.push = 0.0
         self.flag = self.area.random.uniform(-RAIL / 2, RAIL / 2)
 
     def collect_observations(self, sensor: sdk.VectorSensor) -> None:

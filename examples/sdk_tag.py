@@ -22,7 +22,10 @@ class Animal(sdk.Agent):
 
     def __init__(self, yard: Yard, team: int) -> None:
         self.behavior = sdk.Behavior("Tag", observations=6, branches=len(MOVES), team=team)
-        self.yard, self.team, self.x, self.y = yard, team, 0, 0
+        self.yard = yard
+        self.team = team
+        self.x = 0
+        self.y = 0
 
     def collect_observations(self, sensor: sdk.VectorSensor) -> None:
         """Adds where it is, and where the others are from there."""
@@ -39,17 +42,24 @@ class Animal(sdk.Agent):
     def on_action_received(self, actions: sdk.Actions) -> None:
         """Moves one square a step."""
         dx, dy = MOVES[actions.discrete[0]]
-        self.x, self.y = min(SIZE - 1, max(0, self.x + dx)), min(SIZE - 1, max(0, self.y + dy))
+        self.x = min(SIZE - 1, max(0, self.x + dx))
+        self.y = min(SIZE - 1, max(0, self.y + dy))
 
     def heuristic(self, actions: sdk.Actions) -> None:
         """Sends a fox towards the hare, the hare away from the nearest fox."""
-        hare, foxes = self.yard.hare, self.yard.animals[1:]
+        hare = self.yard.hare
+        foxes = self.yard.animals[1:]
 
         def danger(move: int) -> int:
-            x, y = self.x + MOVES[move][0], self.y + MOVES[move][1]
+            x = self.x + MOVES[move][0]
+            y = self.y + MOVES[move][1]
             if not (0 <= x < SIZE and 0 <= y < SIZE):
                 return 2 * SIZE if self.team == FOX else -SIZE
-            return abs(x - hare.x) + abs(y - hare.y) if self.team == FOX else min(abs(x - f.x) + abs(y - f.y) for f in foxes)
+            return (
+                abs(x - hare.x) + abs(y - hare.y)
+                if self.team == FOX
+                else min(abs(x - f.x) + abs(y - f.y) for f in foxes)
+            )
 
         moves = range(len(MOVES))
         actions.discrete[0] = min(moves, key=danger) if self.team == FOX else max(moves, key=danger)
@@ -59,7 +69,10 @@ class Yard:
     """The world of one area."""
 
     def __init__(self, academy: sdk.Academy, patience: int) -> None:
-        self.academy, self.patience, self.steps, self.foxes = academy, patience, 0, sdk.Group()
+        self.academy = academy
+        self.patience = patience
+        self.steps = 0
+        self.foxes = sdk.Group()
         self.hare = academy.add(Animal(self, HARE))
         self.animals = [self.hare, academy.add(Animal(self, FOX)), academy.add(Animal(self, FOX))]
         for fox in self.animals[1:]:
@@ -70,7 +83,8 @@ class Yard:
         self.steps = 0
         squares = self.academy.random.sample(range(SIZE * SIZE), len(self.animals))
         for animal, square in zip(self.animals, squares, strict=True):
-            animal.x, animal.y = square % SIZE, square // SIZE
+            animal.x = square % SIZE
+            animal.y = square // SIZE
 
     def judge(self) -> None:
         """Rewards everyone, once all have moved."""

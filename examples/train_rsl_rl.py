@@ -1,4 +1,5 @@
-"""rsl_rl's PPO on 3DBall through `make_vec`, with tensors and without copies: prints the mean reward of its last 100 episodes.
+"""rsl_rl's PPO on 3DBall through `make_vec`, with tensors and without copies: prints the mean reward of its last 100
+episodes.
 
 pip install rsl-rl-lib
 python examples/train_rsl_rl.py [SEED]
@@ -19,11 +20,15 @@ class RslRlVectorEnv(VecEnv):
     """Adapts a vector environment that was made with `tensors=True` to rsl_rl's own interface."""
 
     def __init__(self, envs, seed):
-        self.envs, self.device, self.cfg = envs, envs.device, {}
-        self.num_envs, self.num_actions = envs.num_envs, envs.single_action_space.shape[0]
+        self.envs = envs
+        self.device = envs.device
+        self.cfg = {}
+        self.num_envs = envs.num_envs
+        self.num_actions = envs.single_action_space.shape[0]
         self.max_episode_length = envs.max_episode_steps or 1_000_000
         self.episode_length_buf = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
-        self.sums, self.returns = torch.zeros(self.num_envs, device=self.device), []
+        self.sums = torch.zeros(self.num_envs, device=self.device)
+        self.returns = []
         self.obs, _ = envs.reset(seed=seed)
 
     def get_observations(self):

@@ -17,15 +17,19 @@ STEPS = 250_000
 
 
 class SB3VectorEnv(VecEnv):
-    """Adapts a vector environment of Gymnasium, whose episodes restart at once, to Stable-Baselines3's own interface."""
+    """Adapts a vector environment of Gymnasium, whose episodes restart at once, to Stable-Baselines3's own
+    interface.
+    """
 
     def __init__(self, envs, seed):
-        self.envs, self.first_seed = envs, seed
+        self.envs = envs
+        self.first_seed = seed
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
 
     def reset(self):
         """Starts new episodes and returns their observations."""
-        self.returns, self.lengths = np.zeros(self.num_envs), np.zeros(self.num_envs, int)
+        self.returns = np.zeros(self.num_envs)
+        self.lengths = np.zeros(self.num_envs, int)
         return self.envs.reset(seed=self.first_seed)[0]
 
     def step_async(self, actions):
@@ -35,15 +39,18 @@ class SB3VectorEnv(VecEnv):
     def step_wait(self):
         """Steps all environments. Infos get the keys from which Stable-Baselines3 learns how an episode ended."""
         obs, rewards, terminated, truncated, infos = self.envs.step(self.actions)
-        done, infos_by_env = terminated | truncated, [{} for _ in rewards]
-        self.returns, self.lengths = self.returns + rewards, self.lengths + 1
+        done = terminated | truncated
+        infos_by_env = [{} for _ in rewards]
+        self.returns = self.returns + rewards
+        self.lengths = self.lengths + 1
         for i in np.flatnonzero(done):
             infos_by_env[i] = {
                 "terminal_observation": infos["final_obs"][i],
                 "TimeLimit.truncated": bool(truncated[i]),
                 "episode": {"r": self.returns[i], "l": int(self.lengths[i]), "t": 0},
             }
-        self.returns[done], self.lengths[done] = 0, 0
+        self.returns[done] = 0
+        self.lengths[done] = 0
         return obs, rewards, done, infos_by_env
 
     def close(self):

@@ -1,6 +1,7 @@
 """Group members that leave on success: each agent looks for its own door and leaves through it.
 
-An agent sees itself and its door, not its mates: whether it is the last one left must come from the critic. Usage: as examples/sdk_roll.py.
+An agent sees itself and its door, not its mates: whether it is the last one left must come from the critic. Usage: as
+examples/sdk_roll.py.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Room:
 
     def __init__(self, academy: sdk.Academy) -> None:
         self.crew = [academy.add(Walker()) for _ in range(CREW)]
-        self.group, self.turn = sdk.Group(), 0
+        self.group = sdk.Group()
+        self.turn = 0
 
     def fill(self) -> None:
         """Brings all walkers back into the group."""
@@ -48,7 +50,9 @@ class Room:
             self.group.register_agent(walker)
 
     def judge(self) -> None:
-        """Rewards the walkers that reached their doors with 0.1, and the group with 1; its last member ends the episode."""
+        """Rewards the walkers that reached their doors with 0.1, and the group with 1; its last member ends the
+        episode.
+        """
         self.turn += 1
         for walker in list(self.group.agents):
             if abs(walker.at - walker.door) < REACH:

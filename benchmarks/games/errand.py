@@ -20,7 +20,8 @@ class Servant(sdk.Agent):
 
     def on_episode_begin(self) -> None:
         random = self.academy.random
-        self.x, self.y = random.randrange(SIDE), random.randrange(SIDE)
+        self.x = random.randrange(SIDE)
+        self.y = random.randrange(SIDE)
         x, y = (random.choice([to for to in range(SIDE) if abs(to - at) >= LEG]) for at in (self.x, self.y))
         self.goals = [(x, self.y), (x, y)]
 
@@ -31,7 +32,8 @@ class Servant(sdk.Agent):
 
     def on_action_received(self, actions: sdk.Actions) -> None:
         x, y = MOVES[actions.discrete[0]]
-        self.x, self.y = min(SIDE - 1, max(0, self.x + x)), min(SIDE - 1, max(0, self.y + y))
+        self.x = min(SIDE - 1, max(0, self.x + x))
+        self.y = min(SIDE - 1, max(0, self.y + y))
         if (self.x, self.y) == self.goals[0]:
             del self.goals[0]
         if not self.goals:

@@ -1,4 +1,6 @@
-"""Sacrifice: one agent must hold the gate, and is lost, so that the others get through. Usage: as examples/sdk_roll.py."""
+"""Sacrifice: one agent must hold the gate, and is lost, so that the others get through. Usage: as
+examples/sdk_roll.py.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ class Sailor(sdk.Agent):
     decision_period = 1
 
     def __init__(self, ship: Ship) -> None:
-        self.ship, self.at = ship, 0
+        self.ship = ship
+        self.at = 0
 
     def collect_observations(self, sensor: sdk.VectorSensor) -> None:
         """Observes itself, the gate, and for each mate whether it is alive and where."""
@@ -35,13 +38,16 @@ class Ship:
     """Area of one group."""
 
     def __init__(self, academy: sdk.Academy) -> None:
-        self.academy, self.group = academy, sdk.Group()
+        self.academy = academy
+        self.group = sdk.Group()
         self.crew = [academy.add(Sailor(self)) for _ in range(CREW)]
-        self.open, self.turn = False, 0
+        self.open = False
+        self.turn = 0
 
     def board(self) -> None:
         """Starts an episode: all agents at different places, at least two steps from the lever, and the gate shut."""
-        self.open, self.turn = False, 0
+        self.open = False
+        self.turn = 0
         places = self.academy.random.sample(range(2 - LENGTH, LENGTH), CREW)
         for sailor, place in zip(self.crew, places, strict=True):
             sailor.enable()

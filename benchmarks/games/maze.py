@@ -24,7 +24,8 @@ class Mouse(sdk.Agent):
     def on_action_received(self, actions: sdk.Actions) -> None:
         x, y = MOVES[actions.discrete[0]]
         if y == 0 or self.x == self.gap(min(self.y, self.y + y)):
-            self.x, self.y = min(SIDE - 1, max(0, self.x + x)), min(SIDE - 1, max(0, self.y + y))
+            self.x = min(SIDE - 1, max(0, self.x + x))
+            self.y = min(SIDE - 1, max(0, self.y + y))
         if self.y == SIDE - 1 and self.x == self.gap(self.y):
             self.add_reward(1.0)
             self.end_episode()

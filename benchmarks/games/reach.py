@@ -18,11 +18,16 @@ class Puck(sdk.Agent):
 
     def on_episode_begin(self) -> None:
         random = self.academy.random
-        self.at, self.speed = [random.uniform(-1, 1) for _ in range(2)], [0.0, 0.0]
+        self.at = [random.uniform(-1, 1) for _ in range(2)]
+        self.speed = [0.0, 0.0]
         self.mark = [random.uniform(-1, 1) for _ in range(2)]
 
     def collect_observations(self, sensor: sdk.VectorSensor) -> None:
-        sensor.add(*self.at, *(5 * speed for speed in self.speed), *(mark - at for mark, at in zip(self.mark, self.at, strict=True)))
+        sensor.add(
+            *self.at,
+            *(5 * speed for speed in self.speed),
+            *(mark - at for mark, at in zip(self.mark, self.at, strict=True)),
+        )
 
     def on_action_received(self, actions: sdk.Actions) -> None:
         for axis, push in enumerate(actions.continuous):
@@ -32,7 +37,9 @@ class Puck(sdk.Agent):
 
     def heuristic(self, actions: sdk.Actions) -> None:
         for axis in range(2):
-            actions.continuous[axis] = max(-1.0, min(1.0, 8 * (self.mark[axis] - self.at[axis]) - 25 * self.speed[axis]))
+            actions.continuous[axis] = max(
+                -1.0, min(1.0, 8 * (self.mark[axis] - self.at[axis]) - 25 * self.speed[axis])
+            )
 
 
 @sdk.game

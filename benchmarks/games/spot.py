@@ -1,4 +1,6 @@
-"""Image: the quarter in which a red spot lies must be named; a blue one lies elsewhere. Usage: as examples/sdk_roll.py."""
+"""Image: the quarter in which a red spot lies must be named; a blue one lies elsewhere. Usage: as
+examples/sdk_roll.py.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,13 @@ class Looker(sdk.Agent):
 
     def place(self) -> None:
         """Draws new spots; quarters are numbered left to right, then downwards."""
-        random, half = self.academy.random, SIDE // 2
+        random = self.academy.random
+        half = SIDE // 2
         self.quarter, other = random.sample(range(QUARTERS), 2)
         self.picture = np.full((SIDE, SIDE, 3), random.randrange(200), np.uint8)
         for quarter, color in ((self.quarter, RED), (other, BLUE)):
-            row, column = quarter // 2 * half + random.randint(0, half - SPOT), quarter % 2 * half + random.randint(0, half - SPOT)
+            row = quarter // 2 * half + random.randint(0, half - SPOT)
+            column = quarter % 2 * half + random.randint(0, half - SPOT)
             self.picture[row : row + SPOT, column : column + SPOT] = color
 
     def collect_observations(self, sensor: sdk.VectorSensor) -> None:

@@ -1,4 +1,5 @@
-"""Measures a GPU within ten minutes, and writes a report: collecting, end to end, seconds to a reward of 99, memory, and a profile.
+"""Measures a GPU within ten minutes, and writes a report: collecting, end to end, seconds to a reward of 99, memory,
+and a profile.
 
 usage: python benchmarks/gpu/bench.py [--out FILE]
 
@@ -35,7 +36,8 @@ ON_GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda", 0) if ON_GPU else torch.device("cpu")
 SECONDS = 20.0 if ON_GPU else 2.0
 """Seconds for which a run is measured end to end, after its first summary."""
-GOAL, PATIENCE = 99.0, 120.0 if ON_GPU else 15.0
+GOAL = 99.0
+PATIENCE = 120.0 if ON_GPU else 15.0
 """Reward to reach, and the time limit for it in seconds."""
 TICKS = 32
 """Decisions of a slot in a rollout."""
@@ -86,8 +88,12 @@ class Report:
     """Collects measurements and writes them as Markdown, also when the time runs out."""
 
     def __init__(self, file: Path) -> None:
-        self.file, self.start, self.works = file, time.monotonic(), WORKS
-        self.goal, self.profile, self.late = "not measured", "", False
+        self.file = file
+        self.start = time.monotonic()
+        self.works = WORKS
+        self.goal = "not measured"
+        self.profile = ""
+        self.late = False
 
     def write(self) -> None:
         """Writes the report with everything measured so far."""
@@ -103,7 +109,14 @@ class Report:
         ]
         late = ["", f"**Stopped after {MINUTES:g} minutes: what is missing was not measured.**"] if self.late else []
         memory = "device memory (GiB)" if ON_GPU else "memory of the process (GiB)"
-        head = ("environment", "agents", "collecting (agent-steps/s)", "collecting and learning (agent-steps/s)", memory, "")
+        head = (
+            "environment",
+            "agents",
+            "collecting (agent-steps/s)",
+            "collecting and learning (agent-steps/s)",
+            memory,
+            "",
+        )
         title = heading("Benchmark of a GPU", time.monotonic() - self.start)
         goal = ["", f"3DBall, {work_agents(self.works[0])} agents, to a mean reward of {GOAL:g}: {self.goal}"]
         write(self.file, [title, *late, "", "## Throughput", "", *table(head, rows), *goal, *self.profile.splitlines()])
@@ -125,7 +138,8 @@ def collecting(work: Work) -> None:
     rates = []
     for _ in range(5):
         wait()
-        start, before = time.perf_counter(), decisions(collector)
+        start = time.perf_counter()
+        before = decisions(collector)
         while not any(one.full for one in collector.collectors.values()):
             collector.advance(TICKS, lambda: False)
             if time.perf_counter() - start > SECONDS:
@@ -187,15 +201,23 @@ def to_goal(work: Work) -> str:
         return bool(reached) or summary.elapsed > PATIENCE
 
     train(work, note, own_batches=True)
-    return f"{reached[0]:.1f} s" if reached else f"not within {PATIENCE:g} s (last mean reward {last[-1] if last else float('nan'):.1f})"
+    return (
+        f"{reached[0]:.1f} s"
+        if reached
+        else f"not within {PATIENCE:g} s (last mean reward {last[-1] if last else float('nan'):.1f})"
+    )
 
 
-def train(work: Work, note: Callable[[Any], bool], summary_freq: int | None = None, *, own_batches: bool = False) -> None:
+def train(
+    work: Work, note: Callable[[Any], bool], summary_freq: int | None = None, *, own_batches: bool = False
+) -> None:
     """Runs a training that ends when `note` returns True; `own_batches` keeps the sizes of its YAML."""
     settings = load(CONFIGS / work.config).settings if own_batches else work.settings()
     tree = settings.model_dump(exclude_unset=True)
     for block in tree["behaviors"].values():
-        block["max_steps"] = block["checkpoint_interval"] = 10**12  # beside collecting and learning, a checkpoint a minute
+        block["max_steps"] = block["checkpoint_interval"] = (
+            10**12
+        )  # beside collecting and learning, a checkpoint a minute
         if summary_freq:
             block["summary_freq"] = summary_freq
     with tempfile.TemporaryDirectory() as results:
@@ -234,13 +256,18 @@ def profile(work: Work) -> str:
             made[name].trainer.update(rollout, made[name].step)
 
     once()  # compiles
-    with profiled(activities=[ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if ON_GPU else [])], acc_events=True) as found:
+    with profiled(
+        activities=[ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if ON_GPU else [])], acc_events=True
+    ) as found:
         once()
         wait()
     env.close()
     by = "self_device_time_total" if ON_GPU else "self_cpu_time_total"
     lines = found.key_averages().table(sort_by=by, row_limit=15, max_name_column_width=60)
-    return f"\n## Where the time of the slowest goes: {work.env}, {work.agents:,} agents, one rollout and its update\n\n```\n{lines}\n```"
+    return (
+        f"\n## Where the time of the slowest goes: {work.env}, {work.agents:,} agents, one rollout and its "
+        f"update\n\n```\n{lines}\n```"
+    )
 
 
 def wait() -> None:
@@ -269,7 +296,9 @@ def measurements(report: Report) -> Iterator[tuple[str, Callable[[], None]]]:
 def main() -> int:
     """Runs all measurements. Returns 1 if something could not be measured."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\nusage")[0] if __doc__ else None)
-    parser.add_argument("--out", type=Path, default=Path("results/bench-gpu.md"), metavar="FILE", help="report (default: %(default)s)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("results/bench-gpu.md"), metavar="FILE", help="report (default: %(default)s)"
+    )
     report = Report(parser.parse_args().out)
     failed: list[str] = []
 
@@ -289,7 +318,9 @@ def main() -> int:
             failed.append(name)
             note = f"{name.rpartition(': ')[2]}: {type(error).__name__}: {error}".splitlines()[0]
             print(f"  {note}", flush=True)
-            next((work for work in report.works if name.startswith(f"{work.env}, {work.size:,} areas")), report.works[0]).notes.append(note)
+            next(
+                (work for work in report.works if name.startswith(f"{work.env}, {work.size:,} areas")), report.works[0]
+            ).notes.append(note)
     clock.cancel()
     report.write()
     return 1 if failed else 0

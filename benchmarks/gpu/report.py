@@ -25,11 +25,16 @@ def heading(title: str, seconds: float) -> str:
     lines = [f"# {title}", ""]
     if not torch.cuda.is_available():
         lines += [
-            "**There is no CUDA device here: all of this ran on the CPU, at a small size.** It shows that the scripts work, and says "
+            "**There is no CUDA device here: all of this ran on the CPU, at a small size.** It shows that the scripts "
+            "work, and says "
             "nothing of how Palaestra does on a GPU.",
             "",
         ]
-    facts = {"when": f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC, in {seconds:.0f} s", "commit": commit(), **machine()}
+    facts = {
+        "when": f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC, in {seconds:.0f} s",
+        "commit": commit(),
+        **machine(),
+    }
     return "\n".join([*lines, *table(("", ""), facts.items())])
 
 
@@ -43,7 +48,9 @@ def machine() -> dict[str, str]:
     }
     if torch.cuda.is_available():
         found = torch.cuda.get_device_properties(0)
-        facts["device"] = f"{found.name}, {found.total_memory / 2**30:.0f} GiB, compute capability {found.major}.{found.minor}"
+        facts["device"] = (
+            f"{found.name}, {found.total_memory / 2**30:.0f} GiB, compute capability {found.major}.{found.minor}"
+        )
         facts["driver"] = f"{driver()}, CUDA {torch.version.cuda}"
     return facts
 
@@ -52,7 +59,10 @@ def processor() -> str:
     """Returns the name of the machine's processor."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor() or platform.machine())
+    return next(
+        (line.split(":")[1].strip() for line in lines if line.startswith("model name")),
+        platform.processor() or platform.machine(),
+    )
 
 
 def driver() -> str:
@@ -76,7 +86,9 @@ def commit() -> str:
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
     """Returns the lines of a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
-    return ["| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in line) + " |" for line in lines]
+    return [
+        "| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in line) + " |" for line in lines
+    ]
 
 
 def write(file: Path, lines: Iterable[str]) -> None:

@@ -21,7 +21,9 @@ from report import MINUTES, ROOT, heading, table, write
 def main() -> int:
     """Runs the tests. Returns pytest's exit status, or 1 if the time was up."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("results/test-gpu.md"), metavar="FILE", help="report (default: %(default)s)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("results/test-gpu.md"), metavar="FILE", help="report (default: %(default)s)"
+    )
     options, others = parser.parse_known_args()
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
@@ -29,22 +31,41 @@ def main() -> int:
         command = [sys.executable, "-m", "pytest", "-m", "gpu", "--verbose", f"--junitxml={folder}/tests.xml", *others]
         with lines.open("w", encoding="utf-8") as out:
             process = subprocess.Popen(
-                command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+                command,
+                cwd=ROOT,
+                stdout=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"},
             )
             status = follow(process, out, start + 60 * MINUTES)
         seconds = time.monotonic() - start
-        tests = outcomes(Path(folder, "tests.xml")) if status is not None else unfinished(lines.read_text(encoding="utf-8"))
+        tests = (
+            outcomes(Path(folder, "tests.xml")) if status is not None else unfinished(lines.read_text(encoding="utf-8"))
+        )
     counts = Counter(outcome for _, outcome, _, _ in tests)
     said = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())) or "no test ran"
-    late = [] if status is not None else ["", f"**Stopped after {MINUTES:g} minutes: the tests below are those that were done by then.**"]
-    failures = [line for name, outcome, _, why in tests if outcome == "failed" for line in ("", f"### {name}", "```", why[-3000:], "```")]
-    listed = table(("test", "outcome", "seconds"), [(name, outcome, f"{spent:.1f}") for name, outcome, spent, _ in tests])
+    late = (
+        []
+        if status is not None
+        else ["", f"**Stopped after {MINUTES:g} minutes: the tests below are those that were done by then.**"]
+    )
+    failures = [
+        line
+        for name, outcome, _, why in tests
+        if outcome == "failed"
+        for line in ("", f"### {name}", "```", why[-3000:], "```")
+    ]
+    listed = table(
+        ("test", "outcome", "seconds"), [(name, outcome, f"{spent:.1f}") for name, outcome, spent, _ in tests]
+    )
     write(options.out, [heading("Tests for a GPU", seconds), *late, "", f"## {said}", "", *listed, *failures])
     return 1 if status is None else status
 
 
 def follow(process: subprocess.Popen[str], out: object, deadline: float) -> int | None:
-    """Runs a command, prints its output and writes it to a file. Returns its exit status, or None if it was stopped at the deadline."""
+    """Runs a command, prints its output and writes it to a file. Returns its exit status, or None if it was stopped at
+    the deadline.
+    """
     import threading
 
     stopped = threading.Event()

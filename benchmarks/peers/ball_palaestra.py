@@ -1,6 +1,7 @@
 """Palaestra on 3DBall with the official settings. usage: ball_palaestra.py AGENTS SECONDS
 
-Prints what the original's script prints: agent-steps/s over whole 12,000-step cycles (collect and update), the first left out.
+Prints what the original's script prints: agent-steps/s over whole 12,000-step cycles (collect and update), the first
+left out.
 """
 
 from __future__ import annotations
@@ -40,7 +41,16 @@ def main(agents: int, seconds: float) -> None:
             quiet=True,
         )
     rates = [(end - start) / (then - now) for (now, start), (then, end) in pairwise(marks)]
-    print(json.dumps({"agents": agents, "cycles": len(rates), "median_sps": statistics.median(rates), "threads": torch.get_num_threads()}))
+    print(
+        json.dumps(
+            {
+                "agents": agents,
+                "cycles": len(rates),
+                "median_sps": statistics.median(rates),
+                "threads": torch.get_num_threads(),
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """CartPole-v1 for many copies at once, in numpy: the environment of the peers that bring none of their own.
 
-Physics and limits are Gymnasium's: Barto, Sutton and Anderson 1983 (corrected), Euler steps of 0.02 s, 500 ticks at most.
+Physics and limits are Gymnasium's: Barto, Sutton and Anderson 1983 (corrected), Euler steps of 0.02 s, 500 ticks at
+most.
 """
 
 from __future__ import annotations

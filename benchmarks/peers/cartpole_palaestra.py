@@ -2,7 +2,8 @@
 
 CartPole-v1 is Gymnasium's own vector environment, CartPole the built-in one with the same physics.
 
-The whole engine runs as `palaestra learn` does, with its checkpoints and summaries; as for every peer, the clock stops at the goal.
+The whole engine runs as `palaestra learn` does, with its checkpoints and summaries; as for every peer, the clock stops
+at the goal.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """PufferLib 3's trainer on 256 copies of its own C CartPole. usage: cartpole_pufferlib.py SEED
 
-Its game differs a little from CartPole-v1: starts within 0.04 (not 0.05), no reward on the last tick, and a cut at 500 ticks is not
-told from an episode that goes on. A return is the length of an episode, as in CartPole-v1.
+Its game differs a little from CartPole-v1: starts within 0.04 (not 0.05), no reward on the last tick, and a cut at 500
+ticks is not told from an episode that goes on. A return is the length of an episode, as in CartPole-v1.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import os
 import sys
 import warnings
 
-os.environ["PATH"] = os.pathsep.join(p for p in os.get_exec_path() if not os.path.exists(os.path.join(p, "nvcc")))  # or it looks for a GPU
+os.environ["PATH"] = os.pathsep.join(
+    p for p in os.get_exec_path() if not os.path.exists(os.path.join(p, "nvcc"))
+)  # or it looks for a GPU
 warnings.simplefilter("ignore")
 
 import pufferlib.vector  # noqa: E402
@@ -24,7 +26,9 @@ COPIES, TICKS = 256, 32
 
 
 def settings(seed: int) -> dict:
-    """Settings found by search: PufferLib's own are for 4,096 copies, with a minibatch larger than a rollout of 256 (README.md)."""
+    """Settings found by search: PufferLib's own are for 4,096 copies, with a minibatch larger than a rollout of 256
+    (README.md).
+    """
     return {
         "seed": seed,
         "torch_deterministic": True,

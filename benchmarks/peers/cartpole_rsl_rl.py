@@ -1,6 +1,7 @@
 """rsl_rl's PPO on 64 copies of the numpy CartPole-v1. usage: cartpole_rsl_rl.py SEED
 
-Settings are its example's, but for a categorical action (it ships none, and takes one by this same door) and two layers of 64.
+Settings are its example's, but for a categorical action (it ships none, and takes one by this same door) and two layers
+of 64.
 """
 
 from __future__ import annotations

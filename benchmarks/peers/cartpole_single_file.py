@@ -1,6 +1,8 @@
-"""PPO as the single-file libraries write it, with RL Zoo's settings for CartPole-v1. usage: cartpole_single_file.py SEED
+"""PPO as the single-file libraries write it, with RL Zoo's settings for CartPole-v1. usage: cartpole_single_file.py
+SEED
 
-Eager torch, Gymnasium's vector environment, one network call a tick, autograd, plain Adam: what a reader of the paper would write.
+Eager torch, Gymnasium's vector environment, one network call a tick, autograd, plain Adam: what a reader of the paper
+would write.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ class Learner:
 
     def __init__(self, race: Race) -> None:
         self.race = race
-        games = gymnasium.make_vec("CartPole-v1", COPIES, vectorization_mode="sync", vector_kwargs={"autoreset_mode": "SameStep"})
+        games = gymnasium.make_vec(
+            "CartPole-v1", COPIES, vectorization_mode="sync", vector_kwargs={"autoreset_mode": "SameStep"}
+        )
         self.games = gymnasium.wrappers.vector.RecordEpisodeStatistics(games)
         self.actor, self.critic = net(2, 0.01), net(1, 1.0)
         self.optimizer = torch.optim.Adam([*self.actor.parameters(), *self.critic.parameters()], lr=RATE, eps=1e-5)
@@ -44,7 +48,12 @@ class Learner:
         for t in range(TICKS):
             law = Categorical(logits=self.actor(self.view))
             action = law.sample()
-            obs[t], actions[t], log_probs[t], values[t] = self.view, action, law.log_prob(action), self.critic(self.view)[:, 0]
+            obs[t], actions[t], log_probs[t], values[t] = (
+                self.view,
+                action,
+                law.log_prob(action),
+                self.critic(self.view)[:, 0],
+            )
             view, reward, terminated, truncated, infos = self.games.step(action.numpy())
             rewards[t], ends[t] = torch.from_numpy(reward), torch.from_numpy(terminated | truncated)
             for s in truncated.nonzero()[0]:

@@ -1,6 +1,7 @@
 """skrl's PPO on 8 copies of Gymnasium's vector CartPole-v1. usage: cartpole_skrl.py SEED
 
-It ships no settings for CartPole: these are its defaults with the zoo's horizon, discount, epochs and falling learning rate.
+It ships no settings for CartPole: these are its defaults with the zoo's horizon, discount, epochs and falling learning
+rate.
 """
 
 from __future__ import annotations
@@ -88,7 +89,9 @@ def main(seed: int) -> None:
     torch.set_num_threads(1)
     set_seed(seed)
     race = Race("skrl", seed)
-    games = gymnasium.make_vec("CartPole-v1", COPIES, vectorization_mode="sync", vector_kwargs={"autoreset_mode": "SameStep"})
+    games = gymnasium.make_vec(
+        "CartPole-v1", COPIES, vectorization_mode="sync", vector_kwargs={"autoreset_mode": "SameStep"}
+    )
     env = wrap_env(Watched(gymnasium.wrappers.vector.RecordEpisodeStatistics(games), race))
     spaces = {"observation_space": env.observation_space, "action_space": env.action_space, "device": "cpu"}
     models = {"policy": Actor(**spaces), "value": Critic(**spaces)}

@@ -1,7 +1,9 @@
-"""Shared by the benchmarks of HalfCheetah: equal settings of PPO, and the rate over whole cycles of collecting and learning.
+"""Shared by the benchmarks of HalfCheetah: equal settings of PPO, and the rate over whole cycles of collecting and
+learning.
 
-16 copies, 128 ticks a rollout, 10 passes, actor and critic each two layers of 64 with tanh, normalized observations and rewards where
-the library has them. `ways`: `serial` steps the copies one after another, `parallel` in processes of the library's own kind.
+16 copies, 128 ticks a rollout, 10 passes, actor and critic each two layers of 64 with tanh, normalized observations and
+rewards where the library has them. `ways`: `serial` steps the copies one after another, `parallel` in processes of the
+library's own kind.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ class Meter:
         self._cycles = 0
 
     def cycle(self) -> bool:
-        """Notes that a cycle of collecting and learning is over. Returns whether the time is, after printing the one JSON line."""
+        """Notes that a cycle of collecting and learning is over. Returns whether the time is, after printing the one
+        JSON line.
+        """
         now = time.perf_counter()
         if self._began is None:
             self._began = now

@@ -1,6 +1,7 @@
 """Palaestra on HalfCheetah-v5. usage: cheetah_palaestra.py MINIBATCH serial|parallel
 
-The whole engine runs as `palaestra learn` does. `parallel`: a process of its own learns (`threaded`) while the other one collects.
+The whole engine runs as `palaestra learn` does. `parallel`: a process of its own learns (`threaded`) while the other
+one collects.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""PufferLib 3's trainer on HalfCheetah-v4, in its own vector environments. usage: cheetah_pufferlib.py MINIBATCH serial|parallel
+"""PufferLib 3's trainer on HalfCheetah-v4, in its own vector environments. usage: cheetah_pufferlib.py MINIBATCH
+serial|parallel
 
 PufferLib 3 needs a Gymnasium that has no v5 of the game yet; v4 has the same body, observations and rewards.
 """
@@ -9,7 +10,9 @@ import os
 import sys
 import warnings
 
-os.environ["PATH"] = os.pathsep.join(p for p in os.get_exec_path() if not os.path.exists(os.path.join(p, "nvcc")))  # or it looks for a GPU
+os.environ["PATH"] = os.pathsep.join(
+    p for p in os.get_exec_path() if not os.path.exists(os.path.join(p, "nvcc"))
+)  # or it looks for a GPU
 warnings.simplefilter("ignore")
 
 import gymnasium  # noqa: E402
@@ -92,7 +95,9 @@ def main(minibatch: int, way: str) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     apart = {"backend": pufferlib.vector.Multiprocessing, "num_workers": WORKERS}
-    games = pufferlib.vector.make(make, num_envs=COPIES, seed=0, **(apart if way == "parallel" else {"backend": pufferlib.vector.Serial}))
+    games = pufferlib.vector.make(
+        make, num_envs=COPIES, seed=0, **(apart if way == "parallel" else {"backend": pufferlib.vector.Serial})
+    )
     trainer, meter = Quiet(settings(minibatch), games, ActorCritic()), Meter("pufferlib", minibatch, way)
     over = False
     while not over:

@@ -1,4 +1,6 @@
-"""rsl_rl's PPO on HalfCheetah-v5, in Gymnasium's vector environments. usage: cheetah_rsl_rl.py MINIBATCH serial|parallel"""
+"""rsl_rl's PPO on HalfCheetah-v5, in Gymnasium's vector environments. usage: cheetah_rsl_rl.py MINIBATCH
+serial|parallel
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from torch import Tensor
 class Cheetahs(VecEnv):
     def __init__(self, way: str, meter: Meter) -> None:
         mode = "async" if way == "parallel" else "sync"
-        self.games = gymnasium.make_vec(GAME, COPIES, vectorization_mode=mode, vector_kwargs={"autoreset_mode": "SameStep"})
+        self.games = gymnasium.make_vec(
+            GAME, COPIES, vectorization_mode=mode, vector_kwargs={"autoreset_mode": "SameStep"}
+        )
         self.num_envs, self.num_actions, self.max_episode_length = COPIES, 6, 1000
         self.device, self.cfg = "cpu", {}
         self.episode_length_buf = torch.zeros(COPIES, dtype=torch.long)
@@ -33,7 +37,12 @@ class Cheetahs(VecEnv):
         self.ticks += 1
         self.obs, reward, terminated, truncated, _ = self.games.step(actions.clamp(-1.0, 1.0).numpy())
         done = torch.from_numpy(terminated | truncated)
-        return self.get_observations(), torch.from_numpy(reward).float(), done, {"time_outs": torch.from_numpy(truncated)}
+        return (
+            self.get_observations(),
+            torch.from_numpy(reward).float(),
+            done,
+            {"time_outs": torch.from_numpy(truncated)},
+        )
 
 
 def config(minibatch: int) -> dict:

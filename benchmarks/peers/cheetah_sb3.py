@@ -1,4 +1,6 @@
-"""Stable-Baselines3's PPO on HalfCheetah-v5, with its own vector environments. usage: cheetah_sb3.py MINIBATCH serial|parallel"""
+"""Stable-Baselines3's PPO on HalfCheetah-v5, with its own vector environments. usage: cheetah_sb3.py MINIBATCH
+serial|parallel
+"""
 
 from __future__ import annotations
 

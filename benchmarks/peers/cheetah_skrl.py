@@ -86,7 +86,9 @@ def main(minibatch: int, way: str) -> None:
     models = {"policy": Actor(**spaces), "value": Critic(**spaces)}
     memory = RandomMemory(memory_size=TICKS, num_envs=COPIES, device="cpu")
     agent = PPO(models=models, memory=memory, cfg=config(minibatch, env.observation_space), **spaces)
-    trainer = SequentialTrainer(env=env, agents=agent, cfg={"timesteps": 10**8, "headless": True, "disable_progressbar": True})
+    trainer = SequentialTrainer(
+        env=env, agents=agent, cfg={"timesteps": 10**8, "headless": True, "disable_progressbar": True}
+    )
     with contextlib.suppress(Enough):
         trainer.train()
     games.close()

@@ -1,4 +1,6 @@
-"""PPO's update on images in plain torch, in the manner of the single-file libraries. usage: cnn_lean.py MINIBATCH THREADS BITS"""
+"""PPO's update on images in plain torch, in the manner of the single-file libraries. usage: cnn_lean.py MINIBATCH
+THREADS BITS
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,20 @@ class Agent(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        convolutions = [nn.Conv2d(3, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(), nn.Conv2d(64, 64, 3, 1), nn.ReLU()]
+        convolutions = [
+            nn.Conv2d(3, 32, 8, 4),
+            nn.ReLU(),
+            nn.Conv2d(32, 64, 4, 2),
+            nn.ReLU(),
+            nn.Conv2d(64, 64, 3, 1),
+            nn.ReLU(),
+        ]
         self.encoder = nn.Sequential(*convolutions, nn.Flatten(), nn.Linear(3136, FEATURES), nn.ReLU())
-        self.mean, self.value, self.log_std = nn.Linear(FEATURES, ACTIONS), nn.Linear(FEATURES, 1), nn.Parameter(torch.zeros(ACTIONS))
+        self.mean, self.value, self.log_std = (
+            nn.Linear(FEATURES, ACTIONS),
+            nn.Linear(FEATURES, 1),
+            nn.Parameter(torch.zeros(ACTIONS)),
+        )
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Returns means and values."""
@@ -39,7 +52,12 @@ def main(minibatch: int, threads: int, bits: int) -> None:
             for rows in torch.randperm(IMAGES).split(minibatch):
                 with torch.autocast("cpu", torch.bfloat16, enabled=bits == 16):
                     mean, value = agent(obs[rows])
-                loss = loss_of(mean.float(), agent.log_std, value.float(), [column[rows] for column in (action, old, advantage, target)])
+                loss = loss_of(
+                    mean.float(),
+                    agent.log_std,
+                    value.float(),
+                    [column[rows] for column in (action, old, advantage, target)],
+                )
                 optimizer.zero_grad()
                 loss.backward()
                 nn.utils.clip_grad_norm_(agent.parameters(), 0.5)

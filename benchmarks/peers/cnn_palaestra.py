@@ -18,7 +18,10 @@ def main(minibatch: int, threads: int, bits: int) -> None:
     torch.set_num_threads(threads)
     network = {"hidden_units": FEATURES, "num_layers": 1, "vis_encode_type": "nature_cnn", "bfloat16": bits == 16}
     trainer = made(ObsSpec("camera", IMAGE), {"shared_critic": True}, network)
-    rows, shuffling = random_rows((torch.zeros(IMAGES, 0), torch.rand(IMAGES, *IMAGE))), torch.Generator().manual_seed(0)
+    rows, shuffling = (
+        random_rows((torch.zeros(IMAGES, 0), torch.rand(IMAGES, *IMAGE))),
+        torch.Generator().manual_seed(0),
+    )
 
     def learn() -> None:
         for batch in minibatches(rows, size=minibatch, epochs=EPOCHS, generator=shuffling):

@@ -24,7 +24,16 @@ def main(minibatch: int, threads: int, bits: int) -> None:
         sys.exit("Stable-Baselines3 computes in 32 bits")
     torch.set_num_threads(threads)
     policy = {"net_arch": [], "features_extractor_kwargs": {"features_dim": FEATURES}}
-    model = PPO("CnnPolicy", Spaces(), n_steps=IMAGES, batch_size=minibatch, n_epochs=EPOCHS, policy_kwargs=policy, seed=0, device="cpu")
+    model = PPO(
+        "CnnPolicy",
+        Spaces(),
+        n_steps=IMAGES,
+        batch_size=minibatch,
+        n_epochs=EPOCHS,
+        policy_kwargs=policy,
+        seed=0,
+        device="cpu",
+    )
     model.set_logger(Logger(None, []))
     buffer, rng = model.rollout_buffer, np.random.default_rng(0)
     buffer.observations[:] = rng.integers(0, 256, buffer.observations.shape)

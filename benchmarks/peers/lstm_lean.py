@@ -1,4 +1,6 @@
-"""PPO's update of an LSTM in plain torch, in the manner of the single-file libraries. usage: lstm_lean.py MINIBATCH THREADS NETWORKS"""
+"""PPO's update of an LSTM in plain torch, in the manner of the single-file libraries. usage: lstm_lean.py MINIBATCH
+THREADS NETWORKS
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,11 @@ class Agent(nn.Module):
     def __init__(self, networks: int) -> None:
         super().__init__()
         self.bodies = nn.ModuleList(Body() for _ in range(networks))
-        self.mean, self.value, self.log_std = nn.Linear(UNITS, ACTIONS), nn.Linear(UNITS, 1), nn.Parameter(torch.zeros(ACTIONS))
+        self.mean, self.value, self.log_std = (
+            nn.Linear(UNITS, ACTIONS),
+            nn.Linear(UNITS, 1),
+            nn.Parameter(torch.zeros(ACTIONS)),
+        )
 
     def forward(self, x: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         """Returns means and values."""
@@ -59,7 +65,12 @@ def main(minibatch: int, threads: int, networks: int) -> None:
         for _ in range(EPOCHS):
             for slots in torch.randperm(SLOTS).split(few):
                 mean, value = agent(obs[:, slots], (state[:, slots], state[:, slots]))
-                loss = loss_of(mean, agent.log_std, value, [column[:, slots].flatten(0, 1) for column in (action, old, advantage, target)])
+                loss = loss_of(
+                    mean,
+                    agent.log_std,
+                    value,
+                    [column[:, slots].flatten(0, 1) for column in (action, old, advantage, target)],
+                )
                 optimizer.zero_grad()
                 loss.backward()
                 nn.utils.clip_grad_norm_(agent.parameters(), 0.5)

@@ -33,7 +33,16 @@ def random_rows(inputs: tuple[Tensor, ...]) -> Minibatch:
     count = len(inputs[0])
     action, log_prob = torch.randn(count, ACTIONS), torch.full((count, ACTIONS), -1.4)
     numbers = torch.randn(3, count, 1)
-    return Minibatch(inputs, action, torch.zeros(count, 0, dtype=torch.int64), log_prob, numbers[0, :, 0], numbers[1], numbers[2], None)
+    return Minibatch(
+        inputs,
+        action,
+        torch.zeros(count, 0, dtype=torch.int64),
+        log_prob,
+        numbers[0, :, 0],
+        numbers[1],
+        numbers[2],
+        None,
+    )
 
 
 def endless_rollout(time: int, slots: int) -> Rollout:
@@ -41,7 +50,9 @@ def endless_rollout(time: int, slots: int) -> Rollout:
     zeros, none = torch.zeros(time, slots), torch.zeros(0, dtype=torch.int64)
     no, nobody, empty = zeros.bool(), torch.zeros(slots, dtype=torch.int64), torch.zeros(time, slots, 0)
     sample = Action(empty, empty.long())
-    return Rollout((), sample, empty, None, empty, zeros, zeros, no, no, None, (), None, none, (), nobody, nobody, nobody)
+    return Rollout(
+        (), sample, empty, None, empty, zeros, zeros, no, no, None, (), None, none, (), nobody, nobody, nobody
+    )
 
 
 def main(minibatch: int, threads: int, networks: int) -> None:

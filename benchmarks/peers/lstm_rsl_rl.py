@@ -29,7 +29,13 @@ class Noise(VecEnv):
 
 def config(minibatch: int) -> dict:
     """Network whose hidden layer follows the LSTM."""
-    net = {"class_name": "RNNModel", "hidden_dims": [UNITS], "rnn_type": "lstm", "rnn_hidden_dim": UNITS, "rnn_num_layers": 1}
+    net = {
+        "class_name": "RNNModel",
+        "hidden_dims": [UNITS],
+        "rnn_type": "lstm",
+        "rnn_hidden_dim": UNITS,
+        "rnn_num_layers": 1,
+    }
     algorithm = {"class_name": "PPO", "num_learning_epochs": EPOCHS, "num_mini_batches": STEPS * SLOTS // minibatch}
     return {
         "num_steps_per_env": STEPS,

@@ -25,7 +25,9 @@ def main(minibatch: int, threads: int, networks: int) -> None:
     shared = {"shared_lstm": networks == 1, "enable_critic_lstm": networks == 2}
     policy = {"net_arch": [UNITS], "lstm_hidden_size": UNITS, **shared}  # the layer lies behind the LSTM
     sizes = {"n_steps": STEPS, "batch_size": minibatch, "n_epochs": EPOCHS}
-    model = RecurrentPPO("MlpLstmPolicy", DummyVecEnv([Spaces] * SLOTS), **sizes, policy_kwargs=policy, seed=0, device="cpu")
+    model = RecurrentPPO(
+        "MlpLstmPolicy", DummyVecEnv([Spaces] * SLOTS), **sizes, policy_kwargs=policy, seed=0, device="cpu"
+    )
     model.set_logger(Logger(None, []))
 
     def learn() -> None:

@@ -1,10 +1,11 @@
 """Runs the original toolkit, the peers and Palaestra on the same work, one at a time, and prints a table of medians.
 
-usage: python benchmarks/peers/run.py [--work cartpole|cheetah|original|update|lstm|cnn|all] [--peers NAME ...] [--seeds 5] [--json FILE]
+usage: python benchmarks/peers/run.py [--work cartpole|cheetah|original|update|lstm|cnn|all] [--peers NAME ...] [--seeds
+5] [--json FILE]
 
-A work is a set of scripts <work>_<peer>.py in this folder, each printing one JSON line. They run in turn, every peer with the first
-seed, then every peer with the next, so that a busy machine slows all of them alike. A `palaestra` or `lean` script runs in the
-project's own environment, each other one in its own (venvs.py).
+A work is a set of scripts <work>_<peer>.py in this folder, each printing one JSON line. They run in turn, every peer
+with the first seed, then every peer with the next, so that a busy machine slows all of them alike. A `palaestra` or
+`lean` script runs in the project's own environment, each other one in its own (venvs.py).
 """
 
 from __future__ import annotations
@@ -26,7 +27,14 @@ from typing import Any
 from venvs import PEERS, ROOT, MissingPeerFilesError, ensure, peer_files_option
 
 HERE = Path(__file__).resolve().parent
-SCRIPTS = {"cartpole": "cartpole", "cheetah": "cheetah", "original": "ball", "update": "update", "lstm": "lstm", "cnn": "cnn"}
+SCRIPTS = {
+    "cartpole": "cartpole",
+    "cheetah": "cheetah",
+    "original": "ball",
+    "update": "update",
+    "lstm": "lstm",
+    "cnn": "cnn",
+}
 """Work to the stem of its scripts."""
 RUNS_IN = {"single_file": "sb3"}  # peers that share another's environment
 OWN = ("palaestra", "palaestra_builtin", "lean")  # run in the project's
@@ -100,7 +108,9 @@ def run(job: Job, python: Path) -> Result | None:
     load, one_thread = os.getloadavg()[0], {**os.environ, **ONE_THREAD}
     try:
         with tempfile.TemporaryDirectory() as place:  # some peers leave files where they are started
-            done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, env=one_thread, cwd=place, check=True)
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=LIMIT_S, env=one_thread, cwd=place, check=True
+            )
         line = next(line for line in reversed(done.stdout.splitlines()) if line.startswith("{"))
     except (subprocess.SubprocessError, StopIteration) as error:
         tail = getattr(error, "stderr", None) or str(error)
@@ -121,7 +131,14 @@ def machine(pythons: Mapping[str, Path]) -> dict[str, Any]:
         answer = subprocess.run([str(python), "-c", ask], capture_output=True, text=True, check=False).stdout.split()
         versions[peer] = dict(zip(("torch", "python"), answer, strict=False))
     today = datetime.date.today().isoformat()
-    return {"date": today, "cores": os.cpu_count(), "cpu": model, "system": platform.system(), "threads": 1, "versions": versions}
+    return {
+        "date": today,
+        "cores": os.cpu_count(),
+        "cpu": model,
+        "system": platform.system(),
+        "threads": 1,
+        "versions": versions,
+    }
 
 
 def table(results: Sequence[Result]) -> str:
@@ -135,7 +152,10 @@ def table(results: Sequence[Result]) -> str:
                 groups.setdefault((*key, result["peer"]), []).append(result)
         if groups:
             named = [name for name in KEYS if name in next(iter(groups.values()))[0]]
-            rows = [{"peer": key[-1], **dict(zip(named, key, strict=False)), **columns(runs)} for key, runs in groups.items()]
+            rows = [
+                {"peer": key[-1], **dict(zip(named, key, strict=False)), **columns(runs)}
+                for key, runs in groups.items()
+            ]
             names = list(rows[0])
             lines = [names, ["---"] * len(names), *([str(row[name]) for name in names] for row in rows)]
             parts.append(f"{work}\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines))
@@ -163,21 +183,29 @@ def _cartpole(runs: Sequence[Result]) -> dict[str, str]:
 COLUMNS = {
     "cartpole": _cartpole,
     "cheetah": lambda runs: {"env steps/s": f"{_median(runs, 'steps_per_s'):,.0f}"},
-    "original": lambda runs: {"agent-steps/s": f"{_median(runs, 'median_sps'):,.0f}", "cycles": str(sum(run["cycles"] for run in runs))},
+    "original": lambda runs: {
+        "agent-steps/s": f"{_median(runs, 'median_sps'):,.0f}",
+        "cycles": str(sum(run["cycles"] for run in runs)),
+    },
     **dict.fromkeys(
-        ("lstm", "cnn"), lambda runs: {"rows/s": f"{_median(runs, 'rows_per_s'):,.0f}", "best": f"{_median(runs, 'best'):,.0f}"}
+        ("lstm", "cnn"),
+        lambda runs: {"rows/s": f"{_median(runs, 'rows_per_s'):,.0f}", "best": f"{_median(runs, 'best'):,.0f}"},
     ),
     "update": lambda runs: {"samples a CPU s": f"{_median(runs, 'samples_per_cpu_s'):,.0f}"},
 }
 
 
 def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Compares the original toolkit, the peers and Palaestra on the same work.")
+    parser = argparse.ArgumentParser(
+        description="Compares the original toolkit, the peers and Palaestra on the same work."
+    )
     parser.add_argument("--work", choices=[*SCRIPTS, "all"], default="all")
     names = ["original", *PEERS, *RUNS_IN, *OWN]
     parser.add_argument("--peers", nargs="+", metavar="NAME", choices=names, help=f"only these, of {', '.join(names)}")
     parser.add_argument("--seeds", type=int, default=5, help="CartPole: seeds 1 to this")
-    parser.add_argument("--agents", type=int, nargs="+", default=[12, 256], help="original: agents of the 3DBall-like game")
+    parser.add_argument(
+        "--agents", type=int, nargs="+", default=[12, 256], help="original: agents of the 3DBall-like game"
+    )
     parser.add_argument("--seconds", type=int, default=20, help="original: how long each runs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write machine and every run to FILE")
     peer_files_option(parser)

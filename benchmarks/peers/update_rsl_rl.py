@@ -1,4 +1,6 @@
-"""rsl_rl's PPO update alone: 12,288 rows, 8-128-128 actor and critic, two continuous actions. usage: update_rsl_rl.py MINIBATCH"""
+"""rsl_rl's PPO update alone: 12,288 rows, 8-128-128 actor and critic, two continuous actions. usage: update_rsl_rl.py
+MINIBATCH
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ def main(minibatch: int) -> None:
         began = time.process_time()
         learner.update()
         rates.append(ROWS * EPOCHS / (time.process_time() - began))
-    print(json.dumps({"peer": "rsl_rl", "minibatch": minibatch, "samples_per_cpu_s": round(statistics.median(rates[1:]))}))
+    print(
+        json.dumps({"peer": "rsl_rl", "minibatch": minibatch, "samples_per_cpu_s": round(statistics.median(rates[1:]))})
+    )
 
 
 if __name__ == "__main__":

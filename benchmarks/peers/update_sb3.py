@@ -1,4 +1,6 @@
-"""Stable-Baselines3's PPO update alone: 12,288 rows, 8-128-128 actor and critic, two continuous actions. usage: update_sb3.py MINIBATCH"""
+"""Stable-Baselines3's PPO update alone: 12,288 rows, 8-128-128 actor and critic, two continuous actions. usage:
+update_sb3.py MINIBATCH
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,14 @@ def main(minibatch: int) -> None:
     torch.set_num_threads(1)
     nets = {"pi": [128, 128], "vf": [128, 128]}
     model = PPO(
-        "MlpPolicy", Spaces(), n_steps=ROWS, batch_size=minibatch, n_epochs=EPOCHS, policy_kwargs={"net_arch": nets}, seed=0, device="cpu"
+        "MlpPolicy",
+        Spaces(),
+        n_steps=ROWS,
+        batch_size=minibatch,
+        n_epochs=EPOCHS,
+        policy_kwargs={"net_arch": nets},
+        seed=0,
+        device="cpu",
     )
     model.set_logger(Logger(None, []))
     rates = []

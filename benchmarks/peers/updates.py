@@ -1,8 +1,8 @@
 """Shared by the update benchmarks of large networks: shapes, the timed loop, and the printed line.
 
 lstm: 128 numbers, actor and critic each a layer of 128 and an LSTM of 128 (`networks` 2), or one of them for both (1).
-cnn: images of 3 x 84 x 84, the convolutions of Mnih et al. 2015 (https://doi.org/10.1038/nature14236) for both, 512 units.
-All have two continuous actions. A sequence is 64 decisions without an end.
+cnn: images of 3 x 84 x 84, the convolutions of Mnih et al. 2015 (https://doi.org/10.1038/nature14236) for both, 512
+units. All have two continuous actions. A sequence is 64 decisions without an end.
 """
 
 from __future__ import annotations
@@ -28,4 +28,8 @@ def report(peer: str, learn: Callable[[], object], rows: int, **settings: int) -
         began = clock()
         learn()
         rates.append(rows / (clock() - began))
-    print(json.dumps({"peer": peer, **settings, "rows_per_s": round(statistics.median(rates[1:])), "best": round(max(rates[1:]))}))
+    print(
+        json.dumps(
+            {"peer": peer, **settings, "rows_per_s": round(statistics.median(rates[1:])), "best": round(max(rates[1:]))}
+        )
+    )

@@ -2,8 +2,8 @@
 
 usage: python benchmarks/peers/venvs.py [PEER ...]     (all of them when none is named; minutes, gigabytes)
 
-torch always goes in first, so that nothing behind it can replace a CPU build by a CUDA one. On Linux the plain package index
-serves the CUDA build: name a CPU index in PIP_EXTRA_INDEX_URL to keep the download small.
+torch always goes in first, so that nothing behind it can replace a CPU build by a CUDA one. On Linux the plain package
+index serves the CUDA build: name a CPU index in PIP_EXTRA_INDEX_URL to keep the download small.
 """
 
 from __future__ import annotations
@@ -38,17 +38,20 @@ class MissingPeerFilesError(Exception):
 
     def __init__(self, folder: Path, name: str) -> None:
         super().__init__(
-            f"expected {name} in {folder}, which is not there. The original toolkit is built and run by files kept beside this "
-            f"repository, not in it: name their folder with --peer-files or PALAESTRA_PEER, or leave the original out with --work cartpole"
+            f"expected {name} in {folder}, which is not there. The original toolkit is built and run by files kept "
+            "beside this "
+            "repository, not in it: name their folder with --peer-files or PALAESTRA_PEER, or leave the original out "
+            "with --work cartpole"
         )
 
 
 def build_pufferlib(python: Path) -> None:
     """Compiles PufferLib 3 from its source package: its C advantage and, of its games, CartPole alone.
 
-    Its setup fetches raylib and Box2D for the web from outside the package index unless their folders exist, and its switch that
-    leaves the games out stops at an undefined name, which a `sitecustomize` defines so that pip can read the metadata at all.
-    CartPole there ends at 200 ticks; CartPole-v1 ends at 500. nvcc is kept off PATH: with it the setup builds for CUDA.
+    Its setup fetches raylib and Box2D for the web from outside the package index unless their folders exist, and its
+    switch that leaves the games out stops at an undefined name, which a `sitecustomize` defines so that pip can read
+    the metadata at all. CartPole there ends at 200 ticks; CartPole-v1 ends at 500. nvcc is kept off PATH: with it the
+    setup builds for CUDA.
     """
     env = {**os.environ, "PATH": os.pathsep.join([str(python.parent), "/usr/bin", "/bin"])}
     with tempfile.TemporaryDirectory() as folder:
@@ -89,7 +92,8 @@ PEERS: dict[str, Pins] = {
         build=build_pufferlib,
     ),
     "rsl_rl": Pins(
-        packages=("numpy==2.4.6", "tensordict==0.13.0", "GitPython==3.2.1", "tensorboard==2.21.0", *MUJOCO), bare=("rsl-rl-lib==5.5.1",)
+        packages=("numpy==2.4.6", "tensordict==0.13.0", "GitPython==3.2.1", "tensorboard==2.21.0", *MUJOCO),
+        bare=("rsl-rl-lib==5.5.1",),
     ),
     "sb3": Pins(packages=("numpy==2.4.6", "stable-baselines3==2.9.2", "sb3-contrib==2.9.0", *MUJOCO)),
     "skrl": Pins(packages=("numpy==2.4.6", "tensorboard==2.21.0", "tqdm==4.70.1", *MUJOCO), bare=("skrl==2.1.1",)),
@@ -142,7 +146,9 @@ def _pip(python: Path, *args: str, env: dict[str, str] | None = None) -> None:
 
 def peer_files_option(parser: argparse.ArgumentParser) -> None:
     default = Path(os.environ.get("PALAESTRA_PEER", ROOT.parent / "shared/peer"))
-    parser.add_argument("--peer-files", type=Path, default=default, help="folder of make_peer.sh and original_in_process.py")
+    parser.add_argument(
+        "--peer-files", type=Path, default=default, help="folder of make_peer.sh and original_in_process.py"
+    )
     parser.add_argument("--cache", type=Path, default=CACHE, help="folder of the peers' virtual environments")
 
 

@@ -1,12 +1,14 @@
 """Palaestra and ML-Agents' own trainer on small games over the wire: decisions and seconds until a mean reward.
 
-    PALAESTRA_ORIGINAL=FOLDER python benchmarks/peers/wire_games.py [--games recall spot ripest] [--seeds 3] [--json FILE]
+    PALAESTRA_ORIGINAL=FOLDER python benchmarks/peers/wire_games.py [--games recall spot ripest] [--seeds 3] [--json
+    FILE]
 
-PALAESTRA_ORIGINAL is the folder of the virtual environment in which the original is installed. Both read the same settings and play
-the same game, one after the other, so that a busy machine is busy for both. The games are in benchmarks/games: PPO with memory (recall),
-images (spot), observations of variable length (ripest), curiosity (maze), GAIL and cloning (errand); SAC (reach); POCA (escape).
-A run counts up to its first summary at the bar, from the start of its process (wall, and CPU seconds with its game) and from its first
-answer to the game (`learning s`, so without starting up); then it is ended.
+PALAESTRA_ORIGINAL is the folder of the virtual environment in which the original is installed. Both read the same
+settings and play the same game, one after the other, so that a busy machine is busy for both. The games are in
+benchmarks/games: PPO with memory (recall), images (spot), observations of variable length (ripest), curiosity (maze),
+GAIL and cloning (errand); SAC (reach); POCA (escape). A run counts up to its first summary at the bar, from the start
+of its process (wall, and CPU seconds with its game) and from its first answer to the game (`learning s`, so without
+starting up); then it is ended.
 """
 
 from __future__ import annotations
@@ -32,12 +34,16 @@ from palaestra.sdk.__main__ import pack
 
 GAMES = Path(__file__).resolve().parents[1] / "games"
 BARS = {"recall": 0.8, "spot": 9.0, "ripest": 8.5, "reach": 22.0, "maze": 0.8, "escape": 0.7, "errand": 0.8}
-"""Mean reward of an episode, or of a group's. Heuristics earn 1, 10, 10, 25, 1, 1 and 1, random actions 0, 2.5, 2.5, -11 and 0."""
+"""Mean reward of an episode, or of a group's. Heuristics earn 1, 10, 10, 25, 1, 1 and 1, random actions 0, 2.5, 2.5,
+-11 and 0.
+"""
 DEMONSTRATED = {"errand": 60}
 """Number of the heuristic's episodes in GAME.demo, for games that are trained with demonstrations."""
 PALAESTRA = str(Path(sys.executable).with_name("palaestra"))
 OURS, ORIGINAL = "palaestra", "original"
-SUMMARY = re.compile(r"Step: (\d+)\. Time Elapsed: ([\d.]+) s\. Mean Reward: (-?[\d.]+?)\. (?:Mean Group Reward: (-?[\d.]+?)\. )?")
+SUMMARY = re.compile(
+    r"Step: (\d+)\. Time Elapsed: ([\d.]+) s\. Mean Reward: (-?[\d.]+?)\. (?:Mean Group Reward: (-?[\d.]+?)\. )?"
+)
 FIGURES = ("decisions", "wall_s", "cpu_s", "learning_s")
 
 
@@ -65,10 +71,20 @@ def raced(trainer: str, command: list[str], game: str, seed: int, folder: Path) 
     else:
         env = pack(GAMES / f"{game}.py", folder / f"{game}.x86_64")
         command = [*command, f"--base-port={free_port()}"]
-    words = [*command, str(GAMES / f"{game}.yaml"), f"--env={env}", "--run-id=run", f"--results-dir={folder}", f"--seed={seed}", "--force"]
+    words = [
+        *command,
+        str(GAMES / f"{game}.yaml"),
+        f"--env={env}",
+        "--run-id=run",
+        f"--results-dir={folder}",
+        f"--seed={seed}",
+        "--force",
+    ]
     began = time.perf_counter()
     variables = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder, env=variables)
+    process = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder, env=variables
+    )
     assert process.stdout is not None
     rewards, printed, wall, cpu, learning, reached = [], [], 0.0, 0.0, 0.0, False
     for line in process.stdout:
@@ -91,7 +107,12 @@ def raced(trainer: str, command: list[str], game: str, seed: int, folder: Path) 
 def record(game: str, path: Path) -> None:
     """Records episodes of a game's heuristic, the same each time."""
     words = [PALAESTRA, "record", "--demo", f"--env=python:{game}:{game}", "--brain=heuristic", f"--demo-out={path}"]
-    subprocess.run([*words, f"--episodes={DEMONSTRATED[game]}", "--seed=0", "--force"], cwd=GAMES, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [*words, f"--episodes={DEMONSTRATED[game]}", "--seed=0", "--force"],
+        cwd=GAMES,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
 
 
 def cpu_seconds(root: int) -> float:
@@ -115,10 +136,15 @@ def table(outcomes: Iterable[Outcome]) -> str:
     lines = ["| game | trainer | reached | " + " | ".join(FIGURES) + " |", "|" + " --- |" * (3 + len(FIGURES))]
     for (game, trainer), runs in groups.items():
         figures = [median(runs, name) for name in FIGURES]
-        lines.append(f"| {game} | {trainer} | {sum(run.reached for run in runs)} of {len(runs)} | {words(figures, 1)} |")
+        lines.append(
+            f"| {game} | {trainer} | {sum(run.reached for run in runs)} of {len(runs)} | {words(figures, 1)} |"
+        )
         peer = groups.get((game, ORIGINAL))
         if trainer == OURS and peer is not None:
-            lines.append(f"| {game} | ours / original | | {words([median(runs, name) / median(peer, name) for name in FIGURES], 2)} |")
+            lines.append(
+                f"| {game} | ours / original | | "
+                f"{words([median(runs, name) / median(peer, name) for name in FIGURES], 2)} |"
+            )
     return "\n".join(lines)
 
 

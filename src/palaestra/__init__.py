@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# PyTorch's threads (GNU OpenMP, read when torch is first imported) wait for one another in a busy loop, milliseconds long. On
-# a machine that has other work, such as a game, they wait for cores that nobody gives: 12,000 agent-steps/s where this makes 80,000
+# PyTorch's threads (GNU OpenMP, read when torch is first imported) wait for one another in a busy loop, milliseconds
+# long. On
+# a machine that has other work, such as a game, they wait for cores that nobody gives: 12,000 agent-steps/s where this
+# makes 80,000
 os.environ.setdefault("GOMP_SPINCOUNT", "100000")
 
 
@@ -63,8 +65,8 @@ __all__ = [
 
 
 def make(name: str, *, areas: int | None = None, device: str = "cpu", **options: Any) -> Env:
-    """Opens the environment that `--env=NAME` means, with `areas` areas or its own number of them. `options` go to the environment itself
-    (`palaestra envs NAME` lists them). Raises EnvError.
+    """Opens the environment that `--env=NAME` means, with `areas` areas or its own number of them. `options` go to the
+    environment itself (`palaestra envs NAME` lists them). Raises EnvError.
     """
     from palaestra.runtime.environments.make import make_env
 

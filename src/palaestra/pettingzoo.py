@@ -17,21 +17,30 @@ if TYPE_CHECKING:
     from palaestra.interop.parallel_env import AgentsEnv
 
 
-def parallel_env(env: str, *, render_mode: str | None = None, device: str = "cpu", seed: int | None = None, **options: Any) -> AgentsEnv:
-    """Opens a built-in, a Unity build, a game in Python or the Editor, as `palaestra learn --env` means the name; all agents act at once.
+def parallel_env(
+    env: str, *, render_mode: str | None = None, device: str = "cpu", seed: int | None = None, **options: Any
+) -> AgentsEnv:
+    """Opens a built-in, a Unity build, a game in Python or the Editor, as `palaestra learn --env` means the name; all
+    agents act at once.
 
-    `seed` is the seed that a game starts with (0 by default), and that of the first episode elsewhere (by default drawn at random);
-    `options` go to the environment, except `parameters`, environment parameters by name. Raises EnvError.
+    `seed` is the seed that a game starts with (0 by default), and that of the first episode elsewhere (by default drawn
+    at random); `options` go to the environment, except `parameters`, environment parameters by name. Raises EnvError.
     """
     try:
         from palaestra.interop.parallel_env import AgentsEnv
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "pettingzoo":
             raise
-        raise EnvError("palaestra.pettingzoo needs the package pettingzoo: pip install 'palaestra[pettingzoo]'") from error
+        raise EnvError(
+            "palaestra.pettingzoo needs the package pettingzoo: pip install 'palaestra[pettingzoo]'"
+        ) from error
     if not env:
-        raise EnvError("no environment is given: name one, such as parallel_env('SoccerTwos') or parallel_env('Game.x86_64')")
-    return AgentsEnv(OpenedEnv(env, options, num_areas=1, device=device, seed=seed, drawn=render_mode is not None), render_mode)
+        raise EnvError(
+            "no environment is given: name one, such as parallel_env('SoccerTwos') or parallel_env('Game.x86_64')"
+        )
+    return AgentsEnv(
+        OpenedEnv(env, options, num_areas=1, device=device, seed=seed, drawn=render_mode is not None), render_mode
+    )
 
 
 def aec_env(env: str, **options: Any) -> AECEnv[str, Any, Any]:

@@ -1,4 +1,6 @@
-"""Measures of the source tree. `python tests/architecture/measures.py [FOLDER]` prints them; test_measures.py asserts them."""
+"""Measures of the source tree. `python tests/architecture/measures.py [FOLDER]` prints them; test_measures.py asserts
+them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,11 @@ from pathlib import Path
 
 from source import PACKAGE, dotted, modules
 
-MOST_MODULES, MEDIAN_LINES, P90_LINES, MOST_LINES, FUNCTION_LINES = 16, 120, 350, 500, 60
+MOST_MODULES = 16
+MEDIAN_LINES = 120
+P90_LINES = 350
+MOST_LINES = 500
+FUNCTION_LINES = 60
 IGNORES_PER_1000 = 1.0
 RIDDLES = ("Of", "Those", "That", "What", "Whom", "Who", "As")
 """Words with which no docstring begins."""
@@ -53,7 +59,9 @@ def lines_of(path: Path) -> int:
 
 def files(under: str = "") -> list[Path]:
     """Modules with code in them: an `__init__` that is only a docstring is a folder's title."""
-    return [path for path in sorted((PACKAGE / under).rglob("*.py")) if path.name != "__init__.py" or lines_of(path) > 10]
+    return [
+        path for path in sorted((PACKAGE / under).rglob("*.py")) if path.name != "__init__.py" or lines_of(path) > 10
+    ]
 
 
 def sizes(under: str = "") -> tuple[int, float, int, int]:
@@ -78,7 +86,9 @@ def repeated_classes() -> dict[str, list[str]]:
 
 
 def repeated_modules() -> dict[str, list[str]]:
-    """Modules of one name; those of `palaestra.unity` have the names of mlagents_envs, those of `cli` of its commands."""
+    """Modules of one name; those of `palaestra.unity` have the names of mlagents_envs, those of `cli` of its
+    commands.
+    """
     where = defaultdict(list)
     for name in modules():
         base = name.rpartition(".")[2]
@@ -93,7 +103,9 @@ def imports(name: str, tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             found = [f"{node.module}.{alias.name}" for alias in node.names]
-            yield from (each if each in known else node.module for each in found if node.module in known and node.module != name)
+            yield from (
+                each if each in known else node.module for each in found if node.module in known and node.module != name
+            )
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
 
@@ -103,9 +115,13 @@ def graph() -> dict[str, set[str]]:
 
 
 def circles() -> list[list[str]]:
-    """Every set of modules that import one another in a circle: the strongly connected components of two or more (Tarjan 1972)."""
-    edges, found = graph(), list[list[str]]()
-    order, low = dict[str, int](), dict[str, int]()
+    """Every set of modules that import one another in a circle: the strongly connected components of two or more
+    (Tarjan 1972).
+    """
+    edges = graph()
+    found = list[list[str]]()
+    order = dict[str, int]()
+    low = dict[str, int]()
     stack = list[str]()
 
     def visit(name: str) -> None:
@@ -130,7 +146,8 @@ def circles() -> list[list[str]]:
 
 
 def loners() -> dict[str, str]:
-    """Modules of under 60 lines that only one module imports, and that one. Contracts, entry points and packages may be as small.
+    """Modules of under 60 lines that only one module imports, and that one. Contracts, entry points and packages may be
+    as small.
 
     So may modules whose only importer is a package, whose `__init__` shows their names and holds no code itself.
     """
@@ -139,7 +156,9 @@ def loners() -> dict[str, str]:
         for each in found:
             importers[each].add(name)
     packages = {dotted(path) for path in PACKAGE.rglob("__init__.py")}
-    small = {dotted(path) for path in files() if lines_of(path) < 60 and path.name not in ("__init__.py", "__main__.py")}
+    small = {
+        dotted(path) for path in files() if lines_of(path) < 60 and path.name not in ("__init__.py", "__main__.py")
+    }
     return {
         name: next(iter(importers[name]))
         for name in sorted(small)
@@ -156,7 +175,11 @@ def riddles(under: str = "") -> list[str]:
         if not name.startswith(f"palaestra.{under}".rstrip(".")):
             continue
         for node in ast.walk(tree):
-            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            if (
+                isinstance(node, ast.Expr)
+                and isinstance(node.value, ast.Constant)
+                and isinstance(node.value.value, str)
+            ):
                 words = node.value.value.split()
                 if words and words[0].strip(",.:;'`") in RIDDLES:
                     found.append(f"{name}:{node.lineno}: {' '.join(words[:8])}")
@@ -169,7 +192,9 @@ def undocumented() -> list[str]:
 
     def look(name: str, parent: ast.Module | ast.ClassDef) -> None:
         for node in parent.body:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith(
+                "_"
+            ):
                 if ast.get_docstring(node) is None and not {"overload", "setter"} & {
                     ast.unparse(each).rpartition(".")[2] for each in node.decorator_list
                 }:
@@ -200,7 +225,9 @@ def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 def long_functions() -> list[str]:
     """Functions of more than 60 lines without their docstring."""
-    return [f"{name}.{each.name}: {body_lines(each)}" for name, each in functions() if body_lines(each) > FUNCTION_LINES]
+    return [
+        f"{name}.{each.name}: {body_lines(each)}" for name, each in functions() if body_lines(each) > FUNCTION_LINES
+    ]
 
 
 def ignores() -> tuple[int, float]:
@@ -214,13 +241,18 @@ def ignores() -> tuple[int, float]:
 def main() -> None:
     under = sys.argv[1] if len(sys.argv) > 1 else ""
     count, median, p90, most = sizes(under)
-    print(f"modules {count}, lines: median {median:g} (at least {MEDIAN_LINES}), p90 {p90} (at most {P90_LINES}), most {most}")
+    print(
+        f"modules {count}, lines: median {median:g} (at least {MEDIAN_LINES}), p90 {p90} (at most {P90_LINES}), most "
+        f"{most}"
+    )
     print("folders with more than 16 modules:", crowded() or "none")
     print("ignores: {}, {:.2f} for 1,000 lines".format(*ignores()))
     sections = {
         "modules that import one another in a circle": [", ".join(circle) for circle in circles()],
         "class names that occur twice": [f"{name}: {', '.join(places)}" for name, places in repeated_classes().items()],
-        "module names that occur twice": [f"{name}: {', '.join(places)}" for name, places in repeated_modules().items()],
+        "module names that occur twice": [
+            f"{name}: {', '.join(places)}" for name, places in repeated_modules().items()
+        ],
         "functions over 60 lines": long_functions(),
         "under 60 lines with one importer": [f"{name} <- {by}" for name, by in loners().items()],
         "docstrings that begin with a riddle": riddles(under.replace("/", ".")),

@@ -1,6 +1,7 @@
 """The files of the package that PPO runs through from the environment to the gradient, as the profiler sees them.
 
-As a program it prints them: a process of its own is free of what other tests imported, patched or left to the garbage collector.
+As a program it prints them: a process of its own is free of what other tests imported, patched or left to the garbage
+collector.
 """
 
 from __future__ import annotations
@@ -26,9 +27,12 @@ SETTINGS = {
 
 
 def files_to_gradient() -> set[str]:
-    """Files whose functions are called from the `Env.step` that completes a rollout to the first optimizer step, with PPO on 3DBall."""
+    """Files whose functions are called from the `Env.step` that completes a rollout to the first optimizer step, with
+    PPO on 3DBall.
+    """
     env = palaestra.make("3DBall", areas=16)
-    settings, trainers = BehaviorSettings.model_validate(SETTINGS), dict[str, PPO]()
+    settings = BehaviorSettings.model_validate(SETTINGS)
+    trainers = dict[str, PPO]()
 
     def join(name: str, spec: BehaviorSpec) -> BehaviorCollector:
         trainer = trainers[name] = PPO(spec, settings, torch.device("cpu"), seed=1)

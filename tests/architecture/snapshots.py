@@ -1,4 +1,6 @@
-"""What others rely on, as text. `python tests/architecture/snapshots.py` writes the snapshots anew, after a change that is meant."""
+"""What others rely on, as text. `python tests/architecture/snapshots.py` writes the snapshots anew, after a change that
+is meant.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,23 @@ FOLDER = Path(__file__).parent / "snapshots"
 def names() -> str:
     """Public names with their signatures, the two contracts, and our entry points."""
     lines = [f"palaestra.{name}{_signature(getattr(palaestra, name))}" for name in palaestra.__all__]
-    lines += [f"palaestra.testing.{name}{_signature(getattr(palaestra.testing, name))}" for name in palaestra.testing.__all__]
+    lines += [
+        f"palaestra.testing.{name}{_signature(getattr(palaestra.testing, name))}" for name in palaestra.testing.__all__
+    ]
     for contract in (Env, Trainer):
         lines += [f"{contract.__name__}.{name}: {kind}" for name, kind in contract.__annotations__.items()]
-        lines += [f"{contract.__name__}.{name}{_signature(method)}" for name, method in vars(contract).items() if _public(name, method)]
-    for group in ("palaestra.brains", "palaestra.encoders", "palaestra.envs", "palaestra.trackers", "palaestra.trainers"):
+        lines += [
+            f"{contract.__name__}.{name}{_signature(method)}"
+            for name, method in vars(contract).items()
+            if _public(name, method)
+        ]
+    for group in (
+        "palaestra.brains",
+        "palaestra.encoders",
+        "palaestra.envs",
+        "palaestra.trackers",
+        "palaestra.trainers",
+    ):
         lines += sorted(f"{group}: {point.name} = {point.value}" for point in entry_points(group=group))
     return "\n".join(lines) + "\n"
 
@@ -39,14 +53,20 @@ def commands() -> str:
 
 def arguments(command: str) -> list[argparse.Action]:
     """Of a command, without --help."""
-    chosen = next(action for action in make_parser(command)._actions if isinstance(action, argparse._SubParsersAction)).choices[command]
+    chosen = next(
+        action for action in make_parser(command)._actions if isinstance(action, argparse._SubParsersAction)
+    ).choices[command]
     return [action for action in chosen._actions if not isinstance(action, argparse._HelpAction)]
 
 
 def _lines(action: argparse.Action) -> list[str]:
     hidden = action.help == argparse.SUPPRESS
     word = ", ".join(action.option_strings) or "argument"
-    value = "" if action.nargs == 0 else f" {action.metavar or ('|'.join(map(str, action.choices)) if action.choices else action.dest)}"
+    value = (
+        ""
+        if action.nargs == 0
+        else f" {action.metavar or ('|'.join(map(str, action.choices)) if action.choices else action.dest)}"
+    )
     return [f"{word}{value}", "    hidden" if hidden else f"    {action.help}"]
 
 

@@ -29,7 +29,9 @@ def tracked() -> tuple[Path, ...]:
     """Every file in git that is there."""
     if not (ROOT / ".git").exists():
         pytest.skip("not a git checkout")
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split("\0")
     return tuple(ROOT / name for name in listed if name and (ROOT / name).is_file())
 
 
@@ -38,6 +40,9 @@ def documents() -> tuple[Path, ...]:
     """Every Markdown page."""
     return tuple(
         sorted(
-            [*ROOT.glob("*.md"), *(path for top in ("docs", "examples", "configs", "benchmarks") for path in (ROOT / top).rglob("*.md"))]
+            [
+                *ROOT.glob("*.md"),
+                *(path for top in ("docs", "examples", "configs", "benchmarks") for path in (ROOT / top).rglob("*.md")),
+            ]
         )
     )

@@ -28,8 +28,18 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def test_commands_in_documents_are_real():
-    found = [line for path in documents() for _, block in fences(path) for line in block.splitlines() if line.startswith("palaestra ")]
-    saved = {name for path in documents() for name in re.findall(r"[Ss]ave this as `([\w.-]+)`", path.read_text(encoding="utf-8"))}
+    found = [
+        line
+        for path in documents()
+        for _, block in fences(path)
+        for line in block.splitlines()
+        if line.startswith("palaestra ")
+    ]
+    saved = {
+        name
+        for path in documents()
+        for name in re.findall(r"[Ss]ave this as `([\w.-]+)`", path.read_text(encoding="utf-8"))
+    }
     assert len(found) > 15
     for line in found:
         words = shlex.split(line)[1:]
@@ -40,7 +50,11 @@ def test_commands_in_documents_are_real():
 
 def test_make_targets_in_documents_are_real():
     rules = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    named = {word for path in documents() for word in re.findall(r"(?:^|`)make ([a-z-]+)", path.read_text(encoding="utf-8"), re.MULTILINE)}
+    named = {
+        word
+        for path in documents()
+        for word in re.findall(r"(?:^|`)make ([a-z-]+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
     assert {"learn", "test"} <= named <= rules
 
 
@@ -68,7 +82,9 @@ def test_python_in_documents_imports_what_there_is(path: Path, monkeypatch: pyte
 
 def test_the_tree_in_architecture_names_every_folder():
     tree = next(block for _, block in fences(ROOT / "ARCHITECTURE.md") if block.startswith("src/palaestra/"))
-    assert named_in(tree) == {path.parent.relative_to(PACKAGE).as_posix() + "/" for path in PACKAGE.rglob("*/__init__.py")}
+    assert named_in(tree) == {
+        path.parent.relative_to(PACKAGE).as_posix() + "/" for path in PACKAGE.rglob("*/__init__.py")
+    }
 
 
 def test_architecture_is_two_pages():
@@ -79,14 +95,22 @@ def test_architecture_is_two_pages():
 def test_modules_named_in_documents_exist(path: Path):
     text = path.read_text(encoding="utf-8")
     files = {name for name in re.findall(r"[\w/.]*\w+/[\w/]+\.py\b", text) if not name.startswith((".venv", "my_"))}
-    assert {name for name in files if not any((folder / name).is_file() for folder in (PACKAGE, ROOT, path.parent))} == set()
+    assert {
+        name for name in files if not any((folder / name).is_file() for folder in (PACKAGE, ROOT, path.parent))
+    } == set()
     dotted = set(re.findall(r"\bpalaestra(?:\.\w+)+(?!\.?\w)", text)) - GROUPS
-    assert {name for name in dotted if path.name != "CHANGELOG.md" and not name.endswith(".json") and not is_there(name)} == set()
+    assert {
+        name for name in dotted if path.name != "CHANGELOG.md" and not name.endswith(".json") and not is_there(name)
+    } == set()
 
 
 def test_what_moved_is_where_the_changes_say():
     table = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").partition("### Moved")[2].partition("\n### ")[0]
-    now = {name for row in re.findall(r"^\|[^|]*\|([^|]*)\|", table, re.MULTILINE) for name in re.findall(r"palaestra(?:\.\w+)+", row)}
+    now = {
+        name
+        for row in re.findall(r"^\|[^|]*\|([^|]*)\|", table, re.MULTILINE)
+        for name in re.findall(r"palaestra(?:\.\w+)+", row)
+    }
     assert len(now) > 10
     assert {name for name in now if not is_there(name)} == set()
 
@@ -97,15 +121,23 @@ def test_what_architecture_finds_is_where_it_says():
     assert len(found) >= 8
     for name, file, method in found:
         tree = ast.parse((PACKAGE / file).read_text(encoding="utf-8"))
-        (thing,) = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name]
-        assert not method or method in {node.name for node in ast.walk(thing) if isinstance(node, ast.FunctionDef)}, (name, method)
+        (thing,) = [
+            node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name
+        ]
+        assert not method or method in {node.name for node in ast.walk(thing) if isinstance(node, ast.FunctionDef)}, (
+            name,
+            method,
+        )
 
 
 def test_the_guide_to_trainers_names_every_column_of_a_rollout():
     text = (ROOT / "docs" / "guides" / "own-trainer.md").read_text(encoding="utf-8")
     table = text.partition("## Step 3: the rollout")[2].partition("\n\n|")[2].partition("\n\n")[0]
     named = [
-        name for row in table.splitlines() if not row.startswith("|--") for name in re.findall(r"`(\w+)`", row.lstrip("|").split("|")[0])
+        name
+        for row in table.splitlines()
+        if not row.startswith("|--")
+        for name in re.findall(r"`(\w+)`", row.lstrip("|").split("|")[0])
     ]
     assert sorted(named) == sorted(field.name for field in dataclasses.fields(Rollout))
 
@@ -113,7 +145,10 @@ def test_the_guide_to_trainers_names_every_column_of_a_rollout():
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib came with Python 3.11")
 def test_the_table_of_libraries_has_every_dependency():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = [*project["dependencies"], *(each for extra in project["optional-dependencies"].values() for each in extra)]
+    wanted = [
+        *project["dependencies"],
+        *(each for extra in project["optional-dependencies"].values() for each in extra),
+    ]
     table = (ROOT / "docs" / "decisions" / "libraries.md").read_text(encoding="utf-8")
     listed = {name for row in re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE) for name in re.split(r", | \(.*", row)}
     assert {re.split(r"[\[>=<]", each)[0] for each in wanted} <= listed
@@ -132,14 +167,18 @@ def test_the_page_of_settings_is_up_to_date():
 
 def test_the_page_of_unitys_examples_is_up_to_date_and_has_pictures():
     page = made_by("make_worlds")
-    assert page.PAGE.read_text(encoding="utf-8") == page.page(), "write it anew with: python docs/make_worlds.py --pictures"
+    assert page.PAGE.read_text(encoding="utf-8") == page.page(), (
+        "write it anew with: python docs/make_worlds.py --pictures"
+    )
     assert {path.stem for path in page.PICTURES.glob("*.png")} == set(page.agreements())
 
 
 def test_the_page_of_settings_has_every_key_of_the_schema():
     schema: dict[str, Any] = json_schema()
     groups = [schema, *schema["$defs"].values()]
-    keys = {key for group in groups for key in group.get("properties", {})} | set(schema["$defs"]["BehaviorSettings"]["properties"])
+    keys = {key for group in groups for key in group.get("properties", {})} | set(
+        schema["$defs"]["BehaviorSettings"]["properties"]
+    )
     text = make_settings().PAGE.read_text(encoding="utf-8")
     signals = {"extrinsic", "curiosity", "gail", "rnd", "curriculum"}
     assert len(keys) > 100
@@ -165,7 +204,8 @@ def anchors(page: Path) -> set[str]:
 
 def named_in(tree: str) -> set[str]:
     """Paths of the folders that an indented tree names, from its root."""
-    found, folders = set(), dict[int, str]()
+    found = set()
+    folders = dict[int, str]()
     for line in tree.splitlines()[1:]:
         indent = len(line) - len(line.lstrip())
         for word in line.split():
@@ -203,4 +243,10 @@ def made_by(name: str) -> ModuleType:
 
 
 def test_the_tree_reader_follows_indents():
-    assert named_in("src/\n  a/  x\n    b/ c/  see d\n      e/\n  f/ word g/\n") == {"a/", "a/b/", "a/c/", "a/c/e/", "f/"}
+    assert named_in("src/\n  a/  x\n    b/ c/  see d\n      e/\n  f/ word g/\n") == {
+        "a/",
+        "a/b/",
+        "a/c/",
+        "a/c/e/",
+        "f/",
+    }

@@ -20,7 +20,11 @@ def test_an_import_only_points_down():
 def test_every_package_has_a_layer():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contract, _ = settings["tool"]["importlinter"]["contracts"]
-    layered = {name.strip().removeprefix("palaestra.") for line in contract["layers"] for name in line.replace(":", "|").split("|")}
+    layered = {
+        name.strip().removeprefix("palaestra.")
+        for line in contract["layers"]
+        for name in line.replace(":", "|").split("|")
+    }
     assert layered == {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
 
 
@@ -30,7 +34,9 @@ def test_heavy_libraries_of_extras_are_imported_where_they_are_used_only():
         for name, tree in modules().items()
         for node in tree.body
         if isinstance(node, ast.Import | ast.ImportFrom)
-        for imported in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
+        for imported in (
+            [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+        )
         if imported.partition(".")[0] == "ray"
     ]
     assert outside == []

@@ -24,7 +24,11 @@ def test_nine_modules_of_ten_have_at_most_350_lines():
 
 
 def test_no_module_is_longer_than_500_lines():
-    assert {path.name: measures.lines_of(path) for path in PACKAGE.rglob("*.py") if measures.lines_of(path) > measures.MOST_LINES} == {}
+    assert {
+        path.name: measures.lines_of(path)
+        for path in PACKAGE.rglob("*.py")
+        if measures.lines_of(path) > measures.MOST_LINES
+    } == {}
 
 
 def test_no_function_is_longer_than_60_lines_without_its_docstring():
@@ -78,7 +82,9 @@ def test_ppo_runs_through_at_most_20_files_from_the_environment_to_the_gradient(
 def test_no_class_inherits_from_a_class_of_ours_that_itself_does():
     bases = {node.name: [ast.unparse(base).split(".")[-1].split("[")[0] for base in node.bases] for node in classes()}
     assert bases["NotFinite"] == ["EnvError"]  # exceptions alone are a tree
-    deep = [name for name, above in bases.items() if any(grand in bases for base in above for grand in bases.get(base, []))]
+    deep = [
+        name for name, above in bases.items() if any(grand in bases for base in above for grand in bases.get(base, []))
+    ]
     assert [name for name in deep if name not in exceptions(bases)] == []
 
 

@@ -7,10 +7,11 @@ import pytest
 from snapshots import FOLDER, SNAPSHOTS, arguments
 
 THEIRS = [
-    "--env", "--resume", "--force", "--run-id", "--initialize-from", "--seed", "--inference", "--base-port", "--num-envs", "--num-areas",
-    "--debug", "--env-args", "--max-lifetime-restarts", "--restarts-rate-limit-n", "--restarts-rate-limit-period-s", "--torch",
-    "--tensorflow", "--deterministic", "--results-dir", "--timeout-wait", "--width", "--height", "--quality-level", "--time-scale",
-    "--target-frame-rate", "--capture-frame-rate", "--no-graphics", "--no-graphics-monitor", "--torch-device", "--load", "--train",
+    "--env", "--resume", "--force", "--run-id", "--initialize-from", "--seed", "--inference", "--base-port",
+    "--num-envs", "--num-areas", "--debug", "--env-args", "--max-lifetime-restarts", "--restarts-rate-limit-n",
+    "--restarts-rate-limit-period-s", "--torch", "--tensorflow", "--deterministic", "--results-dir", "--timeout-wait",
+    "--width", "--height", "--quality-level", "--time-scale", "--target-frame-rate", "--capture-frame-rate",
+    "--no-graphics", "--no-graphics-monitor", "--torch-device", "--load", "--train",
 ]  # fmt: skip
 """Flags of mlagents-learn 1.1.0."""
 

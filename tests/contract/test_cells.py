@@ -1,7 +1,8 @@
-"""Every trainer with every kind of observation and action, with memory and without, and every reward signal: trained, resumed, exported.
+"""Every trainer with every kind of observation and action, with memory and without, and every reward signal: trained,
+resumed, exported.
 
-The fast suite takes each trainer, and memory or none, with each of the rest at least once; with `-m slow` come all that are
-left. What encoders there are is the business of test_networks.py.
+The fast suite takes each trainer, and memory or none, with each of the rest at least once; with `-m slow` come all that
+are left. What encoders there are is the business of test_networks.py.
 """
 
 from __future__ import annotations
@@ -26,24 +27,43 @@ from palaestra.runtime.play.demo_recording import DemoRecorder
 from palaestra.runtime.storage.networks import load_networks
 
 IMAGE = ObsSpec("image", (3, 20, 20))
-SEEN = {"vector": (VECTOR,), "image": (IMAGE,), "vector, goal": (VECTOR, GOAL), "entities": (TILES,), "all": (IMAGE, VECTOR, TILES)}
+SEEN = {
+    "vector": (VECTOR,),
+    "image": (IMAGE,),
+    "vector, goal": (VECTOR, GOAL),
+    "entities": (TILES,),
+    "all": (IMAGE, VECTOR, TILES),
+}
 TRAINERS = ("ppo", "poca", "sac", "bc")
 NETWORK = {"hidden_units": 8, "num_layers": 1}
 SIGNALS: dict[str, dict[str, Any]] = {
     "extrinsic": {"extrinsic": {"normalize": True}},
     "curiosity": {"extrinsic": {}, "curiosity": {"strength": 0.1, "network_settings": NETWORK}},
-    "rnd": {"extrinsic": {}, "rnd": {"strength": 0.1, "normalize": True, "network_settings": {**NETWORK, "normalize": True}}},
+    "rnd": {
+        "extrinsic": {},
+        "rnd": {"strength": 0.1, "normalize": True, "network_settings": {**NETWORK, "normalize": True}},
+    },
     "gail": {"gail": {"use_vail": True, "use_actions": True, "network_settings": NETWORK}},
-    "all and cloning": {"extrinsic": {}, "curiosity": {"network_settings": NETWORK}, "rnd": {"network_settings": NETWORK}, "gail": {}},
+    "all and cloning": {
+        "extrinsic": {},
+        "curiosity": {"network_settings": NETWORK},
+        "rnd": {"network_settings": NETWORK},
+        "gail": {},
+    },
 }
-CELLS = [cell for cell in itertools.product(TRAINERS, SEEN, ACTIONS, MEMORIES, SIGNALS) if cell[0] != "bc" or cell[4] == "extrinsic"]
+CELLS = [
+    cell
+    for cell in itertools.product(TRAINERS, SEEN, ACTIONS, MEMORIES, SIGNALS)
+    if cell[0] != "bc" or cell[4] == "extrinsic"
+]
 ROLLOUT = 60
 
 
 def fast(cells: list[tuple[str, ...]]) -> set[tuple[str, ...]]:
     """Few of them, in which each trainer, and memory or none, occurs with everything else that can be chosen."""
     pairs = {cell: {(i, cell[i], j, cell[j]) for i in (0, 3) for j in range(len(cell))} for cell in cells}
-    missing, chosen = set().union(*pairs.values()), set[tuple[str, ...]]()
+    missing = set().union(*pairs.values())
+    chosen = set[tuple[str, ...]]()
     while missing:
         best = max(cells, key=lambda cell: len(pairs[cell] & missing))
         missing -= pairs[best]
@@ -52,7 +72,9 @@ def fast(cells: list[tuple[str, ...]]) -> set[tuple[str, ...]]:
 
 
 FEW = fast(CELLS)
-PARAMETERS = [pytest.param(*cell, id=", ".join(cell), marks=[] if cell in FEW else [pytest.mark.slow]) for cell in CELLS]
+PARAMETERS = [
+    pytest.param(*cell, id=", ".join(cell), marks=[] if cell in FEW else [pytest.mark.slow]) for cell in CELLS
+]
 
 
 def environment(trainer: str, seen: str, action: str, memory: str) -> Anything:
@@ -62,11 +84,13 @@ def environment(trainer: str, seen: str, action: str, memory: str) -> Anything:
 
 def demonstration(env: Anything, path: Path) -> Path:
     """What random agents did."""
-    recorder, generator = DemoRecorder(env, path, 20), torch.Generator().manual_seed(0)
+    recorder = DemoRecorder(env, path, 20)
+    generator = torch.Generator().manual_seed(0)
     steps = env.reset(5)
     recorder.note(steps)
     while not recorder.done:
-        step, spec = steps["Any"], env.spec.action
+        step = steps["Any"]
+        spec = env.spec.action
         rows = env.num_areas
         continuous = torch.rand(rows, spec.continuous, generator=generator) * 2 - 1
         discrete = torch.zeros(rows, len(spec.branches), dtype=torch.int64)  # the first of a branch is always allowed
@@ -78,7 +102,9 @@ def demonstration(env: Anything, path: Path) -> Path:
 
 
 def tree(trainer: str, memory: str, signal: str, demos: Path) -> dict[str, Any]:
-    rewards = {name: {**one, **({"demo_path": str(demos)} if name == "gail" else {})} for name, one in SIGNALS[signal].items()}
+    rewards = {
+        name: {**one, **({"demo_path": str(demos)} if name == "gail" else {})} for name, one in SIGNALS[signal].items()
+    }
     hyper: dict[str, Any] = {"batch_size": 16, "buffer_size": ROLLOUT}
     rest: dict[str, Any] = {"reward_signals": rewards}
     if trainer in ("ppo", "poca"):
@@ -86,11 +112,20 @@ def tree(trainer: str, memory: str, signal: str, demos: Path) -> dict[str, Any]:
     if trainer == "sac":
         hyper |= {"steps_per_update": 6, "buffer_init_steps": 24}
     if trainer == "bc":
-        hyper["demo_path"], rest = str(demos), {}
+        hyper["demo_path"] = str(demos)
+        rest = {}
     if signal == "all and cloning":
         rest["behavioral_cloning"] = {"demo_path": str(demos), "samples_per_update": 32, "steps": 2 * ROLLOUT}
     network = {"hidden_units": 12, "num_layers": 1, "normalize": True, "memory": MEMORIES[memory]}
-    return settings("Any", 4 * ROLLOUT, trainer_type=trainer, network_settings=network, hyperparameters=hyper, summary_freq=ROLLOUT, **rest)
+    return settings(
+        "Any",
+        4 * ROLLOUT,
+        trainer_type=trainer,
+        network_settings=network,
+        hyperparameters=hyper,
+        summary_freq=ROLLOUT,
+        **rest,
+    )
 
 
 @pytest.mark.parametrize(("trainer", "seen", "action", "memory", "signal"), PARAMETERS)
@@ -102,7 +137,9 @@ def test_a_cell_learns_goes_on_and_leaves_a_model_that_answers_alike(
     def train(name: str, until: int | None = None, **more: Any) -> palaestra.Result:
         stop: list[Callable[[Summary], object]] = [] if until is None else [lambda summary: summary.step >= until]
         given = {"callbacks": stop, "results_dir": str(tmp_path), "run_id": name, "seed": 3, "quiet": True, **more}
-        return palaestra.train(tree(trainer, memory, signal, demos), env=environment(trainer, seen, action, memory), **given)
+        return palaestra.train(
+            tree(trainer, memory, signal, demos), env=environment(trainer, seen, action, memory), **given
+        )
 
     whole = train("whole")
     assert not train("parts", until=2 * ROLLOUT).finished

@@ -1,4 +1,5 @@
-"""Every encoder, kind of observation, kind of action, with memory and without: trained, resumed, exported, and the same in onnxruntime.
+"""Every encoder, kind of observation, kind of action, with memory and without: trained, resumed, exported, and the same
+in onnxruntime.
 
 The fast suite takes each pair of these at least once; with `-m slow` come all that are left.
 """
@@ -27,13 +28,16 @@ from palaestra.runtime.storage.networks import load_networks
 SMALLEST = {"simple": 20, "nature_cnn": 36, "resnet": 15, "match3": 5, "fully_connected": 4}
 ACTIONS = {"continuous": ActionSpec(2), "discrete": ActionSpec(branches=(3, 2)), "hybrid": ActionSpec(1, (4,))}
 MEMORIES = {"no memory": None, "memory": {"sequence_length": 4, "memory_size": 8}}
-VECTOR, GOAL = ObsSpec("vector", (5,)), ObsSpec("goal", (3,), goal=True)
-TILES, FOES = ObsSpec("tiles", (4, 3)), ObsSpec("foes", (2, 5))
+VECTOR = ObsSpec("vector", (5,))
+GOAL = ObsSpec("goal", (3,), goal=True)
+TILES = ObsSpec("tiles", (4, 3))
+FOES = ObsSpec("foes", (2, 5))
 
 
 def images(encoder: str) -> dict[str, tuple[ObsSpec, ...]]:
     side = SMALLEST[encoder]
-    image, other = ObsSpec("image", (3, side, side + 4)), ObsSpec("other", (1, side + 1, side))
+    image = ObsSpec("image", (3, side, side + 4))
+    other = ObsSpec("other", (1, side + 1, side))
     return {
         "image": (image,),
         "images, vector": (image, VECTOR, other),
@@ -48,7 +52,9 @@ BLIND = {
     "entities": (TILES,),
     "vector, goal, two kinds of entities": (VECTOR, TILES, GOAL, FOES),
 }
-SEEN = {("simple", name): obs for name, obs in BLIND.items()} | {(e, name): obs for e in SMALLEST for name, obs in images(e).items()}
+SEEN = {("simple", name): obs for name, obs in BLIND.items()} | {
+    (e, name): obs for e in SMALLEST for name, obs in images(e).items()
+}
 CELLS = [(*seen, action, memory) for seen, action, memory in itertools.product(SEEN, ACTIONS, MEMORIES)]
 
 
@@ -58,17 +64,27 @@ def is_fast(cell: tuple[str, str, str, str]) -> bool:
     return at % 6 == 0 and (at // 6 % 2 == 0) == (cell[3] == "memory")
 
 
-PARAMETERS = [pytest.param(*cell, id=", ".join(cell), marks=[] if is_fast(cell) else [pytest.mark.slow]) for cell in CELLS]
+PARAMETERS = [
+    pytest.param(*cell, id=", ".join(cell), marks=[] if is_fast(cell) else [pytest.mark.slow]) for cell in CELLS
+]
 
 
 def tree(encoder: str, memory: str, max_steps: int) -> dict[str, Any]:
-    network = {"hidden_units": 16, "num_layers": 1, "normalize": True, "vis_encode_type": encoder, "memory": MEMORIES[memory]}
+    network = {
+        "hidden_units": 16,
+        "num_layers": 1,
+        "normalize": True,
+        "vis_encode_type": encoder,
+        "memory": MEMORIES[memory],
+    }
     hyper = {"batch_size": 32, "buffer_size": 96, "num_epoch": 2}
     return settings("Any", max_steps, network_settings=network, hyperparameters=hyper, summary_freq=96)
 
 
 @pytest.mark.parametrize(("encoder", "seen", "action", "memory"), PARAMETERS)
-def test_a_cell_learns_goes_on_and_leaves_a_model_that_answers_alike(encoder: str, seen: str, action: str, memory: str, tmp_path: Path):
+def test_a_cell_learns_goes_on_and_leaves_a_model_that_answers_alike(
+    encoder: str, seen: str, action: str, memory: str, tmp_path: Path
+):
     def train(name: str, until: int | None = None, **more: Any) -> palaestra.Result:
         steady = (list(SEEN).index((encoder, seen)) + list(ACTIONS).index(action)) % 2 == 0
         env = Anything(SEEN[encoder, seen], ACTIONS[action], steady=steady)
@@ -90,12 +106,16 @@ def answers_alike(network: ActorCritic, env: Anything, path: Path) -> None:
     """200 decisions of 5 agents, each going on from its own memory; entities come and go, none to all of them."""
     policy = palaestra.load_policy(path)
     step = env.reset(1)["Any"]
-    mine, theirs = torch.zeros(env.num_areas, network.memory_size), None
+    mine = torch.zeros(env.num_areas, network.memory_size)
+    theirs = None
     counts = set()
     for _ in range(200 if network.memory_size else 20):
         output, mine = network.decide(network.prepare(step.obs), mine)
         answer = policy.act(
-            [x.numpy() for x in step.obs], None if step.action_mask is None else step.action_mask.numpy(), deterministic=True, memory=theirs
+            [x.numpy() for x in step.obs],
+            None if step.action_mask is None else step.action_mask.numpy(),
+            deterministic=True,
+            memory=theirs,
         )
         theirs = answer.memory
         if env.spec.action.continuous:
@@ -106,11 +126,14 @@ def answers_alike(network: ActorCritic, env: Anything, path: Path) -> None:
             assert (log_probs.exp().amax(1, keepdim=True) - log_probs.exp().gather(1, taken)).abs().max() < 1e-4
         if network.memory is not None:
             np.testing.assert_allclose(theirs, network.memory.own(0, mine).numpy(), rtol=0, atol=1e-4)
-        counts |= {int(n) for i, obs in enumerate(env.spec.obs) if obs.name == "tiles" for n in step.obs[i].any(2).sum(1)}
+        counts |= {
+            int(n) for i, obs in enumerate(env.spec.obs) if obs.name == "tiles" for n in step.obs[i].any(2).sum(1)
+        }
         step = env.step(
             {
                 "Any": Action(
-                    torch.zeros(env.num_areas, env.spec.action.continuous), torch.zeros(env.num_areas, len(env.spec.action.branches))
+                    torch.zeros(env.num_areas, env.spec.action.continuous),
+                    torch.zeros(env.num_areas, len(env.spec.action.branches)),
                 )
             }
         )["Any"]

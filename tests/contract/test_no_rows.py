@@ -1,4 +1,6 @@
-"""Every encoder, body, critic, reward signal and loss called with no rows: where no episode ends in a rollout, nothing has a final one."""
+"""Every encoder, body, critic, reward signal and loss called with no rows: where no episode ends in a rollout, nothing
+has a final one.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +40,16 @@ OBS = {
 }
 ACTIONS = {"continuous": ActionSpec(2), "discrete": ActionSpec(branches=(3, 2)), "hybrid": ActionSpec(2, (3, 2))}
 HYBRID = ACTIONS["hybrid"]
-EMPTY, NOBODY = torch.zeros(0), torch.zeros(0, dtype=torch.int64)
+EMPTY = torch.zeros(0)
+NOBODY = torch.zeros(0, dtype=torch.int64)
 
 
 def no_rows(spec: BehaviorSpec) -> tuple[tuple[Tensor, ...], Action, Tensor | None]:
     """Observations, actions and masks."""
     mask = torch.ones(0, spec.action.choices, dtype=torch.bool) if spec.action.branches else None
-    action = Action(torch.zeros(0, spec.action.continuous), torch.zeros(0, len(spec.action.branches), dtype=torch.int64))
+    action = Action(
+        torch.zeros(0, spec.action.continuous), torch.zeros(0, len(spec.action.branches), dtype=torch.int64)
+    )
     return tuple(torch.zeros(0, *obs.shape) for obs in spec.obs), action, mask
 
 
@@ -79,14 +84,24 @@ def test_a_body_of_the_user_is_not_called_without_rows():
 
 
 @pytest.mark.parametrize("memory", [None, {"memory_size": 8, "sequence_length": 4}], ids=["no memory", "memory"])
-@pytest.mark.parametrize(("seen", "action"), [*((seen, "hybrid") for seen in OBS), ("vector", "continuous"), ("vector", "discrete")])
+@pytest.mark.parametrize(
+    ("seen", "action"), [*((seen, "hybrid") for seen in OBS), ("vector", "continuous"), ("vector", "discrete")]
+)
 @pytest.mark.parametrize("kind", [ActorCritic, SoftActorCritic])
 def test_a_network_takes_no_rows(kind: type[ActorCritic | SoftActorCritic], seen: str, action: str, memory: object):
-    network_settings = {"hidden_units": 8, "num_layers": 2, "normalize": True, "vis_encode_type": "fully_connected", "memory": memory}
+    network_settings = {
+        "hidden_units": 8,
+        "num_layers": 2,
+        "normalize": True,
+        "vis_encode_type": "fully_connected",
+        "memory": memory,
+    }
     settings = NetworkSettings.model_validate(network_settings)
-    spec, generator = BehaviorSpec(OBS[seen], ACTIONS[action]), torch.Generator()
+    spec = BehaviorSpec(OBS[seen], ACTIONS[action])
+    generator = torch.Generator()
     network, (obs, numbers, mask) = kind(spec, settings), no_rows(spec)
-    inputs, state = network.prepare(obs), torch.zeros(0, network.memory_size)
+    inputs = network.prepare(obs)
+    state = torch.zeros(0, network.memory_size)
     sequences = Sequences(0, NOBODY, state)
     output, after = network.decide(inputs, state)
     sample, branches = network.draw(output, mask, generator, False)
@@ -133,7 +148,9 @@ def test_ppos_losses_in_closed_form_have_no_gradient_without_rows():
     log_std.grad = torch.ones(2)
     shared = {"clip_range": 0.2, "entropy_coef": 0.0, "components": 4}
     numbers = ppo.gaussian_part(torch.zeros(0, 2), log_std, torch.zeros(0, 2), torch.zeros(0, 2), EMPTY, **shared)
-    branch = ppo.branch_part(torch.zeros(0, 3), torch.zeros(0, 1, dtype=torch.int64), torch.zeros(0, 1), EMPTY, **shared)
+    branch = ppo.branch_part(
+        torch.zeros(0, 3), torch.zeros(0, 1, dtype=torch.int64), torch.zeros(0, 1), EMPTY, **shared
+    )
     for part, width in ((numbers, 2), (branch, 3)):
         assert part.loss == 0
         assert part.grad.shape == (0, width)
@@ -148,14 +165,17 @@ def test_ppos_losses_in_closed_form_have_no_gradient_without_rows():
 
 @pytest.mark.parametrize("name", ACTIONS)
 def test_sacs_losses_take_no_rows(name: str):
-    action, signals = ACTIONS[name], 2
+    action = ACTIONS[name]
+    signals = 2
     _, taken, mask = no_rows(BehaviorSpec(OBS["vector"], action))
     branches = [torch.zeros(0, size) for size in action.branches]
-    values, log_prob = torch.zeros(0, signals, max(action.choices, 1)), torch.zeros(0, action.continuous)
+    values = torch.zeros(0, signals, max(action.choices, 1))
+    log_prob = torch.zeros(0, action.continuous)
     temperatures = torch.zeros(bool(action.continuous) + len(action.branches))
     assert sac.value_of_taken(values, taken.discrete, action.branches).shape == (0, signals)
     assert sac.soft_value(values, log_prob, branches, temperatures.exp()).shape == (0, signals)
-    ends, gamma = torch.zeros(0, dtype=torch.bool), torch.tensor([0.9, 0.99])
+    ends = torch.zeros(0, dtype=torch.bool)
+    gamma = torch.tensor([0.9, 0.99])
     assert sac.backup(values[..., 0], values[..., 0], ends, gamma, torch.tensor([False, True])).shape == (0, signals)
     excess, counts = sac.entropy_excess(log_prob, branches, mask)
     assert sac.temperature_loss(temperatures, excess, counts) == 0
@@ -172,12 +192,22 @@ class Endless(Anything):
 
 @pytest.mark.parametrize("memory", [False, True])
 @pytest.mark.parametrize("trainer", ["poca", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ppo", "sac"))])
-def test_a_game_with_a_goal_signal_is_learned_through_rollouts_in_which_no_episode_ends(trainer: str, memory: bool, tmp_path: Path):
+def test_a_game_with_a_goal_signal_is_learned_through_rollouts_in_which_no_episode_ends(
+    trainer: str, memory: bool, tmp_path: Path
+):
     env = Endless(OBS["vector, goal"], HYBRID, mates=3 if trainer == "poca" else 0)
-    hyper = {"batch_size": 24, "buffer_size": 48} | ({"buffer_init_steps": 24} if trainer == "sac" else {"num_epoch": 1})
+    hyper = {"batch_size": 24, "buffer_size": 48} | (
+        {"buffer_init_steps": 24} if trainer == "sac" else {"num_epoch": 1}
+    )
     shape = {"hidden_units": 8, "num_layers": 1, "memory": {"memory_size": 8, "sequence_length": 4} if memory else None}
-    signals = {"extrinsic": {}, "rnd": {"network_settings": {"hidden_units": 8}}, "curiosity": {"network_settings": {"hidden_units": 8}}}
-    tree = settings("Any", 96, trainer_type=trainer, hyperparameters=hyper, network_settings=shape, reward_signals=signals)
+    signals = {
+        "extrinsic": {},
+        "rnd": {"network_settings": {"hidden_units": 8}},
+        "curiosity": {"network_settings": {"hidden_units": 8}},
+    }
+    tree = settings(
+        "Any", 96, trainer_type=trainer, hyperparameters=hyper, network_settings=shape, reward_signals=signals
+    )
     result = palaestra.train(tree, env=env, results_dir=str(tmp_path), seed=1, quiet=True)
     assert result.finished
     network, _ = load_networks(result.folder)["Any"]

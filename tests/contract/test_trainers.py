@@ -24,7 +24,11 @@ from palaestra.trainers.ppo import PPO
 def settings(trainer: str = "ppo", **network: Any) -> BehaviorSettings:
     hyper = {"batch_size": 16, "buffer_size": 64, **({"teacher": "heuristic"} if trainer == "bc" else {})}
     return BehaviorSettings.model_validate(
-        {"trainer_type": trainer, "hyperparameters": hyper, "network_settings": {"hidden_units": 16, "normalize": True, **network}}
+        {
+            "trainer_type": trainer,
+            "hyperparameters": hyper,
+            "network_settings": {"hidden_units": 16, "normalize": True, **network},
+        }
     )
 
 

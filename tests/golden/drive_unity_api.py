@@ -2,7 +2,8 @@
 
     python drive_unity_api.py PACKAGE GAME TICKS FILE [--port N] [--seed N]
 
-PACKAGE is `palaestra.unity` or `mlagents_envs`, whichever is installed for the interpreter that runs this: neither may be imported here.
+PACKAGE is `palaestra.unity` or `mlagents_envs`, whichever is installed for the interpreter that runs this: neither may
+be imported here.
 """
 
 from __future__ import annotations
@@ -91,7 +92,10 @@ def behavior(env, name):
     once = first_rows(terminals.agent_id)
     return {
         "order": list(env.behavior_specs).index(name),
-        "spec": [[list(o.shape), list(map(int, o.dimension_property)), o.observation_type.value, o.name] for o in spec.observation_specs],
+        "spec": [
+            [list(o.shape), list(map(int, o.dimension_property)), o.observation_type.value, o.name]
+            for o in spec.observation_specs
+        ],
         "action": str(spec.action_spec),
         "decisions": {
             **steps(decisions, range(len(decisions))),
@@ -124,7 +128,10 @@ def steps(some, rows):
         "reward": [number(some.reward[row]) for row in rows],
         "group": [int(some.group_id[row]) for row in rows],
         "group_reward": [number(some.group_reward[row]) for row in rows],
-        "obs": [[list(column[rows].shape), str(column.dtype), hashlib.sha1(column[rows].tobytes()).hexdigest()] for column in some.obs],
+        "obs": [
+            [list(column[rows].shape), str(column.dtype), hashlib.sha1(column[rows].tobytes()).hexdigest()]
+            for column in some.obs
+        ],
         "types": types,
     }
 
@@ -132,7 +139,13 @@ def steps(some, rows):
 def one(some, agent):
     step = some[agent]
     mask = None if step.action_mask is None else [branch.tolist() for branch in step.action_mask]
-    return [step.agent_id, step.group_id, number(step.reward), [column.astype(float).tolist() for column in step.obs], mask]
+    return [
+        step.agent_id,
+        step.group_id,
+        number(step.reward),
+        [column.astype(float).tolist() for column in step.obs],
+        mask,
+    ]
 
 
 def number(reward):

@@ -1,6 +1,7 @@
 """Made the folders in `data/runs`, each stopped in its middle: `python tests/golden/make_runs.py FOLDER`.
 
-They stay as they were written, so that later versions are held to resuming them. A new kind of run gets a folder of its own.
+They stay as they were written, so that later versions are held to resuming them. A new kind of run gets a folder of its
+own.
 """
 
 from __future__ import annotations
@@ -13,10 +14,18 @@ import palaestra
 NETWORK = {"hidden_units": 8, "num_layers": 1}
 
 
-def block(trainer: str, steps: int, hyper: dict[str, Any], network: dict[str, Any] | None = None, **rest: Any) -> dict[str, Any]:
+def block(
+    trainer: str, steps: int, hyper: dict[str, Any], network: dict[str, Any] | None = None, **rest: Any
+) -> dict[str, Any]:
     """Settings of one behavior that trains in a moment."""
     size = {"max_steps": steps, "summary_freq": 200, "checkpoint_interval": 100_000}
-    return {"trainer_type": trainer, "hyperparameters": hyper, "network_settings": {**NETWORK, **(network or {})}, **size, **rest}
+    return {
+        "trainer_type": trainer,
+        "hyperparameters": hyper,
+        "network_settings": {**NETWORK, **(network or {})},
+        **size,
+        **rest,
+    }
 
 
 LSTM = {"memory": {"memory_size": 8, "sequence_length": 8}, "normalize": True}
@@ -27,18 +36,29 @@ RUNS: dict[str, tuple[str, int, int, dict[str, Any]]] = {
         "Basic",
         4,
         800,
-        {"behaviors": {"Basic": block("ppo", 800, {"batch_size": 32, "buffer_size": 128}, LSTM, reward_signals=CURIOUS)}},
+        {
+            "behaviors": {
+                "Basic": block("ppo", 800, {"batch_size": 32, "buffer_size": 128}, LSTM, reward_signals=CURIOUS)
+            }
+        },
     ),
     "sac": (
         "3DBall",
         2,
         800,
         {
-            "behaviors": {"3DBall": block("sac", 800, {"batch_size": 16, "buffer_size": 300, "buffer_init_steps": 100})},
+            "behaviors": {
+                "3DBall": block("sac", 800, {"batch_size": 16, "buffer_size": 300, "buffer_init_steps": 100})
+            },
             "environment_parameters": {"scale": SCALES},
         },
     ),
-    "poca": ("DungeonEscape", 2, 800, {"behaviors": {"DungeonEscape": block("poca", 800, {"batch_size": 64, "buffer_size": 128})}}),
+    "poca": (
+        "DungeonEscape",
+        2,
+        800,
+        {"behaviors": {"DungeonEscape": block("poca", 800, {"batch_size": 64, "buffer_size": 128})}},
+    ),
     "self-play": (
         "Tennis",
         2,
@@ -62,7 +82,9 @@ def main(folder: str) -> None:
     for name, (env, areas, steps, tree) in RUNS.items():
         settings = {**tree, "env_settings": {"num_areas": areas, "env_path": f"builtin:{env}"}}
         stop = [lambda summary, half=steps // 2: summary.step >= half]
-        palaestra.train(settings, env=f"builtin:{env}", seed=7, run_id=name, results_dir=folder, quiet=True, callbacks=stop)
+        palaestra.train(
+            settings, env=f"builtin:{env}", seed=7, run_id=name, results_dir=folder, quiet=True, callbacks=stop
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""Made `data/tags.json`, the TensorBoard tags of ML-Agents 1.1.0: `PALAESTRA_ORIGINAL=DIR python tests/golden/make_tags.py`.
+"""Made `data/tags.json`, the TensorBoard tags of ML-Agents 1.1.0: `PALAESTRA_ORIGINAL=DIR python
+tests/golden/make_tags.py`.
 
-DIR is a virtual environment in which it is installed. Each kind of run is trained by it in a game in Python, and its event files are read.
+DIR is a virtual environment in which it is installed. Each kind of run is trained by it in a game in Python, and its
+event files are read.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "poca": ("group", "poca", SMALL | {"num_epoch": 1}),
     "self-play": ("duel", "ppo", SMALL | {"num_epoch": 1}),
 }
-"""Game, trainer and hyperparameters of each kind. All but self-play learn from every reward signal and from a demonstration."""
+"""Game, trainer and hyperparameters of each kind. All but self-play learn from every reward signal and from a
+demonstration.
+"""
 
 
 def settings(kind: str, folder: Path) -> dict[str, Any]:
@@ -57,13 +61,21 @@ def settings(kind: str, folder: Path) -> dict[str, Any]:
         signals |= {"curiosity": learned, "rnd": learned, "gail": {**learned, "demo_path": demo, "use_vail": True}}
         block["behavioral_cloning"] = {"demo_path": demo, "steps": 10_000}
     name = key.partition("?")[0]
-    lesson = {"name": "a", "completion_criteria": {"measure": "progress", "behavior": name, "threshold": 0.9}, "value": 1.0}
-    return {"behaviors": {name: block}, "environment_parameters": {"size": {"curriculum": [lesson, {"name": "b", "value": 2.0}]}}}
+    lesson = {
+        "name": "a",
+        "completion_criteria": {"measure": "progress", "behavior": name, "threshold": 0.9},
+        "value": 1.0,
+    }
+    return {
+        "behaviors": {name: block},
+        "environment_parameters": {"size": {"curriculum": [lesson, {"name": "b", "value": 2.0}]}},
+    }
 
 
 def original_tags(kind: str, original: str, folder: Path) -> list[str]:
     """The tags of scalars in the event files of a run by ML-Agents."""
-    file, game = folder / "settings.yaml", pack(Path(sdk_games.__file__), folder / "Game.x86_64")
+    file = folder / "settings.yaml"
+    game = pack(Path(sdk_games.__file__), folder / "Game.x86_64")
     file.write_text(yaml.safe_dump(settings(kind, folder)), encoding="utf-8")
     command = [f"{original}/bin/mlagents-learn", str(file), f"--env={game}", f"--results-dir={folder}", "--run-id=run"]
     command += [f"--base-port={free_port()}", "--env-args", "--kind", KINDS[kind][0]]

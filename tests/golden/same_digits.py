@@ -1,10 +1,11 @@
-"""Trains short seeded runs of every kind and prints a digest of what each has learned: equal before and after a change that may not
-change results.
+"""Trains short seeded runs of every kind and prints a digest of what each has learned: equal before and after a change
+that may not change results.
 
     python tests/golden/same_digits.py --write before.json
     python tests/golden/same_digits.py --against before.json [--only sac,threaded]
 
-The digest is of the weights, the normalizers and the optimizer's state of the last checkpoint, whatever its keys are called.
+The digest is of the weights, the normalizers and the optimizer's state of the last checkpoint, whatever its keys are
+called.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "tests/golden/data/demos/unity_examples_0.15/Expert3DBall.demo"
 
 
-def ppo(steps: int, *, trainer: str = "ppo", buffer: int = 512, network: dict[str, Any] | None = None, **block: Any) -> dict[str, Any]:
+def ppo(
+    steps: int, *, trainer: str = "ppo", buffer: int = 512, network: dict[str, Any] | None = None, **block: Any
+) -> dict[str, Any]:
     """Returns the settings of a behavior."""
     hyper = {"batch_size": 128, "buffer_size": buffer, "learning_rate": 1e-3}
     net = {"normalize": True, "hidden_units": 32, "num_layers": 2, **(network or {})}
@@ -37,14 +40,25 @@ def ppo(steps: int, *, trainer: str = "ppo", buffer: int = 512, network: dict[st
 
 SAC = {"batch_size": 64, "buffer_size": 2000, "buffer_init_steps": 200, "steps_per_update": 10.0}
 MEMORY = {"memory": {"sequence_length": 8, "memory_size": 16}}
-SELF_PLAY = {"save_steps": 400, "team_change": 900, "swap_steps": 150, "window": 4, "play_against_latest_model_ratio": 0.5}
+SELF_PLAY = {
+    "save_steps": 400,
+    "team_change": 900,
+    "swap_steps": 150,
+    "window": 4,
+    "play_against_latest_model_ratio": 0.5,
+}
 CURRICULUM = {
     "mass": {"sampler_type": "uniform", "sampler_parameters": {"min_value": 0.5, "max_value": 2.0}},
     "gravity": {
         "curriculum": [
             {
                 "name": "light",
-                "completion_criteria": {"measure": "progress", "behavior": "3DBall", "threshold": 0.3, "require_reset": True},
+                "completion_criteria": {
+                    "measure": "progress",
+                    "behavior": "3DBall",
+                    "threshold": 0.3,
+                    "require_reset": True,
+                },
                 "value": {"sampler_type": "gaussian", "sampler_parameters": {"mean": 6.0, "st_dev": 0.5}},
             },
             {"name": "heavy", "value": 9.81},
@@ -70,7 +84,9 @@ EXPLORATION = {
 def runs() -> dict[str, tuple[dict[str, Any], list[str]]]:
     """Returns by name the settings of each run and its arguments."""
 
-    def one(behavior: str, block: dict[str, Any], *arguments: str, env: str = "", **rest: Any) -> tuple[dict[str, Any], list[str]]:
+    def one(
+        behavior: str, block: dict[str, Any], *arguments: str, env: str = "", **rest: Any
+    ) -> tuple[dict[str, Any], list[str]]:
         return {"behaviors": {behavior: block}, **rest}, [f"--env={env or 'builtin:' + behavior}", *arguments]
 
     areas = "--num-areas=16"
@@ -100,9 +116,25 @@ def digest(name: str) -> str:
     with tempfile.TemporaryDirectory() as place:
         file = Path(place) / "settings.yaml"
         file.write_text(yaml.safe_dump(config))
-        command = [sys.executable, "-m", "palaestra", "learn", str(file), *arguments, "--run-id=run", "--seed=7", "--torch-threads=1"]
+        command = [
+            sys.executable,
+            "-m",
+            "palaestra",
+            "learn",
+            str(file),
+            *arguments,
+            "--run-id=run",
+            "--seed=7",
+            "--torch-threads=1",
+        ]
         told = subprocess.run(
-            command, cwd=place, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=600, check=False
+            command,
+            cwd=place,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
         )
         if told.returncode:
             return f"failed: {told.stderr.strip().splitlines()[-1:] or told.stdout[-300:]}"
@@ -113,7 +145,11 @@ def digest(name: str) -> str:
             if saved.name != "run.safetensors":
                 for key, tensor in load_file(saved).items():
                     if "network" in key or "optimizer" in key:
-                        found.append(hashlib.sha256(str(tuple(tensor.shape)).encode() + tensor.contiguous().numpy().tobytes()).hexdigest())
+                        found.append(
+                            hashlib.sha256(
+                                str(tuple(tensor.shape)).encode() + tensor.contiguous().numpy().tobytes()
+                            ).hexdigest()
+                        )
         return hashlib.sha256("".join(sorted(found)).encode()).hexdigest()[:16]
 
 

@@ -1,8 +1,9 @@
 """Unity's recording of Crawler, replayed action by action in our world from a state that was read from an observation.
 
-It comes from 0.15, whose Crawler had another body (`RECORDED`). An observation gives the places of the legs in the body's axes, and all
-velocities in a frame that looks at the target, up or down. Each leg is where its joints allow, so its place gives its angles. Where the
-target was, and so how far the frame is tilted, was found from the feet that were on the ground.
+It comes from 0.15, whose Crawler had another body (`RECORDED`). An observation gives the places of the legs in the
+body's axes, and all velocities in a frame that looks at the target, up or down. Each leg is where its joints allow, so
+its place gives its angles. Where the target was, and so how far the frame is tilted, was found from the feet that were
+on the ground.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ from palaestra.envs.builtin.creatures.species import BACK, CRAWLER, X
 RECORDING = Path(__file__).parent / "data" / "recordings" / "crawler.npz"
 FALLS = 3  # the first windows begin with an episode, the others as it walks
 SCALE = 1.05  # of Unity's body, whose axes the places of legs are in
-HIP, KNEE, FORELEG_CENTER = 0.48, 0.3, 0.0936  # m: from a leg's middle to its joints, from a foreleg's origin to its middle
+HIP, KNEE, FORELEG_CENTER = (
+    0.48,
+    0.3,
+    0.0936,
+)  # m: from a leg's middle to its joints, from a foreleg's origin to its middle
 Columns = dict[str, np.ndarray]
 
 
@@ -102,23 +107,30 @@ def joined(parent: np.ndarray, rest: np.ndarray, direction: np.ndarray) -> np.nd
     """Returns a leg's rotation from its parent's, and from the direction of its y axis."""
     frame = times(times(parent, rest), JOINT)
     x, y, z = rotate(conjugate(frame), direction / np.linalg.norm(direction))
-    a, b = np.arctan2(y, z) / 2, -np.arcsin(x) / 2
+    a = np.arctan2(y, z) / 2
+    b = -np.arcsin(x) / 2
     bend = times([-np.sin(a), 0, 0, np.cos(a)], [0, -np.sin(b), 0, np.cos(b)])
     return times(times(frame, bend), conjugate(JOINT))
 
 
 def pose(view: Columns, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns place and rotation of all parts in the body's axes, from the n-th view."""
-    places, rotations = [np.zeros(3)], [np.array([0.0, 0.0, 0.0, 1.0])]
+    places = [np.zeros(3)]
+    rotations = [np.array([0.0, 0.0, 0.0, 1.0])]
     for part in range(1, 9):
         upper = part % 2 == 1
-        rest, origin = REST[part], view["place"][n, part - 1]
+        rest = REST[part]
+        origin = view["place"][n, part - 1]
         parent = rotations[0 if upper else part - 1]
         if upper:
             anchor = rest[:3] - REST[0, :3] + rotate(rest[3:], (0, -HIP, 0))
             turn = joined(parent, rest[3:], origin - anchor)
         else:
-            turn = joined(parent, times(conjugate(REST[part - 1, 3:]), rest[3:]), origin - places[-1] - rotate(parent, (0, KNEE, 0)))
+            turn = joined(
+                parent,
+                times(conjugate(REST[part - 1, 3:]), rest[3:]),
+                origin - places[-1] - rotate(parent, (0, KNEE, 0)),
+            )
             origin = origin + rotate(turn, (0, FORELEG_CENTER, 0))
         places.append(origin)
         rotations.append(turn)
@@ -126,7 +138,9 @@ def pose(view: Columns, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def continued(view: Columns, target: np.ndarray) -> RecordedCrawler:
-    """Returns a world with the states that were seen, each looking along z at its target (distance, height, falling speed)."""
+    """Returns a world with the states that were seen, each looking along z at its target (distance, height, falling
+    speed).
+    """
     env = RecordedCrawler(len(target))
     env.set_parameters({"gravity": torch.full((len(target),), 9.81)})
     env.reset(0)
@@ -135,13 +149,15 @@ def continued(view: Columns, target: np.ndarray) -> RecordedCrawler:
         floor = RECORDED.floor + view["height"][n]
         ahead = np.array([0.0, height - floor, distance]) / np.hypot(height - floor, distance)
         look = np.stack([[1.0, 0.0, 0.0], np.cross(ahead, [1.0, 0.0, 0.0]), ahead])
-        up, forward = view["up"][n] @ look, view["forward"][n] @ look
+        up = view["up"][n] @ look
+        forward = view["forward"][n] @ look
         body = from_axes(np.stack([np.cross(up, forward), up, forward]))
         places, rotations = pose(view, n)
         state["position"][n] = torch.tensor(np.array([rotate(body, place) for place in places]))
         state["position"][n, :, 1] += floor
         state["rotation"][n] = torch.tensor(np.array([times(body, turn) for turn in rotations]))
-        state["velocity"][n], state["spin"][n] = torch.tensor(view["velocity"][n] @ look), torch.tensor(view["spin"][n] @ look)
+        state["velocity"][n] = torch.tensor(view["velocity"][n] @ look)
+        state["spin"][n] = torch.tensor(view["spin"][n] @ look)
         state["block"][n] = torch.tensor([0.0, height, distance])
         state["block_fall"][n] = falling
     state["frame_place"].copy_(state["position"][:, 0])
@@ -152,7 +168,8 @@ def continued(view: Columns, target: np.ndarray) -> RecordedCrawler:
 def observed(env: RecordedCrawler) -> Columns:
     """Returns the numbers of `seen`, of our world."""
     state = {name: value.numpy().astype(float) for name, value in env.state_dict().items()}
-    position, rotation = state["position"], state["rotation"]
+    position = state["position"]
+    rotation = state["rotation"]
     ahead = state["block"] - position[:, 0]
     ahead /= np.linalg.norm(ahead, axis=1, keepdims=True)
     right = np.cross([0.0, 1.0, 0.0], ahead)
@@ -172,7 +189,9 @@ def observed(env: RecordedCrawler) -> Columns:
 
 def errors(ours: Columns, recorded: Columns) -> Columns:
     """Returns for each window how far two views are apart: m, degrees and m/s."""
-    axes = [np.stack([np.cross(view["up"], view["forward"]), view["up"], view["forward"]], 1) for view in (ours, recorded)]
+    axes = [
+        np.stack([np.cross(view["up"], view["forward"]), view["up"], view["forward"]], 1) for view in (ours, recorded)
+    ]
     apart = np.linalg.norm(ours["place"] - recorded["place"], axis=2)
     speeds = [np.einsum("p,npk->nk", MASS, view["velocity"]) for view in (ours, recorded)]
     return {
@@ -186,7 +205,9 @@ def errors(ours: Columns, recorded: Columns) -> Columns:
 
 @dataclass(frozen=True)
 class Replay:
-    """Errors of each decision (20 entries of arrays over windows): of our world, and of a creature that stays as it was."""
+    """Errors of each decision (20 entries of arrays over windows): of our world, and of a creature that stays as it
+    was.
+    """
 
     ours: list[Columns]
     stays: list[Columns]
@@ -196,16 +217,20 @@ class Replay:
 @pytest.fixture(scope="module")
 def replay() -> Replay:
     data = {name: values.astype(float) for name, values in np.load(RECORDING).items()}
-    first, legs = data["first"], data["first"][:, 14:].reshape(-1, 8, 14)
+    first = data["first"]
+    legs = data["first"][:, 14:].reshape(-1, 8, 14)
     before = seen(np.concatenate([first[:, :14], legs[..., 1:10].reshape(-1, 72)], 1))
     env = continued(before, data["target"])
     begun = errors(observed(env), before)
     assert max(begun[name].max() for name in begun) < 1e-3
-    ours, stays, apart = [], [], []
+    ours = []
+    stays = []
+    apart = []
     for decision in range(20):
         action = torch.from_numpy(data["action"][:, decision]).float()
         env.step({"Crawler": Action(action, torch.zeros(len(action), 0, dtype=torch.int64))})
-        recorded, now = seen(data["later"][:, decision]), observed(env)
+        recorded = seen(data["later"][:, decision])
+        now = observed(env)
         ours.append(errors(now, recorded))
         stays.append(errors(before, recorded))
         apart.append(np.einsum("p,npk->nk", MASS, now["velocity"] - recorded["velocity"]))
@@ -232,10 +257,15 @@ def test_crawler_falls_and_moves_its_legs_as_recorded(replay: Replay):
         (20, 0.20, 20.0, 0.025, 0.070, 1.4),
     ],
 )
-def test_crawler_walks_on_as_recorded(replay: Replay, decisions: int, height: float, turn: float, leg: float, foot: float, speed: float):
-    """The median of all windows is within these errors, the worst within five times, and well below those of a creature that stays."""
+def test_crawler_walks_on_as_recorded(
+    replay: Replay, decisions: int, height: float, turn: float, leg: float, foot: float, speed: float
+):
+    """The median of all windows is within these errors, the worst within five times, and well below those of a creature
+    that stays.
+    """
     for name, most in {"height": height, "turn": turn, "leg": leg, "foot": foot, "speed": speed}.items():
-        ours, stays = replay.ours[decisions - 1][name], replay.stays[decisions - 1][name]
+        ours = replay.ours[decisions - 1][name]
+        stays = replay.stays[decisions - 1][name]
         assert np.median(ours) < min(most, 0.75 * np.median(stays))
         assert ours.max() < 5 * most
 

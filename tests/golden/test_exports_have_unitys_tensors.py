@@ -1,4 +1,6 @@
-"""Models trained in the built-in worlds with the official settings, against those that Unity trained in its own: the same tensors."""
+"""Models trained in the built-in worlds with the official settings, against those that Unity trained in its own: the
+same tensors.
+"""
 
 from __future__ import annotations
 
@@ -35,22 +37,37 @@ def tensors(session: onnxruntime.InferenceSession) -> dict[str, tuple[str, tuple
 
 def constants(session: onnxruntime.InferenceSession) -> dict[str, list[float]]:
     """What the outputs say that depend on no input."""
-    inputs = {one.name: np.ones([size if isinstance(size, int) else 1 for size in one.shape], np.float32) for one in session.get_inputs()}
+    inputs = {
+        one.name: np.ones([size if isinstance(size, int) else 1 for size in one.shape], np.float32)
+        for one in session.get_inputs()
+    }
     names = [
-        one.name for one in session.get_outputs() if one.name in ("version_number", "memory_size") or one.name.endswith("_output_shape")
+        one.name
+        for one in session.get_outputs()
+        if one.name in ("version_number", "memory_size") or one.name.endswith("_output_shape")
     ]
-    return {name: np.asarray(value).ravel().tolist() for name, value in zip(names, session.run(names, inputs), strict=True)}
+    return {
+        name: np.asarray(value).ravel().tolist() for name, value in zip(names, session.run(names, inputs), strict=True)
+    }
 
 
 @pytest.mark.parametrize("model", CASES)
 def test_a_model_trained_here_has_the_tensors_of_unitys(model: str, tmp_path: Path):
     env, settings, behavior = CASES[model]
-    command = ["learn", str(CONFIGS / settings), f"--env={env}", "--run-id=one", f"--results-dir={tmp_path}", "--num-areas=1"]
+    command = [
+        "learn",
+        str(CONFIGS / settings),
+        f"--env={env}",
+        "--run-id=one",
+        f"--results-dir={tmp_path}",
+        "--num-areas=1",
+    ]
     assert main([*command, "--max-steps=1", "--seed=1"]) == 0
     ours = onnxruntime.InferenceSession(tmp_path / "one" / f"{behavior}.onnx")
     theirs = onnxruntime.InferenceSession(MODELS / f"{model}.onnx")
     assert constants(ours) == constants(theirs)
-    mine, other = tensors(ours), tensors(theirs)
+    mine = tensors(ours)
+    other = tensors(theirs)
     assert set(mine) - set(other) <= ADDED_LATER
     assert set(other) - set(mine) == set()
     for name, (kind, shape) in other.items():

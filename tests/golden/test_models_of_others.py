@@ -22,7 +22,8 @@ from palaestra.models.settings import MemorySettings, NetworkSettings
 from palaestra.models.tanh_gaussian import gaussian
 from palaestra.runtime.storage.original_weights import converted
 
-OTHERS, NN = Path(__file__).parent / "data" / "others", Path(__file__).parent / "data" / "nn" / "unity_examples"
+OTHERS = Path(__file__).parent / "data" / "others"
+NN = Path(__file__).parent / "data" / "nn" / "unity_examples"
 ACTIVATIONS = {"norm_log": "relu"}
 
 
@@ -39,7 +40,11 @@ def test_a_model_of_stable_baselines3_acts_as_it_did_there(name: str, tmp_path: 
 
 def test_actions_of_another_model_are_not_taken_for_its_own(tmp_path: Path):
     with pytest.raises(ExportError, match="other choices than the source"):
-        convert(OTHERS / "sb3" / "ppo_disc.zip", tmp_path / "a.onnx", check=_shuffled(OTHERS / "sb3" / "ppo_disc.npz", tmp_path))
+        convert(
+            OTHERS / "sb3" / "ppo_disc.zip",
+            tmp_path / "a.onnx",
+            check=_shuffled(OTHERS / "sb3" / "ppo_disc.npz", tmp_path),
+        )
     assert not (tmp_path / "a.onnx").exists()
 
 
@@ -52,7 +57,9 @@ def _shuffled(samples: Path, place: Path) -> Path:
 @pytest.mark.parametrize("name", ["plain", "norm_log", "v2", "v3"])
 def test_a_checkpoint_of_rsl_rl_acts_as_it_did_there(name: str, tmp_path: Path):
     source = OTHERS / "rsl_rl" / f"{name}.pt"
-    done = convert(source, tmp_path / "a.onnx", ConvertOptions(activation=ACTIVATIONS.get(name)), check=source.with_suffix(".npz"))
+    done = convert(
+        source, tmp_path / "a.onnx", ConvertOptions(activation=ACTIVATIONS.get(name)), check=source.with_suffix(".npz")
+    )
     assert done.recorded is not None
     assert done.recorded[1] < 1e-6
 
@@ -61,8 +68,10 @@ def test_a_box_action_comes_back_in_its_own_range_and_unity_gets_it_within_one(t
     convert(OTHERS / "sb3" / "ppo_cont.zip", tmp_path / "a.onnx")
     policy = palaestra.load_policy(tmp_path / "a.onnx", seed=0)
     obs = np.random.default_rng(0).normal(size=(500, 6)) * 5
-    low, high = np.array([-2, -1, -0.5]), np.array([2, 1, 1.5])
-    native, raw = policy.act(obs).continuous, policy.act(obs, rescale=False).continuous
+    low = np.array([-2, -1, -0.5])
+    high = np.array([2, 1, 1.5])
+    native = policy.act(obs).continuous
+    raw = policy.act(obs, rescale=False).continuous
     assert (native >= low).all()
     assert (native <= high).all()
     assert np.abs(raw).max() <= 1
@@ -77,7 +86,10 @@ def test_a_barracuda_model_gives_the_same_when_played_when_converted_and_layer_b
     rows, (shape,), rng = 50, policy.obs_shapes, np.random.default_rng(0)
     obs = rng.normal(size=(rows, *shape)).astype(np.float32)
     network = read_policy(NN / f"{name}.nn").network
-    feeds = {"vector_observation": obs.reshape(rows, 1, 1, -1), "action_masks": np.ones((rows, 1, 1, sum(policy.branches)), np.float32)}
+    feeds = {
+        "vector_observation": obs.reshape(rows, 1, 1, -1),
+        "action_masks": np.ones((rows, 1, 1, sum(policy.branches)), np.float32),
+    }
     expected = evaluate(network, feeds)["action"].reshape(rows, -1)
     for each in (policy, there):
         action = each.act(obs, deterministic=True)
@@ -100,7 +112,17 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "ppo_goalnone": {"num_layers": 3, "goal_conditioning_type": "none"},
 }
 GOALS = {"ppo_goal": 1, "ppo_goal1": 0, "ppo_goalnone": 1}
-CRITICS = {"ppo_norm", "ppo_mix", "ppo_goal", "ppo_goal1", "ppo_goalnone", "ppo_shared", "ppo_lstm", "sac_vec", "sac_hyb"}
+CRITICS = {
+    "ppo_norm",
+    "ppo_mix",
+    "ppo_goal",
+    "ppo_goal1",
+    "ppo_goalnone",
+    "ppo_shared",
+    "ppo_lstm",
+    "sac_vec",
+    "sac_hyb",
+}
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in OTHERS.glob("mlagents/*.pt")))
@@ -124,16 +146,24 @@ def test_a_network_of_ml_agents_gives_the_same_in_ours(name: str):
     if whole and "q1" in given:
         action = torch.from_numpy(given["q_action"]) if "q_action" in given else torch.zeros(10, 0)
         values = network.critics(network.critics.encoding(inputs), action)[:, :, 0].reshape(2, 10, -1)
-        np.testing.assert_allclose(values.numpy(), np.stack([given["q1"], given["q2"]]).reshape(values.shape), atol=2e-6)
+        np.testing.assert_allclose(
+            values.numpy(), np.stack([given["q1"], given["q2"]]).reshape(values.shape), atol=2e-6
+        )
 
 
 def _network(name: str, given: dict[str, np.ndarray]) -> ActorCritic | SoftActorCritic:
     shapes = [given[key].shape[1:] for key in sorted(given) if key.startswith("obs_")]
     branches = tuple(given[key].shape[1] for key in sorted(given) if key.startswith("probs_"))
     action = ActionSpec(given["mean"].shape[1] if "mean" in given else 0, branches)
-    spec = BehaviorSpec(tuple(ObsSpec(f"obs {i}", shape, goal=GOALS.get(name) == i) for i, shape in enumerate(shapes)), action)
+    spec = BehaviorSpec(
+        tuple(ObsSpec(f"obs {i}", shape, goal=GOALS.get(name) == i) for i, shape in enumerate(shapes)), action
+    )
     settings = NetworkSettings(hidden_units=16, **NETWORKS.get(name, {}))
-    return SoftActorCritic(spec, settings) if name.startswith("sac") else ActorCritic(spec, settings, shared_critic=name == "ppo_shared")
+    return (
+        SoftActorCritic(spec, settings)
+        if name.startswith("sac")
+        else ActorCritic(spec, settings, shared_critic=name == "ppo_shared")
+    )
 
 
 def _results(network, output: torch.Tensor, after: torch.Tensor, inputs) -> dict[str, torch.Tensor]:
@@ -143,7 +173,8 @@ def _results(network, output: torch.Tensor, after: torch.Tensor, inputs) -> dict
     if isinstance(network, SoftActorCritic):
         mean, log_std = gaussian(output, network.spec.action)
     else:
-        mean, log_std = output[:, :numbers], network.log_std.expand(len(output), -1)
+        mean = output[:, :numbers]
+        log_std = network.log_std.expand(len(output), -1)
         if network.memory is None:
             results["value_extrinsic"] = network.value(inputs)
     results |= {"mean": mean, "std": log_std.exp()} if numbers else {}

@@ -33,7 +33,9 @@ def test_a_run_of_an_earlier_version_is_read_whole_and_trained_to_its_end(name: 
     _, _, steps, tree = RUNS[name]
     (behavior,) = tree["behaviors"]
     shutil.copytree(FOLDER / name, tmp_path / name)
-    stored = [tensor for file in (FOLDER / name / "checkpoints").rglob("*.safetensors") for tensor in load_file(file).values()]
+    stored = [
+        tensor for file in (FOLDER / name / "checkpoints").rglob("*.safetensors") for tensor in load_file(file).values()
+    ]
     assert sum(tensor.numel() for tensor in tensors(state(tmp_path / name))) >= sum(tensor.numel() for tensor in stored)
     result = palaestra.train(resume=True, run_id=name, results_dir=str(tmp_path), quiet=True)
     assert result.finished

@@ -65,7 +65,8 @@ def test_a_float_property():
 
 
 def test_a_games_statistics_as_unitys_package_sends_them():
-    channel, raw = StatsReceiver(pytest.fail), bytes.fromhex(STATISTICS)
+    channel = StatsReceiver(pytest.fail)
+    raw = bytes.fromhex(STATISTICS)
     SideChannels([channel], 1, pytest.fail).incoming(0, raw)
     (rand,), (hist,) = struct.unpack("<f", bytes.fromhex("87c5123f")), struct.unpack("<f", bytes.fromhex("afe7113f"))
     assert channel.take() == [

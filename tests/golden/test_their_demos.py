@@ -95,7 +95,9 @@ def test_a_file_written_again_is_the_same_to_the_byte(name, tmp_path):
     assert (tmp_path / "again.demo").read_bytes() == full(name).read_bytes()
 
 
-@pytest.mark.parametrize("name", [name for name in FULL_FILES if name.startswith("unity_package") and "Match3" not in name])
+@pytest.mark.parametrize(
+    "name", [name for name in FULL_FILES if name.startswith("unity_package") and "Match3" not in name]
+)
 def test_records_of_todays_recorder_written_one_by_one_are_the_same_to_the_byte(name, tmp_path):
     demo = read_demo(full(name))
     with DemoWriter(tmp_path / "again.demo", demo.meta.name, demo.key, demo.spec) as writer:
@@ -113,11 +115,15 @@ def test_pairs_obey_the_law_of_the_rule_that_played():
     demo = read_demo(HERE / "unity_package_4.0" / "Ball.demo")
     assert demo.timing is ReadTiming.NEXT
     pairs = list(demo.pairs())
-    tilt, place, speed = ([0, 1], [2, 4], [5, 7])
+    tilt = [0, 1]
+    place = [2, 4]
+    speed = [5, 7]
     seen = np.concatenate([part.obs[0] for part in pairs])
     done = np.concatenate([part.continuous for part in pairs])
     assert len(seen) == 305 - 7  # the last view of each of six episodes, and of the open one, is answered by nothing
-    np.testing.assert_allclose(done, np.clip(-seen[:, place] - 4 * seen[:, speed] - 2 * seen[:, tilt], -1, 1), atol=1e-6)
+    np.testing.assert_allclose(
+        done, np.clip(-seen[:, place] - 4 * seen[:, speed] - 2 * seen[:, tilt], -1, 1), atol=1e-6
+    )
 
 
 def test_in_converted_files_a_record_stores_its_own_action_and_ends_show_the_next_episode():
@@ -138,7 +144,10 @@ def test_in_converted_files_a_record_stores_its_own_action_and_ends_show_the_nex
 
 @pytest.mark.parametrize(
     ("name", "timing"),
-    [("unity_examples_0.15/Expert3DBall", ReadTiming.OWN_RESTARTED), ("unity_python_tests_0.15/test4", ReadTiming.NEXT_RESTARTED)],
+    [
+        ("unity_examples_0.15/Expert3DBall", ReadTiming.OWN_RESTARTED),
+        ("unity_python_tests_0.15/test4", ReadTiming.NEXT_RESTARTED),
+    ],
 )
 def test_the_action_of_a_pair_turns_the_platform_from_this_view_to_the_next(name, timing):
     demo = read_demo(HERE / f"{name}.demo")

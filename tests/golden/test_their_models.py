@@ -1,4 +1,6 @@
-"""Models that ML-Agents exported, against what ONNX Runtime gave for them when they were collected (batch 1, memory as the inputs)."""
+"""Models that ML-Agents exported, against what ONNX Runtime gave for them when they were collected (batch 1, memory as
+the inputs).
+"""
 
 from pathlib import Path
 
@@ -47,7 +49,10 @@ MEMORY = {
         [0.0010803, 0.002158, 0.00010772, -0.00069673],
         [0.15709, 0.15056, 0.27019, 0.12705],
     ),
-    "unity_package_tests_2.2.1/hybrid0vis8vec_2c_2_3d_v2_0": ([-0.14888, -0.19871, -0.017622, 0.0827], [0.334, 0.048956, 0.15595, 0.32461]),
+    "unity_package_tests_2.2.1/hybrid0vis8vec_2c_2_3d_v2_0": (
+        [-0.14888, -0.19871, -0.017622, 0.0827],
+        [0.334, 0.048956, 0.15595, 0.32461],
+    ),
 }
 
 
@@ -58,7 +63,9 @@ def load(name: str, seed: int | None = 0):
 def answer(name: str, value: float):
     policy = load(name)
     obs = [np.full(shape, value, np.float32) for shape in policy.obs_shapes]
-    return policy.act(obs, deterministic=True, memory=np.full(policy.memory_size, value) if policy.memory_size else None)
+    return policy.act(
+        obs, deterministic=True, memory=np.full(policy.memory_size, value) if policy.memory_size else None
+    )
 
 
 def test_every_model_file_is_tested():
@@ -71,14 +78,19 @@ def test_every_model_file_is_tested():
 @pytest.mark.parametrize("name", FORMS)
 def test_a_model_says_what_its_agent_sees_and_does(name):
     policy = load(name)
-    assert (policy.version, policy.obs_shapes, policy.continuous_size, policy.branches, policy.memory_size) == FORMS[name]
+    assert (policy.version, policy.obs_shapes, policy.continuous_size, policy.branches, policy.memory_size) == FORMS[
+        name
+    ]
 
 
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_a_model_acts_for_many_agents(name, deterministic):
-    policy, rng = load(name), np.random.default_rng(0)
-    action = policy.act([rng.random((4, *shape), np.float32) for shape in policy.obs_shapes], deterministic=deterministic)
+    policy = load(name)
+    rng = np.random.default_rng(0)
+    action = policy.act(
+        [rng.random((4, *shape), np.float32) for shape in policy.obs_shapes], deterministic=deterministic
+    )
     if policy.continuous_size:
         assert action.continuous.shape == (4, policy.continuous_size)
         assert np.isfinite(action.continuous).all()
@@ -91,12 +103,15 @@ def test_a_model_acts_for_many_agents(name, deterministic):
 
 @pytest.mark.parametrize("name", FORMS)
 def test_many_agents_get_what_each_gets_alone(name):
-    policy, rng = load(name), np.random.default_rng(1)
+    policy = load(name)
+    rng = np.random.default_rng(1)
     obs = [rng.random((3, *shape), np.float32) for shape in policy.obs_shapes]
     memory = rng.random((3, policy.memory_size), np.float32) if policy.memory_size else None
     together = policy.act(obs, deterministic=True, memory=memory)
     for row in range(3):
-        alone = policy.act([one[row] for one in obs], deterministic=True, memory=None if memory is None else memory[row])
+        alone = policy.act(
+            [one[row] for one in obs], deterministic=True, memory=None if memory is None else memory[row]
+        )
         for column in ("continuous", "discrete", "memory"):
             if (expected := getattr(together, column)) is not None:
                 np.testing.assert_allclose(getattr(alone, column), expected[row], atol=1e-5)
@@ -104,7 +119,8 @@ def test_many_agents_get_what_each_gets_alone(name):
 
 @pytest.mark.parametrize("name", [name for name in FORMS if FORMS[name][3]])
 def test_a_masked_choice_is_never_taken(name):
-    policy, rng = load(name), np.random.default_rng(2)
+    policy = load(name)
+    rng = np.random.default_rng(2)
     allowed = np.array([rng.integers(size, size=64) for size in policy.branches]).T  # a single choice in each branch
     mask = np.concatenate([np.eye(size)[allowed[:, branch]] for branch, size in enumerate(policy.branches)], 1)
     obs = [rng.random((64, *shape), np.float32) for shape in policy.obs_shapes]
@@ -114,10 +130,12 @@ def test_a_masked_choice_is_never_taken(name):
 
 @pytest.mark.parametrize("name", FORMS)
 def test_the_same_seed_gives_the_same_actions(name):
-    first, second = load(name, seed=5), load(name, seed=5)
+    first = load(name, seed=5)
+    second = load(name, seed=5)
     obs = [np.random.default_rng(3).random((32, *shape), np.float32) for shape in first.obs_shapes]
     for _ in range(2):
-        a, b = first.act(obs), second.act(obs)
+        a = first.act(obs)
+        b = second.act(obs)
         np.testing.assert_array_equal(a.continuous, b.continuous)
         np.testing.assert_array_equal(a.discrete, b.discrete)
 
@@ -148,7 +166,12 @@ def test_a_model_without_deterministic_outputs_gives_its_mean():
 
 
 def test_a_model_with_an_output_that_nothing_makes_is_played_without_it():
-    policy, obs = palaestra.load_policy(INVALID), np.linspace(-1, 1, 8)
-    whole = load("unity_package_tests_2.2.1/deterContinuous2vis8vec2action_v2_0")  # the same network, written by an older torch
+    policy = palaestra.load_policy(INVALID)
+    obs = np.linspace(-1, 1, 8)
+    whole = load(
+        "unity_package_tests_2.2.1/deterContinuous2vis8vec2action_v2_0"
+    )  # the same network, written by an older torch
     assert policy.memory_size == 0
-    np.testing.assert_array_equal(policy.act(obs, deterministic=True).continuous, whole.act(obs, deterministic=True).continuous)
+    np.testing.assert_array_equal(
+        policy.act(obs, deterministic=True).continuous, whole.act(obs, deterministic=True).continuous
+    )

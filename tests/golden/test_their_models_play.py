@@ -50,7 +50,8 @@ def test_hallways_model_remembers_within_an_episode_and_forgets_at_its_end(log):
     assert ran("python:their_games:hall", "Hallway", "Hallway", "--episodes=6") == 0
     policy = palaestra.load_policy(MODELS / "Hallway.onnx")
     forgetful = [list(policy.act(seen, deterministic=True).discrete) for episode in log[:6] for seen, _ in episode]
-    endless, memory = [], None
+    endless = []
+    memory = None
     for episode in log[:6]:
         for seen, _ in episode:
             answer = policy.act(seen, deterministic=True, memory=memory)
@@ -97,7 +98,9 @@ def test_agents_of_other_observations_refuse_hallways_model_with_both_sides(caps
         ("WallJump", "SmallWallJump", "onnx/unity_examples/SmallWallJump.onnx", 0.76),
     ],
 )
-def test_models_that_push_and_jump_earn_what_unity_states_less_five_percent(env: str, behavior: str, model: str, bar: float, capsys):
+def test_models_that_push_and_jump_earn_what_unity_states_less_five_percent(
+    env: str, behavior: str, model: str, bar: float, capsys
+):
     brains = ["--brain=heuristic", f"--brain={behavior}=model:{MODELS.parents[1] / model}"]
     assert main(["run", f"builtin:{env}", *brains, "--episodes=100", "--num-areas=50", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[behavior]["mean"] >= bar

@@ -1,4 +1,6 @@
-"""The settings files of old ML-Agents: each, with the curricula and samplers of its time, becomes one file that loads and trains."""
+"""The settings files of old ML-Agents: each, with the curricula and samplers of its time, becomes one file that loads
+and trains.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,15 @@ CURRICULA = {
     "unity_history/curricula/tennis.yaml": ["ball_touch"],
     "unity_history/curricula/wall-jump": ["big_wall_min_height", "big_wall_max_height", "small_wall_height"],
 }
-SAMPLERS = {"0.15.1/3dball_generalize.yaml": ["mass", "gravity", "scale"], "unity_history/Bouncer_train_sampler.yaml": ["banana_scale"]}
+SAMPLERS = {
+    "0.15.1/3dball_generalize.yaml": ["mass", "gravity", "scale"],
+    "unity_history/Bouncer_train_sampler.yaml": ["banana_scale"],
+}
 
 
-def made(folder: Path, trainer: str, curriculum: str | None = None, sampler: str | None = None) -> tuple[Upgraded, RunSettings]:
+def made(
+    folder: Path, trainer: str, curriculum: str | None = None, sampler: str | None = None
+) -> tuple[Upgraded, RunSettings]:
     """Of these files: new.yaml in the folder, and its settings."""
     done = upgrade(FOLDER / trainer, FOLDER / curriculum if curriculum else None, FOLDER / sampler if sampler else None)
     (folder / "new.yaml").write_text(done.text, encoding="utf-8")
@@ -57,7 +64,9 @@ def test_a_trainer_file_becomes_a_current_one(name: str, tmp_path: Path):
 
 @pytest.mark.parametrize("name", [name for name in TRAINERS if "encoding_size" not in name])
 def test_learn_recognizes_a_trainer_file(name: str):
-    with pytest.raises(ConfigError, match="is a trainer file of ML-Agents before release 3; upgrade it with `palaestra upgrade "):
+    with pytest.raises(
+        ConfigError, match="is a trainer file of ML-Agents before release 3; upgrade it with `palaestra upgrade "
+    ):
         load(FOLDER / name)
 
 
@@ -87,9 +96,17 @@ def test_hallway_of_0_15_is_what_it_was(tmp_path: Path):
 
 def test_sac_of_0_15_learns_every_second_step_where_it_did(tmp_path: Path):
     behaviors = made(tmp_path, "0.15.1/sac_trainer_config.yaml")[1].behaviors
-    hyper = {name: behavior.hyperparameters for name, behavior in behaviors.items() if isinstance(behavior.hyperparameters, SACSettings)}
+    hyper = {
+        name: behavior.hyperparameters
+        for name, behavior in behaviors.items()
+        if isinstance(behavior.hyperparameters, SACSettings)
+    }
     assert len(hyper) == 21
-    assert {name for name, settings in hyper.items() if settings.steps_per_update == 2} == {"CrawlerStatic", "CrawlerDynamic", "Walker"}
+    assert {name for name, settings in hyper.items() if settings.steps_per_update == 2} == {
+        "CrawlerStatic",
+        "CrawlerDynamic",
+        "Walker",
+    }
 
 
 def test_imitation_alone_goes_without_the_rewards_of_default(tmp_path: Path):
@@ -98,12 +115,17 @@ def test_imitation_alone_goes_without_the_rewards_of_default(tmp_path: Path):
     assert list(behaviors["Pyramids"].reward_signals) == ["extrinsic", "curiosity", "gail"]
 
 
-@pytest.mark.parametrize("name", ["unity_history/online_bc_config.yaml", "unity_history/python_trainer_config_pre0.5.yaml"])
+@pytest.mark.parametrize(
+    "name", ["unity_history/online_bc_config.yaml", "unity_history/python_trainer_config_pre0.5.yaml"]
+)
 def test_cloning_asks_who_the_teacher_is(name: str, tmp_path: Path):
     done, settings = made(tmp_path, name)
     hyper = settings.behaviors["StudentBrain"].hyperparameters
     assert isinstance(hyper, BCSettings)
-    assert (hyper.teacher, hyper.teacher_behavior) == ("heuristic", "TeacherBrain" if "online" in name else "ExpertBrain")
+    assert (hyper.teacher, hyper.teacher_behavior) == (
+        "heuristic",
+        "TeacherBrain" if "online" in name else "ExpertBrain",
+    )
     assert f"fill in: who plays '{hyper.teacher_behavior}'" in done.report.text()
 
 
@@ -121,6 +143,8 @@ def test_the_new_file_trains(name: str, behavior: str, steps: int, tmp_path: Pat
     tree = {**settings.model_dump(exclude_unset=True), "behaviors": {behavior: {"max_steps": steps}}}
     if behavior in settings.behaviors:
         tree["behaviors"] = {behavior: {**settings.behaviors[behavior].model_dump(), "max_steps": steps}}
-    run = palaestra.train(tree, env=f"builtin:{behavior}", results_dir=str(tmp_path), run_id="run", num_areas=4, quiet=True)
+    run = palaestra.train(
+        tree, env=f"builtin:{behavior}", results_dir=str(tmp_path), run_id="run", num_areas=4, quiet=True
+    )
     assert run.finished
     assert run.models[behavior].is_file()

@@ -35,11 +35,17 @@ def bare() -> dict[str, torch.Tensor]:
 
 
 def continued(vector: np.ndarray, place: tuple[float, float], degrees: float) -> Pyramids:
-    """The agent at this place, with a recorded velocity; where it was has been found from the walls that its rays saw."""
-    state, angle = bare(), np.radians(degrees)
+    """The agent at this place, with a recorded velocity; where it was has been found from the walls that its rays
+    saw.
+    """
+    state = bare()
+    angle = np.radians(degrees)
     right, up, ahead = vector[1:].tolist()
-    x, y = ahead * np.cos(angle) + right * np.sin(angle), ahead * np.sin(angle) - right * np.cos(angle)
-    state["place"][0], state["angle"][0], state["height"][0] = torch.tensor(place), angle, 0.5
+    x = ahead * np.cos(angle) + right * np.sin(angle)
+    y = ahead * np.sin(angle) - right * np.cos(angle)
+    state["place"][0] = torch.tensor(place)
+    state["angle"][0] = angle
+    state["height"][0] = 0.5
     state["velocity"][0] = torch.tensor([x, y, up])
     env = Pyramids(1)
     env.load_state_dict(state)
@@ -50,15 +56,19 @@ def continued(vector: np.ndarray, place: tuple[float, float], degrees: float) ->
     ("run", "decisions", "place", "degrees"),
     [("first", 29, (-20.870709, -0.674525), 202.0), ("second", 33, (1.259009, -30.358412), 182.0)],
 )
-def test_pyramids_meets_a_recording_through_doors_to_the_millimeter(run: str, decisions: int, place: tuple[float, float], degrees: float):
+def test_pyramids_meets_a_recording_through_doors_to_the_millimeter(
+    run: str, decisions: int, place: tuple[float, float], degrees: float
+):
     recorded = np.load(RECORDINGS / "pyramids.npz")
     rays, vector, action = (recorded[f"{run}_{part}"] for part in ("rays", "vector", "action"))
-    env, walls = continued(vector[0], place, degrees), 0
+    env = continued(vector[0], place, degrees)
+    walls = 0
     others = grazes = 0
     for decision in range(1, decisions + 1):
         step = acted(env, int(action[decision]))
         np.testing.assert_allclose(step.obs[3][0], [0, *vector[decision, 1:]], atol=2e-3)
-        seen, wall = torch.cat(step.obs[:3], 1).view(21, 8).numpy(), rays[decision][:, WALL] > 0.5
+        seen = torch.cat(step.obs[:3], 1).view(21, 8).numpy()
+        wall = rays[decision][:, WALL] > 0.5
         assert (seen[wall, WALL] == 1).all()
         off = 35 * np.abs(seen[wall, SHARE] - rays[decision][wall, SHARE])
         assert off.max() < 0.25
@@ -73,7 +83,8 @@ def test_pyramids_meets_a_recording_through_doors_to_the_millimeter(run: str, de
 def test_pyramids_agent_falls_lands_and_drives_as_recorded():
     recorded = np.load(RECORDINGS / "pyramids.npz")
     state = bare()
-    state["place"][0], state["angle"][0] = torch.tensor([-20.0, -1.0]), 0.0
+    state["place"][0] = torch.tensor([-20.0, -1.0])
+    state["angle"][0] = 0.0
     env = Pyramids(1)
     env.load_state_dict(state)
     for action, vector in zip(recorded["landing_action"][:13], recorded["landing_vector"][:13], strict=True):
@@ -81,15 +92,21 @@ def test_pyramids_agent_falls_lands_and_drives_as_recorded():
 
 
 def test_pyramids_of_stone_stand_as_recorded():
-    """At five recorded places; a pyramid at one place explains all that the rays say of stones, but for a gap between two cubes."""
+    """At five recorded places; a pyramid at one place explains all that the rays say of stones, but for a gap between
+    two cubes.
+    """
     recorded = np.load(RECORDINGS / "pyramids.npz")
     env = continued(recorded["second_vector"][0], (1.259009, -30.358412), 182.0)
     state = env.state_dict()
     place = torch.tensor([-34.2735, -35.5878])
-    state["pile"][0, 0], state["pile_place"][0, 0], state["pile_middle"][0, 0] = 1, place, place + torch.tensor([0.43, 0.78])
+    state["pile"][0, 0] = 1
+    state["pile_place"][0, 0] = place
+    state["pile_middle"][0, 0] = place + torch.tensor([0.43, 0.78])
     state["age"][:] = 100
     env.load_state_dict(state)
-    seen = torch.stack([torch.cat(acted(env, int(action)).obs[:3], 1).view(21, 8) for action in recorded["second_action"][1:10]])
+    seen = torch.stack(
+        [torch.cat(acted(env, int(action)).obs[:3], 1).view(21, 8) for action in recorded["second_action"][1:10]]
+    )
     rays = torch.from_numpy(recorded["second_rays"][1:10])
     stone = rays[..., STONE] > 0.5
     stone[:4] = False  # another pyramid
@@ -102,14 +119,17 @@ def test_pyramids_of_stone_stand_as_recorded():
 
 def test_tennis_meets_recorded_flights_of_ball_and_racket():
     recorded = np.load(RECORDINGS / "tennis.npz")
-    frames, action = recorded["frames"], recorded["action"]
+    frames = recorded["frames"]
+    action = recorded["action"]
     for start, end in ((14, 30), (31, 50), (51, 68), (88, 106)):
         env = Tennis(1)
         env.reset(0)
         state = env.state_dict()
         seen = torch.from_numpy(frames[start])
-        state["ball"][0], state["ball_velocity"][0] = seen[4:6], seen[6:8]
-        state["position"][0], state["velocity"][0] = seen[:2], seen[2:4]
+        state["ball"][0] = seen[4:6]
+        state["ball_velocity"][0] = seen[6:8]
+        state["position"][0] = seen[:2]
+        state["velocity"][0] = seen[2:4]
         state["position"][1] = torch.tensor([11.0, -1.5])
         env.load_state_dict(state)
         follows = True  # until the racket meets a wall or the floor, because the recorded one had another shape
@@ -132,10 +152,12 @@ def find_moves(board: Board):  # pyright: ignore[reportGeneralTypeIssues]
 def test_match3_allows_the_moves_that_unitys_board_allows():
     """On recorded boards of up to 6 x 6, laid into the corner of ours."""
     recorded = np.load(RECORDINGS / "match3.npz")
-    kind, mask = recorded["kind"], np.unpackbits(recorded["mask"], axis=1)[:, :60].astype(bool)
+    kind = recorded["kind"]
+    mask = np.unpackbits(recorded["mask"], axis=1)[:, :60].astype(bool)
     # the last record of an episode repeats the mask of the one before, and a board without a move masks none
     chosen = ~recorded["done"] & (mask.sum(1) < 40)
-    kind, mask = kind[chosen], mask[chosen]
+    kind = kind[chosen]
+    mask = mask[chosen]
     env = Match3(len(kind))
     columns = env._columns
     columns["kind"].fill_(-1)
@@ -144,6 +166,7 @@ def test_match3_allows_the_moves_that_unitys_board_allows():
     columns["columns"].copy_(torch.from_numpy((kind >= 0).any(1).sum(1)))
     wp.launch(find_moves, dim=len(kind), inputs=[env._world], device="cpu")
     ours = columns["mask"].numpy()
-    across, up = ours[:, :63].reshape(-1, 9, 7)[:, :6, :5], ours[:, 63:].reshape(-1, 8, 8)[:, :5, :6]
+    across = ours[:, :63].reshape(-1, 9, 7)[:, :6, :5]
+    up = ours[:, 63:].reshape(-1, 8, 8)[:, :5, :6]
     assert len(kind) > 700
     np.testing.assert_array_equal(np.concatenate([across.reshape(-1, 30), up.reshape(-1, 30)], 1), mask)

@@ -20,7 +20,10 @@ DRIVE = Path(__file__).with_name("drive_unity_api.py")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PEER = os.environ.get("PALAESTRA_ORIGINAL", "")
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not PEER, reason="PALAESTRA_ORIGINAL names no environment with the original")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not PEER, reason="PALAESTRA_ORIGINAL names no environment with the original"),
+]
 
 
 def sdk_build(folder: Path, *game: str) -> Path:
@@ -33,7 +36,19 @@ def sdk_build(folder: Path, *game: str) -> Path:
 
 def played(python: str, package: str, build: Path, ticks: int, file: Path, *flags: str) -> list[str]:
     """What that package reported, a line a tick; every 97th tick is a reset."""
-    words = [python, str(DRIVE), package, str(build), str(ticks), str(file), "--port", str(free_port()), "--resets", "97", *flags]
+    words = [
+        python,
+        str(DRIVE),
+        package,
+        str(build),
+        str(ticks),
+        str(file),
+        "--port",
+        str(free_port()),
+        "--resets",
+        "97",
+        *flags,
+    ]
     subprocess.run(words, check=True, timeout=900, capture_output=True, text=True)
     return file.read_text("utf-8").splitlines()
 

@@ -22,8 +22,12 @@ GREY = """89504e470d0a1a0a 0000000d49484452 00000002 00000002 080000000057dd52f8
 """Two by two pixels each, 82, 82 and 74 bytes."""
 
 ONE_TO_EIGHT = "0000803f 00000040 00004040 00008040 0000a040 0000c040 0000e040 00000041"
-RED, GREEN, BLUE = [[255, 0], [0, 51]], [[0, 255], [0, 102]], [[0, 0], [255, 153]]
-OTHER_RED, OTHER_GREEN, OTHER_BLUE = [[0, 153], [255, 102]], [[51, 204], [204, 51]], [[102, 255], [153, 0]]
+RED = [[255, 0], [0, 51]]
+GREEN = [[0, 255], [0, 102]]
+BLUE = [[0, 0], [255, 153]]
+OTHER_RED = [[0, 153], [255, 102]]
+OTHER_GREEN = [[51, 204], [204, 51]]
+OTHER_BLUE = [[102, 255], [153, 0]]
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,8 @@ class Kind:
 KINDS = (
     Kind(
         "vector",
-        "0a0103  220e 0a0c 0000003f 000080bf 0000803e  320101  4204 65796573",  # shape, float_data, dimension_properties, name
+        # shape, float_data, dimension_properties, name
+        "0a0103  220e 0a0c 0000003f 000080bf 0000803e  320101  4204 65796573",
         ObsSpec("eyes", (3,)),
         [0.5, -1, 0.25],
     ),
@@ -50,7 +55,12 @@ KINDS = (
         ObsSpec("stack", (4,)),
         [1, 2, 3, 4],
     ),
-    Kind("goal", "0a0102  220a 0a08 0000803f 00000000  320101  3801  4204 676f616c", ObsSpec("goal", (2,), goal=True), [1, 0]),
+    Kind(
+        "goal",
+        "0a0102  220a 0a08 0000803f 00000000  320101  3801  4204 676f616c",
+        ObsSpec("goal", (2,), goal=True),
+        [1, 0],
+    ),
     Kind(
         "variable length",
         "0a020302  221a 0a18 0000803f 00000040 00004040 00008040 00000000 00000000  32020401  4206 627566666572",
@@ -69,7 +79,13 @@ KINDS = (
         ObsSpec("cam0", (2, 2, 2)),
         [[[1, 3], [5, 7]], [[2, 4], [6, 8]]],
     ),
-    Kind("one PNG", f"0a03030202  1001  1a52 {COLOR}  3203010202  420463616d30", ObsSpec("cam0", (3, 2, 2)), [RED, GREEN, BLUE], 255),
+    Kind(
+        "one PNG",
+        f"0a03030202  1001  1a52 {COLOR}  3203010202  420463616d30",
+        ObsSpec("cam0", (3, 2, 2)),
+        [RED, GREEN, BLUE],
+        255,
+    ),
     Kind(
         "one PNG of a package before 3.0",
         f"0a03020203  1001  1a52 {COLOR}  3203020201  420463616d30",
@@ -98,7 +114,13 @@ KINDS = (
         [[[85, 85], [85, 102]]],
         255,
     ),
-    Kind("grey PNG", f"0a03010202  1001  1a4a {GREY}  3203010202  420463616d30", ObsSpec("cam0", (1, 2, 2)), [[[0, 51], [102, 255]]], 255),
+    Kind(
+        "grey PNG",
+        f"0a03010202  1001  1a4a {GREY}  3203010202  420463616d30",
+        ObsSpec("cam0", (1, 2, 2)),
+        [[[0, 51], [102, 255]]],
+        255,
+    ),
 )
 
 
@@ -124,15 +146,22 @@ def test_bytes_of_every_kind_of_observation_become_a_column(kind: Kind) -> None:
 
 
 def test_bytes_of_everything_else_about_agents_become_columns() -> None:
-    ended = "3d 000080bf  4001  4801  5007  6a0b 0a0101 2206 0a04 0000803f"  # reward, done, max_step_reached, id, observation
-    asks = "5007  5a03 010000  6a0b 0a0101 2206 0a04 00000040  7005  7d 0000003f"  # id, mask, observation, group, its reward
+    # reward, done, max_step_reached, id, observation
+    ended = "3d 000080bf  4001  4801  5007  6a0b 0a0101 2206 0a04 0000803f"
+    # id, mask, observation, group, its reward
+    asks = "5007  5a03 010000  6a0b 0a0101 2206 0a04 00000040  7005  7d 0000003f"
     agents = field(1, bytes.fromhex(ended)) + field(1, bytes.fromhex(asks))
-    came = decode(b"\x0a\x03\x08\xc8\x01" + field(2, field(1, field(2, field(1, b"A?team=1") + field(2, agents)) + field(3, b"side"))))
+    came = decode(
+        b"\x0a\x03\x08\xc8\x01"
+        + field(2, field(1, field(2, field(1, b"A?team=1") + field(2, agents)) + field(3, b"side")))
+    )
     assert came.side_channel == b"side"
     infos = came.infos["A?team=1"]
     assert (infos.id.tolist(), infos.done.tolist(), infos.truncated.tolist()) == ([7, 7], [True, False], [True, False])
     assert (infos.reward.tolist(), infos.group.tolist(), infos.group_reward.tolist()) == ([-1, 0], [0, 5], [0, 0.5])
-    reader = AgentInfoReader("A?team=1", Brain(action_spec={"num_discrete_actions": 1, "discrete_branch_sizes": [3]}), infos, "")
+    reader = AgentInfoReader(
+        "A?team=1", Brain(action_spec={"num_discrete_actions": 1, "discrete_branch_sizes": [3]}), infos, ""
+    )
     assert reader.team == 1
     assert reader.observations(infos)[0].tolist() == [[1], [2]]
     masks = reader.masks(infos)
@@ -144,7 +173,8 @@ def test_a_recorded_first_message_becomes_a_behavior_and_its_agents() -> None:
     came = decode(
         bytes.fromhex(
             "0a0308c801 126c"  # header, unity_output
-            "0a53 1251 0a0b42616c6c3f7465616d3d30 1242 0a40 6a3e 0a0108"  # rl_output, agentInfos: 'Ball?team=0', agent, observation
+            # rl_output, agentInfos: 'Ball?team=0', agent, observation
+            "0a53 1251 0a0b42616c6c3f7465616d3d30 1242 0a40 6a3e 0a0108"
             "2222 0a20 0000000000000000 1c2a6fbe 0000803f 3a153e3f 000000000000000000000000"
             "320101 421256 6563746f7253656e736f725f73697a6538"
             "1215 2a13 0a0b42616c6c3f7465616d3d30 4001 4a020802"  # rl_initialization_output: brain_parameters
@@ -154,7 +184,9 @@ def test_a_recorded_first_message_becomes_a_behavior_and_its_agents() -> None:
     reader = AgentInfoReader("Ball?team=0", came.hello.brain_parameters[0], infos, "4.0.0")
     assert (reader.name, reader.team) == ("Ball", 0)
     assert (reader.spec.obs, reader.spec.action) == ((ObsSpec("VectorSensor_size8", (8,)),), ActionSpec(2))
-    np.testing.assert_array_equal(reader.observations(infos)[0], np.float32([[0, 0, -0.23355907, 1, 0.7425114, 0, 0, 0]]))
+    np.testing.assert_array_equal(
+        reader.observations(infos)[0], np.float32([[0, 0, -0.23355907, 1, 0.7425114, 0, 0, 0]])
+    )
 
 
 RECORDED = {
@@ -166,7 +198,8 @@ RECORDED = {
     },
     "grid": {"Grid?team=0": "observations: goal 2 (goal), VectorSensor_size8 8; actions: discrete 5"},
     "hybrid": {
-        "Hybrid?team=0": "observations: buffer 4x3, StackingSensor_size2_rays 40, StackingSensor_size3_VectorSensor_size3 9; "
+        "Hybrid?team=0": "observations: buffer 4x3, StackingSensor_size2_rays 40, "
+        "StackingSensor_size3_VectorSensor_size3 9; "
         "actions: 2 continuous, discrete 3 x 2"
     },
     "spawn": {"Spawn?team=0": "observations: VectorSensor_size1 1; actions: 1 continuous"},
@@ -182,9 +215,12 @@ def test_recorded_observations_and_masks_come_as_they_were_said(name: str) -> No
         for key, infos in came.infos.items():
             if key not in readers:
                 readers[key] = AgentInfoReader(key, brains[key], infos, "4.0.0")
-            reader, agents = readers[key], said.unity_output.rl_output.agentInfos[key].value
+            reader = readers[key]
+            agents = said.unity_output.rl_output.agentInfos[key].value
             for i, column in enumerate(reader.observations(infos)):
-                assert column.reshape(len(agents), -1).tolist() == [list(one.observations[i].float_data.data) for one in agents]
+                assert column.reshape(len(agents), -1).tolist() == [
+                    list(one.observations[i].float_data.data) for one in agents
+                ]
             masks = reader.masks(infos)
             for row, one in enumerate(agents):
                 if masks is not None and one.action_mask and not one.done:

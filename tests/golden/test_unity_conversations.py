@@ -24,7 +24,11 @@ SPECS = {
     "Duel": BehaviorSpec((ObsSpec("VectorSensor_size5", (5,)),), ActionSpec(0, (3,))),
     "Grid": BehaviorSpec((ObsSpec("goal", (2,), goal=True), ObsSpec("VectorSensor_size8", (8,))), ActionSpec(0, (5,))),
     "Hybrid": BehaviorSpec(
-        (ObsSpec("buffer", (4, 3)), ObsSpec("StackingSensor_size2_rays", (40,)), ObsSpec("StackingSensor_size3_VectorSensor_size3", (9,))),
+        (
+            ObsSpec("buffer", (4, 3)),
+            ObsSpec("StackingSensor_size2_rays", (40,)),
+            ObsSpec("StackingSensor_size3_VectorSensor_size3", (9,)),
+        ),
         ActionSpec(2, (3, 2)),
     ),
     "Spawn": BehaviorSpec((ObsSpec("VectorSensor_size1", (1,)),), ActionSpec(1)),
@@ -33,7 +37,9 @@ SPECS = {
 
 @dataclass
 class Table:
-    """What a behavior's table must show, out of the messages alone: newcomers take the lowest free rows, by team and then by id."""
+    """What a behavior's table must show, out of the messages alone: newcomers take the lowest free rows, by team and
+    then by id.
+    """
 
     rows: list[tuple[str, int] | None] = field(default_factory=list)  # key and id of who sits there
 
@@ -69,8 +75,12 @@ def check(step: TimeStep, seated: Mapping[str, list[tuple[int, Any]]]) -> None:
     asking = {row: (key, one) for key, row, one in everyone if not one.done}
     ended = {row: one for _, row, one in everyone if one.done}
     assert set(step.acting.nonzero().flatten().tolist()) == set(asking)
-    assert step.terminated.nonzero().flatten().tolist() == sorted(row for row, one in ended.items() if not one.max_step_reached)
-    assert step.truncated.nonzero().flatten().tolist() == sorted(row for row, one in ended.items() if one.max_step_reached)
+    assert step.terminated.nonzero().flatten().tolist() == sorted(
+        row for row, one in ended.items() if not one.max_step_reached
+    )
+    assert step.truncated.nonzero().flatten().tolist() == sorted(
+        row for row, one in ended.items() if one.max_step_reached
+    )
     assert step.final_obs.slots.tolist() == sorted(ended)
     assert step.lost is None or not step.lost.any()
     for i, row in enumerate(sorted(ended)):
@@ -91,7 +101,8 @@ def check(step: TimeStep, seated: Mapping[str, list[tuple[int, Any]]]) -> None:
 
 def recorded(spec: ActionSpec, slots: int, answer: Any, seated: Mapping[str, list[tuple[int, Any]]]) -> Action:
     """The actions of a recorded answer, in the rows of those who asked."""
-    continuous, discrete = torch.zeros(slots, spec.continuous), torch.zeros(slots, len(spec.branches), dtype=torch.int64)
+    continuous = torch.zeros(slots, spec.continuous)
+    discrete = torch.zeros(slots, len(spec.branches), dtype=torch.int64)
     for key, some in seated.items():
         asking = [row for row, one in some if not one.done]
         for row, action in zip(asking, answer.unity_input.rl_input.agent_actions[key].value, strict=True):
@@ -104,7 +115,10 @@ def meaning(answer: Any, first: bool) -> tuple[Any, ...]:
     """Of a trainer's answer; that to the first reset carries settings of either trainer's own."""
     given = answer.unity_input
     actions = {
-        key: [(list(one.continuous_actions), list(one.discrete_actions), list(one.vector_actions_deprecated)) for one in some.value]
+        key: [
+            (list(one.continuous_actions), list(one.discrete_actions), list(one.vector_actions_deprecated))
+            for one in some.value
+        ]
         for key, some in given.rl_input.agent_actions.items()
         if some.value
     }
@@ -124,8 +138,11 @@ def meaning(answer: Any, first: bool) -> tuple[Any, ...]:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recorded_game_gets_the_answers_it_got(name: str) -> None:
     messages = [message for _, message in read(FOLDER / f"{name}.txt")]
-    told, answers = messages[4::2], messages[5::2]  # the first two requests introduce the game and ask for a command
-    table, behavior = Table(), name.capitalize()
+    # the first two requests introduce the game and ask for a command
+    told = messages[4::2]
+    answers = messages[5::2]
+    table = Table()
+    behavior = name.capitalize()
     with opened() as env, in_thread(lambda: replay(requests(name), Client(env.options.editor_port))) as replies:
         steps = env.reset(7)
         for message, answer in zip(told, answers, strict=True):

@@ -1,4 +1,6 @@
-"""What only a device can show. `make test-gpu` runs these and writes a report; without a device they run on the CPU, smaller."""
+"""What only a device can show. `make test-gpu` runs these and writes a report; without a device they run on the CPU,
+smaller.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,14 @@ DEVICE = torch.device("cuda", 0) if ON_GPU else torch.device("cpu")
 AREAS, TICKS = (64, 60) if ON_GPU else (3, 12)
 
 PPO = {"hyperparameters": {"batch_size": 32, "buffer_size": 128}}
-LSTM = {**PPO, "network_settings": {"hidden_units": 16, "num_layers": 1, "memory": {"memory_size": 8, "sequence_length": 4}}}
-SAC = {"trainer_type": "sac", "hyperparameters": {"batch_size": 16, "buffer_size": 512, "buffer_init_steps": 64, "steps_per_update": 16}}
+LSTM = {
+    **PPO,
+    "network_settings": {"hidden_units": 16, "num_layers": 1, "memory": {"memory_size": 8, "sequence_length": 4}},
+}
+SAC = {
+    "trainer_type": "sac",
+    "hyperparameters": {"batch_size": 16, "buffer_size": 512, "buffer_init_steps": 64, "steps_per_update": 16},
+}
 POCA = {"trainer_type": "poca", "hyperparameters": {"batch_size": 32, "buffer_size": 128}}
 SELF_PLAY = {**PPO, "self_play": {"save_steps": 64, "team_change": 128, "swap_steps": 32}}
 KINDS = {
@@ -79,8 +87,12 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_digits(kind: str, tmp_path: 
 @pytest.mark.parametrize("name", registry("envs").names())
 def test_a_tick_of_a_built_in_environment_never_waits(name: str):
     env = make_env(f"builtin:{name}", areas=AREAS, device=str(DEVICE))
-    steps, chance = env.reset(0), torch.Generator().manual_seed(0)
-    actions = {behavior: on_device(random_action(env.behaviors[behavior].action, step, chance)) for behavior, step in steps.items()}
+    steps = env.reset(0)
+    chance = torch.Generator().manual_seed(0)
+    actions = {
+        behavior: on_device(random_action(env.behaviors[behavior].action, step, chance))
+        for behavior, step in steps.items()
+    }
     for _ in range(3):  # compiles
         env.step(actions)
     with counted(DEVICE) as waits:
@@ -95,7 +107,9 @@ def test_a_tick_with_its_decisions_and_its_bookkeeping_never_waits(name: str):
     """Counted over few and over many ticks: what a call of `collect` does once may wait."""
     env = make_env(f"builtin:{name}", areas=AREAS, device=str(DEVICE))
     block = load(settings(name, hyperparameters={"batch_size": 32, "buffer_size": 100_000})).settings.behaviors[name]
-    collector = Collector(env, lambda behavior, spec: Learner(behavior, spec, block, DEVICE, 0, False).collector, seed=0)
+    collector = Collector(
+        env, lambda behavior, spec: Learner(behavior, spec, block, DEVICE, 0, False).collector, seed=0
+    )
     collector._on_host = False  # on the CPU too: what is looked at there on every tick costs nothing there
     collector.collect(4, lambda: False)
     counts = []
@@ -119,7 +133,8 @@ def test_a_tick_with_its_decisions_and_its_bookkeeping_never_waits(name: str):
 )
 def test_a_minibatch_never_waits(kind: str, more: dict[str, Any]):
     """Counted over updates of few and of many minibatches: what an update does once may wait."""
-    few, many = waits_of_an_update(kind, {}), waits_of_an_update(kind, more)
+    few = waits_of_an_update(kind, {})
+    many = waits_of_an_update(kind, more)
     assert len(many) <= len(few), many
 
 
@@ -137,7 +152,8 @@ def waits_of_an_update(kind: str, more: dict[str, Any]) -> list[str]:
         made[behavior] = Learner(behavior, spec, load(tree).settings.behaviors[name], DEVICE, 0, False)
         return made[behavior].collector
 
-    collector, counts = Collector(env, join, seed=0), list[list[str]]()
+    collector = Collector(env, join, seed=0)
+    counts = list[list[str]]()
     while len(counts) < updates:  # the first compile, and fill a replay
         for behavior, rollout in collector.collect(64, lambda: False).items():
             with counted(DEVICE) as waits:
@@ -148,7 +164,15 @@ def waits_of_an_update(kind: str, more: dict[str, Any]) -> list[str]:
 
 
 def train(env: str, block: dict[str, Any], steps: int, folder: Path, **more: Any) -> palaestra.Result:
-    given = {"env": f"builtin:{env}", "num_areas": 8, "seed": 3, "device": str(DEVICE), "quiet": True, "run_id": "run", **more}
+    given = {
+        "env": f"builtin:{env}",
+        "num_areas": 8,
+        "seed": 3,
+        "device": str(DEVICE),
+        "quiet": True,
+        "run_id": "run",
+        **more,
+    }
     tree = settings(env, steps, **{"summary_freq": 64, **block})
     return palaestra.train(config=tree, results_dir=str(folder), **given)
 

@@ -25,7 +25,9 @@ def test_a_report_without_a_device_says_so_before_all_else(scripts: None):
     import report
 
     text = report.heading("Tests", 12.0)
-    assert text.splitlines()[2].startswith("**There is no CUDA device here: all of this ran on the CPU, at a small size.**")
+    assert text.splitlines()[2].startswith(
+        "**There is no CUDA device here: all of this ran on the CPU, at a small size.**"
+    )
     assert all(f"| {fact} |" in text for fact in ("when", "commit", "processor", "system", "device", "libraries"))
 
 
@@ -38,7 +40,10 @@ def test_cells_of_a_report_cannot_break_its_tables(scripts: None):
 def test_outcomes_are_known_from_a_run_that_was_stopped(scripts: None):
     from run_tests import unfinished
 
-    text = "tests/gpu/test_gpu.py::test_a[PPO] PASSED [ 5%]\ntests/gpu/test_gpu.py::test_b FAILED [ 9%]\ntests/gpu/test_gpu.py::test_c"
+    text = (
+        "tests/gpu/test_gpu.py::test_a[PPO] PASSED [ 5%]\ntests/gpu/test_gpu.py::test_b FAILED [ "
+        "9%]\ntests/gpu/test_gpu.py::test_c"
+    )
     assert unfinished(text) == [("test_a[PPO]", "passed", 0.0, ""), ("test_b", "failed", 0.0, "")]
 
 

@@ -46,7 +46,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder on the path with nothing but the wheel's files: a wheel without compiled code is installed by unpacking it."""
+    """A folder on the path with nothing but the wheel's files: a wheel without compiled code is installed by unpacking
+    it.
+    """
     folder = tmp_path_factory.mktemp("site")
     ZipFile(wheel).extractall(folder)
     return folder
@@ -54,7 +56,9 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def palaestra(installed: Path, cwd: Path, *words: str) -> str:
     environment = {**os.environ, "PYTHONPATH": str(installed), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-m", "palaestra", *words], cwd=cwd, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "palaestra", *words], cwd=cwd, env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -76,14 +80,27 @@ def test_the_wheel_has_the_examples_and_the_wire_messages(wheel: Path):
 
 def test_an_installed_wheel_writes_an_example_and_trains_with_it_away_from_the_tree(installed: Path, tmp_path: Path):
     palaestra(installed, tmp_path, "config", "--example", "Basic", "--out", "mine.yaml")
-    said = palaestra(installed, tmp_path, "learn", "mine.yaml", "--env=Basic", "--run-id=first", "--set", "behaviors.Basic.max_steps=400")
+    said = palaestra(
+        installed,
+        tmp_path,
+        "learn",
+        "mine.yaml",
+        "--env=Basic",
+        "--run-id=first",
+        "--set",
+        "behaviors.Basic.max_steps=400",
+    )
     assert "model        " in said
     assert (tmp_path / "results" / "first" / "Basic.onnx").is_file()
 
 
 def test_every_library_that_is_imported_is_declared():
     declared = set(requirements())
-    found = {module for path in (ROOT / "src").rglob("*.py") for module in imported(ast.parse(path.read_text(encoding="utf-8")))}
+    found = {
+        module
+        for path in (ROOT / "src").rglob("*.py")
+        for module in imported(ast.parse(path.read_text(encoding="utf-8")))
+    }
     outside = found - sys.stdlib_module_names - OPTIONAL - {"palaestra"}
     assert {DISTRIBUTIONS.get(name, canonicalize_name(name)) for name in outside} - declared == set()
 

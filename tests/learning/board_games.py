@@ -12,7 +12,8 @@ import palaestra
 
 def outcomes(model: Path, game: str, games: int, seed: int, *, deterministic: bool = True) -> dict[str, int]:
     """Counts wins, draws and losses of the model, which is the first player in every other game."""
-    policy, rng = palaestra.load_policy(model, seed=seed), np.random.default_rng(seed)
+    policy = palaestra.load_policy(model, seed=seed)
+    rng = np.random.default_rng(seed)
     env = import_module(f"pettingzoo.classic.{game}.{game}").env()
     counts = {"won": 0, "drawn": 0, "lost": 0}
     for number in range(games):
@@ -41,8 +42,13 @@ LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4
 
 
 def lost_positions(model: Path, mine: int) -> int:
-    """Counts the positions in which tic-tac-toe is lost, over all games against the model's best moves. `mine`: 1 if it begins, else 2."""
-    policy, boards, turn, lost = palaestra.load_policy(model, seed=0), {(0,) * 9}, 1, 0
+    """Counts the positions in which tic-tac-toe is lost, over all games against the model's best moves. `mine`: 1 if it
+    begins, else 2.
+    """
+    policy = palaestra.load_policy(model, seed=0)
+    boards = {(0,) * 9}
+    turn = 1
+    lost = 0
     while boards:
         moves = [(board, square) for board in boards for square in range(9) if not board[square]]
         if turn == mine:
@@ -54,5 +60,6 @@ def lost_positions(model: Path, mine: int) -> int:
         after = {tuple(turn if i == square else value for i, value in enumerate(board)) for board, square in moves}
         won = {board for board in after if any(board[a] == board[b] == board[c] == turn for a, b, c in LINES)}
         lost += len(won) if turn != mine else 0
-        boards, turn = {board for board in after - won if 0 in board}, 3 - turn
+        boards = {board for board in after - won if 0 in board}
+        turn = 3 - turn
     return lost

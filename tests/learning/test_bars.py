@@ -21,7 +21,9 @@ EPISODES = 100
 
 def trained(config: str, env: str, seed: int, results: Path) -> Policy:
     """The model of a whole training."""
-    result = palaestra.train(CONFIGS / config, env=env, seed=seed, run_id=f"seed{seed}", results_dir=str(results), quiet=True)
+    result = palaestra.train(
+        CONFIGS / config, env=env, seed=seed, run_id=f"seed{seed}", results_dir=str(results), quiet=True
+    )
     (model,) = result.models.values()
     return palaestra.load_policy(model, seed=0)
 
@@ -57,9 +59,13 @@ def test_training_reaches_the_bar(config: str, env: str, bar: float, seed: int, 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_match3_reaches_the_bar_on_the_largest_boards(seed: int, tmp_path: Path):
-    """Unity's figures are those of the largest boards: there the greedy rule earns 37.08, its documentation has 37.0."""
+    """Unity's figures are those of the largest boards: there the greedy rule earns 37.08, its documentation has
+    37.0.
+    """
     largest = ["env_settings.env_options={largest_boards: true}"]
-    result = palaestra.train(CONFIGS / "Match3.yaml", env="builtin:Match3", seed=seed, results_dir=str(tmp_path), quiet=True, sets=largest)
+    result = palaestra.train(
+        CONFIGS / "Match3.yaml", env="builtin:Match3", seed=seed, results_dir=str(tmp_path), quiet=True, sets=largest
+    )
     game = palaestra.make("builtin:Match3", areas=EPISODES, largest_boards=True)
     policy = palaestra.load_policy(result.models["Match3VectorObs"], seed=0)
     reward = evaluate(game, {"Match3VectorObs": policy}, EPISODES)["Match3VectorObs"].mean
@@ -71,7 +77,8 @@ def test_match3_reaches_the_bar_on_the_largest_boards(seed: int, tmp_path: Path)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_basic_reaches_the_bar_sampled_and_deterministic(seed: int, tmp_path: Path):
     policy = trained("Basic.yaml", "builtin:Basic", seed, tmp_path)
-    sampled, deterministic = mean_reward("builtin:Basic", policy), mean_reward("builtin:Basic", policy, deterministic=True)
+    sampled = mean_reward("builtin:Basic", policy)
+    deterministic = mean_reward("builtin:Basic", policy, deterministic=True)
     print(f"Basic.yaml seed {seed}: {sampled:.4f} sampled, {deterministic:.4f} deterministic")
     assert sampled >= 0.92
     assert deterministic >= 0.929
@@ -80,7 +87,9 @@ def test_basic_reaches_the_bar_sampled_and_deterministic(seed: int, tmp_path: Pa
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_both_behaviors_of_wall_jump_reach_the_bar(seed: int, tmp_path: Path):
-    result = palaestra.train(CONFIGS / "WallJump.yaml", env="builtin:WallJump", seed=seed, results_dir=str(tmp_path), quiet=True)
+    result = palaestra.train(
+        CONFIGS / "WallJump.yaml", env="builtin:WallJump", seed=seed, results_dir=str(tmp_path), quiet=True
+    )
     policies = {behavior: palaestra.load_policy(model, seed=0) for behavior, model in result.models.items()}
     found = evaluate(palaestra.make("builtin:WallJump", areas=EPISODES), policies, EPISODES)
     rewards = {behavior: evaluation.mean for behavior, evaluation in found.items()}
@@ -92,7 +101,9 @@ def test_both_behaviors_of_wall_jump_reach_the_bar(seed: int, tmp_path: Path):
 @pytest.mark.slow
 def test_the_hall_takes_a_memory(tmp_path: Path):
     without = ["behaviors.Hallway.network_settings.memory=null"]
-    result = palaestra.train(CONFIGS / "Hallway.yaml", env="builtin:Hallway", seed=1, results_dir=str(tmp_path), quiet=True, sets=without)
+    result = palaestra.train(
+        CONFIGS / "Hallway.yaml", env="builtin:Hallway", seed=1, results_dir=str(tmp_path), quiet=True, sets=without
+    )
     reward = mean_reward("builtin:Hallway", palaestra.load_policy(result.models["Hallway"], seed=0))
     print(f"Hallway.yaml without memory: {reward:.3f}")
     assert reward < 0.6

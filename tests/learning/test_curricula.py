@@ -1,4 +1,6 @@
-"""Curricula and randomized parameters that are shipped, trained as they are: all lessons are reached, and what was learned holds."""
+"""Curricula and randomized parameters that are shipped, trained as they are: all lessons are reached, and what was
+learned holds.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def trained(config: str, env: str, results: Path, seed: int = 1) -> palaestra.Re
 
 
 def played(result: palaestra.Result, env: str | None) -> dict[str, Evaluation]:
-    """As `palaestra evaluate` does: in an environment that is named with its default parameters, else with those of the run."""
+    """As `palaestra evaluate` does: in an environment that is named with its default parameters, else with those of the
+    run.
+    """
     models = find_models(str(result.folder), result.folder.parent)
     world = open_for(models, env, EPISODES, EPISODES)
     try:
@@ -30,14 +34,19 @@ def played(result: palaestra.Result, env: str | None) -> dict[str, Evaluation]:
 
 
 def lesson(result: palaestra.Result, parameter: str) -> int:
-    return json.loads((result.folder / "run_logs" / "training_status.json").read_text(encoding="utf-8"))[parameter]["lesson_num"]
+    return json.loads((result.folder / "run_logs" / "training_status.json").read_text(encoding="utf-8"))[parameter][
+        "lesson_num"
+    ]
 
 
 @pytest.mark.slow
 def test_a_ball_of_any_weight_and_size_is_balanced_and_the_usual_one_as_well_as_ever(tmp_path: Path):
     result = trained("3DBall_randomize.yaml", "builtin:3DBall", tmp_path)
     default, drawn = (played(result, env)["3DBall"].mean for env in ("builtin:3DBall", None))
-    print(f"3DBall_randomize.yaml: {default:.2f} at the default parameters (bar 99), {drawn:.2f} across the range (bar 90)")
+    print(
+        f"3DBall_randomize.yaml: {default:.2f} at the default parameters (bar 99), {drawn:.2f} across the range (bar "
+        "90)"
+    )
     assert default >= 99
     assert drawn >= 90
 
@@ -62,5 +71,8 @@ def test_one_or_two_tiles_are_sorted(seed: int, tmp_path: Path):
 @pytest.mark.slow
 def test_sorter_passes_its_first_four_lessons(tmp_path: Path):
     result = trained("Sorter_curriculum.yaml", "builtin:Sorter", tmp_path)
-    print(f"Sorter_curriculum.yaml: lesson {lesson(result, 'num_tiles') + 1} of 10, mean reward {played(result, None)['Sorter'].mean:.2f}")
+    print(
+        f"Sorter_curriculum.yaml: lesson {lesson(result, 'num_tiles') + 1} of 10, mean reward "
+        f"{played(result, None)['Sorter'].mean:.2f}"
+    )
     assert lesson(result, "num_tiles") >= 4

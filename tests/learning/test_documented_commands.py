@@ -1,7 +1,7 @@
 """Runs every command of README and the guides as it stands, page by page, on a copy of the shipped files.
 
-Only what a run takes is made smaller: `--max-steps` of `learn`, `--episodes` of `run`. Unity builds are stood in for by a small game on
-Unity's protocol. Commands that need what is not here are named in `ELSEWHERE`, with the reason.
+Only what a run takes is made smaller: `--max-steps` of `learn`, `--episodes` of `run`. Unity builds are stood in for by
+a small game on Unity's protocol. Commands that need what is not here are named in `ELSEWHERE`, with the reason.
 """
 
 from __future__ import annotations
@@ -68,10 +68,17 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("first", "second"):
         run(f"palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id={name} {often}", folder)
     for trainer, env in (("ppo", "3DBall"), ("ppo", "Basic"), ("sac", "3DBall"), ("sac", "Basic")):
-        run(f"palaestra learn --env={env} --run-id={trainer}-{env} --set default_settings.trainer_type={trainer}", folder)
+        run(
+            f"palaestra learn --env={env} --run-id={trainer}-{env} --set default_settings.trainer_type={trainer}",
+            folder,
+        )
     for file in ("nn/unity_examples/3DBall.nn", "nn/unity_examples/PushBlock.nn"):
         shutil.copy(ROOT / "tests/golden/data" / file, folder)
-    run("palaestra record --demo --env=3DBall --brain heuristic --episodes=3 --demo-out=Assets/Demonstrations/Expert.demo", folder)
+    run(
+        "palaestra record --demo --env=3DBall --brain heuristic --episodes=3 "
+        "--demo-out=Assets/Demonstrations/Expert.demo",
+        folder,
+    )
     shutil.copy(folder / "Assets/Demonstrations/Expert.demo", folder / "Expert.demo")
     return folder
 
@@ -105,13 +112,17 @@ def test_every_exception_is_still_in_a_page():
 
 def save_brain(folder: Path) -> None:
     """Writes the brain of the page about playing as `my_brains.py`."""
-    play = re.search(r"^def balance.*?^```", (ROOT / "docs/guides/playing.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    play = re.search(
+        r"^def balance.*?^```", (ROOT / "docs/guides/playing.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
     assert play is not None
     (folder / "my_brains.py").write_text("import numpy as np\n\n\n" + play[0].removesuffix("```"), "utf-8")
 
 
 def saved_files(page: Path) -> dict[str, str]:
-    """Returns the files that a page tells its reader to save. A class that is written step by step has a code block for each step."""
+    """Returns the files that a page tells its reader to save. A class that is written step by step has a code block for
+    each step.
+    """
     text = page.read_text("utf-8")
     files = dict(SAVED.findall(text))
     for name in [name for name in files if name.endswith(".py") and "## Step" in text]:
@@ -124,12 +135,25 @@ def commands_of(page: Path) -> list[str]:
     """Returns the command lines of a page's code blocks, with lines joined that end in a backslash."""
     text = SAVED.sub("", page.read_text("utf-8"))
     blocks = [block.replace("\\\n", " ") for language, block in FENCE.findall(text) if language in ("", "sh", "bash")]
-    starts = ("palaestra ", "torchrun ", "python ", "ray ", "srun ", "sbatch ", "pip ", "make ", "tensorboard ", "mlagents-learn ")
+    starts = (
+        "palaestra ",
+        "torchrun ",
+        "python ",
+        "ray ",
+        "srun ",
+        "sbatch ",
+        "pip ",
+        "make ",
+        "tensorboard ",
+        "mlagents-learn ",
+    )
     return [line.strip() for block in blocks for line in block.splitlines() if line.startswith(starts)]
 
 
 def shortened(command: str, folder: Path) -> list[str]:
-    """Returns a command's words, its patterns replaced by files, with sizes that make it short. Runs replace those of other pages."""
+    """Returns a command's words, its patterns replaced by files, with sizes that make it short. Runs replace those of
+    other pages.
+    """
     words = [file for word in shlex.split(command) for file in (sorted(glob.glob(word, root_dir=folder)) or [word])]
     words = [re.sub(r"max_steps=\S+", "max_steps=600", word) for word in words]
     if "learn" in words:
@@ -153,7 +177,13 @@ def shortened(command: str, folder: Path) -> list[str]:
 def run(command: str, folder: Path) -> str:
     """Runs a command as a reader would, and returns what it prints. Fails unless it ends well."""
     words = shortened(command, folder)
-    words[:1] = [sys.executable, "-m", "palaestra"] if words[0] == "palaestra" else [sys.executable] if words[0] == "python" else words[:1]
+    words[:1] = (
+        [sys.executable, "-m", "palaestra"]
+        if words[0] == "palaestra"
+        else [sys.executable]
+        if words[0] == "python"
+        else words[:1]
+    )
     path = os.pathsep.join([str(folder), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     env = {**os.environ, "PYTHONPATH": path, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     began = time.monotonic()
@@ -161,7 +191,9 @@ def run(command: str, folder: Path) -> str:
         open_page(words, folder, env)
         print(f"{time.monotonic() - began:.1f} s: {command}")
         return ""
-    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        words, cwd=folder, env=env, capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL
+    )
     print(f"{time.monotonic() - began:.1f} s: {command}")
     shown = f"{shlex.join(words)}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
     assert done.returncode == 0, shown

@@ -51,7 +51,10 @@ def test_the_best_model_of_a_training_that_collapses_is_as_good_as_any_it_has_sa
     )
     best = played(result.folder / "3DBall-best.onnx")
     saved = {path.name: played(path) for path in (result.folder / "3DBall").glob("*.onnx")}
-    print(f"seed {seed}: best {best.mean:.2f}; saved: {', '.join(f'{name} {one.mean:.2f}' for name, one in sorted(saved.items()))}")
+    print(
+        f"seed {seed}: best {best.mean:.2f}; saved: "
+        f"{', '.join(f'{name} {one.mean:.2f}' for name, one in sorted(saved.items()))}"
+    )
     assert len(saved) >= 10
     assert min(one.mean for one in saved.values()) < 0.5 * best.mean  # it did collapse
     for name, one in saved.items():
@@ -61,10 +64,15 @@ def test_the_best_model_of_a_training_that_collapses_is_as_good_as_any_it_has_sa
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_stop_when_saves_half_of_the_official_run_of_3dball(seed: int, tmp_path: Path):
     sets = ["behaviors.3DBall.stop_when.at_least=95"]
-    result = palaestra.train(CONFIG, env="3DBall", results_dir=str(tmp_path), run_id="a", seed=seed, quiet=True, sets=sets)
+    result = palaestra.train(
+        CONFIG, env="3DBall", results_dir=str(tmp_path), run_id="a", seed=seed, quiet=True, sets=sets
+    )
     status = json.loads((result.folder / "run_logs/training_status.json").read_text())
     mean = played(result.models["3DBall"]).mean
-    print(f"seed {seed}: {result.steps['3DBall']:,} of 500,000 decisions, {mean:.2f}; {status['3DBall']['ending']['reason']}")
+    print(
+        f"seed {seed}: {result.steps['3DBall']:,} of 500,000 decisions, {mean:.2f}; "
+        f"{status['3DBall']['ending']['reason']}"
+    )
     assert result.endings == {"3DBall": "goal"}
     assert result.steps["3DBall"] <= 250_000
     assert mean >= 95

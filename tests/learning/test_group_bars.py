@@ -1,4 +1,5 @@
-"""Groups reach their bars with MA-POCA and the settings that are shipped; where one gives its life for the others, PPO stays below.
+"""Groups reach their bars with MA-POCA and the settings that are shipped; where one gives its life for the others, PPO
+stays below.
 
 Each run is judged by a thousand groups that its exported model plays: of a hundred, 0.95 has an error of 0.02.
 """
@@ -22,7 +23,9 @@ GROUPS, AREAS = 1000, 100
 def group_reward(config: str, env: str, seed: int, results: Path) -> float:
     """Mean of what groups earn once trained, each over an episode of all its members."""
     name = config.replace("/", "-").removesuffix(".yaml")
-    result = palaestra.train(CONFIGS / config, env=env, seed=seed, run_id=f"{name}-{seed}", results_dir=str(results), quiet=True)
+    result = palaestra.train(
+        CONFIGS / config, env=env, seed=seed, run_id=f"{name}-{seed}", results_dir=str(results), quiet=True
+    )
     (model,) = result.models.values()
     game = palaestra.make(env, areas=AREAS)
     (behavior,) = game.behaviors
@@ -55,7 +58,11 @@ def test_what_is_learned_stays_where_members_leave_on_success(
     monkeypatch.syspath_prepend(str(GAMES))
     palaestra.train(GAMES / "doors.yaml", env=env, seed=seed, run_id="doors", results_dir=str(tmp_path), quiet=True)
     written = [json.loads(line) for line in (tmp_path / "doors" / "metrics.jsonl").read_text().splitlines()]
-    rewards = {line["step"]: line["Environment/Cumulative Reward"] for line in written if "Environment/Cumulative Reward" in line}
+    rewards = {
+        line["step"]: line["Environment/Cumulative Reward"]
+        for line in written
+        if "Environment/Cumulative Reward" in line
+    }
     print(f"seed {seed}: {rewards}")
     late = [reward for step, reward in rewards.items() if step >= 30_000]
     assert len(late) == 11
@@ -74,9 +81,13 @@ def test_agents_find_their_doors_as_soon_as_with_the_original(
         game = {"env": str(GAMES / "doors.py"), "env_args": ["--rooms", "8"]}
     monkeypatch.syspath_prepend(str(GAMES))
     sets = ["behaviors.Doors.max_steps=30000"]
-    palaestra.train(GAMES / "doors.yaml", seed=seed, run_id="doors", results_dir=str(tmp_path), quiet=True, sets=sets, **game)
+    palaestra.train(
+        GAMES / "doors.yaml", seed=seed, run_id="doors", results_dir=str(tmp_path), quiet=True, sets=sets, **game
+    )
     written = [json.loads(line) for line in (tmp_path / "doors" / "metrics.jsonl").read_text().splitlines()]
-    lengths = {line["step"]: line["Environment/Episode Length"] for line in written if "Environment/Episode Length" in line}
+    lengths = {
+        line["step"]: line["Environment/Episode Length"] for line in written if "Environment/Episode Length" in line
+    }
     print(f"seed {seed}: {lengths}")
     for step, original in ((9_000, 5.5), (15_000, 3.3), (30_000, 2.4)):
         assert lengths[step] <= 1.15 * original

@@ -1,8 +1,8 @@
 """Gymnasium's environments reach their bars with the settings that are taken without a settings file.
 
-The decisions are those of the files in configs, and of fitted settings one million. The bars of HalfCheetah and Hopper are the returns
-that CleanRL's benchmark reports for PPO at one million steps: 1442.64 and 2382.86, means over its seeds (its
-`ppo_continuous_action.py`, on the v4 environments).
+The decisions are those of the files in configs, and of fitted settings one million. The bars of HalfCheetah and Hopper
+are the returns that CleanRL's benchmark reports for PPO at one million steps: 1442.64 and 2382.86, means over its seeds
+(its `ppo_continuous_action.py`, on the v4 environments).
 """
 
 from __future__ import annotations

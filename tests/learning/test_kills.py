@@ -1,4 +1,6 @@
-"""SIGKILL at any moment never leaves a run that does not resume, and the resumed run ends as one that was never killed."""
+"""SIGKILL at any moment never leaves a run that does not resume, and the resumed run ends as one that was never
+killed.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def start(run: Path) -> subprocess.Popen[str]:
         else [str(run.parents[1] / "settings.yaml"), "--env=Basic", "--seed=5", "--num-areas=4"]
     )
     command = [sys.executable, "-m", "palaestra", "learn", f"--run-id={run.name}", f"--results-dir={run.parent}", *more]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
 
 
 def wait_for_writing(run: Path, process: subprocess.Popen[str]) -> None:
@@ -61,7 +65,9 @@ def test_a_run_that_is_killed_again_and_again_ends_as_one_that_never_was(kills: 
     write(str(tmp_path / "settings.yaml"), settings("Basic", steps, checkpoint_interval=INTERVAL, summary_freq=1000))
     finish(tmp_path / "results" / "whole")
     whole = state(tmp_path / "results" / "whole")
-    chance, survived, runs = random.Random(kills), 0, 0
+    chance = random.Random(kills)
+    survived = 0
+    runs = 0
     while survived < kills:
         run = tmp_path / "results" / f"run{runs}"
         while survived < kills and kill_at_some_moment(run, chance):

@@ -56,7 +56,9 @@ def last(env: Recall, memory: dict[str, int] | None, max_steps: int, seed: int, 
         return summary.mean > 0.98
 
     config = settings(memory, max_steps)
-    palaestra.train(config, env=env, seed=seed, run_id="recall", results_dir=str(results), quiet=True, callbacks=[solved])
+    palaestra.train(
+        config, env=env, seed=seed, run_id="recall", results_dir=str(results), quiet=True, callbacks=[solved]
+    )
     print(f"mean returns: {', '.join(f'{mean:.2f}' for mean in means)}")
     return means[-1]
 

@@ -1,4 +1,6 @@
-"""Clones and GAIL learn from Minari datasets of trained policies what these can, and from a dataset exactly what from a file."""
+"""Clones and GAIL learn from Minari datasets of trained policies what these can, and from a dataset exactly what from a
+file.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ CLONE = """
 behaviors:
   {id}:
     trainer_type: bc
-    hyperparameters: {{demo_path: "minari:{dataset}", batch_size: 128, buffer_size: 2048, learning_rate: 1.0e-3, num_epoch: 10}}
+    hyperparameters:
+      {{demo_path: "minari:{dataset}", batch_size: 128, buffer_size: 2048, learning_rate: 1.0e-3, num_epoch: 10}}
     network_settings: {{normalize: true, hidden_units: 64, num_layers: 2}}
     max_steps: 60000
 """
@@ -34,7 +37,9 @@ behaviors:
     network_settings: {{normalize: true, hidden_units: 64, num_layers: 2}}
     behavioral_cloning: {{demo_path: "minari:{dataset}", strength: 0.5, steps: 150000}}
     reward_signals:
-      gail: {{gamma: 0.95, demo_path: "minari:{dataset}", use_actions: true, network_settings: {{hidden_units: 64, num_layers: 2}}}}
+      gail:
+        {{gamma: 0.95, demo_path: "minari:{dataset}", use_actions: true,
+          network_settings: {{hidden_units: 64, num_layers: 2}}}}
     max_steps: 150000
     time_horizon: 64
 """
@@ -42,7 +47,8 @@ behaviors:
 
 def collected(id: str, model: str, dataset: str) -> float:
     """Plays a model in Gymnasium's own loop into a dataset; returns its mean return."""
-    env, policy = Collector(gymnasium.make(id)), palaestra.load_policy(model)
+    env = Collector(gymnasium.make(id))
+    policy = palaestra.load_policy(model)
     for seed in range(EPISODES):
         obs, _ = env.reset(seed=seed)
         done = False
@@ -64,7 +70,9 @@ def earned(id: str, config: str, name: str, seed: int, folder: Path) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("id", "expert", "slack", "areas"), [("CartPole-v1", 475, 25, 64), ("Pendulum-v1", -200, 60, 16)])
+@pytest.mark.parametrize(
+    ("id", "expert", "slack", "areas"), [("CartPole-v1", 475, 25, 64), ("Pendulum-v1", -200, 60, 16)]
+)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_clones_and_gail_reach_the_expert_whose_dataset_they_learn_from(
     id: str, expert: float, slack: float, areas: int, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -75,12 +83,16 @@ def test_clones_and_gail_reach_the_expert_whose_dataset_they_learn_from(
     print(f"{id} expert seed {seed}: {reward:.1f}")
     assert reward >= expert
     assert earned(id, CLONE.format(id=id, dataset="gym/expert-v0"), "clone", seed, tmp_path) >= reward - slack
-    assert earned(id, GAIL.format(id=id, dataset="gym/expert-v0", areas=areas), "gail", seed, tmp_path) >= reward - slack
+    assert (
+        earned(id, GAIL.format(id=id, dataset="gym/expert-v0", areas=areas), "gail", seed, tmp_path) >= reward - slack
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["3DBall", "PushBlock"])
-def test_a_dataset_trains_the_same_model_as_the_file_that_it_was_made_of(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_dataset_trains_the_same_model_as_the_file_that_it_was_made_of(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
     monkeypatch.chdir(tmp_path)
     demonstrated(name, 20, tmp_path)

@@ -1,7 +1,8 @@
 """Other libraries' trainers learn 3DBall through `gymnasium.make_vec`, by the scripts in `examples/`.
 
-Mean reward of the last 100 episodes: at least 95, seeds 1 to 3. Stable-Baselines3 takes 250,000 steps, rsl_rl 819,200, the script in one
-file at most 6 million. The libraries are not installed with ours: pip install stable-baselines3 rsl-rl-lib.
+Mean reward of the last 100 episodes: at least 95, seeds 1 to 3. Stable-Baselines3 takes 250,000 steps, rsl_rl 819,200,
+the script in one file at most 6 million. The libraries are not installed with ours: pip install stable-baselines3
+rsl-rl-lib.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ BAR = 95.0
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize(("script", "needs"), [("ppo_make_vec", "torch"), ("train_sb3", "stable_baselines3"), ("train_rsl_rl", "rsl_rl")])
+@pytest.mark.parametrize(
+    ("script", "needs"), [("ppo_make_vec", "torch"), ("train_sb3", "stable_baselines3"), ("train_rsl_rl", "rsl_rl")]
+)
 def test_a_trainer_of_others_learns_3dball(script: str, needs: str, seed: int, tmp_path: Path):
     if find_spec(needs) is None:
         pytest.skip(f"needs {needs}")

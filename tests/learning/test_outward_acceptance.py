@@ -1,4 +1,6 @@
-"""Every environment of ours passes Gymnasium's and PettingZoo's own tests: built-ins, a game in Python, and games as processes."""
+"""Every environment of ours passes Gymnasium's and PettingZoo's own tests: built-ins, a game in Python, and games as
+processes.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ def unity_game_with_coming_and_going(folder: Path) -> str:
 
 def python_game_as_a_process(folder: Path) -> str:
     build = folder / "tag.x86_64"
-    build.write_text(f'#!/bin/sh\ncd {shlex.quote(str(ROOT))}\nexec {shlex.quote(sys.executable)} -m examples.sdk_tag "$@"\n')
+    build.write_text(
+        f'#!/bin/sh\ncd {shlex.quote(str(ROOT))}\nexec {shlex.quote(sys.executable)} -m examples.sdk_tag "$@"\n'
+    )
     build.chmod(0o755)
     return str(build)
 
@@ -82,7 +86,8 @@ def test_a_unity_game_with_one_agent_passes_the_check_of_gymnasium(tmp_path: Pat
 
 
 def test_the_editor_is_an_environment_once_play_is_pressed():
-    port, game = 5997, Ball(agents=4)
+    port = 5997
+    game = Ball(agents=4)
     play = threading.Thread(target=lambda: game.run(Client(port, patience=60)), daemon=True)
     play.start()
     env = parallel_env("editor", editor_port=port)
@@ -93,10 +98,12 @@ def test_the_editor_is_an_environment_once_play_is_pressed():
 
 
 @pytest.mark.parametrize(
-    "end", ["raise SystemError", "", "import signal; signal.raise_signal(signal.SIGINT)", "while True: env.step(actions())"]
+    "end",
+    ["raise SystemError", "", "import signal; signal.raise_signal(signal.SIGINT)", "while True: env.step(actions())"],
 )
 def test_no_game_is_left_when_a_program_ends(end: str, tmp_path: Path):
-    build, notes = make_build(tmp_path, "Ball", notes=tmp_path / "notes"), tmp_path / "notes"
+    build = make_build(tmp_path, "Ball", notes=tmp_path / "notes")
+    notes = tmp_path / "notes"
     code = f"""
 from palaestra.pettingzoo import parallel_env
 env = parallel_env({str(build)!r})
@@ -108,7 +115,9 @@ def actions():
 print("ready", flush=True)
 {end}
 """
-    program: Any = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    program: Any = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
     assert program.stdout.readline() == "ready\n"
     if end.startswith("while"):
         program.send_signal(signal.SIGINT)

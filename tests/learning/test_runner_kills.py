@@ -1,7 +1,7 @@
 """A copy, a runner and a machine are killed in turn: the run goes on, learns, and counts nothing twice.
 
-Game: balls on a rail (`examples/sdk_roll.py`), 10 ms a step, 9 copies with 4 balls each in 6 runners on a Ray cluster of three nodes.
-100,000 decisions, seed 3; a random policy earns -2, the bar is 1.2.
+Game: balls on a rail (`examples/sdk_roll.py`), 10 ms a step, 9 copies with 4 balls each in 6 runners on a Ray cluster
+of three nodes. 100,000 decisions, seed 3; a random policy earns -2, the bar is 1.2.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ import psutil
 import pytest
 
 ROOT = Path(__file__).parents[2]
-COPIES, RUNNERS, BALLS, EPISODE, STEPS = 9, 6, 4, 200, 100_000
+COPIES = 9
+RUNNERS = 6
+BALLS = 4
+EPISODE = 200
+STEPS = 100_000
 GAME = f"""
 import os, sys, time
 sys.path.insert(0, {str(ROOT)!r})
@@ -70,7 +74,11 @@ def nodes() -> Iterator[Any]:
 def find(word: str) -> list[psutil.Process]:
     """Processes with a word on their command line that run."""
     found = psutil.process_iter(["cmdline", "status"])
-    return [one for one in found if one.info["status"] != psutil.STATUS_ZOMBIE and word in " ".join(one.info["cmdline"] or ())]
+    return [
+        one
+        for one in found
+        if one.info["status"] != psutil.STATUS_ZOMBIE and word in " ".join(one.info["cmdline"] or ())
+    ]
 
 
 def wait_for(line: str, log: Path, process: subprocess.Popen[bytes], seconds: float = 120.0) -> None:
@@ -84,7 +92,8 @@ def wait_for(line: str, log: Path, process: subprocess.Popen[bytes], seconds: fl
 
 @pytest.mark.slow
 def test_a_copy_a_runner_and_a_machine_are_killed_and_the_run_goes_on(nodes: Any, tmp_path: Path):
-    game, log = tmp_path / "booked_roll.py", tmp_path / "run.log"
+    game = tmp_path / "booked_roll.py"
+    log = tmp_path / "run.log"
     game.write_text(GAME.format(folder=str(tmp_path)))
     command = [
         sys.executable,
@@ -96,10 +105,17 @@ def test_a_copy_a_runner_and_a_machine_are_killed_and_the_run_goes_on(nodes: Any
         "--run-id=kills",
         "--seed=3",
     ]
-    command += [f"--num-envs={COPIES}", f"--env-runners={RUNNERS}", f"--ray-address={nodes.address}", f"--results-dir={tmp_path}"]
+    command += [
+        f"--num-envs={COPIES}",
+        f"--env-runners={RUNNERS}",
+        f"--ray-address={nodes.address}",
+        f"--results-dir={tmp_path}",
+    ]
     command += [f"--set=behaviors.Roll.max_steps={STEPS}", "--set=behaviors.Roll.summary_freq=1000"]
     with log.open("wb") as output:
-        run = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        run = subprocess.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, env={**os.environ, "OMP_NUM_THREADS": "1"}
+        )
     try:
         wait_for("Step: 5000.", log, run)
         find(game.name + " --mlagents-port")[0].kill()

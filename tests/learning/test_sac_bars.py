@@ -1,4 +1,6 @@
-"""Soft actor-critic reaches its bars with the settings that are shipped, judged by 100 episodes that the exported model plays."""
+"""Soft actor-critic reaches its bars with the settings that are shipped, judged by 100 episodes that the exported model
+plays.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,14 @@ def test_sac_reaches_the_bar(config: str, env: str, bar: float, seed: int, tmp_p
 
 
 SIX = range(1, 7)
-HYPER = {"batch_size": 16, "buffer_init_steps": 100, "buffer_size": 5000, "init_entcoef": 0.01, "learning_rate": 3e-4, "tau": 0.01}
+HYPER = {
+    "batch_size": 16,
+    "buffer_init_steps": 100,
+    "buffer_size": 5000,
+    "init_entcoef": 0.01,
+    "learning_rate": 3e-4,
+    "tau": 0.01,
+}
 FAST = {**HYPER, "batch_size": 8, "learning_rate": 5e-3}
 RECURRENT = {**HYPER, "batch_size": 256, "learning_rate": 1e-3, "buffer_init_steps": 1000, "steps_per_update": 2}
 DISCRETE = {"continuous": 0, "branches": 1}
@@ -45,7 +54,9 @@ MEMORY = {"memory": {"memory_size": 16, "sequence_length": 16}}
 
 def last_returns(env: Signs, block: dict[str, Any], seed: int, results: Path) -> float:
     """Mean return of the last five episodes of a training of one agent."""
-    returns, total, step = list[float](), [0.0], env.step
+    returns = list[float]()
+    total = [0.0]
+    step = env.step
 
     def watched(actions: Any) -> Any:
         steps = step(actions)
@@ -65,15 +76,24 @@ def last_returns(env: Signs, block: dict[str, Any], seed: int, results: Path) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SIX)
 @pytest.mark.parametrize("actions", [{}, DISCRETE], ids=("continuous", "discrete"))
-@pytest.mark.parametrize("seen", [("entities",), ("entities", "entities"), ("image",)], ids=("one kind", "two kinds", "image"))
-def test_sac_learns_the_sign_of_what_encoders_see(seen: tuple[str, ...], actions: dict[str, int], seed: int, tmp_path: Path):
+@pytest.mark.parametrize(
+    "seen", [("entities",), ("entities", "entities"), ("image",)], ids=("one kind", "two kinds", "image")
+)
+def test_sac_learns_the_sign_of_what_encoders_see(
+    seen: tuple[str, ...], actions: dict[str, int], seed: int, tmp_path: Path
+):
     assert last_returns(Signs(*seen, **actions), {"hyperparameters": HYPER, "max_steps": 1000}, seed, tmp_path) > 0.9
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SIX)
 def test_sac_learns_a_sign_with_numbers_and_branches(seed: int, tmp_path: Path):
-    assert last_returns(Signs(continuous=1, branches=1, step=0.8), {"hyperparameters": FAST, "max_steps": 2500}, seed, tmp_path) > 0.9
+    assert (
+        last_returns(
+            Signs(continuous=1, branches=1, step=0.8), {"hyperparameters": FAST, "max_steps": 2500}, seed, tmp_path
+        )
+        > 0.9
+    )
 
 
 @pytest.mark.slow
@@ -91,11 +111,14 @@ def test_sac_with_memory_learns_a_sign_that_was_seen_before(actions: dict[str, A
 @pytest.mark.parametrize("seen", ["vector", "image"])
 def test_sac_clones_what_gail_rewards(seen: str, actions: dict[str, int], strength: float, seed: int, tmp_path: Path):
     teacher = Signs(seen, **actions)
-    recorder, steps = DemoRecorder(teacher, tmp_path / "Signs.demo", 17), teacher.reset(5)
+    recorder = DemoRecorder(teacher, tmp_path / "Signs.demo", 17)
+    steps = teacher.reset(5)
     recorder.note(steps)
     while not recorder.done:
         sign = teacher.right()
-        number, choice = (torch.full((1, size), sign) for size in (teacher.spec.action.continuous, len(teacher.spec.action.branches)))
+        number, choice = (
+            torch.full((1, size), sign) for size in (teacher.spec.action.continuous, len(teacher.spec.action.branches))
+        )
         shown = {"Signs": Action(number, (choice > 0).long())}
         recorder.decided(shown)
         steps = teacher.step(shown)

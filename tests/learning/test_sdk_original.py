@@ -70,7 +70,9 @@ def trained(folder: Path, kind: str, game: Path, *more: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(PEER is None or sys.platform != "linux", reason="PALAESTRA_ORIGINAL does not say where ML-Agents is installed")
+@pytest.mark.skipif(
+    PEER is None or sys.platform != "linux", reason="PALAESTRA_ORIGINAL does not say where ML-Agents is installed"
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_original_trains_a_game_of_every_kind(tmp_path: Path, kind: str):
     printed = trained(tmp_path, kind, pack(Path(sdk_games.__file__), tmp_path / "Game.x86_64"))
@@ -80,8 +82,12 @@ def test_the_original_trains_a_game_of_every_kind(tmp_path: Path, kind: str):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(PEER is None or sys.platform != "linux", reason="PALAESTRA_ORIGINAL does not say where ML-Agents is installed")
+@pytest.mark.skipif(
+    PEER is None or sys.platform != "linux", reason="PALAESTRA_ORIGINAL does not say where ML-Agents is installed"
+)
 def test_the_original_trains_several_areas_in_several_copies(tmp_path: Path):
-    printed = trained(tmp_path, "hybrid", pack(Path(sdk_games.__file__), tmp_path / "Game.x86_64"), "--num-envs=2", "--num-areas=3")
+    printed = trained(
+        tmp_path, "hybrid", pack(Path(sdk_games.__file__), tmp_path / "Game.x86_64"), "--num-envs=2", "--num-areas=3"
+    )
     assert re.search(r"Step: \d+\. Time Elapsed: [\d.]+ s\. Mean Reward", printed), printed
     assert "3 areas, seed 4" in (tmp_path / "run" / "run_logs" / "Player-1.log").read_text()

@@ -1,4 +1,5 @@
-"""Reward signals find Pyramids' golden brick, and clones play nearly as well as their teachers, with the settings that are shipped.
+"""Reward signals find Pyramids' golden brick, and clones play nearly as well as their teachers, with the settings that
+are shipped.
 
 Judged by 100 episodes that the exported model plays, actions drawn.
 """
@@ -52,7 +53,9 @@ def test_pyramids_golden_brick_is_found(config: str, seed: int, tmp_path: Path, 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", TEACHERS)
-def test_a_clone_earns_nine_tenths_of_what_its_teacher_does(name: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_clone_earns_nine_tenths_of_what_its_teacher_does(
+    name: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.chdir(tmp_path)
     demonstrated(name, 20, tmp_path)
     assert trained(f"bc/{name}.yaml", name, seed, tmp_path) >= 0.9 * TEACHERS[name]

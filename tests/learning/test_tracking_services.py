@@ -53,7 +53,10 @@ def records(file: Path) -> list[Any]:
     """The messages in a file that Weights & Biases wrote offline: LevelDB's log format after seven bytes."""
     from wandb.proto import wandb_internal_pb2
 
-    data, at, parts, found = file.read_bytes(), 7, b"", []
+    data = file.read_bytes()
+    at = 7
+    parts = b""
+    found = []
     while at + 7 <= len(data):
         if 32768 - at % 32768 < 7:
             at += 32768 - at % 32768
@@ -74,13 +77,28 @@ def test_weights_and_biases_gets_a_run_with_its_models_offline_and_goes_on_with_
     files = sorted((tmp_path / "results" / "a" / "b" / "wandb").glob("offline-run-*/*.wandb"))
     assert len(files) == 2
     begun, resumed = (records(file) for file in files)
-    opened = [next(record.run for record in part if record.WhichOneof("record_type") == "run") for part in (begun, resumed)]
+    opened = [
+        next(record.run for record in part if record.WhichOneof("record_type") == "run") for part in (begun, resumed)
+    ]
     assert opened[0].run_id == opened[1].run_id
-    assert (opened[0].project, opened[0].display_name, opened[0].run_group, list(opened[0].tags)) == ("tests", "a/b", "a", ["t"])
-    rows = [{item.key or "/".join(item.nested_key): item.value_json for item in r.history.item} for r in begun if r.HasField("history")]
+    assert (opened[0].project, opened[0].display_name, opened[0].run_group, list(opened[0].tags)) == (
+        "tests",
+        "a/b",
+        "a",
+        ["t"],
+    )
+    rows = [
+        {item.key or "/".join(item.nested_key): item.value_json for item in r.history.item}
+        for r in begun
+        if r.HasField("history")
+    ]
     assert [float(row["Basic/Step"]) for row in rows if "Basic/Step" in row] == [200, 400, 600]
     assert all(REWARD in row and f"{REWARD} (histogram)" in str(row) for row in rows if "Basic/Step" in row)
-    again = [{item.key or "/".join(item.nested_key): item.value_json for item in r.history.item} for r in resumed if r.HasField("history")]
+    again = [
+        {item.key or "/".join(item.nested_key): item.value_json for item in r.history.item}
+        for r in resumed
+        if r.HasField("history")
+    ]
     assert [float(row["Basic/Step"]) for row in again if "Basic/Step" in row] == [800, 1000]
     artifacts = [r.request.log_artifact.artifact if r.HasField("request") else r.artifact for r in begun]
     models = [(artifact.name, list(artifact.aliases)) for artifact in artifacts if artifact.type == "model"]
@@ -108,7 +126,9 @@ def test_weights_and_biases_asks_for_a_login_and_is_recorded_offline_where_it_ca
 def test_a_server_of_mlflow_that_is_not_there_is_reported_once_and_training_ends_well(tmp_path: Path):
     pytest.importorskip("mlflow", reason="needs palaestra[mlflow]")
     few = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
-    done = learn(tmp_path, "settings.yaml", "--env=Basic", "--run-id=r", "--track=mlflow:tracking_uri=http://127.0.0.1:9", **few)
+    done = learn(
+        tmp_path, "settings.yaml", "--env=Basic", "--run-id=r", "--track=mlflow:tracking_uri=http://127.0.0.1:9", **few
+    )
     assert done.count("the tracker 'mlflow' could not record") == 1
     assert "127.0.0.1" in done
     assert (tmp_path / "results" / "r" / "Basic.onnx").is_file()
@@ -122,13 +142,27 @@ def test_mlflow_gets_a_run_with_its_models_and_goes_on_with_it(tmp_path: Path):
     trained_and_resumed(tmp_path, f"--track=mlflow:tracking_uri={store},experiment=tests,tags={{owner: me}}")
     client = mlflow.MlflowClient(tracking_uri=store)
     (run,) = client.search_runs([client.get_experiment_by_name("tests").experiment_id])
-    assert (run.info.run_name, run.info.status, run.data.tags["group"], run.data.tags["owner"]) == ("a/b", "FINISHED", "a", "me")
+    assert (run.info.run_name, run.info.status, run.data.tags["group"], run.data.tags["owner"]) == (
+        "a/b",
+        "FINISHED",
+        "a",
+        "me",
+    )
     assert run.data.params["behaviors.Basic.max_steps"] == "600"
     assert [point.step for point in client.get_metric_history(run.info.run_id, REWARD)] == [200, 400, 600, 800, 1000]
     assert {file.path for file in client.list_artifacts(run.info.run_id)} == {"configuration.yaml", "models"}
     assert "models/Basic.onnx" in {file.path for file in client.list_artifacts(run.info.run_id, "models")}
-    assert "models/Basic/Basic-600.onnx" in {file.path for file in client.list_artifacts(run.info.run_id, "models/Basic")}
-    learn(tmp_path, "settings.yaml", "--env=Basic", "--run-id=a/b", "--force", f"--track=mlflow:tracking_uri={store},experiment=tests")
+    assert "models/Basic/Basic-600.onnx" in {
+        file.path for file in client.list_artifacts(run.info.run_id, "models/Basic")
+    }
+    learn(
+        tmp_path,
+        "settings.yaml",
+        "--env=Basic",
+        "--run-id=a/b",
+        "--force",
+        f"--track=mlflow:tracking_uri={store},experiment=tests",
+    )
     assert len(client.search_runs([client.get_experiment_by_name("tests").experiment_id])) == 2
 
 

@@ -26,7 +26,16 @@ class Watched:
 
     def __init__(self, folder: Path, build: Path) -> None:
         file = write(str(folder / "settings.yaml"), settings("Ball", 10**9, summary_freq=1000))
-        command = [sys.executable, "-m", "palaestra", "learn", file, f"--env={build}", f"--num-envs={COPIES}", "--run-id=kills"]
+        command = [
+            sys.executable,
+            "-m",
+            "palaestra",
+            "learn",
+            file,
+            f"--env={build}",
+            f"--num-envs={COPIES}",
+            "--run-id=kills",
+        ]
         self.process = subprocess.Popen(
             [*command, f"--results-dir={folder}"],
             stdout=subprocess.PIPE,
@@ -72,7 +81,8 @@ class Watched:
 @pytest.mark.skipif(os.name == "nt", reason="needs SIGKILL")
 @pytest.mark.slow
 def test_a_run_goes_on_though_games_are_killed_again_and_again(tmp_path: Path) -> None:
-    chance, delays = random.Random(5), list[float]()
+    chance = random.Random(5)
+    delays = list[float]()
     run = Watched(tmp_path, make_build(tmp_path, "Ball", episode=10))
     try:
         run.wait_for(lambda line: "Step:" in line, 0, 60)
@@ -80,9 +90,12 @@ def test_a_run_goes_on_though_games_are_killed_again_and_again(tmp_path: Path) -
         for number in range(1, 30):
             time.sleep(max(0.0, start + number * EVERY - time.monotonic()))
             copy, victim = chance.choice(run.games())
-            since, killed = len(run.lines), time.monotonic()
+            since = len(run.lines)
+            killed = time.monotonic()
             victim.kill()
-            delays.append(run.wait_for(lambda line, copy=copy: f"copy {copy} of the game: it" in line, since, 10) - killed)
+            delays.append(
+                run.wait_for(lambda line, copy=copy: f"copy {copy} of the game: it" in line, since, 10) - killed
+            )
             run.wait_for(lambda line: "Step:" in line, len(run.lines), 10)
         time.sleep(5)
         assert len(run.games()) == COPIES

@@ -42,7 +42,9 @@ class Visitor:
     def __init__(self, browser: sync_api.Browser, address: str, size: str = "wide", dark: bool = False) -> None:
         width, height = SIZES[size]
         scheme = "dark" if dark else "light"
-        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, accept_downloads=True)
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme, accept_downloads=True
+        )
         self.page = context.new_page()
         self.errors: list[str] = []
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -61,7 +63,9 @@ class Visitor:
         return file
 
     def spills(self) -> list[str]:
-        """Elements that reach beyond the window's right edge, unless they scroll inside a box of their own, and texts that are cut."""
+        """Elements that reach beyond the window's right edge, unless they scroll inside a box of their own, and texts
+        that are cut.
+        """
         return self.page.evaluate(SPILLS)
 
     def close(self) -> None:
@@ -77,7 +81,8 @@ SPILLS = """() => {
   for (const e of document.querySelectorAll('body *')) {
     if (!seen(e)) continue;
     const box = e.getBoundingClientRect();
-    const name = e.tagName + '.' + (e.getAttribute('class') || '').slice(0, 60) + ' "' + (e.textContent || '').trim().slice(0, 40) + '"';
+    const name = e.tagName + '.' + (e.getAttribute('class') || '').slice(0, 60) + ' "' + (e.textContent ||
+      '').trim().slice(0, 40) + '"';
     if (box.right > innerWidth + 1 && box.width && !scrolls(e.parentElement)) found.push('beyond the edge: ' + name);
     const style = getComputedStyle(e);
     const leaf = e.children.length === 0 && e.textContent.trim();
@@ -134,7 +139,9 @@ def printed_address(process: subprocess.Popen[str]) -> str:
 
 
 def palaestra(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "palaestra", *words], cwd=folder, capture_output=True, text=True, timeout=900)
+    return subprocess.run(
+        [sys.executable, "-m", "palaestra", *words], cwd=folder, capture_output=True, text=True, timeout=900
+    )
 
 
 def until(true: Callable[[], object], seconds: float = 60.0, what: str = "") -> None:
@@ -153,7 +160,11 @@ def install() -> int:
             subprocess.run([apt, "update", "-q"])
             subprocess.run([apt, "install", "-q", "-y", "chromium"])
     path = chromium()
-    print(f"Chromium: {path}" if path else "No Chromium could be installed: install one, and name it with PALAESTRA_CHROMIUM=/path/to/it")
+    print(
+        f"Chromium: {path}"
+        if path
+        else "No Chromium could be installed: install one, and name it with PALAESTRA_CHROMIUM=/path/to/it"
+    )
     return int(path is None)
 
 

@@ -1,4 +1,6 @@
-"""The page with a screen reader and without a mouse: axe-core finds nothing serious, and the main tasks need only keys."""
+"""The page with a screen reader and without a mouse: axe-core finds nothing serious, and the main tasks need only
+keys.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,12 @@ def violations(someone: Visitor) -> list[str]:
         pytest.skip("axe-playwright-python is not installed")
     someone.page.evaluate((Path(spec.submodule_search_locations[0]) / "axe.min.js").read_text(encoding="utf-8"))
     found = someone.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
-    return [f"{one['id']}: {node['html'][:200]}" for one in found if one["impact"] in ("serious", "critical") for node in one["nodes"]]
+    return [
+        f"{one['id']}: {node['html'][:200]}"
+        for one in found
+        if one["impact"] in ("serious", "critical")
+        for node in one["nodes"]
+    ]
 
 
 @pytest.mark.slow
@@ -179,7 +186,11 @@ def test_no_state_of_a_page_has_a_serious_barrier(runs: Path, visit: Callable[..
             examine("a question")
         someone.open("/")
         process.kill()
-        until(lambda: someone.page.locator("#popup").get_attribute("aria-hidden") == "false", 30, "the loss of the connection")
+        until(
+            lambda: someone.page.locator("#popup").get_attribute("aria-hidden") == "false",
+            30,
+            "the loss of the connection",
+        )
         examine("no connection")
     assert found == {}
 
@@ -206,7 +217,8 @@ def tab_to(someone: Visitor, name: str) -> Any:
 def test_runs_are_sorted_chosen_and_watched_without_a_mouse(runs: Path, visit: Callable[..., Visitor]):
     with viewing(runs) as (_, address):
         someone = visit(address)
-        keys, page = someone.page.keyboard, someone.page
+        keys = someone.page.keyboard
+        page = someone.page
         page.get_by_text("second").first.wait_for()
         tab_to(someone, "Run")
         keys.press("Enter")

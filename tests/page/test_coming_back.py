@@ -23,7 +23,9 @@ def test_an_open_tab_goes_on_after_the_command_was_started_again(tmp_path: Path,
     with viewing(tmp_path) as (_, address):
         someone = visit(address)
         someone.page.get_by_text("palaestra learn").first.wait_for(timeout=30_000)
-    until(lambda: someone.page.locator("#popup").get_attribute("aria-hidden") == "false", 30, "the loss of the connection")
+    until(
+        lambda: someone.page.locator("#popup").get_attribute("aria-hidden") == "false", 30, "the loss of the connection"
+    )
     until(lambda: someone.page.locator("#popup").is_visible(), 30, "the notice")
     time.sleep(3)
     someone.shoot("lost")
@@ -44,7 +46,8 @@ def test_a_view_that_was_turned_stays_when_the_window_changes(tmp_path: Path, vi
         someone.open("/watch?env=WallJump&areas=9")
         until(lambda: someone.page.evaluate(PIXELS) > 1, 90, "the scene")
         box = marked(someone, "scene").bounding_box()
-        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        x = box["x"] + box["width"] / 2
+        y = box["y"] + box["height"] / 2
         first = someone.page.evaluate(CAMERA)
         someone.page.set_viewport_size({"width": 1100, "height": 800})
         until(lambda: someone.page.evaluate(CAMERA) != first, 20, "another fit")  # nobody has turned it so far
@@ -69,7 +72,8 @@ def test_a_picture_in_the_agent_panel_is_never_empty(tmp_path: Path, visit: Call
         marked(someone, "agent").click()
         someone.page.get_by_role("option").first.click()
         marked(someone, "seen").wait_for(timeout=20_000)
-        sizes, found = [], set()
+        sizes = []
+        found = set()
         for _ in range(40):
             sizes.append(someone.page.evaluate("() => document.querySelector('[data-mark=seen]')?.naturalWidth ?? 0"))
             found.add(marked(someone, "seen").get_attribute("src"))
@@ -83,7 +87,13 @@ def test_a_picture_in_the_agent_panel_is_never_empty(tmp_path: Path, visit: Call
 def test_a_run_that_was_started_from_demonstrations_opens_and_is_watched(tmp_path: Path, visit: Callable[..., Visitor]):
     (tmp_path / "results/demos").mkdir(parents=True)
     made = palaestra(
-        tmp_path, "record", "--demo", "--env=Basic", "--brain=heuristic", "--episodes=10", "--demo-out=results/demos/Basic.demo"
+        tmp_path,
+        "record",
+        "--demo",
+        "--env=Basic",
+        "--brain=heuristic",
+        "--episodes=10",
+        "--demo-out=results/demos/Basic.demo",
     )
     assert made.returncode == 0, made.stderr
     with viewing(tmp_path) as (_, address):

@@ -1,4 +1,6 @@
-"""Names with HTML are shown as text, and no address leads out of the results; part of the fast tests where a Chromium is found."""
+"""Names with HTML are shown as text, and no address leads out of the results; part of the fast tests where a Chromium
+is found.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,28 @@ def make_run(folder: Path, name: str, words: str = EVIL) -> None:
     run = folder / name
     (run / "run_logs").mkdir(parents=True)
     parameters = {words: {"curriculum": [{"name": words, "value": 1.0}]}}
-    settings = {"env_settings": {"env_path": words}, "behaviors": {words: {"trainer_type": words}}, "environment_parameters": parameters}
+    settings = {
+        "env_settings": {"env_path": words},
+        "behaviors": {words: {"trainer_type": words}},
+        "environment_parameters": parameters,
+    }
     (run / "configuration.yaml").write_text(json.dumps(settings))
     lines = [
-        {"behavior": words, "step": step, "time": 1e9 + step, "elapsed": float(step), "Environment/Cumulative Reward": 1.0, words: 2.0}
+        {
+            "behavior": words,
+            "step": step,
+            "time": 1e9 + step,
+            "elapsed": float(step),
+            "Environment/Cumulative Reward": 1.0,
+            words: 2.0,
+        }
         for step in (10, 20)
     ]
     (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (run / "run_logs" / "console.log").write_text(f"[WARNING] {words}\n<script>window.hacked = 1</script>\n")
-    (run / "run_logs" / "requests.jsonl").write_text(json.dumps({"action": words, "name": words, "done": True, "text": words}) + "\n")
+    (run / "run_logs" / "requests.jsonl").write_text(
+        json.dumps({"action": words, "name": words, "done": True, "text": words}) + "\n"
+    )
 
 
 @pytest.mark.slow
@@ -63,7 +78,11 @@ def test_no_address_opens_what_lies_outside(tmp_path: Path, visit: Callable[...,
             someone.open(path)
             someone.page.get_by_text("All runs").first.wait_for(timeout=20_000)
             assert "TOPSECRET" not in someone.page.content()
-        for path in ("/..%2fsecret/configuration.yaml", "/%2e%2e/secret/configuration.yaml", "/results/a/configuration.yaml"):
+        for path in (
+            "/..%2fsecret/configuration.yaml",
+            "/%2e%2e/secret/configuration.yaml",
+            "/results/a/configuration.yaml",
+        ):
             answer = someone.page.request.get(someone.home + path)
             assert answer.status == 404
             assert "SECRET" not in answer.text()

@@ -37,7 +37,8 @@ class Fingers:
     """Holds and releases keys so that exactly the wanted ones are down."""
 
     def __init__(self, someone: Visitor) -> None:
-        self._keyboard, self._down = someone.page.keyboard, set[str]()
+        self._keyboard = someone.page.keyboard
+        self._down = set[str]()
 
     def hold(self, wanted: set[str]) -> None:
         for key in self._down - wanted:
@@ -52,7 +53,9 @@ def wanted_keys(someone: Visitor, before: list[float] | None) -> tuple[set[str],
     (ball,), (block,) = someone.page.evaluate(ROWS, "ball"), someone.page.evaluate(ROWS, "block")
     now = [time.monotonic(), ball[0] - block[0], ball[2] - block[2]]
     span = now[0] - before[0] if before else 1.0
-    speed_x, speed_z = ((now[1] - before[1]) / span, (now[2] - before[2]) / span) if before and span > 0.02 else (0.0, 0.0)
+    speed_x, speed_z = (
+        ((now[1] - before[1]) / span, (now[2] - before[2]) / span) if before and span > 0.02 else (0.0, 0.0)
+    )
     side = now[1] + 1.2 * speed_x - 10 * block[5]
     depth = now[2] + 1.2 * speed_z + 10 * block[3]
     keys = {"a"} if side > 0.5 else {"d"} if side < -0.5 else set[str]()
@@ -69,13 +72,18 @@ def test_someone_keeps_the_ball_for_20_seconds_with_held_keys(tmp_path: Path, vi
         someone.page.locator("body").click(position={"x": 5, "y": 500})
         begin(someone)
         marked(someone, "restart").click()
-        fingers, before, start, longest = Fingers(someone), None, time.monotonic(), 0.0
+        fingers = Fingers(someone)
+        before = None
+        start = time.monotonic()
+        longest = 0.0
         while time.monotonic() - start < 150 and longest < 20:
             keys, before = wanted_keys(someone, before)
             fingers.hold(keys)
             time.sleep(0.03)
             kept = re.search(r"reward ([-\d.]+)", label(someone, "state"))
-            longest = max(longest, float(kept[1]) if kept else 0.0)  # 0.1 a decision, of which there are 10 a second: seconds
+            longest = max(
+                longest, float(kept[1]) if kept else 0.0
+            )  # 0.1 a decision, of which there are 10 a second: seconds
         someone.shoot("play-3dball")
         fingers.hold(set())
         assert longest >= 20
@@ -92,7 +100,8 @@ def test_someone_plays_soccer_against_a_trained_team_and_sees_the_score(tmp_path
         begin(someone)
         assert someone.page.get_by_text("turn left").count() >= 1
         someone.page.get_by_text("10x").click()
-        fingers, end = Fingers(someone), time.monotonic() + 120
+        fingers = Fingers(someone)
+        end = time.monotonic() + 120
         while time.monotonic() < end and "You:" not in label(someone, "score"):
             for keys in ({"w"}, {"w", "a"}, {"w", "d"}):
                 fingers.hold(keys)
@@ -106,13 +115,17 @@ def test_someone_plays_soccer_against_a_trained_team_and_sees_the_score(tmp_path
         someone.page.get_by_role("option", name=re.compile(r"run soccer, step \d")).last.click()
         until(lambda: "step" in marked(someone, "side-1").input_value(), 20, "an earlier model")
         someone.page.wait_for_timeout(2000)
-        until(lambda: "Playing" in label(someone, "state"), 20, "playing, perhaps after the countdown to the next round")
+        until(
+            lambda: "Playing" in label(someone, "state"), 20, "playing, perhaps after the countdown to the next round"
+        )
         someone.shoot("play-soccer-snapshot")
     assert (tmp_path / "results" / ".player.json").is_file()
 
 
 @pytest.mark.slow
-def test_someone_records_three_episodes_of_pushblock_learns_from_them_and_watches(tmp_path: Path, visit: Callable[..., Visitor]):
+def test_someone_records_three_episodes_of_pushblock_learns_from_them_and_watches(
+    tmp_path: Path, visit: Callable[..., Visitor]
+):
     with viewing(tmp_path) as (_, address):
         someone = visit(address)
         someone.open("/play?env=PushBlock")
@@ -120,7 +133,9 @@ def test_someone_records_three_episodes_of_pushblock_learns_from_them_and_watche
         someone.page.get_by_text("10x").click()
         marked(someone, "record").click()
         marked(someone, "restart").click()
-        fingers, end, number = Fingers(someone), time.monotonic() + 200, 0
+        fingers = Fingers(someone)
+        end = time.monotonic() + 200
+        number = 0
         while time.monotonic() < end and not label(someone, "recorded").split(",")[0].endswith(" 4 episodes"):
             fingers.hold({"w"} if number % 3 else {"a"})
             number += 1
@@ -147,7 +162,9 @@ def test_someone_records_three_episodes_of_pushblock_learns_from_them_and_watche
 
 
 @pytest.mark.slow
-def test_nothing_happens_before_someone_is_ready_and_a_second_person_gets_the_other_team(tmp_path: Path, visit: Callable[..., Visitor]):
+def test_nothing_happens_before_someone_is_ready_and_a_second_person_gets_the_other_team(
+    tmp_path: Path, visit: Callable[..., Visitor]
+):
     with viewing(tmp_path) as (_, address):
         someone = visit(address)
         someone.open("/play?env=SoccerTwos")

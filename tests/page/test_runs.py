@@ -1,4 +1,6 @@
-"""Runs in the browser: a curve that moves, two runs compared, checkpoints, gravity, and a run that is stopped there and resumed."""
+"""Runs in the browser: a curve that moves, two runs compared, checkpoints, gravity, and a run that is stopped there and
+resumed.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,16 @@ def marked(someone: Visitor, mark: str) -> Any:
 
 def points(someone: Visitor) -> int:
     """Points of the curves in the large chart."""
-    script = """() => { const e = document.querySelector('[data-mark=curves]'); const c = e && getElement(e.id.slice(1))?.chart;
+    script = """() => { const e = document.querySelector('[data-mark=curves]');
+      const c = e && getElement(e.id.slice(1))?.chart;
       return c ? c.getOption().series.reduce((n, s) => n + s.data.length, 0) : 0 }"""
     return someone.page.evaluate(script)
 
 
 @pytest.mark.slow
-def test_the_curve_of_a_running_training_moves_and_it_is_stopped_there_and_resumed(tmp_path: Path, visit: Callable[..., Visitor]):
+def test_the_curve_of_a_running_training_moves_and_it_is_stopped_there_and_resumed(
+    tmp_path: Path, visit: Callable[..., Visitor]
+):
     with learning(tmp_path, "live") as process, viewing(tmp_path) as (_, address):
         until(lambda: (tmp_path / "results/live/metrics.jsonl").is_file(), 90)
         someone = visit(address)

@@ -1,4 +1,6 @@
-"""Unity games on the page: watched, played, recorded, beside a training, and when they fail. A process stands in for a build."""
+"""Unity games on the page: watched, played, recorded, beside a training, and when they fail. A process stands in for a
+build.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,11 @@ def build(folder: Path, **options: Any) -> Path:
 
 def started(folder: Path) -> dict[int, dict[str, Any]]:
     """Games that were started, by process."""
-    return {int(file.stem): json.loads(file.read_text()) for file in (folder / "notes").glob("*.json") if file.stem.isdecimal()}
+    return {
+        int(file.stem): json.loads(file.read_text())
+        for file in (folder / "notes").glob("*.json")
+        if file.stem.isdecimal()
+    }
 
 
 def alive(folder: Path) -> set[int]:
@@ -88,7 +94,11 @@ def click_at(someone: Visitor, mark: str, share: float) -> None:
 def command(folder: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Runs a command that opens a page; gives the process and the address."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "palaestra", *words], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [sys.executable, "-m", "palaestra", *words],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     try:
         yield process, printed_address(process)
@@ -109,7 +119,9 @@ def stop(process: subprocess.Popen[str], folder: Path) -> str:
 
 @pytest.mark.parametrize("size", ["wide", "phone"])
 @pytest.mark.parametrize("dark", [False, True])
-def test_a_build_is_watched_with_what_its_cameras_see_and_a_table(tmp_path: Path, visit: Callable[..., Visitor], size: str, dark: bool):
+def test_a_build_is_watched_with_what_its_cameras_see_and_a_table(
+    tmp_path: Path, visit: Callable[..., Visitor], size: str, dark: bool
+):
     game = build(tmp_path, camera=True)
     with viewing(tmp_path, str(game)) as (process, address):
         someone = visit(address, size, dark)
@@ -119,7 +131,11 @@ def test_a_build_is_watched_with_what_its_cameras_see_and_a_table(tmp_path: Path
         until(lambda: "Reward so far" in text(someone, "agent-facts"), what="the agent's facts")
         before = tick(someone)
         until(lambda: tick(someone) > before + 40, what="two more episodes")
-        assert [row.split("\t")[0] for row in rows.all_inner_texts()] == ["Driver, agent 0", "Driver, agent 1", "Flyer, agent 0"]
+        assert [row.split("\t")[0] for row in rows.all_inner_texts()] == [
+            "Driver, agent 0",
+            "Driver, agent 1",
+            "Flyer, agent 0",
+        ]
         assert "Team 1" in text(someone, "agent-facts")
         assert marked(someone, "agent").input_value() == "Driver, agent 1"
         assert someone.page.locator("[data-mark=scene] img").get_attribute("src")
@@ -140,13 +156,17 @@ def test_a_build_is_watched_with_what_its_cameras_see_and_a_table(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("brain", "key", "value"), [("Driver?team=0=player", "s", 2.0), ("Flyer=player", "a", -1.0)], ids=["discrete", "continuous"]
+    ("brain", "key", "value"),
+    [("Driver?team=0=player", "s", 2.0), ("Flyer=player", "a", -1.0)],
+    ids=["discrete", "continuous"],
 )
 def test_held_keys_reach_a_build_the_score_is_counted_and_demonstrations_are_recorded(
     tmp_path: Path, visit: Callable[..., Visitor], brain: str, key: str, value: float
 ):
     game = build(tmp_path)
-    with command(tmp_path, "run", str(game), "--brain", brain, "--brain", "Driver?team=1=random", "--brain", "random") as (
+    with command(
+        tmp_path, "run", str(game), "--brain", brain, "--brain", "Driver?team=1=random", "--brain", "random"
+    ) as (
         process,
         address,
     ):
@@ -238,7 +258,10 @@ def test_a_finished_run_of_a_build_is_watched_from_its_settings(tmp_path: Path, 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"die_at": 30, "die_how": "exit", "words": "NullReferenceException: Car.Drive"}, "exited with code 3.*Car.Drive"),
+        (
+            {"die_at": 30, "die_how": "exit", "words": "NullReferenceException: Car.Drive"},
+            "exited with code 3.*Car.Drive",
+        ),
         ({"die_at": 30, "die_how": "kill"}, "killed by signal SIGKILL"),
         ({"die_at": 0, "die_how": "exit", "words": "no level"}, "exited with code 3.*no level"),
         ({"die_at": 0, "die_how": "hang"}, "waited 3 s for it to connect"),
@@ -255,7 +278,9 @@ def test_a_build_that_fails_is_one_message_on_the_page_and_in_the_terminal(
         game.chmod(0o644)
     with viewing(tmp_path, str(game), "--timeout-wait=3") as (process, address):
         someone = visit(address, "phone")
-        begins = "Ended: " if (options or {}).get("die_at") else "It cannot be shown: "  # a game that never opened has not ended
+        begins = (
+            "Ended: " if (options or {}).get("die_at") else "It cannot be shown: "
+        )  # a game that never opened has not ended
         until(lambda: text(someone, "state").startswith(begins), 30, "a message")
         assert re.search(told, text(someone, "state"), re.DOTALL)
         assert "Load the page again" in text(someone, "state")

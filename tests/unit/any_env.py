@@ -14,7 +14,8 @@ from palaestra.core.timestep import Action, FinalObs, TimeStep
 
 
 class Anything:
-    """Slots live 3 to 9 decisions, terminate or are truncated then, and with `steady=False` skip some ticks. Its state can be saved.
+    """Slots live 3 to 9 decisions, terminate or are truncated then, and with `steady=False` skip some ticks. Its state
+    can be saved.
 
     With `mates`, so many areas in a row are a group, of which each leaves when it ends and comes back anew.
     """
@@ -22,8 +23,11 @@ class Anything:
     device = torch.device("cpu")
     parameters: Mapping[str, float] = {}
 
-    def __init__(self, obs: tuple[ObsSpec, ...], action: ActionSpec, areas: int = 6, steady: bool = True, mates: int = 0) -> None:
-        self.num_areas, self.mates = areas, mates
+    def __init__(
+        self, obs: tuple[ObsSpec, ...], action: ActionSpec, areas: int = 6, steady: bool = True, mates: int = 0
+    ) -> None:
+        self.num_areas = areas
+        self.mates = mates
         self.spec = BehaviorSpec(obs, action, steady=steady)
         self.behaviors: Mapping[str, BehaviorSpec] = {"Any": self.spec}
         self.generator = torch.Generator()
@@ -41,12 +45,15 @@ class Anything:
         self.left = self.left - self.acted.long()
         ended = self.left == 0
         self.left = torch.where(ended, torch.randint(3, 10, (self.num_areas,), generator=self.generator), self.left)
-        acting = torch.ones_like(ended) if self.spec.steady else torch.rand(self.num_areas, generator=self.generator) < 0.7
+        acting = (
+            torch.ones_like(ended) if self.spec.steady else torch.rand(self.num_areas, generator=self.generator) < 0.7
+        )
         return {"Any": self._table(reward.float(), ended, acting)}
 
     def _table(self, reward: Tensor, ended: Tensor, acting: Tensor) -> TimeStep:
         truncated = ended & (torch.rand(self.num_areas, generator=self.generator) < 0.5)
-        rows, self.acted = torch.arange(self.num_areas), acting
+        rows = torch.arange(self.num_areas)
+        self.acted = acting
         where = ended.nonzero().squeeze(1)
         return TimeStep(
             obs=self._observations(self.num_areas),
@@ -93,7 +100,8 @@ class Anything:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         self.generator.set_state(state["generator"])
-        self.left, self.acted = state["left"].clone(), state["acted"].clone()
+        self.left = state["left"].clone()
+        self.acted = state["acted"].clone()
 
     def close(self) -> None:
         pass

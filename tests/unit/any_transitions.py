@@ -11,7 +11,12 @@ from palaestra.data.transitions import Transitions
 
 CPU = torch.device("cpu")
 EVERYTHING = BehaviorSpec(
-    (ObsSpec("vector", (5,)), ObsSpec("image", (1, 20, 20)), ObsSpec("goal", (2,), goal=True), ObsSpec("entities", (4, 3))),
+    (
+        ObsSpec("vector", (5,)),
+        ObsSpec("image", (1, 20, 20)),
+        ObsSpec("goal", (2,), goal=True),
+        ObsSpec("entities", (4, 3)),
+    ),
     ActionSpec(2, (3, 2)),
 )
 
@@ -42,5 +47,7 @@ def transitions(spec: BehaviorSpec, rows: int, seed: int = 0) -> Transitions:
 def seen_as(obs: Tensor, continuous: Tensor | None = None) -> Transitions:
     """Views (N, n) that lead to themselves, with these numbers (N, continuous) as actions."""
     none = torch.zeros(len(obs), dtype=torch.bool)
-    action = Action(torch.zeros(len(obs), 1) if continuous is None else continuous, torch.zeros(len(obs), 0, dtype=torch.int64))
+    action = Action(
+        torch.zeros(len(obs), 1) if continuous is None else continuous, torch.zeros(len(obs), 0, dtype=torch.int64)
+    )
     return Transitions((obs,), action, (obs,), torch.zeros(len(obs)), none, none)

@@ -27,7 +27,9 @@ def scope_of(kind: str, path: str, query: str, headers: list[tuple[str, str]], m
     return {"type": kind, "method": method, "path": path, "query_string": query.encode("latin-1"), "headers": raw}
 
 
-def call(app: Any, path: str, query: str = "", headers: list[tuple[str, str]] | None = None, method: str = "GET") -> Answer:
+def call(
+    app: Any, path: str, query: str = "", headers: list[tuple[str, str]] | None = None, method: str = "GET"
+) -> Answer:
     """Sends a request; a header may come twice."""
     answer = Answer()
 

@@ -17,7 +17,9 @@ _HEADING = re.compile(r"^#(\d+) (C# -> PY|PY -> C#) (\d+) bytes\n", re.MULTILINE
 
 
 def read(path: Path) -> list[tuple[str, Any]]:
-    """Every message in order: ('game' or 'trainer', UnityMessage). A game's request is followed by the trainer's answer."""
+    """Every message in order: ('game' or 'trainer', UnityMessage). A game's request is followed by the trainer's
+    answer.
+    """
     _, *parts = _HEADING.split(path.read_text("utf-8"))
     return [
         ("game" if arrow == "C# -> PY" else "trainer", text_format.Parse(text, UnityMessage()))

@@ -10,7 +10,9 @@ import numpy as np
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.demos import DemoRecord, DemoWriter
 
-HYBRID = BehaviorSpec((ObsSpec("view", (3,)), ObsSpec("things", (2, 2)), ObsSpec("goal", (2,), goal=True)), ActionSpec(2, (3, 2)))
+HYBRID = BehaviorSpec(
+    (ObsSpec("view", (3,)), ObsSpec("things", (2, 2)), ObsSpec("goal", (2,), goal=True)), ActionSpec(2, (3, 2))
+)
 
 
 def record(
@@ -23,7 +25,9 @@ def record(
     mask: bool = False,
     spec: BehaviorSpec = HYBRID,
 ) -> DemoRecord:
-    """What is seen at `at` is `at` everywhere; what is stored there is the answer to `at - 1`, zeros in an episode's first record."""
+    """What is seen at `at` is `at` everywhere; what is stored there is the answer to `at - 1`, zeros in an episode's
+    first record.
+    """
     before = 0 if first else at - 1
     action = spec.action
     return DemoRecord(
@@ -40,20 +44,32 @@ def record(
     )
 
 
-def episodes(*lengths: int, spec: BehaviorSpec = HYBRID, open_last: bool = False, mask: bool = False) -> Iterable[DemoRecord]:
+def episodes(
+    *lengths: int, spec: BehaviorSpec = HYBRID, open_last: bool = False, mask: bool = False
+) -> Iterable[DemoRecord]:
     """Episodes of so many decisions: one record more each. `at` goes on from one to the next."""
     at = 1
     for number, length in enumerate(lengths):
         for decision in range(length + 1):
             done = decision == length and not (open_last and number == len(lengths) - 1)
             yield record(
-                at, first=decision == 0, done=done, truncated=done and number % 2 == 1, id=number, mask=mask and not done, spec=spec
+                at,
+                first=decision == 0,
+                done=done,
+                truncated=done and number % 2 == 1,
+                id=number,
+                mask=mask and not done,
+                spec=spec,
             )
             at += 1
 
 
 def write(
-    path: Path, records: Iterable[DemoRecord], spec: BehaviorSpec = HYBRID, key: str = "Thing?team=2", images: tuple[str, ...] = ()
+    path: Path,
+    records: Iterable[DemoRecord],
+    spec: BehaviorSpec = HYBRID,
+    key: str = "Thing?team=2",
+    images: tuple[str, ...] = (),
 ) -> Path:
     with DemoWriter(path, "a demo", key, spec, images) as writer:
         for each in records:

@@ -18,7 +18,9 @@ from palaestra.core.timestep import Action, TimeStep
 
 
 class Duel(Bandit):
-    """Slots 2i and 2i + 1 meet in area i: one decision each, 1 for the higher number, -1 for the lower, 0 for a draw."""
+    """Slots 2i and 2i + 1 meet in area i: one decision each, 1 for the higher number, -1 for the lower, 0 for a
+    draw.
+    """
 
     def __init__(self, areas: int = 3) -> None:
         super().__init__(areas, continuous=1)
@@ -39,7 +41,11 @@ class Duel(Bandit):
 
     def _met(self, reward: Tensor, ended: list[int]) -> TimeStep:
         slots = torch.arange(len(reward))
-        return replace(table(torch.zeros(len(reward), 2), reward=reward.tolist(), terminated=ended), team=slots % 2, area=slots // 2)
+        return replace(
+            table(torch.zeros(len(reward), 2), reward=reward.tolist(), terminated=ended),
+            team=slots % 2,
+            area=slots // 2,
+        )
 
 
 def make(areas: int = 3) -> Duel:

@@ -17,8 +17,10 @@ class Grouped:
     """A stream whose agents join one of two groups, or none, with each episode."""
 
     def __init__(self, seed: int, stream: Stream) -> None:
-        self.stream, self.generator = stream, torch.Generator().manual_seed(seed)
-        self.group, self.alive = torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.bool)
+        self.stream = stream
+        self.generator = torch.Generator().manual_seed(seed)
+        self.group = torch.zeros(0, dtype=torch.int64)
+        self.alive = torch.zeros(0, dtype=torch.bool)
 
     def next(self) -> TimeStep:
         step = self.stream.next()
@@ -28,5 +30,6 @@ class Grouped:
         over = step.terminated | step.truncated if step.lost is None else step.terminated | step.truncated | step.lost
         joins = step.acting & (over | ~self.alive)
         fresh = torch.randint(-1, 2, (len(joins),), generator=self.generator)
-        self.group, self.alive = torch.where(joins, fresh, self.group), (self.alive & ~over) | step.acting
+        self.group = torch.where(joins, fresh, self.group)
+        self.alive = (self.alive & ~over) | step.acting
         return dataclasses.replace(step, group=self.group.clone())

@@ -1,6 +1,8 @@
-"""A stand-in for the Hugging Face Hub: a server that answers what `huggingface_hub` asks when it lists, downloads and commits.
+"""A stand-in for the Hugging Face Hub: a server that answers what `huggingface_hub` asks when it lists, downloads and
+commits.
 
-Repositories are kept in memory. Large files travel as with Git LFS: a batch request, an upload, a commit that names their hash.
+Repositories are kept in memory. Large files travel as with Git LFS: a batch request, an upload, a commit that names
+their hash.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ class Repo:
     def commit(self, files: dict[str, bytes], branch: str = "main", title: str = "initial commit") -> str:
         """Makes a commit with exactly these files."""
         sha = hashlib.sha1(f"{len(self.commits)} {title}".encode()).hexdigest()
-        self.commits[sha], self.branches[branch] = dict(files), sha
+        self.commits[sha] = dict(files)
+        self.branches[branch] = sha
         self.titles.append(title)
         return sha
 
@@ -115,7 +118,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, method: str) -> None:
         parts = urlsplit(self.path)
-        path, self.query = unquote(parts.path), parse_qs(parts.query)
+        path = unquote(parts.path)
+        self.query = parse_qs(parts.query)
         self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.hub.requests.append(f"{method} {path}")
         if self.hub.status is not None:
@@ -147,7 +151,16 @@ class _Handler(BaseHTTPRequestHandler):
             there, sha = found
             names = [{"rfilename": path} for path in there.commits[sha]]
             self._send(
-                200, {"id": repo, "modelId": repo, "sha": sha, "private": there.private, "tags": [], "downloads": 0, "siblings": names}
+                200,
+                {
+                    "id": repo,
+                    "modelId": repo,
+                    "sha": sha,
+                    "private": there.private,
+                    "tags": [],
+                    "downloads": 0,
+                    "siblings": names,
+                },
             )
 
     def tree(self, repo: str, revision: str) -> None:
@@ -183,7 +196,9 @@ class _Handler(BaseHTTPRequestHandler):
             before = there.commits[sha].get(file["path"])
             large = file["path"].endswith(LARGE)
             oid = None if before is None else hashlib.sha256(before).hexdigest() if large else _blob(before)
-            files.append({"path": file["path"], "uploadMode": "lfs" if large else "regular", "shouldIgnore": False, "oid": oid})
+            files.append(
+                {"path": file["path"], "uploadMode": "lfs" if large else "regular", "shouldIgnore": False, "oid": oid}
+            )
         self._send(200, {"files": files, "commitOid": sha})
 
     def batch(self, repo: str) -> None:

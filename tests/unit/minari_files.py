@@ -25,7 +25,9 @@ def stacked(steps: Sequence[Any]) -> Any:
 
 
 class Collector(gymnasium.Wrapper):
-    """Keeps everything that passes between an environment and its user, as Minari's own collector does (which needs JAX)."""
+    """Keeps everything that passes between an environment and its user, as Minari's own collector does (which needs
+    JAX).
+    """
 
     def __init__(self, env: gymnasium.Env, *, infos: bool = False) -> None:
         super().__init__(env)
@@ -39,7 +41,9 @@ class Collector(gymnasium.Wrapper):
 
     def step(self, action: Any) -> Any:
         obs, reward, end, cut, info = self.env.step(action)
-        for name, value in zip(("obs", "action", "reward", "end", "cut", "info"), (obs, action, reward, end, cut, info), strict=True):
+        for name, value in zip(
+            ("obs", "action", "reward", "end", "cut", "info"), (obs, action, reward, end, cut, info), strict=True
+        ):
             self.episodes[-1][name].append(value)
         return obs, reward, end, cut, info
 
@@ -61,7 +65,11 @@ class Collector(gymnasium.Wrapper):
 
 
 def dataset(
-    id: str, observation_space: spaces.Space, action_space: spaces.Space, episodes: Sequence[dict[str, Any]], **options: Any
+    id: str,
+    observation_space: spaces.Space,
+    action_space: spaces.Space,
+    episodes: Sequence[dict[str, Any]],
+    **options: Any,
 ) -> Any:
     """Writes a dataset with Minari itself."""
     import minari
@@ -88,7 +96,8 @@ def episode(steps: int, *, end: bool = True, cut: bool = False, start: int = 0, 
     }
 
 
-BOX, CHOICE = spaces.Box(-9, 9, (2,), np.float32), spaces.Discrete(3)
+BOX = spaces.Box(-9, 9, (2,), np.float32)
+CHOICE = spaces.Discrete(3)
 
 
 def simple(id: str, *episodes: dict[str, Any], **options: Any) -> Any:

@@ -11,8 +11,24 @@ from typing import Any
 import numpy as np
 
 Shape = Sequence[int]
-DENSE, CONV, MAX_POOL, ACTIVATION, RANDOM, ADD, MUL, DIV, SUM, CONCAT, SLICE, LOAD = 1, 20, 25, 50, 64, 100, 102, 103, 128, 210, 211, 255
-RELU, SOFTMAX, TANH, SIGMOID, SWISH, LOG = 1, 2, 3, 4, 9, 114
+DENSE = 1
+CONV = 20
+MAX_POOL = 25
+ACTIVATION = 50
+RANDOM = 64
+ADD = 100
+MUL = 102
+DIV = 103
+SUM = 128
+CONCAT = 210
+SLICE = 211
+LOAD = 255
+RELU = 1
+SOFTMAX = 2
+TANH = 3
+SIGMOID = 4
+SWISH = 9
+LOG = 114
 
 
 @dataclass
@@ -37,7 +53,11 @@ class NNWriter:
         """Adds a layer; `rest`: activation, pads, strides, pool, axis."""
         shapes = (rest.get("pads", (0, 0, 0, 0)), rest.get("strides", ()), rest.get("pool", ()))
         parts = [_text(name), struct.pack("<4i", kind, rest.get("activation", 0), 0, 0), *map(_numbers, shapes)]
-        parts += [struct.pack("<iffi", rest.get("axis", -1), 1.0, 0.0, 0), struct.pack("<i", len(inputs)), *map(_text, inputs)]
+        parts += [
+            struct.pack("<iffi", rest.get("axis", -1), 1.0, 0.0, 0),
+            struct.pack("<i", len(inputs)),
+            *map(_text, inputs),
+        ]
         parts.append(struct.pack("<i", len(tensors or {})))
         for title, values in (tensors or {}).items():
             start = sum(each.size for each in self.data)
@@ -49,19 +69,31 @@ class NNWriter:
     def constants(self, **values: float) -> None:
         """Adds numbers such as memory_size, in one layer, as they were written."""
         defaults = {"memory_size": 0.0, "version_number": 2.0, "is_continuous_control": 1.0, "action_output_shape": 1.0}
-        self.layer("constants", LOAD, tensors={name: np.array([value]) for name, value in {**defaults, **values}.items()})
+        self.layer(
+            "constants", LOAD, tensors={name: np.array([value]) for name, value in {**defaults, **values}.items()}
+        )
 
     def dense(self, name: str, source: str, weight: np.ndarray, **rest: int) -> None:
         """Adds a linear layer, weight (in, out), with a bias of tenths."""
         inputs, outputs = weight.shape
         bias = np.arange(outputs) / 10
-        self.layer(name, DENSE, [source], {f"{name}/kernel": weight.reshape(inputs, 1, 1, outputs), f"{name}/bias": bias}, **rest)
+        self.layer(
+            name,
+            DENSE,
+            [source],
+            {f"{name}/kernel": weight.reshape(inputs, 1, 1, outputs), f"{name}/bias": bias},
+            **rest,
+        )
 
     def content(self) -> bytes:
         """Returns the bytes of the file."""
         parts = [struct.pack("<qi", self.version, len(self.inputs))]
         parts += [_text(name) + _numbers(shape) for name, shape in self.inputs.items()]
-        parts += [struct.pack("<i", len(self.outputs)), *map(_text, self.outputs), struct.pack("<i", len(self.memories))]
+        parts += [
+            struct.pack("<i", len(self.outputs)),
+            *map(_text, self.outputs),
+            struct.pack("<i", len(self.memories)),
+        ]
         parts += [_numbers(shape) + _text(entry) + _text(exit) for shape, entry, exit in self.memories]
         parts += [struct.pack("<i", len(self.layers)), *self.layers, *(each.tobytes() for each in self.data)]
         return b"".join(parts)

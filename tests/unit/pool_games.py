@@ -17,13 +17,17 @@ from palaestra.envs.pool.shared_tables import SharedTables
 
 
 class Walk(gymnasium.Env[Any, Any]):
-    """Walks on a line for `length` steps. Each step pays 1; the observation shows place, step and process. Files in `folder` are orders."""
+    """Walks on a line for `length` steps. Each step pays 1; the observation shows place, step and process. Files in
+    `folder` are orders.
+    """
 
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (3,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
 
     def __init__(self, folder: str = "", length: int = 10, ms: float = 0.0) -> None:
-        self.folder, self.length, self.ms = folder, length, ms
+        self.folder = folder
+        self.length = length
+        self.ms = ms
         self.place = self.count = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -36,7 +40,8 @@ class Walk(gymnasium.Env[Any, Any]):
         """Walks right for 1, left for 0."""
         self._obey()
         time.sleep(self.ms / 1000)
-        self.place, self.count = self.place + (1 if action else -1), self.count + 1
+        self.place = self.place + (1 if action else -1)
+        self.count = self.count + 1
         return self._seen(), 1.0, False, self.count >= self.length, {}
 
     def _seen(self) -> Any:
@@ -95,7 +100,9 @@ def make_drawers(areas: int | None = None, folder: str = "") -> Any:
 
 
 class Forgotten(Walk):
-    """Removes the shared memory of its process before the run has opened it, where the order "forget" lies in the folder."""
+    """Removes the shared memory of its process before the run has opened it, where the order "forget" lies in the
+    folder.
+    """
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begins at 0."""
@@ -125,7 +132,8 @@ class Ends(Walk):
 
     def __init__(self, folder: str = "", close: str = "", render: str = "") -> None:
         super().__init__(folder)
-        self._at_close, self._at_render = close, render
+        self._at_close = close
+        self._at_render = render
 
     def render(self) -> Any:
         """Returns a black picture, if nothing else is said."""

@@ -1,4 +1,6 @@
-"""What the processes of `test_ranks.py` do: `python rank_tasks.py TASK FILE`, with the environment variables of a rank."""
+"""What the processes of `test_ranks.py` do: `python rank_tasks.py TASK FILE`, with the environment variables of a
+rank.
+"""
 
 from __future__ import annotations
 
@@ -52,9 +54,16 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "poca-lstm": ("DungeonEscape", {"trainer_type": "poca", "hyperparameters": WHOLE, "network_settings": MEMORY}),
     "rnd": (
         "3DBall",
-        {"hyperparameters": WHOLE, "network_settings": SMALL, "reward_signals": {**NORMALIZED, "rnd": {"normalize": True}}},
+        {
+            "hyperparameters": WHOLE,
+            "network_settings": SMALL,
+            "reward_signals": {**NORMALIZED, "rnd": {"normalize": True}},
+        },
     ),
-    "curiosity": ("Basic", {"hyperparameters": WHOLE, "network_settings": SMALL, "reward_signals": {"extrinsic": {}, "curiosity": {}}}),
+    "curiosity": (
+        "Basic",
+        {"hyperparameters": WHOLE, "network_settings": SMALL, "reward_signals": {"extrinsic": {}, "curiosity": {}}},
+    ),
     "gail": (
         "3DBall",
         {
@@ -64,8 +73,14 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
             "behavioral_cloning": {"demo_path": DEMO},
         },
     ),
-    "bc": ("Basic", {"trainer_type": "bc", "hyperparameters": {**WHOLE, "teacher": "heuristic"}, "network_settings": SMALL}),
-    "bc-lstm": ("Hallway", {"trainer_type": "bc", "hyperparameters": {**WHOLE, "teacher": "heuristic"}, "network_settings": MEMORY}),
+    "bc": (
+        "Basic",
+        {"trainer_type": "bc", "hyperparameters": {**WHOLE, "teacher": "heuristic"}, "network_settings": SMALL},
+    ),
+    "bc-lstm": (
+        "Hallway",
+        {"trainer_type": "bc", "hyperparameters": {**WHOLE, "teacher": "heuristic"}, "network_settings": MEMORY},
+    ),
     # choices, since noise of the gradient would be drawn by each rank for itself
     "sac": (
         "Basic",
@@ -84,7 +99,9 @@ def updated(case: str, rank: int | None) -> dict[str, Tensor]:
     env_name, block = CASES[case]
     env = make_env(env_name, areas=AREAS)
     env.reset(0)
-    demo_files.write(Path(DEMO), demo_files.episodes(1, spec=env.behaviors[env_name]), env.behaviors[env_name], f"{env_name}?team=0")
+    demo_files.write(
+        Path(DEMO), demo_files.episodes(1, spec=env.behaviors[env_name]), env.behaviors[env_name], f"{env_name}?team=0"
+    )
     loaded = load(settings(env_name, 1000, **block)).settings
     behavior = loaded.behaviors[env_name]
     trainers: list[Trainer] = []
@@ -97,7 +114,9 @@ def updated(case: str, rank: int | None) -> dict[str, Tensor]:
 
     collector = Collector(env, join, 5)
     rollout = collector.collect(1000, lambda: False)[env_name]
-    if case.startswith("poca"):  # where nothing was paid, or mirrored units cancel out, Adam would make steps of rounding errors
+    if case.startswith(
+        "poca"
+    ):  # where nothing was paid, or mirrored units cancel out, Adam would make steps of rounding errors
         random = torch.Generator().manual_seed(1)
         rollout = replace(rollout, group_reward=torch.rand(rollout.reward.shape, generator=random))
         trainers[0].state_dict()["network"]["value_head.context_head.weight"].normal_(generator=random)
@@ -109,20 +128,27 @@ def updated(case: str, rank: int | None) -> dict[str, Tensor]:
     if isinstance(trainers[0], SAC):
         learn_from_draw(trainers[0], whole, rank)
     state = trainers[0].state_dict()
-    if case.startswith("poca"):  # attention is the same whatever is added to all keys, so these have no gradient but rounding errors
+    if case.startswith(
+        "poca"
+    ):  # attention is the same whatever is added to all keys, so these have no gradient but rounding errors
         keys, _ = state["network"]["value_head.key_value.bias"].chunk(2)
         keys.zero_()
-    return numbers({"network": state["network"], "optimizer": state["optimizer"], "signals": learned(state.get("signals", {}))})
+    return numbers(
+        {"network": state["network"], "optimizer": state["optimizer"], "signals": learned(state.get("signals", {}))}
+    )
 
 
 def learn_from_draw(trainer: SAC, rollout: Rollout, rank: int | None) -> None:
-    """Takes the steps that SAC takes with what it draws from its replay: here with the same draw, or a rank's half of it."""
+    """Takes the steps that SAC takes with what it draws from its replay: here with the same draw, or a rank's half of
+    it.
+    """
     replay = Replay(trainer.network.spec, 1000, torch.device("cpu"))
     replay.add(rollout, trainer.network.for_environment(rollout.sample), rollout.reward)
     batch = replay.draw(64, torch.Generator().manual_seed(1))
     batch = batch if rank is None else half(batch, rank)
     transitions = batch.transitions()
-    gammas, ignores_ends = torch.tensor(trainer.signals.gammas), torch.tensor(trainer.signals.ignore_ends)
+    gammas = torch.tensor(trainer.signals.gammas)
+    ignores_ends = torch.tensor(trainer.signals.ignore_ends)
     trainer.gradient(batch, trainer.signals.of_batch(transitions), gammas, ignores_ends)
     trainer.signals.learn(transitions)
 
@@ -131,7 +157,8 @@ def half(batch: ReplayBatch, rank: int) -> ReplayBatch:
     """Returns a rank's half of decisions that were drawn one by one."""
     n = len(batch.reward) // 2
     mine = slice(rank * n, (rank + 1) * n)
-    now, after = mine, slice(2 * n + mine.start, 2 * n + mine.stop)
+    now = mine
+    after = slice(2 * n + mine.start, 2 * n + mine.stop)
     action = replace(batch.action, continuous=batch.action.continuous[mine], discrete=batch.action.discrete[mine])
     columns = {name: getattr(batch, name)[mine] for name in ("reward", "terminated", "ended")}
     return replace(batch, now=now, after=after, action=action, **columns)
@@ -160,14 +187,22 @@ def part(rollout: Rollout, slots: slice) -> Rollout:
 
     def cut(value: Any) -> Any:
         if isinstance(value, Tensor):
-            return value[:, slots] if value.shape[:2] == (time, whole) else value[slots] if value.shape[:1] == (whole,) else value
+            return (
+                value[:, slots]
+                if value.shape[:2] == (time, whole)
+                else value[slots]
+                if value.shape[:1] == (whole,)
+                else value
+            )
         if isinstance(value, tuple):
             return tuple(map(cut, value))
         if is_dataclass(value) and not isinstance(value, type):
             return replace(value, **{field.name: cut(getattr(value, field.name)) for field in fields(value)})
         return value
 
-    kept = {field.name: cut(getattr(rollout, field.name)) for field in fields(rollout) if not field.name.startswith("final")}
+    kept = {
+        field.name: cut(getattr(rollout, field.name)) for field in fields(rollout) if not field.name.startswith("final")
+    }
     mine = (rollout.final_rows % whole >= slots.start) & (rollout.final_rows % whole < slots.stop)
     rows = rollout.final_rows[mine]
     rows = rows // whole * (slots.stop - slots.start) + rows % whole - slots.start
@@ -188,7 +223,8 @@ def exchange(file: str) -> None:
     group = ranks._group
     assert group is not None
     assert group.sums is not None or not ORDERED
-    sums, group.sums = group.sums, None
+    sums = group.sums
+    group.sums = None
     apart = torch.tensor([1.0, 2.0]) * (ranks.number() + 1)
     ranks.average([apart], rows=ranks.number() + 1)  # as ranks of several machines do
     group.sums = sums
@@ -267,7 +303,12 @@ class LateTeam(Duel):
 
 def play_with_late_team(results: str) -> list[list[Any]]:
     """Returns, of each rank, which team learns after a run, which policies may be drawn and were, and the ratings."""
-    config = settings("Duel", 3000, self_play={"save_steps": 200, "team_change": 500, "swap_steps": 50, "window": 3}, summary_freq=1000)
+    config = settings(
+        "Duel",
+        3000,
+        self_play={"save_steps": 200, "team_change": 500, "swap_steps": 50, "window": 3},
+        summary_freq=1000,
+    )
     result = palaestra.train(config, env=LateTeam(4), run_id="duel", results_dir=results, seed=3)
     run = state(result.folder)["run"]
     plays = [run["self_play"], *(json.loads(one["content"])["run"]["self_play"] for one in run["ranks"]["others"])]
@@ -291,7 +332,9 @@ def play_until_lost(results: str) -> list[Any]:
         shutil.rmtree(Path(results, "gone"))
 
     try:
-        palaestra.train(config, env="Basic", num_areas=4, run_id="gone", results_dir=results, seed=3, callbacks=[delete])
+        palaestra.train(
+            config, env="Basic", num_areas=4, run_id="gone", results_dir=results, seed=3, callbacks=[delete]
+        )
     except FolderLost as error:
         resumed = palaestra.train(run_id=str(error.saved and error.saved.name), results_dir=results, resume=True)
         return [str(error), resumed.finished, resumed.steps]

@@ -19,7 +19,8 @@ SIDE = 20
 
 
 class Recall:
-    """The first decision of an episode shows a bit, `wait` decisions show noise, and the last is rewarded: 1 for the bit, else -1.
+    """The first decision of an episode shows a bit, `wait` decisions show noise, and the last is rewarded: 1 for the
+    bit, else -1.
 
     An agent an area for each number in `waits`. With `image` the bit is a bright left or right half. With `pauses`
     a slot acts on seven ticks of ten, and stays empty for a while after an episode: not steady.
@@ -29,15 +30,22 @@ class Recall:
     parameters: Mapping[str, float] = {}
 
     def __init__(self, areas: int, waits: Sequence[int] = (50,), *, image: bool = False, pauses: bool = False) -> None:
-        self.num_areas, self.image, self.pauses = areas, image, pauses
+        self.num_areas = areas
+        self.image = image
+        self.pauses = pauses
         obs = (ObsSpec("image", (1, SIDE, SIDE)), ObsSpec("vector", (2,))) if image else (ObsSpec("vector", (3,)),)
-        self.behaviors: Mapping[str, BehaviorSpec] = {"Recall": BehaviorSpec(obs, ActionSpec(branches=(2,)), steady=not pauses)}
+        self.behaviors: Mapping[str, BehaviorSpec] = {
+            "Recall": BehaviorSpec(obs, ActionSpec(branches=(2,)), steady=not pauses)
+        }
         self.wait = torch.tensor(waits).repeat(areas)
         self.area = torch.arange(areas).repeat_interleave(len(waits))
         self.generator = torch.Generator()
         slots = len(self.wait)
-        self.age, self.bit, self.noise = torch.zeros(slots, dtype=torch.int64), torch.zeros(slots), torch.zeros(slots)
-        self.acting, self.living = torch.ones(slots, dtype=torch.bool), torch.ones(slots, dtype=torch.bool)
+        self.age = torch.zeros(slots, dtype=torch.int64)
+        self.bit = torch.zeros(slots)
+        self.noise = torch.zeros(slots)
+        self.acting = torch.ones(slots, dtype=torch.bool)
+        self.living = torch.ones(slots, dtype=torch.bool)
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
         self.generator.manual_seed(seed)
@@ -71,7 +79,8 @@ class Recall:
         self.acting = self.living & self._chance(0.7) if self.pauses else torch.ones_like(self.living)
 
     def _observe(self) -> tuple[Tensor, ...]:
-        shown, asked = (self.age == 0).float(), (self.age > self.wait).float()
+        shown = (self.age == 0).float()
+        asked = (self.age > self.wait).float()
         rest = torch.stack([self.noise * (1 - shown) * (1 - asked), asked], 1)
         if not self.image:
             return (torch.cat([((2 * self.bit - 1) * shown).unsqueeze(1), rest], 1),)

@@ -1,4 +1,6 @@
-"""A game of any teams, one behavior or several: whoever names the highest numbers in an episode wins it. Records all episodes."""
+"""A game of any teams, one behavior or several: whoever names the highest numbers in an episode wins it. Records all
+episodes.
+"""
 
 from __future__ import annotations
 
@@ -20,30 +22,40 @@ Sides = Sequence[tuple[str, int, int]]
 
 
 class Rumble:
-    """Episodes of area i last 3 + i % 4 ticks. All agents of an area see the same: 1, and how many episodes it has had."""
+    """Episodes of area i last 3 + i % 4 ticks. All agents of an area see the same: 1, and how many episodes it has
+    had.
+    """
 
     device = CPU
     parameters: Mapping[str, float] = {}
 
     def __init__(self, areas: int, sides: Sides, *, groups: bool = False, lost: float = -1.0) -> None:
         """`lost`: what the last tick brings those who did not win; the winner gets 1."""
-        self.num_areas, self.sides, self.lost = areas, sides, lost
+        self.num_areas = areas
+        self.sides = sides
+        self.lost = lost
         names = dict.fromkeys(name for name, _, _ in sides)
         self.behaviors: Mapping[str, BehaviorSpec] = {
             name: BehaviorSpec((ObsSpec("nothing", (2,)),), ActionSpec(1), steady=True) for name in names
         }
-        self.teams = {name: [team for other, team, agents in sides if other == name for _ in range(agents)] for name in names}
+        self.teams = {
+            name: [team for other, team, agents in sides if other == name for _ in range(agents)] for name in names
+        }
         self.groups = groups
-        self.age, self.count, self.sums = torch.zeros(areas), torch.zeros(areas), torch.zeros(areas, len(sides))
+        self.age = torch.zeros(areas)
+        self.count = torch.zeros(areas)
+        self.sums = torch.zeros(areas, len(sides))
         self.open: dict[tuple[int, int, str, int], list[tuple[float, ...]]] = defaultdict(list)
         self.episodes: list[tuple[int, int, str, int, list[tuple[float, ...]]]] = []
         """Of every area's every episode, by number: each side, and what its agents named, tick by tick."""
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
-        self.age, self.sums = torch.zeros(self.num_areas), torch.zeros_like(self.sums)
+        self.age = torch.zeros(self.num_areas)
+        self.sums = torch.zeros_like(self.sums)
         self.open.clear()
         return {
-            name: self._table(name, torch.zeros(self.num_areas, len(self.sides)), torch.zeros(self.num_areas) > 0) for name in self.teams
+            name: self._table(name, torch.zeros(self.num_areas, len(self.sides)), torch.zeros(self.num_areas) > 0)
+            for name in self.teams
         }
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
@@ -61,14 +73,16 @@ class Rumble:
         for area in over.nonzero()[:, 0].tolist():
             for key in [key for key in self.open if key[0] == area]:
                 self.episodes.append((*key, self.open.pop(key)))
-        self.age[over], self.sums[over] = 0, 0
+        self.age[over] = 0
+        self.sums[over] = 0
         self.count += over
         return {name: self._table(name, reward, over) for name in self.teams}
 
     def _table(self, name: str, reward: Tensor, over: Tensor) -> TimeStep:
         teams = self.teams[name]
         columns = [i for i, (other, _, agents) in enumerate(self.sides) if other == name for _ in range(agents)]
-        earned, ended = reward[:, columns].flatten(), over.repeat_interleave(len(teams)).nonzero()[:, 0].tolist()
+        earned = reward[:, columns].flatten()
+        ended = over.repeat_interleave(len(teams)).nonzero()[:, 0].tolist()
         area = torch.arange(self.num_areas).repeat_interleave(len(teams))
         team = torch.tensor(teams).repeat(self.num_areas)
         seen = torch.stack([torch.ones(len(area)), self.count[area]], 1)
@@ -124,12 +138,14 @@ class Knockout(Rumble):
         self.out = torch.zeros(areas) > 0
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
-        waits, self.sums[:, -1] = self.out, -100.0
+        waits = self.out
+        self.sums[:, -1] = -100.0
         steps = super().step(actions)
         self.out = self.age == 2 + torch.arange(self.num_areas) % 4
         ((name, step),) = steps.items()
         last = torch.arange(len(self.sides)).repeat(self.num_areas) == len(self.sides) - 1
-        gone, over = last & self.out.repeat_interleave(len(self.sides)), last & waits.repeat_interleave(len(self.sides))
+        gone = last & self.out.repeat_interleave(len(self.sides))
+        over = last & waits.repeat_interleave(len(self.sides))
         ended = ((step.terminated & ~over) | gone).nonzero()[:, 0].tolist()
         shown = table(step.obs[0], terminated=ended, acting=(~gone).tolist())
         reward = torch.where(over, 0.0, torch.where(gone, -1.0, step.reward))

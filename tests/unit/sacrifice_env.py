@@ -15,14 +15,16 @@ MATES, TIME, DELAY = 3, 5, 2
 
 
 class Sacrifice:
-    """Three agents an area. Who pulls the lever dies; two decisions later the door opens, and the living earn 1 together.
+    """Three agents an area. Who pulls the lever dies; two decisions later the door opens, and the living earn 1
+    together.
 
     Nobody has pulled after five decisions: all end with nothing. All see how long it has been, whether the lever was
     pulled, and who they are.
     """
 
     def __init__(self, areas: int) -> None:
-        self.num_areas, self.device = areas, torch.device("cpu")
+        self.num_areas = areas
+        self.device = torch.device("cpu")
         self.behaviors: Mapping[str, BehaviorSpec] = {
             "Sacrifice": BehaviorSpec((ObsSpec("world", (2 + MATES,)),), ActionSpec(branches=(2,)))
         }
@@ -30,13 +32,18 @@ class Sacrifice:
         self._area = torch.arange(areas).repeat_interleave(MATES)
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
-        self._age, self._pulled = torch.zeros(self.num_areas, dtype=torch.int64), torch.full((self.num_areas,), -1)
+        self._age = torch.zeros(self.num_areas, dtype=torch.int64)
+        self._pulled = torch.full((self.num_areas,), -1)
         self._alive = torch.ones(self.num_areas, MATES, dtype=torch.bool)
         none = torch.zeros_like(self._alive)
         return {"Sacrifice": self._table(self._seen(), none, torch.zeros(self.num_areas))}
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
-        pulls = (actions["Sacrifice"].discrete.view(self.num_areas, MATES) == 1) & self._alive & (self._pulled < 0).unsqueeze(1)
+        pulls = (
+            (actions["Sacrifice"].discrete.view(self.num_areas, MATES) == 1)
+            & self._alive
+            & (self._pulled < 0).unsqueeze(1)
+        )
         self._age += 1
         self._pulled = torch.where(pulls.any(1), self._age, self._pulled)
         opens = (self._pulled >= 0) & (self._age == self._pulled + DELAY)
@@ -55,7 +62,8 @@ class Sacrifice:
     def _table(self, last: Tensor, ended: Tensor, earned: Tensor) -> TimeStep:
         ended = ended.flatten()
         where = ended.nonzero()[:, 0]
-        nothing, slots = torch.zeros(len(ended)), torch.zeros(len(ended), dtype=torch.int64)
+        nothing = torch.zeros(len(ended))
+        slots = torch.zeros(len(ended), dtype=torch.int64)
         return TimeStep(
             obs=(self._seen(),),
             acting=self._alive.flatten().clone(),

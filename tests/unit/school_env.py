@@ -24,7 +24,9 @@ class School:
     def __init__(self, areas: int = 4) -> None:
         self.num_areas = areas
         self.rooms = {name: Ball(areas) for name in ("Expert", "Pupil")}
-        self.behaviors: Mapping[str, BehaviorSpec] = {name: room.behaviors["3DBall"] for name, room in self.rooms.items()}
+        self.behaviors: Mapping[str, BehaviorSpec] = {
+            name: room.behaviors["3DBall"] for name, room in self.rooms.items()
+        }
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
         return {name: room.reset(seed + i)["3DBall"] for i, (name, room) in enumerate(self.rooms.items())}
@@ -42,7 +44,9 @@ class School:
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         for name, room in self.rooms.items():
-            room.load_state_dict({key.removeprefix(f"{name}/"): value for key, value in state.items() if key.startswith(f"{name}/")})
+            room.load_state_dict(
+                {key.removeprefix(f"{name}/"): value for key, value in state.items() if key.startswith(f"{name}/")}
+            )
 
     def render(self, area: int) -> Any:
         raise EnvError("a school has no picture")

@@ -1,4 +1,6 @@
-"""Small games of every kind, as an author would write them. Run as a program, one plays: `python sdk_games.py --kind continuous`."""
+"""Small games of every kind, as an author would write them. Run as a program, one plays: `python sdk_games.py --kind
+continuous`.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,8 @@ class Chooser(sdk.Agent):
 
     def on_action_received(self, actions: sdk.Actions) -> None:
         self.add_reward(float(actions.discrete[0] == self.color) + 0.25 * actions.discrete[1])
-        self.color, self.turns = self.academy.random.randrange(3), self.turns + 1
+        self.color = self.academy.random.randrange(3)
+        self.turns = self.turns + 1
         if self.turns == 20:
             self.end_episode()
 
@@ -74,7 +77,8 @@ class Picky(sdk.Agent):
     decision_period = 1
 
     def __init__(self, turns: int) -> None:
-        self.turns, self.left = turns, turns
+        self.turns = turns
+        self.left = turns
 
     def on_episode_begin(self) -> None:
         self.left = self.turns
@@ -164,7 +168,8 @@ class Seeker(Chooser):
 
     def on_action_received(self, actions: sdk.Actions) -> None:
         self.add_reward(float(actions.discrete[0] == self.color))
-        self.color, self.turns = self.academy.random.randrange(3), self.turns + 1
+        self.color = self.academy.random.randrange(3)
+        self.turns = self.turns + 1
         if self.turns == 20:
             self.end_episode()
 
@@ -185,7 +190,8 @@ class Duelist(sdk.Agent):
         sensor.add(self.total, self.turns / 10)
 
     def on_action_received(self, actions: sdk.Actions) -> None:
-        self.total, self.turns = self.total + actions.discrete[0], self.turns + 1
+        self.total = self.total + actions.discrete[0]
+        self.turns = self.turns + 1
 
 
 class Mate(sdk.Agent):
@@ -280,7 +286,8 @@ def finish(one: Duelist, two: Duelist) -> None:
 @sdk.game
 def duel(academy: sdk.Academy) -> None:
     """Two teams."""
-    two, one = academy.add(Duelist(1)), academy.add(Duelist(0))
+    two = academy.add(Duelist(1))
+    one = academy.add(Duelist(0))
 
     @academy.on_step
     def judge() -> None:
@@ -291,7 +298,8 @@ def duel(academy: sdk.Academy) -> None:
 @sdk.game
 def group(academy: sdk.Academy) -> None:
     """Mates with one reward, of whom one leaves early."""
-    mates, together = [academy.add(Mate()) for _ in range(3)], sdk.Group()
+    mates = [academy.add(Mate()) for _ in range(3)]
+    together = sdk.Group()
     turns = 0
 
     @academy.on_reset

@@ -17,7 +17,8 @@ class Walker(sdk.Agent):
     decision_period = 1
 
     def __init__(self, **settings: object) -> None:
-        self.at, self.log = 0.0, []
+        self.at = 0.0
+        self.log = []
         for name, value in settings.items():
             setattr(self, name, value)
 
@@ -48,13 +49,17 @@ def rows(outputs: Mapping[str, AgentOutputs]) -> list[tuple]:
     return out
 
 
-def same_actions(outputs: Mapping[str, AgentOutputs], continuous: float = 0.0, discrete: int = 0) -> dict[str, AgentActions]:
+def same_actions(
+    outputs: Mapping[str, AgentOutputs], continuous: float = 0.0, discrete: int = 0
+) -> dict[str, AgentActions]:
     """The same action for all that asked."""
     out = {}
     for key, one in outputs.items():
-        asking, action = int((~one.infos.done).sum()), one.spec.action
+        asking = int((~one.infos.done).sum())
+        action = one.spec.action
         out[key] = AgentActions(
-            np.full((asking, action.continuous), continuous, np.float32), np.full((asking, len(action.branches)), discrete, np.int64)
+            np.full((asking, action.continuous), continuous, np.float32),
+            np.full((asking, len(action.branches)), discrete, np.int64),
         )
     return out
 

@@ -29,7 +29,9 @@ def settings(behavior: str, max_steps: int = 300, **rest: Any) -> dict[str, Any]
     return {"behaviors": {behavior: block}}
 
 
-def tracked_run(folder: Path, resumed: Mapping[str, int] | None = None, info: Callable[[str], object] = print, **rest: Any) -> TrackedRun:
+def tracked_run(
+    folder: Path, resumed: Mapping[str, int] | None = None, info: Callable[[str], object] = print, **rest: Any
+) -> TrackedRun:
     """The run that a tracker is made for, with default settings."""
     return TrackedRun(folder, RunSettings(default_settings=BehaviorSettings()), resumed or {}, info, **rest)
 
@@ -43,7 +45,9 @@ def write(file: str, tree: dict[str, Any]) -> str:
 def contents(folder: Path) -> dict[str, str]:
     """A hash of every file below, and of every folder its name."""
     return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "folder"
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        if path.is_file()
+        else "folder"
         for path in sorted(folder.rglob("*"))
     }
 
@@ -62,7 +66,9 @@ def differences(left: Any, right: Any, at: str = "") -> list[str]:
     if isinstance(left, dict) and isinstance(right, dict) and left.keys() == right.keys():
         return [place for key in left for place in differences(left[key], right[key], f"{at}.{key}")]
     if isinstance(left, (list, tuple)) and type(left) is type(right) and len(left) == len(right):
-        return [place for i, pair in enumerate(zip(left, right, strict=True)) for place in differences(*pair, f"{at}[{i}]")]
+        return [
+            place for i, pair in enumerate(zip(left, right, strict=True)) for place in differences(*pair, f"{at}[{i}]")
+        ]
     same = left == right or (left != left and right != right)  # NaN is like NaN
     return [] if type(left) is type(right) and same else [f"{at}: {left!r} and {right!r}"]
 

@@ -11,7 +11,9 @@ from palaestra.envs.builtin.sensors.sphere_casts import cast_upright_solid_box, 
 
 @wp.func
 def cast_solid_box(origin: wp.vec3, direction: wp.vec3, center: wp.vec3, half: wp.vec3, angle: float, radius: float):
-    """Returns the distance along a unit direction at which a sphere touches an upright box, turned by the angle, or MISS."""
+    """Returns the distance along a unit direction at which a sphere touches an upright box, turned by the angle, or
+    MISS.
+    """
     to = origin - center
     flat = rotate(wp.vec2(to[0], to[1]), -angle)
     flat_way = rotate(wp.vec2(direction[0], direction[1]), -angle)

@@ -8,9 +8,24 @@ from palaestra.core.errors import EnvError
 
 
 def test_importing_palaestra_imports_not_even_numpy():
-    code = "import sys, palaestra; print(sorted({'torch', 'warp', 'numpy', 'importlib.metadata'} & set(sys.modules)), dir(palaestra))"
+    code = (
+        "import sys, palaestra; print(sorted({'torch', 'warp', 'numpy', 'importlib.metadata'} & set(sys.modules)), "
+        "dir(palaestra))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    public = ["compare", "load_policy", "make", "pull", "push", "read_demo", "record", "stop_at_reward", "train", "train_seeds", "tune"]
+    public = [
+        "compare",
+        "load_policy",
+        "make",
+        "pull",
+        "push",
+        "read_demo",
+        "record",
+        "stop_at_reward",
+        "train",
+        "train_seeds",
+        "tune",
+    ]
     assert done.stdout.strip() == f"[] {['__version__', *public]}"
 
 
@@ -36,7 +51,9 @@ def test_an_unknown_name_of_the_package_is_an_attribute_error():
 
 
 def test_what_error_messages_say_to_call_is_there_after_importing_the_package_alone():
-    assert palaestra.__getattr__("pettingzoo").parallel_env.__name__ == "parallel_env"  # the name itself is there once it was imported
+    assert (
+        palaestra.__getattr__("pettingzoo").parallel_env.__name__ == "parallel_env"
+    )  # the name itself is there once it was imported
 
 
 def test_make_gives_the_environment_of_a_name_with_its_areas_and_options():

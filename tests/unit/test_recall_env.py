@@ -13,7 +13,9 @@ def answered(env: Recall, choices: torch.Tensor):
 
 
 @pytest.mark.parametrize(
-    "env", [Recall(4), Recall(4, image=True), Recall(3, (5, 2), pauses=True)], ids=["steady", "with images", "with pauses"]
+    "env",
+    [Recall(4), Recall(4, image=True), Recall(3, (5, 2), pauses=True)],
+    ids=["steady", "with images", "with pauses"],
 )
 def test_it_keeps_the_contract(env: Recall):
     check_env(env, ticks=110)
@@ -45,7 +47,8 @@ def test_the_other_bit_costs_one():
 def test_each_agent_of_an_area_waits_for_its_own_time_however_often_it_pauses():
     env = Recall(6, (4, 1), pauses=True)
     step = env.reset(3)["Recall"]
-    decisions, lengths = torch.zeros(12, dtype=torch.int64), [set[int](), set[int]()]
+    decisions = torch.zeros(12, dtype=torch.int64)
+    lengths = [set[int](), set[int]()]
     for _ in range(200):
         decisions += step.acting.long()
         step = answered(env, torch.zeros(12, dtype=torch.int64))

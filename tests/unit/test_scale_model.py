@@ -23,7 +23,9 @@ def load_model() -> Any:
 
 
 model = load_model()
-COSTS = model.Costs(tick=1.0, agent=0.5, message=2.0, overhead=1.0, minibatch=3.0, row=0.25, hand_over=0.1, exchange=2.0)
+COSTS = model.Costs(
+    tick=1.0, agent=0.5, message=2.0, overhead=1.0, minibatch=3.0, row=0.25, hand_over=0.1, exchange=2.0
+)
 GAME = model.Workload("game", step=9.0, agents=2, rollout=8, batch=4, epochs=2, core=1.0)
 
 

@@ -50,7 +50,9 @@ class Echo:
     """Answers as the crowd's `echo` wants it; `spoil` has the last word on each answer."""
 
     def __init__(self, spoil: Callable[[Any], None] = lambda answer: None, most: int = 10_000) -> None:
-        self.spoil, self.most, self.count = spoil, most, 0
+        self.spoil = spoil
+        self.most = most
+        self.count = 0
 
     def __call__(self, message: Any) -> Any:
         self.count += 1
@@ -78,7 +80,9 @@ class Echo:
 
 def test_a_ledger_counts_what_follows_an_answered_decision() -> None:
     expected = ExpectedCounts()
-    expected.sent({"A?team=0": [info(1, reward=9), info(2, reward=9, done=True)]})  # a first decision; an end out of nowhere
+    expected.sent(
+        {"A?team=0": [info(1, reward=9), info(2, reward=9, done=True)]}
+    )  # a first decision; an end out of nowhere
     expected.answered()
     expected.sent({"A?team=0": [info(1, reward=1, group_reward=0.5)]})
     expected.answered()
@@ -91,7 +95,8 @@ def test_a_ledger_counts_what_follows_an_answered_decision() -> None:
     expected.sent({"A?team=0": [info(1, reward=4, done=True)], "B?team=1": [info(1, reward=9)]})  # goes on as a B
     expected.reset()
     expected.sent({"B?team=1": [info(1, reward=9, done=True)]})
-    a, b = expected.totals["A"], expected.totals["B"]
+    a = expected.totals["A"]
+    b = expected.totals["B"]
     assert (a.episodes, a.truncated, a.terminated) == (2, 1, 1)
     assert (a.returns, a.group_returns, a.length) == (1 + 2 + 4, 0.5, 2 + 1)
     assert (a.answered, a.completed) == (3, 3)
@@ -220,7 +225,16 @@ def test_a_build_dies_where_it_is_told_to_and_says_so_in_its_log(tmp_path: Path,
     build = make_build(tmp_path, "Ball", die_at=10, die_how=how, die_code=7, words="out of luck", notes=tmp_path)
     echo = Echo()
     with trainer(echo) as port:
-        words = [str(build), "-batchmode", "--mlagents-port", str(port), "-logFile", str(tmp_path / "Player.log"), "--unknown", "3"]
+        words = [
+            str(build),
+            "-batchmode",
+            "--mlagents-port",
+            str(port),
+            "-logFile",
+            str(tmp_path / "Player.log"),
+            "--unknown",
+            "3",
+        ]
         assert subprocess.run(words, timeout=30).returncode == code
     assert echo.count == 9
     assert "out of luck" in (tmp_path / "Player.log").read_text()

@@ -22,7 +22,9 @@ from palaestra.trainers.behavior_settings import BehaviorSettings
 CPU = torch.device("cpu")
 
 
-def spec_of(*shapes: tuple[int, ...], continuous: int = 0, branches: tuple[int, ...] = (), goals: tuple[int, ...] = ()) -> BehaviorSpec:
+def spec_of(
+    *shapes: tuple[int, ...], continuous: int = 0, branches: tuple[int, ...] = (), goals: tuple[int, ...] = ()
+) -> BehaviorSpec:
     """Observations `o0`, `o1`, ... of these shapes."""
     obs = tuple(ObsSpec(f"o{i}", shape, goal=i in goals) for i, shape in enumerate(shapes))
     return BehaviorSpec(obs, ActionSpec(continuous, branches), steady=True)
@@ -42,7 +44,12 @@ def behavior_settings(
     return BehaviorSettings.model_validate(
         {
             "trainer_type": "ppo",
-            "hyperparameters": {"batch_size": 16, "buffer_size": 64, "learning_rate_schedule": "constant", **(hyper or {})},
+            "hyperparameters": {
+                "batch_size": 16,
+                "buffer_size": 64,
+                "learning_rate_schedule": "constant",
+                **(hyper or {}),
+            },
             "network_settings": {"hidden_units": 16, "num_layers": 2, **(network or {})},
             "reward_signals": {"extrinsic": dict(extrinsic or {})},
             **rest,
@@ -84,17 +91,28 @@ def table(
 
 
 class Stream:
-    """Random tables of a behavior: slots that act, wait, end (some before they ever acted), are cut, stay empty, grow and are lost.
+    """Random tables of a behavior: slots that act, wait, end (some before they ever acted), are cut, stay empty, grow
+    and are lost.
 
     No two observations are equal.
     """
 
     def __init__(
-        self, seed: int, slots: int = 4, steady: bool = False, masked: bool = False, grows_at: int | None = None, losses: float = 0
+        self,
+        seed: int,
+        slots: int = 4,
+        steady: bool = False,
+        masked: bool = False,
+        grows_at: int | None = None,
+        losses: float = 0,
     ) -> None:
         self.generator = torch.Generator().manual_seed(seed)
-        self.steady, self.masked, self.grows_at, self.losses = steady, masked, grows_at, losses
-        self.tick, self.alive = 0, torch.zeros(slots, dtype=torch.bool)
+        self.steady = steady
+        self.masked = masked
+        self.grows_at = grows_at
+        self.losses = losses
+        self.tick = 0
+        self.alive = torch.zeros(slots, dtype=torch.bool)
 
     def next(self) -> TimeStep:
         if self.tick == self.grows_at:
@@ -187,11 +205,14 @@ class PlainBuffer:
     def take(self, step: TimeStep) -> dict[int, tuple[list[dict[str, Any]], list[list[float]]]]:
         """For each slot with decisions: them, and the view that followed the last."""
         following = {
-            slot: self.open_decisions[slot]["obs"] if slot in self.open_decisions else [x[slot].tolist() for x in step.obs]
+            slot: self.open_decisions[slot]["obs"]
+            if slot in self.open_decisions
+            else [x[slot].tolist() for x in step.obs]
             for slot in self.done
         }
         taken = {slot: (rows, following[slot]) for slot, rows in self.done.items()}
-        self.done, self.decisions = {}, 0
+        self.done = {}
+        self.decisions = 0
         return taken
 
 
@@ -208,7 +229,10 @@ def plainly(rollout: Rollout) -> dict[int, tuple[list[dict[str, Any]], list[list
             "discrete": rollout.sample.discrete[t, slot].tolist(),
             "log_prob": rollout.log_prob[t, slot].tolist(),
             "mask": None if rollout.action_mask is None else rollout.action_mask[t, slot].tolist(),
-            **{name: getattr(rollout, name)[t, slot].item() for name in ("reward", "group_reward", "terminated", "truncated")},
+            **{
+                name: getattr(rollout, name)[t, slot].item()
+                for name in ("reward", "group_reward", "terminated", "truncated")
+            },
             "final": final.get(t * slots + slot),
         }
 
@@ -219,7 +243,9 @@ def plainly(rollout: Rollout) -> dict[int, tuple[list[dict[str, Any]], list[list
     }
 
 
-def fill(buffers: list[RolloutBuffer | PlainBuffer], stream: Stream, first: TimeStep, ticks: int, generator: torch.Generator) -> TimeStep:
+def fill(
+    buffers: list[RolloutBuffer | PlainBuffer], stream: Stream, first: TimeStep, ticks: int, generator: torch.Generator
+) -> TimeStep:
     """The same ticks into each buffer; the last table."""
     step = first
     for _ in range(ticks):
@@ -237,10 +263,13 @@ EpisodeList = list[tuple[float, float, int]]
 
 def slow_episodes(steps: list[TimeStep]) -> EpisodeList:
     """Return, group return and decisions of each episode that ends, slot by slot."""
-    waiting, sums, ended = set[int](), dict[int, list[float]](), []
+    waiting = set[int]()
+    sums = dict[int, list[float]]()
+    ended = []
     for tick, step in enumerate(steps):
         for slot in range(len(step.reward)):
-            end, acts = bool(step.terminated[slot] | step.truncated[slot]), bool(step.acting[slot])
+            end = bool(step.terminated[slot] | step.truncated[slot])
+            acts = bool(step.acting[slot])
             if step.lost is not None and step.lost[slot]:
                 waiting.discard(slot)
                 sums.pop(slot, None)
@@ -273,7 +302,9 @@ def same_episodes(found: EpisodeList, expected: EpisodeList) -> None:
 
 
 class Bandit:
-    """Every episode is one decision. The observation names the best choice, or the best number; rewards fall off from it."""
+    """Every episode is one decision. The observation names the best choice, or the best number; rewards fall off from
+    it.
+    """
 
     device = CPU
     parameters: Mapping[str, float] = {}
@@ -281,16 +312,20 @@ class Bandit:
     def __init__(self, areas: int, continuous: int = 0, branches: tuple[int, ...] = ()) -> None:
         self.num_areas = areas
         self.behaviors: Mapping[str, BehaviorSpec] = {"Bandit": spec_of((2,), continuous=continuous, branches=branches)}
-        self.generator, self.side = torch.Generator(), torch.zeros(areas)
+        self.generator = torch.Generator()
+        self.side = torch.zeros(areas)
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
         self.generator.manual_seed(seed)
         return {"Bandit": self._table(torch.zeros(self.num_areas), ended=False)}
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
-        action, wanted = actions["Bandit"], self.side
+        action = actions["Bandit"]
+        wanted = self.side
         numbers = 1 - (action.continuous - 0.5 * wanted.unsqueeze(1)).abs().mean(1) if action.continuous.shape[1] else 0
-        choices = (action.discrete == (wanted > 0).long().unsqueeze(1)).float().mean(1) if action.discrete.shape[1] else 0
+        choices = (
+            (action.discrete == (wanted > 0).long().unsqueeze(1)).float().mean(1) if action.discrete.shape[1] else 0
+        )
         return {"Bandit": self._table(torch.zeros(self.num_areas) + numbers + choices, ended=True)}
 
     def _table(self, reward: Tensor, ended: bool) -> TimeStep:
@@ -324,21 +359,29 @@ class Bandit:
 class Scripted:
     """Plays `Stream`s, one a behavior, each from its own tick on; what agents do changes nothing. Cannot be saved."""
 
-    device, num_areas = CPU, 16
+    device = CPU
+    num_areas = 16
     parameters: Mapping[str, float] = {}
 
     def __init__(
-        self, streams: dict[str, dict[str, Any]], appears: dict[str, int] | None = None, absent: dict[str, int] | None = None
+        self,
+        streams: dict[str, dict[str, Any]],
+        appears: dict[str, int] | None = None,
+        absent: dict[str, int] | None = None,
     ) -> None:
         """`appears`: the first tick of a behavior; `absent`: a tick at which it has no table."""
-        self.made, self.appears, self.absent = streams, appears or {}, absent or {}
+        self.made = streams
+        self.appears = appears or {}
+        self.absent = absent or {}
         self.behaviors: Mapping[str, BehaviorSpec] = {}
-        self.tick, self.streams = 0, dict[str, Stream]()
+        self.tick = 0
+        self.streams = dict[str, Stream]()
         self.tables: list[dict[str, TimeStep]] = []
         """Everything it ever showed since reset."""
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
-        self.tick, self.tables = 0, []
+        self.tick = 0
+        self.tables = []
         self.streams = {name: Stream(seed + i, **options) for i, (name, options) in enumerate(self.made.items())}
         return self._show()
 
@@ -350,7 +393,8 @@ class Scripted:
         steps = {}
         for name, stream in self.streams.items():
             if self.tick >= self.appears.get(name, 0) and self.tick != self.absent.get(name):
-                masked, steady = stream.masked, stream.steady
+                masked = stream.masked
+                steady = stream.steady
                 obs = (ObsSpec("place", (2,)), ObsSpec("time", (1,)))
                 spec = BehaviorSpec(obs, ActionSpec(2, (3, 2)) if masked else ActionSpec(2, (2, 2)), steady)
                 self.behaviors = {**self.behaviors, name: spec}

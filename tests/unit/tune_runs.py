@@ -53,7 +53,11 @@ class Here:
 def plan(max_steps: int = 400, block: Mapping[str, Any] | None = None, **search: Any) -> StudyPlan:
     """The plan of a small study."""
     space = {RATE: {"log": [1e-5, 1e-2]}}
-    tree = {**settings("CartPole", max_steps), "trackers": ["jsonl"], "search": {"space": space, "episodes": 5, **search}}
+    tree = {
+        **settings("CartPole", max_steps),
+        "trackers": ["jsonl"],
+        "search": {"space": space, "episodes": 5, **search},
+    }
     return make_plan({**tree, **(block or {})}, ENV)
 
 

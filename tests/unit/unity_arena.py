@@ -1,4 +1,6 @@
-"""A game for the page's tests: it keeps time, an agent has another id in each episode, and it notes what it was told."""
+"""A game for the page's tests: it keeps time, an agent has another id in each episode, and it notes what it was
+told.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +20,21 @@ SECONDS = 0.05  # of a tick at normal speed
 
 
 class Arena(Game):
-    """A driver of each team chooses 0, 1 or 2, sees a number and, with `camera`, a picture; the one with more 1s wins. One flyer moves.
+    """A driver of each team chooses 0, 1 or 2, sees a number and, with `camera`, a picture; the one with more 1s wins.
+    One flyer moves.
 
-    Ends and the first decisions of the next episodes, under new ids, are in one message. `taken` holds all actions by key.
+    Ends and the first decisions of the next episodes, under new ids, are in one message. `taken` holds all actions by
+    key.
     """
 
     def __init__(self, episode: int = 20, camera: bool = False, seed: int | None = None, **talk: Any) -> None:
         super().__init__(**talk)
-        self.episode, self.camera, self.seed = episode, camera, seed
+        self.episode = episode
+        self.camera = camera
+        self.seed = seed
         self.brains = {key: brain(key, branches=(3,)) for key in DRIVERS} | {FLYER: brain(FLYER, continuous=2)}
-        self.age, self.ids = 0, 0
+        self.age = 0
+        self.ids = 0
         self.points = dict.fromkeys(DRIVERS, 0)
         self.taken: dict[str, list[list[float]]] = {key: [] for key in self.brains}
         self.time_scale = 20.0
@@ -58,7 +65,9 @@ class Arena(Game):
         return self.say({key: [ends[key], self._info(key)] for key in self.brains}, self.brains)
 
     def _begin(self) -> None:
-        self.age, self.ids, self.points = 0, self.ids + len(self.brains), dict.fromkeys(DRIVERS, 0)
+        self.age = 0
+        self.ids = self.ids + len(self.brains)
+        self.points = dict.fromkeys(DRIVERS, 0)
 
     def _info(self, key: str, reward: float = 0.0, done: bool = False) -> Any:
         seen = [vector([self.age / self.episode, float(list(self.brains).index(key))])]

@@ -1,4 +1,6 @@
-"""The game's side of the wire, for tests: a client that sends any message, and builders for everything that a game can say."""
+"""The game's side of the wire, for tests: a client that sends any message, and builders for everything that a game can
+say.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +41,13 @@ _OPTIONS = (
 
 
 class Client:
-    """One game's connection. An exchange that takes longer than `patience` seconds raises grpc.RpcError, as does a lost connection."""
+    """One game's connection. An exchange that takes longer than `patience` seconds raises grpc.RpcError, as does a lost
+    connection.
+    """
 
     def __init__(self, port: int, address: str = "127.0.0.1", patience: float = 60.0) -> None:
-        self.port, self.patience = port, patience
+        self.port = port
+        self.patience = patience
         self.closed = threading.Event()
         self._channel = grpc.insecure_channel(f"{address}:{port}", options=_OPTIONS)
         self._call = self._channel.unary_unary(_METHOD)
@@ -53,7 +58,9 @@ class Client:
         grpc.channel_ready_future(self._channel).result(timeout=self.patience)
 
     def exchange_bytes(self, raw: bytes, patience: float | None = None) -> bytes:
-        wait, self._spoke = not self._spoke, True  # for a trainer that is not there yet; one that is gone will not come back
+        # for a trainer that is not there yet; one that is gone will not come back
+        wait = not self._spoke
+        self._spoke = True
         return self._call(raw, timeout=patience or self.patience, wait_for_ready=wait)
 
     def exchange(self, message: Any, patience: float | None = None) -> Any:
@@ -61,7 +68,11 @@ class Client:
         return UnityMessage.FromString(self.exchange_bytes(message.SerializeToString(), patience))
 
     def hello(
-        self, version: str = "1.5.0", package: str = "3.0.0", capabilities: Iterable[str] = CAPABILITIES, name: str = "AcademySingleton"
+        self,
+        version: str = "1.5.0",
+        package: str = "3.0.0",
+        capabilities: Iterable[str] = CAPABILITIES,
+        name: str = "AcademySingleton",
     ) -> Any:
         """The first message and its answer."""
         return self.exchange(hello(version, package, capabilities, name))
@@ -96,11 +107,16 @@ def header(status: int = 200) -> Any:
 
 
 def hello(
-    version: str = "1.5.0", package: str = "3.0.0", capabilities: Iterable[str] = CAPABILITIES, name: str = "AcademySingleton"
+    version: str = "1.5.0",
+    package: str = "3.0.0",
+    capabilities: Iterable[str] = CAPABILITIES,
+    name: str = "AcademySingleton",
 ) -> Any:
     message = header()
     init = message.unity_output.rl_initialization_output
-    init.name, init.communication_version, init.package_version = name, version, package
+    init.name = name
+    init.communication_version = version
+    init.package_version = package
     init.capabilities.SetInParent()
     for capability in capabilities:
         setattr(init.capabilities, capability, True)
@@ -144,8 +160,17 @@ def info(
     group: int = 0,
     group_reward: float = 0.0,
 ) -> Any:  # fmt: skip
-    """What one agent says. `truncated`: it ended by a limit (done as well); `mask`: True forbids a choice, flat over all branches."""
-    made = Info(id=id, reward=reward, done=done or truncated, max_step_reached=truncated, group_id=group, group_reward=group_reward)
+    """What one agent says. `truncated`: it ended by a limit (done as well); `mask`: True forbids a choice, flat over
+    all branches.
+    """
+    made = Info(
+        id=id,
+        reward=reward,
+        done=done or truncated,
+        max_step_reached=truncated,
+        group_id=group,
+        group_reward=group_reward,
+    )
     made.observations.extend(obs)
     made.action_mask.extend(mask or ())
     return made
@@ -181,7 +206,8 @@ def pictures(
     name: str = "CameraSensor",
     properties: Sequence[int] = (1, 2, 2),
 ) -> Any:
-    """A compressed image: PNG files back to back. `shape` as the game announces it; `mapping`: channel of the files to one of ours.
+    """A compressed image: PNG files back to back. `shape` as the game announces it; `mapping`: channel of the files to
+    one of ours.
 
     `properties` are those of CHW; those of HWC are (2, 2, 1), and packages of API 1.4 and older have none.
     """
@@ -197,9 +223,16 @@ def png(pixels: np.ndarray) -> bytes:
     height, width = pixels.shape[:2]
     channels = 1 if pixels.ndim == 2 else pixels.shape[2]
     color_type = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
-    rows = np.concatenate([np.zeros((height, 1), np.uint8), pixels.reshape(height, -1)], 1)  # each row after its filter type: none
+    rows = np.concatenate(
+        [np.zeros((height, 1), np.uint8), pixels.reshape(height, -1)], 1
+    )  # each row after its filter type: none
     head = struct.pack(">IIBBBBB", width, height, 8, color_type, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", head) + _chunk(b"IDAT", zlib.compress(rows.tobytes(), 1)) + _chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + _chunk(b"IHDR", head)
+        + _chunk(b"IDAT", zlib.compress(rows.tobytes(), 1))
+        + _chunk(b"IEND", b"")
+    )
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:
@@ -216,7 +249,9 @@ def _floats(values: np.ndarray, properties: Sequence[int], name: str, goal: bool
 
 
 def actions(reply: Any, key: str) -> tuple[np.ndarray, np.ndarray]:
-    """Of the N agents of a behavior that asked, in the order in which they asked: (N, continuous) float32, (N, branches) int64."""
+    """Of the N agents of a behavior that asked, in the order in which they asked: (N, continuous) float32, (N,
+    branches) int64.
+    """
     rows = _answers(reply, key)
     return _table(rows, "continuous_actions", np.float32), _table(rows, "discrete_actions", np.int64)
 

@@ -33,9 +33,10 @@ class _Episode:
 class ExpectedCounts:
     """Keeps the trainer's rules, an independent count of them.
 
-    A reward counts where the agent's last decision was answered in this episode: what comes with the first decision of an episode,
-    or with an end that no answered decision came before, does not. An episode that a reset broke off, or whose agent is never heard
-    of again, is none. Behavior and id make an agent: where an id goes on under another key, another agent begins.
+    A reward counts where the agent's last decision was answered in this episode: what comes with the first decision of
+    an episode, or with an end that no answered decision came before, does not. An episode that a reset broke off, or
+    whose agent is never heard of again, is none. Behavior and id make an agent: where an id goes on under another key,
+    another agent begins.
     """
 
     def __init__(self) -> None:
@@ -65,7 +66,8 @@ class ExpectedCounts:
 
     def reset(self) -> None:
         """The last message was answered with a reset."""
-        self._running, self._asking = {}, []
+        self._running = {}
+        self._asking = []
 
     def plain(self) -> dict[str, Any]:
         return {

@@ -1,4 +1,6 @@
-"""The game of the fuzz test: everything that agents of a Unity game may do to a trainer, out of one seed, with its ledger."""
+"""The game of the fuzz test: everything that agents of a Unity game may do to a trainer, out of one seed, with its
+ledger.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class Kind:
             made.append(vector([0.0, 1.0], "goal", goal=True))
         if self.entities:
             seen = random.randint(0, 3)
-            made.append(entities([[random.uniform(-1, 1), 1.0] if i < seen else [0.0, 0.0] for i in range(3)], "others"))
+            made.append(
+                entities([[random.uniform(-1, 1), 1.0] if i < seen else [0.0, 0.0] for i in range(3)], "others")
+            )
         return made
 
 
@@ -74,12 +78,14 @@ class _Agent:
 
 
 class Crowd(Game):
-    """At most `agents` agents at a time come, end, leave, change and vanish through `messages` messages; then the game is over.
+    """At most `agents` agents at a time come, end, leave, change and vanish through `messages` messages; then the game
+    is over.
 
-    Raises Wrong where an answer does not fit what was asked. `echo`: and where the trainer's actions are not, for every agent, made of
-    its own first observation's first number x: the first continuous action x, the first branch round(64 |x|) modulo its size.
-    `masks_bind`: and where a forbidden choice was made. Rewards are multiples of 1/8, so that sums of them are exact in float32 up to
-    two million.
+    Raises Wrong where an answer does not fit what was asked. `echo`: and where the trainer's actions are not, for every
+    agent, made of its own first observation's first number x: the first continuous action x, the first branch round(64
+    |x|) modulo its size.
+    `masks_bind`: and where a forbidden choice was made. Rewards are multiples of 1/8, so that sums of them are exact in
+    float32 up to two million.
     """
 
     def __init__(
@@ -94,14 +100,19 @@ class Crowd(Game):
     ) -> None:
         super().__init__(**talk)
         self.random = Random(seed)
-        self.messages, self.most, self.habits = messages, agents, habits or Habits()
-        self.echo, self.masks_bind = echo, masks_bind
+        self.messages = messages
+        self.most = agents
+        self.habits = habits or Habits()
+        self.echo = echo
+        self.masks_bind = masks_bind
         self.brains = {kind.key: brain(kind.key, kind.continuous, kind.branches, kind.legacy) for kind in KINDS}
         self.agents: list[_Agent] = []
         self._free: list[int] = []
         self._last_id = 0
         self._told = 0
-        self._asked: dict[str, list[tuple[float, list[bool]]]] = {}  # by key, in order: the number x of each that asked, and its mask
+        self._asked: dict[
+            str, list[tuple[float, list[bool]]]
+        ] = {}  # by key, in order: the number x of each that asked, and its mask
 
     def reset(self) -> Any:
         """Whoever lives goes on with a new episode."""
@@ -167,13 +178,17 @@ class Crowd(Game):
         x = self.random.randint(-64, 64) / 64
         mask = self._mask(agent.kind) if agent.kind.branches and self._happens(self.habits.mask) else None
         reward, group_reward = self._rewards(agent)
-        return info(agent.id, agent.kind.see(x, self.random), reward, mask=mask, group=agent.group, group_reward=group_reward), x
+        return info(
+            agent.id, agent.kind.see(x, self.random), reward, mask=mask, group=agent.group, group_reward=group_reward
+        ), x
 
     def _end(self, agent: _Agent) -> InfoAndInput:
         truncated = self._happens(self.habits.truncated)
         reward, group_reward = self._rewards(agent)
         seen = agent.kind.see(self.random.randint(-64, 64) / 64, self.random)
-        return info(agent.id, seen, reward, done=True, truncated=truncated, group=agent.group, group_reward=group_reward), None
+        return info(
+            agent.id, seen, reward, done=True, truncated=truncated, group=agent.group, group_reward=group_reward
+        ), None
 
     def _rewards(self, agent: _Agent) -> tuple[float, float]:
         return self.random.randint(-8, 8) / 8, self.random.randint(-8, 8) / 8 if agent.group else 0.0
@@ -215,7 +230,11 @@ class Crowd(Game):
         return self.random.random() < probability
 
     def _check(self, reply: Any) -> None:
-        strangers = [key for key, list_ in reply.unity_input.rl_input.agent_actions.items() if list_.value and key not in self._asked]
+        strangers = [
+            key
+            for key, list_ in reply.unity_input.rl_input.agent_actions.items()
+            if list_.value and key not in self._asked
+        ]
         if strangers:
             raise Wrong(f"message {self._told}: actions for {strangers}, of whom nobody asked")
         for kind in KINDS:
@@ -225,11 +244,19 @@ class Crowd(Game):
     def _taken(self, reply: Any, kind: Kind) -> tuple[np.ndarray, np.ndarray]:
         continuous, discrete = actions(reply, kind.key)
         old = old_actions(reply, kind.key)
-        if old.shape != (len(continuous), continuous.shape[1] + discrete.shape[1]) or (old != np.hstack([continuous, discrete])).any():
-            raise Wrong(f"message {self._told}: {kind.key}: the deprecated actions are not the continuous ones, then the discrete ones")
+        if (
+            old.shape != (len(continuous), continuous.shape[1] + discrete.shape[1])
+            or (old != np.hstack([continuous, discrete])).any()
+        ):
+            raise Wrong(
+                f"message {self._told}: {kind.key}: the deprecated actions are not the continuous ones, then the "
+                "discrete ones"
+            )
         return continuous, discrete
 
-    def _check_kind(self, kind: Kind, asked: list[tuple[float, list[bool]]], continuous: np.ndarray, discrete: np.ndarray) -> None:
+    def _check_kind(
+        self, kind: Kind, asked: list[tuple[float, list[bool]]], continuous: np.ndarray, discrete: np.ndarray
+    ) -> None:
         where = f"message {self._told}: {kind.key}"
         if continuous.shape != (len(asked), kind.continuous) or discrete.shape != (len(asked), len(kind.branches)):
             raise Wrong(f"{where}: {len(asked)} asked and got continuous {continuous.shape}, discrete {discrete.shape}")
@@ -239,7 +266,11 @@ class Crowd(Game):
             raise Wrong(f"{where}: choices outside the branches {kind.branches}: {discrete.tolist()}")
         for row, (x, mask) in enumerate(asked):
             starts = np.cumsum((0, *kind.branches[:-1]))[: len(kind.branches)]
-            if self.masks_bind and mask and any(mask[start + choice] for start, choice in zip(starts, discrete[row], strict=True)):
+            if (
+                self.masks_bind
+                and mask
+                and any(mask[start + choice] for start, choice in zip(starts, discrete[row], strict=True))
+            ):
                 raise Wrong(f"{where}: agent {row} of the message took {discrete[row].tolist()}, forbidden by {mask}")
             if self.echo and kind.continuous and continuous[row, 0] != x:
                 raise Wrong(f"{where}: agent {row} of the message saw {x} and got {continuous[row, 0]}")

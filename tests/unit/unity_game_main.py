@@ -1,4 +1,6 @@
-"""Plays a game of unity_games or unity_crowd as Unity's player would: `--mlagents-port`, `-logFile`; what it does not know it ignores."""
+"""Plays a game of unity_games or unity_crowd as Unity's player would: `--mlagents-port`, `-logFile`; what it does not
+know it ignores.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("-logFile", "-logfile", dest="log", type=Path)
     parser.add_argument("--game", default="Ball", help="Ball, Sleeper, Empty, Endings, Crowd, Arena")
     parser.add_argument(
-        "--notes", type=Path, help="folder: <pid>.json at the start (pid, port, argv) and <pid>.end.json (the ledger) at the end"
+        "--notes",
+        type=Path,
+        help="folder: <pid>.json at the start (pid, port, argv) and <pid>.end.json (the ledger) at the end",
     )
     parser.add_argument("--version", default="1.5.0")
     parser.add_argument("--package", default="3.0.0")
@@ -31,8 +35,12 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--words", default="", help="to stderr before it dies")
     parser.add_argument("--hello", default="", help="to stdout at the start")
     parser.add_argument("--hoard", type=int, default=0, help="MiB of memory that it takes")
-    parser.add_argument("--stubborn", action="store_true", help="deaf to SIGINT and SIGTERM, and stays for a minute after the game")
-    parser.add_argument("--child", action="store_true", help="starts a process of its own, as crash handlers are (note: child)")
+    parser.add_argument(
+        "--stubborn", action="store_true", help="deaf to SIGINT and SIGTERM, and stays for a minute after the game"
+    )
+    parser.add_argument(
+        "--child", action="store_true", help="starts a process of its own, as crash handlers are (note: child)"
+    )
     for name, kind in {"agents": int, "episode": int, "ticks": int, "seed": int, "messages": int, "ms": float}.items():
         parser.add_argument(f"--{name}", type=kind, default=argparse.SUPPRESS)
     for name in ("stats", "echo", "masks-bind", "camera"):
@@ -76,7 +84,11 @@ def main(argv: list[str]) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     child = subprocess.Popen(["sleep", "60"]).pid if args.child else None
-    note(args.notes, f"{os.getpid()}.json", {"pid": os.getpid(), "port": args.mlagents_port, "argv": argv, "child": child})
+    note(
+        args.notes,
+        f"{os.getpid()}.json",
+        {"pid": os.getpid(), "port": args.mlagents_port, "argv": argv, "child": child},
+    )
     if args.hello:
         print(args.hello, flush=True)
     if args.die_at == 0 and args.die_how == "exit":  # at once, as a build does that cannot start
@@ -91,7 +103,13 @@ def main(argv: list[str]) -> None:
     finally:
         hoard.clear()
         side_channel = bytes(game.side_channel).hex()
-        ended = {"ended": game.ended, "sent": game.sent, "resets": game.resets, "side_channel": side_channel, **game.expected.plain()}
+        ended = {
+            "ended": game.ended,
+            "sent": game.sent,
+            "resets": game.resets,
+            "side_channel": side_channel,
+            **game.expected.plain(),
+        }
         ended |= game.notes() if hasattr(game, "notes") else {}
         note(args.notes, f"{os.getpid()}.end.json", ended)
         if args.stubborn:

@@ -1,4 +1,5 @@
-"""Small games that speak to a trainer over the wire, well or badly; a test runs them in a thread or as a build (`make_build`).
+"""Small games that speak to a trainer over the wire, well or badly; a test runs them in a thread or as a build
+(`make_build`).
 
 The game of the fuzz test is in unity_crowd.
 """
@@ -41,10 +42,14 @@ class Left(Exception):
 
 @dataclass(frozen=True)
 class Fate:
-    """What befalls a game in place of its message number `at`: 0 before it connects, 1 the hello, 2 the empty one, 3 its first tick."""
+    """What befalls a game in place of its message number `at`: 0 before it connects, 1 the hello, 2 the empty one, 3
+    its first tick.
+    """
 
     at: int = -1  # -1: nothing does
-    how: str = "hang"  # hang, exit, kill (as a crash of the engine looks), leave (status 400), drop (the connection), corrupt
+    how: str = (
+        "hang"  # hang, exit, kill (as a crash of the engine looks), leave (status 400), drop (the connection), corrupt
+    )
     code: int = 3  # of exit
     words: str = ""  # to stderr before
 
@@ -75,7 +80,11 @@ class Game:
     """
 
     def __init__(
-        self, version: str = "1.5.0", package: str = "3.0.0", capabilities: Sequence[str] = CAPABILITIES, fate: Fate | None = None
+        self,
+        version: str = "1.5.0",
+        package: str = "3.0.0",
+        capabilities: Sequence[str] = CAPABILITIES,
+        fate: Fate | None = None,
     ) -> None:
         self.greeting = hello(version, package, capabilities)
         self.fate = fate or Fate()
@@ -151,7 +160,8 @@ def stat(name: str, value: float, aggregation: int = 0) -> bytes:
 
 
 class Ball(Game):
-    """Each agent sees a number within -1..1 and earns 1 - |action - number|. Episodes last `episode` decisions; ids outlive them.
+    """Each agent sees a number within -1..1 and earns 1 - |action - number|. Episodes last `episode` decisions; ids
+    outlive them.
 
     An agent's end and its next first decision are in one message. Its episodes are cut and terminated in turn.
     """
@@ -159,10 +169,20 @@ class Ball(Game):
     KEY = "Ball?team=0"
 
     def __init__(
-        self, agents: int = 4, episode: int = 10, ticks: int = 0, seed: int | None = None, stats: bool = False, **talk: Any
+        self,
+        agents: int = 4,
+        episode: int = 10,
+        ticks: int = 0,
+        seed: int | None = None,
+        stats: bool = False,
+        **talk: Any,
     ) -> None:
         super().__init__(**talk)
-        self.agents, self.episode, self.ticks, self.seed, self.stats = agents, episode, ticks, seed, stats
+        self.agents = agents
+        self.episode = episode
+        self.ticks = ticks
+        self.seed = seed
+        self.stats = stats
         self.brains = {self.KEY: brain(self.KEY, continuous=1)}
         self.tick = self.age = self.played = 0
         self.random: Random | None = None
@@ -188,9 +208,13 @@ class Ball(Game):
         infos = []
         if self.age == self.episode:
             truncated = self.played % 2 == 0
-            infos = [info(i, [vector([self.numbers[i]])], rewards[i], done=True, truncated=truncated) for i in range(self.agents)]
+            infos = [
+                info(i, [vector([self.numbers[i]])], rewards[i], done=True, truncated=truncated)
+                for i in range(self.agents)
+            ]
             rewards = [0.0] * self.agents
-            self.age, self.played = 0, self.played + 1
+            self.age = 0
+            self.played = self.played + 1
             self._draw()
         infos += [self._info(i, reward) for i, reward in enumerate(rewards)]
         return self.say({self.KEY: infos}, self.brains, stat("Ball/Age", self.age) if self.stats else b"")
@@ -204,7 +228,9 @@ class Ball(Game):
 
 
 class Hasty(Ball):
-    """Its episodes are half as long at time scales beyond 1, as those of a game whose physics depends on the frame rate."""
+    """Its episodes are half as long at time scales beyond 1, as those of a game whose physics depends on the frame
+    rate.
+    """
 
     def step(self, reply: Any) -> Any:
         scales = [IncomingMessage(payload) for id, payload in unpack(bytes(self.side_channel)) if id == ENGINE]
@@ -214,7 +240,8 @@ class Hasty(Ball):
 
 
 class Sleeper(Game):
-    """One agent whose game sleeps `ms` milliseconds a tick and does next to nothing else: its messages are made beforehand.
+    """One agent whose game sleeps `ms` milliseconds a tick and does next to nothing else: its messages are made
+    beforehand.
 
     It keeps no expected and has no Fate.
     """
@@ -223,7 +250,9 @@ class Sleeper(Game):
 
     def __init__(self, ms: float = 10.0, episode: int = 100, ticks: int = 0, **talk: Any) -> None:
         super().__init__(**talk)
-        self.pause, self.episode, self.ticks = ms / 1000, episode, ticks
+        self.pause = ms / 1000
+        self.episode = episode
+        self.ticks = ticks
         seen = [vector([0.0] * 8)]
         self._asks = output({self.KEY: [info(0, seen, reward=0.1)]}).SerializeToString()
         self._first = output({self.KEY: [info(0, seen)]}, [brain(self.KEY, continuous=2)]).SerializeToString()
@@ -239,7 +268,9 @@ class Sleeper(Game):
     def _play(self, wire: Wire) -> str:
         wire.exchange_bytes(self.greeting.SerializeToString())
         wire.exchange_bytes(header().SerializeToString())
-        message, tick, self.sent = self._first, 0, 3
+        message = self._first
+        tick = 0
+        self.sent = 3
         while wire.exchange_bytes(message).startswith(b"\x0a\x03\x08\xc8\x01"):  # status 200
             tick += 1
             self.sent += 1
@@ -285,7 +316,9 @@ class Endings(Game):
 
 
 def replay(requests: Sequence[bytes], client: Client) -> list[Any]:
-    """The trainer's answers to a recorded game's messages (`conversations.requests`), up to one that is not of status 200."""
+    """The trainer's answers to a recorded game's messages (`conversations.requests`), up to one that is not of status
+    200.
+    """
     answers = []
     for request in requests:
         answers.append(UnityMessage.FromString(client.exchange_bytes(request)))
@@ -295,7 +328,9 @@ def replay(requests: Sequence[bytes], client: Client) -> list[Any]:
 
 
 def make_build(folder: Path, game: str, name: str = "Game.x86_64", **options: Any) -> Path:
-    """An executable that plays a game: `make_build(tmp_path, "Ball", agents=4, die_at=20)` (options: unity_game_main.py)."""
+    """An executable that plays a game: `make_build(tmp_path, "Ball", agents=4, die_at=20)` (options:
+    unity_game_main.py).
+    """
     words = [sys.executable, str(Path(__file__).with_name("unity_game_main.py")), "--game", game]
     for option, value in options.items():
         flag = "--" + option.replace("_", "-")

@@ -36,10 +36,17 @@ def png(pixels: Any, mode: str | None = None) -> bytes:
     return file.getvalue()
 
 
-def picture(shape: Sequence[int], data: bytes, dimensions: Sequence[int] = CHW, mapping: Sequence[int] = (), **fields: Any) -> Any:
+def picture(
+    shape: Sequence[int], data: bytes, dimensions: Sequence[int] = CHW, mapping: Sequence[int] = (), **fields: Any
+) -> Any:
     """An observation that comes as PNG."""
     return Observation(
-        shape=shape, dimension_properties=dimensions, compression_type=1, compressed_data=data, compressed_channel_mapping=mapping, **fields
+        shape=shape,
+        dimension_properties=dimensions,
+        compression_type=1,
+        compressed_data=data,
+        compressed_channel_mapping=mapping,
+        **fields,
     )
 
 
@@ -48,7 +55,11 @@ def agent(id: int, *observations: Any, **fields: Any) -> Any:
 
 
 def brain(continuous: int = 0, branches: Sequence[int] = (), key: str = KEY) -> Any:
-    spec = {"num_continuous_actions": continuous, "num_discrete_actions": len(branches), "discrete_branch_sizes": branches}
+    spec = {
+        "num_continuous_actions": continuous,
+        "num_discrete_actions": len(branches),
+        "discrete_branch_sizes": branches,
+    }
     return Brain(brain_name=key, action_spec=spec)
 
 

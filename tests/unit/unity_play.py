@@ -59,9 +59,11 @@ class Direct(Client):
     """Speaks to an environment of this process without a connection: its messages go where the server's go."""
 
     def __init__(self, env: UnityEnv, copy: int = 0) -> None:
-        self.port, self.patience = 0, 60.0
+        self.port = 0
+        self.patience = 60.0
         self.closed = threading.Event()
-        self._inbox, self._copy = env.inbox, copy
+        self._inbox = env.inbox
+        self._copy = copy
 
     def connect(self) -> None:
         """There is nothing to connect."""
@@ -109,7 +111,8 @@ class EchoPolicy:
     """Acts as the crowd's `echo` wants it: out of the first number of what an agent sees. Masks do not count."""
 
     def __init__(self, spec: BehaviorSpec) -> None:
-        self.action, self.generator = spec.action, torch.Generator().manual_seed(1)
+        self.action = spec.action
+        self.generator = torch.Generator().manual_seed(1)
 
     def choose(self, step: TimeStep) -> PendingDecision:
         made = self.decide(step)
@@ -138,7 +141,12 @@ def decision(continuous: torch.Tensor, branches: list[torch.Tensor]) -> Decision
     """With log probabilities of nothing."""
     discrete = torch.stack(branches, 1) if branches else torch.zeros(len(continuous), 0, dtype=torch.int64)
     action = Action(continuous, discrete)
-    return Decision(action, action, torch.zeros(len(continuous), continuous.shape[1] + len(branches)), torch.zeros(len(continuous), 0))
+    return Decision(
+        action,
+        action,
+        torch.zeros(len(continuous), continuous.shape[1] + len(branches)),
+        torch.zeros(len(continuous), 0),
+    )
 
 
 @dataclass
@@ -157,7 +165,8 @@ class Run:
 
     def __init__(self, env: UnityEnv, policy: type[EchoPolicy], rollout: int = 256) -> None:
         self.counts: dict[str, Count] = {}
-        self._policy, self._rollout = policy, rollout
+        self._policy = policy
+        self._rollout = rollout
         self.collector = Collector(env, self._join, seed=3)
 
     def _join(self, name: str, spec: BehaviorSpec) -> BehaviorCollector:
@@ -186,7 +195,8 @@ class Play:
     """A run with a clock: it never waits for ever."""
 
     def __init__(self, env: UnityEnv, run: Run) -> None:
-        self.env, self.run = env, run
+        self.env = env
+        self.run = run
 
     def count(self, name: str) -> Count:
         return self.run.counts[name]

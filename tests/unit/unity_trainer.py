@@ -15,7 +15,12 @@ from typing import Any
 
 SERVER = multiprocessing.get_context("forkserver")  # imports torch once, not once a process
 SERVER.set_forkserver_preload(
-    ["palaestra.runtime.run.api", "palaestra.runtime.environments.unity_games", "palaestra.runtime.logging.curves", "palaestra.cli.learn"]
+    [
+        "palaestra.runtime.run.api",
+        "palaestra.runtime.environments.unity_games",
+        "palaestra.runtime.logging.curves",
+        "palaestra.cli.learn",
+    ]
 )
 
 
@@ -23,7 +28,8 @@ class Trainer:
     """Works in a folder, below which its temporary files are too; what it says goes to a file there."""
 
     def __init__(self, folder: Path, words: list[str], name: str = "trainer") -> None:
-        self.folder, self.output = folder, folder / f"{name}.said"
+        self.folder = folder
+        self.output = folder / f"{name}.said"
         self.temporary = folder / f"{name}.temporary"
         self.temporary.mkdir()
         self.output.touch()
@@ -53,7 +59,11 @@ class Trainer:
 
     def games(self) -> list[dict[str, Any]]:
         """What its games noted when they started (`make_build(..., notes=folder / "notes")`)."""
-        return [json.loads(note.read_text()) for note in self.folder.glob("notes/*.json") if not note.name.endswith(".end.json")]
+        return [
+            json.loads(note.read_text())
+            for note in self.folder.glob("notes/*.json")
+            if not note.name.endswith(".end.json")
+        ]
 
     def left(self) -> list[str]:
         """What should not be there any more, after a moment's patience."""

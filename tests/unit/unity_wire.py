@@ -1,4 +1,6 @@
-"""gRPC's unary call over a bare socket: a client that takes a tenth of the processor time, for games that many run at once."""
+"""gRPC's unary call over a bare socket: a client that takes a tenth of the processor time, for games that many run at
+once.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,12 @@ import socket
 import struct
 from contextlib import suppress
 
-_DATA, _HEADERS, _SETTINGS, _PING, _GOAWAY, _WINDOW = 0, 1, 4, 6, 7, 8
+_DATA = 0
+_HEADERS = 1
+_SETTINGS = 4
+_PING = 6
+_GOAWAY = 7
+_WINDOW = 8
 _ACK = _END_STREAM = 1
 _END_HEADERS = 4
 
@@ -21,7 +28,8 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 _REQUEST = b"".join(
     (
-        b"\x83\x86",  # HPACK's static entries (RFC 7541, appendix A): method POST, scheme http; then literals that enter no table
+        # HPACK's static entries (RFC 7541, appendix A): method POST, scheme http; then literals that enter no table
+        b"\x83\x86",
         b"\x04" + _text(b"/communicator_objects.UnityToExternalProto/Exchange"),
         b"\x01" + _text(b"localhost"),
         b"\x0f\x10" + _text(b"application/grpc"),
@@ -50,7 +58,9 @@ class Wire:
         if self._taken > 1 << 14:
             request = _frame(_WINDOW, 0, 0, struct.pack(">I", self._taken)) + request
             self._taken = 0
-        self._socket.sendall(request + _frame(_DATA, _END_STREAM, self._stream, b"\0" + struct.pack(">I", len(raw)) + raw))
+        self._socket.sendall(
+            request + _frame(_DATA, _END_STREAM, self._stream, b"\0" + struct.pack(">I", len(raw)) + raw)
+        )
         answer = b""
         while True:
             kind, flags, stream, payload = self._read()
@@ -90,5 +100,6 @@ class Wire:
             if not more:
                 raise ConnectionError("the trainer closed the connection")
             self._unread += more
-        taken, self._unread = self._unread[:size], self._unread[size:]
+        taken = self._unread[:size]
+        self._unread = self._unread[size:]
         return taken

@@ -1,4 +1,6 @@
-"""A walk whose observations and rewards tell seed, episode, tick and action apart, so that a stored transition can have one origin only."""
+"""A walk whose observations and rewards tell seed, episode, tick and action apart, so that a stored transition can have
+one origin only.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ class Walk(gymnasium.Env):
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        self.episode, self.tick = float(self.np_random.random(dtype=np.float32)), 0
+        self.episode = float(self.np_random.random(dtype=np.float32))
+        self.tick = 0
         return self._observe(3), {"is_success": False}
 
     def step(self, action):
@@ -29,7 +32,10 @@ class Walk(gymnasium.Env):
         return self._observe(int(action) - 5), reward, over, False, {}
 
     def _observe(self, last: int) -> dict:
-        return {"place": np.array([self.episode, self.tick, self.np_random.random(), -self.tick], np.float32), "last": last}
+        return {
+            "place": np.array([self.episode, self.tick, self.np_random.random(), -self.tick], np.float32),
+            "last": last,
+        }
 
 
 def make() -> gymnasium.Env:

@@ -1,4 +1,5 @@
-"""Pairs of processes that write to one run: forked, so that a pair costs no imports. Run as a program: `writers.py FOLDER PAIRS SEED`.
+"""Pairs of processes that write to one run: forked, so that a pair costs no imports. Run as a program: `writers.py
+FOLDER PAIRS SEED`.
 
 Prints a JSON object a pair: how it was started, the exit code and the last words of each, and what the winner left.
 """
@@ -36,7 +37,9 @@ SPAN = 1.0
 
 def train(results: Path, **more: Any) -> palaestra.Result:
     config = settings("Basic", more.pop("max_steps", STEPS), summary_freq=500, checkpoint_interval=500)
-    return palaestra.train(config, env="Basic", num_areas=3, seed=7, results_dir=str(results), run_id="run", quiet=True, **more)
+    return palaestra.train(
+        config, env="Basic", num_areas=3, seed=7, results_dir=str(results), run_id="run", quiet=True, **more
+    )
 
 
 def writer(results: Path, at: float, how: dict[str, Any], words: Path) -> int:
@@ -65,7 +68,8 @@ def pair(results: Path, begun: Path, number: int, rng: random.Random) -> dict[st
         shutil.copytree(begun, results)
     results.mkdir(exist_ok=True)
     how: dict[str, Any] = {} if kind == "new" else {kind: True}
-    offset, now = rng.choice((0.0, rng.random() * 0.05, rng.random() * SPAN)), time.monotonic() + 0.05
+    offset = rng.choice((0.0, rng.random() * 0.05, rng.random() * SPAN))
+    now = time.monotonic() + 0.05
     words = [results / f"words-{i}" for i in range(2)]
     children = [writer(results, now + i * offset, how, words[i]) for i in range(2)]
     codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
@@ -74,7 +78,9 @@ def pair(results: Path, begun: Path, number: int, rng: random.Random) -> dict[st
 
 
 def main() -> None:
-    folder, pairs, rng = Path(sys.argv[1]), int(sys.argv[2]), random.Random(int(sys.argv[3]))
+    folder = Path(sys.argv[1])
+    pairs = int(sys.argv[2])
+    rng = random.Random(int(sys.argv[3]))
     for module in LATER:
         import_module(module)
     if not os.fork():  # what is compared with comes from a process of its own: this one must stay without threads
@@ -89,7 +95,10 @@ def main() -> None:
         run = results / "run"
         steps = [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()]
         hidden = [path.name for path in run.rglob(".*")]
-        print(json.dumps({**told, "differs": differences(whole, state(run)), "steps": steps, "hidden": hidden}), flush=True)
+        print(
+            json.dumps({**told, "differs": differences(whole, state(run)), "steps": steps, "hidden": hidden}),
+            flush=True,
+        )
         shutil.rmtree(results)
 
 

@@ -27,13 +27,17 @@ class Stored(NamedTuple):
 
 
 class Crowd(ParallelEnv):
-    """Agent i lives from tick i - 1 to tick 2i + 2: odd ones terminate, even ones are truncated; the last one remains until tick 9."""
+    """Agent i lives from tick i - 1 to tick 2i + 2: odd ones terminate, even ones are truncated; the last one remains
+    until tick 9.
+    """
 
     metadata = {"name": "crowd", "render_modes": ["rgb_array"], "render_fps": 5}  # noqa: RUF012
 
     def __init__(self, count: int = 4, render_mode: str | None = None, wrong: str = "") -> None:
         self.possible_agents = [f"cell_{i}" for i in range(count)]
-        self.render_mode, self.wrong, self.got = render_mode, wrong, list[dict]()
+        self.render_mode = render_mode
+        self.wrong = wrong
+        self.got = list[dict]()
 
     def observation_space(self, agent):
         return spaces.Dict({"clock": spaces.Box(-np.inf, np.inf, (2,), np.float32), "me": spaces.Discrete(8)})
@@ -64,7 +68,10 @@ class Crowd(ParallelEnv):
             + float(np.sum(spaces.flatten(self.action_space(agent), action) if isinstance(action, dict) else action))
             for agent, action in actions.items()
         }
-        done = {agent: self.tick == (9 if agent == self.possible_agents[-1] else 2 * self._number(agent) + 2) for agent in acted}
+        done = {
+            agent: self.tick == (9 if agent == self.possible_agents[-1] else 2 * self._number(agent) + 2)
+            for agent in acted
+        }
         if self.wrong == "vanish":
             self.agents = [agent for agent in acted if not done[agent]]
             done = dict.fromkeys(acted, False)
@@ -83,11 +90,16 @@ class Crowd(ParallelEnv):
         return int(agent.rpartition("_")[2])
 
     def _views(self, agents):
-        return {agent: {"clock": np.array([self.tick, self.luck], np.float32), "me": self._number(agent)} for agent in agents}
+        return {
+            agent: {"clock": np.array([self.tick, self.luck], np.float32), "me": self._number(agent)}
+            for agent in agents
+        }
 
 
 class Duel(AECEnv):
-    """Two or three players in turn; each earns as others act. Player 1 dies on player 0's third turn and earns on until its own turn."""
+    """Two or three players in turn; each earns as others act. Player 1 dies on player 0's third turn and earns on until
+    its own turn.
+    """
 
     metadata = {"name": "duel", "is_parallelizable": False}  # noqa: RUF012
 
@@ -95,7 +107,9 @@ class Duel(AECEnv):
         self.possible_agents = [f"player_{i}" for i in range(players)]
 
     def observation_space(self, agent):
-        return spaces.Dict({"observation": spaces.Box(0, 99, (2,), np.float32), "action_mask": spaces.Box(0, 1, (3,), np.int8)})
+        return spaces.Dict(
+            {"observation": spaces.Box(0, 99, (2,), np.float32), "action_mask": spaces.Box(0, 1, (3,), np.int8)}
+        )
 
     def action_space(self, agent):
         return spaces.Discrete(3)
@@ -105,11 +119,15 @@ class Duel(AECEnv):
         return {"observation": np.array([self.turn, turn], np.float32), "action_mask": np.arange(3) != turn}
 
     def reset(self, seed=None, options=None):
-        self.agents, self.turn = list(self.possible_agents), 0
+        self.agents = list(self.possible_agents)
+        self.turn = 0
         zero = dict.fromkeys(self.agents, 0.0)
-        self.rewards, self._cumulative_rewards = dict(zero), dict(zero)
-        self.terminations, self.truncations = dict.fromkeys(self.agents, False), dict.fromkeys(self.agents, False)
-        self.infos, self.agent_selection = {agent: {} for agent in self.agents}, self.agents[0]
+        self.rewards = dict(zero)
+        self._cumulative_rewards = dict(zero)
+        self.terminations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, False)
+        self.infos = {agent: {} for agent in self.agents}
+        self.agent_selection = self.agents[0]
 
     def step(self, action):
         agent = self.agent_selection
@@ -141,7 +159,11 @@ def flat(obs: Any) -> tuple:
     """Numbers of an observation without its mask."""
     if not isinstance(obs, dict):
         return tuple(np.ravel(obs).astype(np.float32).tolist())
-    planes = {key: np.moveaxis(value, -1, 0) if np.ndim(value) == 3 else value for key, value in obs.items() if key != "action_mask"}
+    planes = {
+        key: np.moveaxis(value, -1, 0) if np.ndim(value) == 3 else value
+        for key, value in obs.items()
+        if key != "action_mask"
+    }
     parts = [np.eye(8)[value] if key == "me" else np.ravel(value) for key, value in planes.items()]
     return tuple(np.concatenate(parts).astype(np.float32).tolist())
 
@@ -150,11 +172,17 @@ def through_palaestra(env: PettingZooEnv, agents: list[str], ticks: int, seed: i
     """Decisions of the first area's agents in their order, `agents` being those of the only behavior, by slot."""
     (name,) = env.behaviors
     waiting: dict[int, tuple[tuple, int]] = {}
-    stored, numbers = defaultdict[str, list[Stored]](list), defaultdict[str, int](int)
-    step, spec = env.reset(seed)[name], env.behaviors[name].action
+    stored = defaultdict[str, list[Stored]](list)
+    numbers = defaultdict[str, int](int)
+    step = env.reset(seed)[name]
+    spec = env.behaviors[name].action
     for _ in range(ticks):
         finals = dict(
-            zip(step.final_obs.slots.tolist(), zip(*(x.flatten(1).tolist() for x in step.final_obs.obs), strict=True), strict=True)
+            zip(
+                step.final_obs.slots.tolist(),
+                zip(*(x.flatten(1).tolist() for x in step.final_obs.obs), strict=True),
+                strict=True,
+            )
         )
         discrete = torch.zeros(len(step.acting), 1, dtype=torch.int64)
         if step.action_mask is not None:
@@ -164,7 +192,9 @@ def through_palaestra(env: PettingZooEnv, agents: list[str], ticks: int, seed: i
             if slot in waiting and (ended or step.acting[slot]):
                 end = "terminated" if step.terminated[slot] else "truncated" if step.truncated[slot] else ""
                 final = tuple(np.concatenate(finals[slot]).tolist()) if ended else None
-                stored[agent].append(Stored(*waiting.pop(slot), float(step.reward[slot] + step.group_reward[slot]), end, final))
+                stored[agent].append(
+                    Stored(*waiting.pop(slot), float(step.reward[slot] + step.group_reward[slot]), end, final)
+                )
             if step.acting[slot]:
                 mask = np.ones(spec.choices, bool) if step.action_mask is None else step.action_mask[slot].numpy()
                 discrete[slot] = choice(agent, numbers[agent], mask)
@@ -180,7 +210,8 @@ def first_seed(seed: int) -> int:
 
 
 def parallel_by_hand(env: ParallelEnv, choices: int, steps: int, seed: int) -> dict[str, list[Stored]]:
-    stored, numbers = defaultdict[str, list[Stored]](list), defaultdict[str, int](int)
+    stored = defaultdict[str, list[Stored]](list)
+    numbers = defaultdict[str, int](int)
     obs, _ = env.reset(seed=first_seed(seed))
     for _ in range(steps):
         if not env.agents:
@@ -198,7 +229,8 @@ def parallel_by_hand(env: ParallelEnv, choices: int, steps: int, seed: int) -> d
 
 def aec_by_hand(env: AECEnv, episodes: int, seed: int) -> dict[str, list[Stored]]:
     """Plays whole episodes in the loop of PettingZoo's documentation."""
-    stored, numbers = defaultdict[str, list[Stored]](list), defaultdict[str, int](int)
+    stored = defaultdict[str, list[Stored]](list)
+    numbers = defaultdict[str, int](int)
     for episode in range(episodes):
         env.reset(seed=first_seed(seed) if episode == 0 else None)
         waiting: dict[str, tuple[tuple, int]] = {}
@@ -206,7 +238,9 @@ def aec_by_hand(env: AECEnv, episodes: int, seed: int) -> dict[str, list[Stored]
             obs, reward, terminated, truncated, _ = env.last()
             end = "terminated" if terminated else "truncated" if truncated else ""
             if agent in waiting:
-                stored[agent].append(Stored(*waiting.pop(agent), float(np.float32(reward)), end, flat(obs) if end else None))
+                stored[agent].append(
+                    Stored(*waiting.pop(agent), float(np.float32(reward)), end, flat(obs) if end else None)
+                )
             action = None
             if not end:
                 mask = obs["action_mask"] if isinstance(obs, dict) else np.ones(env.action_space(agent).n)
@@ -219,4 +253,7 @@ def aec_by_hand(env: AECEnv, episodes: int, seed: int) -> dict[str, list[Stored]
 
 def zeros(step: TimeStep, spec: ActionSpec) -> Action:
     """Actions 0 for every slot."""
-    return Action(torch.zeros(len(step.acting), spec.continuous), torch.zeros(len(step.acting), len(spec.branches), dtype=torch.int64))
+    return Action(
+        torch.zeros(len(step.acting), spec.continuous),
+        torch.zeros(len(step.acting), len(spec.branches), dtype=torch.int64),
+    )

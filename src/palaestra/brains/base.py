@@ -1,5 +1,5 @@
-"""The contract of brains. A brain chooses actions for the agents of one behavior (or of one team of it): a model, a rule, random choice, a
-person.
+"""The contract of brains. A brain chooses actions for the agents of one behavior (or of one team of it): a model, a
+rule, random choice, a person.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Brain(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Behavior and environment that a brain is made for. Entry points of the group `palaestra.brains` are called with it: `make(role) ->
-    Brain`.
+    """Behavior and environment that a brain is made for. Entry points of the group `palaestra.brains` are called with
+    it: `make(role) -> Brain`.
     """
 
     behavior: str

@@ -18,7 +18,8 @@ class CheckedBrain:
 
     def __init__(self, brain: Brain, name: str, behavior: str, spec: BehaviorSpec) -> None:
         """Wraps `brain`; `name` is its name on the command line."""
-        self.brain, self._action = brain, spec.action
+        self.brain = brain
+        self._action = spec.action
         self._where = f"behavior '{behavior}', brain {name}"
 
     @property
@@ -69,7 +70,9 @@ class CheckedBrain:
         wrong = np.argwhere(~(np.abs(numbers) <= 1))  # NaN is outside too
         if len(wrong):
             row, i = wrong[0].tolist()
-            raise PolicyError(f"{self._where}: continuous action {i} of slot {seen.slots[row]} is {numbers[row, i]}; expected -1 to 1")
+            raise PolicyError(
+                f"{self._where}: continuous action {i} of slot {seen.slots[row]} is {numbers[row, i]}; expected -1 to 1"
+            )
         return numbers
 
     def _choices(self, given: NDArray[np.int64], seen: Seen) -> NDArray[np.int64]:
@@ -77,7 +80,9 @@ class CheckedBrain:
         self._fits(given, (len(seen.slots), len(branches)), "discrete actions")
         choices = np.asarray(given)
         if choices.dtype.kind not in "iub" and choices.size:
-            raise PolicyError(f"{self._where}: its discrete actions are of type {choices.dtype}; expected whole numbers")
+            raise PolicyError(
+                f"{self._where}: its discrete actions are of type {choices.dtype}; expected whole numbers"
+            )
         wrong = np.argwhere((choices < 0) | (choices >= np.array(branches, np.int64)))
         if len(wrong):
             row, branch = wrong[0].tolist()
@@ -94,11 +99,14 @@ class CheckedBrain:
         wrong = np.argwhere(~np.take_along_axis(mask, choices + starts, 1))
         if len(wrong):
             row, branch = wrong[0].tolist()
-            start, size = starts[branch], self._action.branches[branch]
+            start = starts[branch]
+            size = self._action.branches[branch]
             allowed = np.flatnonzero(mask[row, start : start + size]).tolist()
             chosen = f"slot {seen.slots[row]} chose {choices[row, branch]} in branch {branch}"
             raise PolicyError(f"{self._where}: {chosen}, which is masked; allowed: {allowed}")
 
     def _fits(self, given: Any, shape: tuple[int, int], what: str) -> None:
         if np.shape(given) != shape:
-            raise PolicyError(f"{self._where}: its {what} have shape {np.shape(given)}; expected {shape}, a row an agent")
+            raise PolicyError(
+                f"{self._where}: its {what} have shape {np.shape(given)}; expected {shape}, a row an agent"
+            )

@@ -1,13 +1,13 @@
 """`python`: code of the user's plays.
 
 ===============================  ==================================================================
-`def f(obs, mask)`, `def f(obs)`   answers with actions: `obs` is a list of arrays, each (R, *shape); `mask` (R, choices) or None
-`def make(role)`                   gives a brain, or such a function
-`class Mine`                       a brain: has `decide(seen)`; made with the role where it takes one argument
-===============================  ==================================================================
+`def f(obs, mask)`, `def f(obs)`   answers with actions: `obs` is a list of arrays, each (R, *shape); `mask` (R,
+choices) or None `def make(role)`                   gives a brain, or such a function `class Mine`
+a brain: has `decide(seen)`; made with the role where it takes one argument ===============================
+==================================================================
 
-Actions are an array (R, numbers) where all are continuous, (R, branches) of whole numbers where all are discrete, and a pair of both
-where there are both; an object with `continuous` and `discrete`, such as a policy's answer, always does.
+Actions are an array (R, numbers) where all are continuous, (R, branches) of whole numbers where all are discrete, and a
+pair of both where there are both; an object with `continuous` and `discrete`, such as a policy's answer, always does.
 """
 
 from __future__ import annotations
@@ -29,18 +29,25 @@ def user_brain(thing: Any, name: str, role: Role) -> Brain:
     if isclass(thing):
         made = _called(thing, name, role)
         if not hasattr(made, "decide"):
-            raise PolicyError(f"{name}: class {thing.__name__} has no method 'decide(self, seen)', which answers with a Choice")
+            raise PolicyError(
+                f"{name}: class {thing.__name__} has no method 'decide(self, seen)', which answers with a Choice"
+            )
         return made
     if hasattr(thing, "decide"):
         return thing
     if not callable(thing):
-        raise PolicyError(f"{name} is an instance of {type(thing).__name__}; expected a function, or a class with 'decide(self, seen)'")
+        raise PolicyError(
+            f"{name} is an instance of {type(thing).__name__}; expected a function, or a class with 'decide(self, "
+            "seen)'"
+        )
     if list(_takes(thing)) == ["role"]:
         made = _called(thing, name, role)
         if hasattr(made, "decide"):
             return made
         if not callable(made):
-            raise PolicyError(f"{name} gave an instance of {type(made).__name__}; expected a brain or a function of (obs, mask)")
+            raise PolicyError(
+                f"{name} gave an instance of {type(made).__name__}; expected a brain or a function of (obs, mask)"
+            )
         thing = made
     return FunctionBrain(thing, name, role)
 
@@ -53,8 +60,10 @@ class FunctionBrain:
         takes = list(_takes(function))
         if len(takes) not in (1, 2):
             raise PolicyError(f"{name} takes ({', '.join(takes)}); expected (obs, mask) or (obs)")
-        self._function, self._masked = function, len(takes) == 2
-        self._action, self._where = role.spec.action, f"behavior '{role.behavior}', brain {name}"
+        self._function = function
+        self._masked = len(takes) == 2
+        self._action = role.spec.action
+        self._where = f"behavior '{role.behavior}', brain {name}"
 
     def begin(self, slots: NDArray[np.int64]) -> None:
         """Does nothing: a function remembers nothing of an episode."""
@@ -64,24 +73,31 @@ class FunctionBrain:
         obs = list(seen.obs)
         answer = self._function(obs, seen.mask) if self._masked else self._function(obs)
         continuous, discrete = self._parts(answer)
-        rows, action = len(seen.slots), self._action
+        rows = len(seen.slots)
+        action = self._action
         return Choice(self._rows(continuous, rows, action.continuous), self._rows(discrete, rows, len(action.branches)))
 
     def _parts(self, answer: Any) -> tuple[Any, Any]:
         if hasattr(answer, "continuous") and hasattr(answer, "discrete"):
             return answer.continuous, answer.discrete
         if answer is None:
-            raise PolicyError(f"{self._where} answered with None (is there no 'return'?); expected {_wanted(self._action)}")
+            raise PolicyError(
+                f"{self._where} answered with None (is there no 'return'?); expected {_wanted(self._action)}"
+            )
         if not self._action.branches:
             return answer, None
         if not self._action.continuous:
             return None, answer
         if not isinstance(answer, tuple) or len(answer) != 2:
-            raise PolicyError(f"{self._where} answered with an instance of {type(answer).__name__}; expected {_wanted(self._action)}")
+            raise PolicyError(
+                f"{self._where} answered with an instance of {type(answer).__name__}; expected {_wanted(self._action)}"
+            )
         return answer
 
     def _rows(self, given: Any, rows: int, size: int) -> Any:
-        """Returns an array (R, size). One number per agent may be given as (R,), and a single agent's row as (size,)."""
+        """Returns an array (R, size). One number per agent may be given as (R,), and a single agent's row as
+        (size,).
+        """
         if given is None:
             return np.zeros((rows, 0), np.int64)
         try:

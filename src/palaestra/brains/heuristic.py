@@ -21,7 +21,8 @@ class RuleBrain:
     def __init__(self, role: Role) -> None:
         if role.argument:
             raise PolicyError(f"behavior '{role.behavior}': 'heuristic' takes nothing after it; got '{role.argument}'")
-        self._env, self._behavior = role.env, role.behavior
+        self._env = role.env
+        self._behavior = role.behavior
 
     def begin(self, slots: NDArray[np.int64]) -> None:
         """Does nothing: the rule depends on the state only."""
@@ -35,7 +36,9 @@ class RuleBrain:
 
 
 def rule_of(env: Env, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-    """Returns the actions of the environment's rule in these slots or in all, a row for each slot; None if it has no rule."""
+    """Returns the actions of the environment's rule in these slots or in all, a row for each slot; None if it has no
+    rule.
+    """
     ask = getattr(env, "heuristic", None)
     return None if ask is None else ask(behavior, slots)
 
@@ -49,7 +52,9 @@ def _advice(env: Env, behavior: str) -> str:
 
     if isinstance(env, UnityEnv):
         return (
-            f"behavior '{behavior}': a Unity game keeps its heuristics to itself (an agent plays by its own where its Behavior Type is "
-            f"'Heuristic Only', and then asks nobody; a game in Python is asked where it plays in process: python:module:game); {instead}"
+            f"behavior '{behavior}': a Unity game keeps its heuristics to itself (an agent plays by its own where its "
+            "Behavior Type is "
+            "'Heuristic Only', and then asks nobody; a game in Python is asked where it plays in process: "
+            f"python:module:game); {instead}"
         )
     return f"behavior '{behavior}': the environment has no heuristic, a rule of its own; {instead}"

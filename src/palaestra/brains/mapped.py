@@ -32,15 +32,21 @@ class MappedModel:
         """Raises PolicyError if the names do not fit the model, or the tensors do not fit the behavior."""
         if not model.is_file():
             raise PolicyError(f"{model} does not exist; expected a model file")
-        self._session, self._names, self._role = Session(str(model), str(model), role.seed), read_names(names), role
+        self._session = Session(str(model), str(model), role.seed)
+        self._names = read_names(names)
+        self._role = role
         self.rng = np.random.default_rng(role.seed)
         """Random generator for choices; a checkpoint saves its state."""
-        self._obs = {f"obs_{i}": i for i in range(len(role.spec.obs))} | {obs.name: i for i, obs in enumerate(role.spec.obs)}
+        self._obs = {f"obs_{i}": i for i in range(len(role.spec.obs))} | {
+            obs.name: i for i, obs in enumerate(role.spec.obs)
+        }
         self._check_tensors()
         self._outputs = self._chosen_outputs()
         declared = self._session.inputs
         self._single = any(
-            declared[key][0] == 1 for key, source in self._names.inputs.items() if isinstance(source, ObservationInput) and declared[key]
+            declared[key][0] == 1
+            for key, source in self._names.inputs.items()
+            if isinstance(source, ObservationInput) and declared[key]
         )
         self._memory: dict[str, NDArray[Any]] = {
             key: np.zeros((0, *self._sizes(key, None)[1]), self._type(key))
@@ -55,7 +61,9 @@ class MappedModel:
             memory[slots] = 0
 
     def decide(self, seen: Seen) -> Choice:
-        """Returns actions: continuous ones clipped to -1..1; discrete ones sampled from logits, or with `deterministic` the likeliest."""
+        """Returns actions: continuous ones clipped to -1..1; discrete ones sampled from logits, or with `deterministic`
+        the likeliest.
+        """
         self._widen(seen.slots)
         rows = len(seen.slots)
         parts = [slice(i, i + 1) for i in range(rows)] if self._single else [slice(0, rows)]
@@ -72,14 +80,17 @@ class MappedModel:
         """Returns the outputs for some of the rows, each (rows, ...)."""
         rows = part.stop - part.start
         feeds = {key: self._feed(key, source, seen, part) for key, source in self._names.inputs.items()}
-        memories = {source.output: key for key, source in self._names.inputs.items() if isinstance(source, MemoryTensors)}
+        memories = {
+            source.output: key for key, source in self._names.inputs.items() if isinstance(source, MemoryTensors)
+        }
         answer = self._session.run([*dict.fromkeys([*self._outputs.values(), *memories])], feeds)
         for name, key in memories.items():
             answer[name] = answer[name].reshape(rows, *self._memory[key].shape[1:])
         return answer
 
     def _feed(self, key: str, source: Source, seen: Seen, part: slice) -> NDArray[Any]:
-        kind, rows = self._type(key), part.stop - part.start
+        kind = self._type(key)
+        rows = part.stop - part.start
         if isinstance(source, ObservationInput):
             return self._seen(key, source, seen, part).astype(kind)
         if isinstance(source, Mask):
@@ -87,7 +98,9 @@ class MappedModel:
             return (np.ones((rows, choices)) if seen.mask is None else seen.mask[part]).astype(kind)
         if isinstance(source, MemoryTensors):
             return self._memory[key][seen.slots[part]]
-        by_row, shape = self._sizes(key, np.shape(source.value) if isinstance(source, Value) and source.shape is None else source.shape)
+        by_row, shape = self._sizes(
+            key, np.shape(source.value) if isinstance(source, Value) and source.shape is None else source.shape
+        )
         shape = (rows, *shape) if by_row else shape
         if isinstance(source, UniformInput):
             return self.rng.uniform(source.low, source.high, shape).astype(kind)
@@ -124,11 +137,14 @@ class MappedModel:
 
     def _check_tensors(self) -> None:
         """Raises PolicyError unless the names fit the model and the tensors fit the behavior."""
-        session, names = self._session, self._names
+        session = self._session
+        names = self._names
         for key, source in names.inputs.items():
             if key not in session.inputs:
                 known = session.inputs
-                raise self._wrong(key, f"the model has no input of that name{nearest(key, known)} (it has: {', '.join(known)})")
+                raise self._wrong(
+                    key, f"the model has no input of that name{nearest(key, known)} (it has: {', '.join(known)})"
+                )
             self._type(key)
             if isinstance(source, MemoryTensors):
                 self._check_output(f"inputs: {key}: memory", source.output)
@@ -140,7 +156,8 @@ class MappedModel:
                 self._check_extra(key, source)
         if missing := [key for key in session.inputs if key not in names.inputs]:
             raise PolicyError(
-                f"{names.path}: inputs: the model's '{missing[0]}' {session.inputs[missing[0]]} is not named: say what it takes"
+                f"{names.path}: inputs: the model's '{missing[0]}' {session.inputs[missing[0]]} is not named: say "
+                "what it takes"
             )
         for what, tensor in names.outputs.items():
             self._check_output(f"outputs: {what}", tensor)
@@ -151,13 +168,17 @@ class MappedModel:
             if name not in self._obs:
                 there = ", ".join(f"obs_{i} ({obs.name})" for i, obs in enumerate(spec.obs))
                 raise self._wrong(
-                    key, f"behavior '{self._role.behavior}' has no observation '{name}'{nearest(name, self._obs)} (it has: {there})"
+                    key,
+                    f"behavior '{self._role.behavior}' has no observation '{name}'{nearest(name, self._obs)} (it has: "
+                    f"{there})",
                 )
         shapes = [spec.obs[self._obs[name]].shape for name in source.obs]
         shape = shapes[0] if len(shapes) == 1 else (sum(int(np.prod(each)) for each in shapes),)
         declared = self._session.inputs[key]
         if not _fits(tuple(declared[1:]), shape) and not self._channels_last(key, shape):
-            raise self._wrong(key, f"the model wants {declared}, and {', '.join(source.obs)} has shape {shape} without the rows")
+            raise self._wrong(
+                key, f"the model wants {declared}, and {', '.join(source.obs)} has shape {shape} without the rows"
+            )
 
     def _check_extra(self, key: str, source: Value | UniformInput) -> None:
         if isinstance(source, UniformInput):
@@ -167,7 +188,9 @@ class MappedModel:
             value = np.asarray(source.value, self._type(key))
             np.broadcast_to(value, self._sizes(key, value.shape if source.shape is None else source.shape)[1])
         except (TypeError, ValueError) as error:
-            raise self._wrong(key, f"value {source.value!r} does not fit the model's {self._session.inputs[key]}: {error}") from error
+            raise self._wrong(
+                key, f"value {source.value!r} does not fit the model's {self._session.inputs[key]}: {error}"
+            ) from error
 
     def _check_output(self, where: str, tensor: str) -> None:
         known = self._session.outputs
@@ -177,7 +200,8 @@ class MappedModel:
 
     def _chosen_outputs(self) -> dict[str, str]:
         """Returns the tensor of each part of the action. Raises PolicyError if one is missing."""
-        given, action = dict(self._names.outputs), self._role.spec.action
+        given = dict(self._names.outputs)
+        action = self._role.spec.action
         for part in ("continuous", "discrete"):
             certain = given.pop(f"deterministic_{part}", None)
             if certain is not None and (self._role.deterministic or part not in given):
@@ -186,10 +210,13 @@ class MappedModel:
             named = part in given or (part == "discrete" and "logits" in given)
             if wanted and not named:
                 raise PolicyError(
-                    f"{self._names.path}: outputs: behavior '{self._role.behavior}' has {part} actions; say which tensor they are"
+                    f"{self._names.path}: outputs: behavior '{self._role.behavior}' has {part} actions; say which "
+                    "tensor they are"
                 )
             if named and not wanted:
-                raise PolicyError(f"{self._names.path}: outputs: behavior '{self._role.behavior}' has no {part} actions")
+                raise PolicyError(
+                    f"{self._names.path}: outputs: behavior '{self._role.behavior}' has no {part} actions"
+                )
         return given
 
     def _columns(self, answer: Mapping[str, NDArray[Any]], part: str, size: int, rows: int) -> NDArray[Any]:
@@ -198,7 +225,9 @@ class MappedModel:
         array = answer[self._outputs[part]]
         if array.size != rows * size:
             tensor = self._outputs[part]
-            raise PolicyError(f"{self._session.name}: output '{tensor}' has shape {array.shape}; expected {(rows, size)} for {part}")
+            raise PolicyError(
+                f"{self._session.name}: output '{tensor}' has shape {array.shape}; expected {(rows, size)} for {part}"
+            )
         return array.reshape(rows, size)
 
     def _discrete(self, answer: Mapping[str, NDArray[Any]], seen: Seen, rows: int) -> NDArray[np.int64]:
@@ -230,4 +259,6 @@ class MappedModel:
 
 def _fits(declared: tuple[int | str, ...], shape: tuple[int, ...]) -> bool:
     """Whether the model takes a shape; sizes that it leaves open are no numbers."""
-    return len(declared) == len(shape) and all(not isinstance(one, int) or one == other for one, other in zip(declared, shape, strict=True))
+    return len(declared) == len(shape) and all(
+        not isinstance(one, int) or one == other for one, other in zip(declared, shape, strict=True)
+    )

@@ -28,16 +28,19 @@ class PolicyAction:
     discrete: np.ndarray | None  # (N, branches) int64: the choice of each branch, counted as the environment does
     memory: np.ndarray | None  # (N, memory_size) float32: give it back with the same agents' next observations
     native: Any = None
-    """The action in the form that the `step` of the environment takes in which the model was trained: an array or a number of the space's
-    shape and type, in dictionaries or tuples as there. None if the file does not describe it, or with `rescale=False`."""
+    """The action in the form that the `step` of the environment takes in which the model was trained: an array or a
+    number of the space's shape and type, in dictionaries or tuples as there. None if the file does not describe it, or
+    with `rescale=False`.
+    """
 
 
 def load_policy(path: str | Path, *, seed: int | None = None) -> Policy:
-    """Loads an exported policy, ours or one of ML-Agents (model versions 2 and 3, and Barracuda's `.nn` files), for the CPU.
+    """Loads an exported policy, ours or one of ML-Agents (model versions 2 and 3, and Barracuda's `.nn` files), for the
+    CPU.
 
-    `hub:user/repository[/FILE.onnx][@REVISION]` is a model on the Hugging Face Hub. With a `seed` the same calls give the same actions;
-    without one they differ from policy to policy. Raises PolicyError for a file that is missing, not ONNX or Barracuda's, or not a policy,
-    and HubError for a model that cannot be downloaded.
+    `hub:user/repository[/FILE.onnx][@REVISION]` is a model on the Hugging Face Hub. With a `seed` the same calls give
+    the same actions; without one they differ from policy to policy. Raises PolicyError for a file that is missing, not
+    ONNX or Barracuda's, or not a policy, and HubError for a model that cannot be downloaded.
     """
     return Policy(local_file(path), seed)
 
@@ -58,7 +61,8 @@ class Policy:
         if not path.is_file():
             what = "is a folder" if path.is_dir() else "does not exist"
             raise PolicyError(f"{path} {what}; expected a model file such as results/ID/NAME.onnx")
-        self.path, self.seed = path, seed
+        self.path = path
+        self.seed = seed
         self.rng = np.random.default_rng(seed)
         """Random generator for choices; a checkpoint saves its state."""
         content = _content(path)
@@ -93,18 +97,24 @@ class Policy:
 
     @property
     def observations(self) -> tuple[str, ...]:
-        """Names of the observations in the environment, in the same order, if the file has them; else as `obs_names`."""
+        """Names of the observations in the environment, in the same order, if the file has them; else as
+        `obs_names`.
+        """
         return self._inputs.names
 
     @property
     def scales(self) -> tuple[float | None, ...]:
-        """Factor by which the environment's numbers were multiplied in training, for each observation; None: the file does not say."""
+        """Factor by which the environment's numbers were multiplied in training, for each observation; None: the file
+        does not say.
+        """
         return self._inputs.scales
 
     @property
     def action_bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Bounds of the actions, (continuous_size,) each, that -1 and 1 stand for, such as a Box's. None: -1 and 1."""
-        low, high, size = self._notes.low, self._notes.high, self.continuous_size
+        low = self._notes.low
+        high = self._notes.high
+        size = self.continuous_size
         if low is None or high is None or (len(low), len(high)) != (size, size):
             return None
         return np.array(low), np.array(high)
@@ -135,23 +145,27 @@ class Policy:
     ) -> PolicyAction:
         """Actions for agents that see `obs`.
 
-        `obs` is an array, a list or tuple of one array an observation, or a dictionary of them by name (see `observations`; other
-        keys are passed over). Each is (N, *shape), or (*shape) for one agent. A model that was trained in a Gymnasium environment also
-        takes what that environment gives: integers of a Discrete space, images as they are, dictionaries and tuples within one another.
+        `obs` is an array, a list or tuple of one array an observation, or a dictionary of them by name (see
+        `observations`; other keys are passed over). Each is (N, *shape), or (*shape) for one agent. A model that was
+        trained in a Gymnasium environment also takes what that environment gives: integers of a Discrete space, images
+        as they are, dictionaries and tuples within one another.
 
         `action_mask` (N, choices) is true where a choice is allowed;
         without it all are. `deterministic` takes the mean and the likeliest choices, of a file
         without such outputs too. `memory` is the last answer's, and zeros at an episode's start.
 
-        Where the file has the bounds of a Gymnasium Box, continuous numbers are scaled to them, and choices count from the `start` of a
-        Discrete space; `native` has the same in the form of the environment's action space. `rescale=False` gives all as Unity gets it:
-        choices from 0, numbers within -1..1, except for the deterministic output of ML-Agents' SAC policies and files of version 2 that
-        leave clipping to the game.
-        Raises PolicyError for what does not fit the model.
+        Where the file has the bounds of a Gymnasium Box, continuous numbers are scaled to them, and choices count from
+        the `start` of a Discrete space; `native` has the same in the form of the environment's action space.
+        `rescale=False` gives all as Unity gets it: choices from 0, numbers within -1..1, except for the deterministic
+        output of ML-Agents' SAC policies and files of version 2 that leave clipping to the game. Raises PolicyError for
+        what does not fit the model.
         """
         arrays, single = self._inputs.arrays(obs)
         rows = len(arrays[0]) if arrays else 1
-        feeds = {name: turn(array) if name in self._turned else array for name, array in zip(self._layout.obs, arrays, strict=True)}
+        feeds = {
+            name: turn(array) if name in self._turned else array
+            for name, array in zip(self._layout.obs, arrays, strict=True)
+        }
         mask = self._mask(action_mask, rows)
         if mask is not None and self._layout.masked:
             feeds[MASK] = mask.astype(np.float32)
@@ -174,13 +188,18 @@ class Policy:
             return np.ones((rows, choices), bool)
         array = np.asarray(mask)
         if array.shape != (rows, choices) and (array.shape, rows) != ((choices,), 1):
-            raise PolicyError(f"the action mask has shape {array.shape}; expected {(rows, choices)} for branches {list(self.branches)}")
+            raise PolicyError(
+                f"the action mask has shape {array.shape}; expected {(rows, choices)} for branches "
+                f"{list(self.branches)}"
+            )
         array = array.reshape(rows, choices) != 0
         starts = np.cumsum((0, *self.branches[:-1]))
         stuck = np.argwhere(~np.logical_or.reduceat(array, starts, axis=1))
         if stuck.size:
             row, branch = stuck[0].tolist()
-            raise PolicyError(f"the action mask forbids every choice of branch {branch} for agent {row}; at least one must be allowed")
+            raise PolicyError(
+                f"the action mask forbids every choice of branch {branch} for agent {row}; at least one must be allowed"
+            )
         return array
 
     def _memory(self, memory: ArrayLike | None, rows: int) -> np.ndarray | None:
@@ -193,13 +212,19 @@ class Policy:
         array = np.zeros((rows, size), np.float32) if memory is None else floats(memory, "the memory")
         if array.shape != (rows, size) and (array.shape, rows) != ((size,), 1):
             raise PolicyError(
-                f"the memory has shape {array.shape}; expected {(rows, size)}, the answer to the same agents' last observations"
+                f"the memory has shape {array.shape}; expected {(rows, size)}, the answer to the same agents' last "
+                "observations"
             )
         return array.reshape(rows, 1, size)
 
     def _run(self, feeds: Arrays, rows: int, deterministic: bool) -> Arrays:
-        layout, session = self._layout, self._session
-        names = {"continuous": layout.continuous, "discrete": layout.discrete, "memory": MEMORY_OUT if layout.memory_size else None}
+        layout = self._layout
+        session = self._session
+        names = {
+            "continuous": layout.continuous,
+            "discrete": layout.discrete,
+            "memory": MEMORY_OUT if layout.memory_size else None,
+        }
         if deterministic and layout.samples_only:
             session = self._noiseless = self._noiseless or Session(without_noise(self.path), str(self.path), self.seed)
         elif deterministic:
@@ -208,7 +233,11 @@ class Policy:
         wanted = {kind: name for kind, name in names.items() if name}
         if not rows:  # onnxruntime's random and recurrent nodes fail, or abort the process, on no rows
             return {kind: np.zeros((0, *self._width(kind)), np.float32) for kind in wanted}
-        parts = [{key: feed[i : i + 1] for key, feed in feeds.items()} for i in range(rows)] if layout.row_by_row else [feeds]
+        parts = (
+            [{key: feed[i : i + 1] for key, feed in feeds.items()} for i in range(rows)]
+            if layout.row_by_row
+            else [feeds]
+        )
         answers = [session.run(list(wanted.values()), part) for part in parts]
         return {kind: np.concatenate([answer[name] for answer in answers]) for kind, name in wanted.items()}
 
@@ -229,14 +258,18 @@ class Policy:
 
     def _rescaled(self, action: PolicyAction, rows: int) -> PolicyAction:
         """Returns an action in the environment's own range."""
-        continuous, discrete, bounds, starts = action.continuous, action.discrete, self.action_bounds, self._notes.starts
+        continuous = action.continuous
+        discrete = action.discrete
+        bounds = self.action_bounds
+        starts = self._notes.starts
         if continuous is not None and bounds is not None:
             low, high = bounds
             scaled = low / 2 + high / 2 + (high / 2 - low / 2) * continuous
             continuous = scaled.clip(low, high).astype(np.float32)
         if discrete is not None and starts is not None and len(starts) == len(self.branches):
             discrete = discrete + np.array(starts, np.int64)
-        native, raw = None, self._notes.action
+        native = None
+        raw = self._notes.action
         if raw is not None and raw.sizes() == (self.continuous_size, len(self.branches)):
             none = np.zeros((rows, 0))
             native = raw.assemble(none if continuous is None else continuous, none if discrete is None else discrete)
@@ -246,11 +279,15 @@ class Policy:
         continuous, discrete, memory = (
             None if column is None else column[0] for column in (action.continuous, action.discrete, action.memory)
         )
-        native = None if action.native is None or self._notes.action is None else self._notes.action.row(action.native, 0)
+        native = (
+            None if action.native is None or self._notes.action is None else self._notes.action.row(action.native, 0)
+        )
         return PolicyAction(continuous, discrete, memory, native)
 
     def _choose(self, log_probs: np.ndarray, deterministic: bool) -> np.ndarray:
-        """Returns a choice for each branch: the likeliest after adding Gumbel noise, which samples each with its own probability."""
+        """Returns a choice for each branch: the likeliest after adding Gumbel noise, which samples each with its own
+        probability.
+        """
         score = log_probs if deterministic else log_probs + self.rng.gumbel(size=log_probs.shape)
         return np.stack([part.argmax(1) for part in np.split(score, np.cumsum(self.branches)[:-1], axis=1)], 1)
 

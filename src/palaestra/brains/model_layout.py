@@ -1,7 +1,8 @@
 """Reads from the names, shapes and constants of a model file what agent it plays.
 
-Version 3 has observations `obs_0`, `obs_1`, ... and discrete actions that are sampled within the graph. Version 2 has `vector_observation`
-(all vectors, joined) and `visual_observation_0`, ...; its discrete output has the log-probabilities of all branches side by side.
+Version 3 has observations `obs_0`, `obs_1`, ... and discrete actions that are sampled within the graph. Version 2 has
+`vector_observation` (all vectors, joined) and `visual_observation_0`, ...; its discrete output has the
+log-probabilities of all branches side by side.
 """
 
 from __future__ import annotations
@@ -58,21 +59,30 @@ class ModelLayout:
 
 def read_layout(session: Session) -> ModelLayout:
     """Reads the layout. Runs the model once, because its constants are outputs. Raises PolicyError."""
-    shapes, outputs = _input_shapes(session), session.outputs
+    shapes = _input_shapes(session)
+    outputs = session.outputs
     constants = ("version_number", "memory_size") if MEMORY_IN in shapes else ("version_number",)
     missing = [needed for needed in constants if needed not in outputs]
     if missing:
         there = ", ".join(outputs)
-        raise PolicyError(f"{session.name} is no agent's policy: it has no output '{missing[0]}' (its outputs: {there}). {MAPPED}")
+        raise PolicyError(
+            f"{session.name} is no agent's policy: it has no output '{missing[0]}' (its outputs: {there}). {MAPPED}"
+        )
     answer = _probe(session, shapes)
     version = round(_number(answer, "version_number", session.name))
     memory_size = round(_number(answer, "memory_size", session.name)) if "memory_size" in outputs else 0
     if version not in VERSIONS:
-        release = "a release of ML-Agents before 1.0: train it anew" if version < VERSIONS[0] else "a later release: upgrade palaestra"
+        release = (
+            "a release of ML-Agents before 1.0: train it anew"
+            if version < VERSIONS[0]
+            else "a later release: upgrade palaestra"
+        )
         raise PolicyError(f"{session.name} has format version {version}; expected 2 or 3. It is from {release}")
     if memory_size and (memory_size,) != shapes.get(MEMORY_IN, ())[-1:]:
         takes = f"takes {shapes[MEMORY_IN][-1]} numbers" if shapes.get(MEMORY_IN) else "is missing"
-        raise PolicyError(f"{session.name} is damaged: its memory_size is {memory_size}, and its input {MEMORY_IN} {takes}")
+        raise PolicyError(
+            f"{session.name} is damaged: its memory_size is {memory_size}, and its input {MEMORY_IN} {takes}"
+        )
     continuous, discrete = _action_outputs(answer, session.name)
     log_probs = discrete is not None and "float" in outputs[discrete]
     return ModelLayout(
@@ -99,18 +109,24 @@ def _input_shapes(session: Session) -> Shapes:
         if not OBSERVATION.fullmatch(name) and name not in (MASK, MEMORY_IN):
             raise PolicyError(
                 f"{session.name} has an input '{name}'; expected obs_0, obs_1, ... (or vector_observation, "
-                f"visual_observation_0, ...), {MASK} and {MEMORY_IN}: this is no agent's policy of version 2 or 3. {MAPPED}"
+                f"visual_observation_0, ...), {MASK} and {MEMORY_IN}: this is no agent's policy of version 2 or 3. "
+                f"{MAPPED}"
             )
         shapes[name] = tuple(size for size in sizes if isinstance(size, int))
         if not whole or len(shapes[name]) != len(sizes):
             raise PolicyError(f"{session.name}: input '{name}' has shape {whole}; expected fixed sizes after the batch")
         if prod(shapes[name]) > MOST_NUMBERS:
-            raise PolicyError(f"{session.name} is damaged: input '{name}' has shape {whole}; expected at most {MOST_NUMBERS:,} numbers")
+            raise PolicyError(
+                f"{session.name} is damaged: input '{name}' has shape {whole}; expected at most {MOST_NUMBERS:,} "
+                "numbers"
+            )
     return shapes
 
 
 def _observation_names(names: Iterable[str]) -> list[str]:
-    """Returns the inputs that are observations; obs_0, obs_1, ... by number, as Unity finds them, whatever their order in the file."""
+    """Returns the inputs that are observations; obs_0, obs_1, ... by number, as Unity finds them, whatever their order
+    in the file.
+    """
     found = [name for name in names if OBSERVATION.fullmatch(name)]
     numbered = iter(sorted((name for name in found if name.startswith("obs_")), key=lambda name: int(name[4:])))
     return [next(numbered) if name.startswith("obs_") else name for name in found]
@@ -118,7 +134,9 @@ def _observation_names(names: Iterable[str]) -> list[str]:
 
 def _probe(session: Session, shapes: Shapes, rows: int = 1) -> Arrays:
     """Runs the model on zeros, with all choices forbidden: that makes each branch uniform, which shows its size."""
-    return session.run(list(session.outputs), {key: np.zeros((rows, *shape), np.float32) for key, shape in shapes.items()})
+    return session.run(
+        list(session.outputs), {key: np.zeros((rows, *shape), np.float32) for key, shape in shapes.items()}
+    )
 
 
 def _takes_two(session: Session, shapes: Shapes) -> bool:
@@ -133,30 +151,45 @@ def _number(answer: Arrays, key: str, name: str) -> float:
     """Returns an output that is one number. Raises PolicyError for any other."""
     value = answer[key]
     if value.size != 1 or not np.isfinite(value).all():
-        raise PolicyError(f"{name} is damaged: its output '{key}' is {value.reshape(-1)[:4].tolist()}; expected one number")
+        raise PolicyError(
+            f"{name} is damaged: its output '{key}' is {value.reshape(-1)[:4].tolist()}; expected one number"
+        )
     return float(value.item())
 
 
 def _action_outputs(answer: Arrays, name: str) -> tuple[str | None, str | None]:
     """Returns the names of the continuous and of the discrete output."""
-    continuous, discrete = _if_present("continuous_actions", answer), _if_present("discrete_actions", answer)
+    continuous = _if_present("continuous_actions", answer)
+    discrete = _if_present("discrete_actions", answer)
     for key in ("continuous_actions", "discrete_actions", "action"):
         if key in answer and answer[key].ndim != 2:
-            raise PolicyError(f"{name}: output '{key}' has shape {list(answer[key].shape)}; expected a row for each agent")
+            raise PolicyError(
+                f"{name}: output '{key}' has shape {list(answer[key].shape)}; expected a row for each agent"
+            )
     if continuous or discrete:
         return continuous, discrete
     if "action" not in answer:
-        raise PolicyError(f"{name} is no agent's policy: it has no output continuous_actions, discrete_actions or action")
+        raise PolicyError(
+            f"{name} is no agent's policy: it has no output continuous_actions, discrete_actions or action"
+        )
     is_discrete = "is_continuous_control" in answer and not _number(answer, "is_continuous_control", name)
     return (None, "action") if is_discrete else ("action", None)
 
 
-def _branches(answer: Arrays, discrete: str, log_probs: bool, mask: tuple[int, ...] | None, name: str) -> tuple[int, ...]:
-    """Returns the number of choices of each branch; `mask`: shape of the input that has a number for each choice, if there is one."""
+def _branches(
+    answer: Arrays, discrete: str, log_probs: bool, mask: tuple[int, ...] | None, name: str
+) -> tuple[int, ...]:
+    """Returns the number of choices of each branch; `mask`: shape of the input that has a number for each choice, if
+    there is one.
+    """
     if log_probs:
         return _uniform_parts(np.exp(answer[discrete][0]), name)
     sizes = answer.get("discrete_action_output_shape")
-    fits = sizes is not None and sizes.size == answer[discrete].shape[1] and bool((np.isfinite(sizes) & (sizes >= 1)).all())
+    fits = (
+        sizes is not None
+        and sizes.size == answer[discrete].shape[1]
+        and bool((np.isfinite(sizes) & (sizes >= 1)).all())
+    )
     if sizes is None or not fits or (mask is not None and (int(sizes.sum()),) != mask):
         raise PolicyError(f"{name}: output 'discrete_action_output_shape' does not name the size of each branch")
     return tuple(int(size) for size in sizes.reshape(-1))
@@ -170,7 +203,9 @@ def _uniform_parts(chances: np.ndarray, name: str) -> tuple[int, ...]:
         chance = float(rest[0])
         size = round(1 / max(chance, 1e-6)) if np.isfinite(chance) else 0
         if not 1 <= size <= rest.size or not np.allclose(rest[:size], 1 / size, atol=1e-3):
-            raise PolicyError(f"{name}: which of its {chances.size} discrete outputs belong to which branch cannot be told")
+            raise PolicyError(
+                f"{name}: which of its {chances.size} discrete outputs belong to which branch cannot be told"
+            )
         parts.append(size)
     return tuple(parts)
 

@@ -71,11 +71,15 @@ def read_names(path: Path) -> Names:
     try:
         tree = yaml.safe_load(read_whole_text(path))
     except OSError as error:
-        raise PolicyError(f"{path} cannot be read: {error.strerror or error}; expected a file of a model's tensors") from error
+        raise PolicyError(
+            f"{path} cannot be read: {error.strerror or error}; expected a file of a model's tensors"
+        ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise PolicyError(f"{path} is no YAML: {error}") from error
     if not isinstance(tree, dict) or set(tree) != {"inputs", "outputs"}:
-        raise PolicyError(f"{path}: expected the keys 'inputs' and 'outputs'; got {list(tree) if isinstance(tree, dict) else tree!r}")
+        raise PolicyError(
+            f"{path}: expected the keys 'inputs' and 'outputs'; got {list(tree) if isinstance(tree, dict) else tree!r}"
+        )
     for key, inner in tree.items():
         if not isinstance(inner, dict) or not inner:
             raise PolicyError(f"{path}: '{key}' is {inner!r}; expected a line a tensor")
@@ -86,11 +90,15 @@ def read_names(path: Path) -> Names:
 def _outputs(path: Path, given: Mapping[Any, Any]) -> dict[str, str]:
     for what, tensor in given.items():
         if what not in OUTPUTS:
-            raise PolicyError(f"{path}: outputs: there is no '{what}'{nearest(str(what), OUTPUTS)} (there are: {', '.join(OUTPUTS)})")
+            raise PolicyError(
+                f"{path}: outputs: there is no '{what}'{nearest(str(what), OUTPUTS)} (there are: {', '.join(OUTPUTS)})"
+            )
         if not isinstance(tensor, str):
             raise PolicyError(f"{path}: outputs: {what}: {tensor!r} is no tensor's name")
     if "logits" in given and "discrete" in given:
-        raise PolicyError(f"{path}: outputs: 'discrete' are choices and 'logits' what choices are drawn from; name one of them")
+        raise PolicyError(
+            f"{path}: outputs: 'discrete' are choices and 'logits' what choices are drawn from; name one of them"
+        )
     return dict(given)
 
 
@@ -106,7 +114,8 @@ def _source(path: Path, tensor: str, given: Any) -> Source:
     kind = next((key for key in EXTRA if key in table), None)
     if kind is None or set(table) - {kind, "shape"} or (kind == "memory" and "shape" in table):
         raise PolicyError(
-            f"{where}: {given!r} is neither an observation (obs_0, or its name), a list of them, {MASK}, {{value: 1.0}}, "
+            f"{where}: {given!r} is neither an observation (obs_0, or its name), a list of them, {MASK}, {{value: "
+            "1.0}, "
             f"{{uniform: [0, 1], shape: [4]}} nor {{memory: OUTPUT}}"
         )
     shape = _shape(where, table.get("shape"))

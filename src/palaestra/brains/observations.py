@@ -1,4 +1,6 @@
-"""Converts observations to a model's inputs, from arrays, from dictionaries by name, and from what the environment itself gives."""
+"""Converts observations to a model's inputs, from arrays, from dictionaries by name, and from what the environment
+itself gives.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class Inputs:
 
     def __init__(self, model: str, shapes: Mapping[str, Shape], notes: ModelNotes) -> None:
         """Takes the model's name for messages. Ignores notes of another number of observations."""
-        self._model, self._tensors, self._shapes = model, tuple(shapes), tuple(shapes.values())
+        self._model = model
+        self._tensors = tuple(shapes)
+        self._shapes = tuple(shapes.values())
         noted = len(notes.names) == len(shapes)
         self.names = notes.names if noted else self._tensors
         """Names of the observations in the environment, if the file has them; else the names of the tensors."""
@@ -31,11 +35,15 @@ class Inputs:
 
     @property
     def scales(self) -> tuple[float | None, ...]:
-        """Factor by which the environment's numbers were multiplied in training, for each observation; None: the file does not say."""
+        """Factor by which the environment's numbers were multiplied in training, for each observation; None: the file
+        does not say.
+        """
         return tuple(None if raw is None else raw.scale for raw in self._raw)
 
     def arrays(self, obs: Any) -> tuple[list[np.ndarray], bool]:
-        """Returns each observation as (N, *shape) float32, and whether they were a single agent's. Raises PolicyError."""
+        """Returns each observation as (N, *shape) float32, and whether they were a single agent's. Raises
+        PolicyError.
+        """
         given = self._listed(obs)
         arrays = [self._array(i, one) for i, one in enumerate(given)]
         single = bool(arrays) and arrays[0].shape == self._shapes[0]
@@ -45,19 +53,32 @@ class Inputs:
             if array.shape != expected:
                 alone = "" if single else f", or {shape} for a single agent"
                 raw = self._raw[i]
-                itself = "" if raw is None or raw.shape == shape else f"; or {raw.shape} for one as the environment gives it"
-                raise PolicyError(f"observation '{self.names[i]}' has shape {np.shape(given[i])}; expected {expected}{alone}{itself}")
+                itself = (
+                    "" if raw is None or raw.shape == shape else f"; or {raw.shape} for one as the environment gives it"
+                )
+                raise PolicyError(
+                    f"observation '{self.names[i]}' has shape {np.shape(given[i])}; expected {expected}{alone}{itself}"
+                )
         return [array[None] if single else array for array in arrays], single
 
     def _listed(self, obs: Any) -> list[Any]:
         raw, shape = (self._raw[0], self._shapes[0]) if len(self._shapes) == 1 else (None, ())
         if isinstance(obs, Mapping):
             named = bool({*self.names, *self._tensors} & obs.keys())
-            if raw is not None and raw.rows and not named and all(key and _walk(obs, key) is not None for key, _ in raw.rows):
+            if (
+                raw is not None
+                and raw.rows
+                and not named
+                and all(key and _walk(obs, key) is not None for key, _ in raw.rows)
+            ):
                 return [obs]  # the only observation is a sequence whose elements are stacked, entry by entry
             return [self._named(obs, i) for i in range(len(self._shapes))]
         given = self._with_vectors_joined(list(obs) if isinstance(obs, list | tuple) else [obs])
-        if raw is not None and raw.rows and not (len(given) == 1 and np.ndim(given[0]) >= 2 and np.shape(given[0])[-2:] == shape):
+        if (
+            raw is not None
+            and raw.rows
+            and not (len(given) == 1 and np.ndim(given[0]) >= 2 and np.shape(given[0])[-2:] == shape)
+        ):
             return [obs]  # a sequence of elements is the only observation
         if len(given) == len(self._shapes):
             return given
@@ -81,14 +102,17 @@ class Inputs:
         return [joined if name == VECTORS else images.pop(0) for name in self._tensors]
 
     def _named(self, obs: Mapping[Any, Any], i: int) -> Any:
-        """Looks up an observation by the environment's name, by its path through dictionaries and tuples, or by the tensor's name."""
+        """Looks up an observation by the environment's name, by its path through dictionaries and tuples, or by the
+        tensor's name.
+        """
         for name in (self.names[i], self._tensors[i]):
             found = obs[name] if name in obs else _walk(obs, name)
             if found is not None:
                 return found
         there = [str(key) for key in obs]
         raise PolicyError(
-            f"observation '{self.names[i]}' is missing{nearest(self.names[i], there)} (given: {', '.join(there) or 'none'}; "
+            f"observation '{self.names[i]}' is missing{nearest(self.names[i], there)} (given: "
+            f"{', '.join(there) or 'none'}; "
             f"{self._model} sees {', '.join(self.names)})"
         )
 
@@ -109,7 +133,8 @@ class Inputs:
             return values  # not convertible to an array
         many = array.ndim == len(raw.shape) + 1 and array.shape[1:] == raw.shape
         if raw.sizes and not raw.shape and array.ndim == 2 and array.shape[1] == 1 != shape[0]:
-            array, many = array[:, 0], True
+            array = array[:, 0]
+            many = True
         if not many and array.shape != raw.shape:
             return values
         if raw.sizes:
@@ -123,22 +148,34 @@ class Inputs:
         return values if array.shape == shape else array.reshape(len(array), *shape) if many else array.reshape(shape)
 
     def _sequences(self, i: int, values: Any, raw: RawObs) -> Any:
-        """Converts the elements that one agent sees, or those of several agents, to rows; arrays of rows stay as they are."""
+        """Converts the elements that one agent sees, or those of several agents, to rows; arrays of rows stay as they
+        are.
+        """
         most, size = self._shapes[i]
-        if isinstance(values, np.ndarray) and values.dtype != object and values.shape[-2:] == (most, size) and values.ndim in (2, 3):
+        if (
+            isinstance(values, np.ndarray)
+            and values.dtype != object
+            and values.shape[-2:] == (most, size)
+            and values.ndim in (2, 3)
+        ):
             return values
         if not isinstance(values, Sequence | np.ndarray | Mapping):
             return values
         listed = _elements(values, raw)
         if len(listed) > most:
-            raise PolicyError(f"observation '{self.names[i]}' has {len(listed)} elements; the model has room for {most}")
+            raise PolicyError(
+                f"observation '{self.names[i]}' has {len(listed)} elements; the model has room for {most}"
+            )
         rows = np.zeros((most, size), np.float32)
         for row, element in zip(rows, listed, strict=False):
             parts = [self._part(i, key, element, one) for key, one in raw.rows]
             numbers = np.concatenate(parts) if parts else np.zeros(0)
             if len(numbers) != size - 1:
-                raise PolicyError(f"an element of observation '{self.names[i]}' has {len(numbers)} numbers; expected {size - 1}")
-            row[0], row[1:] = 1, numbers
+                raise PolicyError(
+                    f"an element of observation '{self.names[i]}' has {len(numbers)} numbers; expected {size - 1}"
+                )
+            row[0] = 1
+            row[1:] = numbers
         return rows
 
     def _part(self, i: int, key: str, element: Any, raw: RawObs) -> np.ndarray:
@@ -148,10 +185,15 @@ class Inputs:
             raise PolicyError(f"an element of observation '{self.names[i]}' has no '{key}'")
         if not raw.sizes:
             return floats(value, f"observation '{self.names[i]}'").ravel()
-        hot, at = np.zeros(sum(raw.sizes), np.float32), 0
-        for integer, count, least in zip(np.ravel(value).astype(np.int64).tolist(), raw.sizes, raw.starts, strict=False):
+        hot = np.zeros(sum(raw.sizes), np.float32)
+        at = 0
+        for integer, count, least in zip(
+            np.ravel(value).astype(np.int64).tolist(), raw.sizes, raw.starts, strict=False
+        ):
             if not least <= integer < least + count:
-                raise PolicyError(f"observation '{self.names[i]}' holds {integer}; expected {least} to {least + count - 1}")
+                raise PolicyError(
+                    f"observation '{self.names[i]}' holds {integer}; expected {least} to {least + count - 1}"
+                )
             hot[at + integer - least] = 1
             at += count
         return hot
@@ -160,7 +202,8 @@ class Inputs:
         size = self._shapes[i][0]
         if many and array.shape == (size,):
             raise PolicyError(
-                f"observation '{self.names[i]}' is {size} integers, which may be one agent's one-hot or a number for each of {size} "
+                f"observation '{self.names[i]}' is {size} integers, which may be one agent's one-hot or a number for "
+                f"each of {size} "
                 f"agents; give floats for the one, shape ({size}, 1) for the other"
             )
         sizes = np.array(raw.sizes)
@@ -169,7 +212,8 @@ class Inputs:
             row, place = np.argwhere((values < 0) | (values >= sizes))[0].tolist()
             least = raw.starts[place]
             raise PolicyError(
-                f"observation '{self.names[i]}' holds {values[row, place] + least}; expected {least} to {least + raw.sizes[place] - 1}"
+                f"observation '{self.names[i]}' holds {values[row, place] + least}; expected {least} to "
+                f"{least + raw.sizes[place] - 1}"
             )
         hot = np.zeros((len(values), size), np.float32)
         np.put_along_axis(hot, values + np.cumsum(sizes) - sizes, 1.0, 1)
@@ -197,12 +241,15 @@ def floats(values: Any, what: str) -> np.ndarray:
 
 
 def _walk(obs: Any, name: str) -> Any:
-    """Looks up a dotted name such as `arm.0` in nested dictionaries and tuples; None if it is not there. Keys may have dots themselves."""
+    """Looks up a dotted name such as `arm.0` in nested dictionaries and tuples; None if it is not there. Keys may have
+    dots themselves.
+    """
     if not name:
         return obs
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
-        key, rest = ".".join(parts[:length]), ".".join(parts[length:])
+        key = ".".join(parts[:length])
+        rest = ".".join(parts[length:])
         found = _entry(obs, key)
         if found is not None and (found := _walk(found, rest)) is not None:
             return found
@@ -219,8 +266,9 @@ def _entry(obs: Any, key: str) -> Any:
 def turned_inputs(model: Path | str | bytes, shapes: Mapping[str, tuple[int, ...]]) -> frozenset[str]:
     """Returns the observations of variable length that a model's graph transposes and reads as entities again.
 
-    Until 2023 ML-Agents exported them so, for an engine whose arrays have their channels last. There that gives back the entities;
-    in ONNX's own order of the numbers it mixes them up, unless they are mixed up the other way round first: see `turn`.
+    Until 2023 ML-Agents exported them so, for an engine whose arrays have their channels last. There that gives back
+    the entities; in ONNX's own order of the numbers it mixes them up, unless they are mixed up the other way round
+    first: see `turn`.
     """
     candidates = {name: shape for name, shape in shapes.items() if len(shape) == 2}
     if not candidates:
@@ -228,9 +276,17 @@ def turned_inputs(model: Path | str | bytes, shapes: Mapping[str, tuple[int, ...
     import onnx  # takes a sixth of a second, which other models need not wait for
 
     graph = (onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(str(model))).graph
-    constants = {node.output[0]: onnx.numpy_helper.to_array(node.attribute[0].t) for node in graph.node if node.op_type == "Constant"}
+    constants = {
+        node.output[0]: onnx.numpy_helper.to_array(node.attribute[0].t)
+        for node in graph.node
+        if node.op_type == "Constant"
+    }
     constants |= {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
-    turned = {node.output[0]: node.input[0] for node in graph.node if node.op_type == "Transpose" and _order(node) == [0, 2, 1]}
+    turned = {
+        node.output[0]: node.input[0]
+        for node in graph.node
+        if node.op_type == "Transpose" and _order(node) == [0, 2, 1]
+    }
     found: set[str] = set()
     for node in graph.node:
         if node.op_type != "Reshape" or turned.get(node.input[0]) not in candidates or node.input[1] not in constants:

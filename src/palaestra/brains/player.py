@@ -1,7 +1,7 @@
 """Brain `player`: a person, whose keys come from the page.
 
-The page tells it which keys are pressed and released, from another thread than the one that asks for actions: single operations of
-dictionaries and lists are atomic, and a key that comes between two of them acts one tick later.
+The page tells it which keys are pressed and released, from another thread than the one that asks for actions: single
+operations of dictionaries and lists are atomic, and a key that comes between two of them acts one tick later.
 """
 
 from __future__ import annotations
@@ -19,9 +19,13 @@ class PlayerBrain:
     """Acts as the keys that are held say: for every agent it is asked for, which is one at a time on the page."""
 
     def __init__(self, role: Role) -> None:
-        """The role's argument is a file of keys, or empty for the usual ones. Raises ConfigError for a file that does not fit."""
+        """The role's argument is a file of keys, or empty for the usual ones. Raises ConfigError for a file that does
+        not fit.
+        """
         own = Path(role.argument) if role.argument else None
-        self.keys: KeyMap = key_map(role.behavior, role.spec.action) if own is None else read_keys(own, role.behavior, role.spec.action)
+        self.keys: KeyMap = (
+            key_map(role.behavior, role.spec.action) if own is None else read_keys(own, role.behavior, role.spec.action)
+        )
         self._held: dict[str, float] = {}
         self._pressed: list[str] = []
         self._ordered: int | None = None
@@ -65,5 +69,6 @@ class PlayerBrain:
         continuous = np.stack([row[0] for row in rows]) if rows else np.zeros((0, action.continuous), np.float32)
         discrete = np.stack([row[1] for row in rows]) if rows else np.zeros((0, len(action.branches)), np.int64)
         if self._ordered is not None and discrete.shape[1]:
-            discrete[:, 0], self._ordered = self._ordered, None
+            discrete[:, 0] = self._ordered
+            self._ordered = None
         return Choice(continuous, discrete)

@@ -24,9 +24,16 @@ from palaestra.core.plugins import nearest
 from palaestra.core.specs import ActionSpec
 
 ARROWS = {"Up": "ArrowUp", "Down": "ArrowDown", "Left": "ArrowLeft", "Right": "ArrowRight", "Space": " "}
-"""Names of keys in files, and their names in a browser (`KeyboardEvent.key`); any other key has the same name in both."""
+"""Names of keys in files, and their names in a browser (`KeyboardEvent.key`); any other key has the same name in
+both.
+"""
 SHOWN = {"ArrowUp": "↑", "ArrowDown": "↓", "ArrowLeft": "←", "ArrowRight": "→", " ": "Space"}
-PADS = {"w": ("ArrowUp", "pad:up"), "s": ("ArrowDown", "pad:down"), "a": ("ArrowLeft", "pad:left"), "d": ("ArrowRight", "pad:right")}
+PADS = {
+    "w": ("ArrowUp", "pad:up"),
+    "s": ("ArrowDown", "pad:down"),
+    "a": ("ArrowLeft", "pad:left"),
+    "d": ("ArrowRight", "pad:right"),
+}
 """Keys and directions of a gamepad that do the same as a letter, unless they do something of their own."""
 BUTTONS = {" ": "pad:0", "e": "pad:5", "q": "pad:4"}
 """Buttons of a gamepad, as browsers number them, that do the same as a key."""
@@ -53,7 +60,12 @@ def axis(number: int, value: float, name: str) -> KeyAction:
     return KeyAction(name, axis=number, value=value)
 
 
-DRIVE = {"w": choice(0, 0, "forward"), "s": choice(0, 1, "back"), "d": choice(0, 2, "turn right"), "a": choice(0, 3, "turn left")}
+DRIVE = {
+    "w": choice(0, 0, "forward"),
+    "s": choice(0, 1, "back"),
+    "d": choice(0, 2, "turn right"),
+    "a": choice(0, 3, "turn left"),
+}
 DRIVE_OR_STAY = {key: choice(0, one.choice + 1, one.name) for key, one in DRIVE.items()}
 PUSH = DRIVE_OR_STAY | {"q": choice(0, 5, "step left"), "e": choice(0, 6, "step right")}
 SOCCER = {
@@ -73,14 +85,24 @@ WALL = {
     "e": choice(2, 2, "step right"),
     " ": choice(3, 1, "jump"),
 }
-BALL = {"w": axis(1, 1, "tilt back"), "s": axis(1, -1, "tilt forward"), "a": axis(0, 1, "tilt left"), "d": axis(0, -1, "tilt right")}
+BALL = {
+    "w": axis(1, 1, "tilt back"),
+    "s": axis(1, -1, "tilt forward"),
+    "a": axis(0, 1, "tilt left"),
+    "d": axis(0, -1, "tilt right"),
+}
 BEHAVIORS: Mapping[str, Mapping[str, KeyAction]] = {
     "3DBall": BALL,
     "3DBallHard": BALL,
     "Visual3DBall": BALL,
     "Basic": {"a": choice(0, 1, "left"), "d": choice(0, 2, "right")},
     "CartPole": {"a": choice(0, 0, "left"), "d": choice(0, 1, "right")},
-    "GridWorld": {"w": choice(0, 1, "up"), "s": choice(0, 2, "down"), "a": choice(0, 3, "left"), "d": choice(0, 4, "right")},
+    "GridWorld": {
+        "w": choice(0, 1, "up"),
+        "s": choice(0, 2, "down"),
+        "a": choice(0, 3, "left"),
+        "d": choice(0, 4, "right"),
+    },
     "Hallway": DRIVE_OR_STAY,
     "Pyramids": DRIVE_OR_STAY,
     "PushBlock": PUSH,
@@ -132,22 +154,29 @@ class KeyMap:
     """Turns the keys that are held into an action."""
 
     def __init__(self, action: ActionSpec, keys: Mapping[str, KeyAction], idle: Iterable[int] = ()) -> None:
-        self.action, self.idle = action, np.array([*idle, *([0] * len(action.branches))][: len(action.branches)], np.int64)
+        self.action = action
+        self.idle = np.array([*idle, *([0] * len(action.branches))][: len(action.branches)], np.int64)
         """`idle` is the choice of each branch while none of its keys is held."""
         self.keys: dict[str, KeyAction] = dict(keys)
         for key, other in (*((key, other) for key, others in PADS.items() for other in others), *BUTTONS.items()):
             if key in keys:
                 self.keys.setdefault(other, keys[key])
 
-    def decide(self, held: Iterable[str], mask: NDArray[np.bool_] | None = None) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    def decide(
+        self, held: Iterable[str], mask: NDArray[np.bool_] | None = None
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Returns the continuous (n,) and discrete (b,) action for keys in the order in which they were pressed.
 
-        Values of several keys for one axis add up, within -1..1; of several for one branch the last counts that is not masked.
-        `mask` (choices,) is true where a choice is allowed; an idle choice that is masked becomes the first allowed one.
+        Values of several keys for one axis add up, within -1..1; of several for one branch the last counts that is not
+        masked. `mask` (choices,) is true where a choice is allowed; an idle choice that is masked becomes the first
+        allowed one.
         """
-        continuous, discrete = np.zeros(self.action.continuous, np.float32), self.idle.copy()
+        continuous = np.zeros(self.action.continuous, np.float32)
+        discrete = self.idle.copy()
         starts = np.cumsum((0, *self.action.branches[:-1]))
-        for branch, (start, size) in enumerate(zip(starts, self.action.branches, strict=True) if self.action.branches else ()):
+        for branch, (start, size) in enumerate(
+            zip(starts, self.action.branches, strict=True) if self.action.branches else ()
+        ):
             allowed = np.ones(size, np.bool_) if mask is None else mask[start : start + size]
             if not allowed[discrete[branch]] and allowed.any():
                 discrete[branch] = int(allowed.argmax())
@@ -178,7 +207,9 @@ class KeyMap:
 
 
 def key_map(behavior: str, action: ActionSpec) -> KeyMap:
-    """Returns the keys of the built-in behavior of that name, if they fit the actions, else keys that are made from the actions."""
+    """Returns the keys of the built-in behavior of that name, if they fit the actions, else keys that are made from the
+    actions.
+    """
     own = BEHAVIORS.get(behavior.partition("?")[0], {})
     if own is DRIVE and action.branches == (5,):
         own = DRIVE_OR_STAY  # Unity's can also stand still
@@ -196,9 +227,11 @@ def fits(action: ActionSpec, effects: Iterable[KeyAction]) -> bool:
 
 
 def made_keys(action: ActionSpec) -> dict[str, KeyAction]:
-    """Returns keys for actions of which nothing is known: a pair for each continuous action, a key for each choice but the first.
+    """Returns keys for actions of which nothing is known: a pair for each continuous action, a key for each choice but
+    the first.
 
-    With a single branch of two choices, which has no idle one as a rule, both have a key. Actions beyond the keys of a keyboard have none.
+    With a single branch of two choices, which has no idle one as a rule, both have a key. Actions beyond the keys of a
+    keyboard have none.
     """
     keys: dict[str, KeyAction] = {}
     for number in range(min(action.continuous, len(PAIRS))):
@@ -214,7 +247,11 @@ def made_keys(action: ActionSpec) -> dict[str, KeyAction]:
         else:
             row = next(rows, "")
             names = {(row[k - 1] if k <= len(row) else next(digits, "")): k for k in range(1, size)}
-        keys |= {key: choice(branch, number, f"branch {branch}: {number}") for key, number in names.items() if key and key not in keys}
+        keys |= {
+            key: choice(branch, number, f"branch {branch}: {number}")
+            for key, number in names.items()
+            if key and key not in keys
+        }
     return keys
 
 
@@ -237,26 +274,34 @@ def read_keys(file: Path, behavior: str, action: ActionSpec) -> KeyMap:
     keys: dict[str, KeyAction] = {}
     for key, value in whole["keys"].items():
         where = f"{file}: key {key}"
-        keys[ARROWS.get(str(key), str(key).lower() if len(str(key)) == 1 else str(key))] = _effect(value, known, where, action)
+        keys[ARROWS.get(str(key), str(key).lower() if len(str(key)) == 1 else str(key))] = _effect(
+            value, known, where, action
+        )
     idle = whole.get("idle", [])
     if not isinstance(idle, list) or any(
         not isinstance(k, int) or not 0 <= k < size for k, size in zip(idle, action.branches, strict=False)
     ):
-        raise ConfigError(f"{file}: 'idle' is {idle}; expected a choice of each of the branches {list(action.branches)}, such as [0]")
+        raise ConfigError(
+            f"{file}: 'idle' is {idle}; expected a choice of each of the branches {list(action.branches)}, such as [0]"
+        )
     return KeyMap(action, keys, idle)
 
 
 def _effect(value: Any, known: Mapping[str, KeyAction], where: str, action: ActionSpec) -> KeyAction:
     if isinstance(value, str):
         if value not in known:
-            raise ConfigError(f"{where} does '{value}', which is unknown{nearest(value, known)} (there are: {', '.join(known)})")
+            raise ConfigError(
+                f"{where} does '{value}', which is unknown{nearest(value, known)} (there are: {', '.join(known)})"
+            )
         return known[value]
     fields = {"branch": int, "choice": int, "axis": int, "value": (int, float), "name": str}
     if not isinstance(value, dict) or ("axis" in value) == ("branch" in value):
         raise ConfigError(f"{where} is {value!r}; expected a name, {{axis: 0, value: -1}} or {{branch: 0, choice: 1}}")
     for field, given in value.items():
         if field not in fields:
-            raise ConfigError(f"{where}: '{field}' is unknown{nearest(str(field), fields)} (there are: {', '.join(fields)})")
+            raise ConfigError(
+                f"{where}: '{field}' is unknown{nearest(str(field), fields)} (there are: {', '.join(fields)})"
+            )
         if not isinstance(given, fields[field]) or isinstance(given, bool):
             raise ConfigError(f"{where}: '{field}' is {given!r}; expected a {'text' if field == 'name' else 'number'}")
     named: dict[str, Any] = {"name": ", ".join(f"{field} {given}" for field, given in value.items())} | value
@@ -264,7 +309,8 @@ def _effect(value: Any, known: Mapping[str, KeyAction], where: str, action: Acti
     negative = min(effect.branch or 0, effect.axis or 0, effect.choice) < 0
     if negative or not fits(action, [effect]) or abs(effect.value) > 1:
         raise ConfigError(
-            f"{where} is {value}, but the agents take {action.continuous} continuous actions within -1..1 and branches of "
+            f"{where} is {value}, but the agents take {action.continuous} continuous actions within -1..1 and "
+            "branches of "
             f"{list(action.branches)} choices, all counted from 0"
         )
     return effect

@@ -15,7 +15,8 @@ class RandomBrain:
     def __init__(self, role: Role) -> None:
         if role.argument:
             raise PolicyError(f"behavior '{role.behavior}': 'random' takes nothing after it; got '{role.argument}'")
-        self._action, self.rng = role.spec.action, np.random.default_rng(role.seed)
+        self._action = role.spec.action
+        self.rng = np.random.default_rng(role.seed)
         """`rng` is the random generator, whose state a checkpoint saves."""
 
     def begin(self, slots: NDArray[np.int64]) -> None:
@@ -23,7 +24,8 @@ class RandomBrain:
 
     def decide(self, seen: Seen) -> Choice:
         """Returns random actions: the same for the same seed and agents."""
-        rows, action = len(seen.slots), self._action
+        rows = len(seen.slots)
+        action = self._action
         continuous = self.rng.uniform(-1, 1, (rows, action.continuous)).astype(np.float32)
         score = self.rng.random((rows, action.choices))
         if seen.mask is not None:

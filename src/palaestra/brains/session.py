@@ -16,7 +16,9 @@ from palaestra.core.files import MODEL_FILES, file_kind
 from palaestra.core.system_memory import free_memory
 
 Arrays = dict[str, np.ndarray]
-_SIGNATURE = re.compile(r"^.*(onnxruntime/core/\S+:\d+ .*\))(?= [A-Z])", re.DOTALL)  # of the function that failed, with its file
+_SIGNATURE = re.compile(
+    r"^.*(onnxruntime/core/\S+:\d+ .*\))(?= [A-Z])", re.DOTALL
+)  # of the function that failed, with its file
 _NEWER = re.compile(r"IR version|opset")
 
 LEAST_MEMORY = 1 << 30
@@ -27,8 +29,9 @@ SILENT = 4  # onnxruntime's own lines on stderr; what matters reaches the user a
 class Session:
     """Model opened on one CPU core: a policy is small, and a thread pool would cost more than it gains.
 
-    onnxruntime seeds its random nodes from one process-wide number when a session is made. It is set just before, and differs from session
-    to session if `seed` is None. `name` is for messages. Raises PolicyError for an invalid ONNX model.
+    onnxruntime seeds its random nodes from one process-wide number when a session is made. It is set just before, and
+    differs from session to session if `seed` is None. `name` is for messages. Raises PolicyError for an invalid ONNX
+    model.
     """
 
     def __init__(self, model: str | bytes, name: str, seed: int | None) -> None:
@@ -43,23 +46,35 @@ class Session:
         self.name = name
         try:
             try:
-                self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"], enable_fallback=0)
+                self._session = onnxruntime.InferenceSession(
+                    model, options, providers=["CPUExecutionProvider"], enable_fallback=0
+                )
             except errors() as error:
                 if "does not exist in the graph" not in str(error) or isinstance(model, bytes):
                     raise
                 model = _without_missing_outputs(model)
-                self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"], enable_fallback=0)
+                self._session = onnxruntime.InferenceSession(
+                    model, options, providers=["CPUExecutionProvider"], enable_fallback=0
+                )
             self._read()
         except UnicodeDecodeError as error:
-            raise PolicyError(f"{name} is damaged: names in it are no text; copy the file again from its source") from error
+            raise PolicyError(
+                f"{name} is damaged: names in it are no text; copy the file again from its source"
+            ) from error
         except errors() as error:
             reason = _reason(error)
             if type(error).__name__ == "InvalidProtobuf" or "No graph" in reason:
                 kind = "" if isinstance(model, bytes) else file_kind(Path(model), *MODEL_FILES)
-                came = f": it is {kind}" if kind else " (or only a part of one); expected a model such as results/ID/NAME.onnx"
+                came = (
+                    f": it is {kind}"
+                    if kind
+                    else " (or only a part of one); expected a model such as results/ID/NAME.onnx"
+                )
                 raise PolicyError(f"{name} is not an ONNX file{came}") from error
             newer = "; upgrade onnxruntime, or export the model for an older version" if _NEWER.search(reason) else ""
-            raise PolicyError(f"{name} cannot be played: onnxruntime {onnxruntime.__version__} refuses it: {reason}{newer}") from error
+            raise PolicyError(
+                f"{name} cannot be played: onnxruntime {onnxruntime.__version__} refuses it: {reason}{newer}"
+            ) from error
 
     def _read(self) -> None:
         """Reads the names, shapes and types of inputs and outputs, and the notes."""
@@ -82,7 +97,9 @@ def _without_missing_outputs(path: str) -> bytes:
     import onnx
 
     model = onnx.load(path)
-    made = {name for node in model.graph.node for name in node.output} | {tensor.name for tensor in model.graph.initializer}
+    made = {name for node in model.graph.node for name in node.output} | {
+        tensor.name for tensor in model.graph.initializer
+    }
     made |= {tensor.name for tensor in model.graph.input}
     kept = [output for output in model.graph.output if output.name in made]
     del model.graph.output[:]

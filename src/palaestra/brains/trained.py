@@ -17,12 +17,15 @@ NAMES = (".yaml", ".yml", ".json")
 
 
 def make(role: Role) -> Brain:
-    """Makes the brain of `FILE.onnx`, or `FILE.onnx,NAMES.yaml` for a model with tensors of other names. Raises PolicyError if it does not
-    fit.
+    """Makes the brain of `FILE.onnx`, or `FILE.onnx,NAMES.yaml` for a model with tensors of other names. Raises
+    PolicyError if it does not fit.
     """
     file, names = split_names(role.argument)
     if not file:
-        raise PolicyError(f"behavior '{role.behavior}': a model needs a file or a run, such as model:results/first/{role.behavior}.onnx")
+        raise PolicyError(
+            f"behavior '{role.behavior}': a model needs a file or a run, such as "
+            f"model:results/first/{role.behavior}.onnx"
+        )
     if names is None:
         return ModelBrain(load_policy(file, seed=role.seed), role.behavior, role.spec, deterministic=role.deterministic)
     from palaestra.brains.mapped import MappedModel  # imports YAML, which only these need
@@ -41,7 +44,8 @@ class ModelBrain:
 
     def __init__(self, policy: Policy, behavior: str, spec: BehaviorSpec, *, deterministic: bool) -> None:
         """Raises PolicyError if the policy was made for other observations or actions."""
-        self.policy, self._deterministic = policy, deterministic
+        self.policy = policy
+        self._deterministic = deterministic
         self._inputs = arranged(policy, behavior, spec)
         self._factors = _factors(policy, spec, self._inputs)
         self.memory = np.zeros((0, policy.memory_size), np.float32)
@@ -49,7 +53,9 @@ class ModelBrain:
 
     @property
     def rng(self) -> np.random.Generator:
-        """Random generator for choices. The noise of continuous actions comes from inside the file, and its state cannot be set."""
+        """Random generator for choices. The noise of continuous actions comes from inside the file, and its state
+        cannot be set.
+        """
         return self.policy.rng
 
     def begin(self, slots: NDArray[np.int64]) -> None:
@@ -59,10 +65,12 @@ class ModelBrain:
 
     def decide(self, seen: Seen) -> Choice:
         """Returns actions; continuous ones are clipped to -1..1, which some files leave to the game."""
-        policy, rows = self.policy, len(seen.slots)
+        policy = self.policy
+        rows = len(seen.slots)
         self._widen(seen.slots)
         obs = [
-            seen.obs[first] if not others else np.concatenate([seen.obs[i] for i in (first, *others)], 1) for first, *others in self._inputs
+            seen.obs[first] if not others else np.concatenate([seen.obs[i] for i in (first, *others)], 1)
+            for first, *others in self._inputs
         ]
         obs = [one if factor == 1 else one * factor for one, factor in zip(obs, self._factors, strict=True)]
         memory = self.memory[seen.slots] if policy.memory_size else None
@@ -81,14 +89,15 @@ class ModelBrain:
 
 
 def arranged(policy: Policy, behavior: str, spec: BehaviorSpec) -> list[tuple[int, ...]]:
-    """Returns the observations for each input of the policy: one each, but version 2 has all vectors in one. Raises PolicyError where the
-    shapes or the actions differ.
+    """Returns the observations for each input of the policy: one each, but version 2 has all vectors in one. Raises
+    PolicyError where the shapes or the actions differ.
     """
     groups: list[tuple[int, ...]] = [(i,) for i in range(len(spec.obs))]
     if VECTORS in policy.obs_names and (vectors := tuple(i for i, obs in enumerate(spec.obs) if obs.is_vector)):
         groups = [group for group in groups if group[0] not in vectors]
         groups.insert(policy.obs_names.index(VECTORS), vectors)
-    shown, action = tuple(_joined(spec, group) for group in groups), spec.action
+    shown = tuple(_joined(spec, group) for group in groups)
+    action = spec.action
     if (shown, action.continuous, action.branches) != (policy.obs_shapes, policy.continuous_size, policy.branches):
         raise PolicyError(
             f"{policy.path} was made for other agents than those of '{behavior}':\n"
@@ -105,7 +114,10 @@ def _factors(policy: Policy, spec: BehaviorSpec, groups: list[tuple[int, ...]]) 
     """
     raws = [spec.obs[group[0]].raw if len(group) == 1 else None for group in groups]
     scales = policy.scales if len(policy.scales) == len(groups) else (None,) * len(groups)
-    return [np.float32(1 if raw is None or scale is None else scale / raw.scale) for raw, scale in zip(raws, scales, strict=True)]
+    return [
+        np.float32(1 if raw is None or scale is None else scale / raw.scale)
+        for raw, scale in zip(raws, scales, strict=True)
+    ]
 
 
 def _joined(spec: BehaviorSpec, group: tuple[int, ...]) -> tuple[int, ...]:

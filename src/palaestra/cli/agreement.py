@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def agreement_of(name: str) -> Agreement:
-    """Returns the agreement of a built-in environment. Raises EnvError if it has none, and PluginError for an unknown name."""
+    """Returns the agreement of a built-in environment. Raises EnvError if it has none, and PluginError for an unknown
+    name.
+    """
     name = name.removeprefix("builtin:")
     agreement = None if ":" in name else getattr(registry("envs").get(name), "unity", None)
     if agreement is None:
@@ -36,18 +38,24 @@ def show_agreement(console: Console, name: str) -> None:
         for i, fact in enumerate(facts):
             table.add_row(title if i == 0 else "", escape(fact))
     for i, score in enumerate(agreement.models):
-        table.add_row("Unity's models" if i == 0 else "", escape(f"{score.model}: {reached(score)}; Unity states {stated(score)}"))
+        table.add_row(
+            "Unity's models" if i == 0 else "", escape(f"{score.model}: {reached(score)}; Unity states {stated(score)}")
+        )
     if not agreement.models:
         table.add_row("Unity's models", "none was played here")
     for i, run in enumerate(agreement.learned):
-        table.add_row("Unity's settings" if i == 0 else "", escape(f"{run.settings}: {learned(run)}; Unity states {stated(run)}"))
+        table.add_row(
+            "Unity's settings" if i == 0 else "", escape(f"{run.settings}: {learned(run)}; Unity states {stated(run)}")
+        )
     if not agreement.learned:
         table.add_row("Unity's settings", "no run with them was measured here")
     console.print(table)
 
 
 def list_agreement(console: Console) -> None:
-    """Prints a line for each of Unity's models that was played in an environment of its name, and the names of the others."""
+    """Prints a line for each of Unity's models that was played in an environment of its name, and the names of the
+    others.
+    """
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("name", style="cyan", no_wrap=True)
     table.add_column("Unity's model", no_wrap=True)

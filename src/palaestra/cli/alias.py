@@ -35,9 +35,15 @@ ASIDE = ".original"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra alias`."""
-    parser.add_argument("--dir", type=Path, metavar="DIR", help="folder to write to (default: that of this environment's commands)")
-    parser.add_argument("--force", action="store_true", help="also where ML-Agents' own command would no longer be found")
-    parser.add_argument("--remove", action="store_true", help="remove the commands again, and bring back those that were set aside")
+    parser.add_argument(
+        "--dir", type=Path, metavar="DIR", help="folder to write to (default: that of this environment's commands)"
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="also where ML-Agents' own command would no longer be found"
+    )
+    parser.add_argument(
+        "--remove", action="store_true", help="remove the commands again, and bring back those that were set aside"
+    )
 
 
 def main(options: argparse.Namespace) -> None:
@@ -64,7 +70,8 @@ def commands_folder() -> Path:
 def install(folder: Path, *, force: bool = False) -> dict[Path, str]:
     """Writes all aliases to a folder, or none. Returns their files, and the command of ours that each runs.
 
-    Raises RunError if another command of the name exists there or in PATH, unless `force`, which renames one in the folder.
+    Raises RunError if another command of the name exists there or in PATH, unless `force`, which renames one in the
+    folder.
     """
     files = {_file(folder, name): command for name, command in ALIASES.items()}
     for path in files:
@@ -87,7 +94,8 @@ def install(folder: Path, *, force: bool = False) -> dict[Path, str]:
 
 
 def remove(folder: Path) -> dict[Path, bool]:
-    """Removes the aliases from a folder. Returns their files, and whether each had replaced a command, which is there again.
+    """Removes the aliases from a folder. Returns their files, and whether each had replaced a command, which is there
+    again.
 
     Raises RunError if there are none.
     """
@@ -114,7 +122,9 @@ def _file(folder: Path, name: str) -> Path:
 
 
 def _rivals(path: Path) -> list[Path]:
-    """Returns the files in an alias's folder that its name would run in its place: on Windows a program goes before a script."""
+    """Returns the files in an alias's folder that its name would run in its place: on Windows a program goes before a
+    script.
+    """
     return [path.with_suffix(".exe"), path] if os.name == "nt" else [path]
 
 

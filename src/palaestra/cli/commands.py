@@ -79,8 +79,11 @@ LIBRARIES = {
 
 
 def run_command(argv: Sequence[str], *, process: bool = False) -> int:
-    """Runs one command of `palaestra` and returns its exit status. `process`: True if this process runs nothing else."""
-    arguments, debug = list(argv), None
+    """Runs one command of `palaestra` and returns its exit status. `process`: True if this process runs nothing
+    else.
+    """
+    arguments = list(argv)
+    debug = None
     try:
         with break_on_signals(process=process):
             parser = make_parser(arguments[0] if arguments and arguments[0] in COMMANDS else None)
@@ -108,7 +111,10 @@ def run_command(argv: Sequence[str], *, process: bool = False) -> int:
     except (MemoryError, RuntimeError) as error:
         if not out_of_memory(error):
             raise
-        return complain(f"{error}\n  The memory is used up: fewer areas or a smaller buffer_size need less", error if debug else None)
+        return complain(
+            f"{error}\n  The memory is used up: fewer areas or a smaller buffer_size need less",
+            error if debug else None,
+        )
     except KeyboardInterrupt as signal:
         complain("palaestra: interrupted", prefix="")
         return 128 + getattr(signal, "number", 2)
@@ -120,7 +126,9 @@ def run_command(argv: Sequence[str], *, process: bool = False) -> int:
 
 
 def tells(error: PalaestraError) -> bool:
-    """Whether this process reports an error. Of the ranks of a run, one does: rank 0, or another where rank 0 is lost."""
+    """Whether this process reports an error. Of the ranks of a run, one does: rank 0, or another where rank 0 is
+    lost.
+    """
     return is_read() or (error.tell if isinstance(error, RankLost) else reports())
 
 
@@ -133,7 +141,9 @@ def load_libraries(name: str, *, process: bool) -> None:
 
 
 def complain(message: str, error: BaseException | None = None, prefix: str = "palaestra: error: ") -> int:
-    """Prints the message to standard error, after the traceback of `error` if one is given. Returns the exit status 1."""
+    """Prints the message to standard error, after the traceback of `error` if one is given. Returns the exit status
+    1.
+    """
     with suppress(OSError):
         if error is not None:
             traceback.print_exception(error)
@@ -142,8 +152,12 @@ def complain(message: str, error: BaseException | None = None, prefix: str = "pa
 
 
 def out_of_memory(error: Exception) -> bool:
-    """Whether an error means that the machine or its accelerator ran out of memory: torch raises RuntimeError for both."""
-    return isinstance(error, MemoryError) or any(words in str(error) for words in ("can't allocate memory", "out of memory"))
+    """Whether an error means that the machine or its accelerator ran out of memory: torch raises RuntimeError for
+    both.
+    """
+    return isinstance(error, MemoryError) or any(
+        words in str(error) for words in ("can't allocate memory", "out of memory")
+    )
 
 
 def refuse_unknown(parser: Parser, arguments: list[str]) -> None:
@@ -179,7 +193,9 @@ def command(name: str) -> ModuleType:
 
 
 def make_parser(chosen: str | None) -> Parser:
-    """Returns the parser of all commands; only the chosen one has its arguments, so that the others need not be imported."""
+    """Returns the parser of all commands; only the chosen one has its arguments, so that the others need not be
+    imported.
+    """
     try:
         from rich_argparse import RawDescriptionRichHelpFormatter as Formatter
     except ImportError:
@@ -206,7 +222,10 @@ class Version(argparse.Action):
     """Action of `--version`: shows the versions that a bug report needs."""
 
     def __init__(
-        self, option_strings: Sequence[str], dest: str, help: str = "show the versions of Palaestra and its main dependencies"
+        self,
+        option_strings: Sequence[str],
+        dest: str,
+        help: str = "show the versions of Palaestra and its main dependencies",
     ) -> None:
         super().__init__(option_strings, dest, nargs=0, help=help)
 

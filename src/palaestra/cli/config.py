@@ -29,25 +29,33 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra config`."""
-    parser.add_argument("config", nargs="?", type=Path, metavar="FILE", help="YAML file of settings, such as configs/ppo/3DBall.yaml")
+    parser.add_argument(
+        "config", nargs="?", type=Path, metavar="FILE", help="YAML file of settings, such as configs/ppo/3DBall.yaml"
+    )
     parser.add_argument(
         "--example",
         nargs="?",
         const="",
         metavar="NAME",
-        help="an example instead of a file: 3DBall, or with its trainer poca/PushBlockCollab; without NAME, list all of them",
+        help="an example instead of a file: 3DBall, or with its trainer poca/PushBlockCollab; without NAME, list all "
+        "of them",
     )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write there instead of printing; a file that exists is kept")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="write there instead of printing; a file that exists is kept"
+    )
     parser.add_argument(
         "--set",
         dest="sets",
         action="append",
         default=[],
         metavar="PATH=VALUE",
-        help="change a setting, such as behaviors.3DBall.max_steps=1e6; 'behaviors.*' means every behavior; may be repeated",
+        help="change a setting, such as behaviors.3DBall.max_steps=1e6; 'behaviors.*' means every behavior; may be "
+        "repeated",
     )
     parser.add_argument(
-        "--trust", action="store_true", help="import your own trainers that the file names, to check and complete their hyperparameters"
+        "--trust",
+        action="store_true",
+        help="import your own trainers that the file names, to check and complete their hyperparameters",
     )
 
 
@@ -57,7 +65,10 @@ def main(args: argparse.Namespace) -> None:
         print("\n".join(example_names()))
         return
     if (args.config is None) == (args.example is None):
-        raise ConfigError("name a settings file or, with --example NAME, one of the examples ('palaestra config --example' lists them)")
+        raise ConfigError(
+            "name a settings file or, with --example NAME, one of the examples ('palaestra config --example' lists "
+            "them)"
+        )
     file = args.config if args.example is None else find_example(args.example)
     loaded = load(file, sets=args.sets, own_code=args.trust)
     for warning in (*loaded.warnings, *unread(loaded.settings)):
@@ -70,14 +81,22 @@ def main(args: argparse.Namespace) -> None:
     print(f"wrote {args.out}")
     if args.example:
         environment = example_environment(file, loaded.settings.env_settings.env_path)
-        print("train with   palaestra learn " + shlex.quote(str(args.out)) + (f" --env={environment}" if environment else ""))
+        print(
+            "train with   palaestra learn "
+            + shlex.quote(str(args.out))
+            + (f" --env={environment}" if environment else "")
+        )
 
 
 def unread(settings: RunSettings) -> list[str]:
     """Returns a line for each trainer and reward signal of the user's own whose module was not imported."""
     blocks = [*settings.behaviors.values(), *([settings.default_settings] if settings.default_settings else [])]
-    trainers = dict.fromkeys(block.trainer_type for block in blocks if isinstance(block.hyperparameters, UnreadHyperparameters))
-    signals = dict.fromkeys(name for block in blocks for name, of in block.reward_signals.items() if isinstance(of, UnreadSignalSettings))
+    trainers = dict.fromkeys(
+        block.trainer_type for block in blocks if isinstance(block.hyperparameters, UnreadHyperparameters)
+    )
+    signals = dict.fromkeys(
+        name for block in blocks for name, of in block.reward_signals.items() if isinstance(of, UnreadSignalSettings)
+    )
     found = [*(f"hyperparameters of '{name}'" for name in trainers), *(f"settings of '{name}'" for name in signals)]
     return [f"the {what} are not checked, as that means running its code: --trust does" for what in found]
 
@@ -89,7 +108,9 @@ def show(text: str) -> None:
 
     console = Console()
     if console.is_terminal:
-        console.print(Syntax(text, "yaml", theme="ansi_dark", background_color="default").highlight(text), end="", soft_wrap=True)
+        console.print(
+            Syntax(text, "yaml", theme="ansi_dark", background_color="default").highlight(text), end="", soft_wrap=True
+        )
     else:
         sys.stdout.write(text)
 

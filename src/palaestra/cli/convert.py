@@ -1,7 +1,7 @@
 """Convert a policy of another library to the ONNX model that Unity reads.
 
-Reads models of Stable-Baselines3 (.zip), CleanRL and rsl_rl (files of weights), and Barracuda files of old ML-Agents (.nn).
-Nothing in a file is ever run. The result is compared with its source.
+Reads models of Stable-Baselines3 (.zip), CleanRL and rsl_rl (files of weights), and Barracuda files of old ML-Agents
+(.nn). Nothing in a file is ever run. The result is compared with its source.
 """
 
 from __future__ import annotations
@@ -26,22 +26,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--obs-shape",
         metavar="SHAPES",
-        help="shape of each observation, with commas, in the order of Unity's sensors: 8 or CxHxW (default: what the file says)",
+        help="shape of each observation, with commas, in the order of Unity's sensors: 8 or CxHxW (default: what the "
+        "file says)",
     )
-    parser.add_argument("--actions", metavar="KIND:SIZES", help="continuous:6 or discrete:3,2 (default: what the file says)")
+    parser.add_argument(
+        "--actions", metavar="KIND:SIZES", help="continuous:6 or discrete:3,2 (default: what the file says)"
+    )
     parser.add_argument(
         "--bounds",
         nargs="+",
         type=float,
         metavar="NUMBER",
-        help="range of the environment's continuous actions: LOW HIGH, or every lower and then every upper bound (default: the file's)",
-    )
-    parser.add_argument("--activation", metavar="NAME", help="activation between layers (default: the file's, else the library's)")
-    parser.add_argument(
-        "--normalizer", type=Path, metavar="FILE", help="statistics of observations: VecNormalize's .pkl, or an .npz with mean and var"
+        help="range of the environment's continuous actions: LOW HIGH, or every lower and then every upper bound "
+        "(default: the file's)",
     )
     parser.add_argument(
-        "--check", type=Path, metavar="FILE.npz", help="compare with observations and actions that the source gave (obs, actions)"
+        "--activation", metavar="NAME", help="activation between layers (default: the file's, else the library's)"
+    )
+    parser.add_argument(
+        "--normalizer",
+        type=Path,
+        metavar="FILE",
+        help="statistics of observations: VecNormalize's .pkl, or an .npz with mean and var",
+    )
+    parser.add_argument(
+        "--check",
+        type=Path,
+        metavar="FILE.npz",
+        help="compare with observations and actions that the source gave (obs, actions)",
     )
     parser.add_argument("--force", action="store_true", help="overwrite an existing file")
 

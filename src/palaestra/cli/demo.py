@@ -1,7 +1,8 @@
-"""Show what is in demonstrations: behaviors, episodes, rewards, actions, and problems. Convert them to Minari datasets and back.
+"""Show what is in demonstrations: behaviors, episodes, rewards, actions, and problems. Convert them to Minari datasets
+and back.
 
-Reads the files that Unity's recorder and `palaestra record --demo` write, of every version, however large, and Minari datasets on this
-machine (minari:ID, or minari:FOLDER).
+Reads the files that Unity's recorder and `palaestra record --demo` write, of every version, however large, and Minari
+datasets on this machine (minari:ID, or minari:FOLDER).
 """
 
 from __future__ import annotations
@@ -30,24 +31,35 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra demo`."""
-    parser.add_argument("files", nargs="+", metavar="FILE", help="demonstration files, folders of them (*.demo), or minari:ID")
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="demonstration files, folders of them (*.demo), or minari:ID"
+    )
     parser.add_argument("--json", action="store_true", help="print a JSON list with one object per file")
     parser.add_argument("--plot", type=Path, metavar="OUT.png", help="draw rewards, actions and ranges of observations")
-    group = parser.add_argument_group("conversion", "Everything named, which must be of one behavior, becomes one recording.")
+    group = parser.add_argument_group(
+        "conversion", "Everything named, which must be of one behavior, becomes one recording."
+    )
     target = group.add_mutually_exclusive_group()
-    target.add_argument("--to-minari", metavar="ID", help="write a Minari dataset: an id such as ball/expert-v0, or a folder (./expert-v0)")
+    target.add_argument(
+        "--to-minari",
+        metavar="ID",
+        help="write a Minari dataset: an id such as ball/expert-v0, or a folder (./expert-v0)",
+    )
     target.add_argument("--to-demo", type=Path, metavar="FILE.demo", help="write a demonstration file")
     group.add_argument(
         "--env",
         metavar="ENV",
-        help="the environment, whose spaces the dataset gets: gymnasium:ID, a built-in, or minari:ID (default: those of the dataset that "
+        help="the environment, whose spaces the dataset gets: gymnasium:ID, a built-in, or minari:ID (default: those "
+        "of the dataset that "
         "is converted, or the numbers as recorded)",
     )
     add_dataset_flags(group)
 
 
 def main(options: argparse.Namespace) -> int:
-    """Shows each file; returns 1 if one of them cannot be read. Raises DemoError if there is none, RunError for a picture."""
+    """Shows each file; returns 1 if one of them cannot be read. Raises DemoError if there is none, RunError for a
+    picture.
+    """
     from palaestra.core.errors import ConfigError, DemoError, EmptyDemo
     from palaestra.datasets import read_demo
     from palaestra.demos.summary import summarize
@@ -57,7 +69,9 @@ def main(options: argparse.Namespace) -> int:
     if given := next((flag for flag in FLAGS if getattr(options, flag) and not converts), None):
         raise ConfigError(f"--{given} is for a conversion: add --to-minari or --to-demo")
     if given := next((flag for flag in ("json", "plot") if getattr(options, flag) and converts), None):
-        raise ConfigError(f"--{given} shows demonstrations, and --to-minari and --to-demo convert them: one after the other")
+        raise ConfigError(
+            f"--{given} shows demonstrations, and --to-minari and --to-demo convert them: one after the other"
+        )
     if converts:
         return convert(options, files)
     shown: list[dict[str, Any]] = []
@@ -93,7 +107,9 @@ def main(options: argparse.Namespace) -> int:
 
 
 def demo_files(names: list[str]) -> list[Path | str]:
-    """Returns the named files and Minari datasets, and all files in named folders. Raises DemoError for a folder without any."""
+    """Returns the named files and Minari datasets, and all files in named folders. Raises DemoError for a folder
+    without any.
+    """
     from palaestra.core.errors import DemoError
     from palaestra.datasets import is_minari
 
@@ -115,7 +131,8 @@ def as_dict(summary: DemoSummary) -> dict[str, Any]:
     from palaestra.core.specs import describe
     from palaestra.demos.summary import find_problems
 
-    demo, spec = summary.demo, summary.demo.spec
+    demo = summary.demo
+    spec = summary.demo.spec
     return {
         "file": demo.title,
         "name": demo.name,
@@ -150,7 +167,11 @@ def _described(demo: DemoSource) -> dict[str, Any]:
 
     if isinstance(demo, Demo):
         meta = demo.meta
-        counted = {"steps": meta.steps, "metadata_episodes": meta.episodes, "metadata_mean_reward": _finite(meta.mean_reward)}
+        counted = {
+            "steps": meta.steps,
+            "metadata_episodes": meta.episodes,
+            "metadata_mean_reward": _finite(meta.mean_reward),
+        }
         return {"api_version": meta.api_version, **counted}
     from palaestra.datasets.minari_reader import described
 
@@ -169,7 +190,8 @@ def _spread(values: list[float] | list[int]) -> dict[str, float | None]:
 
 
 def _range(seen: Range) -> dict[str, float | None]:
-    least, greatest = float(seen.least.min()), float(seen.greatest.max())
+    least = float(seen.least.min())
+    greatest = float(seen.greatest.max())
     return {"min": _finite(least), "max": _finite(greatest), "mean": _finite(seen.mean.mean())}
 
 
@@ -196,8 +218,11 @@ def _print(shown: dict[str, Any]) -> None:
         print()
         return
     team = f", team {shown['team']}" if shown["team"] else ""
-    reward, length = shown["reward"], shown["length"]
-    file_format = shown["api_version"] if "api_version" in shown else f"{shown['format']}, Minari {shown['minari_version']}"
+    reward = shown["reward"]
+    length = shown["length"]
+    file_format = (
+        shown["api_version"] if "api_version" in shown else f"{shown['format']}, Minari {shown['minari_version']}"
+    )
     _say(f"  name       {shown['name']} (format {file_format}), behavior {shown['behavior']}{team}")
     for key in ("environment", "author", "algorithm", "description"):
         if shown.get(key):
@@ -211,14 +236,22 @@ def _print(shown: dict[str, Any]) -> None:
     if reward["mean"] is not None:
         mean, least, greatest, total = (_number(reward[of]) for of in ("mean", "min", "max", "sum"))
         _say(f"  reward     mean {mean}, least {least}, greatest {greatest}; sum {total}")
-        _say(f"  length     mean {length['mean']:.1f}, least {length['min']:.0f}, greatest {length['max']:.0f} decisions")
+        _say(
+            f"  length     mean {length['mean']:.1f}, least {length['min']:.0f}, greatest {length['max']:.0f} decisions"
+        )
     if shown["group_reward"]:
         _say(f"  group      reward {shown['group_reward']:.6g}")
     for obs in shown["observations"]:
         size = "x".join(map(str, obs["shape"]))
-        _say(f"  sees       {obs['name']} {size}: {_number(obs['min'])} to {_number(obs['max'])}, mean {_number(obs['mean'])}")
+        _say(
+            f"  sees       {obs['name']} {size}: {_number(obs['min'])} to {_number(obs['max'])}, mean "
+            f"{_number(obs['mean'])}"
+        )
     for i, action in enumerate(shown["continuous_actions"]):
-        numbers = f"{_number(action['min'])} to {_number(action['max'])}, mean {_number(action['mean'])} ± {_number(action['std'])}"
+        numbers = (
+            f"{_number(action['min'])} to {_number(action['max'])}, mean {_number(action['mean'])} ± "
+            f"{_number(action['std'])}"
+        )
         _say(f"  does       continuous {i}: {numbers}")
     for i, counts in enumerate(shown["discrete_actions"]):
         total = max(sum(counts), 1)

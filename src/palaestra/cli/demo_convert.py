@@ -21,16 +21,24 @@ FLAGS = ("env", "force", "format", "author", "algorithm", "description")
 def add_dataset_flags(group: argparse._ArgumentGroup) -> None:
     """Adds the flags about a dataset that is to be written."""
     group.add_argument(
-        "--format", choices=("hdf5", "arrow", "parquet"), help="how Minari stores it (default: hdf5); the others need pyarrow"
+        "--format",
+        choices=("hdf5", "arrow", "parquet"),
+        help="how Minari stores it (default: hdf5); the others need pyarrow",
     )
     group.add_argument("--author", metavar="NAME", help="its author, in its metadata")
-    group.add_argument("--algorithm", metavar="NAME", help="what played, in its metadata (record: the trainer or the brains by default)")
+    group.add_argument(
+        "--algorithm",
+        metavar="NAME",
+        help="what played, in its metadata (record: the trainer or the brains by default)",
+    )
     group.add_argument("--description", metavar="TEXT", help="a description, in its metadata")
     group.add_argument("--force", action="store_true", help="overwrite an existing dataset or file")
 
 
 def convert(options: argparse.Namespace, sources: Sequence[Path | str]) -> int:
-    """Writes the demonstrations as one dataset or file and prints where it is. Raises DemoError, EnvError or ConfigError."""
+    """Writes the demonstrations as one dataset or file and prints where it is. Raises DemoError, EnvError or
+    ConfigError.
+    """
     from palaestra.core.errors import ConfigError, EmptyDemo
     from palaestra.datasets import is_minari, read_demo
     from palaestra.datasets.minari_reader import described
@@ -74,7 +82,9 @@ def inherit(options: argparse.Namespace, metadata: Mapping[str, Any]) -> None:
         setattr(options, flag, getattr(options, flag) or metadata[flag])
 
 
-def write_dataset(demos: Sequence[DemoSource], target: str, form: DatasetForm | None, facts: DatasetFacts, *, force: bool = False) -> None:
+def write_dataset(
+    demos: Sequence[DemoSource], target: str, form: DatasetForm | None, facts: DatasetFacts, *, force: bool = False
+) -> None:
     """Writes a dataset and prints where it is, and how it is used."""
     from palaestra.datasets.minari_writer import write_minari
 
@@ -98,13 +108,16 @@ def facts_of(options: argparse.Namespace, env_spec: Any, algorithm: str | None =
     """Returns what the flags say of a new dataset."""
     from palaestra.datasets.minari_writer import DatasetFacts
 
-    return DatasetFacts(options.author, options.algorithm or algorithm, options.description, env_spec, options.format or "hdf5")
+    return DatasetFacts(
+        options.author, options.algorithm or algorithm, options.description, env_spec, options.format or "hdf5"
+    )
 
 
 def spaces_of(env: str | None, env_options: Mapping[str, Any] | None = None) -> tuple[DatasetForm | None, Any]:
     """Returns the spaces of an environment, None for our own form, and Gymnasium's EnvSpec of it, None without one.
 
-    Raises EnvError for an environment that has neither, or is unknown; DemoError for a Minari dataset that cannot be read.
+    Raises EnvError for an environment that has neither, or is unknown; DemoError for a Minari dataset that cannot be
+    read.
     """
     from palaestra.core.errors import EnvError
     from palaestra.core.plugins import nearest
@@ -122,14 +135,17 @@ def spaces_of(env: str | None, env_options: Mapping[str, Any] | None = None) -> 
     name = env.removeprefix("builtin:")
     if name not in built_in_names():
         raise EnvError(
-            f"--env {env}: expected gymnasium:ID, a built-in environment{nearest(name, built_in_names())}, or minari:ID for the spaces of "
+            f"--env {env}: expected gymnasium:ID, a built-in environment{nearest(name, built_in_names())}, or "
+            "minari:ID for the spaces of "
             f"another dataset; without --env, a dataset has the observations and actions as they were recorded"
         )
     return None, _own_env_spec(name)
 
 
 def must_fit_built_in(demo: DemoSource, env: str) -> None:
-    """Raises DemoError if `env` is a built-in environment, of which no behavior has the demonstration's observations and actions."""
+    """Raises DemoError if `env` is a built-in environment, of which no behavior has the demonstration's observations
+    and actions.
+    """
     from contextlib import closing
 
     from palaestra.core.errors import DemoError
@@ -173,7 +189,8 @@ def _gymnasium_spaces(id: str, env_options: Mapping[str, Any]) -> tuple[DatasetF
     from palaestra.envs.gymnasium.ids import spec_of
     from palaestra.envs.spaces.conventions import Conventions
 
-    spec, options = spec_of(id), {key: value for key, value in env_options.items() if key != "render"}
+    spec = spec_of(id)
+    options = {key: value for key, value in env_options.items() if key != "render"}
     conventions = Conventions.taken_from(options)
     try:
         made = gymnasium.make(spec, disable_env_checker=True, **options)

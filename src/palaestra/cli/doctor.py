@@ -29,7 +29,13 @@ examples:
 
 SECTIONS = {"env_settings": "env_path num_areas"}
 """Sections of the settings for flags that are not about games; a flag's `dest` is its key in the YAML."""
-WITHOUT = ("num_envs", "no_graphics_monitor", "max_lifetime_restarts", "restarts_rate_limit_n", "restarts_rate_limit_period_s")
+WITHOUT = (
+    "num_envs",
+    "no_graphics_monitor",
+    "max_lifetime_restarts",
+    "restarts_rate_limit_n",
+    "restarts_rate_limit_period_s",
+)
 """Flags about games that are left out here: one copy is started, once."""
 
 
@@ -39,15 +45,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "env_path",
         nargs="?",
         metavar="BUILD",
-        help="a Unity build, or any other environment as for learn's --env (default: the one of --config, else the Unity Editor)",
+        help="a Unity build, or any other environment as for learn's --env (default: the one of --config, else the "
+        "Unity Editor)",
     )
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--ticks", type=int, metavar="N", help="ticks of random actions (default: 200)")
     length.add_argument("--seconds", type=float, metavar="S", help="play for so many seconds instead")
     parser.add_argument(
-        "--time-scales", type=float, nargs="+", metavar="N", help="play a game at each of these time scales instead, and report differences"
+        "--time-scales",
+        type=float,
+        nargs="+",
+        metavar="N",
+        help="play a game at each of these time scales instead, and report differences",
     )
-    parser.add_argument("--config", type=Path, metavar="CONFIG", help="settings file (YAML) that the behaviors are compared with")
+    parser.add_argument(
+        "--config", type=Path, metavar="CONFIG", help="settings file (YAML) that the behaviors are compared with"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the full report as JSON")
     group = parser.add_argument_group("starting it", "As in 'palaestra learn'.")
     add_trust(group)
@@ -119,8 +132,13 @@ def check_scales(options: argparse.Namespace, env: str | None) -> None:
     scales = options.time_scales
     if len(set(scales)) < 2 or any(not 0 < scale <= 100 for scale in scales):
         given = " ".join(f"{scale:g}" for scale in scales)
-        raise ConfigError(f"--time-scales {given}: expected two different ones or more, each more than 0 and at most 100, such as 1 20")
+        raise ConfigError(
+            f"--time-scales {given}: expected two different ones or more, each more than 0 and at most 100, such as 1 "
+            "20"
+        )
     if options.time_scale is not None:
         raise ConfigError("--time-scale and --time-scales exclude each other")
     if env is not None and not is_game(env):
-        raise ConfigError(f"{env} has no time scale: --time-scales is for Unity games and games in Python that are processes")
+        raise ConfigError(
+            f"{env} has no time scale: --time-scales is for Unity games and games in Python that are processes"
+        )

@@ -84,7 +84,9 @@ class DoctorReport:
         several = [finding for each in found.found for finding in each.findings]
         self._findings((*found.findings, *{(each.what, each.advice): each for each in several}.values()))
         if found.healthy and not found.findings and len(found.scales) > 1:
-            self.console.print(f"the game behaves the same at time scales {', '.join(f'{scale:g}' for scale in found.scales)}")
+            self.console.print(
+                f"the game behaves the same at time scales {', '.join(f'{scale:g}' for scale in found.scales)}"
+            )
 
     def _behavior(self, report: BehaviorReport) -> None:
         self.console.print(f"\n[bold]behavior[/] [bold cyan]{escape(escaped(report.name))}[/]")
@@ -108,7 +110,8 @@ class DoctorReport:
         at = "" if timing.time_scale is None else f" at time scale {timing.time_scale:g}"
         seconds = max(timing.seconds, 1e-9)
         self.console.print(
-            f"\n[bold]time[/]     {timing.ticks} ticks: {timing.ticks / seconds:,.0f} ticks/s, {decisions / seconds:,.0f} decisions/s{at}"
+            f"\n[bold]time[/]     {timing.ticks} ticks: {timing.ticks / seconds:,.0f} ticks/s, "
+            f"{decisions / seconds:,.0f} decisions/s{at}"
         )
         table = Table.grid(padding=(0, 2))
         table.add_column(style="bold")
@@ -181,7 +184,12 @@ def comparison_rows(found: Comparison) -> list[list[str]]:
         ):
             rows.append([escape(f"{name}: {what}"), *("-" if report is None else text(report) for report in reports)])
     timings = [each.timing for each in found.found]
-    rows.append(["ticks a second", *("-" if each is None else f"{each.ticks / max(each.seconds, 1e-9):,.0f}" for each in timings)])
+    rows.append(
+        [
+            "ticks a second",
+            *("-" if each is None else f"{each.ticks / max(each.seconds, 1e-9):,.0f}" for each in timings),
+        ]
+    )
     return rows
 
 
@@ -198,7 +206,9 @@ def agents(report: BehaviorReport) -> str:
 def episodes(report: BehaviorReport) -> str:
     """Returns the number of episodes, and how they ended."""
     ended = report.terminated + report.truncated
-    text = f"{ended:,} ended ({report.terminated:,} terminated, {report.truncated:,} truncated)" if ended else "none ended"
+    text = (
+        f"{ended:,} ended ({report.terminated:,} terminated, {report.truncated:,} truncated)" if ended else "none ended"
+    )
     if report.mean_length is not None:
         text += f"; mean length {report.mean_length:.1f} decisions, mean return {report.mean_return:.3f}"
     return text + (f"; {report.lost} broke off" if report.lost else "")
@@ -222,7 +232,11 @@ def masks(report: BehaviorReport) -> str:
 
 def copies(number: int) -> str:
     """Returns the number of copies to start."""
-    return "one is enough on this machine" if number == 1 else f"up to {number} are worth starting on this machine: --num-envs={number}"
+    return (
+        "one is enough on this machine"
+        if number == 1
+        else f"up to {number} are worth starting on this machine: --num-envs={number}"
+    )
 
 
 def _span(least: int, most: int) -> str:
@@ -232,7 +246,10 @@ def _span(least: int, most: int) -> str:
 def as_json(value: Any) -> Any:
     """Returns records, mappings and tuples as plain values; numbers that are not finite as None."""
     if isinstance(value, Examination | Comparison):
-        return {"healthy": value.healthy, **{field.name: as_json(getattr(value, field.name)) for field in fields(value)}}
+        return {
+            "healthy": value.healthy,
+            **{field.name: as_json(getattr(value, field.name)) for field in fields(value)},
+        }
     if is_dataclass(value):
         return {field.name: as_json(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):

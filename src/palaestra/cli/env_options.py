@@ -31,5 +31,7 @@ def env_options(options: argparse.Namespace) -> dict[str, Any]:
     for text in options.sets:
         path = text.partition("=")[0].strip()
         if path != PATH and not path.startswith(f"{PATH}."):
-            raise ConfigError(f"--set {text}: only options of the environment are set here, such as {PATH}.largest_boards=true")
+            raise ConfigError(
+                f"--set {text}: only options of the environment are set here, such as {PATH}.largest_boards=true"
+            )
     return load(None, sets=options.sets, own_code=False).settings.env_settings.env_options

@@ -30,7 +30,9 @@ CONFIGS = Path("configs")
 WIDE = 120
 """Columns of a terminal from which the list has all columns."""
 TRAINERS = ("poca", "ppo", "sac")
-"""Folders of settings files. The first that has one for an environment suits it best: only groups have one of MA-POCA."""
+"""Folders of settings files. The first that has one for an environment suits it best: only groups have one of
+MA-POCA.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,13 +41,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "env",
         nargs="?",
         metavar="ENV",
-        help="environment to show: a built-in name, a build, gymnasium:ID, envpool:TASK, pettingzoo:module or python:module:factory; "
+        help="environment to show: a built-in name, a build, gymnasium:ID, envpool:TASK, pettingzoo:module or "
+        "python:module:factory; "
         "without it, list the built-in ones",
     )
     parser.add_argument(
         "--unity",
         action="store_true",
-        help="show how far a built-in environment is Unity's example of its name, and what Unity's own models reach in it; "
+        help="show how far a built-in environment is Unity's example of its name, and what Unity's own models reach "
+        "in it; "
         "without a name, what they reach in all of them",
     )
     add_env_options(parser)
@@ -61,7 +65,9 @@ def main(args: argparse.Namespace) -> None:
         refuse_flags("the list of environments", given_flags(args))
         (list_agreement if args.unity else _list)(console)
         return
-    name, flags, chosen = args.env, given_flags(args), env_options(args)
+    name = args.env
+    flags = given_flags(args)
+    chosen = env_options(args)
     if args.unity:
         refuse_flags("--unity", flags)
         show_agreement(console, name)
@@ -87,7 +93,9 @@ def _list(console: Console) -> None:
     wide = console.width >= WIDE
     table = Table(box=None, pad_edge=False, header_style="bold")
     names = registry("envs").names()
-    width = max(20, console.width - max(map(len, names), default=0) - 2)  # for the summary, if that is the only column beside the name
+    width = max(
+        20, console.width - max(map(len, names), default=0) - 2
+    )  # for the summary, if that is the only column beside the name
     titles = ("actions", "areas", "benchmark") if wide else ()
     rows: list[list[str]] = []
     for name in names:
@@ -106,7 +114,9 @@ def _list(console: Console) -> None:
     console.print("\n'palaestra envs NAME' shows one: its observations, actions and rewards. Others:")
     console.print("  --env=gymnasium:CartPole-v1    any Gymnasium id")
     console.print("  --env=envpool:CartPole-v1      any task of EnvPool")
-    console.print("  --env=pettingzoo:MODULE        any PettingZoo environment, such as pettingzoo:mpe2.simple_spread_v3")
+    console.print(
+        "  --env=pettingzoo:MODULE        any PettingZoo environment, such as pettingzoo:mpe2.simple_spread_v3"
+    )
     console.print("  --env=python:module:factory    your own")
 
 
@@ -116,7 +126,9 @@ def _shortened(text: str, width: int) -> str:
 
 
 def _row(name: str, width: int | None) -> list[str]:
-    """Returns the cells beside the name of a built-in environment, made only if its actions are shown; `width`: for its summary alone."""
+    """Returns the cells beside the name of a built-in environment, made only if its actions are shown; `width`: for its
+    summary alone.
+    """
     if width is not None:
         return [escape(_shortened(_summary(registry("envs").get(name)), width))]
     env = make_env(f"builtin:{name}", areas=1)
@@ -129,7 +141,10 @@ def _options(factory: Callable[..., Any]) -> list[str]:
     """Returns the options of a built-in environment with their defaults, as they are written in YAML."""
     takes = signature(factory).parameters.values()
     named = [one for one in takes if one.kind is not Parameter.VAR_KEYWORD and one.name not in ("areas", "device")]
-    return [one.name if one.default is Parameter.empty else f"{one.name}: {json.dumps(one.default, default=str)}" for one in named]
+    return [
+        one.name if one.default is Parameter.empty else f"{one.name}: {json.dumps(one.default, default=str)}"
+        for one in named
+    ]
 
 
 def _show(console: Console, name: str, env: Env, options: Sequence[str] = ()) -> None:
@@ -146,20 +161,26 @@ def _show(console: Console, name: str, env: Env, options: Sequence[str] = ()) ->
     console.print(table)
     first, *others = _configs(name, env) or [""]
     given = f"{first} " if first else ""
-    console.print(f"\n[bold]train it[/]  palaestra learn {escape(given)}--env={escape(name)} --run-id=first", soft_wrap=True)
+    console.print(
+        f"\n[bold]train it[/]  palaestra learn {escape(given)}--env={escape(name)} --run-id=first", soft_wrap=True
+    )
     if others:
         console.print(f"          other settings: {escape(', '.join(others))}", soft_wrap=True)
     if not first:
         behaviors = escape(escaped(", ".join(env.behaviors)))
         usual = "with ML-Agents' defaults" if is_game(name) else "with settings that fit it"
-        console.print(f"          ({usual}; a file of your own has a block under 'behaviors:' for {behaviors})", soft_wrap=True)
+        console.print(
+            f"          ({usual}; a file of your own has a block under 'behaviors:' for {behaviors})", soft_wrap=True
+        )
 
 
 def _add_spec(table: Table, spec: BehaviorSpec) -> None:
     for i, obs in enumerate(spec.obs):
         kind = "vector" if obs.is_vector else "image" if obs.is_visual else "variable length"
         goal = ", a goal signal" if obs.goal else ""
-        table.add_row("observes" if i == 0 else "", f"{escape(obs.name)}: {kind} {' x '.join(map(str, obs.shape))}{goal}")
+        table.add_row(
+            "observes" if i == 0 else "", f"{escape(obs.name)}: {kind} {' x '.join(map(str, obs.shape))}{goal}"
+        )
     table.add_row("acts", _actions(spec.action))
 
 
@@ -198,9 +219,18 @@ def _actions(spec: ActionSpec) -> str:
 
 
 def _configs(name: str, env: Env) -> list[str]:
-    """Returns settings files named for the environment or its behaviors, the one to begin with first, variants (NAME_*) last."""
+    """Returns settings files named for the environment or its behaviors, the one to begin with first, variants (NAME_*)
+    last.
+    """
     # the name of a build is a path
-    names = dict.fromkeys((Path(name.rpartition(":")[2]).name, *(one for one in env.behaviors if one == Path(one).name)))
+    names = dict.fromkeys(
+        (Path(name.rpartition(":")[2]).name, *(one for one in env.behaviors if one == Path(one).name))
+    )
     exact = [CONFIGS / trainer / f"{one}.yaml" for trainer in TRAINERS for one in names]
-    variants = [path for trainer in TRAINERS for one in names for path in sorted((CONFIGS / trainer).glob(f"{glob.escape(one)}_*.yaml"))]
+    variants = [
+        path
+        for trainer in TRAINERS
+        for one in names
+        for path in sorted((CONFIGS / trainer).glob(f"{glob.escape(one)}_*.yaml"))
+    ]
     return [path.as_posix() for path in (*exact, *variants) if path.is_file()]

@@ -24,15 +24,22 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra evaluate`."""
     parser.add_argument(
-        "runs", nargs="+", metavar="RUN", help="a run id, a run's folder, a model file (.onnx, .nn), or hub:user/repo; several give a table"
+        "runs",
+        nargs="+",
+        metavar="RUN",
+        help="a run id, a run's folder, a model file (.onnx, .nn), or hub:user/repo; several give a table",
     )
     parser.add_argument("--step", type=int, metavar="N", help="play the models of this step (default: the newest)")
     parser.add_argument("--env", metavar="ENV", help="environment (default: the one that the run was trained in)")
     parser.add_argument("--episodes", type=int, default=100, metavar="N", help="episodes to play (default: 100)")
     parser.add_argument("--deterministic", action="store_true", help="take the most likely action instead of sampling")
-    parser.add_argument("--num-areas", type=int, metavar="N", help="areas played at once (default: as many as episodes, 100 at most)")
+    parser.add_argument(
+        "--num-areas", type=int, metavar="N", help="areas played at once (default: as many as episodes, 100 at most)"
+    )
     parser.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of the environment (default: 0)")
-    parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
+    parser.add_argument(
+        "--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)"
+    )
     add_trust(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     add_env_options(parser)
@@ -49,9 +56,13 @@ def main(options: argparse.Namespace) -> None:
     if options.episodes < 1:
         raise ConfigError(f"--episodes is {options.episodes}; expected at least 1")
     if options.step is not None and options.step < 0:
-        raise ConfigError(f"--step is {options.step}; expected a count of decisions, such as those in the names of a run's models")
+        raise ConfigError(
+            f"--step is {options.step}; expected a count of decisions, such as those in the names of a run's models"
+        )
     chosen = env_options(options)
-    all_models = [find_models(run, options.results_dir, options.trust, options.step) for run in options.runs]  # before hours of play
+    all_models = [
+        find_models(run, options.results_dir, options.trust, options.step) for run in options.runs
+    ]  # before hours of play
     played = {run: _play(models, options, chosen) for run, models in zip(options.runs, all_models, strict=True)}
     if options.json:
         reports = {run: {name: _numbers(result) for name, result in results.items()} for run, results in played.items()}
@@ -69,14 +80,22 @@ def _play(models: Models, options: argparse.Namespace, chosen: Mapping[str, Any]
     from palaestra.runtime.play.evaluation import evaluate
     from palaestra.runtime.play.run_models import open_for
 
-    flags, usual = given_flags(options), min(options.episodes, 100)
+    flags = given_flags(options)
+    usual = min(options.episodes, 100)
     env = open_for(models, options.env, options.num_areas, usual, options.seed, flags=flags, options=chosen)
     with closing_safely(env, "the environment", on_stderr):
-        return evaluate(env, models.policies(options.seed), options.episodes, deterministic=options.deterministic, seed=options.seed)
+        return evaluate(
+            env, models.policies(options.seed), options.episodes, deterministic=options.deterministic, seed=options.seed
+        )
 
 
 def _numbers(result: Evaluation) -> dict[str, float]:
-    numbers = {"mean": result.mean, "std": float(result.returns.std()), "error": result.error, "episodes": len(result.returns)}
+    numbers = {
+        "mean": result.mean,
+        "std": float(result.returns.std()),
+        "error": result.error,
+        "episodes": len(result.returns),
+    }
     if len(result.group_returns):
         numbers |= {"group_mean": float(result.group_returns.mean()), "groups": len(result.group_returns)}
     if result.success_rate is not None:
@@ -87,7 +106,8 @@ def _numbers(result: Evaluation) -> dict[str, float]:
 def _lines(name: str, result: Evaluation) -> Iterator[str]:
     yield (
         f"{name}: mean reward {result.mean:.3f} ± {result.error:.3f} over {len(result.returns)} episodes "
-        f"(least {result.returns.min():.3f}, greatest {result.returns.max():.3f}; {result.lengths.mean():.1f} decisions each)"
+        f"(least {result.returns.min():.3f}, greatest {result.returns.max():.3f}; {result.lengths.mean():.1f} "
+        "decisions each)"
     )
     if len(result.group_returns):
         yield f"{name}: mean group reward {result.group_returns.mean():.3f} over {len(result.group_returns)} groups"
@@ -114,5 +134,8 @@ def _table(played: Mapping[str, Mapping[str, Evaluation]]) -> Iterator[str]:
         columns["success"] = ["" if rate is None else f"{rate:.1%}" for rate in rates]
     widths = [max(len(title), *map(len, cells)) for title, cells in columns.items()]
     for row in [list(columns), *zip(*columns.values(), strict=True)]:
-        texts = [cell.ljust(width) if i < 2 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths, strict=True))]
+        texts = [
+            cell.ljust(width) if i < 2 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
         yield "  ".join(texts).rstrip()

@@ -1,6 +1,7 @@
 """Write a run's policies as ONNX models, from its checkpoint.
 
-Training already writes them. This command writes them again, or from an earlier checkpoint. Each is compared with the network.
+Training already writes them. This command writes them again, or from an earlier checkpoint. Each is compared with the
+network.
 """
 
 from __future__ import annotations
@@ -16,16 +17,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="a run id, or a run's folder")
     parser.add_argument("--behavior", metavar="NAME", help="write this behavior only (default: all)")
     parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="file to write, for a single behavior (default: NAME.onnx in the run's folder)"
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="file to write, for a single behavior (default: NAME.onnx in the run's folder)",
     )
     parser.add_argument("--force", action="store_true", help="overwrite an existing file that --out names")
     parser.add_argument("--step", type=int, metavar="N", help="step of the checkpoint (default: the last)")
-    parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
+    parser.add_argument(
+        "--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)"
+    )
     add_trust(parser, "networks")
 
 
 def main(options: argparse.Namespace) -> None:
-    """Writes and checks the files, and prints how well they agree with the networks. Raises RunError, ExportError or ConfigError."""
+    """Writes and checks the files, and prints how well they agree with the networks. Raises RunError, ExportError or
+    ConfigError.
+    """
     import sys
     from contextlib import nullcontext
 
@@ -50,11 +58,14 @@ def main(options: argparse.Namespace) -> None:
     there = ", ".join(networks)
     if options.behavior and options.behavior not in networks:
         raise ExportError(
-            f"run '{folder.name}' has no behavior '{options.behavior}'{nearest(options.behavior, networks)} (it has: {there})"
+            f"run '{folder.name}' has no behavior '{options.behavior}'{nearest(options.behavior, networks)} (it has: "
+            f"{there})"
         )
     chosen = [options.behavior] if options.behavior else list(networks)
     if options.out and len(chosen) > 1:
-        raise ExportError(f"--out names one file, and run '{folder.name}' has several behaviors ({there}): choose one with --behavior")
+        raise ExportError(
+            f"--out names one file, and run '{folder.name}' has several behaviors ({there}): choose one with --behavior"
+        )
     try:
         with nullcontext() if options.out else sole_writer(folder, lambda warning: print(warning, file=sys.stderr)):
             for name in chosen:

@@ -27,11 +27,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra league`."""
     parser.add_argument("run", metavar="RUN", help="a run id or a run's folder")
     parser.add_argument("--env", metavar="ENV", help="environment (default: the one that the run was trained in)")
-    parser.add_argument("--games", type=int, default=100, metavar="N", help="games of each pair on each side (default: 100)")
-    parser.add_argument("--snapshots", type=int, default=12, metavar="N", help="snapshots of a behavior, evenly chosen (default: 12)")
+    parser.add_argument(
+        "--games", type=int, default=100, metavar="N", help="games of each pair on each side (default: 100)"
+    )
+    parser.add_argument(
+        "--snapshots", type=int, default=12, metavar="N", help="snapshots of a behavior, evenly chosen (default: 12)"
+    )
     parser.add_argument("--num-areas", type=int, metavar="N", help="areas played at once (default: 512)")
-    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of the environment and of the actions (default: 0)")
-    parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
+    parser.add_argument(
+        "--seed", type=seed, default=0, metavar="N", help="seed of the environment and of the actions (default: 0)"
+    )
+    parser.add_argument(
+        "--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)"
+    )
     add_trust(parser, "environment and networks")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     add_env_options(parser)
@@ -59,9 +67,25 @@ def main(options: argparse.Namespace) -> None:
     settings = load(folder.path / CONFIGURATION, own_code=False).settings
     must_stay_inside(folder.path, options.trust)
     models = Models({}, settings, folder.run_id, folder=folder.path, trust=options.trust)
-    env = open_for(models, options.env, options.num_areas, 512, options.seed, flags=given_flags(options), options=env_options(options))
+    env = open_for(
+        models,
+        options.env,
+        options.num_areas,
+        512,
+        options.seed,
+        flags=given_flags(options),
+        options=env_options(options),
+    )
     with closing_safely(env, "the environment", on_stderr):
-        league = run_league(folder.path, env, options.snapshots, options.games, seed=options.seed, progress=Progress(), trust=options.trust)
+        league = run_league(
+            folder.path,
+            env,
+            options.snapshots,
+            options.games,
+            seed=options.seed,
+            progress=Progress(),
+            trust=options.trust,
+        )
     table, picture = write_league(league, folder.path)
     if options.json:
         print(json.dumps(as_json(league)))
@@ -100,13 +124,23 @@ def show(league: League) -> None:
         print(" " * 10 + " ".join(f"{label:>6}" for label in labels) + "   skill")
         for i, entry in enumerate(league.entries):
             if entry.behavior == name:
-                scores = " ".join("     -" if league.games[i, j] == 0 else f"{100 * league.scores[i, j]:6.1f}" for j in columns)
-                print(f"{thousands(entry.step):>9} {scores}  {league.skills[i].mean:6.2f} ± {league.skills[i].deviation:.2f}")
+                scores = " ".join(
+                    "     -" if league.games[i, j] == 0 else f"{100 * league.scores[i, j]:6.1f}" for j in columns
+                )
+                print(
+                    f"{thousands(entry.step):>9} {scores}  {league.skills[i].mean:6.2f} ± "
+                    f"{league.skills[i].deviation:.2f}"
+                )
     for name in names:
         mine = [i for i, entry in enumerate(league.entries) if entry.behavior == name]
-        theirs = [i for i, entry in enumerate(league.entries) if entry.behavior == (names[-1] if name == names[0] else names[0])]
+        theirs = [
+            i
+            for i, entry in enumerate(league.entries)
+            if entry.behavior == (names[-1] if name == names[0] else names[0])
+        ]
         other = "" if len(names) == 1 else f" {names[-1] if name == names[0] else names[0]}"
-        won, agreement = league.decided[mine[-1], theirs[0]], league.agreement(name)
+        won = league.decided[mine[-1], theirs[0]]
+        agreement = league.agreement(name)
         ratings = [
             f"no game of the last against the first{other} was decided"
             if math.isnan(won)

@@ -35,7 +35,8 @@ examples:
 """
 
 SECTIONS = {
-    "env_settings": f"env_path num_areas first_lesson env_runners ray_address runner_cpus ray_working_dir seed {keys_of('env_settings')}",
+    "env_settings": "env_path num_areas first_lesson env_runners ray_address runner_cpus ray_working_dir seed "
+    f"{keys_of('env_settings')}",
     "engine_settings": keys_of("engine_settings"),
     "checkpoint_settings": "run_id resume force initialize_from inference results_dir load_model train_model",
     "torch_settings": "device threads processes gpus rank_timeout",
@@ -52,7 +53,10 @@ SHORT = {
     "hidden_units": ("network_settings.hidden_units", "units of each layer"),
     "num_layers": ("network_settings.num_layers", "layers of the network"),
     "stop_at": ("stop_when.at_least", "mean reward of 100 episodes at which training ends (stop_when)"),
-    "stop_without_progress": ("stop_when.no_progress", "decisions without a better reward after which it ends (exit status 3)"),
+    "stop_without_progress": (
+        "stop_when.no_progress",
+        "decisions without a better reward after which it ends (exit status 3)",
+    ),
 }
 """Short flags for the settings that are changed most, in every behavior: path in its block, and help."""
 
@@ -65,7 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=Path,
         metavar="CONFIG",
-        help="settings file (YAML); when left out: one shipped for the environment, or settings that fit it; with --resume, the run's own",
+        help="settings file (YAML); when left out: one shipped for the environment, or settings that fit it; with "
+        "--resume, the run's own",
     )
     _run_flags(parser.add_argument_group("the run"))
     _env_flags(parser.add_argument_group("the environment"))
@@ -90,26 +95,42 @@ def _run_flags(group: argparse._ArgumentGroup) -> None:
         metavar="ID",
         help="start from the networks of another run, of ML-Agents too, or of hub:user/repo",
     )
-    group.add_argument("--inference", help="act without learning, until Ctrl-C; the run's checkpoints stay as they are", **switch)
+    group.add_argument(
+        "--inference", help="act without learning, until Ctrl-C; the run's checkpoints stay as they are", **switch
+    )
     add_trust(group, "environment, networks or teachers")
     group.add_argument("--deterministic", help="always take the most likely action", **switch)
-    group.add_argument("--seed", type=int, metavar="N", help="seed of all random numbers (default: -1, which picks one)")
+    group.add_argument(
+        "--seed", type=int, metavar="N", help="seed of all random numbers (default: -1, which picks one)"
+    )
     group.add_argument(
         "--seeds",
         metavar="N",
         help="train with N seeds, or with 3,7,9 or 11-15, in the runs ID-seed-1 ...; a table with intervals at the end",
     )
-    group.add_argument("--side-by-side", type=int, metavar="N", help="seeds to train at once, each in a process (default: 1)")
+    group.add_argument(
+        "--side-by-side", type=int, metavar="N", help="seeds to train at once, each in a process (default: 1)"
+    )
     group.add_argument("--one-seed", action="store_true", help=argparse.SUPPRESS)
     group.add_argument("--results-dir", metavar="DIR", help="folder of all runs (default: results)")
-    group.add_argument("--torch-device", dest="device", metavar="DEVICE", help="cpu, cuda, cuda:0 ... (default: cuda if available)")
-    group.add_argument("--torch-threads", dest="threads", type=int, metavar="N", help="CPU threads (default: by the amount of work)")
-    group.add_argument("--processes", type=int, metavar="N", help="train in N processes on CPUs, which share the areas (default: 1)")
+    group.add_argument(
+        "--torch-device", dest="device", metavar="DEVICE", help="cpu, cuda, cuda:0 ... (default: cuda if available)"
+    )
+    group.add_argument(
+        "--torch-threads", dest="threads", type=int, metavar="N", help="CPU threads (default: by the amount of work)"
+    )
+    group.add_argument(
+        "--processes", type=int, metavar="N", help="train in N processes on CPUs, which share the areas (default: 1)"
+    )
     group.add_argument("--gpus", type=int, metavar="N", help="train on N GPUs, a process each (default: 1)")
     group.add_argument("--multi-gpu", dest="gpus", action="store_const", const=-1, help="train on all GPUs")
-    group.add_argument("--rank-timeout", type=float, metavar="S", help="seconds after which a silent process is lost (default: 600)")
+    group.add_argument(
+        "--rank-timeout", type=float, metavar="S", help="seconds after which a silent process is lost (default: 600)"
+    )
     add_track(group)
-    group.add_argument("--view", action="store_true", help="open the page in the browser beside the training (see palaestra view)")
+    group.add_argument(
+        "--view", action="store_true", help="open the page in the browser beside the training (see palaestra view)"
+    )
     group.add_argument("--debug", help="log in detail", **switch)
     group.add_argument(
         "--set",
@@ -126,7 +147,8 @@ def _env_flags(group: argparse._ArgumentGroup) -> None:
         "--env",
         dest="env_path",
         metavar="ENV",
-        help="a Unity build, a built-in environment (3DBall), gymnasium:ID, envpool:TASK, pettingzoo:module or python:module:factory "
+        help="a Unity build, a built-in environment (3DBall), gymnasium:ID, envpool:TASK, pettingzoo:module or "
+        "python:module:factory "
         "(default: the Unity Editor)",
     )
     group.add_argument(
@@ -135,16 +157,33 @@ def _env_flags(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help="areas of the environment, each with its own agents (default: the environment's own number)",
     )
-    group.add_argument("--num-envs", type=int, metavar="N", help="copies of a build or of a Gymnasium or python: environment (default: 1)")
-    group.add_argument("--env-runners", type=int, metavar="N", help="Ray actors that share the copies, on all machines of a Ray cluster")
     group.add_argument(
-        "--ray-address", metavar="HOST:PORT", help="the Ray cluster (default: that of a submitted job, else one on this machine)"
+        "--num-envs",
+        type=int,
+        metavar="N",
+        help="copies of a build or of a Gymnasium or python: environment (default: 1)",
     )
     group.add_argument(
-        "--runner-cpus", type=float, metavar="N", help="CPUs that Ray reserves for each runner (default: 1 if there are enough)"
+        "--env-runners",
+        type=int,
+        metavar="N",
+        help="Ray actors that share the copies, on all machines of a Ray cluster",
     )
     group.add_argument(
-        "--ray-working-dir", metavar="DIR", help="folder with the build or your Python files, for Ray to bring to all machines"
+        "--ray-address",
+        metavar="HOST:PORT",
+        help="the Ray cluster (default: that of a submitted job, else one on this machine)",
+    )
+    group.add_argument(
+        "--runner-cpus",
+        type=float,
+        metavar="N",
+        help="CPUs that Ray reserves for each runner (default: 1 if there are enough)",
+    )
+    group.add_argument(
+        "--ray-working-dir",
+        metavar="DIR",
+        help="folder with the build or your Python files, for Ray to bring to all machines",
     )
 
 
@@ -177,7 +216,9 @@ def _flag(key: str) -> str:
 
 
 def check(options: argparse.Namespace) -> None:
-    """Raises ConfigError for GPUs where there surely are none, before libraries are loaded. `count_of` counts them afterwards."""
+    """Raises ConfigError for GPUs where there surely are none, before libraries are loaded. `count_of` counts them
+    afterwards.
+    """
     from palaestra.core.errors import ConfigError
     from palaestra.core.processes import surely_no_gpu
 
@@ -201,7 +242,9 @@ def main(options: argparse.Namespace) -> int:
 
 
 def train_seeds(options: argparse.Namespace) -> int:
-    """Trains every seed in a process of its own, and prints a table of all. Returns 1 if one failed, else as for one run."""
+    """Trains every seed in a process of its own, and prints a table of all. Returns 1 if one failed, else as for one
+    run.
+    """
     from palaestra.core.display import escaped
     from palaestra.runtime.seeds.seed_launch import launch_seeds
     from palaestra.runtime.seeds.seed_plan import parse_seeds, plan_seeds
@@ -241,9 +284,9 @@ def train(options: argparse.Namespace) -> int:
 def page_beside(options: argparse.Namespace) -> Iterator[None]:
     """Serves the page from a process of its own within the block, in which the run is trained.
 
-    That process ends when its input is closed, which happens however this one ends; signals of the terminal do not reach it.
-    Of several ranks, the one that starts them has it.
-    Raises PluginError if the page's libraries are not installed.
+    That process ends when its input is closed, which happens however this one ends; signals of the terminal do not
+    reach it. Of several ranks, the one that starts them has it. Raises PluginError if the page's libraries are not
+    installed.
     """
     from palaestra.cli.view import require_page
     from palaestra.core.plugins import own_python
@@ -256,12 +299,16 @@ def page_beside(options: argparse.Namespace) -> Iterator[None]:
     require_page()
     command = own_python("palaestra", "view", "--beside", "--no-browser")
     command += [f"--results-dir={options.results_dir or 'results'}", *([options.run_id] if options.run_id else [])]
-    process, over = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True), threading.Event()
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    over = threading.Event()
 
     def watch() -> None:
         status = process.wait()
         if not over.is_set():
-            on_stderr(f"warning: the page beside the run has ended (exit status {status}); the run goes on. Another page: palaestra view")
+            on_stderr(
+                f"warning: the page beside the run has ended (exit status {status}); the run goes on. Another page: "
+                "palaestra view"
+            )
 
     threading.Thread(target=watch, daemon=True, name="palaestra page").start()
     try:

@@ -1,6 +1,7 @@
 """Runs the command `palaestra` as a process.
 
-Little is imported before signals and streams are set up: an import interrupted by Ctrl-C may swallow it, or end in a traceback.
+Little is imported before signals and streams are set up: an import interrupted by Ctrl-C may swallow it, or end in a
+traceback.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command. Returns the exit status: 0, 1 for an error that the message explains, 2 for a wrong command line, 128 plus its
-    number for a signal. `argv` is for programs, whose streams and signals stay as they are.
+    """Runs one command. Returns the exit status: 0, 1 for an error that the message explains, 2 for a wrong command
+    line, 128 plus its number for a signal. `argv` is for programs, whose streams and signals stay as they are.
     """
     if argv is not None:
         from palaestra.cli.commands import run_command
@@ -60,7 +61,9 @@ def ignore_signals() -> None:
 
 
 def end_in_time(status: int, patience: float = PATIENCE) -> None:
-    """Makes the process end with its status: at once at a signal, and after `patience` seconds if threads or exit hooks do not end."""
+    """Makes the process end with its status: at once at a signal, and after `patience` seconds if threads or exit hooks
+    do not end.
+    """
     import threading
     import time
 
@@ -71,7 +74,11 @@ def end_in_time(status: int, patience: float = PATIENCE) -> None:
 
     def watch() -> None:
         time.sleep(patience)
-        names = [thread.name for thread in threading.enumerate() if not thread.daemon and thread is not threading.main_thread()]
+        names = [
+            thread.name
+            for thread in threading.enumerate()
+            if not thread.daemon and thread is not threading.main_thread()
+        ]
         what = f"threads of other code ({', '.join(names)})" if names else "exit hooks of other code"
         say(f"palaestra: {what} do not end: the process ends without them\n")
         end()
@@ -82,7 +89,9 @@ def end_in_time(status: int, patience: float = PATIENCE) -> None:
 
 
 def refuse_style_of_current_folder() -> None:
-    """Gives pictures matplotlib's own style where it took one from the current folder: a stranger's may start LaTeX, or fill the memory."""
+    """Gives pictures matplotlib's own style where it took one from the current folder: a stranger's may start LaTeX, or
+    fill the memory.
+    """
     import os
 
     import matplotlib

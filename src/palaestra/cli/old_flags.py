@@ -63,7 +63,10 @@ def settle(options: argparse.Namespace) -> list[str]:
         notes.append("--cpu is --torch-device=cpu now")
     if options.worker_id is not None:
         options.base_port = (options.base_port or BASE_PORT) + options.worker_id
-        notes.append(f"--worker-id={options.worker_id} is --base-port={options.base_port} now; without both, free ports are found")
+        notes.append(
+            f"--worker-id={options.worker_id} is --base-port={options.base_port} now; without both, free ports are "
+            "found"
+        )
     for key, setting in IN_EVERY_BEHAVIOR.items():
         if (value := getattr(options, key)) is not None:
             notes.append(f"--{key.replace('_', '-')}={value} is --set 'behaviors.*.{setting}={value}' now")
@@ -74,7 +77,9 @@ def _refuse(options: argparse.Namespace) -> None:
     """Raises ConfigError for the first argument that cannot be followed."""
     if options.config is not None and options.env_path is None and _is_environment(options.config):
         name = shlex.quote(str(options.config))
-        raise ConfigError(f"{options.config} is an environment, where a settings file is expected: `palaestra learn --env={name}`")
+        raise ConfigError(
+            f"{options.config} is an environment, where a settings file is expected: `palaestra learn --env={name}`"
+        )
     files = {name: value for name in ("curriculum", "sampler") if (value := getattr(options, name)) is not None}
     if files:
         old = "TRAINER_FILE" if options.config is None else str(options.config)
@@ -95,7 +100,8 @@ def _refuse(options: argparse.Namespace) -> None:
     if options.num_runs is not None and options.num_runs != 1:
         run_id = _shown(options.run_id or "ppo")
         raise ConfigError(
-            f"--num-runs: several runs of one setting differ by their seeds now: `--run-id={run_id} --seeds={options.num_runs}` trains "
+            f"--num-runs: several runs of one setting differ by their seeds now: `--run-id={run_id} "
+            f"--seeds={options.num_runs}` trains "
             f"{run_id}-seed-1 to {run_id}-seed-{options.num_runs}; --side-by-side=2 trains two at once"
         )
 

@@ -17,7 +17,9 @@ _FLAG = re.compile(r"--?[a-zA-Z][\w-]*=--")
 
 def fitted(text: str | None, columns: int) -> str | None:
     """Wraps a text to lines of `columns`: prose with its indent, a command with a backslash."""
-    return None if text is None else "\n".join(part for line in text.splitlines() for part in _fitted_line(line, columns))
+    return (
+        None if text is None else "\n".join(part for line in text.splitlines() for part in _fitted_line(line, columns))
+    )
 
 
 def _fitted_line(line: str, columns: int) -> list[str]:
@@ -35,7 +37,9 @@ class Parser(argparse.ArgumentParser):
     """Parser whose errors are one sentence, without the usage: the flag, the value, and where all flags are listed."""
 
     unabbreviated: Sequence[str] = ()
-    """Flags that an abbreviation matches only if no other flag does: they are newer than scripts that abbreviate others."""
+    """Flags that an abbreviation matches only if no other flag does: they are newer than scripts that abbreviate
+    others.
+    """
 
     def error(self, message: str) -> NoReturn:
         """Prints an error and exits with status 2."""

@@ -1,7 +1,7 @@
 """Draw learning curves of one or several runs as a picture.
 
-A run is a folder, or a run id in the results folder. A pattern such as 'soccer*' (in quotes) means all runs with such names.
-Runs of ML-Agents are read from their TensorBoard event files.
+A run is a folder, or a run id in the results folder. A pattern such as 'soccer*' (in quotes) means all runs with such
+names. Runs of ML-Agents are read from their TensorBoard event files.
 """
 
 from __future__ import annotations
@@ -17,17 +17,27 @@ from palaestra.runtime.logging.history import find_tags, read_history, tags
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra plot`."""
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="run ids, run folders such as results/first, or patterns such as 'seed-*'")
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        metavar="RUN",
+        help="run ids, run folders such as results/first, or patterns such as 'seed-*'",
+    )
     parser.add_argument(
         "--metric",
         action="append",
         metavar="TAG",
-        help="TensorBoard tag to draw, its last part, or a pattern such as 'Losses/*'; several with commas, or by repeating the flag "
+        help="TensorBoard tag to draw, its last part, or a pattern such as 'Losses/*'; several with commas, or by "
+        "repeating the flag "
         f"(default: {REWARD})",
     )
     parser.add_argument("--list", action="store_true", help="print the available tags instead")
-    parser.add_argument("--out", type=Path, default=Path("curves.png"), metavar="FILE", help="picture to write (default: %(default)s)")
-    parser.add_argument("--x", choices=("step", "time"), default="step", help="agent-steps or training time (default: %(default)s)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("curves.png"), metavar="FILE", help="picture to write (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--x", choices=("step", "time"), default="step", help="agent-steps or training time (default: %(default)s)"
+    )
     parser.add_argument(
         "--smooth",
         type=_weight,
@@ -36,7 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="smoothing: weight of earlier values, from 0 to below 1 (default: %(default)s)",
     )
     parser.add_argument(
-        "--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: %(default)s)"
+        "--results-dir",
+        type=Path,
+        default=Path("results"),
+        metavar="DIR",
+        help="folder of all runs (default: %(default)s)",
     )
 
 

@@ -1,7 +1,7 @@
 """Download a run from the Hugging Face Hub.
 
-Brings a run of Palaestra or of ML-Agents into the results folder, whole or not at all. Nothing that is downloaded is run or unpickled, and
-programs, logs and hidden files are left out. An interrupted download goes on where it was.
+Brings a run of Palaestra or of ML-Agents into the results folder, whole or not at all. Nothing that is downloaded is
+run or unpickled, and programs, logs and hidden files are left out. An interrupted download goes on where it was.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--revision", metavar="NAME", help="branch, tag or commit (default: main)")
     parser.add_argument("--models-only", action="store_true", help="leave out checkpoints and event files")
     parser.add_argument("--force", action="store_true", help="replace a run of that name")
-    parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
+    parser.add_argument(
+        "--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)"
+    )
 
 
 def main(options: argparse.Namespace) -> None:
@@ -46,7 +48,9 @@ def main(options: argparse.Namespace) -> None:
     print(escaped(f"{done.folder} is complete"))
     if done.is_run:
         print(
-            escaped(f"  test it      palaestra evaluate {done.folder}\n  watch it     palaestra record {done.folder}").replace("\\n", "\n")
+            escaped(
+                f"  test it      palaestra evaluate {done.folder}\n  watch it     palaestra record {done.folder}"
+            ).replace("\\n", "\n")
         )
     else:
         print("  it has no configuration.yaml: its models play in an environment that you name with --env")

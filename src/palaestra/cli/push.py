@@ -1,7 +1,8 @@
 """Upload a run to the Hugging Face Hub.
 
-Uploads settings, models, metrics, pictures and the newest checkpoint as one commit, with a model card: tags, rewards, curves, a recording.
-Logs, locks, paths of this machine and secrets are left out. The repository is made if there is none.
+Uploads settings, models, metrics, pictures and the newest checkpoint as one commit, with a model card: tags, rewards,
+curves, a recording. Logs, locks, paths of this machine and secrets are left out. The repository is made if there is
+none.
 """
 
 from __future__ import annotations
@@ -25,22 +26,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra push`."""
     parser.add_argument("run", metavar="RUN", help="a run id, or a run's folder")
     parser.add_argument("repo", metavar="REPO", help="repository, such as ann/ppo-3DBall")
-    parser.add_argument("--message", "--commit-message", metavar="TEXT", help="title of the commit (default: the run and its step)")
+    parser.add_argument(
+        "--message", "--commit-message", metavar="TEXT", help="title of the commit (default: the run and its step)"
+    )
     parser.add_argument("--private", action="store_true", help="make the repository visible to you only")
-    parser.add_argument("--revision", metavar="BRANCH", help="branch to write to, made if there is none (default: main)")
+    parser.add_argument(
+        "--revision", metavar="BRANCH", help="branch to write to, made if there is none (default: main)"
+    )
     parser.add_argument(
         "--checkpoints",
         choices=("newest", "all", "none"),
         default="newest",
-        help="what a training can go on from: the newest checkpoint, all of them with self-play's snapshots, or none (default: newest)",
+        help="what a training can go on from: the newest checkpoint, all of them with self-play's snapshots, or none "
+        "(default: newest)",
     )
     parser.add_argument(
-        "--evaluate", type=int, default=0, metavar="N", help="play N episodes for the card's rewards (default: rewards of training)"
+        "--evaluate",
+        type=int,
+        default=0,
+        metavar="N",
+        help="play N episodes for the card's rewards (default: rewards of training)",
     )
     parser.add_argument("--no-video", action="store_true", help="do not record a GIF if the run has no recording")
     parser.add_argument("--force", action="store_true", help="write to a repository that holds something else")
     parser.add_argument("--dry-run", action="store_true", help="upload nothing; print what would be")
-    parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
+    parser.add_argument(
+        "--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)"
+    )
     add_trust(parser)
 
 
@@ -50,7 +62,11 @@ def main(options: argparse.Namespace) -> None:
     from palaestra.runtime.sharing.pushing import push
 
     def prepare(folder: Path) -> None:
-        if not options.no_video and not options.dry_run and not any(next(folder.glob(kind), None) for kind in RECORDINGS):
+        if (
+            not options.no_video
+            and not options.dry_run
+            and not any(next(folder.glob(kind), None) for kind in RECORDINGS)
+        ):
             _record(folder, options)
 
     done = push(

@@ -1,9 +1,9 @@
 """Record a GIF or a video of trained agents, or demonstration files of any brains.
 
-Plays the run's newest models in the environment that it was trained in, and draws several areas side by side, with the reward so far.
---steps, or several runs, show several models side by side. The end of --out chooses a GIF, MP4 or WebM (the latter two: extra video).
-With --demo, writes a demonstration file (.demo) or a Minari dataset per behavior instead, of the run's models or of any brains of
-`palaestra run`.
+Plays the run's newest models in the environment that it was trained in, and draws several areas side by side, with the
+reward so far. --steps, or several runs, show several models side by side. The end of --out chooses a GIF, MP4 or WebM
+(the latter two: extra video). With --demo, writes a demonstration file (.demo) or a Minari dataset per behavior
+instead, of the run's models or of any brains of `palaestra run`.
 """
 
 from __future__ import annotations
@@ -36,30 +36,51 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra record`."""
     parser.add_argument(
-        "runs", nargs="*", metavar="RUN", help="a run id, a run's folder, RUN@STEP, or a model file (.onnx, .nn); several: side by side"
+        "runs",
+        nargs="*",
+        metavar="RUN",
+        help="a run id, a run's folder, RUN@STEP, or a model file (.onnx, .nn); several: side by side",
     )
     parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="the .gif, .mp4 or .webm to write (default: recording.gif in the run's folder)"
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="the .gif, .mp4 or .webm to write (default: recording.gif in the run's folder)",
     )
-    parser.add_argument("--steps", type=_steps, default=(), metavar="N,N", help="the run's models of these steps, side by side")
+    parser.add_argument(
+        "--steps", type=_steps, default=(), metavar="N,N", help="the run's models of these steps, side by side"
+    )
     parser.add_argument("--title", metavar="TEXT", help="title (default: the run's name)")
     parser.add_argument("--no-titles", action="store_true", help="draw no title and no rewards")
     parser.add_argument("--env", metavar="ENV", help="environment (default: the one that the run was trained in)")
-    parser.add_argument("--areas", type=int, metavar="N", help="areas to show side by side (default: 4; 1 of each of several models)")
+    parser.add_argument(
+        "--areas", type=int, metavar="N", help="areas to show side by side (default: 4; 1 of each of several models)"
+    )
     parser.add_argument("--seconds", type=float, default=8.0, metavar="S", help="length (default: 8)")
     parser.add_argument(
-        "--episodes", type=int, metavar="N", help="stop when every agent has played so many (default: no limit; with --demo: 10)"
+        "--episodes",
+        type=int,
+        metavar="N",
+        help="stop when every agent has played so many (default: no limit; with --demo: 10)",
     )
-    parser.add_argument("--fps", type=int, default=10, metavar="N", help="pictures per second, one per decision (default: 10)")
+    parser.add_argument(
+        "--fps", type=int, default=10, metavar="N", help="pictures per second, one per decision (default: 10)"
+    )
     parser.add_argument(
         "--width",
         type=int,
         metavar="PIXELS",
         help="width of the picture (default: 480, or 240 for each model); with --demo, of a Unity game's window (84)",
     )
-    parser.add_argument("--sampled", action="store_true", help="sample actions as in training, instead of the most likely ones")
-    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of the environment and of sampled actions (default: 0)")
-    parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
+    parser.add_argument(
+        "--sampled", action="store_true", help="sample actions as in training, instead of the most likely ones"
+    )
+    parser.add_argument(
+        "--seed", type=seed, default=0, metavar="N", help="seed of the environment and of sampled actions (default: 0)"
+    )
+    parser.add_argument(
+        "--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)"
+    )
     add_trust(parser)
     demo = parser.add_argument_group("demonstrations", "Recorded observations and actions, to learn from.")
     demo.add_argument("--demo", action="store_true", help="write demonstration files (.demo) instead of a picture")
@@ -67,19 +88,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--demo-out",
         type=Path,
         metavar="PATH",
-        help="a file (.demo), or a folder for one file per behavior (default: demonstrations, in the run's folder if there is one)",
+        help="a file (.demo), or a folder for one file per behavior (default: demonstrations, in the run's folder if "
+        "there is one)",
     )
     demo.add_argument(
-        "--to-minari", metavar="ID", help="write a Minari dataset, such as cartpole/expert-v0 or a folder; files only with --demo-out"
+        "--to-minari",
+        metavar="ID",
+        help="write a Minari dataset, such as cartpole/expert-v0 or a folder; files only with --demo-out",
     )
     add_dataset_flags(demo)
-    demo.add_argument("--demo-png", action="store_true", help="store images as PNGs with 8 bits per channel: smaller, less exact")
+    demo.add_argument(
+        "--demo-png", action="store_true", help="store images as PNGs with 8 bits per channel: smaller, less exact"
+    )
     demo.add_argument(
         "--brain",
         action="append",
         default=[],
         metavar="BRAIN",
-        help="brain that plays, as for 'palaestra run': heuristic, random, BEHAVIOR=model:FILE.onnx ... (default: the run's models)",
+        help="brain that plays, as for 'palaestra run': heuristic, random, BEHAVIOR=model:FILE.onnx ... (default: the "
+        "run's models)",
     )
     add_env_options(parser)
     add_game_flags(parser, without=("width",))
@@ -104,7 +131,9 @@ def _steps(text: str) -> tuple[int, ...]:
     except (ValueError, OverflowError):
         steps = ()
     if not steps or min(steps) < 0:
-        raise argparse.ArgumentTypeError(f"'{text}' names no steps; expected counts of decisions, such as 20000,100000,500000")
+        raise argparse.ArgumentTypeError(
+            f"'{text}' names no steps; expected counts of decisions, such as 20000,100000,500000"
+        )
     return steps
 
 
@@ -126,12 +155,20 @@ def draw(options: argparse.Namespace) -> None:
     )
     flags = given_flags(options, without=("width",))
     made = record_film(
-        options.runs, options.out, film, steps=options.steps, env=options.env, results=options.results_dir, trust=options.trust, flags=flags
+        options.runs,
+        options.out,
+        film,
+        steps=options.steps,
+        env=options.env,
+        results=options.results_dir,
+        trust=options.trust,
+        flags=flags,
     )
     for note in made.notes:
         print(escaped(f"note: {note}"))
     print(
-        f"wrote {made.file} ({made.pictures} picture{'' if made.pictures == 1 else 's'}, {made.seconds:.1f} s, {made.bytes / 1e6:.2f} MB)"
+        f"wrote {made.file} ({made.pictures} picture{'' if made.pictures == 1 else 's'}, {made.seconds:.1f} s, "
+        f"{made.bytes / 1e6:.2f} MB)"
     )
 
 
@@ -140,7 +177,8 @@ def _check(options: argparse.Namespace) -> None:
 
     if options.demo and options.out is not None:
         raise ConfigError(
-            f"--out {options.out} is for a picture; with --demo, --demo-out names the demonstration file (.demo) or its folder"
+            f"--out {options.out} is for a picture; with --demo, --demo-out names the demonstration file (.demo) or "
+            "its folder"
         )
     if options.demo:
         given = next((flag for flag in ("steps", "title", "no_titles") if getattr(options, flag)), None)
@@ -151,17 +189,25 @@ def _check(options: argparse.Namespace) -> None:
     if options.to_minari is None:
         given = next((flag for flag in DATASET_FLAGS if flag not in ("env", "force") and getattr(options, flag)), None)
         if given:
-            raise ConfigError(f"--{given} is for a Minari dataset: add {'' if options.demo else '--demo '}--to-minari ID")
+            raise ConfigError(
+                f"--{given} is for a Minari dataset: add {'' if options.demo else '--demo '}--to-minari ID"
+            )
     if not options.demo:
-        given = next((flag for flag in ("brain", "demo_out", "demo_png", "to_minari", "force") if getattr(options, flag)), None)
+        given = next(
+            (flag for flag in ("brain", "demo_out", "demo_png", "to_minari", "force") if getattr(options, flag)), None
+        )
         if given:
             raise ConfigError(f"--{given.replace('_', '-')} is for demonstrations: add --demo")
         if not options.runs:
-            raise ConfigError("name a run, such as 'palaestra record first'; or record demonstrations of other brains with --demo")
+            raise ConfigError(
+                "name a run, such as 'palaestra record first'; or record demonstrations of other brains with --demo"
+            )
         return
     for flag, least, most in (("areas", 1, 100), ("seconds", 0.1, 600), ("episodes", 1, math.inf), ("fps", 1, 60)):
         value = getattr(options, flag)
         if value is not None and not least <= value <= most:
             raise ConfigError(
-                f"--{flag} is {value:g}; expected {least:g} to {most:g}" if most < math.inf else f"--{flag} is {value}; expected at least 1"
+                f"--{flag} is {value:g}; expected {least:g} to {most:g}"
+                if most < math.inf
+                else f"--{flag} is {value}; expected at least 1"
             )

@@ -37,7 +37,9 @@ def record(options: argparse.Namespace) -> int:
     parts = read_parts(options.brain)
     models = find_models(options.run, options.results_dir, options.trust) if options.run else None
     if not parts and models is None:
-        raise ConfigError("no brain is named: name a run, or brains with --brain, such as --env=3DBall --brain heuristic")
+        raise ConfigError(
+            "no brain is named: name a run, or brains with --brain, such as --env=3DBall --brain heuristic"
+        )
     if models is None and options.env is None:
         raise ConfigError("no environment is named: add --env, or name a run")
     if options.demo_out is not None and options.demo_out.is_file() and not options.force:
@@ -65,7 +67,9 @@ def record(options: argparse.Namespace) -> int:
     return status
 
 
-def _record(options: argparse.Namespace, parts: list[BrainSpec], models: Models | None, path: Path) -> tuple[int, DemoRecorder]:
+def _record(
+    options: argparse.Namespace, parts: list[BrainSpec], models: Models | None, path: Path
+) -> tuple[int, DemoRecorder]:
     """Plays and writes the files; returns the exit status and the closed recorder."""
     from palaestra.parallel.closing import closing_safely
     from palaestra.runtime.logging.waiting import on_stderr
@@ -76,7 +80,9 @@ def _record(options: argparse.Namespace, parts: list[BrainSpec], models: Models 
     status = 0
     env = _open(options, models)
     with closing_safely(env, "the environment", on_stderr):
-        assignment = BrainAssignment(parts, env, seed=options.seed, deterministic=not options.sampled, results=options.results_dir)
+        assignment = BrainAssignment(
+            parts, env, seed=options.seed, deterministic=not options.sampled, results=options.results_dir
+        )
         players = Players(env, assignment.brain, lambda agents: sys.maxsize)
         recorder = DemoRecorder(env, path, options.episodes or EPISODES, pictures=options.demo_png, force=options.force)
         try:
@@ -92,7 +98,9 @@ def _record(options: argparse.Namespace, parts: list[BrainSpec], models: Models 
 
 @contextmanager
 def _scratch() -> Iterator[Path]:
-    """Yields a temporary folder. If what is done with it fails, recordings in it are kept, and a message says where they are."""
+    """Yields a temporary folder. If what is done with it fails, recordings in it are kept, and a message says where
+    they are.
+    """
     folder = Path(tempfile.mkdtemp(prefix="palaestra-demo-"))
     try:
         yield folder
@@ -135,7 +143,9 @@ def _open(options: argparse.Namespace, models: Models | None) -> Env:
     name = options.env if models is None else env_name(models, options.env)
     flags = given_flags(options, without=() if is_game(name) else ("width",))  # which a picture has too
     if models is not None:
-        return open_for(models, options.env, options.areas, AREAS, options.seed, flags=flags, options=env_options(options))
+        return open_for(
+            models, options.env, options.areas, AREAS, options.seed, flags=flags, options=env_options(options)
+        )
     return open_named(options.env, options.areas, AREAS, env_options(options), flags=flags)
 
 
@@ -155,5 +165,7 @@ def _tell(recorder: DemoRecorder, *, interrupted: bool, files: bool) -> None:
 def _tell_idle(idle: list[BrainSpec], env: Env) -> None:
     for part in idle:
         print(
-            f"palaestra: {part.typed} was not used: the environment has the behaviors {escaped(', '.join(env.behaviors))}", file=sys.stderr
+            f"palaestra: {part.typed} was not used: the environment has the behaviors "
+            f"{escaped(', '.join(env.behaviors))}",
+            file=sys.stderr,
         )

@@ -1,12 +1,14 @@
 """Play an environment with brains of your choice, and report the results of each.
 
-A brain decides for one behavior, for one team of it (BEHAVIOR?team=N), or, if no behavior is named, for all that are left:
+A brain decides for one behavior, for one team of it (BEHAVIOR?team=N), or, if no behavior is named, for all that are
+left:
   model:FILE.onnx         a model, ours or one of ML-Agents (model:FILE.onnx,NAMES.yaml if its tensors have other names)
   model:RUN               the newest model of the behavior in a run, such as model:first
   heuristic               the environment's own rule, if it has one
   random                  random actions
   python:MODULE:FUNCTION  a function (obs, mask) of yours, or a class with a method decide(seen)
-  player                  you, with keyboard, gamepad or buttons, on a page in the browser (player:KEYS.yaml: keys of your own)
+  player                  you, with keyboard, gamepad or buttons, on a page in the browser (player:KEYS.yaml: keys of
+  your own)
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "env",
         metavar="ENV",
-        help="a Unity build, 'editor', a built-in environment (3DBall), gymnasium:ID, envpool:TASK, pettingzoo:module or "
+        help="a Unity build, 'editor', a built-in environment (3DBall), gymnasium:ID, envpool:TASK, pettingzoo:module "
+        "or "
         "python:module:factory",
     )
     parser.add_argument(
@@ -58,12 +61,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         dest="brains",
         metavar="BRAIN",
-        help="brain to use: BEHAVIOR=BRAIN, BEHAVIOR?team=N=BRAIN, or BRAIN for all others; may be repeated (quote a '?')",
+        help="brain to use: BEHAVIOR=BRAIN, BEHAVIOR?team=N=BRAIN, or BRAIN for all others; may be repeated (quote a "
+        "'?')",
     )
     parser.add_argument(
-        "--episodes", type=int, default=100, metavar="N", help="episodes to count for each behavior and team (default: 100)"
+        "--episodes",
+        type=int,
+        default=100,
+        metavar="N",
+        help="episodes to count for each behavior and team (default: 100)",
     )
-    parser.add_argument("--deterministic", action="store_true", help="models take the most likely action instead of sampling")
+    parser.add_argument(
+        "--deterministic", action="store_true", help="models take the most likely action instead of sampling"
+    )
     parser.add_argument(
         "--time-scale",
         type=float,
@@ -71,12 +81,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="simulated seconds per second; 1: real time (default: as fast as possible; a Unity game: 20)",
     )
     parser.add_argument(
-        "--num-areas", type=int, metavar="N", help="areas played at once (default: as many as episodes, 100 at most; a Unity game: its own)"
+        "--num-areas",
+        type=int,
+        metavar="N",
+        help="areas played at once (default: as many as episodes, 100 at most; a Unity game: its own)",
     )
-    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of the environment and of the brains (default: 0)")
-    parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
+    parser.add_argument(
+        "--seed", type=seed, default=0, metavar="N", help="seed of the environment and of the brains (default: 0)"
+    )
+    parser.add_argument(
+        "--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)"
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.add_argument("--no-browser", action="store_true", help="with a player: print the page's address, but open no browser")
+    parser.add_argument(
+        "--no-browser", action="store_true", help="with a player: print the page's address, but open no browser"
+    )
     add_env_options(parser)
     add_game_flags(parser, without=("time_scale",))
 
@@ -97,7 +116,9 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _open_page(options: argparse.Namespace) -> int:
-    """Opens the page on which a person plays, until Ctrl-C. Raises ConfigError for flags of Unity games with another environment."""
+    """Opens the page on which a person plays, until Ctrl-C. Raises ConfigError for flags of Unity games with another
+    environment.
+    """
     from palaestra.cli.view import open_page
     from palaestra.runtime.environments.make import is_game
     from palaestra.web.site import Site
@@ -105,7 +126,9 @@ def _open_page(options: argparse.Namespace) -> int:
     flags = given_flags(options, without=() if is_game(options.env) else ("time_scale",))
     if not is_game(options.env):
         refuse_flags(options.env, flags)
-    site = Site(options.results_dir, env=options.env, brains=tuple(options.brains), flags=flags, options=env_options(options))
+    site = Site(
+        options.results_dir, env=options.env, brains=tuple(options.brains), flags=flags, options=env_options(options)
+    )
     return open_page(site, path="/play", browser=not options.no_browser)
 
 
@@ -114,9 +137,13 @@ def _play(env: Env, parts: Sequence[BrainSpec], options: argparse.Namespace) -> 
     from palaestra.runtime.play.evaluation import play
     from palaestra.runtime.play.players import Players
 
-    plays = BrainAssignment(parts, env, seed=options.seed, deterministic=options.deterministic, results=options.results_dir)
+    plays = BrainAssignment(
+        parts, env, seed=options.seed, deterministic=options.deterministic, results=options.results_dir
+    )
     players = Players(env, plays.brain, lambda agents: options.episodes)
-    pace, status, start = _pace(env, options), 0, time.perf_counter()
+    pace = _pace(env, options)
+    status = 0
+    start = time.perf_counter()
     try:
         with _Live(players, options.episodes) as live:
 
@@ -151,7 +178,8 @@ def _check(options: argparse.Namespace) -> None:
 
     if not options.brains:
         raise ConfigError(
-            "no brain is named: add one, such as --brain heuristic, --brain random, --brain model:RUN or --brain BEHAVIOR=model:FILE.onnx"
+            "no brain is named: add one, such as --brain heuristic, --brain random, --brain model:RUN or --brain "
+            "BEHAVIOR=model:FILE.onnx"
         )
     for flag in ("episodes", "num_areas", "num_envs"):
         value = getattr(options, flag)
@@ -178,10 +206,12 @@ def _pace(env: Env, options: argparse.Namespace) -> Callable[[], object]:
         return lambda: None
     if getattr(env, "tick_seconds", None) is None:
         raise ConfigError(
-            f"--time-scale: how long a tick of {options.env} lasts is not known (its environment has no 'tick_seconds'); "
+            f"--time-scale: how long a tick of {options.env} lasts is not known (its environment has no "
+            "'tick_seconds'); "
             f"without the flag it is played as fast as possible"
         )
-    world, pace = cast("Timed", env), PlaybackClock()
+    world = cast("Timed", env)
+    pace = PlaybackClock()
     return lambda: pace.wait((world.tick_seconds or 0) / options.time_scale)
 
 
@@ -221,7 +251,8 @@ class _Live:
             disable=not terminal.is_terminal,
         )
         self._task = self._bar.add_task("", total=episodes, rate=0.0)
-        self._players, self._episodes = players, episodes
+        self._players = players
+        self._episodes = episodes
         self._start = self._shown = time.monotonic()
 
     def __enter__(self) -> _Live:
@@ -238,7 +269,8 @@ class _Live:
             return
         self._shown = now
         teams = self._players.teams
-        done, rate = sum(len(episodes.returns) for episodes in teams.values()), self._players.decisions / (now - self._start)
+        done = sum(len(episodes.returns) for episodes in teams.values())
+        rate = self._players.decisions / (now - self._start)
         self._bar.update(self._task, completed=done, total=self._episodes * len(teams), rate=rate)
 
 
@@ -262,7 +294,15 @@ def _report(plays: BrainAssignment, players: Players, seconds: float, *, as_json
     table.add_column("behavior", style="cyan")
     table.add_column("brain", overflow="fold")
     groups = ("group reward",) if any(result.group_returns.size for result in found.values()) else ()
-    for head in ("episodes", "mean reward", "least", "greatest", "decisions", *(("won", "drawn", "lost") if compete else ()), *groups):
+    for head in (
+        "episodes",
+        "mean reward",
+        "least",
+        "greatest",
+        "decisions",
+        *(("won", "drawn", "lost") if compete else ()),
+        *groups,
+    ):
         table.add_column(head, justify="right", no_wrap=True)
     for name, result in found.items():
         earned = result.group_returns
@@ -271,14 +311,21 @@ def _report(plays: BrainAssignment, players: Players, seconds: float, *, as_json
     console = Console(highlight=False)
     console.width = console.width if console.is_terminal else 160  # a file has no edge to fit into
     console.print(table)
-    console.print(f"{players.decisions:,} decisions in {seconds:.1f} s ({players.decisions / max(seconds, 1e-9):,.0f} per second)")
+    console.print(
+        f"{players.decisions:,} decisions in {seconds:.1f} s ({players.decisions / max(seconds, 1e-9):,.0f} per second)"
+    )
 
 
 def _cells(result: Evaluation, compete: bool) -> list[str]:
     returns = result.returns
     if not len(returns):
         return ["0", *["-"] * (7 if compete else 4)]
-    numbers = [f"{result.mean:.3f} ± {result.error:.3f}", f"{returns.min():.3f}", f"{returns.max():.3f}", f"{result.lengths.mean():.1f}"]
+    numbers = [
+        f"{result.mean:.3f} ± {result.error:.3f}",
+        f"{returns.min():.3f}",
+        f"{returns.max():.3f}",
+        f"{result.lengths.mean():.1f}",
+    ]
     return [str(len(returns)), *numbers, *(map(str, result.outcomes) if compete else ())]
 
 
@@ -298,8 +345,11 @@ def _numbers(result: Evaluation, compete: bool) -> dict[str, Any]:
 class PlaybackClock:
     """Spaces ticks by their duration. Lost time is not made up for, so that playback never rushes."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep) -> None:
-        self._clock, self._sleep = clock, sleep
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._clock = clock
+        self._sleep = sleep
         self._next = 0.0
 
     def wait(self, seconds: float) -> None:

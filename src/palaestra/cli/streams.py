@@ -18,7 +18,8 @@ BROKEN_PIPE = 141
 def open_missing() -> None:
     """Replaces closed standard streams, which services may start programs with, by the null device.
 
-    Otherwise the next file that is opened takes a closed stream's number, and the output of libraries ends up in that file.
+    Otherwise the next file that is opened takes a closed stream's number, and the output of libraries ends up in that
+    file.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is not None:
@@ -44,8 +45,16 @@ def settle(status: int) -> int:
 
 
 def broken(stream: TextIO, error: OSError) -> int | None:
-    """Returns the exit status if an error is about a stream that can no longer be written; None: it is about something else."""
-    of_streams = error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EPIPE, errno.EIO, errno.EBADF)
+    """Returns the exit status if an error is about a stream that can no longer be written; None: it is about something
+    else.
+    """
+    of_streams = error.filename is None and error.errno in (
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EPIPE,
+        errno.EIO,
+        errno.EBADF,
+    )
     return failed(stream, error) if of_streams else None
 
 
@@ -67,7 +76,9 @@ def shorten_warnings() -> None:
 
     whole = warnings.formatwarning
 
-    def line(message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None) -> str:
+    def line(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+    ) -> str:
         text = re.sub(r"\x1b\[\d+m", "", str(message)).removeprefix("WARN: ")  # Gymnasium's are colored
         return f"[WARNING] {text}\n" if category is UserWarning else whole(message, category, filename, lineno, line)
 

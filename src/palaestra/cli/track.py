@@ -18,7 +18,8 @@ def add_track(group: argparse._ArgumentGroup) -> None:
         default=[],
         metavar="NAME",
         dest="tracks",
-        help="send metrics and models to one more tracker: wandb, mlflow, trackio, csv or your own module:Class; with options as in "
+        help="send metrics and models to one more tracker: wandb, mlflow, trackio, csv or your own module:Class; with "
+        "options as in "
         "wandb:project=walkers,mode=offline or mlflow:tracking_uri=http://host:5000; may be repeated",
     )
 
@@ -34,7 +35,8 @@ def _one(text: str) -> tuple[str, dict[str, Any]]:
 
     parts = text.split(":")
     names = 2 if len(parts) > 1 and "=" not in parts[1] else 1  # module:Class has a colon of its own
-    name, given = ":".join(parts[:names]), ":".join(parts[names:])
+    name = ":".join(parts[:names])
+    given = ":".join(parts[names:])
     options: dict[str, Any] = {}
     for option in re.split(r",(?![^\[{]*[\]}])", given) if given else []:
         key, equals, value = option.partition("=")

@@ -10,5 +10,6 @@ def add_trust(parser: argparse._ActionsContainer, what: str = "environment") -> 
     parser.add_argument(
         "--trust",
         action="store_true",
-        help=f"run the code or program that is the run's {what}, even if its folder was not written by you on this machine",
+        help=f"run the code or program that is the run's {what}, even if its folder was not written by you on this "
+        "machine",
     )

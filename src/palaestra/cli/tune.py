@@ -1,8 +1,8 @@
 """Search settings: many trainings with different values, of which the best become a settings file.
 
-The ranges are in the block 'search' of FILE, in a file of their own (--search), or those that come with Palaestra for the trainer.
-Each trial is a training in results/STUDY/trials. A study that was stopped or killed goes on with --resume, and so does a second process
-that shares it. At the end: best.yaml, trials.csv and pictures.
+The ranges are in the block 'search' of FILE, in a file of their own (--search), or those that come with Palaestra for
+the trainer. Each trial is a training in results/STUDY/trials. A study that was stopped or killed goes on with --resume,
+and so does a second process that shares it. At the end: best.yaml, trials.csv and pictures.
 """
 
 from __future__ import annotations
@@ -30,17 +30,37 @@ ENV = "env_path num_areas"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra tune`."""
     parser.add_argument(
-        "config", nargs="?", type=Path, metavar="FILE", help="settings file (YAML) that trials start from; with --resume, the study's own"
+        "config",
+        nargs="?",
+        type=Path,
+        metavar="FILE",
+        help="settings file (YAML) that trials start from; with --resume, the study's own",
     )
     study = parser.add_argument_group("the study")
-    study.add_argument("--study", default="tune", metavar="NAME", help="name of the study and of its folder (default: %(default)s)")
-    study.add_argument("--resume", action="store_true", help="go on with the study of that name, or share it with processes that run it")
+    study.add_argument(
+        "--study", default="tune", metavar="NAME", help="name of the study and of its folder (default: %(default)s)"
+    )
+    study.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with the study of that name, or share it with processes that run it",
+    )
     study.add_argument("--force", action="store_true", help="start anew: remove the study of that name")
-    study.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: %(default)s)")
-    study.add_argument("--storage", choices=("sqlite", "journal"), help="file of the study; journal for network file systems")
+    study.add_argument(
+        "--results-dir",
+        type=Path,
+        default=Path("results"),
+        metavar="DIR",
+        help="folder of all runs (default: %(default)s)",
+    )
+    study.add_argument(
+        "--storage", choices=("sqlite", "journal"), help="file of the study; journal for network file systems"
+    )
     add_trust(study, "environment, networks or teachers")
     search = parser.add_argument_group("the search", "Each changes a key of the block 'search'.")
-    search.add_argument("--search", metavar="FILE", help="file with the block 'search', in place of FILE's; or ppo, sac or poca")
+    search.add_argument(
+        "--search", metavar="FILE", help="file with the block 'search', in place of FILE's; or ppo, sac or poca"
+    )
     search.add_argument("--method", help="tpe (default), random or pbt (population-based training)")
     search.add_argument("--trials", metavar="N", help="trials of the study, of all processes together (default: 30)")
     search.add_argument("--jobs", metavar="N", help="trials side by side (default: 1)")
@@ -53,21 +73,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what counts: the reward at the end, or decisions or CPU seconds until --bar; may be repeated",
     )
     search.add_argument("--bar", metavar="REWARD", help="mean reward at which a training is good enough")
-    search.add_argument("--pruner", help="what ends hopeless trials early: median (default with one objective), hyperband or none")
+    search.add_argument(
+        "--pruner", help="what ends hopeless trials early: median (default with one objective), hyperband or none"
+    )
     search.add_argument("--population", metavar="N", help="trainings side by side with --method=pbt (default: 4)")
     search.add_argument("--generations", metavar="N", help="parts of max_steps with --method=pbt (default: 10)")
     search.add_argument("--ray", action="store_true", default=None, help="train on a Ray cluster")
     search.add_argument(
-        "--ray-address", metavar="HOST:PORT", help="the cluster (default: that of a submitted job, else one on this machine)"
+        "--ray-address",
+        metavar="HOST:PORT",
+        help="the cluster (default: that of a submitted job, else one on this machine)",
     )
     env = parser.add_argument_group("the environment")
     env.add_argument(
         "--env",
         dest="env_path",
         metavar="ENV",
-        help="a Unity build, a built-in environment (3DBall), gymnasium:ID, envpool:TASK, pettingzoo:module or python:module:factory",
+        help="a Unity build, a built-in environment (3DBall), gymnasium:ID, envpool:TASK, pettingzoo:module or "
+        "python:module:factory",
     )
-    env.add_argument("--num-areas", type=int, metavar="N", help="areas of the environment (default: the environment's own number)")
+    env.add_argument(
+        "--num-areas", type=int, metavar="N", help="areas of the environment (default: the environment's own number)"
+    )
     env.add_argument("--max-steps", metavar="N", help="decisions of each trial, such as 1e5 (default: as in FILE)")
     env.add_argument(
         "--set",

@@ -1,4 +1,5 @@
-"""Convert settings files of old ML-Agents versions (trainer YAML, curricula and samplers) to one file in the current format.
+"""Convert settings files of old ML-Agents versions (trainer YAML, curricula and samplers) to one file in the current
+format.
 
 Prints every change, and a warning for each setting that has no counterpart or must be filled in by hand.
 """
@@ -21,7 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("old", type=Path, metavar="IN", help="trainer file of any age (YAML)")
     parser.add_argument("new", type=Path, metavar="OUT", help="file to write; -: print it")
     parser.add_argument(
-        "--curriculum", type=Path, metavar="PATH", help="curriculum: a file (JSON or YAML), or a folder with one for each behavior"
+        "--curriculum",
+        type=Path,
+        metavar="PATH",
+        help="curriculum: a file (JSON or YAML), or a folder with one for each behavior",
     )
     parser.add_argument("--sampler", type=Path, metavar="FILE", help="samplers of environment parameters (YAML)")
     parser.add_argument("--force", action="store_true", help="write over OUT if it exists")

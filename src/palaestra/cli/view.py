@@ -1,6 +1,7 @@
 """Open a page in the browser: watch training, compare runs, see agents act, play against them, record demonstrations.
 
-The page runs on this machine's loopback address, and its address has a token that keeps others out. It ends with this command.
+The page runs on this machine's loopback address, and its address has a token that keeps others out. It ends with this
+command.
 """
 
 from __future__ import annotations
@@ -43,16 +44,30 @@ OWN = ("num_envs", "bind")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `palaestra view`."""
     parser.add_argument(
-        "what", nargs="?", metavar="WHAT", help="a run, a folder of runs, or an environment (default: the runs of --results-dir)"
+        "what",
+        nargs="?",
+        metavar="WHAT",
+        help="a run, a folder of runs, or an environment (default: the runs of --results-dir)",
     )
-    parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)")
     parser.add_argument(
-        "--port", type=int, default=8600, metavar="N", help="port; the next free one is used if it is taken (default: 8600)"
+        "--results-dir", type=Path, default=Path("results"), metavar="DIR", help="folder of all runs (default: results)"
     )
     parser.add_argument(
-        "--bind", default="127.0.0.1", metavar="ADDRESS", help="address to listen on; 0.0.0.0: other machines too (default: 127.0.0.1)"
+        "--port",
+        type=int,
+        default=8600,
+        metavar="N",
+        help="port; the next free one is used if it is taken (default: 8600)",
     )
-    parser.add_argument("--beside", action="store_true", help=argparse.SUPPRESS)  # of `learn --view`: ends with its input
+    parser.add_argument(
+        "--bind",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="address to listen on; 0.0.0.0: other machines too (default: 127.0.0.1)",
+    )
+    parser.add_argument(
+        "--beside", action="store_true", help=argparse.SUPPRESS
+    )  # of `learn --view`: ends with its input
     parser.add_argument("--no-browser", action="store_true", help="print the address, but open no browser")
     add_trust(parser)
     add_env_options(parser)
@@ -97,9 +112,17 @@ def _beside(options: argparse.Namespace) -> int:
 
 
 def open_page(
-    site: Site, bind: str = "127.0.0.1", port: int = 8600, path: str = "/", *, browser: bool = True, ended: Callable[[], bool] | None = None
+    site: Site,
+    bind: str = "127.0.0.1",
+    port: int = 8600,
+    path: str = "/",
+    *,
+    browser: bool = True,
+    ended: Callable[[], bool] | None = None,
 ) -> int:
-    """Serves the page until Ctrl-C, and opens a browser at `path` where there is a desktop. Raises PluginError or ConfigError."""
+    """Serves the page until Ctrl-C, and opens a browser at `path` where there is a desktop. Raises PluginError or
+    ConfigError.
+    """
     require_page()
     from palaestra.web.page_socket import listen
     from palaestra.web.serving import serve
@@ -130,7 +153,8 @@ def announce(listener: PageSocket, path: str = "/") -> None:
     print_now(f"page         {listener.address(path)}")
     if not listener.is_private:
         print(
-            f"palaestra: warning: the page listens on {listener.bind}: anyone on the network who has this address, token included, can "
+            f"palaestra: warning: the page listens on {listener.bind}: anyone on the network who has this address, "
+            "token included, can "
             "watch, play and stop runs; the traffic is not encrypted",
             file=sys.stderr,
         )
@@ -161,10 +185,15 @@ def _site(options: argparse.Namespace) -> Site:
         folder = run_folder(what, options.results_dir)
         return Site(folder.results, run=folder.run_id, trust=options.trust)
     known = registry("envs").names()
-    if what not in known and not what.startswith(("gymnasium:", "envpool:", "pettingzoo:", "python:", "builtin:")) and not path.exists():
+    if (
+        what not in known
+        and not what.startswith(("gymnasium:", "envpool:", "pettingzoo:", "python:", "builtin:"))
+        and not path.exists()
+    ):
         runs = find_runs(options.results_dir)
         raise RunError(
-            f"there is no run, folder or environment '{what}'{nearest(what, [*runs, *known])} (runs in {options.results_dir}: "
+            f"there is no run, folder or environment '{what}'{nearest(what, [*runs, *known])} (runs in "
+            f"{options.results_dir}: "
             f"{', '.join(runs[:10]) or 'none'}; environments: {', '.join(known)})"
         )
     return Site(options.results_dir, env=what, trust=options.trust)

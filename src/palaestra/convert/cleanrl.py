@@ -16,7 +16,8 @@ from palaestra.core.specs import ActionSpec
 from palaestra.core.torch_files import Arrays
 
 SUPPORTED = (
-    "ppo.py, ppo_continuous_action.py, ppo_atari.py, dqn.py, dqn_atari.py, sac_continuous_action.py, td3_ and ddpg_continuous_action.py"
+    "ppo.py, ppo_continuous_action.py, ppo_atari.py, dqn.py, dqn_atari.py, sac_continuous_action.py, td3_ and "
+    "ddpg_continuous_action.py"
 )
 RELU = Activation("relu")
 LEAST_LOG_STD, MOST_LOG_STD = -5.0, 2.0
@@ -57,31 +58,42 @@ def ppo_continuous(arrays: Arrays, options: ConvertOptions) -> SourcePolicy:
     """Reads `ppo_continuous_action.py`: means, and deviations that are the same in every state."""
     layers = mlp(arrays, "actor_mean", _between(options, "tanh"), last=None)
     action = continuous_action(outputs(layers), options)
-    head = clipped_head(dense(arrays, f"actor_mean.{numbered(arrays, 'actor_mean')[-1]}"), np.exp(arrays["actor_logstd"]), action)
+    head = clipped_head(
+        dense(arrays, f"actor_mean.{numbered(arrays, 'actor_mean')[-1]}"), np.exp(arrays["actor_logstd"]), action
+    )
     remarks = [] if options.bounds else [UNBOUNDED]
     if options.normalizer is None:
-        remarks.append("statistics of NormalizeObservation, if the script used it, are not in the file; --normalizer FILE.npz adds them")
+        remarks.append(
+            "statistics of NormalizeObservation, if the script used it, are not in the file; --normalizer FILE.npz "
+            "adds them"
+        )
     title = "PPO of CleanRL (ppo_continuous_action.py)"
     return SourcePolicy(title, vectors(layers, options), layers[:-1], head, action, tuple(remarks))
 
 
 def ppo_atari(arrays: Arrays, options: ConvertOptions) -> SourcePolicy:
     """Reads `ppo_atari.py`: NatureCNN over images of uint8, and logits."""
-    encoder, head = nature_cnn(arrays, CONVOLUTIONS, DENSE), dense(arrays, "actor")
+    encoder = nature_cnn(arrays, CONVOLUTIONS, DENSE)
+    head = dense(arrays, "actor")
     seen = image(arrays["network.0.weight"], encoder, options)
-    return SourcePolicy("PPO of CleanRL (ppo_atari.py)", (seen,), (), Discrete((head,)), discrete_action(len(head.weight), options))
+    return SourcePolicy(
+        "PPO of CleanRL (ppo_atari.py)", (seen,), (), Discrete((head,)), discrete_action(len(head.weight), options)
+    )
 
 
 def dqn(arrays: Arrays, options: ConvertOptions) -> SourcePolicy:
     """Reads `dqn.py`: values of choices, ReLU between layers."""
     layers = mlp(arrays, "network", _between(options, "relu"), last=None)
     action = discrete_action(outputs(layers), options)
-    return SourcePolicy("DQN of CleanRL (dqn.py)", vectors(layers, options), layers[:-1], Discrete(layers[-1:], greedy=True), action)
+    return SourcePolicy(
+        "DQN of CleanRL (dqn.py)", vectors(layers, options), layers[:-1], Discrete(layers[-1:], greedy=True), action
+    )
 
 
 def dqn_atari(arrays: Arrays, options: ConvertOptions) -> SourcePolicy:
     """Reads `dqn_atari.py`: NatureCNN over images of uint8, and values of choices."""
-    encoder, head = nature_cnn(arrays, CONVOLUTIONS, DENSE), dense(arrays, "network.9")
+    encoder = nature_cnn(arrays, CONVOLUTIONS, DENSE)
+    head = dense(arrays, "network.9")
     seen = image(arrays["network.0.weight"], encoder, options)
     action = discrete_action(len(head.weight), options)
     return SourcePolicy("DQN of CleanRL (dqn_atari.py)", (seen,), (), Discrete((head,), greedy=True), action)
@@ -110,9 +122,13 @@ def _scaled_action(arrays: Arrays, size: int, options: ConvertOptions) -> Action
         low, high = spread_bounds(options.bounds, size)
         return continuous_action(size, options) if low and high else ActionSpec(size)
     continuous_action(size, options)
-    scale, middle = (arrays.get(name, np.full(size, usual)).ravel() for name, usual in (("action_scale", 1.0), ("action_bias", 0.0)))
+    scale, middle = (
+        arrays.get(name, np.full(size, usual)).ravel() for name, usual in (("action_scale", 1.0), ("action_bias", 0.0))
+    )
     if (scale.size, middle.size) != (size, size):
-        raise ExportError(f"'action_scale' and 'action_bias' have {scale.size} and {middle.size} numbers; expected {size}")
+        raise ExportError(
+            f"'action_scale' and 'action_bias' have {scale.size} and {middle.size} numbers; expected {size}"
+        )
     return ActionSpec(size, low=tuple((middle - scale).tolist()), high=tuple((middle + scale).tolist()))
 
 
@@ -121,9 +137,13 @@ def _between(options: ConvertOptions, usual: str) -> Activation:
 
 
 def read_cleanrl(path: Path, arrays: Arrays, options: ConvertOptions) -> SourcePolicy:
-    """Reads a state_dict of CleanRL. Raises ExportError, naming what was found, if it is of no script that is supported."""
+    """Reads a state_dict of CleanRL. Raises ExportError, naming what was found, if it is of no script that is
+    supported.
+    """
     layout = cleanrl_layout(arrays)
     if layout is None:
         names = ", ".join(f"{name} {'x'.join(map(str, value.shape))}" for name, value in list(arrays.items())[:6])
-        raise ExportError(f"{path} holds weights of a layout that is not known ({names}, ...); supported of CleanRL are {SUPPORTED}")
+        raise ExportError(
+            f"{path} holds weights of a layout that is not known ({names}, ...); supported of CleanRL are {SUPPORTED}"
+        )
     return layout(arrays, options)

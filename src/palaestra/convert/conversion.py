@@ -34,7 +34,12 @@ SOURCES = f"""
   rsl_rl (model_N.pt): {OF_RSL_RL}
   ML-Agents before release 17 (.nn)"""
 NN_ROWS = 200
-OF_WEIGHTS = {"--bounds": "bounds", "--activation": "activation", "--normalizer": "normalizer", "--actions continuous": "continuous"}
+OF_WEIGHTS = {
+    "--bounds": "bounds",
+    "--activation": "activation",
+    "--normalizer": "normalizer",
+    "--actions continuous": "continuous",
+}
 """Flags that only files of weights need."""
 
 
@@ -47,7 +52,9 @@ class Conversion:
     """Library and algorithm of the source."""
     spec: BehaviorSpec
     difference: float
-    """Largest difference from the source's network on random observations; of choices, how far the taken one is behind the best."""
+    """Largest difference from the source's network on random observations; of choices, how far the taken one is behind
+    the best.
+    """
     remarks: tuple[str, ...]
     """Assumptions that the file left open."""
     recorded: tuple[int, float] | None
@@ -55,14 +62,22 @@ class Conversion:
 
 
 def convert(
-    source: Path | str, target: Path | str, options: ConvertOptions | None = None, *, check: Path | str | None = None, force: bool = False
+    source: Path | str,
+    target: Path | str,
+    options: ConvertOptions | None = None,
+    *,
+    check: Path | str | None = None,
+    force: bool = False,
 ) -> Conversion:
-    """Converts a model file and compares the result with its source; `check` is a file of actions that the source itself gave.
+    """Converts a model file and compares the result with its source; `check` is a file of actions that the source
+    itself gave.
 
-    Nothing in the source is run. Raises ExportError or PolicyError if it cannot be read or the result differs, ConfigError for a target
-    that is no .onnx file, or exists, without `force`.
+    Nothing in the source is run. Raises ExportError or PolicyError if it cannot be read or the result differs,
+    ConfigError for a target that is no .onnx file, or exists, without `force`.
     """
-    source, target, options = Path(source), Path(target), options or ConvertOptions()
+    source = Path(source)
+    target = Path(target)
+    options = options or ConvertOptions()
     _check_target(source, target, force)
     with tempfile.TemporaryDirectory() as place:  # nothing that differs from its source reaches the target
         made = Path(place) / target.name
@@ -101,7 +116,9 @@ def _state_dict(source: Path, saved: Any) -> Any:
         return saved[0]
     if isinstance(saved, Mapping) and saved and all(isinstance(value, Mapping) for value in saved.values()):
         there = ", ".join(map(str, saved))
-        raise ExportError(f"{source} holds several parts ({there}) of a layout that is not known; supported are:{SOURCES}")
+        raise ExportError(
+            f"{source} holds several parts ({there}) of a layout that is not known; supported are:{SOURCES}"
+        )
     return saved
 
 
@@ -110,19 +127,23 @@ def _convert_weights(policy: SourcePolicy, target: Path) -> tuple[str, BehaviorS
     return policy.title, policy.spec, compare(policy, target), policy.remarks
 
 
-def _convert_nn(source: Path, target: Path, options: ConvertOptions) -> tuple[str, BehaviorSpec, float, tuple[str, ...]]:
+def _convert_nn(
+    source: Path, target: Path, options: ConvertOptions
+) -> tuple[str, BehaviorSpec, float, tuple[str, ...]]:
     useless = [flag for flag, given in OF_WEIGHTS.items() if getattr(options, given) is not None]
     if useless:
         raise ConfigError(f"{source}: a Barracuda file says that itself; leave out {useless[0]}")
     policy = read_policy(source, options.obs, options.branches)
     policy_graph(policy).write(target)
     spec = BehaviorSpec(
-        tuple(ObsSpec(f"obs_{i}", shape) for i, shape in enumerate(policy.obs)), ActionSpec(policy.continuous, policy.branches)
+        tuple(ObsSpec(f"obs_{i}", shape) for i, shape in enumerate(policy.obs)),
+        ActionSpec(policy.continuous, policy.branches),
     )
     remarks = []
     if options.obs is None and VECTORS in policy.network.inputs:
         remarks.append(
-            "the file has all vectors in one; where the agent has several sensors, give the length of each in the order that Unity has "
+            "the file has all vectors in one; where the agent has several sensors, give the length of each in the "
+            "order that Unity has "
             "them, sorted by name, such as --obs-shape 105,105 for two of 105 numbers"
         )
     return "a Barracuda model of ML-Agents", spec, _compare_nn(policy, target), tuple(remarks)
@@ -130,9 +151,14 @@ def _convert_nn(source: Path, target: Path, options: ConvertOptions) -> tuple[st
 
 def _compare_nn(policy: BarracudaPolicy, path: Path) -> float:
     """Returns the largest difference from the file's layers, run by numpy, as `check.compare` does."""
-    network, rng, model = policy.network, np.random.default_rng(0), load_policy(path, seed=0)
+    network = policy.network
+    rng = np.random.default_rng(0)
+    model = load_policy(path, seed=0)
     feeds = zeros(network, NN_ROWS)
-    obs = [(rng.random if len(shape) == 3 else rng.standard_normal)((NN_ROWS, *shape), dtype=np.float32) for shape in policy.obs]
+    obs = [
+        (rng.random if len(shape) == 3 else rng.standard_normal)((NN_ROWS, *shape), dtype=np.float32)
+        for shape in policy.obs
+    ]
     images = iter(each for each in obs if each.ndim == 4)
     for name in network.inputs:
         if name.startswith("visual"):
@@ -153,7 +179,10 @@ def _compare_nn(policy: BarracudaPolicy, path: Path) -> float:
     else:
         worst = float(np.abs(expected - action.continuous).max())
     if not worst <= TOLERANCE * max(1.0, float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0))):
-        raise ExportError(f"the model differs from {network.path} by {worst:.2g} (at most {TOLERANCE} is expected), so it is not written")
+        raise ExportError(
+            f"the model differs from {network.path} by {worst:.2g} (at most {TOLERANCE} is expected), so it is not "
+            "written"
+        )
     return worst
 
 
@@ -163,7 +192,9 @@ def _check_target(source: Path, target: Path, force: bool) -> None:
     if source.is_dir():
         raise ExportError(f"{source} is a folder; expected a model file of one of these:{SOURCES}")
     if source.suffix.lower() == ".onnx":
-        raise ExportError(f"{source} is an ONNX model already, which needs no conversion; expected a model of one of these:{SOURCES}")
+        raise ExportError(
+            f"{source} is an ONNX model already, which needs no conversion; expected a model of one of these:{SOURCES}"
+        )
     if target.suffix.lower() != ".onnx" or target.is_dir():
         raise ConfigError(f"{target}: expected the name of a file that ends in .onnx")
     if target.exists() and not force:

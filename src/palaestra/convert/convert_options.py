@@ -1,4 +1,6 @@
-"""Facts that a file of weights leaves open, as the command line and Python give it: observations, actions, bounds, activation."""
+"""Facts that a file of weights leaves open, as the command line and Python give it: observations, actions, bounds,
+activation.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,12 @@ def parse_shapes(text: str) -> tuple[Shape, ...]:
     shapes = []
     for part in text.split(","):
         sizes = part.strip().split("x")
-        if len(sizes) not in (1, 3) or not all(re.fullmatch(r"[0-9]{1,7}", size) and 0 < int(size) <= MOST for size in sizes):
+        if len(sizes) not in (1, 3) or not all(
+            re.fullmatch(r"[0-9]{1,7}", size) and 0 < int(size) <= MOST for size in sizes
+        ):
             raise ConfigError(
-                f"--obs-shape {text}: '{part.strip()}' is no shape; expected a length such as 8, or CxHxW of an image such as 3x84x84, "
+                f"--obs-shape {text}: '{part.strip()}' is no shape; expected a length such as 8, or CxHxW of an image "
+                "such as 3x84x84, "
                 f"with commas between observations"
             )
         shapes.append(tuple(int(size) for size in sizes))
@@ -55,20 +60,29 @@ def parse_actions(text: str) -> tuple[int | None, tuple[int, ...] | None]:
         return int(numbers), None
     if kind == "discrete" and fits:
         return None, tuple(int(size) for size in sizes)
-    raise ConfigError(f"--actions {text}: expected continuous:NUMBER or discrete:CHOICES,CHOICES,... such as continuous:6 or discrete:3,2")
+    raise ConfigError(
+        f"--actions {text}: expected continuous:NUMBER or discrete:CHOICES,CHOICES,... such as continuous:6 or "
+        "discrete:3,2"
+    )
 
 
 def parse_bounds(numbers: Sequence[float]) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Reads lower bounds and then as many upper ones: [-1, -2, 1, 2] as ((-1, -2), (1, 2)). Raises ConfigError."""
     half = len(numbers) // 2
-    low, high = tuple(numbers[:half]), tuple(numbers[half:])
+    low = tuple(numbers[:half])
+    high = tuple(numbers[half:])
     if len(low) != len(high) or not all(isfinite(a) and isfinite(b) and a < b for a, b in zip(low, high, strict=False)):
         given = " ".join(f"{number:g}" for number in numbers)
-        raise ConfigError(f"--bounds {given}: expected LOW HIGH, or all lower bounds and then all upper ones, such as -2 2 or -1 0 1 0.5")
+        raise ConfigError(
+            f"--bounds {given}: expected LOW HIGH, or all lower bounds and then all upper ones, such as -2 2 or -1 0 "
+            "1 0.5"
+        )
     return low, high
 
 
-def spread_bounds(bounds: tuple[Sequence[float], Sequence[float]], size: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def spread_bounds(
+    bounds: tuple[Sequence[float], Sequence[float]], size: int
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Returns bounds for each of `size` actions. Raises ConfigError where another number of them is given."""
     low, high = (tuple(side) * (size if len(side) == 1 else 1) for side in bounds)
     if (len(low), len(high)) != (size, size):

@@ -35,9 +35,11 @@ def dense(arrays: Arrays, name: str) -> Dense:
 
 
 def mlp(arrays: Arrays, prefix: str, between: Activation, *, last: Activation | None) -> tuple[Layer, ...]:
-    """Returns the linear layers of a Sequential with an activation between two, and `last` after the last one. Raises ExportError.
+    """Returns the linear layers of a Sequential with an activation between two, and `last` after the last one. Raises
+    ExportError.
 
-    Linear layers that follow one another without a gap in their numbers, and any other module with weights, are refused.
+    Linear layers that follow one another without a gap in their numbers, and any other module with weights, are
+    refused.
     """
     numbers = numbered(arrays, prefix)
     layers: list[Layer] = []
@@ -46,7 +48,8 @@ def mlp(arrays: Arrays, prefix: str, between: Activation, *, last: Activation | 
         after = last if i == len(numbers) - 1 else between
         if i + 1 < len(numbers) and numbers[i + 1] - number not in (1, 2):
             raise ExportError(
-                f"'{prefix}' has unknown modules between {number} and {numbers[i + 1]}; expected an activation between layers"
+                f"'{prefix}' has unknown modules between {number} and {numbers[i + 1]}; expected an activation "
+                "between layers"
             )
         if i + 1 < len(numbers) and numbers[i + 1] - number == 1:
             raise ExportError(f"'{prefix}' has no activation between its layers {number} and {numbers[i + 1]}")
@@ -56,19 +59,25 @@ def mlp(arrays: Arrays, prefix: str, between: Activation, *, last: Activation | 
 
 
 def nature_cnn(arrays: Arrays, convolutions: Sequence[str], linear: str) -> tuple[Layer, ...]:
-    """Returns NatureCNN's encoder: three convolutions and a linear layer, a ReLU after each. Raises ExportError for any other."""
+    """Returns NatureCNN's encoder: three convolutions and a linear layer, a ReLU after each. Raises ExportError for any
+    other.
+    """
     weights = [arrays.get(f"{name}.weight") for name in convolutions]
     kernels = tuple(None if weight is None or weight.ndim != 4 else weight.shape[2:] for weight in weights)
     if kernels != tuple((size, size) for size in NATURE_KERNELS):
         shown = ", ".join("none" if kernel is None else "x".join(map(str, kernel)) for kernel in kernels)
         raise ExportError(
-            f"the convolutions at '{convolutions[0]}' have kernels {shown}; supported is NatureCNN, with 8x8, 4x4 and 3x3: the strides of "
+            f"the convolutions at '{convolutions[0]}' have kernels {shown}; supported is NatureCNN, with 8x8, 4x4 and "
+            "3x3: the strides of "
             f"others cannot be told from weights"
         )
     layers: list[Layer] = []
     for name, stride in zip(convolutions, NATURE, strict=True):
         weight = arrays[f"{name}.weight"]
-        layers += [Convolution(weight, arrays.get(f"{name}.bias", np.zeros(len(weight), np.float32)), stride), Activation("relu")]
+        layers += [
+            Convolution(weight, arrays.get(f"{name}.bias", np.zeros(len(weight), np.float32)), stride),
+            Activation("relu"),
+        ]
     return (*layers, Flatten(), dense(arrays, linear), Activation("relu"))
 
 

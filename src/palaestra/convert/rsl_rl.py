@@ -1,4 +1,5 @@
-"""Policies of rsl_rl: the checkpoint `model_N.pt` of a runner, with an MLP and, where it was used, empirical normalization.
+"""Policies of rsl_rl: the checkpoint `model_N.pt` of a runner, with an MLP and, where it was used, empirical
+normalization.
 
 Until version 4 actor and critic are one `model_state_dict`; since version 5 there is an `actor_state_dict`.
 """
@@ -38,7 +39,9 @@ def read_rsl_rl(path: Path, saved: Mapping[str, Any], options: ConvertOptions) -
     arrays = arrays_of(saved[key], f"{path}: '{key}'")
     prefix = "mlp" if key == NEW else "actor"
     unknown = [
-        name for name in arrays if name.split(".")[0] in ("memory_a", "rnn", "cnns", "cnn", "actor_cnns", "student", "state_dependent_std")
+        name
+        for name in arrays
+        if name.split(".")[0] in ("memory_a", "rnn", "cnns", "cnn", "actor_cnns", "student", "state_dependent_std")
     ]
     if unknown or not numbered(arrays, prefix):
         names = ", ".join((unknown or list(arrays))[:5])
@@ -47,10 +50,21 @@ def read_rsl_rl(path: Path, saved: Mapping[str, Any], options: ConvertOptions) -
     layers = mlp(arrays, prefix, between, last=None)
     head, spread = _head(path, arrays, layers[-1])
     action = continuous_action(len(head.weight), options)
-    remarks = [] if options.activation else ["the file does not name its activation: ELU is assumed; --activation names another"]
+    remarks = (
+        []
+        if options.activation
+        else ["the file does not name its activation: ELU is assumed; --activation names another"]
+    )
     remarks += [] if options.bounds else [UNBOUNDED]
     seen = vectors(layers, options, _normalizer(arrays, saved))
-    return SourcePolicy("PPO of rsl_rl", seen, layers[:-1], Continuous((head,), spread, bounds=bounds_of(action)), action, tuple(remarks))
+    return SourcePolicy(
+        "PPO of rsl_rl",
+        seen,
+        layers[:-1],
+        Continuous((head,), spread, bounds=bounds_of(action)),
+        action,
+        tuple(remarks),
+    )
 
 
 def _head(path: Path, arrays: Arrays, last: Any) -> tuple[Dense, Spread]:
@@ -61,13 +75,19 @@ def _head(path: Path, arrays: Arrays, last: Any) -> tuple[Dense, Spread]:
     for name in ("log_std", "distribution.log_std_param"):
         if name in arrays:
             return last, ConstantStd(np.exp(arrays[name].ravel()))
-    raise ExportError(f"{path} has no deviations that are the same in every state (std, log_std); supported of rsl_rl is {SUPPORTED}")
+    raise ExportError(
+        f"{path} has no deviations that are the same in every state (std, log_std); supported of rsl_rl is {SUPPORTED}"
+    )
 
 
 def _normalizer(arrays: Arrays, saved: Mapping[str, Any]) -> Scaling | None:
     """Returns the actor's empirical normalization: among the weights, or, in version 2, beside them."""
     beside = saved.get("obs_norm_state_dict")
-    found = {} if beside is None else {f"obs_normalizer.{key}": value for key, value in arrays_of(beside, "'obs_norm_state_dict'").items()}
+    found = (
+        {}
+        if beside is None
+        else {f"obs_normalizer.{key}": value for key, value in arrays_of(beside, "'obs_norm_state_dict'").items()}
+    )
     for name in NORMALIZERS:
         for source in (arrays, found):
             if f"{name}._mean" in source:

@@ -37,7 +37,11 @@ class Space:
     @property
     def is_image(self) -> bool:
         """Whether Stable-Baselines3 takes it for an image, whose numbers it divides by 255."""
-        bounded = self.low is not None and self.high is not None and bool((self.low == 0).all() and (self.high == IMAGE_MOST).all())
+        bounded = (
+            self.low is not None
+            and self.high is not None
+            and bool((self.low == 0).all() and (self.high == IMAGE_MOST).all())
+        )
         return self.kind == "Box" and len(self.shape) == 3 and self.dtype == "uint8" and bounded
 
 
@@ -63,7 +67,9 @@ def read_space(saved: Any, what: str) -> Space | dict[str, Space]:
             return Space(kind, shape, "int8", (2,) * prod(shape), (0,) * prod(shape))
     except (KeyError, TypeError, ValueError) as error:
         raise ExportError(f"the {what} in the file, a {kind}, cannot be read ({error}); {ADVICE}") from error
-    raise ExportError(f"the {what} is a {kind}, which cannot be converted (Box, Discrete, MultiDiscrete, MultiBinary and Dict can)")
+    raise ExportError(
+        f"the {what} is a {kind}, which cannot be converted (Box, Discrete, MultiDiscrete, MultiBinary and Dict can)"
+    )
 
 
 def _parts(text: str, what: str) -> dict[str, Space]:
@@ -138,7 +144,8 @@ def _array(printed: Any, summary: Any, shape: tuple[int, ...]) -> np.ndarray | N
 
 
 def seen_as(name: str, space: Space) -> tuple[ObsSpec, float]:
-    """Returns the observation that Unity or `load_policy` gives for a space, and the factor by which the network multiplies it.
+    """Returns the observation that Unity or `load_policy` gives for a space, and the factor by which the network
+    multiplies it.
 
     Images come within 0..1. Integers come as the numbers of a one-hot each.
     """

@@ -1,6 +1,7 @@
 """Policies of Stable-Baselines3: the zip that `model.save` writes.
 
-`policy.pth` is read as weights only. Of `data`, a JSON, what is printed there is read; its pickles (":serialized:") are never touched.
+`policy.pth` is read as weights only. Of `data`, a JSON, what is printed there is read; its pickles (":serialized:") are
+never touched.
 """
 
 from __future__ import annotations
@@ -45,15 +46,21 @@ MOST_DATA = 1 << 27
 SUPPORTED = "PPO, A2C, MaskablePPO, SAC, TD3, DDPG and DQN with hidden layers, NatureCNN or a Dict of both"
 LEAST_LOG_STD, MOST_LOG_STD = -20.0, 2.0
 """Bounds of SAC's deviations in Stable-Baselines3."""
-RELU, TANH = Activation("relu"), Activation("tanh")
+RELU = Activation("relu")
+TANH = Activation("tanh")
 EXTRACTORS = ("pi_features_extractor.", "features_extractor.")
 
 
 def read_sb3(path: Path, options: ConvertOptions) -> SourcePolicy:
-    """Reads a policy. Raises ExportError for a damaged file, and for an architecture that is not supported, naming it."""
+    """Reads a policy. Raises ExportError for a damaged file, and for an architecture that is not supported, naming
+    it.
+    """
     names = check_archive(path, str(path), "a model that model.save of Stable-Baselines3 wrote")
     if WEIGHTS not in names or DATA not in names:
-        raise ExportError(f"{path} has no '{WEIGHTS}' and '{DATA}'; expected a model of Stable-Baselines3 (it has: {', '.join(names[:8])})")
+        raise ExportError(
+            f"{path} has no '{WEIGHTS}' and '{DATA}'; expected a model of Stable-Baselines3 (it has: "
+            f"{', '.join(names[:8])})"
+        )
     data = _data(path)
     arrays = arrays_of(read_saved(_member(path, WEIGHTS, 1 << 30), f"{path}/{WEIGHTS}"), f"{path}/{WEIGHTS}")
     return _Reading(path, data, arrays, options).policy()
@@ -63,7 +70,10 @@ class _Reading:
     """One file being read."""
 
     def __init__(self, path: Path, data: Mapping[str, Any], arrays: Arrays, options: ConvertOptions) -> None:
-        self.path, self.data, self.arrays, self.options = path, data, arrays, options
+        self.path = path
+        self.data = data
+        self.arrays = arrays
+        self.options = options
         kwargs = data.get("policy_kwargs")
         self.kwargs: Mapping[str, Any] = kwargs if isinstance(kwargs, Mapping) else {}
         self.remarks: list[str] = []
@@ -84,16 +94,22 @@ class _Reading:
 
     def unsupported(self, what: str) -> ExportError:
         kind = self.data.get("policy_class")
-        module = f", policy of {kind['__module__']}" if isinstance(kind, Mapping) and isinstance(kind.get("__module__"), str) else ""
+        module = (
+            f", policy of {kind['__module__']}"
+            if isinstance(kind, Mapping) and isinstance(kind.get("__module__"), str)
+            else ""
+        )
         return ExportError(f"{self.path} holds {what}{module}; supported of Stable-Baselines3 are {SUPPORTED}")
 
     def actor_critic(self) -> SourcePolicy:
         """PPO, A2C and MaskablePPO: hidden layers of the policy, then means or logits."""
-        arrays, between = self.arrays, self.activation(TANH)
+        arrays = self.arrays
+        between = self.activation(TANH)
         seen = self.seen("")
         shared = mlp(arrays, "mlp_extractor.shared_net", between, last=between)
         body = (*shared, *mlp(arrays, "mlp_extractor.policy_net", between, last=between))
-        head, action = dense(arrays, "action_net"), self.action()
+        head = dense(arrays, "action_net")
+        action = self.action()
         title = "PPO or A2C of Stable-Baselines3"
         if not action.continuous:
             return self.made(title, seen, body, self.choices(head), action)
@@ -115,11 +131,20 @@ class _Reading:
         action = self.action()
         if "actor.mu.weight" in self.arrays:
             spread = LearnedStd(dense(self.arrays, "actor.log_std"), LEAST_LOG_STD, MOST_LOG_STD)
-            return self.made("SAC of Stable-Baselines3", seen, body, Continuous((dense(self.arrays, "actor.mu"),), spread, True), action)
+            return self.made(
+                "SAC of Stable-Baselines3",
+                seen,
+                body,
+                Continuous((dense(self.arrays, "actor.mu"),), spread, True),
+                action,
+            )
         clip = str(self.kwargs.get("clip_mean", 2.0))
         if float(clip) not in (0.0, 2.0):
             raise self.unsupported(f"SAC with clip_mean={clip} (0 and 2 are known)")
-        mean: tuple[Layer, ...] = (dense(self.arrays, "actor.mu.0"), *((Activation("hardtanh2"),) if float(clip) else ()))
+        mean: tuple[Layer, ...] = (
+            dense(self.arrays, "actor.mu.0"),
+            *((Activation("hardtanh2"),) if float(clip) else ()),
+        )
         log_std = self.arrays["actor.log_std"]
         spread = self.state_std(log_std, found.outputs(body))
         return self.made("SAC of Stable-Baselines3", seen, body, Continuous(mean, spread, True), action)
@@ -128,19 +153,28 @@ class _Reading:
         """TD3 and DDPG: a deterministic action after tanh."""
         seen = self.seen("actor.")
         layers = mlp(self.arrays, "actor.mu", self.activation(RELU), last=None)
-        body, head = layers[:-1], layers[-1:]
+        body = layers[:-1]
+        head = layers[-1:]
         return self.made("TD3 or DDPG of Stable-Baselines3", seen, body, Continuous(head, None, True), self.action())
 
     def dqn(self) -> SourcePolicy:
         """DQN: a value of each choice."""
         layers = mlp(self.arrays, "q_net.q_net", self.activation(RELU), last=None)
-        seen, action = self.seen("q_net."), self.action()
+        seen = self.seen("q_net.")
+        action = self.action()
         if found.outputs(layers) != action.choices:
-            raise self.unsupported(f"{found.outputs(layers)} values for {action.choices} choices (QR-DQN has several of each)")
+            raise self.unsupported(
+                f"{found.outputs(layers)} values for {action.choices} choices (QR-DQN has several of each)"
+            )
         return self.made("DQN of Stable-Baselines3", seen, layers[:-1], Discrete(layers[-1:], greedy=True), action)
 
     def made(
-        self, title: str, seen: tuple[SourceObs, ...], body: tuple[Layer, ...], head: Continuous | Discrete, action: ActionSpec
+        self,
+        title: str,
+        seen: tuple[SourceObs, ...],
+        body: tuple[Layer, ...],
+        head: Continuous | Discrete,
+        action: ActionSpec,
     ) -> SourcePolicy:
         return SourcePolicy(title, seen, body, head, action, tuple(self.remarks))
 
@@ -148,7 +182,10 @@ class _Reading:
         """Returns logits; each number of a MultiBinary space becomes two choices, of which the first has logit 0."""
         space = None if self.options.branches else self.space("action_space")
         if isinstance(space, Space) and space.kind == "MultiBinary":
-            weight, bias = (np.stack([np.zeros_like(each), each], 1).reshape(-1, *each.shape[1:]) for each in (head.weight, head.bias))
+            weight, bias = (
+                np.stack([np.zeros_like(each), each], 1).reshape(-1, *each.shape[1:])
+                for each in (head.weight, head.bias)
+            )
             return Discrete((Dense(weight, bias),))
         return Discrete((head,))
 
@@ -179,17 +216,23 @@ class _Reading:
             space = self.space("observation_space")
             spaces = space if isinstance(space, dict) else {"": space}
         statistics = None if self.options.normalizer is None else read_statistics(self.options.normalizer)
-        taken = next((prefix + each for each in EXTRACTORS if any(key.startswith(prefix + each) for key in self.arrays)), None)
+        taken = next(
+            (prefix + each for each in EXTRACTORS if any(key.startswith(prefix + each) for key in self.arrays)), None
+        )
         return tuple(self._one(name, space, taken, statistics) for name, space in spaces.items())
 
     def _named_spaces(self, shapes: tuple[tuple[int, ...], ...]) -> dict[str, Space]:
         boxes = [
-            Space("Box", shape, "uint8", low=np.zeros(1), high=np.full(1, 255)) if len(shape) == 3 else Space("Box", shape)
+            Space("Box", shape, "uint8", low=np.zeros(1), high=np.full(1, 255))
+            if len(shape) == 3
+            else Space("Box", shape)
             for shape in shapes
         ]
         if len(boxes) == 1:
             return {"": boxes[0]}
-        encoded = iter(dict.fromkeys(match[1] for key in self.arrays if (match := re.search(r"\.extractors\.(.+?)\.cnn\.", key))))
+        encoded = iter(
+            dict.fromkeys(match[1] for key in self.arrays if (match := re.search(r"\.extractors\.(.+?)\.cnn\.", key)))
+        )
         return {next(encoded, f"obs_{i}") if len(box.shape) == 3 else f"obs_{i}": box for i, box in enumerate(boxes)}
 
     def _one(self, name: str, space: Space, extractor: str | None, statistics: ObsStatistics | None) -> SourceObs:
@@ -199,11 +242,15 @@ class _Reading:
             factor = 1.0  # it divides by 255 what lies within 0..255
         normalizer = None if statistics is None else statistics.normalizer(name)
         if normalizer is not None and not spec.is_vector:
-            raise ExportError(f"{self.options.normalizer} normalizes the image '{spec.name}', which cannot be converted")
+            raise ExportError(
+                f"{self.options.normalizer} normalizes the image '{spec.name}', which cannot be converted"
+            )
         at = f"{extractor}extractors.{name}" if name and extractor else (extractor or "").rstrip(".")
         if extractor and any(key.startswith(f"{at}.cnn.") for key in self.arrays):
             encoder = nature_cnn(self.arrays, [f"{at}.cnn.{i}" for i in (0, 2, 4)], f"{at}.linear.0")
-        elif extractor and any(key.startswith(f"{at}.") for key in self.arrays if not key.startswith(f"{extractor}extractors.") or name):
+        elif extractor and any(
+            key.startswith(f"{at}.") for key in self.arrays if not key.startswith(f"{extractor}extractors.") or name
+        ):
             keys = ", ".join([key for key in self.arrays if key.startswith(f"{at}.")][:4])
             raise self.unsupported(f"a features extractor of its own ({keys}, ...)")
         else:

@@ -1,4 +1,6 @@
-"""Compares a converted model, played by onnxruntime, with its source's network, and with actions that the source gave."""
+"""Compares a converted model, played by onnxruntime, with its source's network, and with actions that the source
+gave.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,15 @@ MOST_BYTES = 1 << 28
 
 
 def compare(policy: SourcePolicy, path: Path, rows: int = ROWS, seed: int = 0) -> float:
-    """Returns the largest difference of deterministic actions on random observations; of choices, how far the taken one is behind the best.
+    """Returns the largest difference of deterministic actions on random observations; of choices, how far the taken one
+    is behind the best.
 
     Raises ExportError where it exceeds 1e-5 of the largest action (at least 1e-5).
     """
-    model, rng = load_policy(path, seed=seed), np.random.default_rng(seed)
-    gaps, sizes = [0.0], [1.0]
+    model = load_policy(path, seed=seed)
+    rng = np.random.default_rng(seed)
+    gaps = [0.0]
+    sizes = [1.0]
     for start in range(0, rows, PART):
         obs = _observations(policy, min(PART, rows - start), rng)
         expected = answers(policy, obs)
@@ -40,9 +45,13 @@ def compare(policy: SourcePolicy, path: Path, rows: int = ROWS, seed: int = 0) -
             gaps.append(float(np.abs(action.continuous - expected).max()))
         sizes.append(float(np.abs(expected).max()))
     model.act(_observations(policy, 1, rng))  # samples are drawn by other nodes, which must run as well
-    worst, most = float(np.max(gaps)), TOLERANCE * float(np.max(sizes))  # unlike `max`, never hides a NaN
+    # unlike `max`, never hides a NaN
+    worst = float(np.max(gaps))
+    most = TOLERANCE * float(np.max(sizes))
     if not worst <= most:
-        raise ExportError(f"the model differs from its source by {worst:.2g} (at most {most:.2g} is expected), so it is not written")
+        raise ExportError(
+            f"the model differs from its source by {worst:.2g} (at most {most:.2g} is expected), so it is not written"
+        )
     return worst
 
 
@@ -61,8 +70,11 @@ def _observations(policy: SourcePolicy, rows: int, rng: np.random.Generator) -> 
 
 
 def behind(values: np.ndarray, taken: np.ndarray, branches: tuple[int, ...]) -> float:
-    """Returns by how much the values (N, choices) of the choices taken (N, branches) are less than the best ones, at most."""
-    gaps, at = [0.0], 0
+    """Returns by how much the values (N, choices) of the choices taken (N, branches) are less than the best ones, at
+    most.
+    """
+    gaps = [0.0]
+    at = 0
     for i, size in enumerate(branches):
         part = values[:, at : at + size]
         gaps.append(float((part.max(1) - np.take_along_axis(part, taken[:, i : i + 1], 1)[:, 0]).max()))
@@ -71,10 +83,12 @@ def behind(values: np.ndarray, taken: np.ndarray, branches: tuple[int, ...]) -> 
 
 
 def compare_recorded(path: Path, samples: Path) -> tuple[int, float]:
-    """Compares with observations and actions that the source itself gave: an .npz with `obs` (or `obs.NAME` of each) and `actions`.
+    """Compares with observations and actions that the source itself gave: an .npz with `obs` (or `obs.NAME` of each)
+    and `actions`.
 
-    Returns the number of rows and the largest difference of continuous actions, or the share of rows with other choices. Raises
-    ExportError if the file cannot be read or does not fit, and where actions differ by more than 1e-5 of the largest.
+    Returns the number of rows and the largest difference of continuous actions, or the share of rows with other
+    choices. Raises ExportError if the file cannot be read or does not fit, and where actions differ by more than 1e-5
+    of the largest.
     """
     arrays = _recorded(samples)
     model = load_policy(path, seed=0)
@@ -82,7 +96,10 @@ def compare_recorded(path: Path, samples: Path) -> tuple[int, float]:
     actions = arrays.get("actions")
     obs: Any = named or arrays.get("obs")
     if obs is None or actions is None or not len(actions):
-        raise ExportError(f"{samples} has the arrays {', '.join(arrays) or 'none'}; expected 'obs' (or 'obs.NAME' of each) and 'actions'")
+        raise ExportError(
+            f"{samples} has the arrays {', '.join(arrays) or 'none'}; expected 'obs' (or 'obs.NAME' of each) and "
+            "'actions'"
+        )
     parts = [_act(model, obs, slice(start, start + PART)) for start in range(0, len(actions), PART)]
     mine = np.concatenate(parts)
     theirs = actions.reshape(len(actions), -1)
@@ -91,16 +108,26 @@ def compare_recorded(path: Path, samples: Path) -> tuple[int, float]:
     if model.branches:
         share = float((mine != theirs).any(1).mean())
         if share:
-            raise ExportError(f"the model takes other choices than the source in {share:.1%} of the {len(actions)} rows of {samples}")
+            raise ExportError(
+                f"the model takes other choices than the source in {share:.1%} of the {len(actions)} rows of {samples}"
+            )
         return len(actions), share
-    gap, scale = float(np.abs(mine - theirs).max()), max(1.0, float(np.abs(theirs).max()))
+    gap = float(np.abs(mine - theirs).max())
+    scale = max(1.0, float(np.abs(theirs).max()))
     if not gap <= TOLERANCE * scale:
-        raise ExportError(f"the model differs from the actions in {samples} by {gap:.2g} (at most {TOLERANCE * scale:.2g} is expected)")
+        raise ExportError(
+            f"the model differs from the actions in {samples} by {gap:.2g} (at most {TOLERANCE * scale:.2g} is "
+            "expected)"
+        )
     return len(actions), gap
 
 
 def _act(model: Policy, obs: Any, rows: slice) -> np.ndarray:
-    part: Any = {key: value[rows] for key, value in obs.items()} if isinstance(obs, Mapping) else _channels_first(model, obs[rows])
+    part: Any = (
+        {key: value[rows] for key, value in obs.items()}
+        if isinstance(obs, Mapping)
+        else _channels_first(model, obs[rows])
+    )
     action = model.act(part, deterministic=True)
     found = action.discrete if model.branches else action.continuous
     assert found is not None

@@ -62,9 +62,17 @@ def run(graph: Graph, layers: Sequence[Layer], name: str, x: str) -> str:
         if isinstance(layer, Dense):
             x = graph.add("Gemm", x, *_weights(graph, at, layer), alpha=1.0, beta=1.0, transB=1)
         elif isinstance(layer, Convolution):
-            sides, stride = list(layer.weight.shape[2:]), [layer.stride] * 2
+            sides = list(layer.weight.shape[2:])
+            stride = [layer.stride] * 2
             x = graph.add(
-                "Conv", x, *_weights(graph, at, layer), dilations=[1, 1], group=1, kernel_shape=sides, pads=[0] * 4, strides=stride
+                "Conv",
+                x,
+                *_weights(graph, at, layer),
+                dilations=[1, 1],
+                group=1,
+                kernel_shape=sides,
+                pads=[0] * 4,
+                strides=stride,
             )
         elif isinstance(layer, Flatten):
             x = graph.add("Flatten", x, axis=1)
@@ -91,7 +99,8 @@ def within(graph: Graph, head: Continuous, name: str, value: str) -> str:
     if head.bounds is None:
         return value
     low, high = (np.asarray(each, np.float64) for each in head.bounds)
-    middle, half = (low + high) / 2, (high - low) / 2
+    middle = (low + high) / 2
+    half = (high - low) / 2
     scaled = graph.add(
         "Div",
         graph.add("Sub", value, graph.constant(f"{name}.middle", middle)),
@@ -112,7 +121,9 @@ def deviation(graph: Graph, spread: Spread, features: str) -> str:
         scaled = graph.add("Mul", graph.add("Tanh", raw), graph.constant("action.log_std.half", half))
         return graph.add("Exp", graph.add("Add", scaled, graph.constant("action.log_std.middle", spread.least + half)))
     assert spread is not None
-    variance = graph.add("MatMul", graph.add("Mul", features, features), graph.constant("action.variance", spread.variance))
+    variance = graph.add(
+        "MatMul", graph.add("Mul", features, features), graph.constant("action.variance", spread.variance)
+    )
     return graph.add("Sqrt", graph.add("Add", variance, graph.constant("action.least_variance", 1e-6)))
 
 
@@ -121,7 +132,10 @@ def discrete(graph: Graph, head: Discrete, branches: Sequence[int], features: st
     logits = run(graph, head.logits, "action.logits", features)
     mask = graph.input("action_masks", (BATCH, sum(branches)))
     ends = np.cumsum(branches).tolist()
-    parts = (graph.add("Slice", logits, axes=[1], starts=[end - size], ends=[end]) for size, end in zip(branches, ends, strict=True))
+    parts = (
+        graph.add("Slice", logits, axes=[1], starts=[end - size], ends=[end])
+        for size, end in zip(branches, ends, strict=True)
+    )
     discrete_outputs(graph, parts, branches, mask, greedy=head.greedy)
 
 
@@ -140,7 +154,9 @@ def _swish(graph: Graph, name: str, x: str) -> str:
 def _softplus(graph: Graph, name: str, x: str) -> str:
     """Writes ln(1 + e^x) as max(x, 0) + ln(1 + e^-|x|), which never overflows."""
     small = graph.add("Exp", graph.add("Neg", graph.add("Abs", x)))
-    return graph.add("Add", graph.add("Relu", x), graph.add("Log", graph.add("Add", small, graph.constant(f"{name}.one", 1.0))))
+    return graph.add(
+        "Add", graph.add("Relu", x), graph.add("Log", graph.add("Add", small, graph.constant(f"{name}.one", 1.0)))
+    )
 
 
 WRITERS: dict[str, Callable[[Graph, str, str], str]] = {

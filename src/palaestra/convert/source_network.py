@@ -44,19 +44,24 @@ class Flatten:
 Layer: TypeAlias = Dense | Convolution | Activation | Flatten
 
 ACTIVATIONS = {
-    "elu": "elu", "identity": "identity", "leakyrelu": "leaky_relu", "lrelu": "leaky_relu", "relu": "relu", "selu": "selu",
-    "sigmoid": "sigmoid", "silu": "silu", "softplus": "softplus", "swish": "silu", "tanh": "tanh",
+    "elu": "elu", "identity": "identity", "leakyrelu": "leaky_relu", "lrelu": "leaky_relu", "relu": "relu",
+    "selu": "selu", "sigmoid": "sigmoid", "silu": "silu", "softplus": "softplus", "swish": "silu", "tanh": "tanh",
 }  # fmt: skip
 """Activations by their names in torch and in other libraries, in small letters without underscores."""
 
 
 def activation(name: str) -> Activation:
-    """Returns the activation that a name means: `ELU`, `leaky_relu`, or torch's class as it is printed. Raises ExportError."""
+    """Returns the activation that a name means: `ELU`, `leaky_relu`, or torch's class as it is printed. Raises
+    ExportError.
+    """
     short = name.strip("<>' ").rpartition(".")[2]
     found = ACTIVATIONS.get(short.lower().replace("_", ""))
     if found is None:
         known = ", ".join(ACTIVATIONS)
-        raise ExportError(f"the activation '{short}' cannot be converted{nearest(short.lower(), ACTIVATIONS)} (those that can: {known})")
+        raise ExportError(
+            f"the activation '{short}' cannot be converted{nearest(short.lower(), ACTIVATIONS)} (those that can: "
+            f"{known})"
+        )
     return Activation(found)
 
 
@@ -119,7 +124,9 @@ class Continuous:
     spread: Spread
     squashed: bool = False
     bounds: tuple[np.ndarray, np.ndarray] | None = None
-    """Range of the environment's actions, to which they are clipped where they are not squashed. None: they stay as they are."""
+    """Range of the environment's actions, to which they are clipped where they are not squashed. None: they stay as
+    they are.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +162,23 @@ def check_shapes(policy: SourcePolicy) -> None:
     features = _width("the hidden layers", policy.body, (width,))
     for each in policy.seen:
         if each.normalizer is not None and each.normalizer.mean.shape != each.spec.shape:
-            raise ExportError(f"the normalizer of '{each.spec.name}' has {each.normalizer.mean.size} numbers; expected {each.spec.shape}")
-    head, spec = policy.head, policy.action
+            raise ExportError(
+                f"the normalizer of '{each.spec.name}' has {each.normalizer.mean.size} numbers; expected "
+                f"{each.spec.shape}"
+            )
+    head = policy.head
+    spec = policy.action
     outputs = _width("the action layer", head.mean if isinstance(head, Continuous) else head.logits, (features,))
     expected = spec.continuous or spec.choices
     if outputs != expected:
-        what = f"{spec.continuous} continuous actions" if spec.continuous else f"branches of {', '.join(map(str, spec.branches))} choices"
-        raise ExportError(f"the network has {outputs} outputs, and {what} need {expected}: name the actions with --actions")
+        what = (
+            f"{spec.continuous} continuous actions"
+            if spec.continuous
+            else f"branches of {', '.join(map(str, spec.branches))} choices"
+        )
+        raise ExportError(
+            f"the network has {outputs} outputs, and {what} need {expected}: name the actions with --actions"
+        )
     if isinstance(head, Continuous):
         _check_spread(head.spread, features, outputs)
 
@@ -183,16 +200,23 @@ def _width(where: str, layers: tuple[Layer, ...], shape: tuple[int, ...]) -> int
         if isinstance(layer, Convolution):
             filters, channels, *kernel = layer.weight.shape
             if len(shape) != 3 or shape[0] != channels:
-                raise ExportError(f"{where}: a convolution of {channels} channels gets {_text(shape)}; name the shape with --obs-shape")
+                raise ExportError(
+                    f"{where}: a convolution of {channels} channels gets {_text(shape)}; name the shape with "
+                    "--obs-shape"
+                )
             sides = [(side - size) // layer.stride + 1 for side, size in zip(shape[1:], kernel, strict=True)]
             if min(sides) < 1:
-                raise ExportError(f"{where}: {_text(shape)} is too small for a convolution of {kernel[0]} x {kernel[1]}")
+                raise ExportError(
+                    f"{where}: {_text(shape)} is too small for a convolution of {kernel[0]} x {kernel[1]}"
+                )
             shape = (filters, *sides)
         elif isinstance(layer, Flatten):
             shape = (int(np.prod(shape)),)
         elif isinstance(layer, Dense):
             if shape != (layer.weight.shape[1],):
-                raise ExportError(f"{where}: a layer of {layer.weight.shape[1]} inputs gets {_text(shape)} numbers; check --obs-shape")
+                raise ExportError(
+                    f"{where}: a layer of {layer.weight.shape[1]} inputs gets {_text(shape)} numbers; check --obs-shape"
+                )
             shape = (layer.weight.shape[0],)
     if len(shape) != 1:
         raise ExportError(f"{where} does not end in a row of numbers, but in {_text(shape)}")

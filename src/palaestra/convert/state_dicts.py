@@ -1,4 +1,6 @@
-"""Parts that readers of plain state_dicts share: observations, actions and means, from flags and from shapes of weights."""
+"""Parts that readers of plain state_dicts share: observations, actions and means, from flags and from shapes of
+weights.
+"""
 
 from __future__ import annotations
 
@@ -17,37 +19,50 @@ ATARI = (84, 84)
 
 
 def vectors(layers: Sequence[Layer], options: ConvertOptions, own: Scaling | None = None) -> tuple[SourceObs, ...]:
-    """Returns the vectors that these layers read: one, or those of --obs-shape. `own`: the file's normalizer. Raises ExportError."""
+    """Returns the vectors that these layers read: one, or those of --obs-shape. `own`: the file's normalizer. Raises
+    ExportError.
+    """
     size = found.inputs(layers)
     shapes = options.obs or ((size,),)
     if sum(int(np.prod(shape)) for shape in shapes) != size:
-        raise ExportError(f"the network reads {size} numbers; --obs-shape names {' and '.join('x'.join(map(str, s)) for s in shapes)}")
+        raise ExportError(
+            f"the network reads {size} numbers; --obs-shape names {' and '.join('x'.join(map(str, s)) for s in shapes)}"
+        )
     normalizer = own
     if options.normalizer is not None:
         if own is not None:
-            raise ExportError(f"the file has statistics of observations of its own; leave out --normalizer {options.normalizer}")
+            raise ExportError(
+                f"the file has statistics of observations of its own; leave out --normalizer {options.normalizer}"
+            )
         normalizer = read_statistics(options.normalizer).normalizer("")
     if normalizer is not None and normalizer.mean.size != size:
         raise ExportError(f"the statistics are of {normalizer.mean.size} numbers; the network reads {size}")
-    seen, at = list[SourceObs](), 0
+    seen = list[SourceObs]()
+    at = 0
     for i, shape in enumerate(shapes):
         end = at + int(np.prod(shape))
         name = "observation" if len(shapes) == 1 else f"obs_{i}"
         if len(shape) == 3 and normalizer is not None:
             raise ExportError(f"statistics of the image {'x'.join(map(str, shape))} cannot be converted")
-        seen.append(SourceObs(ObsSpec(name, shape), 1.0, _part(normalizer, at, end), () if len(shape) == 1 else (Flatten(),)))
+        seen.append(
+            SourceObs(ObsSpec(name, shape), 1.0, _part(normalizer, at, end), () if len(shape) == 1 else (Flatten(),))
+        )
         at = end
     return tuple(seen)
 
 
 def image(weight: np.ndarray, layers: tuple[Layer, ...], options: ConvertOptions) -> SourceObs:
-    """Returns an image of uint8, scaled to 0..1, with its encoder; without --obs-shape it has the 84 x 84 pixels of Atari games."""
+    """Returns an image of uint8, scaled to 0..1, with its encoder; without --obs-shape it has the 84 x 84 pixels of
+    Atari games.
+    """
     channels = weight.shape[1]
     if options.normalizer is not None:
         raise ExportError(f"--normalizer {options.normalizer}: statistics of an image cannot be converted")
     shape = (channels, *ATARI) if options.obs is None else options.obs[0]
     if (options.obs is not None and len(options.obs) != 1) or len(shape) != 3 or shape[0] != channels:
-        raise ExportError(f"the network sees one image of {channels} channels; expected --obs-shape {channels}xHEIGHTxWIDTH")
+        raise ExportError(
+            f"the network sees one image of {channels} channels; expected --obs-shape {channels}xHEIGHTxWIDTH"
+        )
     return SourceObs(ObsSpec("image", shape, raw=RawObs(shape, channels=0, scale=1 / 255)), layers=layers)
 
 
@@ -59,7 +74,9 @@ def discrete_action(size: int, options: ConvertOptions) -> ActionSpec:
 
 
 def continuous_action(size: int, options: ConvertOptions) -> ActionSpec:
-    """Returns that number of continuous actions, with the bounds given. Raises ExportError where the flags say otherwise."""
+    """Returns that number of continuous actions, with the bounds given. Raises ExportError where the flags say
+    otherwise.
+    """
     if options.branches is not None or options.continuous not in (None, size):
         raise ExportError(f"the file has {size} continuous actions; expected --actions continuous:{size}, or none")
     low, high = (None, None) if options.bounds is None else spread_bounds(options.bounds, size)
@@ -77,7 +94,8 @@ def clipped_head(layer: Dense, std: np.ndarray, action: ActionSpec) -> Continuou
 
 
 UNBOUNDED = (
-    "the file has no bounds of the actions, so they leave the model as the network gives them; --bounds LOW HIGH makes -1..1 of them"
+    "the file has no bounds of the actions, so they leave the model as the network gives them; --bounds LOW "
+    "HIGH makes -1..1 of them"
 )
 
 

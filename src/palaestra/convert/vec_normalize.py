@@ -1,7 +1,7 @@
 """Reads statistics of observations: Stable-Baselines3's VecNormalize, a pickle, or an .npz with `mean` and `var`.
 
-A pickle is a program. This one is run by a reader that knows no function at all: every class and function that the file names becomes an
-inert record of what the file gives it, and only arrays of plain numbers are made of these, here.
+A pickle is a program. This one is run by a reader that knows no function at all: every class and function that the file
+names becomes an inert record of what the file gives it, and only arrays of plain numbers are made of these, here.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ def _from_arrays(path: Path, content: bytes) -> ObsStatistics:
     except ValueError as error:
         raise ExportError(f"{path} cannot be read as .npz: {error}") from error
     if "mean" not in arrays or "var" not in arrays:
-        raise ExportError(f"{path} has the arrays {', '.join(arrays) or 'none'}; expected 'mean', 'var' and perhaps 'epsilon', 'clip'")
+        raise ExportError(
+            f"{path} has the arrays {', '.join(arrays) or 'none'}; expected 'mean', 'var' and perhaps 'epsilon', 'clip'"
+        )
     limit = arrays["clip"].item() if "clip" in arrays else None
     epsilon = arrays["epsilon"].item() if "epsilon" in arrays else 1e-8
     return _checked(path, ObsStatistics({"": arrays["mean"]}, {"": arrays["var"]}, epsilon, limit))
@@ -77,7 +79,9 @@ class _Record:
     """Facts of a pickle about one object: the name of its class, and the state it gives it."""
 
     def __init__(self, title: str, arguments: tuple[Any, ...]) -> None:
-        self.title, self.arguments, self.state = title, arguments, None
+        self.title = title
+        self.arguments = arguments
+        self.state = None
         self.items: dict[Any, Any] = {}
         self.entries: list[Any] = []
 
@@ -118,7 +122,9 @@ class _InertUnpickler(pickle.Unpickler):
 
 
 def _must_be_small(content: bytes) -> None:
-    """Raises ValueError for a pickle that would take far more memory than VecNormalize: a few bytes can ask for gigabytes."""
+    """Raises ValueError for a pickle that would take far more memory than VecNormalize: a few bytes can ask for
+    gigabytes.
+    """
     for count, (operation, argument, _) in enumerate(pickletools.genops(content)):
         if count > MOST_OPERATIONS or (operation.name in INDICES and (argument or 0) > MOST_OPERATIONS):
             raise ValueError(f"more than {MOST_OPERATIONS:,} objects")
@@ -130,10 +136,13 @@ def _from_pickle(path: Path, content: bytes) -> ObsStatistics:
         whole = _InertUnpickler(BytesIO(content)).load()
         state = whole.state
         if not whole.title.endswith(".VecNormalize") or not isinstance(state, dict):
-            raise ExportError(f"{path} holds a {whole.title}; expected the VecNormalize that was saved with env.save(FILE)")
+            raise ExportError(
+                f"{path} holds a {whole.title}; expected the VecNormalize that was saved with env.save(FILE)"
+            )
         if not state.get("norm_obs", True):
             return ObsStatistics({}, {}, 0.0, None)
-        saved, keys = state["obs_rms"], state.get("norm_obs_keys")
+        saved = state["obs_rms"]
+        keys = state.get("norm_obs_keys")
         rms = saved if isinstance(saved, dict) else saved.items or {"": saved}
         names = [name for name in rms if keys is None or name in keys]
         mean, var = ({name: _array(rms[name].state[which]) for name in names} for which in ("mean", "var"))
@@ -161,7 +170,9 @@ def _checked(path: Path, found: ObsStatistics) -> ObsStatistics:
     for name, mean in found.mean.items():
         var = found.var[name]
         if mean.shape != var.shape or not np.isfinite(mean).all() or not np.isfinite(var).all() or (var < 0).any():
-            raise ExportError(f"{path}: mean and variance of '{name or 'the observation'}' do not fit one another, or are not finite")
+            raise ExportError(
+                f"{path}: mean and variance of '{name or 'the observation'}' do not fit one another, or are not finite"
+            )
     if not (found.epsilon >= 0 and (found.limit is None or found.limit > 0)):
         raise ExportError(f"{path}: epsilon {found.epsilon} and clip {found.limit} make no sense")
     return found

@@ -1,4 +1,6 @@
-"""Makes text from outside, such as names in a game's messages, safe to print: no control characters, no endless lines."""
+"""Makes text from outside, such as names in a game's messages, safe to print: no control characters, no endless
+lines.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ _CONTROL_WITHIN_LINES = re.compile(f"\n(?!  )|[{_OTHERS}]")
 def escaped(text: str) -> str:
     r"""Returns the text with control characters as escape sequences: a line break is `\n`, an escape `\x1b`.
 
-    Also escapes the characters that reverse the direction of text, which could make a line read as another one, and half surrogate
-    pairs, which no stream can write.
+    Also escapes the characters that reverse the direction of text, which could make a line read as another one, and
+    half surrogate pairs, which no stream can write.
     """
     return _CONTROL.sub(_escape, text)
 
@@ -43,7 +45,9 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def is_terminal(stream: Any) -> bool:
-    """Whether a stream is a terminal: not one that is missing or closed, or that a program has replaced by an object with `write` alone."""
+    """Whether a stream is a terminal: not one that is missing or closed, or that a program has replaced by an object
+    with `write` alone.
+    """
     try:
         return bool(stream.isatty())
     except Exception:  # an object of the program that trains may raise anything

@@ -2,21 +2,16 @@
 
 PalaestraError
 ├── ConfigError       a settings file or flag that cannot be used; knows its file and line
-├── PluginError       a name without an entry point, an entry point that fails to load, or a plug-in that breaks its contract
-├── EnvError          an environment broke its contract or stopped working
-│   ├── NotFinite     it returned a NaN or an infinity
-│   ├── ProtocolError a game sent a message that is damaged or makes no sense
-│   └── GameGone      a game did not start, exited, disconnected or stopped answering
-├── RunError          a run folder that cannot be started, resumed or read
-│   ├── RunInUse          another process writes to it
-│   ├── FolderLost        it was deleted or became unwritable during training
-│   ├── Diverged          weights or losses became NaN or infinite
-│   └── CheckpointError   a checkpoint that is missing, damaged or from another run
-├── DemoError         a demonstration file that cannot be read or written
-│   └── EmptyDemo     a file without records
-├── HubError          something on the Hugging Face Hub that cannot be read or written
-├── ExportError       a network that cannot be written as ONNX, or whose ONNX file gives other results
-└── PolicyError       a model file that `load_policy` cannot run
+├── PluginError       a name without an entry point, an entry point that fails to load, or a plug-in that breaks its
+contract ├── EnvError          an environment broke its contract or stopped working │   ├── NotFinite     it returned a
+NaN or an infinity │   ├── ProtocolError a game sent a message that is damaged or makes no sense │   └── GameGone      a
+game did not start, exited, disconnected or stopped answering ├── RunError          a run folder that cannot be started,
+resumed or read │   ├── RunInUse          another process writes to it │   ├── FolderLost        it was deleted or
+became unwritable during training │   ├── Diverged          weights or losses became NaN or infinite │   └──
+CheckpointError   a checkpoint that is missing, damaged or from another run ├── DemoError         a demonstration file
+that cannot be read or written │   └── EmptyDemo     a file without records ├── HubError          something on the
+Hugging Face Hub that cannot be read or written ├── ExportError       a network that cannot be written as ONNX, or whose
+ONNX file gives other results └── PolicyError       a model file that `load_policy` cannot run
 """
 
 from __future__ import annotations
@@ -33,7 +28,8 @@ _OURS = f"{Path(__file__).parents[1]}{os.sep}"
 class PalaestraError(Exception):
     """Base class of all exceptions here. The command line prints its message, without a traceback, and exits with 1.
 
-    Control characters in the message, such as those in a behavior's name, are escaped. All lines but the first are indented.
+    Control characters in the message, such as those in a behavior's name, are escaped. All lines but the first are
+    indented.
     """
 
     def __init__(self, *message: object) -> None:
@@ -46,7 +42,8 @@ class ConfigError(PalaestraError):
     def __init__(self, message: str, file: Path | str | None = None, line: int | None = None) -> None:
         where = "" if file is None else f"{file}: " if line is None else f"{file}:{line}: "
         super().__init__(where + message)
-        self.file, self.line = file, line
+        self.file = file
+        self.line = line
 
 
 class PluginError(PalaestraError):

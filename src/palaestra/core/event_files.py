@@ -1,4 +1,6 @@
-"""Lets TensorBoard's reader read event files of unknown origin: what it would wait for, or fill the memory with, is refused before."""
+"""Lets TensorBoard's reader read event files of unknown origin: what it would wait for, or fill the memory with, is
+refused before.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class GuardedEvents:
         self._checked: dict[Path, int] = {}
 
     def reload(self) -> EventAccumulator:
-        """Reads what was written since the last call; returns the reader. Raises OSError for files that are too large or damaged."""
+        """Reads what was written since the last call; returns the reader. Raises OSError for files that are too large
+        or damaged.
+        """
         for entry in sorted(self._folder.iterdir()):
             if ANY_EVENTS in entry.name:
                 self._checked[entry] = check_records(entry, self._checked.get(entry, 0))
@@ -42,8 +46,8 @@ class GuardedEvents:
 def check_records(file: Path, at: int = 0) -> int:
     """Checks the sizes of a file's records, from one that begins at `at`; returns where the next one begins.
 
-    Raises OSError for a file that is not regular, and for sizes that no program writes. The reader stops at a record whose size has a wrong
-    checksum.
+    Raises OSError for a file that is not regular, and for sizes that no program writes. The reader stops at a record
+    whose size has a wrong checksum.
     """
     with open(file, "rb", opener=regular) as opened:
         size = os.fstat(opened.fileno()).st_size
@@ -55,7 +59,11 @@ def check_records(file: Path, at: int = 0) -> int:
             if length > MOST_RECORD:
                 if _checksum(head[:8]) != checksum:
                     return at
-                raise OSError(errno.EINVAL, f"{file.name} has a record of {length:,} bytes; expected at most {MOST_RECORD:,}", str(file))
+                raise OSError(
+                    errno.EINVAL,
+                    f"{file.name} has a record of {length:,} bytes; expected at most {MOST_RECORD:,}",
+                    str(file),
+                )
             if at + 16 + length > size:
                 return at
             at = opened.seek(at + 16 + length)

@@ -1,4 +1,6 @@
-"""Names files of a run and kinds of foreign files, reads and writes them safely, and opens temporary files for large data."""
+"""Names files of a run and kinds of foreign files, reads and writes them safely, and opens temporary files for large
+data.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,13 @@ _MAGIC = {
     b"%YAML 1.1\n%TAG !u!": "an asset of Unity; give the .onnx file that Unity imported",
     b"\x10\0\0\0\0\0\0\0": "a Barracuda model of ML-Agents before release 17; end its name in .nn",
 }
-_TORCH = "a file of PyTorch; init_path starts from one of ML-Agents, `palaestra convert` makes models of other libraries'"
-_TENSORFLOW = "as ML-Agents wrote before release 17, which is not read; play the .nn or .onnx model of the same run, or train anew"
+_TORCH = (
+    "a file of PyTorch; init_path starts from one of ML-Agents, `palaestra convert` makes models of other libraries'"
+)
+_TENSORFLOW = (
+    "as ML-Agents wrote before release 17, which is not read; play the .nn or .onnx model of the same run, "
+    "or train anew"
+)
 _ENDINGS = {
     (".sentis",): "a model of Unity's Sentis; give the .onnx file that it was made from",
     (".pt", ".pth"): _TORCH,
@@ -71,7 +78,9 @@ RUN_FILES = frozenset(
 
 
 def belongs_to_run(behavior: str) -> bool:
-    """Whether a behavior's files could have the same names as a run's own, or as another behavior's model, on some file system."""
+    """Whether a behavior's files could have the same names as a run's own, or as another behavior's model, on some file
+    system.
+    """
     name = behavior.strip(" .").casefold()
     return name in RUN_FILES or name.endswith(".onnx")
 
@@ -90,8 +99,12 @@ def silence(stream: TextIO) -> None:
 
 
 def file_name(name: str) -> str:
-    """Returns a behavior's name if every file system accepts it as a file name, else a similar name with a hash that keeps it unique."""
-    plain = re.sub(r'[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069<>:"/\\|?*\ud800-\udfff]', "_", name)[:120].strip(" .")
+    """Returns a behavior's name if every file system accepts it as a file name, else a similar name with a hash that
+    keeps it unique.
+    """
+    plain = re.sub(r'[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069<>:"/\\|?*\ud800-\udfff]', "_", name)[:120].strip(
+        " ."
+    )
     if plain == name and plain and not _RESERVED.fullmatch(plain) and len(plain.encode()) <= 200:
         return plain
     likeness = re.sub(r"[^\w-]", "_", plain, flags=re.ASCII)[:80]
@@ -103,7 +116,9 @@ MOST_READ = 64 << 20
 
 
 def regular(path: str, flags: int) -> int:
-    """Opens regular files only, as an `opener` for `open`. Raises OSError for a pipe, which waits for its other end, and for a device."""
+    """Opens regular files only, as an `opener` for `open`. Raises OSError for a pipe, which waits for its other end,
+    and for a device.
+    """
     descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
     mode = os.fstat(descriptor).st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # `open` refuses a folder with its own error
@@ -121,7 +136,9 @@ def read_whole(file: Path, most: int = MOST_READ) -> bytes:
 
 
 def read_whole_text(file: Path, most: int = MOST_READ) -> str:
-    """Returns the text of a regular file in UTF-8. Raises OSError as `read_whole` does, and ValueError for other bytes."""
+    """Returns the text of a regular file in UTF-8. Raises OSError as `read_whole` does, and ValueError for other
+    bytes.
+    """
     return read_whole(file, most).decode("utf-8")
 
 
@@ -139,7 +156,9 @@ MOST_LINES = 1 << 30
 
 
 def read_lines(file: Path, most: int = MOST_LINES) -> Iterator[str]:
-    """Yields the lines of a regular file of text, of very long ones parts. Raises OSError, also for a file of more than `most` bytes."""
+    """Yields the lines of a regular file of text, of very long ones parts. Raises OSError, also for a file of more than
+    `most` bytes.
+    """
     with open(file, "rb", opener=regular) as opened:
         if os.fstat(opened.fileno()).st_size > most:
             raise _too_large(file, most)
@@ -152,7 +171,9 @@ def _too_large(file: Path, most: int) -> OSError:
 
 
 def write_whole(file: Path, data: bytes) -> None:
-    """Writes `file` atomically, with a rename: readers see the old file or the new one, also after a crash. Raises OSError."""
+    """Writes `file` atomically, with a rename: readers see the old file or the new one, also after a crash. Raises
+    OSError.
+    """
     beside = file.with_name(f".{file.name}.tmp-{os.getpid()}")
     try:
         beside.unlink(missing_ok=True)  # of a process that was killed, or a link that leads elsewhere
@@ -227,14 +248,18 @@ def expanded(path: Path) -> Path:
 
 
 def file_kind(path: Path, *own: str) -> str:
-    """Returns the kind of a file, as `kind_of`; '' also if it cannot be read. `own`: endings of the names of files that are expected."""
+    """Returns the kind of a file, as `kind_of`; '' also if it cannot be read. `own`: endings of the names of files that
+    are expected.
+    """
     with suppress(OSError), open(path, "rb", opener=regular) as file:
         return kind_of(file.read(4096), "" if path.name.lower().endswith(own) else path.name)
     return ""
 
 
 def kind_of(head: bytes, name: str = "") -> str:
-    """Returns the kind of a file with these first bytes and what to do with it, such as 'a Git LFS pointer; ...'; '' if it is unknown."""
+    """Returns the kind of a file with these first bytes and what to do with it, such as 'a Git LFS pointer; ...'; '' if
+    it is unknown.
+    """
     if not head:
         return "empty"
     if found := next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None):
@@ -253,8 +278,13 @@ def kind_of(head: bytes, name: str = "") -> str:
 
 
 def tensorflow_files(names: Iterable[str]) -> str:
-    """Returns what to know about a folder with TensorFlow checkpoints among these names of files; '' if there are none."""
-    found = next((name for name in names if name.endswith((".index", ".pb", ".bytes")) or ".ckpt" in name or ".cptk" in name), None)
+    """Returns what to know about a folder with TensorFlow checkpoints among these names of files; '' if there are
+    none.
+    """
+    found = next(
+        (name for name in names if name.endswith((".index", ".pb", ".bytes")) or ".ckpt" in name or ".cptk" in name),
+        None,
+    )
     return f"it has {found}, a file of TensorFlow, {_TENSORFLOW}" if found else ""
 
 

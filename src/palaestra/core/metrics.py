@@ -41,7 +41,8 @@ class Metrics:
                 self._sums[name] = self._sums[name] + value
                 self._counts[name] += 1
             else:
-                self._sums[name], self._counts[name] = value, 1
+                self._sums[name] = value
+                self._counts[name] = 1
 
     def read(self) -> dict[str, float]:
         """Returns the mean of each name's measurements."""

@@ -1,6 +1,7 @@
 """Loads users' code: modules, and objects that a setting names as `package.module:Name` or by entry point.
 
-The current folder may hold a stranger's files, so it is on the import path only for the names of users' modules, and last.
+The current folder may hold a stranger's files, so it is on the import path only for the names of users' modules, and
+last.
 """
 
 from __future__ import annotations
@@ -33,13 +34,18 @@ PIP_NAMES = {
 
 
 STARTER = (
-    "import sys; sys.path[:] = [*filter(None, sys.path), {home!r}]; import runpy; runpy.run_module(sys.argv.pop(1), None, '__main__', True)"
+    "import sys; sys.path[:] = [*filter(None, sys.path), {home!r}]; import runpy; "
+    "runpy.run_module(sys.argv.pop(1), None, '__main__', True)"
 )
-"""Code that runs a module as `python -m` does, but without the current folder on the import path, which `python -m` puts first."""
+"""Code that runs a module as `python -m` does, but without the current folder on the import path, which `python -m`
+puts first.
+"""
 
 
 def own_python(module: str, *arguments: str) -> list[str]:
-    """Returns the command that runs a module of ours in a process of its own, which imports nothing from the current folder unasked."""
+    """Returns the command that runs a module of ours in a process of its own, which imports nothing from the current
+    folder unasked.
+    """
     return [sys.executable, "-c", STARTER.format(home=str(Path(__file__).parents[2])), module, *arguments]
 
 
@@ -76,7 +82,9 @@ def all_entry_points() -> Any:  # EntryPoints, but before Python 3.12 a class th
 
 
 def import_user_module(module: str, name: str, error_class: type[PalaestraError] = EnvError) -> Any:
-    """Imports a user's module, installed or from the current folder. Raises `error_class`; `name` begins the message."""
+    """Imports a user's module, installed or from the current folder. Raises `error_class`; `name` begins the
+    message.
+    """
     with _current_folder_on_path(module):
         return import_installed_module(module, name, error_class)
 
@@ -87,7 +95,9 @@ def import_installed_module(module: str, name: str, error_class: type[PalaestraE
         return import_module(module)
     except ModuleNotFoundError as error:
         if error.name and (module == error.name or module.startswith(error.name + ".")):
-            raise error_class(f"{name}: there is no module '{module}', neither in {Path.cwd()} nor installed") from error
+            raise error_class(
+                f"{name}: there is no module '{module}', neither in {Path.cwd()} nor installed"
+            ) from error
         if (needed := missing_package(error)) is not None:
             raise error_class(f"{name}: module '{module}' {needed}") from error
         raise error_class(f"{name}: module '{module}' cannot be imported: {exception_summary(error)}") from error
@@ -98,7 +108,9 @@ def import_installed_module(module: str, name: str, error_class: type[PalaestraE
 
 
 def missing_package(error: BaseException) -> str | None:
-    """Returns "needs the package X, which is not installed" with the line that pip needs; None if `error` has another cause."""
+    """Returns "needs the package X, which is not installed" with the line that pip needs; None if `error` has another
+    cause.
+    """
     cause: BaseException | None = error
     while cause is not None and not (isinstance(cause, ModuleNotFoundError) and cause.name):
         cause = cause.__cause__ or cause.__context__
@@ -115,8 +127,8 @@ def missing_package(error: BaseException) -> str | None:
 def _current_folder_on_path(module: str) -> Iterator[None]:
     """Puts the current folder last on the import path while `module` is imported.
 
-    It stays there if the module came from it, since that may import its neighbors later. Else a file of that folder, which may be
-    a stranger's, must not stand for a library that is imported where it is first used.
+    It stays there if the module came from it, since that may import its neighbors later. Else a file of that folder,
+    which may be a stranger's, must not stand for a library that is imported where it is first used.
     """
     here = str(Path.cwd())
     if here in sys.path:
@@ -138,10 +150,15 @@ def is_from(module: Any, folder: str | Path) -> bool:
 
 
 def lacks(module: Any, attribute: str) -> str:
-    """Returns the end of a message that a user's module lacks a name, also where a file of the current folder was not meant."""
-    top, here = module.__name__.partition(".")[0], Path.cwd()
+    """Returns the end of a message that a user's module lacks a name, also where a file of the current folder was not
+    meant.
+    """
+    top = module.__name__.partition(".")[0]
+    here = Path.cwd()
     hidden = any((here / name).exists() for name in (f"{top}.py", top)) and not is_from(sys.modules.get(top), here)
-    note = f"; the '{top}' in the current folder is hidden by the installed one, so give it another name" if hidden else ""
+    note = (
+        f"; the '{top}' in the current folder is hidden by the installed one, so give it another name" if hidden else ""
+    )
     place = getattr(module, "__file__", None) or module.__name__
     return f"module '{module.__name__}' ({place}) has no '{attribute}'{nearest(attribute, vars(module))}{note}"
 
@@ -162,33 +179,42 @@ class Registry:
         return sorted(self._points)
 
     def place(self, name: str) -> str:
-        """Returns an entry point's `package.module:Name`, which several names may share. Raises KeyError for an unknown name."""
+        """Returns an entry point's `package.module:Name`, which several names may share. Raises KeyError for an unknown
+        name.
+        """
         return self._points[name].value
 
     def get(self, name: str) -> Any:
         """Loads the object of an entry point. Raises PluginError if the name is unknown or the import fails."""
         if name not in self._points:
             hint = nearest(name, self._points)
-            raise PluginError(f"no {self.kind.removesuffix('s')} is named '{name}'{hint} (there are: {', '.join(self.names())})")
+            raise PluginError(
+                f"no {self.kind.removesuffix('s')} is named '{name}'{hint} (there are: {', '.join(self.names())})"
+            )
         point = self._points[name]
         try:
             return point.load()
         except (ImportError, AttributeError) as error:
-            raise PluginError(f"{self.kind.removesuffix('s')} '{name}' ({point.value}) cannot be loaded: {error}") from error
+            raise PluginError(
+                f"{self.kind.removesuffix('s')} '{name}' ({point.value}) cannot be loaded: {error}"
+            ) from error
 
 
 def nearest(name: str, known: Any) -> str:
     """Returns "; did you mean 'X'?" for the closest known name, or '' if none is close."""
-    near = get_close_matches(name, list(known), n=1, cutoff=_NEAR) or get_close_matches(name.lower(), list(known), n=1, cutoff=_NEAR)
+    near = get_close_matches(name, list(known), n=1, cutoff=_NEAR) or get_close_matches(
+        name.lower(), list(known), n=1, cutoff=_NEAR
+    )
     return f"; did you mean '{near[0]}'?" if near else ""
 
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Stops Python's garbage collector within the block, and exempts all objects that exist at its end from later collections.
+    """Stops Python's garbage collector within the block, and exempts all objects that exist at its end from later
+    collections.
 
-    It is meant for imports in a process of ours. PyTorch and what needs it are imported a quarter sooner, and a later collection does not
-    visit all of PyTorch, which takes a tenth of a second in the middle of an update.
+    It is meant for imports in a process of ours. PyTorch and what needs it are imported a quarter sooner, and a later
+    collection does not visit all of PyTorch, which takes a tenth of a second in the middle of an update.
     """
     gc.disable()
     try:

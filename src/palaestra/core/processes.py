@@ -1,5 +1,6 @@
-"""Counts the cores that this process may use, and the processes, threads and files that it may still open, within the limits of the
-system and its container."""
+"""Counts the cores that this process may use, and the processes, threads and files that it may still open, within the
+limits of the system and its container.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ from palaestra.core.system_memory import CGROUPS, MEMBERSHIP, cgroup_of_process,
 def usable_cores(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int:
     """Returns the number of cores that this process may use, at least 1.
 
-    Slurm, `taskset` or a container may give it fewer than the machine has. Two threads on one core, which wait for each other, were
-    measured at a twentieth of the speed of one.
+    Slurm, `taskset` or a container may give it fewer than the machine has. Two threads on one core, which wait for each
+    other, were measured at a twentieth of the speed of one.
     """
     cores = float(len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1)
     for controller in ("", "cpu"):
@@ -37,12 +38,16 @@ def _cpu_quota(folder: Path) -> float:
     with suppress(OSError, ValueError):  # version 2: "max 100000" or "150000 100000"
         most, period = (folder / "cpu.max").read_text().split()
         return int(most) / int(period)
-    most_of_1, period_of_1 = read_limit(folder / "cpu.cfs_quota_us"), read_limit(folder / "cpu.cfs_period_us")  # version 1; -1: no limit
+    # version 1; -1: no limit
+    most_of_1 = read_limit(folder / "cpu.cfs_quota_us")
+    period_of_1 = read_limit(folder / "cpu.cfs_period_us")
     return most_of_1 / period_of_1 if most_of_1 and period_of_1 else math.inf
 
 
 def free_processes(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int | None:
-    """Returns how many processes and threads may still be started; None: no known limit. Linux counts threads as processes."""
+    """Returns how many processes and threads may still be started; None: no known limit. Linux counts threads as
+    processes.
+    """
     left: list[int] = []
     for controller in ("", "pids"):
         root = cgroups / controller
@@ -73,7 +78,9 @@ def free_files() -> int | None:
 
 
 def memory_of(pid: int) -> int:
-    """Returns the bytes of memory that a process and its descendants use, without shared memory where the system reports it."""
+    """Returns the bytes of memory that a process and its descendants use, without shared memory where the system
+    reports it.
+    """
     return sum(_own_memory(process) for process in _family(pid))
 
 
@@ -111,7 +118,9 @@ def _threads_of_user(user: int) -> int:
 
 
 def surely_no_gpu() -> bool:
-    """Whether PyTorch surely finds no GPU, without importing it: this PyTorch is built for CPUs, or there is no driver of a GPU here."""
+    """Whether PyTorch surely finds no GPU, without importing it: this PyTorch is built for CPUs, or there is no driver
+    of a GPU here.
+    """
     with suppress(PackageNotFoundError):
         if version("torch").endswith("+cpu"):
             return True

@@ -1,4 +1,5 @@
-"""Base class of all settings: unknown keys are errors, values are frozen, and obvious spellings such as 'yes' are accepted.
+"""Base class of all settings: unknown keys are errors, values are frozen, and obvious spellings such as 'yes' are
+accepted.
 
 Names follow the ML-Agents YAML. The docstring under a field is its documentation, in code and in editors.
 """
@@ -16,7 +17,10 @@ from palaestra.core.plugins import nearest
 
 LARGEST = 2**63 - 1
 """Largest integer that a setting may have."""
-_SPOKEN = {**dict.fromkeys(("true", "yes", "on", "y", "t", "1"), True), **dict.fromkeys(("false", "no", "off", "n", "f", "0"), False)}
+_SPOKEN = {
+    **dict.fromkeys(("true", "yes", "on", "y", "t", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "n", "f", "0"), False),
+}
 """Booleans by the strings accepted for them in any case: YAML reads quoted words, and plain `y` and `n`, as strings."""
 _MAX_HINTS = 20  # unknown keys of one section for which the nearest known one is suggested
 
@@ -78,7 +82,11 @@ def unusable_text(text: str) -> str:
     """Describes what makes a text unusable as a name or path on any system; '' if it is usable."""
     if "\0" in text:
         return "a NUL character"
-    return "half of a surrogate pair (text that is not Unicode)" if any("\ud800" <= char <= "\udfff" for char in text) else ""
+    return (
+        "half of a surrogate pair (text that is not Unicode)"
+        if any("\ud800" <= char <= "\udfff" for char in text)
+        else ""
+    )
 
 
 def _unusable(value: Any) -> str:
@@ -94,11 +102,15 @@ def _unusable(value: Any) -> str:
 def field_error(settings: type[Settings], field: str, sentence: str, value: Any) -> ValidationError:
     """Returns a ValidationError for one field, for validators of a whole group."""
     error = PydanticCustomError("value_error", "{sentence}", {"sentence": sentence, "error": sentence})
-    return ValidationError.from_exception_data(settings.__name__, [InitErrorDetails(type=error, loc=(field,), input=value)])
+    return ValidationError.from_exception_data(
+        settings.__name__, [InitErrorDetails(type=error, loc=(field,), input=value)]
+    )
 
 
 def _plain(value: Any, kinds: tuple[Any, ...]) -> Any:
-    """Converts obvious spellings: `5e5` to an integer, a quoted number, a number as a name, 0, 1 or 'true' to a bool, a list to a tuple."""
+    """Converts obvious spellings: `5e5` to an integer, a quoted number, a number as a name, 0, 1 or 'true' to a bool, a
+    list to a tuple.
+    """
     if isinstance(value, list):
         item = next((get_args(kind)[:1] for kind in kinds if get_origin(kind) is tuple), None)
         return value if item is None else tuple(_plain(each, item) for each in value)

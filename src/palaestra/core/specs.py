@@ -29,7 +29,9 @@ class RawObs:
     scale: float = 1.0
     """Factor by which the numbers are multiplied."""
     rows: tuple[tuple[str, RawObs], ...] = ()
-    """For a sequence of elements: the dotted key and the form of each array of an element. A row begins with a 1, then follow these."""
+    """For a sequence of elements: the dotted key and the form of each array of an element. A row begins with a 1, then
+    follow these.
+    """
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,14 @@ class RawAction:
     """Entries of a dictionary or tuple; None: an array."""
 
     def assemble(self, continuous: NDArray[Any], discrete: NDArray[Any]) -> Any:
-        """Returns N actions, with arrays (N, *shape), from the columns (N, numbers) and (N, branches) in the environment's units."""
+        """Returns N actions, with arrays (N, *shape), from the columns (N, numbers) and (N, branches) in the
+        environment's units.
+        """
         return self._assemble(continuous, discrete, 0, 0)[0]
 
-    def _assemble(self, continuous: NDArray[Any], discrete: NDArray[Any], number: int, branch: int) -> tuple[Any, int, int]:
+    def _assemble(
+        self, continuous: NDArray[Any], discrete: NDArray[Any], number: int, branch: int
+    ) -> tuple[Any, int, int]:
         """Takes columns from a number and a branch on; returns the action and those after it."""
         if self.parts is None:
             columns, start = (continuous, number) if self.continuous else (discrete, branch)
@@ -100,9 +106,13 @@ class ObsSpec:
     name: str
     shape: tuple[int, ...]
     goal: bool = False
-    """Whether it is a goal signal, which may condition the network. A variable-length one is treated as any other observation."""
+    """Whether it is a goal signal, which may condition the network. A variable-length one is treated as any other
+    observation.
+    """
     raw: RawObs | None = field(default=None, compare=False)
-    """Written into exported models, so that they accept the environment's own observations; None: those have the form of this spec."""
+    """Written into exported models, so that they accept the environment's own observations; None: those have the form
+    of this spec.
+    """
 
     def __post_init__(self) -> None:
         if len(self.shape) not in (1, 2, 3) or any(size < 1 for size in self.shape):
@@ -136,7 +146,9 @@ class ActionSpec:
     branches: tuple[int, ...] = ()
     """Number of choices of each discrete branch."""
     low: tuple[float, ...] | None = field(default=None, compare=False)
-    """The environment's value for -1 of each continuous action, such as a Gymnasium Box's `low`; None: -1. Written into exported models."""
+    """The environment's value for -1 of each continuous action, such as a Gymnasium Box's `low`; None: -1. Written into
+    exported models.
+    """
     high: tuple[float, ...] | None = field(default=None, compare=False)
     """The environment's value for 1 of each continuous action."""
     starts: tuple[int, ...] | None = field(default=None, compare=False)
@@ -148,7 +160,9 @@ class ActionSpec:
 
     def __post_init__(self) -> None:
         if self.continuous < 0 or any(size < 1 for size in self.branches):
-            raise EnvError(f"actions of {self.continuous} numbers and branches {self.branches}: a branch needs at least one choice")
+            raise EnvError(
+                f"actions of {self.continuous} numbers and branches {self.branches}: a branch needs at least one choice"
+            )
         if not self.continuous and not self.branches:
             raise EnvError("an action needs at least one continuous number or one discrete branch")
 
@@ -170,7 +184,9 @@ class BehaviorSpec:
     obs: tuple[ObsSpec, ...]
     action: ActionSpec
     steady: bool = False
-    """Whether every slot acts on every tick, as in built-in and vector environments: `acting` is True in every row of every TimeStep."""
+    """Whether every slot acts on every tick, as in built-in and vector environments: `acting` is True in every row of
+    every TimeStep.
+    """
 
     def __post_init__(self) -> None:
         if not self.obs:
@@ -187,7 +203,9 @@ def describe(spec: BehaviorSpec) -> str:
     obs = ", ".join(f"{o.name} {'x'.join(map(str, o.shape))}{' (goal)' if o.goal else ''}" for o in spec.obs)
     action = []
     if spec.action.continuous:
-        action.append(f"{spec.action.continuous} continuous" + (f" ({spec.action.remark})" if spec.action.remark else ""))
+        action.append(
+            f"{spec.action.continuous} continuous" + (f" ({spec.action.remark})" if spec.action.remark else "")
+        )
     if spec.action.branches:
         action.append("discrete " + " x ".join(map(str, spec.action.branches)))
     return f"observations: {obs}; actions: {', '.join(action)}"

@@ -15,8 +15,9 @@ LIMITS = (
     ("", "memory.max", "memory.current", "inactive_file"),
     ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
-"""Files of Linux control groups, versions 2 and 1: the controller's folder, the files of the limit and of the usage, and the entry of
-`memory.stat` for inactive file cache, which counts as used but is freed on demand."""
+"""Files of Linux control groups, versions 2 and 1: the controller's folder, the files of the limit and of the usage,
+and the entry of `memory.stat` for inactive file cache, which counts as used but is freed on demand.
+"""
 
 
 def free_memory(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int:
@@ -58,7 +59,9 @@ def read_limit(path: Path) -> int | None:
 
 
 def _stat(path: Path, name: str) -> int:
-    return next((int(value) for key, _, value in (line.partition(" ") for line in _read(path).splitlines()) if key == name), 0)
+    return next(
+        (int(value) for key, _, value in (line.partition(" ") for line in _read(path).splitlines()) if key == name), 0
+    )
 
 
 def _read(path: Path) -> str:
@@ -72,14 +75,16 @@ _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # of mallopt, from malloc.h
 KEPT_BYTES = 1 << 30
 """Bytes of the largest block, and of unused memory, that malloc keeps instead of returning them to the system."""
 OLD_LIMIT = 1 << 25
-"""Largest block size that glibc before 2.35 accepts. Without one, it would ask the system for every block from 128 KiB on."""
+"""Largest block size that glibc before 2.35 accepts. Without one, it would ask the system for every block from 128 KiB
+on.
+"""
 
 
 def keep_freed_memory() -> None:
     """Makes glibc keep freed memory of large tensors for the next ones. Other C libraries are left alone.
 
-    Every gradient step allocates tensors of the same sizes. Memory that went back to the system is cleared page by page when it is
-    allocated again: measured at a tenth to a third of the time of an update with images or an LSTM.
+    Every gradient step allocates tensors of the same sizes. Memory that went back to the system is cleared page by page
+    when it is allocated again: measured at a tenth to a third of the time of an update with images or an LSTM.
     """
     if sys.platform != "linux":
         return

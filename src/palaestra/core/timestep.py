@@ -22,10 +22,11 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class FinalObs:
-    """Final observations of the episodes that ended on this tick: `TimeStep.obs` already has the next episodes' first observations.
+    """Final observations of the episodes that ended on this tick: `TimeStep.obs` already has the next episodes' first
+    observations.
 
-    On the CPU there is a row for each end. On an accelerator, where reading the number of ends would wait for the device, there is a row
-    for every slot, and `slots` is 0, 1, 2, and so on.
+    On the CPU there is a row for each end. On an accelerator, where reading the number of ends would wait for the
+    device, there is a row for every slot, and `slots` is 0, 1, 2, and so on.
     """
 
     slots: Tensor  # (E,) int64, rising
@@ -51,11 +52,14 @@ class TimeStep:
     team: Tensor  # (S,) int64
     group: Tensor  # (S,) int64: group mates share it; -1: on its own
     lost: Tensor | None = None
-    """(S,) bool: its episode was interrupted without an end, for example by a crash of the game. The unfinished episode is not learned
-    from or counted, and a slot that acts now begins a new one. Never true where an episode ended. None: no interruptions."""
+    """(S,) bool: its episode was interrupted without an end, for example by a crash of the game. The unfinished episode
+    is not learned from or counted, and a slot that acts now begins a new one. Never true where an episode ended. None:
+    no interruptions.
+    """
     success: Tensor | None = None
-    """(S,) float32: 1 or 0 for an episode that ended on this tick with success or failure; NaN where the environment reports neither.
-    Read where an episode ended. None: nothing reported."""
+    """(S,) float32: 1 or 0 for an episode that ended on this tick with success or failure; NaN where the environment
+    reports neither. Read where an episode ended. None: nothing reported.
+    """
 
 
 @dataclass(frozen=True, slots=True)

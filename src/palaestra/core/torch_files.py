@@ -1,6 +1,8 @@
-"""Reads files that other libraries wrote with `torch.save`: tensors and plain values only. Nothing in a file is ever run.
+"""Reads files that other libraries wrote with `torch.save`: tensors and plain values only. Nothing in a file is ever
+run.
 
-torch's own restricted reader (`weights_only`) refuses code; sizes are checked before it, since a small file can unpack to a huge one.
+torch's own restricted reader (`weights_only`) refuses code; sizes are checked before it, since a small file can unpack
+to a huge one.
 """
 
 from __future__ import annotations
@@ -25,12 +27,22 @@ MOST_BYTES = 1 << 30
 """Largest size, unpacked, of a file of weights."""
 
 Arrays = dict[str, np.ndarray]
-ZIP_ERRORS = (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError, EOFError, ValueError, struct.error)
+ZIP_ERRORS = (
+    zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    NotImplementedError,
+    RuntimeError,
+    EOFError,
+    ValueError,
+    struct.error,
+)
 """Errors of a damaged, encrypted or forged zip file."""
 
 
 def read_saved(file: Path | bytes, name: str, refusal: type[PalaestraError] = ExportError) -> Any:
-    """Returns what `torch.save` wrote, tensors on the CPU. `name` is for messages. Raises `refusal` for a file that cannot be read."""
+    """Returns what `torch.save` wrote, tensors on the CPU. `name` is for messages. Raises `refusal` for a file that
+    cannot be read.
+    """
     import torch
 
     content = _bounded(file, name, refusal)
@@ -41,14 +53,17 @@ def read_saved(file: Path | bytes, name: str, refusal: type[PalaestraError] = Ex
             return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
         except pickle.UnpicklingError as error:
             raise refusal(
-                f"{name} holds more than weights ({_forbidden(error)}), which would run code when it is loaded, so it is refused; "
+                f"{name} holds more than weights ({_forbidden(error)}), which would run code when it is loaded, so it "
+                "is refused; "
                 f"save the state_dict alone: torch.save(agent.state_dict(), FILE)"
             ) from error
         except Exception as error:  # torch has many errors for damaged files
             raise refusal(f"{name} is damaged: torch cannot read it ({str(error).splitlines()[0][:200]})") from error
 
 
-def check_archive(file: io.BytesIO | Path, name: str, expected: str, refusal: type[PalaestraError] = ExportError) -> list[str]:
+def check_archive(
+    file: io.BytesIO | Path, name: str, expected: str, refusal: type[PalaestraError] = ExportError
+) -> list[str]:
     """Returns the names in a zip file. Raises `refusal` if it is none, or would unpack to more than `MOST_BYTES`."""
     try:
         with nullcontext(file) if isinstance(file, io.BytesIO) else open(file, "rb", opener=regular) as opened:
@@ -61,8 +76,11 @@ def check_archive(file: io.BytesIO | Path, name: str, expected: str, refusal: ty
     return [info.filename for info in infos]
 
 
-def read_npz(content: bytes, name: str, refusal: type[PalaestraError] = ExportError, *, most: int = MOST_BYTES) -> Arrays:
-    """Returns the arrays of an .npz file, in all at most `most` bytes. Raises `refusal` for a file that cannot be read, or unpacks to more.
+def read_npz(
+    content: bytes, name: str, refusal: type[PalaestraError] = ExportError, *, most: int = MOST_BYTES
+) -> Arrays:
+    """Returns the arrays of an .npz file, in all at most `most` bytes. Raises `refusal` for a file that cannot be read,
+    or unpacks to more.
 
     Both the zip file's list and each array's header declare sizes: neither is believed before the other agrees.
     """
@@ -90,7 +108,9 @@ def _read_npy(content: bytes) -> np.ndarray:
 
 
 def arrays_of(state: Any, name: str) -> Arrays:
-    """Returns the tensors of a state_dict as float32 arrays (integers as they are). Raises ExportError for anything else."""
+    """Returns the tensors of a state_dict as float32 arrays (integers as they are). Raises ExportError for anything
+    else.
+    """
     import torch
 
     if not isinstance(state, Mapping) or not state:
@@ -104,7 +124,9 @@ def arrays_of(state: Any, name: str) -> Arrays:
         if total > MOST_BYTES:
             raise ExportError(f"{name} has tensors of more than {MOST_BYTES:,} bytes")
         if value.is_sparse or value.is_quantized or value.is_complex():
-            raise ExportError(f"{name}: '{key}' is a tensor of a kind that cannot be converted ({value.dtype}, {value.layout})")
+            raise ExportError(
+                f"{name}: '{key}' is a tensor of a kind that cannot be converted ({value.dtype}, {value.layout})"
+            )
         array = value.detach().cpu()
         arrays[key] = array.float().numpy() if array.is_floating_point() else array.numpy()
         if arrays[key].dtype.kind == "f" and not np.isfinite(arrays[key]).all():

@@ -33,12 +33,15 @@ class RolloutBuffer(Protocol):
     def complete(self, step: TimeStep) -> int:
         """Stores rewards and ends. A slot's decision is complete when it acts again or its episode ends.
 
-        Returns how many were completed. The decisions of a lost episode are dropped: those since the last `take` no longer count.
+        Returns how many were completed. The decisions of a lost episode are dropped: those since the last `take` no
+        longer count.
         """
         ...
 
     def take(self, step: TimeStep) -> Rollout:
-        """Returns the rollout so far; `step` shows what followed. The buffer starts anew and may overwrite what it returned."""
+        """Returns the rollout so far; `step` shows what followed. The buffer starts anew and may overwrite what it
+        returned.
+        """
         ...
 
     def state_dict(self) -> dict[str, Any]:
@@ -55,7 +58,8 @@ class SteadyBuffer:
 
     def __init__(self, step: TimeStep, decision: Decision, ticks: int, needs: RolloutNeeds = PLAIN) -> None:
         """`step` and `decision` show the columns' shapes, types and device."""
-        self.decisions, self.tick = 0, 0
+        self.decisions = 0
+        self.tick = 0
         self._anew = True  # no open episode of an earlier buffer goes on in this one
         self._layout = RolloutLayout(step, decision, needs)
         self._make_columns(self._layout.opened(step, decision, 0), self._layout.completed(step, 0), ticks)
@@ -64,7 +68,8 @@ class SteadyBuffer:
         self._final_obs = FinalObsList(needs.terminal_obs) if on_host else FinalObsTable(step, ticks)
 
     def _make_columns(self, opened: Sequence[Tensor], completed: Sequence[Tensor], ticks: int) -> None:
-        self._opened, self._completed = [column(x, ticks) for x in opened], [column(x, ticks) for x in completed]
+        self._opened = [column(x, ticks) for x in opened]
+        self._completed = [column(x, ticks) for x in completed]
         # views of each row made once: making one costs as much as filling it
         self._opened_rows = list(zip(*(x.unbind() for x in self._opened), strict=True))
         self._completed_rows = list(zip(*(x.unbind() for x in self._completed), strict=True))
@@ -78,12 +83,15 @@ class SteadyBuffer:
         """Stores this tick's decisions, of all slots, as the next row."""
         if self.tick == len(self._opened_rows):  # another rank's rollout is not full yet
             self._grow()
-        for row, value in zip(self._opened_rows[self.tick], self._layout.opened(step, decision, self.tick), strict=True):
+        for row, value in zip(
+            self._opened_rows[self.tick], self._layout.opened(step, decision, self.tick), strict=True
+        ):
             row.copy_(value)
 
     def _grow(self) -> None:
         """Makes room for as many rows again."""
-        opened, completed = self._opened, self._completed
+        opened = self._opened
+        completed = self._completed
         self._make_columns([x[0] for x in opened], [x[0] for x in completed], 2 * self.tick)
         for columns, before in ((self._opened, opened), (self._completed, completed)):
             for x, value in zip(columns, before, strict=True):
@@ -91,13 +99,18 @@ class SteadyBuffer:
         self._final_obs.grow(self.tick)
 
     def complete(self, step: TimeStep) -> int:
-        """Completes row `tick` and moves on. Raises EnvError where an episode was lost: then not every slot could act."""
+        """Completes row `tick` and moves on. Raises EnvError where an episode was lost: then not every slot could
+        act.
+        """
         if step.lost is not None:
             raise EnvError(
-                "a steady behavior came with a column `lost`; expected None: its slots act on every tick, so none of its episodes "
+                "a steady behavior came with a column `lost`; expected None: its slots act on every tick, so none of "
+                "its episodes "
                 "breaks off (set `steady=False` in its spec where one may)"
             )
-        for row, value in zip(self._completed_rows[self.tick], self._layout.completed(step, self.tick + 1), strict=True):
+        for row, value in zip(
+            self._completed_rows[self.tick], self._layout.completed(step, self.tick + 1), strict=True
+        ):
             row.copy_(value)
         if len(step.final_obs.slots):
             self._final_obs.add(self._slots + self.tick * len(self._slots), step)
@@ -107,10 +120,14 @@ class SteadyBuffer:
 
     def take(self, step: TimeStep) -> Rollout:
         """Returns the rollout, cut after the last tick."""
-        opened, completed = [x[: self.tick] for x in self._opened], [x[: self.tick] for x in self._completed]
+        opened = [x[: self.tick] for x in self._opened]
+        completed = [x[: self.tick] for x in self._completed]
         final_obs = self._final_obs.take(self._layout.kept(completed), step.obs)
-        now, self.tick, self.decisions = self.tick, 0, 0
-        anew, self._anew = torch.ones_like(step.acting) if self._anew else None, False
+        now = self.tick
+        self.tick = 0
+        self.decisions = 0
+        anew = torch.ones_like(step.acting) if self._anew else None
+        self._anew = False
         return replace(self._layout.rollout(opened, completed, None, final_obs, step, now), anew=anew)
 
     def state_dict(self) -> dict[str, Any]:
@@ -125,7 +142,8 @@ class SteadyBuffer:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores rows written before."""
-        self.tick, self._anew = len(state["settled"][0]), state.get("anew", False)
+        self.tick = len(state["settled"][0])
+        self._anew = state.get("anew", False)
         self.decisions = self.tick * len(self._slots)
         if self.tick >= len(self._completed[0]):  # rollouts are shorter now: the next tick fills this one
             self._make_columns([x[0] for x in self._opened], [x[0] for x in self._completed], self.tick + 1)
@@ -138,16 +156,20 @@ class SteadyBuffer:
 class SlottedBuffer:
     """Buffer for behaviors whose slots act at different times: each slot has its own next row.
 
-    It grows by doubling: its rows as one slot decides more often than others, its slots as more agents live. On an accelerator, finding out
-    who acts and what is complete waits for the device on every tick; of the built-in environments, WallJump and DungeonEscape need it.
+    It grows by doubling: its rows as one slot decides more often than others, its slots as more agents live. On an
+    accelerator, finding out who acts and what is complete waits for the device on every tick; of the built-in
+    environments, WallJump and DungeonEscape need it.
     """
 
     def __init__(self, step: TimeStep, decision: Decision, ticks: int, needs: RolloutNeeds = PLAIN) -> None:
         """`step` and `decision` show the columns' shapes, types and device."""
-        self.decisions, self._tick = 0, 0
+        self.decisions = 0
+        self._tick = 0
         self._layout = RolloutLayout(step, decision, needs)
         self._waiting = torch.zeros_like(step.acting)  # decided, not completed
-        self._anew = torch.ones_like(step.acting)  # no episode of the rollout before goes on in the slot: it was lost or dropped
+        self._anew = torch.ones_like(
+            step.acting
+        )  # no episode of the rollout before goes on in the slot: it was lost or dropped
         self._final_obs = FinalObsList(needs.terminal_obs)
         self._earned: Earned | None = None
         self._have(
@@ -158,9 +180,11 @@ class SlottedBuffer:
 
     def _have(self, opened: list[Tensor], completed: list[Tensor], cursor: Tensor) -> None:
         """Uses these columns, each (T, S, ...), and the row that each slot writes next, (S,)."""
-        self._opened, self._completed = opened, completed
+        self._opened = opened
+        self._completed = completed
         # the same numbers without time: a row and a slot are one index there, which costs half of what two do
-        self._flat_opened, self._flat_completed = [x.flatten(0, 1) for x in opened], [x.flatten(0, 1) for x in completed]
+        self._flat_opened = [x.flatten(0, 1) for x in opened]
+        self._flat_completed = [x.flatten(0, 1) for x in completed]
         self._slots = torch.arange(len(cursor), device=cursor.device)
         self._next = cursor * len(cursor) + self._slots  # in T * S counting
         self._most = self._furthest()
@@ -210,7 +234,8 @@ class SlottedBuffer:
     def _forget(self, lost: Tensor) -> None:
         """Takes back what these slots decided after their last episode end in this rollout. Final observations stay."""
         slots = lost.nonzero().squeeze(1)
-        rows, cursor = self._furthest(), self._cursor[slots]
+        rows = self._furthest()
+        cursor = self._cursor[slots]
         if not len(slots) or not rows:
             self._waiting &= ~lost
             self._anew |= lost
@@ -224,25 +249,35 @@ class SlottedBuffer:
         self._waiting &= ~lost
 
     def take(self, step: TimeStep) -> Rollout:
-        """Returns the rollout, each slot cut after its last completed decision; decisions still waiting go on in the next rollout."""
+        """Returns the rollout, each slot cut after its last completed decision; decisions still waiting go on in the
+        next rollout.
+        """
         slots = self._waiting.nonzero().squeeze(1)
         waiting = OpenDecisions(slots, [x[self._next[slots]] for x in self._flat_opened], self._earned)
-        rows, lengths = self._furthest(), self._cursor
-        opened, completed = [x[:rows].clone() for x in self._opened], [x[:rows].clone() for x in self._completed]
+        rows = self._furthest()
+        lengths = self._cursor
+        opened = [x[:rows].clone() for x in self._opened]
+        completed = [x[:rows].clone() for x in self._completed]
         final_obs = self._final_obs.take(self._layout.kept(completed), step.obs)
         self._earned = self._layout.earned(opened, completed, lengths, waiting)
-        self._next, self._most, self.decisions = self._slots.clone(), 0, 0
+        self._next = self._slots.clone()
+        self._most = 0
+        self.decisions = 0
         for x, value in zip(self._opened, waiting.opened, strict=True):
             x[0, slots] = value
-        anew, self._anew = self._anew, torch.zeros_like(self._anew)
-        return replace(self._layout.rollout(opened, completed, lengths, final_obs, step, self._tick, waiting), anew=anew)
+        anew = self._anew
+        self._anew = torch.zeros_like(self._anew)
+        return replace(
+            self._layout.rollout(opened, completed, lengths, final_obs, step, self._tick, waiting), anew=anew
+        )
 
     def _furthest(self) -> int:
         """Row that the slot with most decisions writes next."""
         return int(self._next.max()) // len(self._next) if len(self._next) else 0
 
     def _make_room(self, slots: int) -> None:
-        had, more = len(self._slots), slots - len(self._slots)
+        had = len(self._slots)
+        more = slots - len(self._slots)
         if more > 0:
             ticks = len(self._completed[0])
             rows = min(ticks, max(self._furthest() + 1, ticks * had // slots))  # as much room in all as before
@@ -257,7 +292,9 @@ class SlottedBuffer:
             return
         self._most = self._furthest()  # it counted ticks, to be cheap: no slot is further than that
         if self._most == len(self._completed[0]):
-            opened, completed = ([torch.cat([x, torch.zeros_like(x)]) for x in columns] for columns in (self._opened, self._completed))
+            opened, completed = (
+                [torch.cat([x, torch.zeros_like(x)]) for x in columns] for columns in (self._opened, self._completed)
+            )
             self._have(opened, completed, self._cursor)
 
     def state_dict(self) -> dict[str, Any]:
@@ -283,7 +320,9 @@ class SlottedBuffer:
         """Restores a rollout under way, with its cursors."""
         opened, completed = ([x.clone().contiguous() for x in state[part]] for part in ("opened", "settled"))
         self._have(opened, completed, state["cursor"])
-        self._waiting, self.decisions, self._tick = state["waiting"].clone(), state["decisions"], state.get("tick", 0)
+        self._waiting = state["waiting"].clone()
+        self.decisions = state["decisions"]
+        self._tick = state.get("tick", 0)
         self._anew = state["anew"].clone() if "anew" in state else torch.zeros_like(self._waiting)
         earned = state.get("earned")
         self._earned = None if earned is None else Earned(**earned)
@@ -304,7 +343,9 @@ class FinalObsList:
         self._obs: list[tuple[Tensor, ...]] = []
 
     def add(self, rows: Tensor, step: TimeStep, completed: Tensor | None = None) -> None:
-        """Adds those of this tick. `rows` (S,): row of each slot's decision, counted in T * S; `completed` (S,): slots that had one."""
+        """Adds those of this tick. `rows` (S,): row of each slot's decision, counted in T * S; `completed` (S,): slots
+        that had one.
+        """
         slots = step.final_obs.slots
         kept = step.truncated | step.terminated if self.terminal_obs else step.truncated
         chosen = kept[slots] if completed is None else (kept & completed)[slots]
@@ -314,10 +355,13 @@ class FinalObsList:
         self._obs.append(tuple(obs[chosen] for obs in step.final_obs.obs))
 
     def take(self, ended: Tensor, like: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Returns rows (E,) and observations, each (E, *shape), of the episodes whose final observations are kept: `ended` (T, S)."""
+        """Returns rows (E,) and observations, each (E, *shape), of the episodes whose final observations are kept:
+        `ended` (T, S).
+        """
         rows = torch.cat([torch.empty(0, dtype=torch.int64, device=ended.device), *self._rows])
         obs = tuple(torch.cat([x[:0], *(obs[i] for obs in self._obs)]) for i, x in enumerate(like))
-        self._rows, self._obs = [], []
+        self._rows = []
+        self._obs = []
         return rows, obs
 
     def grow(self, ticks: int) -> None:
@@ -333,7 +377,8 @@ class FinalObsList:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what was kept."""
-        self._rows, self._obs = list(state["rows"]), [tuple(obs) for obs in state["obs"]]
+        self._rows = list(state["rows"])
+        self._obs = [tuple(obs) for obs in state["obs"]]
 
 
 class FinalObsTable:
@@ -355,7 +400,9 @@ class FinalObsTable:
         self._columns = [torch.cat([x[:ticks], torch.zeros_like(x[:ticks])]) for x in self._columns]
 
     def take(self, ended: Tensor, like: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Returns rows (E,) and observations, each (E, *shape), of the episodes whose final observations are kept: `ended` (T, S)."""
+        """Returns rows (E,) and observations, each (E, *shape), of the episodes whose final observations are kept:
+        `ended` (T, S).
+        """
         rows = ended.flatten().nonzero().squeeze(1)
         return rows, tuple(x.view(-1, *x.shape[2:])[rows] for x in self._columns)
 

@@ -1,4 +1,6 @@
-"""Minibatches of whole group steps: features of an agent's observation are computed once and serve all its mates too."""
+"""Minibatches of whole group steps: features of an agent's observation are computed once and serve all its mates
+too.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class GroupMinibatch:
     deciding: Tensor  # (R,) int64 which of these observations each decision was made at
     places: Tensor  # (R,) int64 its place, counted in M * P
     sequences: tuple[int, Tensor, Tensor] | None
-    """Sequences, where there is memory, with the number of the observation before which it is stored in place of the memory."""
+    """Sequences, where there is memory, with the number of the observation before which it is stored in place of the
+    memory.
+    """
 
     def sequences_with(self, recurrent_state: Tensor) -> Sequences | None:
         """Returns the sequences with their recurrent states, given those before each observation, (V, L)."""
@@ -40,9 +44,9 @@ class GroupMinibatch:
 class GroupMinibatches:
     """Group steps in blocks that stay together.
 
-    Without memory a block is one group step. With memory it is at most `longest` steps of a group, one after the other, from its beginning
-    or the end of the block before: each agent's decisions there are a sequence. Mates that are there with a decision from before the
-    block are sequences of one observation, from the memory that they had.
+    Without memory a block is one group step. With memory it is at most `longest` steps of a group, one after the other,
+    from its beginning or the end of the block before: each agent's decisions there are a sequence. Mates that are there
+    with a decision from before the block are sequences of one observation, from the memory that they had.
     """
 
     def __init__(self, table: GroupSteps, longest: int | None) -> None:
@@ -80,7 +84,9 @@ class GroupMinibatches:
         """Moves all tables to the device at once."""
         layouts = [self._layout(part) for part in parts]
         sizes = [len(table) for tables, *_ in layouts for table in tables]
-        pieces = iter(to_device(np.concatenate([table for tables, *_ in layouts for table in tables]), device).split(sizes))
+        pieces = iter(
+            to_device(np.concatenate([table for tables, *_ in layouts for table in tables]), device).split(sizes)
+        )
         for tables, most, steps, in_order in layouts:
             chosen, members, here, decisions, group_steps, deciding, places, *rest = (next(pieces) for _ in tables)
             groups = Groups(members.view(-1, most), here.view(-1, most).bool(), in_order)
@@ -95,17 +101,25 @@ class GroupMinibatches:
         decisions = self._decisions[ranges(self._of_group_step[group_steps], self._of_group_step[group_steps + 1])]
         members = table.members[group_steps]
         members = members[:, : int((members != NOBODY).sum(1).max())]
-        here, most = members != NOBODY, members.shape[1]
+        here = members != NOBODY
+        most = members.shape[1]
         chosen, steps, rest = self._observations(blocks, members[here])
         self._place_of[chosen] = np.arange(len(chosen))
         places = np.repeat(np.arange(len(group_steps)), counts) * most + table.place[decisions]
         local = self._place_of[np.where(here, members, members[:, :1])].reshape(-1)
         flat = here.reshape(-1).astype(np.int64)
         in_order = len(local) == len(chosen) and bool((local[1:] > local[:-1]).all())
-        return [chosen, local, flat, decisions, group_steps, self._place_of[decisions], places, *rest], most, steps, in_order
+        return (
+            [chosen, local, flat, decisions, group_steps, self._place_of[decisions], places, *rest],
+            most,
+            steps,
+            in_order,
+        )
 
     def _observations(self, blocks: Numbers, members: Numbers) -> tuple[Numbers, int, list[Numbers]]:
-        """Returns the observations that are there, in the order of the group steps; with memory in that of their sequences, and those."""
+        """Returns the observations that are there, in the order of the group steps; with memory in that of their
+        sequences, and those.
+        """
         if self._sequences is None or self._of_block is None:
             return _once(members), 1, []
         there = np.zeros(self.table.timeline.observations, np.bool_)
@@ -122,21 +136,28 @@ class GroupMinibatches:
         return grid[place], steps, [place, sequences[:, 0]]
 
     def _in_sequence(self, begins: Numbers, longest: int) -> tuple[Numbers, Numbers]:
-        """Returns a row for each sequence of a slot's decisions within a block, block by block, and the first of each block."""
-        table, line = self.table, self.table.timeline
+        """Returns a row for each sequence of a slot's decisions within a block, block by block, and the first of each
+        block.
+        """
+        table = self.table
+        line = self.table.timeline
         block = np.searchsorted(begins, table.group_step, side="right") - 1
         order = np.lexsort((line.made, line.slot, block))
-        slot, block = line.slot[order], block[order]
+        slot = line.slot[order]
+        block = block[order]
         first = np.ones(len(order), np.bool_)
         first[1:] = (slot[1:] != slot[:-1]) | (block[1:] != block[:-1]) | line.begins[order][1:]
-        sequence, starts = np.cumsum(first) - 1, np.flatnonzero(first)
+        sequence = np.cumsum(first) - 1
+        starts = np.flatnonzero(first)
         rows = np.full((len(starts), longest), NOBODY)
         rows[sequence, np.arange(len(order)) - starts[sequence]] = order
         return rows, np.searchsorted(block[starts], np.arange(len(begins) + 1))
 
 
 def _blocks(table: GroupSteps, longest: int) -> Numbers:
-    """Returns the first step of each block: where a group begins or all its agents begin anew, and after each `longest` steps."""
+    """Returns the first step of each block: where a group begins or all its agents begin anew, and after each `longest`
+    steps.
+    """
     group_steps = np.arange(len(table.members))
     fresh = table.fresh.copy()
     fresh[:1] = True

@@ -1,7 +1,7 @@
 """Group steps: which agents of a group are there when one of them decides.
 
-A group step is a group and a tick on which one of its agents decided. All its agents are there whose last decision was made by then
-and whose episode had not ended: agents may decide at different ticks, and groups change in size.
+A group step is a group and a tick on which one of its agents decided. All its agents are there whose last decision was
+made by then and whose episode had not ended: agents may decide at different ticks, and groups change in size.
 
 Letters in shapes: N completed decisions, S slots, E final observations of episodes, M group steps, P places.
 """
@@ -31,8 +31,8 @@ class Presences(NamedTuple):
 class GroupSteps:
     """The group steps of a rollout, and what each of its decisions led to.
 
-    Observations are numbered: those of the completed decisions (N), of each slot's `last_obs` (S), of `final_obs` (E). The tables live on
-    the host; making them waits for the device once a rollout.
+    Observations are numbered: those of the completed decisions (N), of each slot's `last_obs` (S), of `final_obs` (E).
+    The tables live on the host; making them waits for the device once a rollout.
     """
 
     def __init__(self, rollout: Rollout) -> None:
@@ -59,7 +59,9 @@ class GroupSteps:
         return len(self.members)
 
     def _there(self, keys: Numbers, late: Marks | None = None) -> Presences:
-        """Returns who is there at the group steps with these rising keys; agents of `late` (V,) only after their observation's tick."""
+        """Returns who is there at the group steps with these rising keys; agents of `late` (V,) only after their
+        observation's tick.
+        """
         line = self.timeline
         begin = line.begin if late is None else line.begin + late
         low, high = (np.searchsorted(keys, line.key(line.group, tick)) for tick in (begin, line.end))
@@ -78,14 +80,18 @@ class GroupSteps:
     def _follow(self) -> None:
         """Finds what each decision led to.
 
-        An agent goes on to the next group step at which it decides. The last decision of an episode led to the mates that go on, as they
-        are then, and to the final observations of those that were truncated. If any of these are there, a terminated agent led to all
-        that ended on that tick, too, itself among them.
+        An agent goes on to the next group step at which it decides. The last decision of an episode led to the mates
+        that go on, as they are then, and to the final observations of those that were truncated. If any of these are
+        there, a terminated agent led to all that ended on that tick, too, itself among them.
         """
-        line, total = self.timeline, len(self)
+        line = self.timeline
+        total = len(self)
         last = line.goes_on & (line.next == NOBODY)
-        lasts, at_last = np.unique(line.key(line.group[line.decisions + line.slot[last]], line.until[last]), return_inverse=True)
-        over, left = ~line.goes_on, line.key(self._group, line.until)
+        lasts, at_last = np.unique(
+            line.key(line.group[line.decisions + line.slot[last]], line.until[last]), return_inverse=True
+        )
+        over = ~line.goes_on
+        left = line.key(self._group, line.until)
         ends, at_end = np.unique(left[over], return_inverse=True)
         staying = self._there(ends, line.begins)
         numbers = line.observations + np.arange(len(line.final))
@@ -102,10 +108,14 @@ class GroupSteps:
         self.later = _stacked(tables)
         """Observations that are there at steps that follow, but are none of `members`, (F, P)."""
         self.following = np.where(line.next == NOBODY, NOBODY, self.group_step[line.next])
-        """Group step that each decision led to, (N,), counted in `members` and on in `later`; NOBODY: nothing is left to earn."""
+        """Group step that each decision led to, (N,), counted in `members` and on in `later`; NOBODY: nothing is left
+        to earn.
+        """
         self.following[last] = total + at_last
         self.following_endless = self.following.copy()
-        """The same for rewards that do not end with an episode: terminated agents are there with their final observations."""
+        """The same for rewards that do not end with an episode: terminated agents are there with their final
+        observations.
+        """
         first = total + len(lasts)
         for column, table in ((self.following, tables[1]), (self.following_endless, tables[2])):
             column[over] = np.where(table[:, 0] == NOBODY, NOBODY, first + np.arange(len(ends)))[at_end]
@@ -114,9 +124,12 @@ class GroupSteps:
         self.following[left_mates] = self.following_endless[left_mates]
 
     def shared(self, reward: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Returns what each agent and its mates earned from its decision to its next, (N,), from what each earned itself, (N,)."""
+        """Returns what each agent and its mates earned from its decision to its next, (N,), from what each earned
+        itself, (N,).
+        """
         line = self.timeline
-        completed, made = line.key(self._group, line.until), line.key(self._group, line.made)
+        completed = line.key(self._group, line.until)
+        made = line.key(self._group, line.made)
         group, until, earlier = line.earlier
         keys = np.concatenate([completed, line.key(group, until)])
         order = np.argsort(keys, kind="stable")
@@ -137,7 +150,9 @@ def _joined(some: Presences, others: Presences) -> Presences:
 
 
 def _table(there: Presences, group_steps: int) -> tuple[Numbers, Numbers]:
-    """Returns a row for each group step with its observations, rising, then NOBODY; and the place (X,) of each presence in it."""
+    """Returns a row for each group step with its observations, rising, then NOBODY; and the place (X,) of each presence
+    in it.
+    """
     order = np.lexsort((there.obs, there.group_step))
     begins = np.searchsorted(there.group_step[order], np.arange(group_steps))
     place = np.empty(len(order), np.int64)
@@ -150,4 +165,6 @@ def _table(there: Presences, group_steps: int) -> tuple[Numbers, Numbers]:
 def _stacked(tables: list[Numbers]) -> Numbers:
     """Stacks tables, as wide as the widest."""
     most = max(table.shape[1] for table in tables)
-    return np.concatenate([np.pad(table, ((0, 0), (0, most - table.shape[1])), constant_values=NOBODY) for table in tables])
+    return np.concatenate(
+        [np.pad(table, ((0, 0), (0, most - table.shape[1])), constant_values=NOBODY) for table in tables]
+    )

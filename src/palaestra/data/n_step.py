@@ -26,16 +26,20 @@ class NStep:
     discount: Tensor  # (N,) of what `next_obs` is worth; 0 where the episode terminated within the steps
     next_obs: tuple[Tensor, ...]  # each (N, *shape)
     next_mask: Tensor | None  # (N, choices) bool: what was allowed there; None: all
-    """Choices allowed at that observation; after a truncated episode, which has no mask there, those of its last decision."""
+    """Choices allowed at that observation; after a truncated episode, which has no mask there, those of its last
+    decision.
+    """
 
 
 def n_step(rollout: Rollout, reward: Tensor, *, gamma: float, steps: int) -> NStep:
     """Returns the completed decisions of a rollout, in T * S order. `reward` (T, S).
 
-    Sums end with the episode, and with the rollout: those of its last decisions are of fewer steps. Sutton and Barto 2018, eq. 7.1.
+    Sums end with the episode, and with the rollout: those of its last decisions are of fewer steps. Sutton and Barto
+    2018, eq. 7.1.
     """
     time, slots = rollout.shape
-    device, slot = reward.device, torch.arange(slots, device=reward.device)
+    device = reward.device
+    slot = torch.arange(slots, device=reward.device)
     rows = torch.arange(time * slots, device=device)
     last = slot + (time - 1 if rollout.lengths is None else (rollout.lengths - 1).clamp(min=0)) * slots
     ended = (rollout.terminated | rollout.truncated).flatten()
@@ -45,14 +49,19 @@ def n_step(rollout: Rollout, reward: Tensor, *, gamma: float, steps: int) -> NSt
     if rollout.lengths is not None:
         rows = rows[rows // slots < rollout.lengths.repeat(time)]
     earned = reward.flatten()
-    at, total, discount = rows, earned[rows], torch.full((len(rows),), gamma, device=device)
+    at = rows
+    total = earned[rows]
+    discount = torch.full((len(rows),), gamma, device=device)
     going = torch.ones(len(rows), dtype=torch.bool, device=device)
     for _ in range(steps - 1):
         going = going & ~closed[at]
         at = torch.where(going, at + slots, at)
         total = torch.where(going, total + discount * earned[at], total)
         discount = torch.where(going, discount * gamma, discount)
-    all_obs = [torch.cat([obs.flatten(0, 1), *more]) for obs, *more in zip(rollout.obs, rollout.last_obs, rollout.final_obs, strict=True)]
+    all_obs = [
+        torch.cat([obs.flatten(0, 1), *more])
+        for obs, *more in zip(rollout.obs, rollout.last_obs, rollout.final_obs, strict=True)
+    ]
     masks = None
     if rollout.action_mask is not None and rollout.last_mask is not None:
         seen = rollout.action_mask.flatten(0, 1)
@@ -71,7 +80,8 @@ class NStepReplay:
     """Holds the last `size` transitions."""
 
     def __init__(self, spec: BehaviorSpec, size: int, device: torch.device) -> None:
-        self.size, self.seen = size, 0
+        self.size = size
+        self.seen = 0
         """`seen`: how many were ever added."""
         obs = [torch.zeros(size, *each.shape, device=device) for each in spec.obs]
         choices = torch.zeros(size, len(spec.action.branches), dtype=torch.int64, device=device)
@@ -87,7 +97,9 @@ class NStepReplay:
         count = len(new.reward)
         rows = torch.arange(self.seen, self.seen + count, device=new.reward.device)[-self.size :] % self.size
         allowed = torch.ones_like(self._columns[-3][:1]).expand(count, -1) if new.next_mask is None else new.next_mask
-        for column, values in zip(self._columns, [*new.obs, *new.next_obs, new.choices, allowed, new.reward, new.discount], strict=True):
+        for column, values in zip(
+            self._columns, [*new.obs, *new.next_obs, new.choices, allowed, new.reward, new.discount], strict=True
+        ):
             column.index_copy_(0, rows, values[-self.size :])
         self.seen += count
 

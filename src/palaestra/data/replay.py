@@ -1,7 +1,7 @@
 """Replay of one behavior's past decisions, from which a trainer draws at random.
 
-Observations lie in one table, images as bytes where they can be; actions and rewards in a table of decisions. A decision's next
-observation is that of its slot's next decision, so that none is stored twice (see `data.replay_index`).
+Observations lie in one table, images as bytes where they can be; actions and rewards in a table of decisions. A
+decision's next observation is that of its slot's next decision, so that none is stored twice (see `data.replay_index`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from palaestra.data.rollout import Rollout
 from palaestra.data.transitions import Transitions
 
 SPARE, LEAST_SPARE = 8, 1024
-"""Rows of observations beyond one for each decision, for final observations and waiting slots: one in SPARE, and at least so many."""
+"""Rows of observations beyond one for each decision, for final observations and waiting slots: one in SPARE, and at
+least so many.
+"""
 WHITE = 255.0
 ROUNDING = 1e-3
 """How far beyond 0..1 an image may go and still be stored as bytes."""
@@ -55,18 +57,28 @@ class ReplayBatch:
 
 
 class Replay:
-    """Holds the last `size` decisions, or a few less where very many episodes end. Its tables are made when the first are added."""
+    """Holds the last `size` decisions, or a few less where very many episodes end. Its tables are made when the first
+    are added.
+    """
 
-    def __init__(self, spec: BehaviorSpec, size: int, device: torch.device, *, memory: int = 0, stretch: int = 0) -> None:
-        """`memory`: numbers that an agent remembers; `stretch`: decisions of a sequence, 0 where they are drawn one by one."""
-        self.spec, self.size, self.device, self.memory = spec, size, device, memory
+    def __init__(
+        self, spec: BehaviorSpec, size: int, device: torch.device, *, memory: int = 0, stretch: int = 0
+    ) -> None:
+        """`memory`: numbers that an agent remembers; `stretch`: decisions of a sequence, 0 where they are drawn one by
+        one.
+        """
+        self.spec = spec
+        self.size = size
+        self.device = device
+        self.memory = memory
         self.as_bytes = [obs.is_visual for obs in spec.obs]
         """Whether each observation is stored as bytes: images are, until one has a number beyond 0..1."""
         self._obs: list[Tensor] = []
         self._masks: Tensor | None = None
         self._columns: list[Tensor] = []  # action, reward, terminated, ended, memory
         self.rows = size + max(size // SPARE, LEAST_SPARE)
-        self._stretch, self._index = stretch, None
+        self._stretch = stretch
+        self._index = None
 
     def __len__(self) -> int:
         return 0 if self._index is None else len(self._index)
@@ -74,7 +86,10 @@ class Replay:
     @property
     def bytes_needed(self) -> int:
         """Size of all tables in bytes, known before they are made, if images have numbers within 0..1."""
-        sizes = [math.prod(obs.shape) * (1 if as_bytes else 4) for obs, as_bytes in zip(self.spec.obs, self.as_bytes, strict=True)]
+        sizes = [
+            math.prod(obs.shape) * (1 if as_bytes else 4)
+            for obs, as_bytes in zip(self.spec.obs, self.as_bytes, strict=True)
+        ]
         observation = self.spec.action.choices + sum(sizes)
         action = self.spec.action
         decision = 4 * (action.continuous + len(action.branches) + 1 + self.memory) + 2
@@ -117,7 +132,11 @@ class Replay:
         images = [i for i, as_bytes in enumerate(self.as_bytes) if as_bytes]
         if not images:
             return
-        here = None if rollout.lengths is None else torch.arange(len(rollout.reward), device=self.device).unsqueeze(1) < rollout.lengths
+        here = (
+            None
+            if rollout.lengths is None
+            else torch.arange(len(rollout.reward), device=self.device).unsqueeze(1) < rollout.lengths
+        )
         fits = []
         for i in images:
             seen = rollout.obs[i] if here is None else rollout.obs[i][here]
@@ -145,12 +164,21 @@ class Replay:
     def _decisions(rollout: Rollout, action: Action, reward: Tensor) -> list[Tensor]:
         """Returns what is stored of each decision, (T, S, ...)."""
         ended = rollout.terminated | rollout.truncated
-        return [action.continuous, action.discrete.to(torch.int32), reward, rollout.terminated, ended, rollout.recurrent_state]
+        return [
+            action.continuous,
+            action.discrete.to(torch.int32),
+            reward,
+            rollout.terminated,
+            ended,
+            rollout.recurrent_state,
+        ]
 
     def _on_host(self, rollout: Rollout, index: ReplayIndex) -> tuple[NDArray[np.int8], NDArray[np.bool_], Slots]:
-        """Returns how each slot goes on (S,), which decisions ended an episode (T, S), and how many each slot made (S,).
+        """Returns how each slot goes on (S,), which decisions ended an episode (T, S), and how many each slot made
+        (S,).
 
-        2: the same episode; 1: the same observation, but a new episode begins; 0: it goes on from elsewhere, as where an episode was lost.
+        2: the same episode; 1: the same observation, but a new episode begins; 0: it goes on from elsewhere, as where
+        an episode was lost.
         """
         time, slots = rollout.shape
         rows = to_device(index.waiting.astype(np.int64).clip(0), self.device)
@@ -170,7 +198,9 @@ class Replay:
         return table[0], table[1:].astype(np.bool_), lengths
 
     def _continue(self, rollout: Rollout, index: ReplayIndex, acted: Slots, joins: NDArray[np.int8]) -> None:
-        """Starts a new stream in each slot whose first decision here does not follow the observation it was waiting with."""
+        """Starts a new stream in each slot whose first decision here does not follow the observation it was waiting
+        with.
+        """
         waits = index.waiting[acted] != NONE
         index.part(acted[waits & (joins[acted] == 0)])
         index.begin(acted[waits & (joins[acted] == 1)])
@@ -189,7 +219,12 @@ class Replay:
             self._put([self._masks], rows, [allowed], which if mask is not None else np.arange(len(which)))
 
     def _put(
-        self, tables: list[Tensor], rows: NDArray[Any], values: list[Tensor], which: Slots, as_bytes: list[bool] | None = None
+        self,
+        tables: list[Tensor],
+        rows: NDArray[Any],
+        values: list[Tensor],
+        which: Slots,
+        as_bytes: list[bool] | None = None,
     ) -> None:
         at = to_device(rows.astype(np.int64), self.device)
         whole = np.array_equal(which, np.arange(len(values[0])))
@@ -200,7 +235,8 @@ class Replay:
                 table.index_copy_(0, at, encoded(value, as_bytes is not None and as_bytes[i]))
 
     def draw(self, count: int, generator: torch.Generator) -> ReplayBatch:
-        """Draws `count` decisions with equal probability, with replacement; whole sequences of about as many, where asked for.
+        """Draws `count` decisions with equal probability, with replacement; whole sequences of about as many, where
+        asked for.
 
         `generator` is one of the CPU: the rows are known without waiting for an accelerator.
         """
@@ -214,7 +250,9 @@ class Replay:
         return self._recall(rows, places, slice(0, count), slice(count, 2 * count), None)
 
     def _draw_sequences(self, index: ReplayIndex, count: int, generator: torch.Generator) -> ReplayBatch:
-        """Draws sequences, each with one observation more than it has decisions, so that each decision's next one is in its sequence."""
+        """Draws sequences, each with one observation more than it has decisions, so that each decision's next one is in
+        its sequence.
+        """
         number = max(1, round(count * index.sequences / len(index)))
         numbers = index.sequence_starts(randint(index.sequences, number, generator))
         grid = np.full((self._stretch, number), NONE, np.int64)
@@ -234,15 +272,23 @@ class Replay:
         row_of = np.cumsum(seen.ravel() != NONE).reshape(seen.shape) - 1
         real = grid != NONE
         parts = [seen.ravel()[place], grid[real], row_of[:-1][real], row_of[1:][real], place, grid[0]]
-        rows, places, now, after, place, firsts = to_device(np.concatenate(parts), self.device).split([len(part) for part in parts])
+        rows, places, now, after, place, firsts = to_device(np.concatenate(parts), self.device).split(
+            [len(part) for part in parts]
+        )
         memory = self._columns[-1].index_select(0, firsts)
         return self._recall(rows, places, now, after, Sequences(steps + 1, place, memory))
 
-    def _recall(self, rows: Tensor, places: Tensor, now: slice | Tensor, after: slice | Tensor, sequences: Sequences | None) -> ReplayBatch:
+    def _recall(
+        self, rows: Tensor, places: Tensor, now: slice | Tensor, after: slice | Tensor, sequences: Sequences | None
+    ) -> ReplayBatch:
         obs = tuple(decoded(table.index_select(0, rows)) for table in self._obs)
         masks = None if self._masks is None else self._masks.index_select(0, rows)
-        continuous, discrete, reward, terminated, ended = (column.index_select(0, places) for column in self._columns[:-1])
-        return ReplayBatch(obs, masks, now, after, sequences, Action(continuous, discrete.long()), reward, terminated, ended)
+        continuous, discrete, reward, terminated, ended = (
+            column.index_select(0, places) for column in self._columns[:-1]
+        )
+        return ReplayBatch(
+            obs, masks, now, after, sequences, Action(continuous, discrete.long()), reward, terminated, ended
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything that was written, without a copy; empty where nothing was."""
@@ -273,7 +319,8 @@ class Replay:
         tables = [self._like(table, self.rows) for table in state["views"]]
         self._columns = [self._like(column, self.size) for column in state["columns"]]
         self._masks = tables.pop() if state["masked"] else None
-        self._obs, self.as_bytes = tables, [table.dtype == torch.uint8 for table in tables]
+        self._obs = tables
+        self.as_bytes = [table.dtype == torch.uint8 for table in tables]
         self._index = ReplayIndex(self.size, self.rows, self._stretch)
         self._index.load_state_dict(state["ledger"])
         return True

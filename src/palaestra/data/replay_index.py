@@ -1,8 +1,8 @@
 """Index of a replay's rows: observations, decisions, and what each decision led to. It lives on the host, in numpy.
 
-A row of observations belongs to the decision made there, or to the slot that waits there, or, where an episode ended or was lost, to
-the decision that led there. Each has one owner, so none is stored twice, and none is freed while something refers to it. Decisions are
-numbered from 0 as they come; number n lies in place n % size, until n + size is written.
+A row of observations belongs to the decision made there, or to the slot that waits there, or, where an episode ended or
+was lost, to the decision that led there. Each has one owner, so none is stored twice, and none is freed while something
+refers to it. Decisions are numbered from 0 as they come; number n lies in place n % size, until n + size is written.
 """
 
 from __future__ import annotations
@@ -21,23 +21,38 @@ Ints = NDArray[np.int64]
 
 
 class ReplayIndex:
-    """Index of `size` decisions and `rows` observations. `stretch`: decisions of a slot that make a sequence; 0 for none."""
+    """Index of `size` decisions and `rows` observations. `stretch`: decisions of a slot that make a sequence; 0 for
+    none.
+    """
 
     def __init__(self, size: int, rows: int, stretch: int) -> None:
-        self.size, self.rows, self.stretch = size, rows, stretch
-        self.obs, self.after = np.zeros(size, np.int32), np.zeros(size, np.int32)
-        """Rows of the observation of each place's decision, and of the one it led to; after an end that was not kept, the same row."""
+        self.size = size
+        self.rows = rows
+        self.stretch = stretch
+        self.obs = np.zeros(size, np.int32)
+        self.after = np.zeros(size, np.int32)
+        """Rows of the observation of each place's decision, and of the one it led to; after an end that was not kept,
+        the same row.
+        """
         self.following = np.full(size, NONE, np.int64)  # number of the slot's next decision in the same episode
         self._owns_after = np.zeros(size, np.bool_)
         self._begins = np.zeros(size, np.bool_)  # a sequence
-        self.oldest, self.end = 0, 0
+        self.oldest = 0
+        self.end = 0
         """Numbers of the oldest decision that is there, and of the next that will be."""
-        self._free, self._freed = np.arange(rows - 1, -1, -1, dtype=np.int32), rows  # a stack, and its height
-        self._starts = np.zeros(size, np.int64)  # numbers of decisions that begin a sequence, the n-th in place n % size
-        self._oldest_start, self._end_start = 0, 0
+        # a stack, and its height
+        self._free = np.arange(rows - 1, -1, -1, dtype=np.int32)
+        self._freed = rows
+        self._starts = np.zeros(
+            size, np.int64
+        )  # numbers of decisions that begin a sequence, the n-th in place n % size
+        self._oldest_start = 0
+        self._end_start = 0
         self.waiting = np.zeros(0, np.int32)
         """Row of the observation at which each slot's next decision is expected, (S,); -1: none."""
-        self._last = np.zeros(0, np.int64)  # (S,) number of each slot's last decision; -1 where its episode ended with it
+        self._last = np.zeros(
+            0, np.int64
+        )  # (S,) number of each slot's last decision; -1 where its episode ended with it
         self._age = np.zeros(0, np.int64)  # (S,) decisions that each slot's episode has had
         self.highest = 0
         """Highest row of observations that was ever used, as an upper bound."""
@@ -55,13 +70,18 @@ class ReplayIndex:
         return self._starts[(self._oldest_start + which) % self.size]
 
     def resize(self, slots: int) -> None:
-        """Changes the number of slots; later slots are dropped. Raises ConfigError where the replay is too small for them."""
+        """Changes the number of slots; later slots are dropped. Raises ConfigError where the replay is too small for
+        them.
+        """
         if slots > self.size or 3 * slots > self.rows:  # each may wait somewhere, end somewhere, and wait anew
             least = max(slots, 3 * slots - (self.rows - self.size))
-            raise ConfigError(f"buffer_size is {self.size}, but {slots} agents may live at once; expected at least {least}")
+            raise ConfigError(
+                f"buffer_size is {self.size}, but {slots} agents may live at once; expected at least {least}"
+            )
         if slots * self.stretch > self.size:  # where all begin at once, none of their sequences' beginnings may be left
             raise ConfigError(
-                f"buffer_size is {self.size}, but {slots} agents may live at once, each with sequences of {self.stretch} decisions; "
+                f"buffer_size is {self.size}, but {slots} agents may live at once, each with sequences of "
+                f"{self.stretch} decisions; "
                 f"expected at least {slots * self.stretch}, or a shorter memory.sequence_length"
             )
         if slots < len(self.waiting):
@@ -72,9 +92,12 @@ class ReplayIndex:
         self._age = np.concatenate([self._age[:slots], np.zeros(more, np.int64)])
 
     def part(self, slots: Ints) -> None:
-        """Makes these slots go on from elsewhere: the observation where they waited ends their last decisions and begins none."""
+        """Makes these slots go on from elsewhere: the observation where they waited ends their last decisions and
+        begins none.
+        """
         slots = slots[self.waiting[slots] != NONE]
-        rows, last = self.waiting[slots], self._last[slots]
+        rows = self.waiting[slots]
+        last = self._last[slots]
         led = last >= self.oldest
         self._owns_after[last[led] % self.size] = True
         self._release(rows[~led])
@@ -82,7 +105,8 @@ class ReplayIndex:
         self._begin(slots)
 
     def _begin(self, slots: Ints) -> None:
-        self._last[slots], self._age[slots] = NONE, 0
+        self._last[slots] = NONE
+        self._age[slots] = 0
 
     def begin(self, slots: Ints) -> None:
         """Begins new episodes where these slots wait, though nothing that was added ended the old ones."""
@@ -94,21 +118,26 @@ class ReplayIndex:
         rows = self.waiting[slots] = self._take(len(slots))
         return rows
 
-    def decide(self, slots: Ints, ended: NDArray[np.bool_], kept: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32]]:
+    def decide(
+        self, slots: Ints, ended: NDArray[np.bool_], kept: NDArray[np.bool_]
+    ) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32]]:
         """Adds a decision of each of these slots (n,), made where it waited.
 
-        `ended`: its episode ended with it; `kept`: its final observation is kept. Returns places of the decisions, rows of what each slot
-        sees next, and rows of final observations, one where `kept`.
+        `ended`: its episode ended with it; `kept`: its final observation is kept. Returns places of the decisions, rows
+        of what each slot sees next, and rows of final observations, one where `kept`.
         """
         count = len(slots)
         self._reserve(count, count + int(kept.sum()))
         numbers = self.end + np.arange(count)
         places = numbers % self.size
-        seen, final = self._take(count), self._take(int(kept.sum()))
+        seen = self._take(count)
+        final = self._take(int(kept.sum()))
         self.obs[places] = self.waiting[slots]
         after = np.where(ended, self.waiting[slots], seen)
         after[kept] = final
-        self.after[places], self._owns_after[places], self.following[places] = after, kept, NONE
+        self.after[places] = after
+        self._owns_after[places] = kept
+        self.following[places] = NONE
         last = self._last[slots]
         follows = last >= self.oldest
         self.following[last[follows] % self.size] = numbers[follows]
@@ -170,19 +199,29 @@ class ReplayIndex:
             "last": self._last,
             "age": self._age,
         }
-        counts = {"oldest": self.oldest, "end": self.end, "starts": [self._oldest_start, self._end_start], "highest": self.highest}
+        counts = {
+            "oldest": self.oldest,
+            "end": self.end,
+            "starts": [self._oldest_start, self._end_start],
+            "highest": self.highest,
+        }
         return {"arrays": {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}, "counts": counts}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores the state of an index of the same size."""
         arrays = {name: tensor.cpu().numpy() for name, tensor in state["arrays"].items()}
         used = len(arrays["view"])
-        self.obs[:used], self.after[:used], self.following[:used] = arrays["view"], arrays["after"], arrays["following"]
-        self._owns_after[:used], self._begins[:used] = arrays["owns_after"], arrays["begins"]
+        self.obs[:used] = arrays["view"]
+        self.after[:used] = arrays["after"]
+        self.following[:used] = arrays["following"]
+        self._owns_after[:used] = arrays["owns_after"]
+        self._begins[:used] = arrays["begins"]
         self._starts[: len(arrays["starts"])] = arrays["starts"]
         self._freed = len(arrays["free"])
         self._free[: self._freed] = arrays["free"]
         self.waiting, self._last, self._age = (arrays[name].copy() for name in ("waiting", "last", "age"))
         counts = state["counts"]
-        self.oldest, self.end, self.highest = counts["oldest"], counts["end"], counts["highest"]
+        self.oldest = counts["oldest"]
+        self.end = counts["end"]
+        self.highest = counts["highest"]
         self._oldest_start, self._end_start = counts["starts"]

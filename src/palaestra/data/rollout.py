@@ -1,4 +1,5 @@
-"""On-policy experience of one behavior, the only unit of it that crosses a boundary, and shuffled minibatches of its rows.
+"""On-policy experience of one behavior, the only unit of it that crosses a boundary, and shuffled minibatches of its
+rows.
 
 Letters in shapes: T decisions of a slot, S slots, E truncated ends, A action components, L recurrent state.
 """
@@ -44,7 +45,8 @@ class Earned:
 class GroupTicks:
     """When decisions were made and completed, in ticks that count on from rollout to rollout, and each agent's group.
 
-    `last_obs` shows agents that wait: for an answer that they will get in the next rollout, or for the outcome of one they have.
+    `last_obs` shows agents that wait: for an answer that they will get in the next rollout, or for the outcome of one
+    they have.
     """
 
     made: Tensor  # (T, S) int64
@@ -63,8 +65,8 @@ class GroupTicks:
 class Rollout:
     """A table of decisions: a column of time for each slot, all starting in row 0.
 
-    A slot's decisions fill its first `lengths` rows. Where slots decide at different times a row is not one tick, only the slot's next
-    decision.
+    A slot's decisions fill its first `lengths` rows. Where slots decide at different times a row is not one tick, only
+    the slot's next decision.
     """
 
     obs: tuple[Tensor, ...]  # each (T, S, *shape)
@@ -79,15 +81,18 @@ class Rollout:
     lengths: Tensor | None  # (S,) int64 decisions of each slot; None: T in every slot
     last_obs: tuple[Tensor, ...]  # each (S, *shape): what followed each slot's last decision
     last_mask: Tensor | None  # (S, choices) bool: what was allowed there
-    final_rows: (
-        Tensor  # (E,) int64 rows, in T * S counting, of the decisions that a truncation closed (or any end: `RolloutNeeds.terminal_obs`)
-    )
+    # (E,) int64 rows, in T * S counting, of the decisions that a truncation closed (or any end:
+    # `RolloutNeeds.terminal_obs`)
+    final_rows: Tensor
     final_obs: tuple[Tensor, ...]  # each (E, *shape): the final observations of those episodes
     area: Tensor  # (S,) int64
     team: Tensor  # (S,) int64
     group: Tensor  # (S,) int64
     group_ticks: GroupTicks | None = None  # where `RolloutNeeds.group_ticks` asks for them
-    anew: Tensor | None = None  # (S,) bool: no episode of the rollout before goes on in the slot, as it was lost or dropped; None: in none
+    anew: Tensor | None = (
+        # (S,) bool: no episode of the rollout before goes on in the slot, as it was lost or dropped; None: in none
+        None
+    )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -97,7 +102,8 @@ class Rollout:
 
 def completed(rollout: Rollout, columns: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Returns the completed decisions of (T, S, ...) columns, each (N, ...)."""
-    columns, rows = tuple(x.flatten(0, 1) for x in columns), completed_rows(rollout)
+    columns = tuple(x.flatten(0, 1) for x in columns)
+    rows = completed_rows(rollout)
     return columns if rows is None else tuple(x.index_select(0, rows) for x in columns)
 
 
@@ -106,7 +112,12 @@ def completed_rows(rollout: Rollout) -> Tensor | None:
     if rollout.lengths is None:
         return None
     time, _ = rollout.shape
-    return (torch.arange(time, device=rollout.lengths.device).unsqueeze(1) < rollout.lengths).flatten().nonzero().squeeze(1)
+    return (
+        (torch.arange(time, device=rollout.lengths.device).unsqueeze(1) < rollout.lengths)
+        .flatten()
+        .nonzero()
+        .squeeze(1)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +134,13 @@ class RolloutLayout:
 
     def __init__(self, step: TimeStep, decision: Decision, needs: RolloutNeeds) -> None:
         self.observations = len(step.obs)
-        self.widths = (decision.sample.continuous.shape[1], decision.sample.discrete.shape[1], decision.recurrent_state.shape[1])
-        self.needs, self.masked = needs, step.action_mask is not None
+        self.widths = (
+            decision.sample.continuous.shape[1],
+            decision.sample.discrete.shape[1],
+            decision.recurrent_state.shape[1],
+        )
+        self.needs = needs
+        self.masked = step.action_mask is not None
 
     def opened(self, step: TimeStep, decision: Decision, tick: int) -> list[Tensor]:
         """Returns what is known when a slot acts, on this tick."""
@@ -163,10 +179,13 @@ class RolloutLayout:
         now: int,
         waiting: OpenDecisions | None = None,
     ) -> Rollout:
-        """Returns the columns as a rollout. `step` came on tick `now`, after the last decision; waiting slots show what they decided on."""
+        """Returns the columns as a rollout. `step` came on tick `now`, after the last decision; waiting slots show what
+        they decided on.
+        """
         reward, group_reward, terminated, truncated, *until = completed
         obs, log_prob, sample, recurrent_state, mask, _ = self._named(opened)
-        last_obs, last_mask = step.obs, step.action_mask
+        last_obs = step.obs
+        last_mask = step.action_mask
         if waiting is not None:
             waiting_obs, *_, allowed, _ = self._named(waiting.opened)
             last_obs = tuple(x.index_copy(0, waiting.slots, was) for x, was in zip(last_obs, waiting_obs, strict=True))
@@ -193,7 +212,9 @@ class RolloutLayout:
             group_ticks=self._group_ticks(opened, until[0], step, now, waiting) if self.needs.group_ticks else None,
         )
 
-    def _named(self, opened: list[Tensor]) -> tuple[tuple[Tensor, ...], Tensor, Action, Tensor, Tensor | None, list[Tensor]]:
+    def _named(
+        self, opened: list[Tensor]
+    ) -> tuple[tuple[Tensor, ...], Tensor, Action, Tensor, Tensor | None, list[Tensor]]:
         """Returns observations, log-probabilities, sample, recurrent state, mask, and the rest: tick and group."""
         columns = iter(opened)
         obs = tuple(next(columns) for _ in range(self.observations))
@@ -203,7 +224,9 @@ class RolloutLayout:
         mask = next(columns) if self.masked else None
         return obs, log_prob, Action(continuous, discrete), recurrent_state, mask, list(columns)
 
-    def _group_ticks(self, opened: list[Tensor], until: Tensor, step: TimeStep, now: int, waiting: OpenDecisions | None) -> GroupTicks:
+    def _group_ticks(
+        self, opened: list[Tensor], until: Tensor, step: TimeStep, now: int, waiting: OpenDecisions | None
+    ) -> GroupTicks:
         _, _, sample, recurrent_state, _, (made, group) = self._named(opened)
         last = [torch.full_like(step.group, now), step.group, step.acting, torch.zeros_like(step.acting)]
         last += [x.new_zeros(x.shape[1:]) for x in (sample.continuous, sample.discrete, recurrent_state)]
@@ -216,18 +239,39 @@ class RolloutLayout:
         none = made[:0, 0]
         earlier = None if waiting is None else waiting.earlier
         earlier = earlier or Earned(none, none, step.reward[:0])
-        return GroupTicks(made, until, group, last_made, last_group, here, decided, Action(continuous, discrete), recurrent_state, earlier)
+        return GroupTicks(
+            made,
+            until,
+            group,
+            last_made,
+            last_group,
+            here,
+            decided,
+            Action(continuous, discrete),
+            recurrent_state,
+            earlier,
+        )
 
-    def earned(self, opened: list[Tensor], completed: list[Tensor], lengths: Tensor, waiting: OpenDecisions) -> Earned | None:
-        """Returns what agents of groups earned since the first waiting decision was made; None where group ticks are not kept."""
+    def earned(
+        self, opened: list[Tensor], completed: list[Tensor], lengths: Tensor, waiting: OpenDecisions
+    ) -> Earned | None:
+        """Returns what agents of groups earned since the first waiting decision was made; None where group ticks are
+        not kept.
+        """
         if not self.needs.group_ticks:
             return None
-        group, until, reward = opened[-1], completed[-1], completed[0]
+        group = opened[-1]
+        until = completed[-1]
+        reward = completed[0]
         rows = (torch.arange(len(until), device=until.device).unsqueeze(1) < lengths) & (group >= 0)
         rows = rows.flatten()
         whole = Earned(*(column.flatten()[rows] for column in (group, until, reward)))
         if waiting.earlier is not None:
-            pairs = ((waiting.earlier.group, whole.group), (waiting.earlier.until, whole.until), (waiting.earlier.reward, whole.reward))
+            pairs = (
+                (waiting.earlier.group, whole.group),
+                (waiting.earlier.until, whole.until),
+                (waiting.earlier.reward, whole.reward),
+            )
             whole = Earned(*(torch.cat(pair) for pair in pairs))
         made = waiting.opened[-2]
         return whole.after(int(made.min()) if len(made) else 1 << 62)
@@ -262,10 +306,11 @@ class Minibatch:
 
 
 def minibatches(rows: Minibatch, *, size: int, epochs: int, generator: torch.Generator) -> Iterator[Minibatch]:
-    """Yields minibatches of `size` rows in `epochs` passes over all rows, each in a new order; as many as every other rank.
+    """Yields minibatches of `size` rows in `epochs` passes over all rows, each in a new order; as many as every other
+    rank.
 
-    What is left of a pass is dropped; fewer rows than `size` are one minibatch. Each pass is laid out once, so that a minibatch is a
-    view and costs no copy.
+    What is left of a pass is dropped; fewer rows than `size` are one minibatch. Each pass is laid out once, so that a
+    minibatch is a view and costs no copy.
     """
     columns = rows.columns()
     total = len(rows.advantage)
@@ -276,8 +321,12 @@ def minibatches(rows: Minibatch, *, size: int, epochs: int, generator: torch.Gen
             yield rows.with_columns(piece)
 
 
-def index_minibatches(total: int, *, size: int, epochs: int, generator: torch.Generator, shared: bool = True) -> Iterator[Tensor]:
-    """Yields the same minibatches as row numbers, each (size,), without laying anything out. `shared`: as many as every other rank."""
+def index_minibatches(
+    total: int, *, size: int, epochs: int, generator: torch.Generator, shared: bool = True
+) -> Iterator[Tensor]:
+    """Yields the same minibatches as row numbers, each (size,), without laying anything out. `shared`: as many as every
+    other rank.
+    """
     size = min(size, total)
     count = ranks.least(total // size) if shared else total // size
     for order in _orders(total, size, epochs, generator, count):

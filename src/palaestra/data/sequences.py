@@ -43,9 +43,10 @@ class Streams(Protocol):
 class SequenceTable:
     """Completed decisions of a rollout that follow one another: a row is a sequence of at most `longest` decisions.
 
-    A sequence begins where a slot's decisions do, after each end of an episode, and after `longest` decisions of it: an episode that is no
-    longer than that lies in one sequence, so that what is learned at its end reaches its beginning. The table lives on the host, where its
-    sizes are known without waiting; making it waits for the device once a rollout.
+    A sequence begins where a slot's decisions do, after each end of an episode, and after `longest` decisions of it: an
+    episode that is no longer than that lies in one sequence, so that what is learned at its end reaches its beginning.
+    The table lives on the host, where its sizes are known without waiting; making it waits for the device once a
+    rollout.
     """
 
     def __init__(self, rollout: Streams, longest: int) -> None:
@@ -59,7 +60,9 @@ class SequenceTable:
         begins = completed & (age % longest == 0)
         row = np.cumsum(completed).reshape(completed.shape) - 1  # of each decision among the completed ones
         sequence = np.cumsum(begins.T).reshape(begins.T.shape).T - 1  # a slot's lie side by side
-        self.rows: NDArray[np.int64] = np.full((int(begins.sum()), longest), -1, np.int64)  # (sequences, longest) -1: padding
+        self.rows: NDArray[np.int64] = np.full(
+            (int(begins.sum()), longest), -1, np.int64
+        )  # (sequences, longest) -1: padding
         self.rows[sequence[completed], (age % longest)[completed]] = row[completed]
         self.lengths = (self.rows >= 0).sum(1)
 
@@ -67,18 +70,23 @@ class SequenceTable:
         return len(self.lengths)
 
     def take(self, parts: Iterable[NDArray[np.int64]], recurrent_state: Tensor) -> Iterator[tuple[Tensor, Sequences]]:
-        """Yields the rows (N,) of the sequences of each part, and how they follow one another; `recurrent_state`: (N, L).
+        """Yields the rows (N,) of the sequences of each part, and how they follow one another; `recurrent_state`: (N,
+        L).
 
         All tables go to the device at once, before the first part.
         """
         layouts = [self._layout(which) for which in parts]
-        tables = to_device(np.concatenate([table for _, *tables in layouts for table in tables]), recurrent_state.device)
+        tables = to_device(
+            np.concatenate([table for _, *tables in layouts for table in tables]), recurrent_state.device
+        )
         pieces = iter(tables.split([len(table) for _, *tables in layouts for table in tables]))
         for (steps, *_), rows, place, starts in zip(layouts, pieces, pieces, pieces, strict=True):
             yield rows, Sequences(steps, place, recurrent_state.index_select(0, starts))
 
     def _layout(self, which: NDArray[np.int64]) -> tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the length of the longest sequence, all rows, where they lie in the grid, and the first row of each."""
+        """Returns the length of the longest sequence, all rows, where they lie in the grid, and the first row of
+        each.
+        """
         steps = int(self.lengths[which].max())
         table = self._rows_of(which, steps)
         grid = table.T.reshape(-1)
@@ -114,13 +122,21 @@ class StreamTable(SequenceTable):
 
 
 def sequence_minibatches(
-    rows: Minibatch, recurrent_state: Tensor, table: SequenceTable, *, size: int, epochs: int, generator: torch.Generator
+    rows: Minibatch,
+    recurrent_state: Tensor,
+    table: SequenceTable,
+    *,
+    size: int,
+    epochs: int,
+    generator: torch.Generator,
 ) -> Iterator[Minibatch]:
     """Yields minibatches of whole sequences, of about `size` decisions, in `epochs` passes, each in a new order.
 
-    `recurrent_state` (N, L) is that of every row. Nothing of a pass is dropped: minibatches differ a little in size instead.
+    `recurrent_state` (N, L) is that of every row. Nothing of a pass is dropped: minibatches differ a little in size
+    instead.
     """
-    columns, parts = rows.columns(), max(1, int(table.lengths.sum()) // size)
+    columns = rows.columns()
+    parts = max(1, int(table.lengths.sum()) // size)
     parts = ranks.least(min(parts, len(table)))
     for order in permutations(len(table), epochs, generator):
         for chosen, sequences in table.take(np.array_split(order, parts), recurrent_state):

@@ -1,4 +1,6 @@
-"""When the agents of a rollout decided, and from when to when each observation was an agent's last: arrays on the host."""
+"""When the agents of a rollout decided, and from when to when each observation was an agent's last: arrays on the
+host.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ NOBODY = -1
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """N completed decisions in their order, S slots, E final observations of episodes, V = N + S observations before decisions.
+    """N completed decisions in their order, S slots, E final observations of episodes, V = N + S observations before
+    decisions.
 
     Ticks count from the earliest, groups are numbered; an agent on its own is a group.
     """
@@ -60,20 +63,26 @@ class Timeline:
         time, slots = rollout.shape
         lengths = np.full(slots, time) if rollout.lengths is None else host(rollout.lengths)
         rows = np.flatnonzero(np.arange(time)[:, None] < lengths)
-        slot, of_slot = rows % slots, np.arange(slots)
+        slot = rows % slots
+        of_slot = np.arange(slots)
         position = np.full((time + 1) * slots, NOBODY)  # a row more: what would follow the last
         position[rows] = np.arange(len(rows))
         made, until, group, terminated, truncated = (
-            host(column).reshape(-1)[rows] for column in (ticks.made, ticks.until, ticks.group, rollout.terminated, rollout.truncated)
+            host(column).reshape(-1)[rows]
+            for column in (ticks.made, ticks.until, ticks.group, rollout.terminated, rollout.truncated)
         )
         last_made, last_group, here = (host(column) for column in (ticks.last_made, ticks.last_group, ticks.last_here))
-        begin, ended = np.concatenate([made, last_made]), terminated | truncated
-        first, never = begin.min(initial=0 if not len(begin) else begin[0]), max(until.max(initial=0), last_made.max(initial=0)) + 1
+        begin = np.concatenate([made, last_made])
+        ended = terminated | truncated
+        first = begin.min(initial=0 if not len(begin) else begin[0])
+        never = max(until.max(initial=0), last_made.max(initial=0)) + 1
         earlier = tuple(host(column) for column in (ticks.earlier.group, ticks.earlier.until, ticks.earlier.reward))
         own = np.where(group < 0, NOBODY - slot, group), np.where(last_group < 0, NOBODY - of_slot, last_group)
         group = np.unique(np.concatenate([*own, earlier[0]]), return_inverse=True)[1]
         observations = len(slot) + slots
-        over = np.ones((time + 1) * slots, np.bool_)  # by row: the slot's decision before it ended an episode, or there was none
+        over = np.ones(
+            (time + 1) * slots, np.bool_
+        )  # by row: the slot's decision before it ended an episode, or there was none
         over[rows + slots] = ended
         final = position[host(rollout.final_rows)]
         return cls(

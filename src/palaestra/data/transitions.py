@@ -18,7 +18,9 @@ class Transitions:
 
     obs: tuple[Tensor, ...]  # each (N, *shape)
     action: Action  # as the environment got it: (N, continuous) within -1..1, (N, branches)
-    next_obs: tuple[Tensor, ...]  # each (N, *shape): the final observation where an episode ended, if kept (`RolloutNeeds.terminal_obs`)
+    next_obs: tuple[
+        Tensor, ...
+    ]  # each (N, *shape): the final observation where an episode ended, if kept (`RolloutNeeds.terminal_obs`)
     reward: Tensor  # (N,) the environment's
     terminated: Tensor  # (N,) bool
     ended: Tensor  # (N,) bool: terminated or truncated
@@ -36,12 +38,15 @@ class TransitionTable:
         device = reward.device
         extra = (rollout.last_obs, rollout.final_obs)
         self._obs = tuple(torch.cat([obs.flatten(0, 1), *rest]) for obs, *rest in zip(rollout.obs, *extra, strict=True))
-        rows, of_slot = torch.arange(time * slots, device=device), torch.arange(slots, device=device)
+        rows = torch.arange(time * slots, device=device)
+        of_slot = torch.arange(slots, device=device)
         following = rows + slots  # the rows of what followed the last tick are those of `last_obs`
         if rollout.lengths is not None:
             last = (rollout.lengths - 1).clamp(min=0) * slots + of_slot
             following.index_copy_(0, last, time * slots + of_slot)
-        following.index_copy_(0, rollout.final_rows, (time + 1) * slots + torch.arange(len(rollout.final_rows), device=device))
+        following.index_copy_(
+            0, rollout.final_rows, (time + 1) * slots + torch.arange(len(rollout.final_rows), device=device)
+        )
         completed = rows
         if rollout.lengths is not None:
             completed = rows[(rows // slots) < rollout.lengths.repeat(time)]
@@ -58,7 +63,8 @@ class TransitionTable:
     def take(self, rows: Tensor) -> Transitions:
         """Returns the transitions of these rows (R,), counted among the completed decisions."""
         continuous, discrete, reward, terminated, ended = (column.index_select(0, rows) for column in self._columns)
-        here, there = self.rows.index_select(0, rows), self._following.index_select(0, rows)
+        here = self.rows.index_select(0, rows)
+        there = self._following.index_select(0, rows)
         obs, next_obs = (tuple(x.index_select(0, at) for x in self._obs) for at in (here, there))
         return Transitions(obs, Action(continuous, discrete), next_obs, reward, terminated, ended)
 

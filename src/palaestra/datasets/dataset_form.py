@@ -1,4 +1,6 @@
-"""Converts the arrays of datasets to observations and actions of a behavior, as its environment's spaces are converted, and back."""
+"""Converts the arrays of datasets to observations and actions of a behavior, as its environment's spaces are converted,
+and back.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,17 @@ from palaestra.envs.spaces.observation_spaces import Elements, Leaf, observation
 class DatasetForm:
     """Spaces of a dataset, and the spec of the behavior that they stand for.
 
-    `own` is the spec of a dataset in our own form, whose arrays are the behavior's columns; without it, the spaces are a Gymnasium
-    environment's, and are converted as they are for training in it. Raises EnvError for an unsupported space.
+    `own` is the spec of a dataset in our own form, whose arrays are the behavior's columns; without it, the spaces are
+    a Gymnasium environment's, and are converted as they are for training in it. Raises EnvError for an unsupported
+    space.
     """
 
-    def __init__(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], own: BehaviorSpec | None = None) -> None:
-        self.observation_space, self.action_space, self.own = observation_space, action_space, own is not None
+    def __init__(
+        self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], own: BehaviorSpec | None = None
+    ) -> None:
+        self.observation_space = observation_space
+        self.action_space = action_space
+        self.own = own is not None
         self._actions = SpaceActions(action_space)
         self._leaves: list[Leaf] = []
         self.mask: tuple[Hashable, ...] | None = None
@@ -47,7 +54,9 @@ class DatasetForm:
         self._masks = ActionMasks(action_space, self._actions.spec)
 
     def rename(self, names: Sequence[tuple[str, bool]]) -> None:
-        """Gives the observations names, and says which are goal signals. Raises ValueError for another number of them."""
+        """Gives the observations names, and says which are goal signals. Raises ValueError for another number of
+        them.
+        """
         obs = tuple(replace(one, name=name, goal=goal) for one, (name, goal) in zip(self.spec.obs, names, strict=True))
         self.spec = replace(self.spec, obs=obs)
 
@@ -57,11 +66,16 @@ class DatasetForm:
         return _row_bytes(self.observation_space) + _row_bytes(self.action_space)
 
     def read_observations(self, values: Any, rows: NDArray[np.int64]) -> tuple[NDArray[np.float32], ...]:
-        """Returns these rows of an episode's observations as columns. Raises EnvError for values that do not fit the spaces."""
+        """Returns these rows of an episode's observations as columns. Raises EnvError for values that do not fit the
+        spaces.
+        """
         if self.own:
             keys = [""] if not isinstance(self.observation_space, spaces.Dict) else list(self.observation_space.spaces)
             arrays = [np.asarray(values[key] if key else values) for key in keys]
-            return tuple(_shaped(obs, array, obs.shape)[rows].astype(np.float32) for obs, array in zip(self.spec.obs, arrays, strict=True))
+            return tuple(
+                _shaped(obs, array, obs.shape)[rows].astype(np.float32)
+                for obs, array in zip(self.spec.obs, arrays, strict=True)
+            )
         columns = []
         for leaf in self._leaves:
             shape = leaf.spec.shape if leaf.spec.raw is None else leaf.spec.raw.shape
@@ -75,11 +89,16 @@ class DatasetForm:
         return policy_actions(self._actions, values, count)
 
     def read_masks(self, values: Any, count: int, last: NDArray[np.bool_], source: str) -> NDArray[np.bool_] | None:
-        """Returns the masks of N observations, None if the actions have no choices. Those after an end, where `last` is True,
-        may forbid everything."""
+        """Returns the masks of N observations, None if the actions have no choices. Those after an end, where `last` is
+        True, may forbid everything.
+        """
         if not self._masks.choices:
             return None
-        rows = values if isinstance(values, np.ndarray) and values.dtype != object else [_entry(values, i) for i in range(count)]
+        rows = (
+            values
+            if isinstance(values, np.ndarray) and values.dtype != object
+            else [_entry(values, i) for i in range(count)]
+        )
         if len(rows) != count:
             raise EnvError(f"{len(rows)} masks came for {count} observations")
         with suppress(EnvError):
@@ -87,7 +106,9 @@ class DatasetForm:
         return self._masks.rows(rows, source, ~last, "step {}".format)  # after an end nothing may be possible
 
     def write_observations(self, columns: Sequence[NDArray[np.float32]], mask: NDArray[np.bool_] | None = None) -> Any:
-        """Returns N observations in the form of the space, and in it the mask that it has. Raises EnvError for a Sequence."""
+        """Returns N observations in the form of the space, and in it the mask that it has. Raises EnvError for a
+        Sequence.
+        """
         if not self.own:
             written = space_observations(self.observation_space, self._leaves, columns)
             if self.mask is not None:
@@ -107,7 +128,9 @@ class DatasetForm:
 
 def own_form(spec: BehaviorSpec) -> DatasetForm:
     """Returns the form of a behavior that has no spaces of its own: those in which we offer it to other trainers."""
-    obs = tuple(replace(one, name=re.sub(r"[/\\.]", "_", one.name) or "observation", raw=None) for one in spec.obs)  # a slash nests in HDF5
+    obs = tuple(
+        replace(one, name=re.sub(r"[/\\.]", "_", one.name) or "observation", raw=None) for one in spec.obs
+    )  # a slash nests in HDF5
     action = ActionSpec(spec.action.continuous, spec.action.branches)
     made = BehaviorSpaces(BehaviorSpec(obs, action))
     plain = BehaviorSpec(tuple(replace(one, raw=None) for one in spec.obs), action)
@@ -115,8 +138,12 @@ def own_form(spec: BehaviorSpec) -> DatasetForm:
 
 
 def form_of_our_env(observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> DatasetForm | None:
-    """Returns the form of a dataset collected in an environment of ours, `palaestra/...`; None if it was wrapped into another form."""
-    boxes = observation_space.spaces if isinstance(observation_space, spaces.Dict) else {"observation": observation_space}
+    """Returns the form of a dataset collected in an environment of ours, `palaestra/...`; None if it was wrapped into
+    another form.
+    """
+    boxes = (
+        observation_space.spaces if isinstance(observation_space, spaces.Dict) else {"observation": observation_space}
+    )
     if not all(isinstance(box, spaces.Box) and len(box.shape) in (1, 2, 3) for box in boxes.values()):
         return None
     actions = SpaceActions(action_space).spec
@@ -125,18 +152,25 @@ def form_of_our_env(observation_space: spaces.Space[Any], action_space: spaces.S
 
 
 def in_file_order(space: spaces.Space[Any], written: Any) -> spaces.Space[Any]:
-    """Returns the space with the keys of dictionaries in the order in which the file has them, which is the environment's."""
+    """Returns the space with the keys of dictionaries in the order in which the file has them, which is the
+    environment's.
+    """
     if isinstance(space, spaces.Dict):
         return spaces.Dict([(key, in_file_order(space[key], one)) for key, one in written["subspaces"].items()])
     if isinstance(space, spaces.Tuple):
-        return spaces.Tuple([in_file_order(one, other) for one, other in zip(space.spaces, written["subspaces"], strict=True)])
+        return spaces.Tuple(
+            [in_file_order(one, other) for one, other in zip(space.spaces, written["subspaces"], strict=True)]
+        )
     return space
 
 
 def unit_differences(there: BehaviorSpec, here: BehaviorSpec) -> list[str]:
-    """Returns a line for each difference in what numbers mean, between specs of the same shapes: ranges of actions, first integers."""
+    """Returns a line for each difference in what numbers mean, between specs of the same shapes: ranges of actions,
+    first integers.
+    """
     lines = []
-    one, other = there.action, here.action
+    one = there.action
+    other = here.action
     if (one.low, one.high) != (other.low, other.high):
         lines.append(f"  continuous actions   {_bounds(one)}   {_bounds(other)}   <- differs")
     if (one.starts or (0,) * len(one.branches)) != (other.starts or (0,) * len(other.branches)):

@@ -22,17 +22,23 @@ MASK = "action_mask"
 
 
 class EpisodeRecords:
-    """Records of one episode: one for each observation, and one more after an end within it, where another episode begins."""
+    """Records of one episode: one for each observation, and one more after an end within it, where another episode
+    begins.
+    """
 
     def __init__(self, form: DatasetForm, episode: Mapping[str, Any], number: int) -> None:
         """Raises EnvError, ValueError, KeyError, IndexError or TypeError for arrays that do not fit the form."""
-        self._form, self._observations = form, episode["observations"]
+        self._form = form
+        self._observations = episode["observations"]
         reward = np.asarray(episode["rewards"], np.float32).reshape(-1)
-        terminated, truncated = (np.asarray(episode[key], np.bool_).reshape(-1) for key in ("terminations", "truncations"))
+        terminated, truncated = (
+            np.asarray(episode[key], np.bool_).reshape(-1) for key in ("terminations", "truncations")
+        )
         self.steps = steps = len(reward)
         if not steps or len(terminated) != steps or len(truncated) != steps:
             raise EnvError(
-                f"{steps} rewards, {len(terminated)} terminations and {len(truncated)} truncations came; expected one for each step"
+                f"{steps} rewards, {len(terminated)} terminations and {len(truncated)} truncations came; expected one "
+                "for each step"
             )
         continuous, discrete = form.read_actions(episode["actions"], steps)
         ended = terminated | truncated
@@ -47,19 +53,26 @@ class EpisodeRecords:
             taken[begins] = 0
             return taken
 
-        self.reward, self.done = following(reward), following(ended)
+        self.reward = following(reward)
+        self.done = following(ended)
         self.group_reward = np.zeros(len(step), np.float32)
         self.truncated = following(truncated & ~terminated)
-        self.id, self.group = np.full(len(step), number), np.zeros(len(step), np.int64)
-        self.continuous, self.discrete = following(continuous), following(discrete)
+        self.id = np.full(len(step), number)
+        self.group = np.zeros(len(step), np.int64)
+        self.continuous = following(continuous)
+        self.discrete = following(discrete)
         infos = episode.get("infos") or {}
         self._take_kept(infos)
         self.mask = None
-        given, source = infos.get(MASK), f"in infos['{MASK}']"
+        given = infos.get(MASK)
+        source = f"in infos['{MASK}']"
         if given is None and form.mask is not None:
-            given, source = reduce(getitem, form.mask, self._observations), f"in the observation's '{'.'.join(map(str, form.mask))}'"
+            given = reduce(getitem, form.mask, self._observations)
+            source = f"in the observation's '{'.'.join(map(str, form.mask))}'"
         if given is not None:
-            self.mask = form.read_masks(given, steps + 1, np.append(False, ended) | (np.arange(steps + 1) == steps), source)
+            self.mask = form.read_masks(
+                given, steps + 1, np.append(False, ended) | (np.arange(steps + 1) == steps), source
+            )
             self.mask = None if self.mask is None else self.mask[self._rows]
 
     def __len__(self) -> int:

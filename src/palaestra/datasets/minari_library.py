@@ -48,17 +48,22 @@ def is_minari(source: Path | str) -> bool:
 
 
 def datasets_root() -> Path:
-    """Returns the folder of all datasets: MINARI_DATASETS_PATH, or `~/.minari/datasets`. Raises DemoError if there is neither."""
+    """Returns the folder of all datasets: MINARI_DATASETS_PATH, or `~/.minari/datasets`. Raises DemoError if there is
+    neither.
+    """
     if found := os.environ.get("MINARI_DATASETS_PATH"):
         return Path(found).absolute()
     if (own := home()) is None:
-        raise DemoError("this user has no home folder, where Minari keeps its datasets: set MINARI_DATASETS_PATH, or name a folder")
+        raise DemoError(
+            "this user has no home folder, where Minari keeps its datasets: set MINARI_DATASETS_PATH, or name a folder"
+        )
     return own / ".minari" / "datasets"
 
 
 def local_ids() -> list[str]:
     """Returns the ids of the datasets on this machine, sorted."""
-    root, found = datasets_root(), list[str]()
+    root = datasets_root()
+    found = list[str]()
     for place, folders, _ in os.walk(root):
         if "data" in folders:  # an arrow dataset has a folder for each episode within
             found += [Path(place).relative_to(root).as_posix()] if (Path(place) / "data" / METADATA).is_file() else []
@@ -68,7 +73,9 @@ def local_ids() -> list[str]:
 
 
 def data_folder(source: str) -> Path:
-    """Returns the folder with the data of `minari:ID` or `minari:FOLDER`. Raises DemoError if it is not on this machine."""
+    """Returns the folder with the data of `minari:ID` or `minari:FOLDER`. Raises DemoError if it is not on this
+    machine.
+    """
     name = source.removeprefix(MINARI).strip()
     if not name:
         raise DemoError(f"{source} names no dataset; expected minari:ID or minari:FOLDER{_there_are()}")
@@ -81,14 +88,18 @@ def data_folder(source: str) -> Path:
                 return folder
             if (folder / HDF5).is_file():
                 raise DemoError(
-                    f"{source}: {folder} has data but no {METADATA}: writing it was interrupted, or it was written by Minari before 0.5; "
+                    f"{source}: {folder} has data but no {METADATA}: writing it was interrupted, or it was written by "
+                    "Minari before 0.5; "
                     f"write or download it again"
                 )
     if len(places) == 1 or places[1].is_dir():
         what = "the folder holds no Minari dataset" if places[-1].is_dir() else "there is no such folder"
-        raise DemoError(f"{source}: {what} ({places[-1].absolute()}); expected one with {METADATA}, or with data/{METADATA}")
+        raise DemoError(
+            f"{source}: {what} ({places[-1].absolute()}); expected one with {METADATA}, or with data/{METADATA}"
+        )
     raise DemoError(
-        f"{source}: there is no such dataset on this machine (in {datasets_root()}){nearest(name, local_ids())}{_there_are()}; "
+        f"{source}: there is no such dataset on this machine (in "
+        f"{datasets_root()}){nearest(name, local_ids())}{_there_are()}; "
         f"to download it: minari download {name}"
     )
 
@@ -102,8 +113,10 @@ def new_place(target: str) -> DatasetPlace:
         return DatasetPlace(stem if _ID.fullmatch(stem) else f"{stem}-v0", folder, listed=False)
     if not _ID.fullmatch(name):
         raise DemoError(
-            f"'{name}' is no id of a Minari dataset; expected one such as ball/expert-v0: letters, digits, '-' and '_', a namespace of two "
-            f"or more characters before a slash if you like, and at the end -v with a number (or a folder: ./{name or 'expert-v0'})"
+            f"'{name}' is no id of a Minari dataset; expected one such as ball/expert-v0: letters, digits, '-' and "
+            "'_', a namespace of two "
+            "or more characters before a slash if you like, and at the end -v with a number (or a folder: "
+            f"./{name or 'expert-v0'})"
         )
     return DatasetPlace(name, datasets_root() / name)
 
@@ -123,10 +136,11 @@ def open_storage(folder: Path, source: str) -> tuple[Any, dict[str, Any]]:
 
 
 def declared_bytes(folder: Path, episode: int, where: str) -> int:
-    """Returns the bytes of a large episode by the shapes in an HDF5 file; 0 for a small one, and for formats that declare none.
+    """Returns the bytes of a large episode by the shapes in an HDF5 file; 0 for a small one, and for formats that
+    declare none.
 
-    Raises DemoError if they are more than the file can hold: where nothing was written, HDF5 makes up rows. Also for arrays that
-    lie in other files.
+    Raises DemoError if they are more than the file can hold: where nothing was written, HDF5 makes up rows. Also for
+    arrays that lie in other files.
     """
     if not (folder / HDF5).is_file():
         return 0
@@ -149,7 +163,8 @@ def declared_bytes(folder: Path, episode: int, where: str) -> int:
                 elif isinstance(found, h5py.Dataset):
                     if found.external or found.is_virtual:
                         raise DemoError(f"{where}: '{name}' lies in another file; expected the data themselves")
-                    declared, held = declared + int(found.nbytes), held + int(found.id.get_storage_size())
+                    declared = declared + int(found.nbytes)
+                    held = held + int(found.id.get_storage_size())
     if declared <= UNASKED:
         return 0
     if declared > PACKED * held:
@@ -171,7 +186,9 @@ def storage_type() -> Any:
 def unreadable(source: str, error: Exception, what: str = "") -> DemoError:
     """Returns the error for a dataset that Minari cannot read, which is damaged or was not completely written."""
     text = f"no entry {error}" if isinstance(error, KeyError) else exception_summary(error)
-    return DemoError(f"{source} cannot be read{what}: {text}; it is damaged, being written, or writing it was interrupted")
+    return DemoError(
+        f"{source} cannot be read{what}: {text}; it is damaged, being written, or writing it was interrupted"
+    )
 
 
 def _there_are() -> str:

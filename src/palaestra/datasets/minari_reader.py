@@ -16,7 +16,14 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.system_memory import format_bytes, free_memory
 from palaestra.datasets.dataset_form import DatasetForm, form_of_our_env, in_file_order, unit_differences
 from palaestra.datasets.minari_episode import OURS, EpisodeRecords
-from palaestra.datasets.minari_library import UNASKED, data_folder, declared_bytes, open_storage, storage_type, unreadable
+from palaestra.datasets.minari_library import (
+    UNASKED,
+    data_folder,
+    declared_bytes,
+    open_storage,
+    storage_type,
+    unreadable,
+)
 from palaestra.demos import DemoColumns, DemoRecord, Episode, Pairs, ReadTiming
 from palaestra.demos.pairs import episodes_of, pairs_of
 from palaestra.demos.record_columns import join, records_of
@@ -77,7 +84,10 @@ class MinariDemo:
     def identity(self) -> tuple[object, ...]:
         """Changes with the dataset's contents."""
         files = sorted(self.folder.iterdir())
-        return (self.folder.absolute(), *((file.name, found.st_size, found.st_mtime_ns) for file in files if (found := file.stat())))
+        return (
+            self.folder.absolute(),
+            *((file.name, found.st_size, found.st_mtime_ns) for file in files if (found := file.stat())),
+        )
 
     def __len__(self) -> int:
         return self.records
@@ -87,7 +97,8 @@ class MinariDemo:
         lines = [] if self.form.own else unit_differences(self.spec, spec)
         if lines:
             raise DemoError(
-                f"{self.title} has other spaces than those it is used with, so the same numbers mean something else (the dataset's, the "
+                f"{self.title} has other spaces than those it is used with, so the same numbers mean something else "
+                "(the dataset's, the "
                 f"others):\n" + "\n".join(lines)
             )
 
@@ -99,13 +110,17 @@ class MinariDemo:
 
     def chunks(self) -> Iterator[DemoColumns]:
         """Yields all records in order, short episodes together and long ones in pieces."""
-        first, parts, size = 0, list[DemoColumns](), 0
+        first = 0
+        parts = list[DemoColumns]()
+        size = 0
         for columns in self._pieces():
             parts.append(columns)
             size += sum(column.nbytes for column in columns.obs)
             if size >= TOGETHER or len(parts) >= 512:
                 yield replace(join(parts), first=first)
-                first, parts, size = first + sum(map(len, parts)), [], 0
+                first = first + sum(map(len, parts))
+                parts = []
+                size = 0
         if parts:
             yield replace(join(parts), first=first)
 
@@ -114,7 +129,8 @@ class MinariDemo:
         return records_of(self.chunks())
 
     def pairs(self) -> Iterator[Pairs]:
-        """Yields observations with the actions taken and the rewards that followed, a chunk at a time, within episodes only.
+        """Yields observations with the actions taken and the rewards that followed, a chunk at a time, within episodes
+        only.
 
         Raises DemoError also for a number that is NaN or infinite.
         """
@@ -127,14 +143,17 @@ class MinariDemo:
     def _pieces(self) -> Iterator[DemoColumns]:
         """Yields the records of each episode, in pieces if it is long."""
         step = max(1, DECODED // (4 * sum(int(np.prod(obs.shape)) for obs in self.spec.obs) + 1))
-        steps, open_id = 0, -1
+        steps = 0
+        open_id = -1
         for number, episode in enumerate(self._raw_episodes()):
             where = f"{self.title}, episode {number}"
             try:
                 records = EpisodeRecords(self.form, episode, number)
                 steps += records.steps
                 if steps > self.most_decisions:
-                    raise DemoError(f"{self.title} is damaged: its metadata counts {self.most_decisions:,} steps; more came")
+                    raise DemoError(
+                        f"{self.title} is damaged: its metadata counts {self.most_decisions:,} steps; more came"
+                    )
                 if open_id >= 0 and records.id[0] == open_id:
                     records.id += 1  # or two episodes without an end would become one
                 for begin in range(0, len(records), step):
@@ -148,8 +167,11 @@ class MinariDemo:
                 raise unreadable(where, error) from error
 
     def _raw_episodes(self) -> Iterator[dict[str, Any]]:
-        """Yields the episodes as Minari reads them. Raises DemoError for one that is damaged or does not fit into memory."""
-        lengths, episodes = iter(()), iter(())
+        """Yields the episodes as Minari reads them. Raises DemoError for one that is damaged or does not fit into
+        memory.
+        """
+        lengths = iter(())
+        episodes = iter(())
         for number in range(self.total_episodes):
             where = f"{self.title}, episode {number}"
             try:
@@ -162,7 +184,9 @@ class MinariDemo:
                     episodes = iter(self.storage.get_episodes(range(self.total_episodes)))
                 episode = next(episodes)
             except StopIteration:
-                raise DemoError(f"{self.title} is damaged: it holds {number} episodes; its metadata counts {self.total_episodes}") from None
+                raise DemoError(
+                    f"{self.title} is damaged: it holds {number} episodes; its metadata counts {self.total_episodes}"
+                ) from None
             except DemoError:
                 raise
             except Exception as error:  # whatever Minari does with damaged data
@@ -180,7 +204,8 @@ class MinariDemo:
         size = max(steps * self.form.row_bytes, declared_bytes(self.folder, number, where))
         if size > UNASKED and size > (free := free_memory()):
             raise DemoError(
-                f"{where} takes {format_bytes(size)} of memory for its {steps:,} steps, and {format_bytes(free)} are free; an episode is "
+                f"{where} takes {format_bytes(size)} of memory for its {steps:,} steps, and {format_bytes(free)} are "
+                "free; an episode is "
                 f"read as a whole: write it in several, or free memory"
             )
 
@@ -196,7 +221,8 @@ def read_minari(source: str) -> MinariDemo:
     folder = data_folder(source)
     storage, metadata = open_storage(folder, source)
     try:
-        episodes, steps = int(metadata["total_episodes"]), int(metadata["total_steps"])
+        episodes = int(metadata["total_episodes"])
+        steps = int(metadata["total_steps"])
         name = str(metadata.get("dataset_id", folder.parent.name))
         observation_space, action_space = (
             _space(getattr(storage, key), metadata.get(key)) for key in ("observation_space", "action_space")
@@ -204,16 +230,19 @@ def read_minari(source: str) -> MinariDemo:
         ours = metadata.get(OURS)
         own = None if ours is None or "branches" not in ours else _own_spec(ours)
         env = _env_id(metadata)
-        behavior, team = _behavior(env, name), 0
+        behavior = _behavior(env, name)
+        team = 0
         if ours is not None:
-            behavior, team = str(ours["behavior"]), int(ours["team"])
+            behavior = str(ours["behavior"])
+            team = int(ours["team"])
     except Exception as error:  # metadata of any other form
         raise unreadable(source, error, " from its metadata") from error
     if episodes < 1 or steps < 1:
         raise EmptyDemo(f"{source} is an empty dataset: its metadata counts {episodes} episodes and {steps} steps")
     if episodes > steps:
         raise DemoError(
-            f"{source} is damaged: its metadata counts {episodes} episodes of {steps} steps; expected at least one step for each"
+            f"{source} is damaged: its metadata counts {episodes} episodes of {steps} steps; expected at least one "
+            "step for each"
         )
     try:
         form = form_of_our_env(observation_space, action_space) if own is None and env.startswith(f"{OURS}/") else None
@@ -238,7 +267,8 @@ def _behavior(env: str, id: str) -> str:
 def described(demo: Any) -> dict[str, Any]:
     """Returns what the metadata of a dataset say, with `environment`, `author` and others where they are given."""
     metadata = demo.metadata
-    author, size = metadata.get("author"), metadata.get("dataset_size")
+    author = metadata.get("author")
+    size = metadata.get("dataset_size")
     return {
         "format": metadata.get("data_format"),
         "minari_version": metadata.get("minari_version"),
@@ -274,5 +304,7 @@ def _space(space: Any, written: Any) -> Any:
 
 
 def _own_spec(ours: Mapping[str, Any]) -> BehaviorSpec:
-    obs = tuple(ObsSpec(str(one["name"]), tuple(map(int, one["shape"])), bool(one["goal"])) for one in ours["observations"])
+    obs = tuple(
+        ObsSpec(str(one["name"]), tuple(map(int, one["shape"])), bool(one["goal"])) for one in ours["observations"]
+    )
     return BehaviorSpec(obs, ActionSpec(int(ours["continuous"]), tuple(map(int, ours["branches"]))))

@@ -60,9 +60,14 @@ def check_target(target: str, *, force: bool) -> DatasetPlace:
     storage_type()
     place = new_place(target)
     if place.folder.exists() and not force:
-        raise DemoError(f"the Minari dataset {place.id} exists already ({place.folder}); choose another id, or overwrite it with --force")
+        raise DemoError(
+            f"the Minari dataset {place.id} exists already ({place.folder}); choose another id, or overwrite it with "
+            "--force"
+        )
     if place.folder.exists() and not (place.folder / "data").is_dir():
-        raise DemoError(f"{place.folder} exists and is no Minari dataset, so it is not overwritten; choose another name")
+        raise DemoError(
+            f"{place.folder} exists and is no Minari dataset, so it is not overwritten; choose another name"
+        )
     return place
 
 
@@ -77,13 +82,19 @@ def storable(form: DatasetForm) -> bool:
 
 
 def write_minari(
-    demos: Sequence[DemoSource], target: str, facts: DatasetFacts, form: DatasetForm | None = None, *, force: bool = False
+    demos: Sequence[DemoSource],
+    target: str,
+    facts: DatasetFacts,
+    form: DatasetForm | None = None,
+    *,
+    force: bool = False,
 ) -> WrittenDataset:
     """Writes demonstrations of one behavior as a dataset, an episode at a time; it appears when it is complete.
 
-    `form` are the spaces of the environment; None: those in which we offer the behavior to other trainers. Everything is written so
-    that reading it returns the same records: where Minari has no place for a column, or the form does not return it to the last digit,
-    infos hold it. Raises DemoError if that fails, or an observation does not fit its space.
+    `form` are the spaces of the environment; None: those in which we offer the behavior to other trainers. Everything
+    is written so that reading it returns the same records: where Minari has no place for a column, or the form does not
+    return it to the last digit, infos hold it. Raises DemoError if that fails, or an observation does not fit its
+    space.
     """
     place = check_target(target, force=force)
     must_be_alike(demos)
@@ -92,7 +103,10 @@ def write_minari(
     elif table := differences(demos[0].spec, form.spec, ("the demonstration", "the environment")):
         raise DemoError(f"{demos[0].title} does not fit the spaces of the environment:\n{table}")
     if not storable(form):
-        raise DemoError(f"Minari cannot store a Sequence: {form.observation_space}; without --env the numbers are written as recorded")
+        raise DemoError(
+            f"Minari cannot store a Sequence: {form.observation_space}; without --env the numbers are written as "
+            "recorded"
+        )
     for demo in demos if not form.own else []:
         demo.must_fit(form.spec)
     folder = place.folder.parent / f".palaestra-{os.getpid()}-{secrets.token_hex(4)}"
@@ -120,7 +134,9 @@ def write_minari(
 
 
 def write_demo(demos: Sequence[DemoSource], path: Path, *, force: bool = False) -> DemoWriter:
-    """Writes demonstrations of one behavior into one file, one after another. Returns the closed writer. Raises DemoError."""
+    """Writes demonstrations of one behavior into one file, one after another. Returns the closed writer. Raises
+    DemoError.
+    """
     if path.exists() and not force:
         raise DemoError(f"{path} exists already; choose another name, or overwrite it with --force")
     must_be_alike(demos)
@@ -146,7 +162,8 @@ def must_be_alike(demos: Sequence[DemoSource]) -> None:
     for demo in demos[1:]:
         if demo.key != first.key:
             raise DemoError(
-                f"{demo.title} is of the behavior '{demo.key}', and {first.title} of '{first.key}'; one recording holds one behavior: "
+                f"{demo.title} is of the behavior '{demo.key}', and {first.title} of '{first.key}'; one recording "
+                "holds one behavior: "
                 f"convert each by itself"
             )
         if table := differences(first.spec, demo.spec, ("the first", "the other")):
@@ -154,7 +171,9 @@ def must_be_alike(demos: Sequence[DemoSource]) -> None:
 
 
 def episode_records(demo: DemoSource) -> Iterator[DemoColumns]:
-    """Yields the records of each episode in the current timing, at least two each: single ones hold no decision. Holds one in memory."""
+    """Yields the records of each episode in the current timing, at least two each: single ones hold no decision. Holds
+    one in memory.
+    """
     if demo.timing is not ReadTiming.NEXT:
         for episode in demo.episodes():
             yield _retimed(episode.pairs, episode.final_obs, ended=episode.ended)
@@ -175,10 +194,14 @@ class _Room:
     """Checks that a disk has room before HDF5 writes to it, which crashes the process where it has none."""
 
     def __init__(self, folder: Path) -> None:
-        self._probe, self._used, self._left = folder / "room", 0, 0
+        self._probe = folder / "room"
+        self._used = 0
+        self._left = 0
 
     def take(self, size: int) -> None:
-        """Reserves bytes for what is written next. Raises OSError if there is no room, or for a quota or a limit of file sizes."""
+        """Reserves bytes for what is written next. Raises OSError if there is no room, or for a quota or a limit of
+        file sizes.
+        """
         if size > self._left:
             self._left = size + AHEAD
             if shutil.disk_usage(self._probe.parent).free < self._left:
@@ -195,7 +218,11 @@ class _Room:
             try:
                 os.posix_fallocate(file.fileno(), self._used, self._left)
             except OSError as error:
-                if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS):  # which some file systems do not support
+                if error.errno not in (
+                    errno.EINVAL,
+                    errno.EOPNOTSUPP,
+                    errno.ENOSYS,
+                ):  # which some file systems do not support
                     raise
         self._probe.unlink()
 
@@ -204,13 +231,17 @@ class _DatasetWriter:
     """Converts the episodes of demonstrations to Minari's buffers, and counts them."""
 
     def __init__(self, demos: Sequence[DemoSource], form: DatasetForm, data_format: str, room: _Room) -> None:
-        self._demos, self._form, self._room = demos, form, room
+        self._demos = demos
+        self._form = form
+        self._room = room
         self.episodes = self.steps = 0
         self.notes: list[str] = []
         records = sum(demo.records for demo in demos)
         self._uniform: set[str] | None = None
         if data_format != "hdf5":  # episodes of other formats must have the same infos
-            self._uniform = {name for number, columns in enumerate(self._columns()) for name in self._converted(columns, number)[1]}
+            self._uniform = {
+                name for number, columns in enumerate(self._columns()) for name in self._converted(columns, number)[1]
+            }
             self.notes.clear()
         self._records = records
 
@@ -227,24 +258,32 @@ class _DatasetWriter:
             self._room.take(2 * size + BESIDE)  # chunks of HDF5 are rarely full
             if MASK in names:
                 infos[MASK] = _mask(columns, self._form).astype(np.int8)
-            self.episodes, self.steps, records = self.episodes + 1, self.steps + len(columns) - 1, records + len(columns)
+            self.episodes = self.episodes + 1
+            self.steps = self.steps + len(columns) - 1
+            records = records + len(columns)
             yield EpisodeBuffer(**episode, infos=infos or None)
         if records < self._records and all(demo.timing is ReadTiming.NEXT for demo in self._demos):
             self.notes.append(
-                f"{self._records - records} records without a decision were left out: a dataset's episodes have at least one step"
+                f"{self._records - records} records without a decision were left out: a dataset's episodes have at "
+                "least one step"
             )
 
     def _columns(self) -> Iterator[DemoColumns]:
         for demo in self._demos:
             if demo.timing is not ReadTiming.NEXT:
-                self.notes.append(f"{demo.title}: final observations are unknown; the ones before them stand in their place")
+                self.notes.append(
+                    f"{demo.title}: final observations are unknown; the ones before them stand in their place"
+                )
             for columns in episode_records(demo):
                 check_finite(columns, demo.title)
                 yield columns
 
     def _converted(self, columns: DemoColumns, number: int) -> tuple[dict[str, Any], set[str]]:
-        """Returns an episode as Minari stores it, and the names of the columns that it does not return to the last digit."""
-        form, done = self._form, bool(columns.done[-1])
+        """Returns an episode as Minari stores it, and the names of the columns that it does not return to the last
+        digit.
+        """
+        form = self._form
+        done = bool(columns.done[-1])
         terminations, truncations = np.zeros((2, len(columns) - 1), np.bool_)
         terminations[-1] = done and not columns.truncated[-1]
         truncations[-1] = not terminations[-1]
@@ -259,7 +298,9 @@ class _DatasetWriter:
             read = EpisodeRecords(form, episode, number)
             back = read.columns(0, len(columns))
         except EnvError as error:
-            raise DemoError(f"episode {number} does not fit the spaces: {str(error).replace('area ', 'step ', 1)}") from error
+            raise DemoError(
+                f"episode {number} does not fit the spaces: {str(error).replace('area ', 'step ', 1)}"
+            ) from error
         for obs, one, other in zip(form.spec.obs, columns.obs, back.obs, strict=True):
             if not np.array_equal(one, other):
                 row = int((one != other).reshape(len(one), -1).any(1).argmax())
@@ -324,12 +365,16 @@ def _with_decisions(columns: DemoColumns, demo: DemoSource) -> Iterator[DemoColu
     if len(columns) < 2:
         return
     if not columns.acted[1:].all():
-        raise DemoError(f"{demo.title}, record {columns.first + 1}: some records have no action, so the episode cannot be converted")
+        raise DemoError(
+            f"{demo.title}, record {columns.first + 1}: some records have no action, so the episode cannot be converted"
+        )
     yield columns
 
 
 def _retimed(pairs: Pairs, final_obs: Sequence[NDArray[np.float32]] | None, *, ended: bool) -> DemoColumns:
-    """Returns the records of an episode of an old file, in which the last observation stands for an unknown final one."""
+    """Returns the records of an episode of an old file, in which the last observation stands for an unknown final
+    one.
+    """
     count = len(pairs)
     last = tuple(column[-1] for column in pairs.obs) if final_obs is None else final_obs
 
@@ -355,7 +400,9 @@ def _retimed(pairs: Pairs, final_obs: Sequence[NDArray[np.float32]] | None, *, e
 
 
 def _apart(demos: Sequence[DemoSource]) -> Iterator[DemoColumns]:
-    """Yields the episodes of all demonstrations. One after an episode without an end gets another id, or the two would become one."""
+    """Yields the episodes of all demonstrations. One after an episode without an end gets another id, or the two would
+    become one.
+    """
     open_id = -1
     for demo in demos:
         for columns in episode_records(demo):

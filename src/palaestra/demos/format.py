@@ -38,7 +38,8 @@ LONGEST_RECORD = 1 << 30
 class DemoRecord:
     """One record: an agent at a decision or at the end of its episode.
 
-    `continuous` and `discrete` are the action of the *previous* decision, as Unity stores it; zeros in an episode's first record.
+    `continuous` and `discrete` are the action of the *previous* decision, as Unity stores it; zeros in an episode's
+    first record.
     """
 
     obs: tuple[NDArray[np.float32], ...]  # each (*shape), as in the behavior's spec
@@ -65,7 +66,12 @@ class DemoMeta:
 
     def to_bytes(self) -> bytes:
         """Encodes the metadata as a message, without its length."""
-        meta = Meta(api_version=self.api_version, demonstration_name=self.name, number_steps=self.steps, number_episodes=self.episodes)
+        meta = Meta(
+            api_version=self.api_version,
+            demonstration_name=self.name,
+            number_steps=self.steps,
+            number_episodes=self.episodes,
+        )
         meta.mean_reward = self.mean_reward
         return meta.SerializeToString()
 
@@ -81,7 +87,9 @@ def clean_name(name: str) -> str:
 
 
 def read_varint(data: bytes, at: int, limit: bool = True) -> tuple[int, int]:
-    """Decodes a varint at `at`; returns it and the offset after it. The number is -1 if damaged or, with `limit`, too large as a length."""
+    """Decodes a varint at `at`; returns it and the offset after it. The number is -1 if damaged or, with `limit`, too
+    large as a length.
+    """
     if len(data) > at + 1 and data[at] > 0x7F > data[at + 1]:  # most lengths
         return data[at] & 0x7F | data[at + 1] << 7, at + 2
     value = 0
@@ -93,10 +101,15 @@ def read_varint(data: bytes, at: int, limit: bool = True) -> tuple[int, int]:
 
 
 def spans(data: bytes, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns the begins and ends of at most `most` complete messages in `data`, each preceded by its length; the first length is at 0."""
+    """Returns the begins and ends of at most `most` complete messages in `data`, each preceded by its length; the first
+    length is at 0.
+    """
     begins: list[int] = []
     ends: list[int] = []
-    begin_at, end_at, size, at = begins.append, ends.append, len(data), 0
+    begin_at = begins.append
+    end_at = ends.append
+    size = len(data)
+    at = 0
     while at < size:  # the only loop over all records: kept short for speed
         length = data[at]
         begin = at + 1
@@ -113,14 +126,20 @@ def spans(data: bytes, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 class ReadTiming(Enum):
-    """Which record stores the action for an observation, and what an episode's last record observes. Depends on the file's writer."""
+    """Which record stores the action for an observation, and what an episode's last record observes. Depends on the
+    file's writer.
+    """
 
     NEXT = "next"
-    """Unity since ML-Agents 0.15, and Palaestra: the next record stores the action; an end has the episode's final observation."""
+    """Unity since ML-Agents 0.15, and Palaestra: the next record stores the action; an end has the episode's final
+    observation.
+    """
     NEXT_RESTARTED = "next, ends show the next episode"
     """Before 0.15: the next record stores the action; an end already has the next episode's first observation."""
     OWN_RESTARTED = "own, ends show the next episode"
-    """Files converted from older versions: each record stores its own action, the last one none; ends as in NEXT_RESTARTED."""
+    """Files converted from older versions: each record stores its own action, the last one none; ends as in
+    NEXT_RESTARTED.
+    """
 
 
 LONGEST_BRAIN = 1 << 20
@@ -139,26 +158,38 @@ def read_meta(path: Path, head: bytes) -> DemoMeta:
     if meta is None:
         came = f" ({kind})" if kind else ""
         raise DemoError(
-            f"{path} is not a demonstration file: it begins with {head[:8].hex(' ')}{came}; expected metadata in its first 33 bytes"
+            f"{path} is not a demonstration file: it begins with {head[:8].hex(' ')}{came}; expected metadata in its "
+            "first 33 bytes"
         )
     if len(head) <= HEADER:
         raise DemoError(f"{path} is cut off within its header: {len(head)} bytes came; expected more than {HEADER}")
     if meta.api_version not in VERSIONS:
-        raise DemoError(f"{path} is of version {meta.api_version} of the format; expected one of {VERSIONS}. A newer Palaestra may read it")
+        raise DemoError(
+            f"{path} is of version {meta.api_version} of the format; expected one of {VERSIONS}. A newer Palaestra "
+            "may read it"
+        )
     if meta.number_steps < 0:
         raise DemoError(f"{path} is damaged: its metadata counts {meta.number_steps} records")
-    return DemoMeta(meta.api_version, meta.demonstration_name, meta.number_steps, meta.number_episodes, meta.mean_reward)
+    return DemoMeta(
+        meta.api_version, meta.demonstration_name, meta.number_steps, meta.number_episodes, meta.mean_reward
+    )
 
 
 def read_brain(path: Path, head: bytes) -> tuple[bytes, int]:
-    """Returns the behavior's parameters and the offset of the records. Raises DemoError if there are no valid parameters."""
+    """Returns the behavior's parameters and the offset of the records. Raises DemoError if there are no valid
+    parameters.
+    """
     length, begin = read_varint(head, HEADER)
     if not 0 < length <= LONGEST_BRAIN:
         raise DemoError(
-            f"{path} is not a demonstration file: {head[HEADER : HEADER + 8].hex(' ')} at byte {HEADER}; expected a behavior there"
+            f"{path} is not a demonstration file: {head[HEADER : HEADER + 8].hex(' ')} at byte {HEADER}; expected a "
+            "behavior there"
         )
     if begin + length > len(head):
-        raise DemoError(f"{path} is cut off within its header: {len(head)} bytes came; its behavior alone ends at byte {begin + length}")
+        raise DemoError(
+            f"{path} is cut off within its header: {len(head)} bytes came; its behavior alone ends at byte "
+            f"{begin + length}"
+        )
     brain = head[begin : begin + length]
     try:
         named = bool(Brain.FromString(brain).brain_name)

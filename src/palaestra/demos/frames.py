@@ -1,7 +1,7 @@
 """Decodes thousands of records of a demonstration file at once.
 
-Most records of a file have the same fields at the same offsets and differ only in their numbers. These offsets form a frame, which is
-derived from one record; every record that fits it is read without parsing its fields again.
+Most records of a file have the same fields at the same offsets and differ only in their numbers. These offsets form a
+frame, which is derived from one record; every record that fits it is read without parsing its fields again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,15 @@ from palaestra.wire.observations import ObservationDecoder
 
 _VARINT, _LENGTH, _FLOAT = 0, 2, 5  # wire types
 _ALL, _NONE, _NUMBER, _FLAG = 0xFF, 0x00, 0x80, 0xFE  # bits of a byte that a frame fixes
-REWARD, DONE, MAX_STEP_REACHED, ID, MASK, OBSERVATION, GROUP, GROUP_REWARD = 7, 8, 9, 10, 11, 13, 14, 15  # fields of AgentInfoProto
+# fields of AgentInfoProto
+REWARD = 7
+DONE = 8
+MAX_STEP_REACHED = 9
+ID = 10
+MASK = 11
+OBSERVATION = 13
+GROUP = 14
+GROUP_REWARD = 15
 OLD, VALUE, CONTINUOUS, DISCRETE = 1, 4, 6, 7  # fields of AgentActionProto
 
 
@@ -74,7 +82,9 @@ def frame_of(record: bytes, sensors: Sequence[ObservationDecoder | None]) -> Fra
     return frame if len(frame.obs) == len(sensors) else None
 
 
-def _frame_info(frame: Frame, record: bytes, begin: int, end: int, sensors: Sequence[ObservationDecoder | None]) -> None:
+def _frame_info(
+    frame: Frame, record: bytes, begin: int, end: int, sensors: Sequence[ObservationDecoder | None]
+) -> None:
     wanted = {
         REWARD: (_FLOAT, _NONE),
         GROUP_REWARD: (_FLOAT, _NONE),
@@ -112,7 +122,9 @@ def _frame_action(frame: Frame, record: bytes, begin: int, end: int) -> None:
             raise IrregularRecord
 
 
-def _frame_observation(frame: Frame, record: bytes, begin: int, end: int, sensor: ObservationDecoder | None) -> tuple[int, int]:
+def _frame_observation(
+    frame: Frame, record: bytes, begin: int, end: int, sensor: ObservationDecoder | None
+) -> tuple[int, int]:
     if sensor is None:
         return begin, begin
     if tuple(Observation.FromString(record[begin:end]).shape) != sensor.sent:
@@ -123,7 +135,12 @@ def _frame_observation(frame: Frame, record: bytes, begin: int, end: int, sensor
             raise IrregularRecord
         if number == 4 and kind == _LENGTH:
             pieces = list(fields(record, at, to))
-            if place or len(pieces) != 1 or pieces[0][:2] != (1, _LENGTH) or pieces[0][3] - pieces[0][2] != 4 * prod(sensor.sent):
+            if (
+                place
+                or len(pieces) != 1
+                or pieces[0][:2] != (1, _LENGTH)
+                or pieces[0][3] - pieces[0][2] != 4 * prod(sensor.sent)
+            ):
                 raise IrregularRecord
             place = pieces[0][2:]
     if place is None:
@@ -132,7 +149,9 @@ def _frame_observation(frame: Frame, record: bytes, begin: int, end: int, sensor
 
 
 def fields(data: bytes, begin: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yields the number, wire type, begin and end of each field of a message. Raises IrregularRecord if it is damaged."""
+    """Yields the number, wire type, begin and end of each field of a message. Raises IrregularRecord if it is
+    damaged.
+    """
     at = begin
     while at < end:
         tag, at = read_varint(data, at)

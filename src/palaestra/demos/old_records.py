@@ -1,6 +1,7 @@
 """Converts records of ML-Agents 0.6 to 0.11 to the form of later files.
 
-Such a record is an agent's message alone: its vector, its pictures without a shape, and the action of the decision before it.
+Such a record is an agent's message alone: its vector, its pictures without a shape, and the action of the decision
+before it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def is_old(record: bytes) -> bool:
 
 
 class OldRecords:
-    """Converts the records of one file to AgentInfoActionPairProtos: each gets the action that the next one stores, the last one none."""
+    """Converts the records of one file to AgentInfoActionPairProtos: each gets the action that the next one stores, the
+    last one none.
+    """
 
     def __init__(self, where: str, brain: bytes) -> None:
         self._where = where
@@ -49,7 +52,8 @@ class OldRecords:
                 record = self._parse(number, data[begin:end])
                 if before is not None:
                     converted.append(self._pair(before, record.stored_vector_actions))
-                before, number = record, number + 1
+                before = record
+                number = number + 1
             if converted:
                 yield _block(converted)
         if before is not None:
@@ -60,27 +64,35 @@ class OldRecords:
             return _Old.FromString(record)
         except DecodeError:
             raise DemoError(
-                f"{self._where}, record {number}: its {len(record)} bytes ({record[:16].hex(' ')}) are not a record of ML-Agents 0.6 to "
+                f"{self._where}, record {number}: its {len(record)} bytes ({record[:16].hex(' ')}) are not a record "
+                "of ML-Agents 0.6 to "
                 f"0.11, as the first; the file is damaged"
             ) from None
 
     def _pair(self, record: Any, action: Iterable[float]) -> bytes:
         pair = Pair()
         info = pair.agent_info
-        info.reward, info.done, info.max_step_reached, info.id = record.reward, record.done, record.max_step_reached, record.id
+        info.reward = record.reward
+        info.done = record.done
+        info.max_step_reached = record.max_step_reached
+        info.id = record.id
         info.action_mask = record.action_mask
         for i, picture in enumerate(record.visual_observations):
             info.observations.append(self._picture(i, picture))
         info.observations.extend(record.observations)
         if numbers := record.stacked_vector_observation:
-            info.observations.append(Observation(shape=[len(numbers)], float_data={"data": numbers}).SerializeToString())
+            info.observations.append(
+                Observation(shape=[len(numbers)], float_data={"data": numbers}).SerializeToString()
+            )
         pair.action_info.vector_actions_deprecated.extend(action)
         return pair.SerializeToString()
 
     def _picture(self, camera: int, picture: bytes) -> bytes:
         width, height = (int.from_bytes(picture[_PICTURE_SIZE][at : at + 4], "big") for at in (0, 4))
         channels = 1 if camera < len(self._gray) and self._gray[camera] else 3
-        return Observation(shape=[height, width, channels], compression_type=_PNG, compressed_data=picture).SerializeToString()
+        return Observation(
+            shape=[height, width, channels], compression_type=_PNG, compressed_data=picture
+        ).SerializeToString()
 
 
 def _block(records: list[bytes]) -> Block:

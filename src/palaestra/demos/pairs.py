@@ -35,7 +35,11 @@ class Pairs:
     def rows(self, begin: int, end: int) -> Pairs:
         """Returns a slice of the decisions."""
         columns: dict[str, Any] = {f.name: getattr(self, f.name)[begin:end] for f in fields(self)[2:]}
-        return Pairs(tuple(column[begin:end] for column in self.obs), None if self.mask is None else self.mask[begin:end], **columns)
+        return Pairs(
+            tuple(column[begin:end] for column in self.obs),
+            None if self.mask is None else self.mask[begin:end],
+            **columns,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,9 @@ class Episode:
     """One episode of a demonstration."""
 
     pairs: Pairs
-    final_obs: tuple[NDArray[np.float32], ...] | None  # each (*shape), after the last decision; None: not stored by old versions
+    final_obs: (
+        tuple[NDArray[np.float32], ...] | None
+    )  # each (*shape), after the last decision; None: not stored by old versions
     ended: bool  # False: the recording stopped before the episode ended
 
 
@@ -76,12 +82,17 @@ def episodes_of(chunks: Iterable[DemoColumns], timing: ReadTiming, where: str) -
 
 def check_finite(columns: DemoColumns, where: str) -> None:
     """Raises DemoError for a number that is NaN or infinite, and names its place."""
-    named = [("reward", columns.reward), ("group reward", columns.group_reward), ("continuous action", columns.continuous)]
+    named = [
+        ("reward", columns.reward),
+        ("group reward", columns.group_reward),
+        ("continuous action", columns.continuous),
+    ]
     for name, values in [*((f"observation {i}", column) for i, column in enumerate(columns.obs)), *named]:
         if not np.isfinite(values).all():
             row, *place = (int(i) for i in np.argwhere(~np.isfinite(values))[0])
             raise DemoError(
-                f"{where}, record {columns.first + row}: {name}{place or ''} is {values[(row, *place)]}; expected finite numbers"
+                f"{where}, record {columns.first + row}: {name}{place or ''} is {values[(row, *place)]}; expected "
+                "finite numbers"
             )
 
 
@@ -90,7 +101,9 @@ def _episode(parts: list[Pairs], final: tuple[NDArray[np.float32], ...] | None) 
 
 
 def paired(chunks: Iterable[DemoColumns], timing: ReadTiming) -> Iterator[tuple[Pairs, DemoColumns, NDArray[np.int64]]]:
-    """Yields for each chunk its pairs, its records with the last one before it, and the record of each pair's observation, (N,)."""
+    """Yields for each chunk its pairs, its records with the last one before it, and the record of each pair's
+    observation, (N,).
+    """
     before, episode = None, 0
     for chunk in chunks:
         columns = chunk if before is None else join([before, chunk])
@@ -113,7 +126,8 @@ def ends(columns: DemoColumns) -> NDArray[np.bool_]:
 
 
 def _pairs(columns: DemoColumns, timing: ReadTiming, episode: NDArray[np.int64]) -> tuple[Pairs, NDArray[np.int64]]:
-    same, done = columns.id[:-1] == columns.id[1:], columns.done[:-1]
+    same = columns.id[:-1] == columns.id[1:]
+    done = columns.done[:-1]
     goes_on = same & ~done if timing is ReadTiming.NEXT else same | done
     answered = columns.acted[:-1] if timing is ReadTiming.OWN_RESTARTED else columns.acted[1:]
     rows = np.flatnonzero(goes_on & answered)

@@ -62,7 +62,9 @@ class Demo:
     spec: BehaviorSpec
     timing: ReadTiming
     records: int
-    """Number of records to read: as the metadata says, or all complete records of a file that is cut off or was never closed."""
+    """Number of records to read: as the metadata says, or all complete records of a file that is cut off or was never
+    closed.
+    """
     warnings: tuple[str, ...]
     """Messages about unusual but readable content."""
     brain: bytes
@@ -107,11 +109,14 @@ class Demo:
 
     def metadata_problems(self, decisions: int, done: int, reward: float) -> list[str]:
         """Returns a line for each fact of the metadata that disagrees with the records that were read."""
-        meta, lines = self.meta, list[str]()
+        meta = self.meta
+        lines = list[str]()
         if self.records != meta.steps:
             return lines
         if meta.episodes != done + 1:
-            lines.append(f"its metadata counts {meta.episodes} episodes; expected one more than its {done} ends, as Unity counts")
+            lines.append(
+                f"its metadata counts {meta.episodes} episodes; expected one more than its {done} ends, as Unity counts"
+            )
         mean = reward / max(meta.episodes, 1)
         if not abs(mean - meta.mean_reward) <= 1e-3 * max(1.0, abs(mean)):
             lines.append(f"its metadata gives a mean reward of {meta.mean_reward:.6g}; its records give {mean:.6g}")
@@ -142,14 +147,17 @@ class Demo:
         return records_of(self.chunks())
 
     def pairs(self) -> Iterator[Pairs]:
-        """Yields observations with the actions taken and the rewards that followed, a chunk at a time, within episodes only.
+        """Yields observations with the actions taken and the rewards that followed, a chunk at a time, within episodes
+        only.
 
         Raises DemoError also for a number that is NaN or infinite.
         """
         return pairs_of(self.chunks(), self.timing, str(self.path))
 
     def episodes(self) -> Iterator[Episode]:
-        """Yields pairs episode by episode, skipping episodes without decisions; the last may be unfinished. Holds one episode in memory."""
+        """Yields pairs episode by episode, skipping episodes without decisions; the last may be unfinished. Holds one
+        episode in memory.
+        """
         return episodes_of(self.chunks(), self.timing, str(self.path))
 
     def columns(self) -> DemoColumns:
@@ -179,7 +187,9 @@ def read_demo(path: Path | str) -> Demo:
 
 
 def rewrite(demo: Demo, path: Path | str) -> None:
-    """Copies a demonstration with its records unchanged: the same bytes, except that a file that was never closed becomes a closed one."""
+    """Copies a demonstration with its records unchanged: the same bytes, except that a file that was never closed
+    becomes a closed one.
+    """
     path = Path(path)
     if path.exists() and path.samefile(demo.path):
         raise DemoError(f"{path} cannot be written onto itself")
@@ -198,8 +208,15 @@ def _recount(demo: Demo) -> DemoMeta:
     """Computes the metadata of the records that are read."""
     total, episodes = 0.0, 1
     for chunk in demo.chunks():
-        total, episodes = total + float(chunk.reward.sum(dtype=np.float64)), episodes + int(chunk.done.sum())
-    return DemoMeta(demo.meta.api_version or 1, demo.meta.name or clean_name(demo.behavior), demo.records, episodes, total / episodes)
+        total = total + float(chunk.reward.sum(dtype=np.float64))
+        episodes = episodes + int(chunk.done.sum())
+    return DemoMeta(
+        demo.meta.api_version or 1,
+        demo.meta.name or clean_name(demo.behavior),
+        demo.records,
+        episodes,
+        total / episodes,
+    )
 
 
 def _open(path: Path, file: BinaryIO) -> Demo:
@@ -216,7 +233,11 @@ def _open(path: Path, file: BinaryIO) -> Demo:
     old = OldRecords(str(path), brain) if is_old(raw) else None
     info = read_pair(f"{path}, record 0", next(_first(path, start, 1, old))).agent_info
     warnings: list[str] = []
-    records, tail = (meta.steps, meta.to_bytes()) if complete else _scan_unclosed(path, start, meta, old, len(info.observations), warnings)
+    records, tail = (
+        (meta.steps, meta.to_bytes())
+        if complete
+        else _scan_unclosed(path, start, meta, old, len(info.observations), warnings)
+    )
     timing = ReadTiming.OWN_RESTARTED if old else _timing(brain, parsed)
     kept = [_size(blob) > 0 for blob in info.observations]
     if not all(kept):
@@ -231,7 +252,20 @@ def _open(path: Path, file: BinaryIO) -> Demo:
         raise DemoError(f"{path}: {error}") from error
     sensors = iter(reader.sensors)
     kept_sensors = tuple(next(sensors) if keep else None for keep in kept)
-    return Demo(path, meta, reader.name, reader.team, reader.spec, timing, records, tuple(warnings), brain, kept_sensors, tail, old)
+    return Demo(
+        path,
+        meta,
+        reader.name,
+        reader.team,
+        reader.spec,
+        timing,
+        records,
+        tuple(warnings),
+        brain,
+        kept_sensors,
+        tail,
+        old,
+    )
 
 
 def _scan_unclosed(
@@ -239,25 +273,34 @@ def _scan_unclosed(
 ) -> tuple[int, bytes]:
     """Returns the number of records to read, and the bytes after them, for a file that does not end with its metadata.
 
-    A recording that was never closed, for example because its game was killed, keeps all complete records: its metadata may count none,
-    fewer, or more than were written.
+    A recording that was never closed, for example because its game was killed, keeps all complete records: its metadata
+    may count none, fewer, or more than were written.
     """
     size = path.stat().st_size
     places = [(int(ends[-1]), len(begins)) for _, begins, ends in _blocks(path, start, None)]
-    found, at = sum(count for _, count in places), start + sum(end for end, _ in places)  # a block's rest begins the next block
+    # a block's rest begins the next block
+    found = sum(count for _, count in places)
+    at = start + sum(end for end, _ in places)
     counted_end = start + sum(int(ends[-1]) for _, _, ends in _blocks(path, start, meta.steps))
     tail = _bytes_at(path, counted_end) if 0 < meta.steps <= found else b""
     if 0 < meta.steps <= found and (not tail or tail.startswith(b"\x08")):
         return meta.steps, tail  # closed: the metadata's copy at the end differs or is missing
     used = 0
     for number, raw in enumerate(_first(path, start, found, old), 1):
-        used = number if _observations(raw) == observations else used  # a full disk may leave zeros, which look like records
+        used = (
+            number if _observations(raw) == observations else used
+        )  # a full disk may leave zeros, which look like records
     if used == meta.steps:
         warnings.append(
-            f"{path}: {size - counted_end} bytes follow its {meta.steps} records, from byte {counted_end} on; they are not read"
+            f"{path}: {size - counted_end} bytes follow its {meta.steps} records, from byte {counted_end} on; they "
+            "are not read"
         )
         return meta.steps, tail
-    counted = f"its metadata counts {meta.steps} records" if meta.steps else "its metadata counts no records yet, as while it is recorded"
+    counted = (
+        f"its metadata counts {meta.steps} records"
+        if meta.steps
+        else "its metadata counts no records yet, as while it is recorded"
+    )
     lost = f" ({meta.steps - used} are lost)" if meta.steps > used else ""
     what = f"is cut off at byte {size}" if lost or at < size or used < found else "was never closed"
     warnings.append(f"{path} {what}: {counted}; its {used} complete records are used{lost}")
@@ -298,7 +341,9 @@ def _infer_action(path: Path, pairs: Callable[[], Iterator[Any]], brain: Any, wa
     spec = brain.action_spec
     if spec.num_continuous_actions or spec.num_discrete_actions or brain.vector_action_size_deprecated:
         return
-    actions, masks, most = 0, set(), np.zeros(0, np.int64)
+    actions = 0
+    masks = set()
+    most = np.zeros(0, np.int64)
     for pair in pairs():
         actions = max(actions, len(pair.action_info.continuous_actions))
         masks.add(len(pair.agent_info.action_mask))
@@ -307,10 +352,12 @@ def _infer_action(path: Path, pairs: Callable[[], Iterator[Any]], brain: Any, wa
     branches = np.clip(most + 1, 1, _MAX_CHOICES).tolist()
     if len(branches) == 1 and max(masks, default=0) >= branches[0]:
         branches = [max(masks)]
-    spec.num_continuous_actions, spec.num_discrete_actions = actions, len(branches)
+    spec.num_continuous_actions = actions
+    spec.num_discrete_actions = len(branches)
     spec.discrete_branch_sizes.extend(branches)
     warnings.append(
-        f"{path} does not say what actions '{brain.brain_name}' has; its records have {actions} continuous, branches {branches}"
+        f"{path} does not say what actions '{brain.brain_name}' has; its records have {actions} continuous, branches "
+        f"{branches}"
     )
 
 
@@ -319,7 +366,8 @@ def _correct_action(path: Path, pairs: Callable[[], Iterator[Any]], brain: Any, 
 
     Before ML-Agents 1.0 a heuristic returned an array of its own, and the recorder stored as many numbers as it held.
     """
-    spec, old = brain.action_spec, brain.vector_action_size_deprecated
+    spec = brain.action_spec
+    old = brain.vector_action_size_deprecated
     if spec.num_discrete_actions or not (spec.num_continuous_actions or brain.vector_action_space_type_deprecated):
         return
     said = spec.num_continuous_actions or (old[0] if old else 0)
@@ -330,15 +378,18 @@ def _correct_action(path: Path, pairs: Callable[[], Iterator[Any]], brain: Any, 
         return  # numbers of several counts are an error of the record that is read
     spec.num_continuous_actions = came
     warnings.append(
-        f"{path}: its header says {said} continuous actions, but its records hold {came}, as a heuristic of ML-Agents before 1.0 may have "
-        f"returned; they are read as {came}. To use it with a behavior of {said}, record it again with a heuristic that returns {said}"
+        f"{path}: its header says {said} continuous actions, but its records hold {came}, as a heuristic of ML-Agents "
+        "before 1.0 may have "
+        f"returned; they are read as {came}. To use it with a behavior of {said}, record it again with a heuristic "
+        f"that returns {said}"
     )
 
 
 def _infos(info: Any, kept: Sequence[bool]) -> AgentInfos:
     """Returns the first record as the agent infos of one tick."""
     obs = tuple((blob,) for blob, keep in zip(info.observations, kept, strict=True) if keep)
-    number, flag = np.zeros(1, np.float32), np.zeros(1, np.bool_)
+    number = np.zeros(1, np.float32)
+    flag = np.zeros(1, np.bool_)
     return AgentInfos(np.array([info.id]), number, flag, flag, np.zeros(1, np.int64), number, (b"",), obs)
 
 
@@ -367,7 +418,8 @@ def _first(path: Path, start: int, most: int, old: OldRecords | None) -> Iterato
 def _blocks(path: Path, start: int, most: int | None) -> Iterator[Block]:
     """Yields pieces of the file that begin with a record, with the begins and ends of their complete records."""
     left = most if most is not None else 1 << 62
-    rest, wanted = b"", BLOCK
+    rest = b""
+    wanted = BLOCK
     with open(path, "rb", opener=regular) as file:
         file.seek(start)
         while left:
@@ -377,8 +429,10 @@ def _blocks(path: Path, start: int, most: int | None) -> Iterator[Block]:
             if not len(begins):
                 if not came:
                     return
-                rest, wanted = data, max(BLOCK, len(data))
+                rest = data
+                wanted = max(BLOCK, len(data))
                 continue
             yield data, begins, ends
             left -= len(begins)
-            rest, wanted = data[ends[-1] :], BLOCK
+            rest = data[ends[-1] :]
+            wanted = BLOCK

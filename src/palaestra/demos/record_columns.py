@@ -44,20 +44,29 @@ class DemoColumns:
     def rows(self, rows: slice) -> DemoColumns:
         """Returns a slice of the records."""
         cut = {f.name: value[rows] for f in fields(self) if isinstance(value := getattr(self, f.name), np.ndarray)}
-        return replace(self, first=self.first + rows.indices(len(self))[0], obs=tuple(column[rows] for column in self.obs), **cut)
+        return replace(
+            self, first=self.first + rows.indices(len(self))[0], obs=tuple(column[rows] for column in self.obs), **cut
+        )
 
 
 class RecordDecoder:
-    """Decodes records of one behavior. `sensors` has None for each observation that is skipped; `where` begins error messages."""
+    """Decodes records of one behavior. `sensors` has None for each observation that is skipped; `where` begins error
+    messages.
+    """
 
     def __init__(self, where: str, spec: BehaviorSpec, sensors: Sequence[ObservationDecoder | None]) -> None:
-        self._where, self.spec, self._sensors = where, spec, sensors
+        self._where = where
+        self.spec = spec
+        self._sensors = sensors
         self._frames: dict[int, list[frames.Frame]] = {}
 
     def read(self, first: int, data: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> DemoColumns:
-        """Decodes the records at these offsets of `data`. Raises DemoError for one that is damaged or does not fit the behavior."""
+        """Decodes the records at these offsets of `data`. Raises DemoError for one that is damaged or does not fit the
+        behavior.
+        """
         columns = empty_columns(self.spec, first, len(begins))
-        lengths, everything = ends - begins, np.frombuffer(data, np.uint8)
+        lengths = ends - begins
+        everything = np.frombuffer(data, np.uint8)
         masked = False
         for length in np.unique(lengths).tolist():
             rows = np.flatnonzero(lengths == length)
@@ -68,12 +77,15 @@ class RecordDecoder:
                     masked |= self._read_row(columns, int(rows[0]), data[begins[rows[0]] : ends[rows[0]]])
                     rows = rows[1:]
                     continue
-                frame, tried = known[tried], tried + 1
+                frame = known[tried]
+                tried = tried + 1
                 table = _table(everything, begins[rows], length)
                 fit = frame.fits(table)
                 if fit.any():
                     every = fit.all()
-                    masked |= self._read_rows(columns, rows if every else rows[fit], table if every else table[fit], frame)
+                    masked |= self._read_rows(
+                        columns, rows if every else rows[fit], table if every else table[fit], frame
+                    )
                     rows = rows[~fit]
         return columns if masked else replace(columns, mask=None)
 
@@ -86,18 +98,26 @@ class RecordDecoder:
         return True
 
     def _sizes_fit(self, frame: frames.Frame) -> bool:
-        """Whether actions and mask have the sizes of the spec; if not, parsing the record on its own raises the error."""
+        """Whether actions and mask have the sizes of the spec; if not, parsing the record on its own raises the
+        error.
+        """
         action, size = self.spec.action, lambda place: (place[1] - place[0]) // 4
-        given = {number: place for number, place in frame.action.items() if place[0] < place[1] and number != frames.VALUE}
+        given = {
+            number: place for number, place in frame.action.items() if place[0] < place[1] and number != frames.VALUE
+        }
         new = {number for number in given if number != frames.OLD}
         if new:
-            right = size(given.get(frames.CONTINUOUS, (0, 0))) == action.continuous and len(frame.discrete) == len(action.branches)
+            right = size(given.get(frames.CONTINUOUS, (0, 0))) == action.continuous and len(frame.discrete) == len(
+                action.branches
+            )
         else:
             right = frames.OLD not in given or size(given[frames.OLD]) == action.continuous + len(action.branches)
         mask = frame.info.get(frames.MASK)
         return right and (mask is None or mask[1] - mask[0] == action.choices)
 
-    def _read_rows(self, columns: DemoColumns, rows: NDArray[np.int64], table: NDArray[np.uint8], frame: frames.Frame) -> bool:
+    def _read_rows(
+        self, columns: DemoColumns, rows: NDArray[np.int64], table: NDArray[np.uint8], frame: frames.Frame
+    ) -> bool:
         """Fills in these rows; returns whether they have masks."""
         info: list[tuple[int, NDArray[Any], Callable[..., Any]]] = [
             (frames.REWARD, columns.reward, lambda place: frames.floats(table, place)[:, 0]),
@@ -110,7 +130,9 @@ class RecordDecoder:
         for number, column, read in info:
             if number in frame.info:
                 column[rows] = read(frame.info[number])
-        for column, place, sensor in zip(columns.obs, frame.obs_places(self._sensors), _kept(self._sensors), strict=True):
+        for column, place, sensor in zip(
+            columns.obs, frame.obs_places(self._sensors), _kept(self._sensors), strict=True
+        ):
             values = frames.floats(table, place).reshape(len(rows), *sensor.sent)
             column[rows] = values.transpose(0, 3, 1, 2) if sensor.channels_last else values
         self._read_actions(columns, rows, table, frame)
@@ -120,9 +142,15 @@ class RecordDecoder:
         columns.mask[rows] = table[:, mask[0] : mask[1]] == 0
         return True
 
-    def _read_actions(self, columns: DemoColumns, rows: NDArray[np.int64], table: NDArray[np.uint8], frame: frames.Frame) -> None:
+    def _read_actions(
+        self, columns: DemoColumns, rows: NDArray[np.int64], table: NDArray[np.uint8], frame: frames.Frame
+    ) -> None:
         old = frame.action.get(frames.OLD, (0, 0))
-        new = [place for number, place in frame.action.items() if number in (frames.CONTINUOUS, frames.DISCRETE) and place[0] < place[1]]
+        new = [
+            place
+            for number, place in frame.action.items()
+            if number in (frames.CONTINUOUS, frames.DISCRETE) and place[0] < place[1]
+        ]
         columns.acted[rows] = bool(new) or old[0] < old[1]
         if new:
             if self.spec.action.continuous:
@@ -140,16 +168,19 @@ class RecordDecoder:
         where = f"{self._where}, record {columns.first + row}"
         pair = read_pair(where, record)
         info = pair.agent_info
-        columns.reward[row], columns.group_reward[row] = info.reward, info.group_reward
-        columns.done[row], columns.truncated[row], columns.id[row], columns.group[row] = (
-            info.done,
-            info.max_step_reached,
-            info.id,
-            info.group_id,
-        )
+        columns.reward[row] = info.reward
+        columns.group_reward[row] = info.group_reward
+        columns.done[row] = info.done
+        columns.truncated[row] = info.max_step_reached
+        columns.id[row] = info.id
+        columns.group[row] = info.group_id
         if len(info.observations) != len(self._sensors):
-            raise DemoError(f"{where} has {len(info.observations)} observations; expected {len(self._sensors)}, as in the first")
-        kept = [(blob, sensor) for blob, sensor in zip(info.observations, self._sensors, strict=True) if sensor is not None]
+            raise DemoError(
+                f"{where} has {len(info.observations)} observations; expected {len(self._sensors)}, as in the first"
+            )
+        kept = [
+            (blob, sensor) for blob, sensor in zip(info.observations, self._sensors, strict=True) if sensor is not None
+        ]
         for column, (blob, sensor) in zip(columns.obs, kept, strict=True):
             try:
                 column[row] = sensor.read([blob], columns.id[row : row + 1])[0]
@@ -163,7 +194,8 @@ class RecordDecoder:
 
     def _read_action(self, columns: DemoColumns, row: int, sent: Any, where: str) -> None:
         wanted = self.spec.action
-        numbers, choices = stored_numbers(sent), sent.discrete_actions
+        numbers = stored_numbers(sent)
+        choices = sent.discrete_actions
         in_one = numbers and not choices and not sent.continuous_actions  # the form of old files
         count = wanted.components if in_one else wanted.continuous
         if not choices and (not numbers or (len(numbers) != count and not any(numbers))):
@@ -171,18 +203,24 @@ class RecordDecoder:
         if len(numbers) != count or (not in_one and len(choices) != len(wanted.branches)):
             came = [f"{len(numbers)} numbers"] * bool(numbers) + [f"{len(choices)} choices"] * bool(choices)
             raise DemoError(
-                f"{where} holds an action of {' and '.join(came)}; expected {action_text(wanted)}, as the file's header says. Record it "
+                f"{where} holds an action of {' and '.join(came)}; expected {action_text(wanted)}, as the file's "
+                "header says. Record it "
                 f"again with a heuristic that fills in as many actions as its agent's Behavior Parameters have"
             )
         if in_one:
             choices = _whole(np.array(numbers[wanted.continuous :], np.float32)[None], lambda _: where)[0]
-        columns.continuous[row], columns.discrete[row] = numbers[: wanted.continuous], choices
+        columns.continuous[row] = numbers[: wanted.continuous]
+        columns.discrete[row] = choices
         columns.acted[row] = True
 
 
 def stored_numbers(sent: Any) -> Sequence[float]:
-    """Returns the numbers of a record's action (AgentActionProto): those of its old field where the new ones are empty."""
-    return sent.continuous_actions if sent.continuous_actions or sent.discrete_actions else sent.vector_actions_deprecated
+    """Returns the numbers of a record's action (AgentActionProto): those of its old field where the new ones are
+    empty.
+    """
+    return (
+        sent.continuous_actions if sent.continuous_actions or sent.discrete_actions else sent.vector_actions_deprecated
+    )
 
 
 def read_pair(where: str, record: bytes) -> Any:
@@ -190,7 +228,9 @@ def read_pair(where: str, record: bytes) -> Any:
     try:
         return Pair.FromString(record)
     except DecodeError:
-        raise DemoError(f"{where}: its {len(record)} bytes ({record[:16].hex(' ')}) are not a record; the file is damaged") from None
+        raise DemoError(
+            f"{where}: its {len(record)} bytes ({record[:16].hex(' ')}) are not a record; the file is damaged"
+        ) from None
 
 
 def records_of(chunks: Iterable[DemoColumns]) -> Iterator[DemoRecord]:
@@ -237,7 +277,9 @@ def join(parts: Sequence[DemoColumns]) -> DemoColumns:
     names = [f.name for f in fields(DemoColumns) if f.name not in ("first", "obs", "mask")]
     columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     obs = tuple(np.concatenate(column) for column in zip(*(part.obs for part in parts), strict=True))
-    return DemoColumns(first=parts[0].first, obs=obs, mask=join_masks([(part.mask, len(part)) for part in parts]), **columns)
+    return DemoColumns(
+        first=parts[0].first, obs=obs, mask=join_masks([(part.mask, len(part)) for part in parts]), **columns
+    )
 
 
 def join_masks(masks: Sequence[tuple[NDArray[np.bool_] | None, int]]) -> NDArray[np.bool_] | None:
@@ -253,7 +295,8 @@ def _kept(sensors: Sequence[ObservationDecoder | None]) -> list[ObservationDecod
 
 
 def _whole(values: NDArray[np.float32], where: Callable[[int], str]) -> NDArray[np.int64]:
-    """Converts choices that old files store as floats, (N, branches); NaN and infinity become 0, out-of-range choices stay so.
+    """Converts choices that old files store as floats, (N, branches); NaN and infinity become 0, out-of-range choices
+    stay so.
 
     Raises DemoError for a fraction; `where` gives the begin of its message for a row.
     """
@@ -262,7 +305,8 @@ def _whole(values: NDArray[np.float32], where: Callable[[int], str]) -> NDArray[
     if len(broken):
         row, branch = broken[0].tolist()
         raise DemoError(
-            f"{where(row)}: the choice of branch {branch} is {values[row, branch]:g}; expected a whole number. The file's header says that "
+            f"{where(row)}: the choice of branch {branch} is {values[row, branch]:g}; expected a whole number. The "
+            "file's header says that "
             f"its actions are discrete, but its records hold continuous ones: record it again with the right Space Type"
         )
     return values.astype(np.int64)

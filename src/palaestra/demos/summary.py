@@ -1,4 +1,6 @@
-"""Summarizes a demonstration file: episodes, rewards, actions, ranges and problems, in one pass with constant memory."""
+"""Summarizes a demonstration file: episodes, rewards, actions, ranges and problems, in one pass with constant
+memory.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class Range:
     @classmethod
     def of(cls, size: int) -> Range:
         """Returns an empty Range for `size` numbers."""
-        return cls(np.full(size, np.inf), np.full(size, -np.inf), np.zeros(size), np.zeros(size), np.zeros(size, np.int64))
+        return cls(
+            np.full(size, np.inf), np.full(size, -np.inf), np.zeros(size), np.zeros(size), np.zeros(size, np.int64)
+        )
 
     def add(self, values: NDArray[np.float32]) -> None:
         """Includes rows, (N, size)."""
@@ -38,7 +42,9 @@ class Range:
         all_finite = bool(finite.all())
         self.broken += 0 if all_finite else int((~finite).sum())
         np.minimum(self.least, values.min(0) if all_finite else np.where(finite, values, np.inf).min(0), out=self.least)
-        np.maximum(self.greatest, values.max(0) if all_finite else np.where(finite, values, -np.inf).max(0), out=self.greatest)
+        np.maximum(
+            self.greatest, values.max(0) if all_finite else np.where(finite, values, -np.inf).max(0), out=self.greatest
+        )
         clean = values if all_finite else np.where(finite, values, 0)
         self.total += clean.sum(0, dtype=np.float64)
         self.squares += np.einsum("nk,nk->k", clean, clean, dtype=np.float64)
@@ -93,7 +99,10 @@ def summarize(demo: DemoSource) -> DemoSummary:
     summary.continuous = Range.of(spec.action.continuous)
     summary.histogram = np.zeros((spec.action.continuous, BINS), np.int64)
     summary.choices = [np.zeros(size, np.int64) for size in spec.action.branches]
-    returns, lengths, records, finished = _Sums(), _Sums(), _Sums(), _Sums()
+    returns = _Sums()
+    lengths = _Sums()
+    records = _Sums()
+    finished = _Sums()
     episode = 0
     for pairs, columns, _ in paired(demo.chunks(), demo.timing):
         numbers = episode + np.concatenate([[0], np.cumsum(ends(columns))])  # episode number of each record
@@ -123,7 +132,8 @@ class _Sums:
     def add(self, numbers: NDArray[np.int64], values: NDArray[np.float64]) -> None:
         """Adds each value to the sum of its number."""
         if len(numbers):
-            first, most = int(numbers[0]), int(numbers[-1]) + 1
+            first = int(numbers[0])
+            most = int(numbers[-1]) + 1
             if most > len(self.values):
                 self.values = np.pad(self.values, (0, max(most, 2 * len(self.values)) - len(self.values)))
             self.values[first:most] += np.bincount(numbers - first, values, most - first)
@@ -182,12 +192,14 @@ def _counts(summary: DemoSummary) -> list[str]:
         lines.append("no episode in it ends")
     if summary.interrupted:
         lines.append(
-            f"{summary.interrupted} times another agent's records follow without an episode's end; a file should hold one agent "
+            f"{summary.interrupted} times another agent's records follow without an episode's end; a file should hold "
+            "one agent "
             f"after another"
         )
     if summary.demo.timing is not ReadTiming.NEXT and done:
         lines.append(
-            "it was written before ML-Agents 0.15: records with an end have the next episode's first observation, so final observations "
+            "it was written before ML-Agents 0.15: records with an end have the next episode's first observation, so "
+            "final observations "
             "are missing"
         )
     if summary.records and not summary.pairs:
@@ -210,7 +222,8 @@ def _numbers(summary: DemoSummary) -> list[str]:
 
 
 def _actions(summary: DemoSummary) -> list[str]:
-    lines, seen = [], summary.continuous
+    lines = []
+    seen = summary.continuous
     if seen.broken:
         lines.append(f"{seen.broken} continuous actions are NaN or infinite")
     if summary.pairs < 2:
@@ -219,7 +232,10 @@ def _actions(summary: DemoSummary) -> list[str]:
         lines.append(f"continuous action {number} is always {seen.least[number]:.6g}")
     outside = np.flatnonzero((seen.least < -1) | (seen.greatest > 1))
     for number in outside.tolist():
-        lines.append(f"continuous action {number} goes from {seen.least[number]:.6g} to {seen.greatest[number]:.6g}; expected -1 to 1")
+        lines.append(
+            f"continuous action {number} goes from {seen.least[number]:.6g} to {seen.greatest[number]:.6g}; expected "
+            "-1 to 1"
+        )
     for branch, counts in enumerate(summary.choices):
         if (counts > 0).sum() == 1 and len(counts) > 1:
             lines.append(f"discrete action {branch} is always {int(counts.argmax())}")

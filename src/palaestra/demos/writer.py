@@ -26,10 +26,14 @@ _CONTINUOUS = 1  # vector_action_space_type_deprecated
 
 
 def free_path(folder: Path, name: str) -> Path:
-    """Returns a path that overwrites no demonstration: `<name>.demo`, or `<name>_0.demo` and so on, as Unity numbers them."""
-    path, number = folder / f"{name}.demo", 0
+    """Returns a path that overwrites no demonstration: `<name>.demo`, or `<name>_0.demo` and so on, as Unity numbers
+    them.
+    """
+    path = folder / f"{name}.demo"
+    number = 0
     while os.path.lexists(path) or os.path.lexists(_part(path)):  # a link, even to nothing, would lead elsewhere
-        path, number = folder / f"{name}_{number}.demo", number + 1
+        path = folder / f"{name}_{number}.demo"
+        number = number + 1
     return path
 
 
@@ -48,16 +52,23 @@ class DemoWriter:
         ProtocolError: for an invalid `key`.
     """
 
-    def __init__(self, path: Path | str, name: str, key: str, spec: BehaviorSpec, compressed: Collection[str] = ()) -> None:
-        self.path, self.spec = Path(path), spec
+    def __init__(
+        self, path: Path | str, name: str, key: str, spec: BehaviorSpec, compressed: Collection[str] = ()
+    ) -> None:
+        self.path = Path(path)
+        self.spec = spec
         self.name = clean_name(name)
         behavior, team = split_key(key)
         self.key = f"{behavior}?team={team}"
-        self.records, self.ends = 0, 0
+        self.records = 0
+        self.ends = 0
         self._total = np.float32(0)  # Unity's precision
         self._compressed = frozenset(compressed)
         if unknown := self._compressed - {obs.name for obs in spec.obs if obs.is_visual}:
-            raise DemoError(f"{self.path}: {', '.join(sorted(unknown))} cannot be PNGs; behavior '{behavior}' has no images of such a name")
+            raise DemoError(
+                f"{self.path}: {', '.join(sorted(unknown))} cannot be PNGs; behavior '{behavior}' has no images of "
+                "such a name"
+            )
         self.part = _part(self.path)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -120,7 +131,9 @@ class DemoWriter:
     def __enter__(self) -> DemoWriter:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if kind is not None and not self.records:
             self.discard()
         elif isinstance(error, DemoError):
@@ -155,21 +168,35 @@ class DemoWriter:
     def encode(self, record: DemoRecord) -> bytes:
         """Encodes a record for `write_raw`."""
         if len(record.obs) != len(self.spec.obs):
-            raise DemoError(f"{self._where(record)}: {len(record.obs)} observations came; expected {len(self.spec.obs)}")
+            raise DemoError(
+                f"{self._where(record)}: {len(record.obs)} observations came; expected {len(self.spec.obs)}"
+            )
         pair = Pair()
-        info, action = pair.agent_info, pair.action_info
-        info.reward, info.group_reward = record.reward, record.group_reward
-        info.done, info.max_step_reached, info.id, info.group_id = record.done, record.truncated, record.id, record.group
+        info = pair.agent_info
+        action = pair.action_info
+        info.reward = record.reward
+        info.group_reward = record.group_reward
+        info.done = record.done
+        info.max_step_reached = record.truncated
+        info.id = record.id
+        info.group_id = record.group
         if record.mask is not None:
             if len(record.mask) != self.spec.action.choices:
-                raise DemoError(f"{self._where(record)}: a mask of {len(record.mask)} choices came; expected {self.spec.action.choices}")
+                raise DemoError(
+                    f"{self._where(record)}: a mask of {len(record.mask)} choices came; expected "
+                    f"{self.spec.action.choices}"
+                )
             info.action_mask = (~np.asarray(record.mask, np.bool_)).tobytes()
         for spec, value in zip(self.spec.obs, record.obs, strict=True):
             info.observations.append(self._observation(spec, value, record))
-        continuous, discrete = np.asarray(record.continuous, np.float32), np.asarray(record.discrete, np.int64)
-        came, wanted = (continuous.shape, discrete.shape), ((self.spec.action.continuous,), (len(self.spec.action.branches),))
+        continuous = np.asarray(record.continuous, np.float32)
+        discrete = np.asarray(record.discrete, np.int64)
+        came = (continuous.shape, discrete.shape)
+        wanted = ((self.spec.action.continuous,), (len(self.spec.action.branches),))
         if came != wanted:
-            raise DemoError(f"{self._where(record)}: continuous and discrete actions of shapes {came} came; expected {wanted}")
+            raise DemoError(
+                f"{self._where(record)}: continuous and discrete actions of shapes {came} came; expected {wanted}"
+            )
         action.SetInParent()
         action.continuous_actions.extend(continuous.tolist())
         action.discrete_actions.extend(discrete.tolist())
@@ -178,7 +205,9 @@ class DemoWriter:
     def _observation(self, spec: ObsSpec, value: NDArray[np.float32], record: DemoRecord) -> bytes:
         value = np.asarray(value, np.float32)
         if value.shape != spec.shape:
-            raise DemoError(f"{self._where(record)}: observation '{spec.name}' came with shape {value.shape}; expected {spec.shape}")
+            raise DemoError(
+                f"{self._where(record)}: observation '{spec.name}' came with shape {value.shape}; expected {spec.shape}"
+            )
         message = Observation(shape=spec.shape, dimension_properties=_DIMENSIONS[len(spec.shape)], name=spec.name)
         if spec.goal:
             message.observation_type = GOAL
@@ -195,10 +224,13 @@ class DemoWriter:
 
 
 def brain_parameters(key: str, continuous: int, branches: tuple[int, ...]) -> bytes:
-    """Encodes a behavior's parameters (BrainParametersProto); its deprecated fields cannot describe hybrid actions and stay empty then."""
+    """Encodes a behavior's parameters (BrainParametersProto); its deprecated fields cannot describe hybrid actions and
+    stay empty then.
+    """
     brain: Any = Brain(brain_name=key)
     spec = brain.action_spec
-    spec.num_continuous_actions, spec.num_discrete_actions = continuous, len(branches)
+    spec.num_continuous_actions = continuous
+    spec.num_discrete_actions = len(branches)
     spec.discrete_branch_sizes.extend(branches)
     if continuous and not branches:
         brain.vector_action_size_deprecated.append(continuous)
@@ -209,7 +241,8 @@ def brain_parameters(key: str, continuous: int, branches: tuple[int, ...]) -> by
 
 
 def pngs(image: NDArray[np.float32]) -> tuple[bytes, list[int]]:
-    """Encodes an image (C, H, W) within 0..1 as PNGs of three channels back to back; also returns their channel mapping (-1: unused).
+    """Encodes an image (C, H, W) within 0..1 as PNGs of three channels back to back; also returns their channel mapping
+    (-1: unused).
 
     A single channel becomes one color PNG whose three channels are averaged, as in Unity's grayscale images.
     """
@@ -217,7 +250,8 @@ def pngs(image: NDArray[np.float32]) -> tuple[bytes, list[int]]:
     levels = np.rint(np.clip(image, 0, 1) * 255).astype(np.uint8)
     if channels == 1:
         return _png(np.repeat(levels, 3, axis=0)), [0, 0, 0]
-    data, mapping = b"", []
+    data = b""
+    mapping = []
     for first in range(0, channels, 3):
         layers = levels[first : first + 3]
         mapping += [*range(first, first + len(layers)), *[-1] * (3 - len(layers))]

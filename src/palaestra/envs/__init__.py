@@ -1,1 +1,3 @@
-"""Environments: `base` is the interface, `builtin` has our games, `unity`, `gymnasium` and `pettingzoo` connect others."""
+"""Environments: `base` is the interface, `builtin` has our games, `unity`, `gymnasium` and `pettingzoo` connect
+others.
+"""

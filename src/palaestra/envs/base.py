@@ -26,8 +26,8 @@ Distribution = Literal["uniform", "gaussian", "multirangeuniform"]
 class Env(Protocol):
     """An environment that steps many agents at once and returns one table for each behavior.
 
-    An episode restarts on the tick on which it ends (Gymnasium's SAME_STEP): `obs` is already the first observation of the new one.
-    A returned TimeStep is never modified.
+    An episode restarts on the tick on which it ends (Gymnasium's SAME_STEP): `obs` is already the first observation of
+    the new one. A returned TimeStep is never modified.
     """
 
     device: torch.device
@@ -55,7 +55,9 @@ class Env(Protocol):
         ...
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Returns the complete state; empty if the environment cannot be saved, so that a resumed run starts new episodes."""
+        """Returns the complete state; empty if the environment cannot be saved, so that a resumed run starts new
+        episodes.
+        """
         ...
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
@@ -90,7 +92,9 @@ class StaggersEpisodes(Protocol):
 
 @runtime_checkable
 class QueuesParameters(Protocol):
-    """An environment that accepts parameters for several episodes in advance, so that callers need not watch for new episodes."""
+    """An environment that accepts parameters for several episodes in advance, so that callers need not watch for new
+    episodes.
+    """
 
     @property
     def queue_length(self) -> int:
@@ -103,7 +107,8 @@ class QueuesParameters(Protocol):
         ...
 
     def queue_parameters(self, values: Mapping[str, Tensor]) -> None:
-        """Sets values (areas, queue_length): an area's next episode uses the first, the one after it the second, and so on.
+        """Sets values (areas, queue_length): an area's next episode uses the first, the one after it the second, and so
+        on.
 
         They remain until this method or `set_parameters` is called again. Raises EnvError for an unknown name.
         """
@@ -115,11 +120,11 @@ class SamplesParameters(Protocol):
     """An environment that samples parameters itself, each time it reads one, as Unity games do."""
 
     def draw_parameter(self, name: str, kind: Distribution, numbers: Sequence[float], seeds: Sequence[int]) -> None:
-        """Sets the distribution of a parameter. `seeds` has a 31-bit seed for each area; one with several parts uses the seeds that follow.
-        A part that is restarted draws other numbers than before.
+        """Sets the distribution of a parameter. `seeds` has a 31-bit seed for each area; one with several parts uses
+        the seeds that follow. A part that is restarted draws other numbers than before.
 
-        `numbers`: minimum and maximum; mean and standard deviation; or both ends of each of several ranges. Raises EnvError for an unknown
-        name.
+        `numbers`: minimum and maximum; mean and standard deviation; or both ends of each of several ranges. Raises
+        EnvError for an unknown name.
         """
         ...
 
@@ -142,7 +147,9 @@ class KeepsTime(Protocol):
 
 @runtime_checkable
 class Exchanges(Protocol):
-    """An environment whose moves exchange two neighboring pieces of a board, on which nothing happens between two moves."""
+    """An environment whose moves exchange two neighboring pieces of a board, on which nothing happens between two
+    moves.
+    """
 
     pieces: tuple[str, ...]
     """Groups of the drawing with a solid for each cell, row after row, the first row in front."""
@@ -150,7 +157,9 @@ class Exchanges(Protocol):
     """Cells of a row."""
 
     def exchange(self, first: int, second: int) -> int | None:
-        """Returns the choice of the first branch that exchanges the pieces of two cells; None if they are no neighbors."""
+        """Returns the choice of the first branch that exchanges the pieces of two cells; None if they are no
+        neighbors.
+        """
         ...
 
 
@@ -192,22 +201,30 @@ class AsyncEnv(Protocol):
 
 @runtime_checkable
 class StepsArrays(Protocol):
-    """An environment that can make a tick without PyTorch, for copies in processes, where each touch of it costs as much as a tick."""
+    """An environment that can make a tick without PyTorch, for copies in processes, where each touch of it costs as
+    much as a tick.
+    """
 
     def step_arrays(self, arrays: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, TimeStep] | None:
-        """Makes a tick with the actions in `arrays`: by behavior, the columns `continuous`, `discrete`, `reward`, `obs0`, `obs1` and so on.
+        """Makes a tick with the actions in `arrays`: by behavior, the columns `continuous`, `discrete`, `reward`,
+        `obs0`, `obs1` and so on.
 
-        If all agents acted before and act again, writes observations and rewards there and returns None; else returns what `step` would.
+        If all agents acted before and act again, writes observations and rewards there and returns None; else returns
+        what `step` would.
         """
         ...
 
 
 @runtime_checkable
 class ReportsBusyTime(Protocol):
-    """An environment whose copies simulate beside this process, such as in processes of their own or on other machines."""
+    """An environment whose copies simulate beside this process, such as in processes of their own or on other
+    machines.
+    """
 
     def busy_seconds(self) -> dict[str, float]:
-        """Returns by copy, whose name is for users, the seconds since its first start in which it was not waiting for actions."""
+        """Returns by copy, whose name is for users, the seconds since its first start in which it was not waiting for
+        actions.
+        """
         ...
 
 
@@ -263,7 +280,9 @@ class TrainingFacts:
 
 @dataclass(frozen=True, slots=True)
 class BehaviorFacts:
-    """Facts about a behavior when it starts to train. Names and fields are those of the message TrainingBehaviorInitialized."""
+    """Facts about a behavior when it starts to train. Names and fields are those of the message
+    TrainingBehaviorInitialized.
+    """
 
     behavior_name: str  # hashed
     trainer_type: str
@@ -283,5 +302,7 @@ class BehaviorFacts:
 
 
 def hashed(text: str) -> str:
-    """Returns the HMAC-SHA256 of a text under ML-Agents' key, in hexadecimal: equal names stay equal, but cannot be read."""
+    """Returns the HMAC-SHA256 of a text under ML-Agents' key, in hexadecimal: equal names stay equal, but cannot be
+    read.
+    """
     return hmac.new(_KEY, text.encode(), hashlib.sha256).hexdigest()

@@ -10,7 +10,8 @@ from palaestra.core.plugins import nearest
 
 def unknown(actions: Iterable[str], behaviors: Iterable[str]) -> EnvError:
     """Returns the error for actions of a behavior that does not exist."""
-    name, known = next(name for name in actions if name not in behaviors), list(behaviors)
+    name = next(name for name in actions if name not in behaviors)
+    known = list(behaviors)
     return EnvError(f"actions for '{name}', which is no behavior{nearest(name, known)} (there are: {', '.join(known)})")
 
 

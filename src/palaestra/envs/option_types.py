@@ -14,9 +14,13 @@ NO_RANGES: Mapping[str, tuple[float, float]] = {}
 
 
 def check_option_types(
-    name: str, factory: Callable[..., Any], options: Mapping[str, Any], ranges: Mapping[str, tuple[float, float]] = NO_RANGES
+    name: str,
+    factory: Callable[..., Any],
+    options: Mapping[str, Any],
+    ranges: Mapping[str, tuple[float, float]] = NO_RANGES,
 ) -> None:
-    """Raises EnvError for an option that is no flag or number where the factory takes one ('no' would count as true), or out of its range.
+    """Raises EnvError for an option that is no flag or number where the factory takes one ('no' would count as true),
+    or out of its range.
 
     `ranges`: least and most value of an option, by its name.
     """
@@ -25,7 +29,8 @@ def check_option_types(
         kind = str(getattr(takes[option].annotation, "__name__", takes[option].annotation)) if option in takes else ""
         least, most = ranges.get(option, (-inf, inf))
         if kind == "bool":
-            expected, fits = "true or false", isinstance(value, bool)
+            expected = "true or false"
+            fits = isinstance(value, bool)
         elif kind in ("int", "float"):
             expected = ("a whole number" if kind == "int" else "a number") + _within(least, most)
             fits = _number(value, whole=kind == "int") and least <= value <= most

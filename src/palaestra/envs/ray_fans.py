@@ -28,7 +28,8 @@ class RayHit:
 class RayFan:
     """Rays of one sensor in a vector observation, as Unity's ray sensors lay them out.
 
-    Each ray has a one-hot of the hit tag, a flag that is 1 if nothing was hit, and the distance as a share of the ray's length.
+    Each ray has a one-hot of the hit tag, a flag that is 1 if nothing was hit, and the distance as a share of the ray's
+    length.
     """
 
     obs: str
@@ -48,7 +49,8 @@ class RayFan:
 
     def hits(self, values: NDArray[np.float32]) -> list[RayHit]:
         """Returns the rays of one agent's observation (n,)."""
-        size, known = len(self.tags) + 2, len(self.tags)
+        size = len(self.tags) + 2
+        known = len(self.tags)
         rays = values[self.first : self.first + size * len(self.angles)].reshape(len(self.angles), size)
         found: list[RayHit] = []
         for angle, ray in zip(self.angles, rays, strict=True):
@@ -67,5 +69,7 @@ class SeesRays(Protocol):
 
 
 def unity_order(rays: int, step: float, *, ahead: float = 0.0) -> tuple[float, ...]:
-    """Returns the angles of rays `step` radians apart around the direction `ahead`: the middle one, then right and left in turn."""
+    """Returns the angles of rays `step` radians apart around the direction `ahead`: the middle one, then right and left
+    in turn.
+    """
     return tuple(ahead + (-(ray + 1) // 2 * step if ray % 2 else ray // 2 * step) for ray in range(rays))

@@ -33,7 +33,8 @@ class RestartPolicy:
 
     def __init__(self, name: str, limits: Restarts) -> None:
         """`name` is for errors, such as 'copy 3 of the game'."""
-        self._name, self._limits = name, limits
+        self._name = name
+        self._limits = limits
         self.restarts = 0
         self._recent: deque[float] = deque()
         self._failures_in_a_row = self._fruitless = 0
@@ -42,13 +43,18 @@ class RestartPolicy:
     def failed(self, error: EnvError, progress: int, delivered: int) -> float:
         """Returns the seconds to wait before the next start. Raises GameGone if there is to be none.
 
-        `progress` is a number that grows while any copy makes progress; `delivered` is the number of messages of the copy that failed.
+        `progress` is a number that grows while any copy makes progress; `delivered` is the number of messages of the
+        copy that failed.
         """
-        now, limits = time.monotonic(), self._limits
+        now = time.monotonic()
+        limits = self._limits
         while self._recent and now - self._recent[0] > limits.period:
             self._recent.popleft()
         if limits.lifetime not in (None, -1) and self.restarts >= limits.lifetime:
-            raise GameGone(f"{self._name} was restarted {self.restarts} times, which is all that --max-lifetime-restarts allows; {error}")
+            raise GameGone(
+                f"{self._name} was restarted {self.restarts} times, which is all that --max-lifetime-restarts allows; "
+                f"{error}"
+            )
         if limits.rate not in (None, -1) and len(self._recent) >= limits.rate:
             raise GameGone(
                 f"{self._name} was restarted {len(self._recent)} times within {limits.period:g} s, which is all that "
@@ -61,4 +67,6 @@ class RestartPolicy:
             raise GameGone(f"{self._name} failed {self._fruitless} times in a row without progress; {error}")
         self._recent.append(now)
         self.restarts += 1
-        return min(0.5 * 2.0 ** (self._failures_in_a_row - 2), MAX_RESTART_DELAY) if self._failures_in_a_row > 1 else 0.0
+        return (
+            min(0.5 * 2.0 ** (self._failures_in_a_row - 2), MAX_RESTART_DELAY) if self._failures_in_a_row > 1 else 0.0
+        )

@@ -17,8 +17,8 @@ FREE = -1
 class Slots:
     """Maps agent ids to row numbers, for all agents of a tick at once.
 
-    On each tick, first `assign` the ids of all agents that ended or ask for an action, then `release` those that ended without asking.
-    A new agent is thus never assigned to a slot whose episode ends on the same tick.
+    On each tick, first `assign` the ids of all agents that ended or ask for an action, then `release` those that ended
+    without asking. A new agent is thus never assigned to a slot whose episode ends on the same tick.
     """
 
     def __init__(self, size: int = 0) -> None:
@@ -36,7 +36,8 @@ class Slots:
     def assign(self, ids: Ids) -> Ids:
         """Returns the slot of each id, (N,). New agents get the lowest free slots, in the order of their ids.
 
-        If too few are free, the number of slots doubles. An id may occur twice (an end and a decision). Raises EnvError for a negative id.
+        If too few are free, the number of slots doubles. An id may occur twice (an end and a decision). Raises EnvError
+        for a negative id.
         """
         if len(ids) == 0:
             return np.zeros(0, np.int64)

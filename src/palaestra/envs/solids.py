@@ -1,7 +1,8 @@
 """Describes what an environment looks like: solids in three dimensions, for the page, for recordings and for pictures.
 
-Axes are right-handed: x points to the right, y up, z toward the viewer. A game in the plane with coordinates (x, y) lies at (x, 0, -y).
-Unity's left-handed coordinates (x, y, z) become (x, y, -z), and its quaternions (x, y, z, w) become (-x, -y, z, w).
+Axes are right-handed: x points to the right, y up, z toward the viewer. A game in the plane with coordinates (x, y)
+lies at (x, 0, -y). Unity's left-handed coordinates (x, y, z) become (x, y, -z), and its quaternions (x, y, z, w) become
+(-x, -y, z, w).
 """
 
 from __future__ import annotations
@@ -17,15 +18,19 @@ SHAPES: tuple[Shape, ...] = get_args(Shape)
 
 Color = tuple[int, int, int]
 PAPER, FLOOR, INK, GRAY = (246, 245, 240), (212, 215, 212), (52, 58, 70), (176, 180, 178)
-BLUE, GREEN, RED, GOLD, VIOLET = (66, 122, 196), (62, 160, 98), (208, 80, 70), (238, 176, 60), (138, 104, 186)
+BLUE = (66, 122, 196)
+GREEN = (62, 160, 98)
+RED = (208, 80, 70)
+GOLD = (238, 176, 60)
+VIOLET = (138, 104, 186)
 
 
 @dataclass(frozen=True, slots=True)
 class Solids:
     """Solids of one shape: n in each of A areas. Arrays are broadcast to the shapes given here.
 
-    `size` is the edge lengths of the box that encloses the solid before it is turned; a cylinder and a cone stand along y. A size of zero
-    hides a solid. `rotation` is a quaternion (x, y, z, w).
+    `size` is the edge lengths of the box that encloses the solid before it is turned; a cylinder and a cone stand along
+    y. A size of zero hides a solid. `rotation` is a quaternion (x, y, z, w).
     """
 
     name: str  # unique within a drawing, such as "ball"
@@ -34,7 +39,9 @@ class Solids:
     size: NDArray[np.float32]  # (A, n, 3) meters
     rotation: NDArray[np.float32]  # (A, n, 4)
     color: NDArray[np.uint8]  # (A, n, 3)
-    slot: NDArray[np.int64] | None = None  # (A, n) the slot of the agent that a solid is a part of, -1: of none; None: no solid is
+    slot: NDArray[np.int64] | None = (
+        None  # (A, n) the slot of the agent that a solid is a part of, -1: of none; None: no solid is
+    )
     behavior: str = ""  # behavior of these slots; "": any, in an environment whose agents change theirs
     fixed: bool = False  # the same in every drawing of this environment, such as a floor
     opacity: float = 1.0
@@ -53,7 +60,9 @@ class Drawing:
         """Raises ValueError if two groups of solids have one name."""
         names = [solids.name for solids in self.solids]
         if len(set(names)) < len(names):
-            raise ValueError(f"a drawing needs a different name for each group of solids; these came: {', '.join(names)}")
+            raise ValueError(
+                f"a drawing needs a different name for each group of solids; these came: {', '.join(names)}"
+            )
 
 
 @runtime_checkable
@@ -101,7 +110,9 @@ def solids(
 
 
 def upright(angle: ArrayLike) -> NDArray[np.float32]:
-    """Returns the quaternions (..., 4) that turn by these angles about y: counterclockwise seen from above, in radians."""
+    """Returns the quaternions (..., 4) that turn by these angles about y: counterclockwise seen from above, in
+    radians.
+    """
     half: NDArray[np.float32] = np.multiply(angle, 0.5, dtype=np.float32)
     zero = np.zeros_like(half)
     return np.stack([zero, np.sin(half), zero, np.cos(half)], axis=-1)
@@ -110,4 +121,6 @@ def upright(angle: ArrayLike) -> NDArray[np.float32]:
 def on_plane(place: ArrayLike, height: ArrayLike = 0.0) -> NDArray[np.float32]:
     """Returns positions (..., 3) of points (..., 2) of a game in the plane, so high above it."""
     flat = np.asarray(place, np.float32)
-    return np.stack([flat[..., 0], np.broadcast_to(np.asarray(height, np.float32), flat.shape[:-1]), -flat[..., 1]], axis=-1)
+    return np.stack(
+        [flat[..., 0], np.broadcast_to(np.asarray(height, np.float32), flat.shape[:-1]), -flat[..., 1]], axis=-1
+    )

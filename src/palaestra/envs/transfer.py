@@ -16,10 +16,13 @@ from palaestra.envs.base import AsyncEnv, BehaviorFacts, Env, Interruptible, Mea
 
 
 class Transfer:
-    """Wraps an environment: moves its tables to another device and actions back. Each tick waits for that device once."""
+    """Wraps an environment: moves its tables to another device and actions back. Each tick waits for that device
+    once.
+    """
 
     def __init__(self, env: Env, device: torch.device) -> None:
-        self._env, self.device = env, device
+        self._env = env
+        self.device = device
         self._async_env = env if isinstance(env, AsyncEnv) else None
         self._actions: Mapping[str, Action] = {}
         """Actions of a tick that an environment that is not asynchronous makes when its tables are asked for."""
@@ -107,7 +110,9 @@ class Transfer:
 
 def to_device(step: TimeStep, device: torch.device) -> TimeStep:
     """Moves a table to a device. Its final observations get a row for every slot, as on accelerators."""
-    finals = tuple(now.index_copy(0, step.final_obs.slots, last) for now, last in zip(step.obs, step.final_obs.obs, strict=True))
+    finals = tuple(
+        now.index_copy(0, step.final_obs.slots, last) for now, last in zip(step.obs, step.final_obs.obs, strict=True)
+    )
     slots = torch.arange(len(step.reward), device=device)
     return TimeStep(
         obs=tuple(x.to(device) for x in step.obs),

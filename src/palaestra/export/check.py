@@ -29,25 +29,30 @@ Answer = dict[str, np.ndarray]
 
 
 def compare(network: Trunk, spec: BehaviorSpec, path: Path, rows: int = 1000, seed: int = 0) -> float:
-    """Returns the largest difference between file and network: of deterministic continuous actions and of choices' probabilities.
+    """Returns the largest difference between file and network: of deterministic continuous actions and of choices'
+    probabilities.
 
     Masks are random too, with a choice left in each branch. Raises ExportError where the
     difference exceeds 1e-4, where a likeliest choice that is ahead by more than that differs,
     and where a sample lies outside its range or on a forbidden choice. With memory, agents make `DECISIONS` of the
     rows' decisions each, one after another, and what file and network remember is compared too.
     """
-    reference, session = copy.deepcopy(network).cpu(), _open(path, spec)
-    rng, worst = torch.Generator().manual_seed(seed), 0.0
+    reference = copy.deepcopy(network).cpu()
+    session = _open(path, spec)
+    rng = torch.Generator().manual_seed(seed)
+    worst = 0.0
     decisions = DECISIONS if reference.memory_size else 1
     agents = -(-rows // decisions)
     for start in range(0, agents, PART):
         count = min(PART, agents - start)
-        mine, theirs = torch.zeros(count, reference.memory_size), None
+        mine = torch.zeros(count, reference.memory_size)
+        theirs = None
         for _ in range(decisions):
             obs, mask = _situations(reference, spec, count, rng)
             answer = _run(session, obs, mask, _zeros(reference, count) if theirs is None else theirs)
             difference, mine = _difference(reference, (obs, mask, mine), answer, path)
-            worst, theirs = max(worst, difference), answer.get("recurrent_out")
+            worst = max(worst, difference)
+            theirs = answer.get("recurrent_out")
             _check_samples(spec.action, mask, answer, path)
     return worst
 
@@ -70,9 +75,16 @@ def _open(path: Path, spec: BehaviorSpec) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-def _situations(network: Trunk, spec: BehaviorSpec, rows: int, rng: torch.Generator) -> tuple[tuple[Tensor, ...], Tensor | None]:
-    """Draws observations as the normalizer has seen them (without one: as N(0, 1)), images within 0..1, any number of entities, a mask."""
-    obs = [torch.rand((rows, *o.shape), generator=rng) if o.is_visual else torch.randn((rows, *o.shape), generator=rng) for o in spec.obs]
+def _situations(
+    network: Trunk, spec: BehaviorSpec, rows: int, rng: torch.Generator
+) -> tuple[tuple[Tensor, ...], Tensor | None]:
+    """Draws observations as the normalizer has seen them (without one: as N(0, 1)), images within 0..1, any number of
+    entities, a mask.
+    """
+    obs = [
+        torch.rand((rows, *o.shape), generator=rng) if o.is_visual else torch.randn((rows, *o.shape), generator=rng)
+        for o in spec.obs
+    ]
     for i in network.entities:
         most = spec.obs[i].shape[0]
         obs[i] *= (torch.randint(most + 1, (rows, 1), generator=rng) > torch.arange(most)).unsqueeze(2)
@@ -92,7 +104,9 @@ def _situations(network: Trunk, spec: BehaviorSpec, rows: int, rng: torch.Genera
     return tuple(obs), mask
 
 
-def _run(session: onnxruntime.InferenceSession, obs: tuple[Tensor, ...], mask: Tensor | None, memory: np.ndarray | None) -> Answer:
+def _run(
+    session: onnxruntime.InferenceSession, obs: tuple[Tensor, ...], mask: Tensor | None, memory: np.ndarray | None
+) -> Answer:
     feeds = {f"obs_{i}": one.numpy() for i, one in enumerate(obs)}
     if memory is not None:
         feeds["recurrent_in"] = memory
@@ -106,9 +120,12 @@ def _run(session: onnxruntime.InferenceSession, obs: tuple[Tensor, ...], mask: T
 def _difference(
     network: Trunk, situation: tuple[tuple[Tensor, ...], Tensor | None, Tensor], answer: Answer, path: Path
 ) -> tuple[float, Tensor]:
-    """Returns the largest difference, and the network's memory (N, L) after the decision. `situation`: observations, mask, memory."""
+    """Returns the largest difference, and the network's memory (N, L) after the decision. `situation`: observations,
+    mask, memory.
+    """
     obs, mask, memory = situation
-    spec, gaps = network.spec.action, [0.0]
+    spec = network.spec.action
+    gaps = [0.0]
     actor: Actor = network  # type: ignore[assignment]
     output, memory = actor.decide(network.prepare(obs), memory)
     sample, branches = actor.draw(output, mask, torch.Generator(), True)
@@ -124,7 +141,9 @@ def _difference(
         gaps.append((chances.max(1, keepdims=True) - np.take_along_axis(chances, taken, 1)).max().item())
     worst = float(np.max(gaps))  # unlike `max`, never hides a NaN
     if not worst <= TOLERANCE:
-        raise ExportError(f"{path} differs from its network by {worst:.2g} (at most {TOLERANCE} is expected); it should not be used")
+        raise ExportError(
+            f"{path} differs from its network by {worst:.2g} (at most {TOLERANCE} is expected); it should not be used"
+        )
     return worst, memory
 
 

@@ -23,17 +23,19 @@ if TYPE_CHECKING:
 
 # fmt: off
 OPERATORS = frozenset({
-    "Abs", "Acos", "Acosh", "Add", "And", "ArgMax", "ArgMin", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "Cast", "Ceil", "Clip",
-    "Concat", "Constant", "ConstantOfShape", "Conv", "ConvTranspose", "Cos", "Cosh", "DepthToSpace", "Div", "Elu", "Equal", "Exp",
-    "Expand", "Flatten", "Floor", "Gather", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "Greater", "Identity", "InstanceNormalization",
-    "LSTM", "LeakyRelu", "Less", "Log", "LogSoftmax", "MatMul", "Max", "MaxPool", "Mean", "Min", "Mul", "Neg", "Not", "OneHot", "Or",
-    "PRelu", "Pad", "Pow", "Reciprocal", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Relu", "Reshape", "Selu",
-    "Shape", "Sigmoid", "Sin", "Sinh", "Slice", "Softmax", "SpaceToDepth", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Tan", "Tanh",
-    "Tile", "TopK", "Transpose", "Unsqueeze", "Where",
+    "Abs", "Acos", "Acosh", "Add", "And", "ArgMax", "ArgMin", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "Cast",
+    "Ceil", "Clip", "Concat", "Constant", "ConstantOfShape", "Conv", "ConvTranspose", "Cos", "Cosh", "DepthToSpace",
+    "Div", "Elu", "Equal", "Exp", "Expand", "Flatten", "Floor", "Gather", "Gemm", "GlobalAveragePool", "GlobalMaxPool",
+    "Greater", "Identity", "InstanceNormalization", "LSTM", "LeakyRelu", "Less", "Log", "LogSoftmax", "MatMul", "Max",
+    "MaxPool", "Mean", "Min", "Mul", "Neg", "Not", "OneHot", "Or", "PRelu", "Pad", "Pow", "Reciprocal", "ReduceMax",
+    "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Relu", "Reshape", "Selu", "Shape", "Sigmoid", "Sin", "Sinh",
+    "Slice", "Softmax", "SpaceToDepth", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Tan", "Tanh", "Tile", "TopK",
+    "Transpose", "Unsqueeze", "Where",
 })
 # fmt: on
-"""Operators of opset 9 that are both in Barracuda 3's list of supported operators and in that of Sentis 2, and those of ML-Agents' own
-files; without the random ones, since an encoder answers the same each time."""
+"""Operators of opset 9 that are both in Barracuda 3's list of supported operators and in that of Sentis 2, and those of
+ML-Agents' own files; without the random ones, since an encoder answers the same each time.
+"""
 
 NO_CHANCE = "nothing random: actions are drawn after it"
 INSTEAD = {
@@ -57,7 +59,9 @@ CHECK_ROWS, TOLERANCE = (1, 2, 16), 1e-4
 
 
 def own_module(graph: Graph, own: OwnModule, name: str, x: str) -> str:
-    """Writes a user's module, x (N, *shape) to (N, hidden). Raises ExportError for what torch cannot write or Unity cannot read."""
+    """Writes a user's module, x (N, *shape) to (N, hidden). Raises ExportError for what torch cannot write or Unity
+    cannot read.
+    """
     traced = _traced(own)
     for node in traced.node:
         if node.op_type not in OPERATORS or node.domain:
@@ -68,7 +72,8 @@ def own_module(graph: Graph, own: OwnModule, name: str, x: str) -> str:
 def check_exportable(network: nn.Module) -> None:
     """Tries to write each kind of user's module in `network`, and compares the file's answers with the module's.
 
-    Nothing happens where there is none; each takes a second. Call it before training, not after an hour of it. Raises ExportError.
+    Nothing happens where there is none; each takes a second. Call it before training, not after an hour of it. Raises
+    ExportError.
     """
     tried = set()
     for own in network.modules():
@@ -84,7 +89,8 @@ def _compare(own: OwnModule) -> None:
     graph = Graph()
     graph.add("Identity", own_module(graph, own, "own", graph.input("x", (BATCH, *own.shape))), output="y")
     graph.output("y", (BATCH, own.hidden))
-    module, rng = copy.deepcopy(own).cpu(), torch.Generator().manual_seed(0)
+    module = copy.deepcopy(own).cpu()
+    rng = torch.Generator().manual_seed(0)
     try:
         session = onnxruntime.InferenceSession(graph.model().SerializeToString(), providers=["CPUExecutionProvider"])
         for rows in CHECK_ROWS:
@@ -94,17 +100,25 @@ def _compare(own: OwnModule) -> None:
     except ExportError:
         raise
     except Exception as error:  # onnxruntime has errors of its own, which share no base
-        raise ExportError(f"{own.title} was written as ONNX, and onnxruntime cannot run it: {_first_line(error)}") from error
+        raise ExportError(
+            f"{own.title} was written as ONNX, and onnxruntime cannot run it: {_first_line(error)}"
+        ) from error
 
 
 def _agree(own: OwnModule, rows: int, expected: Tensor, answer: Tensor) -> None:
     same = answer.shape == expected.shape
     gap = (answer - expected).abs().max().item() if same else float("inf")
     if not gap <= TOLERANCE:
-        what = f"differs by {gap:.2g}" if same else f"has the shape {tuple(answer.shape)} instead of {tuple(expected.shape)}"
+        what = (
+            f"differs by {gap:.2g}"
+            if same
+            else f"has the shape {tuple(answer.shape)} instead of {tuple(expected.shape)}"
+        )
         raise ExportError(
-            f"{own.title}: the ONNX file's answer to {rows} rows {what}; forward must do the same whatever the number of rows "
-            f"and the values in them: no Python branches on tensors, no randomness, no numbers kept from an earlier call"
+            f"{own.title}: the ONNX file's answer to {rows} rows {what}; forward must do the same whatever the number "
+            "of rows "
+            "and the values in them: no Python branches on tensors, no randomness, no numbers kept from an earlier "
+            "call"
         )
 
 
@@ -112,8 +126,13 @@ def _traced(own: OwnModule) -> onnx.GraphProto:
     """Returns the graph from torch's exporter that traces: the newer exporter writes no opset as old as ours."""
     import onnx
 
-    module, file = copy.deepcopy(own.module).cpu(), cast(Any, io.BytesIO())
-    options: dict[str, Any] = {"input_names": ["x"], "output_names": ["y"], "dynamic_axes": {"x": {0: BATCH}, "y": {0: BATCH}}}
+    module = copy.deepcopy(own.module).cpu()
+    file = cast(Any, io.BytesIO())
+    options: dict[str, Any] = {
+        "input_names": ["x"],
+        "output_names": ["y"],
+        "dynamic_axes": {"x": {0: BATCH}, "y": {0: BATCH}},
+    }
     if "dynamo" in inspect.signature(torch.onnx.export).parameters:
         options["dynamo"] = False
     # it prints the whole graph where it fails, and its own switch for that is without effect (torch 2.13)
@@ -144,7 +163,9 @@ def _merge(graph: Graph, traced: onnx.GraphProto, name: str, x: str) -> str:
             value = numpy_helper.to_array(attributes["value"])  # an infinity here was meant, in weights it is not
             graph.constants[ours(node.output[0])] = value.astype(np.float32) if value.dtype == np.float64 else value
         else:
-            graph.nodes.append(Node(node.op_type, tuple(map(ours, node.input)), tuple(map(ours, node.output)), attributes))
+            graph.nodes.append(
+                Node(node.op_type, tuple(map(ours, node.input)), tuple(map(ours, node.output)), attributes)
+            )
     return ours("y")
 
 

@@ -41,13 +41,16 @@ def write(graph: Graph, module: nn.Module, name: str, *inputs: str) -> str:
     writer = WRITERS.get(type(module))
     if writer is None:
         known = ", ".join(sorted(kind.__name__ for kind in WRITERS))
-        raise ExportError(f"'{name}' is a {type(module).__name__}, which cannot be written as ONNX yet (can be: {known})")
+        raise ExportError(
+            f"'{name}' is a {type(module).__name__}, which cannot be written as ONNX yet (can be: {known})"
+        )
     return writer(graph, module, name, *inputs)
 
 
 def gemm(graph: Graph, name: str, x: str, weight: Tensor, bias: Tensor) -> str:
     """Writes x (N, in) by `weight` (out, in), plus `bias` (out,)."""
-    weights, biases = graph.constant(f"{name}.weight", weight), graph.constant(f"{name}.bias", bias)
+    weights = graph.constant(f"{name}.weight", weight)
+    biases = graph.constant(f"{name}.bias", bias)
     return graph.add("Gemm", x, weights, biases, alpha=1.0, beta=1.0, transB=1)
 
 
@@ -108,10 +111,13 @@ def residual_block(graph: Graph, module: ResidualBlock, name: str, x: str) -> st
 def convolution(graph: Graph, module: nn.Conv2d, name: str, x: str) -> str:
     """Writes x (N, C, H, W) to (N, F, _, _)."""
     assert module.bias is not None
-    weights, biases = graph.constant(f"{name}.weight", module.weight), graph.constant(f"{name}.bias", module.bias)
+    weights = graph.constant(f"{name}.weight", module.weight)
+    biases = graph.constant(f"{name}.bias", module.bias)
     kernel, strides, (rows, columns) = list(module.kernel_size), list(module.stride), module.padding
     pads = [rows, columns, rows, columns]
-    return graph.add("Conv", x, weights, biases, dilations=[1, 1], group=1, kernel_shape=kernel, pads=pads, strides=strides)
+    return graph.add(
+        "Conv", x, weights, biases, dilations=[1, 1], group=1, kernel_shape=kernel, pads=pads, strides=strides
+    )
 
 
 def flat_linear(graph: Graph, module: nn.Linear, name: str, x: str) -> str:

@@ -37,7 +37,8 @@ def export(network: Trunk, spec: BehaviorSpec, path: Path) -> None:
 @torch.no_grad()
 def policy_graph(network: Trunk, spec: BehaviorSpec) -> Graph:
     """Returns the graph, with inputs and outputs in ML-Agents' order."""
-    graph, action = Graph(metadata=write_notes(spec)), spec.action
+    graph = Graph(metadata=write_notes(spec))
+    action = spec.action
     obs = [graph.input(f"obs_{i}", (BATCH, *one.shape)) for i, one in enumerate(spec.obs)]
     memory = network.memory
     form_outputs(graph, 0 if memory is None else memory.size)
@@ -61,7 +62,9 @@ def policy_graph(network: Trunk, spec: BehaviorSpec) -> Graph:
 
 
 def actor_body(graph: Graph, network: Trunk, obs: list[str]) -> str:
-    """Writes observations to the body's features: vectors joined and normalized, each image's encoding, that of entities, then layers."""
+    """Writes observations to the body's features: vectors joined and normalized, each image's encoding, that of
+    entities, then layers.
+    """
     parts = []
     if network.vectors:
         vector = join(graph, [obs[i] for i in network.vectors])
@@ -69,7 +72,11 @@ def actor_body(graph: Graph, network: Trunk, obs: list[str]) -> str:
     encoders = network.encoders[ACTOR]
     assert isinstance(encoders, nn.ModuleList)
     for i, encoder in zip(network.images, encoders, strict=True):
-        image = graph.add("Sub", obs[i], graph.add("ReduceMean", obs[i], axes=[2, 3], keepdims=1)) if network.centered else obs[i]
+        image = (
+            graph.add("Sub", obs[i], graph.add("ReduceMean", obs[i], axes=[2, 3], keepdims=1))
+            if network.centered
+            else obs[i]
+        )
         parts.append(write(graph, encoder, f"encoder_{i}", image))
     encoding = join(graph, parts) if parts else None
     if network.entities:
@@ -86,12 +93,14 @@ def actor_body(graph: Graph, network: Trunk, obs: list[str]) -> str:
 
 
 def remember(graph: Graph, module: LSTMLayer, features: str) -> str:
-    """Writes the actor's LSTM over one decision: `recurrent_in` and features (N, F) to `recurrent_out` and (N, size / 2).
+    """Writes the actor's LSTM over one decision: `recurrent_in` and features (N, F) to `recurrent_out` and (N, size /
+    2).
 
-    The operators are those of ML-Agents' files, one by one: Barracuda names a layer by its first output, and reads the LSTM's
-    sequence of outputs (Y). Without it every layer behind gives a warning at import.
+    The operators are those of ML-Agents' files, one by one: Barracuda names a layer by its first output, and reads the
+    LSTM's sequence of outputs (Y). Without it every layer behind gives a warning at import.
     """
-    half, size = module.outputs, module.size
+    half = module.outputs
+    size = module.size
     before = graph.add("Transpose", graph.input("recurrent_in", (BATCH, 1, size)), perm=[1, 0, 2])
     hidden, cell = (graph.add("Slice", before, axes=[2], starts=[at], ends=[at + half]) for at in (0, half))
     products, carried, bias, other = (in_order(weight) for weight in weights(module.lstm(ACTOR)))
@@ -119,7 +128,9 @@ def in_order(weight: Tensor) -> Tensor:
 
 
 def gaussian(graph: Graph, head: nn.Linear, log_std: Tensor, spec: ActionSpec, features: str) -> None:
-    """Writes continuous actions from the first rows of the head: means. Noise is drawn within the graph, without a seed."""
+    """Writes continuous actions from the first rows of the head: means. Noise is drawn within the graph, without a
+    seed.
+    """
     size = spec.continuous
     mean = gemm(graph, "action.mean", features, head.weight[:size], head.bias[:size])
     noise = graph.add("RandomNormalLike", mean, dtype=FLOAT)
@@ -132,7 +143,9 @@ def gaussian(graph: Graph, head: nn.Linear, log_std: Tensor, spec: ActionSpec, f
 
 
 def squashed(graph: Graph, head: nn.Linear, spec: ActionSpec, features: str) -> None:
-    """Writes continuous actions from means, then logarithms of standard deviations. Both outputs lie within -1..1, unlike in ML-Agents."""
+    """Writes continuous actions from means, then logarithms of standard deviations. Both outputs lie within -1..1,
+    unlike in ML-Agents.
+    """
     size = spec.continuous
     mean = gemm(graph, "action.mean", features, head.weight[:size], head.bias[:size])
     log_std = gemm(graph, "action.log_std", features, head.weight[size : 2 * size], head.bias[size : 2 * size])
@@ -144,7 +157,9 @@ def squashed(graph: Graph, head: nn.Linear, spec: ActionSpec, features: str) -> 
 
 
 def discrete(graph: Graph, head: nn.Linear, spec: ActionSpec, features: str, mask: str, greedy: bool = False) -> None:
-    """Writes choices from the last rows of the head: logits of each branch, forbidden ones replaced. `greedy`: none is drawn."""
+    """Writes choices from the last rows of the head: logits of each branch, forbidden ones replaced. `greedy`: none is
+    drawn.
+    """
     ends = [*accumulate(spec.branches, initial=head.out_features - spec.choices)]
     logits = (
         gemm(graph, f"action.branch_{i}", features, head.weight[start:end], head.bias[start:end])

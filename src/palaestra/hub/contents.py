@@ -51,7 +51,9 @@ class Contents:
 
 
 def contents_of(listing: Listing) -> Contents:
-    """Chooses the files that are taken. Raises HubError for a name that leads out of its folder, or means two things."""
+    """Chooses the files that are taken. Raises HubError for a name that leads out of its folder, or means two
+    things.
+    """
     taken: dict[str, RemoteFile] = {}
     left: list[str] = []
     for file in listing.files:
@@ -62,7 +64,8 @@ def contents_of(listing: Listing) -> Contents:
         other = taken.setdefault(file.path.casefold(), file)
         if other is not file:
             raise HubError(
-                f"{listing.repo} has two names for one file on some systems: '{other.path}' and '{file.path}'; nothing was taken"
+                f"{listing.repo} has two names for one file on some systems: '{other.path}' and '{file.path}'; "
+                "nothing was taken"
             )
     return Contents(listing, tuple(taken.values()), tuple(left))
 
@@ -89,7 +92,11 @@ def models(paths: Iterable[str]) -> dict[str, str]:
             newest[match["name"]] = max(newest.get(match["name"], (-1, "")), (step, path))
         elif path.endswith(".onnx") and "/" not in path:
             finals[path.removesuffix(".onnx")] = path
-    finals = {name: path for name, path in finals.items() if name.removesuffix("-best") == name or name.removesuffix("-best") not in finals}
+    finals = {
+        name: path
+        for name, path in finals.items()
+        if name.removesuffix("-best") == name or name.removesuffix("-best") not in finals
+    }
     return {**{name: path for name, (_, path) in newest.items()}, **finals}
 
 
@@ -106,12 +113,20 @@ def must_be_run(contents: Contents) -> None:
     there = [file.path for file in contents.listing.files if not file.path.startswith(".")]
     shown = ", ".join(shortened(escaped(path), 60) for path in there[:5]) or "nothing"
     more = f" and {len(there) - 5} more files" if len(there) > 5 else ""
-    raise HubError(f"{contents.listing.repo} is no run of Palaestra or ML-Agents: it has no model (.onnx), but {shown}{more}")
+    raise HubError(
+        f"{contents.listing.repo} is no run of Palaestra or ML-Agents: it has no model (.onnx), but {shown}{more}"
+    )
 
 
 def _must_be_safe(path: str, repo: str) -> None:
     parts = path.split("/")
-    if _UNSAFE.search(path) or any(part in ("", ".", "..") for part in parts) or len(parts) > _DEEPEST or len(path) > _LONGEST:
+    if (
+        _UNSAFE.search(path)
+        or any(part in ("", ".", "..") for part in parts)
+        or len(parts) > _DEEPEST
+        or len(path) > _LONGEST
+    ):
         raise HubError(
-            f"{repo} has a file with an unsafe name, '{shortened(escaped(path))}', which may lead to another place; nothing was taken"
+            f"{repo} has a file with an unsafe name, '{shortened(escaped(path))}', which may lead to another place; "
+            "nothing was taken"
         )

@@ -1,4 +1,6 @@
-"""Brings models and runs that `hub:` names into the library's cache, where later calls find them, also without a network."""
+"""Brings models and runs that `hub:` names into the library's cache, where later calls find them, also without a
+network.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +47,8 @@ def fetch_run(text: str) -> Path:
 
 
 def fetch_checkpoint(text: str) -> Path:
-    """Returns a folder with the newest checkpoint of a run, or that of `@STEP`, from the cache or downloaded. The folder lasts as long as
-    the process.
+    """Returns a folder with the newest checkpoint of a run, or that of `@STEP`, from the cache or downloaded. The
+    folder lasts as long as the process.
     """
     name = read_name(text)
     contents = look(name)
@@ -55,7 +57,10 @@ def fetch_checkpoint(text: str) -> Path:
     if not steps and not theirs:
         raise HubError(f"{name.repo} has no checkpoint to start from, only models: its owner pushed it without one")
     if name.step is not None and name.step not in steps:
-        raise HubError(f"{name.repo} has no checkpoint of step {name.step} (it has: {', '.join(map(str, sorted(steps))) or 'none'})")
+        raise HubError(
+            f"{name.repo} has no checkpoint of step {name.step} (it has: "
+            f"{', '.join(map(str, sorted(steps))) or 'none'})"
+        )
     parts = [f"checkpoints/{max(steps) if name.step is None else name.step}/", "checkpoints/shared/"] if steps else []
     wanted = [path for path in contents.paths if path in (CONFIGURATION, STATUS) or path.startswith(tuple(parts))]
     return _without_links(_fetch(name, contents, [*wanted, *(theirs if not steps else ())]), name.short)
@@ -105,7 +110,9 @@ def must_fit(size: int, folder: Path, what: str) -> None:
 
 
 def order_by_age(folder: Path) -> None:
-    """Sets the times of model files as the run's list of models has them: a download has other ones, and the newest model is played."""
+    """Sets the times of model files as the run's list of models has them: a download has other ones, and the newest
+    model is played.
+    """
     listed: dict[str, float] = {}
     with suppress(OSError, ValueError, RecursionError):
         for section in json.loads(read_whole_text(folder / STATUS)).values():
@@ -116,8 +123,14 @@ def order_by_age(folder: Path) -> None:
                 if isinstance(entry, dict) and isinstance(entry.get("creation_time"), int | float):
                     listed[Path(str(entry.get("file_path")).replace("\\", "/")).name] = float(entry["creation_time"])
     files = {path: listed.get(path.name, -1.0) for path in folder.rglob("*.onnx")}
-    for order, (path, created) in enumerate(sorted(files.items(), key=lambda item: (item[1] < 0, item[1], _step(item[0])))):
-        when = created if 0 <= created < 2**33 else max((time for time in files.values() if time < 2**33), default=0.0) + 1 + order
+    for order, (path, created) in enumerate(
+        sorted(files.items(), key=lambda item: (item[1] < 0, item[1], _step(item[0])))
+    ):
+        when = (
+            created
+            if 0 <= created < 2**33
+            else max((time for time in files.values() if time < 2**33), default=0.0) + 1 + order
+        )
         with suppress(OSError, OverflowError):
             os.utime(path, (when, when))
 
@@ -148,7 +161,8 @@ def _chosen(name: HubName, contents: Contents) -> str:
 
 def _fetch(name: HubName, contents: Contents, wanted: Iterable[str]) -> Path:
     """Downloads files to the cache, and returns the folder that they are in."""
-    chosen, listing = contents.only(wanted), contents.listing
+    chosen = contents.only(wanted)
+    listing = contents.listing
     must_fit(chosen.size, Path(cache()), f"{name.repo} on {host()}")
     root: Path | None = None
     for file in sorted(chosen.files, key=lambda file: file.size):
@@ -170,7 +184,9 @@ def _cached(name: HubName) -> Listing | None:
     """Returns what the cache has of a repository."""
     hub = library()
     with suppress(Exception):
-        folder = Path(hub.snapshot_download(name.repo, revision=name.revision, cache_dir=cache(), local_files_only=True))
+        folder = Path(
+            hub.snapshot_download(name.repo, revision=name.revision, cache_dir=cache(), local_files_only=True)
+        )
         paths = [path for path in folder.rglob("*") if path.is_file()]
         files = [RemoteFile(path.relative_to(folder).as_posix(), path.stat().st_size, None, None) for path in paths]
         return Listing(name.repo, folder.name, tuple(files), private=False) if files else None

@@ -25,7 +25,10 @@ _TRANSPORTS = frozenset(("httpx", "httpx2", "httpcore", "requests", "urllib3", "
 """Packages whose exceptions mean that there was no answer."""
 SECRETS = re.compile(r"hf_[A-Za-z0-9_]{6,}|Bearer\s+[\w.-]+|(?<=://)[^/\s@]+@")
 """Tokens, and names and passwords within addresses."""
-_NOT_ALLOWED = "the token of this machine may not {doing}; use one with write access to it (https://huggingface.co/settings/tokens)"
+_NOT_ALLOWED = (
+    "the token of this machine may not {doing}; use one with write access to it "
+    "(https://huggingface.co/settings/tokens)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,12 @@ def library() -> ModuleType:
 
         return huggingface_hub
     except ImportError as error:
-        missing = f"the package '{error.name}' is not installed" if isinstance(error, ModuleNotFoundError) else str(error)
-        raise HubError(f"the Hub needs huggingface_hub: {missing}; install it with: pip install 'palaestra[hub]'") from error
+        missing = (
+            f"the package '{error.name}' is not installed" if isinstance(error, ModuleNotFoundError) else str(error)
+        )
+        raise HubError(
+            f"the Hub needs huggingface_hub: {missing}; install it with: pip install 'palaestra[hub]'"
+        ) from error
 
 
 def endpoint() -> str:
@@ -99,7 +106,9 @@ def list_files(name: HubName) -> Listing:
             if not hasattr(entry, "blob_id"):  # a folder
                 continue
             lfs = entry.lfs
-            found.append(RemoteFile(str(entry.path), int(entry.size), None if lfs is None else str(lfs.sha256), entry.blob_id))
+            found.append(
+                RemoteFile(str(entry.path), int(entry.size), None if lfs is None else str(lfs.sha256), entry.blob_id)
+            )
             if len(found) > MOST_FILES:
                 raise HubError(f"{name.repo} on {host()} has more than {MOST_FILES:,} files: it is no run")
         return Listing(name.repo, commit, tuple(found), bool(info.private))
@@ -165,13 +174,20 @@ def _bars_on_terminals() -> Iterator[None]:
 def _explanation(error: Exception, name: HubName, doing: str) -> HubError:
     errors = library().errors
     cause = _first_cause(error)
-    kind, status = type(cause), getattr(getattr(cause, "response", None), "status_code", None)
-    at, there = f"{name.repo} on {host()}", "" if name.revision is None else f" at '{shortened(name.revision)}'"
+    kind = type(cause)
+    status = getattr(getattr(cause, "response", None), "status_code", None)
+    at = f"{name.repo} on {host()}"
+    there = "" if name.revision is None else f" at '{shortened(name.revision)}'"
     if issubclass(kind, errors.GatedRepoError):
-        return HubError(f"{at} is given only to people whom its owner has accepted: ask for access on its page, and log in: hf auth login")
+        return HubError(
+            f"{at} is given only to people whom its owner has accepted: ask for access on its page, and log in: hf "
+            "auth login"
+        )
     if issubclass(kind, errors.RepositoryNotFoundError):
         who = (
-            "or the token of this machine may not see it" if logged_in() else "or it is private: log in with hf auth login, or set HF_TOKEN"
+            "or the token of this machine may not see it"
+            if logged_in()
+            else "or it is private: log in with hf auth login, or set HF_TOKEN"
         )
         return NoRepository(f"there is no repository {at}, {who}")
     if issubclass(kind, errors.RevisionNotFoundError):
@@ -187,19 +203,27 @@ def _explanation(error: Exception, name: HubName, doing: str) -> HubError:
     if kind.__module__.partition(".")[0] in _TRANSPORTS or isinstance(cause, ConnectionError | TimeoutError):
         reason = without_secrets(str(cause)).splitlines()
         why = f" ({shortened(reason[0], 120)})" if reason and reason[0] else ""
-        return Unreachable(f"{host()} cannot be reached{why}: is there a network? HF_ENDPOINT names another address of the Hub")
+        return Unreachable(
+            f"{host()} cannot be reached{why}: is there a network? HF_ENDPOINT names another address of the Hub"
+        )
     if isinstance(cause, OSError) and cause.errno is not None:
-        return HubError(f"{at} cannot be {'downloaded' if doing == 'read' else 'uploaded'}: {cause.filename or ''}: {explain(cause)}")
+        return HubError(
+            f"{at} cannot be {'downloaded' if doing == 'read' else 'uploaded'}: {cause.filename or ''}: "
+            f"{explain(cause)}"
+        )
     reasons = dict.fromkeys(str(one) for one in (cause, cause.__cause__) if one is not None)
     detail = without_secrets(" ".join(": ".join(reasons).split()))
-    return HubError(f"{at} cannot be {'read' if doing == 'read' else 'written'}: {shortened(detail, 300) or kind.__name__}")
+    return HubError(
+        f"{at} cannot be {'read' if doing == 'read' else 'written'}: {shortened(detail, 300) or kind.__name__}"
+    )
 
 
 def _first_cause(error: BaseException) -> BaseException:
     """Returns the error that explains others: the library wraps what the network or the server said."""
     errors = library().errors
     telling = (errors.HfHubHTTPError, errors.OfflineModeIsEnabled)
-    seen, chain = set[int](), list[BaseException]()
+    seen = set[int]()
+    chain = list[BaseException]()
     at: BaseException | None = error
     while at is not None and id(at) not in seen:
         seen.add(id(at))

@@ -10,7 +10,9 @@ from palaestra.core.display import shortened
 from palaestra.core.errors import ConfigError
 
 PREFIX = "hub:"
-_NAME = re.compile(r"(?P<owner>[A-Za-z0-9][\w.-]*)/(?P<name>[A-Za-z0-9_][\w.-]*)(?:/(?P<file>[^@]+))?(?:@(?P<at>.+))?", re.ASCII)
+_NAME = re.compile(
+    r"(?P<owner>[A-Za-z0-9][\w.-]*)/(?P<name>[A-Za-z0-9_][\w.-]*)(?:/(?P<file>[^@]+))?(?:@(?P<at>.+))?", re.ASCII
+)
 _STEP = re.compile(r"\d{1,19}")
 _LONGEST = 96
 """Largest number of characters of an owner or a repository: the Hub's own limit."""
@@ -55,17 +57,22 @@ def read_name(text: str, *, what: str = "") -> HubName:
     short = text.removeprefix(PREFIX)
     match = _NAME.fullmatch(_of_address(short) if "://" in short else short)
     parts = () if match is None else (match["owner"], match["name"])
-    if match is None or any(len(part) > _LONGEST or ".." in part or "--" in part or part.endswith((".", "-", ".git")) for part in parts):
+    if match is None or any(
+        len(part) > _LONGEST or ".." in part or "--" in part or part.endswith((".", "-", ".git")) for part in parts
+    ):
         begin = f"{what}: " if what else ""
         raise ConfigError(
-            f"{begin}'{shortened(text)}' names no repository of the Hub; expected user/repository, such as ann/ppo-3DBall, "
+            f"{begin}'{shortened(text)}' names no repository of the Hub; expected user/repository, such as "
+            "ann/ppo-3DBall, "
             f"hub:ann/ppo-3DBall/3DBall.onnx or hub:ann/ppo-3DBall@REVISION"
         )
-    revision, step = match["at"], None
+    revision = match["at"]
+    step = None
     if revision is not None:
         before, _, last = revision.rpartition("@")
         if _STEP.fullmatch(last):
-            revision, step = before or None, int(last)
+            revision = before or None
+            step = int(last)
     return HubName(f"{match['owner']}/{match['name']}", match["file"], revision, step)
 
 

@@ -24,9 +24,13 @@ class _Finder:
     """Finds the package as Python would, and makes its loader call a function after the package has run."""
 
     def __init__(self, package: str, call: Callable[[], object]) -> None:
-        self._package, self._call, self._searching = package, call, False
+        self._package = package
+        self._call = call
+        self._searching = False
 
-    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         """Returns None for other packages, which leaves them to Python."""
         if name != self._package or self._searching:
             return None
@@ -43,7 +47,9 @@ class _Finder:
 
             def execute_and_call(module: ModuleType) -> None:
                 execute(module)
-                if self in sys.meta_path:  # some programs only look whether there is such a package: the finder stays until it runs
+                if (
+                    self in sys.meta_path
+                ):  # some programs only look whether there is such a package: the finder stays until it runs
                     sys.meta_path.remove(self)
                     self._call()
 

@@ -46,8 +46,9 @@ class NamedView:
 class Agents:
     """Agents of an environment with one area, and their episodes.
 
-    An agent whose episode ends leaves. If it begins its next episode at once, it idles until `reset`, so that no name means two lives;
-    an agent that appears later is new. Names are `<behavior>_<number>`, or `<behavior>_team<team>_<number>` with several teams.
+    An agent whose episode ends leaves. If it begins its next episode at once, it idles until `reset`, so that no name
+    means two lives; an agent that appears later is new. Names are `<behavior>_<number>`, or
+    `<behavior>_team<team>_<number>` with several teams.
     """
 
     def __init__(self, env: OpenedEnv) -> None:
@@ -84,7 +85,9 @@ class Agents:
         return self.env.tables[behavior].action_mask is not None
 
     def reset(self, seed: int | None, *, anew: bool = False) -> dict[str, NamedView]:
-        """Begins new episodes for all agents. Without a seed, episodes that the environment has just begun are used, unless `anew`."""
+        """Begins new episodes for all agents. Without a seed, episodes that the environment has just begun are used,
+        unless `anew`.
+        """
         self.env.check_open()
         if (seed := checked_seed(self.env.name, seed)) is not None:
             self._random = np.random.default_rng(seed)
@@ -105,7 +108,8 @@ class Agents:
         if strangers := [agent for agent in actions if agent not in self.places]:
             raise KeyError(f"'{strangers[0]}' is none of the agents that are there ({', '.join(self.places)})")
         self._is_new = False
-        sent, before = self._actions(actions), dict(self.places)
+        sent = self._actions(actions)
+        before = dict(self.places)
         while not self._read(self.env.step(sent)):
             sent = self._actions({})
         return {agent: self._views[agent] for agent in {**before, **self.places}}
@@ -115,20 +119,29 @@ class Agents:
         self.env.close()
 
     def _begin(self) -> None:
-        """Names the agents of new episodes. Ticks before the first agent are passed over. Raises EnvError if there are too many."""
+        """Names the agents of new episodes. Ticks before the first agent are passed over. Raises EnvError if there are
+        too many.
+        """
         self._name_agents()
         for _ in range(MOST_EMPTY_TICKS):
             if self.places:
                 return
             self.env.step(self._actions({}))
             self._name_agents()
-        raise EnvError(f"{self.env.name} has no agents: none requested a decision in {MOST_EMPTY_TICKS:,} ticks after the reset")
+        raise EnvError(
+            f"{self.env.name} has no agents: none requested a decision in {MOST_EMPTY_TICKS:,} ticks after the reset"
+        )
 
     def _name_agents(self) -> None:
-        self.places, self._views, self._numbers = {}, {}, Counter[str]()
+        self.places = {}
+        self._views = {}
+        self._numbers = Counter[str]()
         self._idle: set[Place] = set()
-        self._waiting: dict[Place, str] = {}  # agents that have not acted since the reset, such as players whose turn comes later
-        self._is_new, self._over = True, False
+        self._waiting: dict[
+            Place, str
+        ] = {}  # agents that have not acted since the reset, such as players whose turn comes later
+        self._is_new = True
+        self._over = False
         tables = self.env.tables
         self._many_teams = {name for name, step in tables.items() if len(set(self._teams(step))) > 1}
         for behavior, step in tables.items():
@@ -146,7 +159,11 @@ class Agents:
 
     def _name(self, behavior: str, team: int) -> str:
         """Returns the next name, and notes it."""
-        prefix = f"{behavior}_team{team}" if behavior in self._many_teams or (not self.env.has_fixed_agents and team) else behavior
+        prefix = (
+            f"{behavior}_team{team}"
+            if behavior in self._many_teams or (not self.env.has_fixed_agents and team)
+            else behavior
+        )
         agent = f"{prefix}_{self._numbers[prefix]}"
         self._numbers[prefix] += 1
         if agent not in self._behaviors:
@@ -163,7 +180,8 @@ class Agents:
     def _read(self, tables: Tables) -> bool:
         """Reads the tables of a tick; returns whether an agent acts, has ended or is new."""
         columns = {behavior: _Columns(step) for behavior, step in tables.items()}
-        news, idle_before = False, bool(self._idle)
+        news = False
+        idle_before = bool(self._idle)
         for agent, (behavior, slot) in list(self.places.items()):
             own = columns[behavior]
             if self._look(agent, behavior, slot, own):
@@ -173,11 +191,15 @@ class Agents:
                 news = True
             news = news or bool(own.acting[slot])
         if not self.places:
-            self._over, self._is_new = True, not idle_before
+            self._over = True
+            self._is_new = not idle_before
             return True
         for behavior, own in columns.items():
             taken = {slot for name, slot in [*self.places.values(), *self._idle] if name == behavior}
-            self._idle -= {(behavior, slot) for slot in np.flatnonzero((own.terminated | own.truncated | own.lost) & ~own.acting).tolist()}
+            self._idle -= {
+                (behavior, slot)
+                for slot in np.flatnonzero((own.terminated | own.truncated | own.lost) & ~own.acting).tolist()
+            }
             for slot in np.flatnonzero(own.acting).tolist():
                 if slot not in taken:
                     agent = self._waiting.pop((behavior, slot), None) or self._name(behavior, int(own.team[slot]))
@@ -187,33 +209,44 @@ class Agents:
 
     def _look(self, agent: str, behavior: str, slot: int, columns: _Columns) -> bool:
         """Updates an agent's view; returns whether its episode ended."""
-        view = self._views[agent] = NamedView(self._views[agent].observation, self._views[agent].mask, columns.info(behavior, slot))
+        view = self._views[agent] = NamedView(
+            self._views[agent].observation, self._views[agent].mask, columns.info(behavior, slot)
+        )
         view.terminated = bool(columns.terminated[slot])
         view.truncated = bool((columns.truncated[slot] and not view.terminated) or columns.lost[slot])
         spaces = self.spaces(behavior)
         if view.ended:
-            view.info["acting"], row = False, columns.last_rows.get(slot)
+            view.info["acting"] = False
+            row = columns.last_rows.get(slot)
             if row is not None:
                 view.observation = spaces.observe([column[row] for column in columns.last])
             if view.mask is not None:
                 view.mask = np.ones_like(view.mask)
             columns.add_success(slot, view.info)
         elif columns.acting[slot]:
-            view.observation, view.mask = columns.view(slot, spaces), columns.mask_of(slot)
+            view.observation = columns.view(slot, spaces)
+            view.mask = columns.mask_of(slot)
         if view.ended or columns.acting[slot]:
             group_reward = float(columns.group_reward[slot])
-            view.reward, view.info["group_reward"] = float(columns.reward[slot]) + group_reward, group_reward
+            view.reward = float(columns.reward[slot]) + group_reward
+            view.info["group_reward"] = group_reward
         return view.ended
 
     def _actions(self, given: Mapping[str, Any]) -> dict[str, Action]:
-        """Returns a table of actions for each behavior: zeros, or the first choices that are allowed, for slots without one."""
-        tables, device = self.env.tables, self.env.env.device
-        rows = {behavior: _idle_rows(step, self.env.env.behaviors[behavior].action) for behavior, step in tables.items()}
+        """Returns a table of actions for each behavior: zeros, or the first choices that are allowed, for slots without
+        one.
+        """
+        tables = self.env.tables
+        device = self.env.env.device
+        rows = {
+            behavior: _idle_rows(step, self.env.env.behaviors[behavior].action) for behavior, step in tables.items()
+        }
         for agent, action in given.items():
             behavior, slot = self.places[agent]
             numbers, choices = self.spaces(behavior).read_action(agent, action)
             if self._views[agent].info["acting"]:
-                rows[behavior][0][slot], rows[behavior][1][slot] = numbers, choices
+                rows[behavior][0][slot] = numbers
+                rows[behavior][1][slot] = choices
         return {
             behavior: Action(torch.from_numpy(numbers).to(device), torch.from_numpy(choices).to(device))
             for behavior, (numbers, choices) in rows.items()
@@ -225,9 +258,13 @@ class _Columns:
 
     def __init__(self, step: TimeStep) -> None:
         self.obs, self.last = [_array(column) for column in step.obs], [_array(column) for column in step.final_obs.obs]
-        self.acting, self.reward, self.group_reward = _array(step.acting), _array(step.reward), _array(step.group_reward)
-        self.terminated, self.truncated = _array(step.terminated), _array(step.truncated)
-        self.team, self.group = _array(step.team), _array(step.group)
+        self.acting = _array(step.acting)
+        self.reward = _array(step.reward)
+        self.group_reward = _array(step.group_reward)
+        self.terminated = _array(step.terminated)
+        self.truncated = _array(step.truncated)
+        self.team = _array(step.team)
+        self.group = _array(step.group)
         self.mask = None if step.action_mask is None else _array(step.action_mask)
         self.lost = np.zeros_like(self.acting) if step.lost is None else _array(step.lost)
         self.success = None if step.success is None else _array(step.success)
@@ -263,7 +300,8 @@ def _array(column: Tensor) -> np.ndarray:
 
 def _idle_rows(step: TimeStep, spec: ActionSpec) -> tuple[np.ndarray, np.ndarray]:
     slots = len(step.acting)
-    numbers, choices = np.zeros((slots, spec.continuous), np.float32), np.zeros((slots, len(spec.branches)), np.int64)
+    numbers = np.zeros((slots, spec.continuous), np.float32)
+    choices = np.zeros((slots, len(spec.branches)), np.int64)
     if step.action_mask is not None:
         for branch, allowed in enumerate(step.action_mask.split(spec.branches, dim=1)):
             choices[:, branch] = allowed.int().argmax(1).cpu().numpy()

@@ -24,7 +24,9 @@ MOST_SEED = 2**31
 def named_parameters(given: Any) -> dict[str, Any]:
     """Returns environment parameters by name, none for None. Raises EnvError for anything but a dictionary."""
     if given is not None and not (isinstance(given, Mapping) and all(isinstance(name, str) for name in given)):
-        raise EnvError(f"parameters is {given!r}; expected a dictionary of environment parameters, such as {{'mass': 2.0}}")
+        raise EnvError(
+            f"parameters is {given!r}; expected a dictionary of environment parameters, such as {{'mass': 2.0}}"
+        )
     return dict(given or {})
 
 
@@ -41,9 +43,12 @@ def checked_seed(name: str, seed: Any) -> int | None:
 
 def why_no_batch(env: OpenedEnv) -> str | None:
     """Returns why the agents of an environment cannot be stepped as one batch; None if they can."""
-    tables, specs = env.tables, [*env.env.behaviors.values()]
+    tables = env.tables
+    specs = [*env.env.behaviors.values()]
     acting = (
-        torch.stack([step.acting for step in tables.values()]).any(0) if len({len(step.acting) for step in tables.values()}) == 1 else None
+        torch.stack([step.acting for step in tables.values()]).any(0)
+        if len({len(step.acting) for step in tables.values()}) == 1
+        else None
     )
     if any(spec != specs[0] for spec in specs) or acting is None or (len(specs) > 1 and not acting.all()):
         return f"its behaviors {', '.join(tables)} are different agents"
@@ -53,7 +58,9 @@ def why_no_batch(env: OpenedEnv) -> str | None:
 
 
 class OpenedEnv:
-    """An environment and its current tables. It is reset as soon as it is opened, since only then a game tells its behaviors."""
+    """An environment and its current tables. It is reset as soon as it is opened, since only then a game tells its
+    behaviors.
+    """
 
     def __init__(
         self,
@@ -65,24 +72,36 @@ class OpenedEnv:
         seed: int | None = None,
         drawn: bool = False,
     ) -> None:
-        """Opens what `palaestra learn --env` means by `name`. `options` go to the environment. `drawn`: pictures will be asked for.
+        """Opens what `palaestra learn --env` means by `name`. `options` go to the environment. `drawn`: pictures will
+        be asked for.
 
-        `parameters` among them are environment parameters, each a number, or one for each area. Without a seed, a game starts with 0, as
-        Unity's do, and any other environment with one drawn at random, so that copies differ. Raises EnvError.
+        `parameters` among them are environment parameters, each a number, or one for each area. Without a seed, a game
+        starts with 0, as Unity's do, and any other environment with one drawn at random, so that copies differ. Raises
+        EnvError.
         """
         if given := [key for key in ("areas", "num_areas") if key in options]:
             raise EnvError(
-                f"{name} takes no option '{given[0]}' here: one area is opened, or as many as the num_envs of gymnasium.make_vec need"
+                f"{name} takes no option '{given[0]}' here: one area is opened, or as many as the num_envs of "
+                "gymnasium.make_vec need"
             )
         options = dict(options)
-        self.name, self._given = name, {"areas": num_areas, "device": device}
+        self.name = name
+        self._given = {"areas": num_areas, "device": device}
         self._parameters = named_parameters(options.pop("parameters", None))
         if drawn and name.startswith(DRAWN):
             options.setdefault("render", True)
         self._options = options
-        self._game, self._is_fresh, self.closed = is_game(name), False, False
+        self._game = is_game(name)
+        self._is_fresh = False
+        self.closed = False
         given_seed = checked_seed(name, seed)
-        self._seed = given_seed if given_seed is not None else 0 if self._game else int(np.random.default_rng().integers(MOST_SEED))
+        self._seed = (
+            given_seed
+            if given_seed is not None
+            else 0
+            if self._game
+            else int(np.random.default_rng().integers(MOST_SEED))
+        )
         self._take(self._open())
         try:
             self.tables: Tables = self._reset(self._seed)
@@ -95,8 +114,14 @@ class OpenedEnv:
     def around(cls, env: Env, name: str) -> OpenedEnv:
         """Takes an environment that is open. It can be neither copied nor pickled."""
         opened = cls.__new__(cls)
-        opened.name, opened._given, opened._parameters, opened._options = name, None, {}, {}
-        opened._game, opened._seed, opened._is_fresh, opened.closed = False, 0, False, False
+        opened.name = name
+        opened._given = None
+        opened._parameters = {}
+        opened._options = {}
+        opened._game = False
+        opened._seed = 0
+        opened._is_fresh = False
+        opened.closed = False
         opened._take(env)
         opened.tables = env.reset(0)
         return opened
@@ -117,7 +142,9 @@ class OpenedEnv:
         return not self._game and hasattr(self._env, "render")
 
     def reset(self, seed: int) -> Tables:
-        """Resets the environment. A game takes a seed only when it starts, so it is started again unless it has just started with it."""
+        """Resets the environment. A game takes a seed only when it starts, so it is started again unless it has just
+        started with it.
+        """
         seed = seed % MOST_SEED
         if self._is_fresh and seed == self._seed:
             return self.tables
@@ -128,7 +155,9 @@ class OpenedEnv:
         return self.tables
 
     def reset_unseeded(self, seed: int) -> Tables:
-        """Resets the environment for a caller who gave no seed: a game begins new episodes as it is; others take `seed`."""
+        """Resets the environment for a caller who gave no seed: a game begins new episodes as it is; others take
+        `seed`.
+        """
         self._is_fresh = False
         self.tables = self._reset(self._seed if self._game else seed % MOST_SEED)
         return self.tables
@@ -140,9 +169,12 @@ class OpenedEnv:
         return self.tables
 
     def set_parameters(self, values: Mapping[str, Any]) -> None:
-        """Sets environment parameters from each area's next episode on: a number for all areas, or one for each. Raises EnvError."""
+        """Sets environment parameters from each area's next episode on: a number for all areas, or one for each. Raises
+        EnvError.
+        """
         self.check_open()
-        areas, columns = self._env.num_areas, {}
+        areas = self._env.num_areas
+        columns = {}
         for name, value in values.items():
             try:
                 columns[name] = torch.as_tensor(value, dtype=torch.float32).expand(areas).to(self._env.device)

@@ -21,9 +21,10 @@ OBSERVATION, MASK = "observation", "action_mask"
 class AgentsEnv(ParallelEnv[str, Any, Any]):
     """Parallel environment of all agents. `possible_agents` has those so far: a game may add more at any time.
 
-    Agents with masks observe a dictionary of `observation` and `action_mask`; with hybrid actions the mask is in their info instead.
-    Rewards contain those of the agent's group. Infos have `behavior`, `team`, `group` (-1: none), `group_reward`, `is_success` if it is
-    reported, and `acting`: False if the agent does not request an action on this step, which is then ignored.
+    Agents with masks observe a dictionary of `observation` and `action_mask`; with hybrid actions the mask is in their
+    info instead. Rewards contain those of the agent's group. Infos have `behavior`, `team`, `group` (-1: none),
+    `group_reward`, `is_success` if it is reported, and `acting`: False if the agent does not request an action on this
+    step, which is then ignored.
     """
 
     def __init__(self, env: OpenedEnv, render_mode: str | None = None) -> None:
@@ -32,16 +33,20 @@ class AgentsEnv(ParallelEnv[str, Any, Any]):
         try:
             modes = render_modes(env)
             self.metadata = {"name": env.name, "render_modes": modes, "render_fps": fps(env), "is_parallelizable": True}
-            self._window, self.render_mode = Window.for_mode(render_mode, env), render_mode
+            self._window = Window.for_mode(render_mode, env)
+            self.render_mode = render_mode
         except BaseException:
             env.close()
             raise
-        self.possible_agents, self.agents = self._agents.possible, []
+        self.possible_agents = self._agents.possible
+        self.agents = []
         self._observation_spaces: dict[str, spaces.Space[Any]] = {}
         self._action_spaces: dict[str, spaces.Space[Any]] = {}
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
-        """Returns the observation space of an agent, always the same object. Raises KeyError for an agent that has never appeared."""
+        """Returns the observation space of an agent, always the same object. Raises KeyError for an agent that has
+        never appeared.
+        """
         if agent not in self._observation_spaces:
             of_agent = self._agents.spaces(behavior := self._agents.behavior(agent))
             shown = of_agent.copied_observation()
@@ -51,21 +56,31 @@ class AgentsEnv(ParallelEnv[str, Any, Any]):
         return self._observation_spaces[agent]
 
     def action_space(self, agent: str) -> spaces.Space[Any]:
-        """Returns the action space of an agent, always the same object. Raises KeyError for an agent that has never appeared."""
+        """Returns the action space of an agent, always the same object. Raises KeyError for an agent that has never
+        appeared.
+        """
         if agent not in self._action_spaces:
             self._action_spaces[agent] = self._agents.spaces(self._agents.behavior(agent)).copied_action()
         return self._action_spaces[agent]
 
-    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        """Begins new episodes. `options={"parameters": {...}}` sets environment parameters; other options are ignored."""
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """Begins new episodes. `options={"parameters": {...}}` sets environment parameters; other options are
+        ignored.
+        """
         if options is not None and not isinstance(options, Mapping):
-            raise EnvError(f"the options of reset are {options!r}; expected a dictionary, such as {{'parameters': {{...}}}}")
+            raise EnvError(
+                f"the options of reset are {options!r}; expected a dictionary, such as {{'parameters': {{...}}}}"
+            )
         if values := named_parameters((options or {}).get("parameters")):
             self._agents.env.set_parameters(values)
         views = self._agents.reset(seed, anew=bool(values))
         self.agents = list(self._agents.places)
         self._window.show(self.render_mode)
-        return {agent: self._observe(view) for agent, view in views.items()}, {agent: self._info(view) for agent, view in views.items()}
+        return {agent: self._observe(view) for agent, view in views.items()}, {
+            agent: self._info(view) for agent, view in views.items()
+        }
 
     def step(
         self, actions: dict[str, Any]
@@ -86,7 +101,9 @@ class AgentsEnv(ParallelEnv[str, Any, Any]):
         )
 
     def set_parameters(self, **values: float) -> None:
-        """Sets environment parameters from the next episode on. Raises EnvError for an unknown name or a value outside its range."""
+        """Sets environment parameters from the next episode on. Raises EnvError for an unknown name or a value outside
+        its range.
+        """
         self._agents.env.set_parameters(values)
 
     def render(self) -> np.ndarray | None:

@@ -1,7 +1,7 @@
 """Registers our environments with Gymnasium.
 
-`import palaestra` has this called as soon as Gymnasium is imported too. Nothing heavy may be imported here: names are read, environments
-are not.
+`import palaestra` has this called as soon as Gymnasium is imported too. Nothing heavy may be imported here: names are
+read, environments are not.
 """
 
 from __future__ import annotations
@@ -22,13 +22,20 @@ def register_envs() -> None:
         return
     for name in built_in_names():
         register(
-            f"palaestra/{name}-v0", SINGLE, kwargs={"env": name}, vector_entry_point=VECTOR, order_enforce=False, disable_env_checker=True
+            f"palaestra/{name}-v0",
+            SINGLE,
+            kwargs={"env": name},
+            vector_entry_point=VECTOR,
+            order_enforce=False,
+            disable_env_checker=True,
         )
     register(f"palaestra/{GAME}-v0", SINGLE, order_enforce=False, disable_env_checker=True)
 
 
 def built_in_names() -> list[str]:
-    """Returns the names of this package's own entry points in `palaestra.envs`; reading one package's takes a millisecond."""
+    """Returns the names of this package's own entry points in `palaestra.envs`; reading one package's takes a
+    millisecond.
+    """
     try:
         points = distribution("palaestra").entry_points
     except PackageNotFoundError:

@@ -21,24 +21,35 @@ RESET_OPTIONS = ("parameters",)
 
 
 def make_single(
-    env: str | None = None, *, render_mode: str | None = None, device: str = "cpu", seed: int | None = None, **options: Any
+    env: str | None = None,
+    *,
+    render_mode: str | None = None,
+    device: str = "cpu",
+    seed: int | None = None,
+    **options: Any,
 ) -> SingleEnv:
     """Opens a built-in, a Unity build, a game in Python or the Editor, as `palaestra learn --env` means the name.
 
-    `seed` is the seed that a game starts with (0 by default), and that of the first episode elsewhere (by default drawn at random);
-    `options` go to the environment, except `parameters`, environment parameters by name. Raises EnvError, also for an environment with
-    several agents.
+    `seed` is the seed that a game starts with (0 by default), and that of the first episode elsewhere (by default drawn
+    at random); `options` go to the environment, except `parameters`, environment parameters by name. Raises EnvError,
+    also for an environment with several agents.
     """
     if not env:
-        raise EnvError("no environment is given: name one with env=, such as gymnasium.make('palaestra/Game-v0', env='Game.x86_64')")
-    return SingleEnv(OpenedEnv(env, options, num_areas=1, device=device, seed=seed, drawn=render_mode is not None), render_mode)
+        raise EnvError(
+            "no environment is given: name one with env=, such as gymnasium.make('palaestra/Game-v0', "
+            "env='Game.x86_64')"
+        )
+    return SingleEnv(
+        OpenedEnv(env, options, num_areas=1, device=device, seed=seed, drawn=render_mode is not None), render_mode
+    )
 
 
 class SingleEnv(gymnasium.Env[Any, Any]):
     """Gymnasium environment of the one agent of an environment.
 
-    Rewards contain those of the agent's group. Infos have `behavior`, `action_mask` (choices,) int8 if the environment masks actions, and
-    `is_success` at the end if it is reported. Copies and pickles of a built-in environment continue exactly where it was.
+    Rewards contain those of the agent's group. Infos have `behavior`, `action_mask` (choices,) int8 if the environment
+    masks actions, and `is_success` at the end if it is reported. Copies and pickles of a built-in environment continue
+    exactly where it was.
     """
 
     def __init__(self, env: OpenedEnv, render_mode: str | None = None) -> None:
@@ -53,7 +64,8 @@ class SingleEnv(gymnasium.Env[Any, Any]):
             raise
         (self._agent,) = self._agents.places
         spaces = self._agents.spaces(self._agents.behavior(self._agent))
-        self.observation_space, self.action_space = spaces.observation, spaces.action
+        self.observation_space = spaces.observation
+        self.action_space = spaces.action
         self._view: NamedView | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -71,7 +83,8 @@ class SingleEnv(gymnasium.Env[Any, Any]):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Acts for one step. Continuous actions are clipped to -1..1.
 
-        Raises gymnasium.error.InvalidAction for an action that does not fit, and ResetNeeded after the end of an episode.
+        Raises gymnasium.error.InvalidAction for an action that does not fit, and ResetNeeded after the end of an
+        episode.
         """
         if self._view is None and not self._agents.env.closed:
             raise ResetNeeded("no episode has begun; call reset() before step()")
@@ -83,13 +96,17 @@ class SingleEnv(gymnasium.Env[Any, Any]):
         return view.observation, view.reward, view.terminated, view.truncated, _info(view)
 
     def action_masks(self) -> np.ndarray:
-        """Returns which choices are allowed now, (choices,) bool, all branches one after another, as maskable trainers ask for them."""
+        """Returns which choices are allowed now, (choices,) bool, all branches one after another, as maskable trainers
+        ask for them.
+        """
         branches = self._agents.spaces(self._agents.behavior(self._agent)).spec.action.branches
         mask = None if self._view is None else self._view.mask
         return np.ones(sum(branches), np.bool_) if mask is None else mask.copy()
 
     def set_parameters(self, **values: float) -> None:
-        """Sets environment parameters from the next episode on. Raises EnvError for an unknown name or a value outside its range."""
+        """Sets environment parameters from the next episode on. Raises EnvError for an unknown name or a value outside
+        its range.
+        """
         self._agents.env.set_parameters(values)
 
     def render(self) -> Any:
@@ -102,7 +119,8 @@ class SingleEnv(gymnasium.Env[Any, Any]):
         self._window.close()
 
     def _check_agents(self) -> None:
-        agents, name = self._agents.places, self._agents.env.name
+        agents = self._agents.places
+        name = self._agents.env.name
         if len(agents) != 1:
             in_batches = (
                 f", or gymnasium.make_vec('palaestra/{name}-v0', num_envs=...), where each of them is one of num_envs"
@@ -121,7 +139,9 @@ def reset_parameters(options: dict[str, Any] | None) -> dict[str, Any]:
         raise EnvError(f"the options of reset are {options!r}; expected a dictionary with {' or '.join(RESET_OPTIONS)}")
     for key in options or {}:
         if key not in RESET_OPTIONS:
-            raise EnvError(f"reset has no option '{key}'{nearest(str(key), RESET_OPTIONS)} (there are: {', '.join(RESET_OPTIONS)})")
+            raise EnvError(
+                f"reset has no option '{key}'{nearest(str(key), RESET_OPTIONS)} (there are: {', '.join(RESET_OPTIONS)})"
+            )
     return named_parameters((options or {}).get("parameters"))
 
 

@@ -1,6 +1,7 @@
 """Many agents at once in Gymnasium's vector interface: `gymnasium.make_vec("palaestra/PushBlock-v0", num_envs=1024)`.
 
-A whole table of the environment is one step: nothing here loops over agents, and arrays are views of the tables' memory.
+A whole table of the environment is one step: nothing here loops over agents, and arrays are views of the tables'
+memory.
 """
 
 from __future__ import annotations
@@ -37,19 +38,25 @@ def make_vector(
 ) -> TableVectorEnv:
     """Opens a built-in environment with so many areas that it has `num_envs` agents.
 
-    `tensors`: actions, observations, rewards and ends are torch tensors on `device`. `seed` is that of the first reset without one, by
-    default drawn at random. `options` go to the environment, except `parameters`, environment parameters by name, one number or one for
-    each area. Raises EnvError, also for agents that cannot be stepped as one batch.
+    `tensors`: actions, observations, rewards and ends are torch tensors on `device`. `seed` is that of the first reset
+    without one, by default drawn at random. `options` go to the environment, except `parameters`, environment
+    parameters by name, one number or one for each area. Raises EnvError, also for agents that cannot be stepped as one
+    batch.
     """
     if isinstance(num_envs, bool) or not isinstance(num_envs, int | np.integer) or num_envs < 1:
         raise EnvError(f"{env}: num_envs is {num_envs!r}; expected a whole number of at least 1")
     num_envs = int(num_envs)
-    plain = {key: value for key, value in options.items() if key != "parameters"}  # which may have a value for each area
+    plain = {
+        key: value for key, value in options.items() if key != "parameters"
+    }  # which may have a value for each area
     opened = OpenedEnv(env, plain, num_areas=1, device=device, seed=seed)
     agents = _agents_per_area(opened)
     if num_envs % agents:
         opened.close()
-        raise EnvError(f"{env} has {agents} agents in each area, and each is one of num_envs: {num_envs} is no multiple of {agents}")
+        raise EnvError(
+            f"{env} has {agents} agents in each area, and each is one of num_envs: {num_envs} is no multiple of "
+            f"{agents}"
+        )
     if num_envs != agents or plain.keys() != options.keys():
         opened.close()
         opened = OpenedEnv(env, options, num_areas=num_envs // agents, device=device, seed=seed)
@@ -62,19 +69,25 @@ def _agents_per_area(env: OpenedEnv) -> int:
     if why is None:
         return len(next(iter(env.tables.values())).acting)
     env.close()
-    raise EnvError(f"{env.name} cannot be a vector environment, because {why}: use palaestra.pettingzoo.parallel_env('{env.name}')")
+    raise EnvError(
+        f"{env.name} cannot be a vector environment, because {why}: use palaestra.pettingzoo.parallel_env('{env.name}')"
+    )
 
 
 class TableVectorEnv(VectorEnv[Any, Any, Any]):
     """Vector environment of all agents of an environment, each of which is one of its `num_envs`.
 
-    Episodes restart on the step on which they end (SAME_STEP); infos then have `final_obs` and `final_info`. Rewards contain those of
-    groups. Infos have `action_mask` (num_envs, choices) int8 if the environment masks actions, and `behavior` (num_envs,), its number,
-    if agents have several.
+    Episodes restart on the step on which they end (SAME_STEP); infos then have `final_obs` and `final_info`. Rewards
+    contain those of groups. Infos have `action_mask` (num_envs, choices) int8 if the environment masks actions, and
+    `behavior` (num_envs,), its number, if agents have several.
     """
 
-    def __init__(self, env: OpenedEnv, render_mode: str | None = None, *, seed: int | None = None, tensors: bool = False) -> None:
-        self._env, self.tensors, self.device = env, tensors, env.env.device
+    def __init__(
+        self, env: OpenedEnv, render_mode: str | None = None, *, seed: int | None = None, tensors: bool = False
+    ) -> None:
+        self._env = env
+        self.tensors = tensors
+        self.device = env.env.device
         self._first_seed = seed
         self._on_cpu = self.device.type == "cpu"
         self._first = next(iter(env.tables))
@@ -82,14 +95,20 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
         self.num_envs = len(step.acting)
         self._spaces = BehaviorSpaces(env.env.behaviors[self._first])
         self._names = self._spaces.names
-        self._several, self._in_groups = len(env.tables) > 1, bool((step.group >= 0).any())
+        self._several = len(env.tables) > 1
+        self._in_groups = bool((step.group >= 0).any())
         self._masked = step.action_mask is not None
-        self.single_observation_space, self.single_action_space = self._spaces.observation, self._spaces.action
+        self.single_observation_space = self._spaces.observation
+        self.single_action_space = self._spaces.action
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._window = Window.for_mode(render_mode, env)
         self.render_mode = render_mode
-        self.metadata = {"render_modes": render_modes(env), "render_fps": fps(env), "autoreset_mode": AutoresetMode.SAME_STEP}
+        self.metadata = {
+            "render_modes": render_modes(env),
+            "render_fps": fps(env),
+            "autoreset_mode": AutoresetMode.SAME_STEP,
+        }
         spec = self._spaces.spec.action
         self._no_numbers = torch.zeros(self.num_envs, spec.continuous, device=self.device)
         self._no_choices = torch.zeros(self.num_envs, len(spec.branches), dtype=torch.int64, device=self.device)
@@ -102,9 +121,12 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
         return getattr(self._env.env, "most_decisions", None)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins new episodes in all areas. `options={"parameters": {...}}` sets environment parameters, one or one for each area."""
+        """Begins new episodes in all areas. `options={"parameters": {...}}` sets environment parameters, one or one for
+        each area.
+        """
         self._env.check_open()
-        seed, self._first_seed = checked_seed(self._env.name, self._first_seed if seed is None else seed), None
+        seed = checked_seed(self._env.name, self._first_seed if seed is None else seed)
+        self._first_seed = None
         super().reset(seed=seed)
         if values := reset_parameters(options):
             self._env.set_parameters(values)
@@ -114,13 +136,23 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
         return self._observe(tables[self._first].obs), self._infos(tables)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Acts for one step with all agents. Continuous actions are clipped to -1..1. Raises EnvError for actions that do not fit."""
+        """Acts for one step with all agents. Continuous actions are clipped to -1..1. Raises EnvError for actions that
+        do not fit.
+        """
         if not self._begun:
             self._env.check_open()
             raise ResetNeeded("no episode has begun; call reset() before step()")
-        if not self.tensors and isinstance(actions, np.ndarray) and (ticks := getattr(self._env.env, "host_ticks", None)) is not None:
+        if (
+            not self.tensors
+            and isinstance(actions, np.ndarray)
+            and (ticks := getattr(self._env.env, "host_ticks", None)) is not None
+        ):
             wanted = ticks.action
-            if actions.dtype == wanted.dtype and actions.size == wanted.size and actions.shape in (wanted.shape, self.action_space.shape):
+            if (
+                actions.dtype == wanted.dtype
+                and actions.size == wanted.size
+                and actions.shape in (wanted.shape, self.action_space.shape)
+            ):
                 return self._step_arrays(ticks, actions.reshape(wanted.shape))
         action = self._action(actions)
         tables = self._env.step({self._first: action} if not self._several else dict.fromkeys(self._env.tables, action))
@@ -149,21 +181,33 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _each(self, columns: list[np.ndarray]) -> np.ndarray:
         """Returns each row as Gymnasium has it, an array of objects."""
-        rows = columns[0] if len(columns) == 1 else [dict(zip(self._names, row, strict=True)) for row in zip(*columns, strict=True)]
+        rows = (
+            columns[0]
+            if len(columns) == 1
+            else [dict(zip(self._names, row, strict=True)) for row in zip(*columns, strict=True)]
+        )
         return np.fromiter(rows, object, len(rows))
 
     def action_masks(self) -> Any:
         """Returns which choices are allowed now, (num_envs, choices) bool, all branches one after another."""
         choices = self._spaces.spec.action.choices
-        masks = torch.ones(self.num_envs, choices, dtype=torch.bool, device=self.device) if self._masks is None else self._masks
+        masks = (
+            torch.ones(self.num_envs, choices, dtype=torch.bool, device=self.device)
+            if self._masks is None
+            else self._masks
+        )
         return self._out(masks)
 
     def set_parameters(self, **values: Any) -> None:
-        """Sets environment parameters from each area's next episode on: a number, or one for each area. Raises EnvError."""
+        """Sets environment parameters from each area's next episode on: a number, or one for each area. Raises
+        EnvError.
+        """
         self._env.set_parameters(values)
 
     def render(self) -> Any:
-        """Returns a picture of the first area in mode `rgb_array`, in a tuple; None in mode `human`, which shows it by itself."""
+        """Returns a picture of the first area in mode `rgb_array`, in a tuple; None in mode `human`, which shows it by
+        itself.
+        """
         self._env.check_open()
         picture = self._window.picture(self.render_mode)
         return None if picture is None else (picture,)
@@ -175,14 +219,26 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
         self._env.close()
 
     def _action(self, actions: Any) -> Action:
-        """Returns the table of actions. Raises EnvError for a wrong shape or type; the environment checks the numbers."""
+        """Returns the table of actions. Raises EnvError for a wrong shape or type; the environment checks the
+        numbers.
+        """
         spec = self._spaces.spec.action
         try:
             hybrid = spec.continuous and spec.branches
-            numbers = self._column(actions[CONTINUOUS] if hybrid else actions, torch.float32) if spec.continuous else self._no_numbers
-            choices = self._column(actions[DISCRETE] if hybrid else actions, torch.int64) if spec.branches else self._no_choices
+            numbers = (
+                self._column(actions[CONTINUOUS] if hybrid else actions, torch.float32)
+                if spec.continuous
+                else self._no_numbers
+            )
+            choices = (
+                self._column(actions[DISCRETE] if hybrid else actions, torch.int64)
+                if spec.branches
+                else self._no_choices
+            )
         except (TypeError, ValueError, KeyError, IndexError, RuntimeError) as error:
-            raise EnvError(f"{self._env.name}: the actions are {_described(actions)}; expected {self.action_space} ({error})") from error
+            raise EnvError(
+                f"{self._env.name}: the actions are {_described(actions)}; expected {self.action_space} ({error})"
+            ) from error
         if choices.ndim == 1 and len(spec.branches) == 1:
             choices = choices[:, None]
         if numbers.shape != self._no_numbers.shape or choices.shape != self._no_choices.shape:
@@ -218,12 +274,17 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
             infos["action_mask"] = self._out(self._masks.to(torch.int8))
         if self._several:
             others = [step.acting for step in tables.values()][1:]
-            infos["behavior"] = self._out(torch.stack([number * acting for number, acting in enumerate(others, 1)]).sum(0))
+            infos["behavior"] = self._out(
+                torch.stack([number * acting for number, acting in enumerate(others, 1)]).sum(0)
+            )
         return infos
 
     def _add_ends(self, infos: dict[str, Any], step: TimeStep) -> None:
-        """Adds the last observations of episodes that ended: arrays of objects, as Gymnasium does, or with tensors whole columns."""
-        ended, slots = step.terminated | step.truncated, step.final_obs.slots
+        """Adds the last observations of episodes that ended: arrays of objects, as Gymnasium does, or with tensors
+        whole columns.
+        """
+        ended = step.terminated | step.truncated
+        slots = step.final_obs.slots
         final_info: dict[str, Any] = {}
         if step.success is not None:
             reported = ended & ~step.success.isnan()
@@ -242,18 +303,25 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
 
 
 def merged(tables: Mapping[str, TimeStep]) -> TimeStep:
-    """Returns one table of agents that act in one of several behaviors at a time: each row has the rewards and ends of all."""
+    """Returns one table of agents that act in one of several behaviors at a time: each row has the rewards and ends of
+    all.
+    """
     steps = [*tables.values()]
-    first, total = steps[0], torch.stack([step.reward for step in steps]).sum(0)
+    first = steps[0]
+    total = torch.stack([step.reward for step in steps]).sum(0)
     terminated = torch.stack([step.terminated for step in steps]).any(0)
     truncated = torch.stack([step.truncated for step in steps]).any(0)
     final_obs = first.final_obs
-    if any(len(step.final_obs.slots) != len(final_obs.slots) for step in steps) or len(final_obs.slots) < len(terminated):
+    if any(len(step.final_obs.slots) != len(final_obs.slots) for step in steps) or len(final_obs.slots) < len(
+        terminated
+    ):
         slots, order = torch.cat([step.final_obs.slots for step in steps]).sort()
         columns = zip(*(step.final_obs.obs for step in steps), strict=True)
         final_obs = type(final_obs)(slots, tuple(torch.cat(column)[order] for column in columns))
     group_reward = torch.stack([step.group_reward for step in steps]).sum(0)
-    return replace(first, reward=total, group_reward=group_reward, terminated=terminated, truncated=truncated, final_obs=final_obs)
+    return replace(
+        first, reward=total, group_reward=group_reward, terminated=terminated, truncated=truncated, final_obs=final_obs
+    )
 
 
 def _spread(rows: Tensor, slots: Tensor, size: int) -> Tensor:
@@ -262,5 +330,6 @@ def _spread(rows: Tensor, slots: Tensor, size: int) -> Tensor:
 
 
 def _described(actions: Any) -> str:
-    shape, dtype = getattr(actions, "shape", None), getattr(actions, "dtype", None)
+    shape = getattr(actions, "shape", None)
+    dtype = getattr(actions, "dtype", None)
     return f"a {type(actions).__name__}" if shape is None else f"{dtype} {tuple(shape)}"

@@ -40,7 +40,10 @@ class Window:
     def picture(self, mode: str | None) -> np.ndarray | None:
         """Returns the picture that `render` returns in a mode: None unless it is `rgb_array`."""
         if mode is None:
-            warnings.warn("render() without a render mode: make the environment with render_mode='rgb_array' or 'human'", stacklevel=3)
+            warnings.warn(
+                "render() without a render mode: make the environment with render_mode='rgb_array' or 'human'",
+                stacklevel=3,
+            )
         return self._env.render() if mode == ARRAY else None
 
     def show(self, mode: str | None) -> None:
@@ -53,7 +56,8 @@ class Window:
         if self._image is None:
             if pyplot.get_backend().lower() == "agg":
                 warnings.warn(
-                    "render_mode='human' shows nothing: there is no display (render_mode='rgb_array' returns pictures)", stacklevel=4
+                    "render_mode='human' shows nothing: there is no display (render_mode='rgb_array' returns pictures)",
+                    stacklevel=4,
                 )
             figure = pyplot.figure(self._env.name)
             self._image = figure.add_axes((0.0, 0.0, 1.0, 1.0)).imshow(picture)

@@ -1,11 +1,11 @@
 """PPO's losses, and their gradients with respect to a network's outputs.
 
-The clipped ratio stands here in two forms: `clipped_surrogate` for autograd, `surrogate_gradient` with its gradient in closed form.
-Likewise `clipped_value` and `value_part`. Tests compare each pair. At 64 rows a minibatch takes half of autograd's time in closed
-form, as that time goes into calls, not arithmetic.
+The clipped ratio stands here in two forms: `clipped_surrogate` for autograd, `surrogate_gradient` with its gradient in
+closed form. Likewise `clipped_value` and `value_part`. Tests compare each pair. At 64 rows a minibatch takes half of
+autograd's time in closed form, as that time goes into calls, not arithmetic.
 
-Shapes: N rows, A action components, K reward signals. Functions in closed form return losses as () tensors and gradients already
-divided by the number of rows.
+Shapes: N rows, A action components, K reward signals. Functions in closed form return losses as () tensors and
+gradients already divided by the number of rows.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ HALF_LOG_TAU = 0.5 * math.log(2 * math.pi)
 
 
 def clipped_surrogate(log_ratio: Tensor, advantage: Tensor, *, clip_range: float, joint: bool = False) -> Tensor:
-    """Returns the policy loss of each row and component, (N, A). Schulman et al. 2017, https://arxiv.org/abs/1707.06347, eq. 7.
-    Its gradient in closed form is `surrogate_gradient`.
+    """Returns the policy loss of each row and component, (N, A). Schulman et al. 2017,
+    https://arxiv.org/abs/1707.06347, eq. 7. Its gradient in closed form is `surrogate_gradient`.
 
-    `log_ratio` (N, A) is the new log-probability less the old. The minimum makes the bound pessimistic: leaving the clip range never pays,
-    and a ratio that left it to the worse side still gets a gradient back. As in ML-Agents, the ratio is that of each action
-    component on its own; `joint` takes that of the whole action, as the paper does, and gives (N, 1). `advantage` is (N,).
+    `log_ratio` (N, A) is the new log-probability less the old. The minimum makes the bound pessimistic: leaving the
+    clip range never pays, and a ratio that left it to the worse side still gets a gradient back. As in ML-Agents, the
+    ratio is that of each action component on its own; `joint` takes that of the whole action, as the paper does, and
+    gives (N, 1). `advantage` is (N,).
     """
     ratio = (log_ratio.sum(1, keepdim=True) if joint else log_ratio).exp()
     gain = advantage.unsqueeze(1)
@@ -38,7 +39,8 @@ def squared_error(value: Tensor, target: Tensor) -> Tensor:
 
 
 def clipped_value(value: Tensor, old_value: Tensor, target: Tensor, *, clip_range: float) -> Tensor:
-    """Returns the value loss of each row and signal, (N, K): the larger of the error now and that of a value kept near the old one.
+    """Returns the value loss of each row and signal, (N, K): the larger of the error now and that of a value kept near
+    the old one.
 
     From the implementation of Schulman et al. 2017 (OpenAI Baselines, ppo2); not in the paper.
     """
@@ -57,7 +59,9 @@ class HeadGradient:
 
 
 def surrogate_gradient(log_ratio: Tensor, advantage: Tensor, *, clip_range: float) -> tuple[Tensor, Tensor]:
-    """Returns the sum over rows and components of the clipped surrogate, (), and its gradient with respect to log_ratio, (N, A)."""
+    """Returns the sum over rows and components of the clipped surrogate, (), and its gradient with respect to
+    log_ratio, (N, A).
+    """
     gain = advantage.unsqueeze(1)
     ratio = log_ratio.exp()
     kept = ratio.clamp(1 - clip_range, 1 + clip_range).mul_(gain)
@@ -77,7 +81,9 @@ def gaussian_part(
     entropy_coef: float,
     components: int,
 ) -> HeadGradient:
-    """Returns the part of continuous actions (N, continuous), of `components` in all; writes the `.grad` of log_std (continuous,)."""
+    """Returns the part of continuous actions (N, continuous), of `components` in all; writes the `.grad` of log_std
+    (continuous,).
+    """
     assert log_std.grad is not None
     inverse = torch.exp(-log_std)
     z = (sample - mean).mul_(inverse)
@@ -90,7 +96,9 @@ def gaussian_part(
     torch.sum(squares.sub_(1).mul_(grad), 0, out=log_std.grad)
     log_std.grad.sub_(entropy_coef / mean.shape[1])
     entropy = (log_std + (HALF_LOG_TAU + 0.5)).mean()
-    return HeadGradient(loss.mul_(share), entropy, grad.mul_(z).mul_(inverse), log_ratio)  # d log_prob / d mean = z / std
+    return HeadGradient(
+        loss.mul_(share), entropy, grad.mul_(z).mul_(inverse), log_ratio
+    )  # d log_prob / d mean = z / std
 
 
 def branch_part(
@@ -103,7 +111,9 @@ def branch_part(
     entropy_coef: float,
     components: int,
 ) -> HeadGradient:
-    """Returns the part of one branch: log_probs (N, branch) normalized, choice and old_log_prob (N, 1); the gradient is the logits'."""
+    """Returns the part of one branch: log_probs (N, branch) normalized, choice and old_log_prob (N, 1); the gradient is
+    the logits'.
+    """
     rows = max(log_probs.shape[0], 1)
     probs = log_probs.exp()
     log_ratio = log_probs.gather(1, choice).sub_(old_log_prob)
@@ -117,8 +127,12 @@ def branch_part(
     return HeadGradient(loss.mul_(share), entropy.mean(), out, log_ratio)
 
 
-def value_part(value: Tensor, old_value: Tensor, target: Tensor, *, value_coef: float, clip_range: float | None) -> tuple[Tensor, Tensor]:
-    """Returns the value loss (), unweighted, and the gradient of `value_coef` times it, (N, K). No clip_range: the squared error."""
+def value_part(
+    value: Tensor, old_value: Tensor, target: Tensor, *, value_coef: float, clip_range: float | None
+) -> tuple[Tensor, Tensor]:
+    """Returns the value loss (), unweighted, and the gradient of `value_coef` times it, (N, K). No clip_range: the
+    squared error.
+    """
     error = value - target
     share = 1 / max(error.numel(), 1)
     if clip_range is None:

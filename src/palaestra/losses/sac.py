@@ -1,9 +1,9 @@
 """Soft actor-critic's losses. Haarnoja et al. 2018, https://arxiv.org/abs/1812.05905; for branches, Christodoulou 2019,
 https://arxiv.org/abs/1910.07207.
 
-Shapes: N rows, K reward signals, B branches. Values of actions are (..., N, K, outputs): one output where there are only
-continuous numbers, else one a choice, branch after branch. The value of a whole action is the mean over branches of what each
-choice is worth, so that a branch's share does not depend on how many others there are.
+Shapes: N rows, K reward signals, B branches. Values of actions are (..., N, K, outputs): one output where there are
+only continuous numbers, else one a choice, branch after branch. The value of a whole action is the mean over branches
+of what each choice is worth, so that a branch's share does not depend on how many others there are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import torch
 from torch import Tensor
 
 TARGET_SHARE = 0.2
-"""Target entropy of a branch, as a share of the greatest that it can have. ML-Agents' figure; the paper has no branches."""
+"""Target entropy of a branch, as a share of the greatest that it can have. ML-Agents' figure; the paper has no
+branches.
+"""
 
 
 def value_of_taken(values: Tensor, discrete: Tensor, branches: Sequence[int]) -> Tensor:
@@ -28,11 +30,12 @@ def value_of_taken(values: Tensor, discrete: Tensor, branches: Sequence[int]) ->
 
 
 def soft_value(values: Tensor, log_prob: Tensor, branches: Sequence[Tensor], temperature: Tensor) -> Tensor:
-    """Returns the value of an observation under the policy, its entropy included, (N, K): eq. 3, in expectation over choices.
+    """Returns the value of an observation under the policy, its entropy included, (N, K): eq. 3, in expectation over
+    choices.
 
     `values` (N, K, outputs) of numbers that the policy drew, whose log-density is `log_prob` (N, continuous);
-    `branches`: log-probabilities (N, branch) of each; `temperature`: that of the numbers, where there are any, then the branches'.
-    Minus its mean is the policy's loss, eq. 7.
+    `branches`: log-probabilities (N, branch) of each; `temperature`: that of the numbers, where there are any, then the
+    branches'. Minus its mean is the policy's loss, eq. 7.
     """
     rest = iter(temperature)
     bonus = -next(rest) * log_prob.sum(1) if log_prob.shape[1] else 0.0
@@ -50,20 +53,22 @@ def soft_value(values: Tensor, log_prob: Tensor, branches: Sequence[Tensor], tem
 
 
 def backup(reward: Tensor, next_value: Tensor, terminated: Tensor, gamma: Tensor, ignores_ends: Tensor) -> Tensor:
-    """Returns the critics' target (N, K), eq. 5 and 6: terminated episodes have no value, but for signals that ignore ends.
+    """Returns the critics' target (N, K), eq. 5 and 6: terminated episodes have no value, but for signals that ignore
+    ends.
 
-    `reward` and `next_value` (N, K), `terminated` (N,), `gamma` and `ignores_ends` (K,). `next_value` of a truncated episode is that
-    of its final observation.
+    `reward` and `next_value` (N, K), `terminated` (N,), `gamma` and `ignores_ends` (K,). `next_value` of a truncated
+    episode is that of its final observation.
     """
     goes_on = ~terminated.unsqueeze(1) | ignores_ends
     return torch.addcmul(reward, gamma * next_value, goes_on.to(reward.dtype))
 
 
 def temperature_loss(log_temperature: Tensor, excess: Tensor, counts: Tensor) -> Tensor:
-    """Returns the temperature's loss, (), eq. 18: it falls where the policy has more entropy than its target, and rises where less.
+    """Returns the temperature's loss, (), eq. 18: it falls where the policy has more entropy than its target, and rises
+    where less.
 
-    `excess` (N, 1 + B or as many as there are): entropy less its target, detached; `counts` the same: rows that have a say. The factor is
-    the temperature, as in the paper; in ML-Agents it is its logarithm.
+    `excess` (N, 1 + B or as many as there are): entropy less its target, detached; `counts` the same: rows that have a
+    say. The factor is the temperature, as in the paper; in ML-Agents it is its logarithm.
     """
     mean = (excess * counts).sum(0) / counts.sum(0).clamp(min=1)
     return (log_temperature.exp() * mean).sum()
@@ -72,10 +77,12 @@ def temperature_loss(log_temperature: Tensor, excess: Tensor, counts: Tensor) ->
 def entropy_excess(log_prob: Tensor, branches: Sequence[Tensor], mask: Tensor | None) -> tuple[Tensor, Tensor]:
     """Returns the entropy above its target, and 1 for each row that counts, both (N, temperatures).
 
-    Targets: -1 a continuous number; of each branch a share of the greatest entropy that the choices allowed in the row can have. A row with
-    one allowed choice has none to ask for: it has no say, or its temperature would rise without end.
+    Targets: -1 a continuous number; of each branch a share of the greatest entropy that the choices allowed in the row
+    can have. A row with one allowed choice has none to ask for: it has no say, or its temperature would rise without
+    end.
     """
-    excess, counts = [], []
+    excess = []
+    counts = []
     if log_prob.shape[1]:
         excess.append(log_prob.shape[1] - log_prob.sum(1))
         counts.append(torch.ones_like(excess[0]))

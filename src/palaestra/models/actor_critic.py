@@ -23,9 +23,9 @@ MEAN_GAIN, LOGIT_GAIN = 0.2, 0.1
 class ActorCritic(Trunk):
     """Actor and critic over the same observations, with bodies of one shape (or one body: `shared_critic`).
 
-    The actor's head gives means and logits side by side (see `models.distributions`). With memory, each decision has a row of it (see
-    `models.lstm`), the actor's part and then the critic's: `decide` takes one decision further; for learning, `sequences` say which rows
-    follow one another.
+    The actor's head gives means and logits side by side (see `models.distributions`). With memory, each decision has a
+    row of it (see `models.lstm`), the actor's part and then the critic's: `decide` takes one decision further; for
+    learning, `sequences` say which rows follow one another.
     """
 
     log_std: Tensor
@@ -38,7 +38,9 @@ class ActorCritic(Trunk):
         shared_critic: bool = False,
         value_head: Callable[[int, int], nn.Module] = nn.Linear,
     ) -> None:
-        """`value_head` makes the layer from the critic's features to values, given the numbers of both; its last weights are 0."""
+        """`value_head` makes the layer from the critic's features to values, given the numbers of both; its last
+        weights are 0.
+        """
         super().__init__(spec, settings, 1 if shared_critic else 2)
         self.signals = signals
         action = spec.action
@@ -69,7 +71,9 @@ class ActorCritic(Trunk):
         return self.action_head(self.features(ACTOR, inputs))
 
     def decide(self, inputs: Inputs, recurrent_state: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the actor's packed output and the recurrent state (N, L) after this decision, actor's and critic's."""
+        """Returns the actor's packed output and the recurrent state (N, L) after this decision, actor's and
+        critic's.
+        """
         if self.memory is None:
             return self.act(inputs), recurrent_state
         features, after = zip(*(self.remember(i, inputs, recurrent_state) for i in range(self.networks)), strict=True)
@@ -85,20 +89,30 @@ class ActorCritic(Trunk):
 
     def value_with(self, inputs: Inputs, recurrent_state: Tensor) -> Tensor:
         """Returns values (N, signals) of single decisions with this recurrent state (N, L) before each."""
-        return self.value(inputs) if self.memory is None else self.value_head(self.remember(CRITIC, inputs, recurrent_state)[0])
+        return (
+            self.value(inputs)
+            if self.memory is None
+            else self.value_head(self.remember(CRITIC, inputs, recurrent_state)[0])
+        )
 
     def forward(self, inputs: Inputs, sequences: Sequences | None = None) -> tuple[Tensor, Tensor]:
-        """Returns packed actor output and values, both from one pass. With memory, `sequences` say which rows follow one another."""
+        """Returns packed actor output and values, both from one pass. With memory, `sequences` say which rows follow
+        one another.
+        """
         output, features = self.output_and_features(inputs, sequences)
         return output, self.value_head(features)
 
     def output_and_features(self, inputs: Inputs, sequences: Sequences | None = None) -> tuple[Tensor, Tensor]:
-        """Returns packed actor output and the critic's features (N, width) before its head. `sequences` as in `forward`."""
+        """Returns packed actor output and the critic's features (N, width) before its head. `sequences` as in
+        `forward`.
+        """
         features = self.all_features(inputs)
         actor, critic = (self.unroll(i % self.networks, features[i], sequences) for i in (ACTOR, CRITIC))
         return self.action_head(actor), critic
 
-    def draw(self, output: Tensor, mask: Tensor | None, generator: torch.Generator, deterministic: bool) -> tuple[Action, list[Tensor]]:
+    def draw(
+        self, output: Tensor, mask: Tensor | None, generator: torch.Generator, deterministic: bool
+    ) -> tuple[Action, list[Tensor]]:
         """Draws a sample as `models.distributions.draw` does."""
         return draw(output, self.log_std, mask, self.spec.action, generator, deterministic)
 

@@ -17,8 +17,10 @@ Goals are mostly one of a few. The different ones are only looked for on the CPU
 
 
 MANY_ROWS = 4096
-"""Rows from which on an accelerator multiplies the networks one after another. CUDA's batched product shares a sum over rows among few
-processors: with 262,144 rows the gradient of 128 x 128 weights took 8.5 ms on an H200, 0.8 of the whole update."""
+"""Rows from which on an accelerator multiplies the networks one after another. CUDA's batched product shares a sum over
+rows among few processors: with 262,144 rows the gradient of 128 x 128 weights took 8.5 ms on an H200, 0.8 of the whole
+update.
+"""
 
 
 Trace = list[tuple[Tensor, Tensor]]
@@ -28,8 +30,9 @@ Trace = list[tuple[Tensor, Tensor]]
 class StackedMLP(nn.Module):
     """k networks of one shape: `layers` times Linear and Swish, all k in one batched product.
 
-    Actor and critic have the same body in ML-Agents, so one product of twice the size does for both: small minibatches are bound by the
-    number of calls, not by arithmetic. Index 0 is the actor's. Weights are (k, in, out), biases (k, 1, out).
+    Actor and critic have the same body in ML-Agents, so one product of twice the size does for both: small minibatches
+    are bound by the number of calls, not by arithmetic. Index 0 is the actor's. Weights are (k, in, out), biases (k, 1,
+    out).
     """
 
     def __init__(self, networks: int, inputs: int, hidden: int, layers: int) -> None:
@@ -55,7 +58,9 @@ class StackedMLP(nn.Module):
         return x
 
     def _one(self, index: int) -> list[tuple[Tensor, Tensor]]:
-        """Returns the layers of one network. Without gradients they are views made once: making them costs as much as a small product."""
+        """Returns the layers of one network. Without gradients they are views made once: making them costs as much as a
+        small product.
+        """
         if torch.is_grad_enabled() or not self._layers:
             return [(weight[index], bias[index]) for weight, bias in self._layers]
         place, views = self._views.get(index, (0, []))
@@ -103,7 +108,9 @@ def one_by_one(x: Tensor) -> bool:
 
 
 def kaiming(networks: int, inputs: int, outputs: int, gain: float = 1.0) -> Tensor:
-    """Draws normal weights (networks, in, out), std gain / sqrt(in). He et al. 2015, https://arxiv.org/abs/1502.01852, section 2.2."""
+    """Draws normal weights (networks, in, out), std gain / sqrt(in). He et al. 2015, https://arxiv.org/abs/1502.01852,
+    section 2.2.
+    """
     return torch.randn(networks, inputs, outputs) * (gain / math.sqrt(inputs))
 
 
@@ -116,8 +123,10 @@ class HyperLinear(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, goal: int, hidden: int) -> None:
         super().__init__()
-        self.inputs, self.outputs = inputs, outputs
-        self.first, self.second = nn.Linear(goal, hidden), nn.Linear(hidden, hidden)
+        self.inputs = inputs
+        self.outputs = outputs
+        self.first = nn.Linear(goal, hidden)
+        self.second = nn.Linear(hidden, hidden)
         for layer in (self.first, self.second):
             nn.init.normal_(layer.weight, std=1 / math.sqrt(layer.in_features))
             nn.init.zeros_(layer.bias)

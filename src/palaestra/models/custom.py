@@ -7,7 +7,8 @@ encoder  `(shape, hidden)`, shape (C, H, W)  images (N, C, H, W) to (N, hidden)
 body     `(inputs, hidden, layers)`          encodings (N, inputs) to (N, hidden)
 =======  ==================================  ===================================
 
-Both are classes of `torch.nn.Module`. An encoder may say as its attribute `smallest` how many pixels it needs on each side.
+Both are classes of `torch.nn.Module`. An encoder may say as its attribute `smallest` how many pixels it needs on each
+side.
 """
 
 from __future__ import annotations
@@ -31,10 +32,15 @@ class OwnModule(nn.Module):
 
     def __init__(self, module: nn.Module, title: str, shape: tuple[int, ...], hidden: int) -> None:
         super().__init__()
-        self.module, self.title, self.shape, self.hidden = module, title, shape, hidden
+        self.module = module
+        self.title = title
+        self.shape = shape
+        self.hidden = hidden
 
     def forward(self, x: Tensor) -> Tensor:
-        """Maps (N, *shape) to (N, hidden). The user's module is never called without rows, which many such as `view(len(x), -1)` refuse."""
+        """Maps (N, *shape) to (N, hidden). The user's module is never called without rows, which many such as
+        `view(len(x), -1)` refuse.
+        """
         return self.module(x) if len(x) else x.new_zeros((0, self.hidden))
 
 
@@ -45,14 +51,18 @@ def own_body(name: str, inputs: int, hidden: int, layers: int) -> OwnModule:
 
 
 def find_class(kind: str, title: str, name: str) -> type[nn.Module]:
-    """Returns the class that `package.module:Class`, or an entry point of the group `palaestra.<kind>`, names. Raises PluginError."""
+    """Returns the class that `package.module:Class`, or an entry point of the group `palaestra.<kind>`, names. Raises
+    PluginError.
+    """
     found = find_plugin(kind, title, name)
     if not (isinstance(found, type) and issubclass(found, nn.Module)):
         raise PluginError(f"{title} is {found!r}; expected a class that inherits from torch.nn.Module")
     return found
 
 
-def make_own(cls: type[nn.Module], title: str, shape: tuple[int, ...], hidden: int, arguments: tuple[Any, ...]) -> OwnModule:
+def make_own(
+    cls: type[nn.Module], title: str, shape: tuple[int, ...], hidden: int, arguments: tuple[Any, ...]
+) -> OwnModule:
     """Returns an instance, after one call with zeros (N, *shape). Raises PluginError where it breaks the contract."""
     try:
         module = cls(*arguments)
@@ -63,7 +73,10 @@ def make_own(cls: type[nn.Module], title: str, shape: tuple[int, ...], hidden: i
     for name, part in module.named_modules():
         if isinstance(part, _BatchNorm | _DropoutNd):
             kind = type(part).__name__
-            raise PluginError(f"{title} holds a {kind} ('{name}'), which answers otherwise while it learns; use nn.GroupNorm or nothing")
+            raise PluginError(
+                f"{title} holds a {kind} ('{name}'), which answers otherwise while it learns; use nn.GroupNorm or "
+                "nothing"
+            )
     own = OwnModule(module, title, shape, hidden)
     _probe(own)
     return own

@@ -1,7 +1,8 @@
 """Distributions of actions, as functions of the actor's packed output.
 
-The output of the actor's head is (N, continuous + choices): the means of the continuous actions, then the logits of branch 0, branch 1,
-... Columns of a log-probability: one for each continuous action, then one for each branch (A in all).
+The output of the actor's head is (N, continuous + choices): the means of the continuous actions, then the logits of
+branch 0, branch 1, ... Columns of a log-probability: one for each continuous action, then one for each branch (A in
+all).
 """
 
 from __future__ import annotations
@@ -36,10 +37,18 @@ def gaussian_log_prob(mean: Tensor, log_std: Tensor, sample: Tensor) -> Tensor:
 
 
 def draw(
-    output: Tensor, log_std: Tensor, mask: Tensor | None, spec: ActionSpec, generator: torch.Generator, deterministic: bool
+    output: Tensor,
+    log_std: Tensor,
+    mask: Tensor | None,
+    spec: ActionSpec,
+    generator: torch.Generator,
+    deterministic: bool,
 ) -> tuple[Action, list[Tensor]]:
-    """Draws a sample (its continuous part unbounded); returns it and each branch's log-probabilities. `deterministic`: mean and mode."""
-    continuous, discrete = output[:, : spec.continuous] if spec.branches else output, output.new_empty((len(output), 0), dtype=torch.int64)
+    """Draws a sample (its continuous part unbounded); returns it and each branch's log-probabilities. `deterministic`:
+    mean and mode.
+    """
+    continuous = output[:, : spec.continuous] if spec.branches else output
+    discrete = output.new_empty((len(output), 0), dtype=torch.int64)
     if spec.continuous and not deterministic:
         noise = torch.empty_like(continuous).normal_(generator=generator)
         continuous = torch.addcmul(continuous, noise, log_std.exp())
@@ -48,7 +57,11 @@ def draw(
         chosen = []
         for log_probs in branches:
             # the largest of p / Exp(1) falls on each choice with its own probability, and nothing waits for the device
-            score = log_probs if deterministic else log_probs.exp() / torch.empty_like(log_probs).exponential_(generator=generator)
+            score = (
+                log_probs
+                if deterministic
+                else log_probs.exp() / torch.empty_like(log_probs).exponential_(generator=generator)
+            )
             chosen.append(score.argmax(1, keepdim=True))
         discrete = chosen[0] if len(chosen) == 1 else torch.cat(chosen, 1)
     return Action(continuous, discrete), branches
@@ -68,16 +81,22 @@ def for_environment(sample: Action) -> Action:
 
 
 def played(output: Tensor, spec: ActionSpec) -> Tensor:
-    """Returns the continuous actions (N, continuous) without noise, as the environment gets them but not clipped: differentiable."""
+    """Returns the continuous actions (N, continuous) without noise, as the environment gets them but not clipped:
+    differentiable.
+    """
     return output[:, : spec.continuous] / RANGE
 
 
-def log_prob_and_entropy(output: Tensor, log_std: Tensor, mask: Tensor | None, sample: Action, spec: ActionSpec) -> tuple[Tensor, Tensor]:
-    """Returns a sample's log-probability, (N, A), and the policy's entropy, (N,) or () where it is the same for all rows.
+def log_prob_and_entropy(
+    output: Tensor, log_std: Tensor, mask: Tensor | None, sample: Action, spec: ActionSpec
+) -> tuple[Tensor, Tensor]:
+    """Returns a sample's log-probability, (N, A), and the policy's entropy, (N,) or () where it is the same for all
+    rows.
 
     The entropy is the mean over continuous numbers plus the sum over branches, as in ML-Agents.
     """
-    columns, entropy = [], output.new_zeros(())
+    columns = []
+    entropy = output.new_zeros(())
     if spec.continuous:
         columns.append(gaussian_log_prob(output[:, : spec.continuous], log_std, sample.continuous))
         entropy = gaussian_entropy(log_std)

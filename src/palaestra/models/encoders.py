@@ -34,7 +34,9 @@ class ConvolutionalEncoder(nn.Module):
         self.convolutions = nn.ModuleList()
         for filters, kernel, stride in self.layers:
             self.convolutions.append(nn.Conv2d(channels, filters, kernel, stride))
-            channels, height, width = filters, conv_size(height, kernel, stride), conv_size(width, kernel, stride)
+            channels = filters
+            height = conv_size(height, kernel, stride)
+            width = conv_size(width, kernel, stride)
         self.dense = dense(channels * height * width, hidden)
         lay(self.convolutions[1:], self.order)
 
@@ -57,7 +59,9 @@ class NatureEncoder(ConvolutionalEncoder):
 
     layers = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
     smallest = 36
-    order = torch.channels_last  # 1.2 times as fast; no faster where the first convolution's weights, of three channels, lie so too
+    order = (
+        torch.channels_last
+    )  # 1.2 times as fast; no faster where the first convolution's weights, of three channels, lie so too
 
 
 class Match3Encoder(ConvolutionalEncoder):
@@ -72,7 +76,9 @@ class FullyConnectedEncoder(ConvolutionalEncoder):
 
 
 class ResNetEncoder(nn.Module):
-    """`resnet`. Espeholt et al. 2018 (IMPALA), https://arxiv.org/abs/1802.01561, figure 3 on the right; ML-Agents has Swish within."""
+    """`resnet`. Espeholt et al. 2018 (IMPALA), https://arxiv.org/abs/1802.01561, figure 3 on the right; ML-Agents has
+    Swish within.
+    """
 
     smallest: ClassVar[int] = 15
 
@@ -82,7 +88,9 @@ class ResNetEncoder(nn.Module):
         self.stacks = nn.ModuleList()
         for filters in (16, 32, 32):
             self.stacks.append(ResidualStack(channels, filters))
-            channels, height, width = filters, conv_size(height, 3, 2), conv_size(width, 3, 2)
+            channels = filters
+            height = conv_size(height, 3, 2)
+            width = conv_size(width, 3, 2)
         self.dense = dense(channels * height * width, hidden)
         lay(self, torch.channels_last)  # 1.5 times as fast on the CPU
 
@@ -110,7 +118,9 @@ class ResidualStack(nn.Module):
 
 
 class ResidualBlock(nn.Module):
-    """Applies Swish and a convolution twice, and adds the input. He et al. 2016, https://arxiv.org/abs/1603.05027, figure 4 (e)."""
+    """Applies Swish and a convolution twice, and adds the input. He et al. 2016, https://arxiv.org/abs/1603.05027,
+    figure 4 (e).
+    """
 
     def __init__(self, filters: int) -> None:
         super().__init__()
@@ -126,7 +136,9 @@ OURS = (SimpleEncoder, NatureEncoder, ResNetEncoder, Match3Encoder, FullyConnect
 
 
 def dense(inputs: int, hidden: int) -> nn.Linear:
-    """Returns a dense layer initialized as in ML-Agents' visual encoders: normal with std gain / sqrt(inputs), biases 0."""
+    """Returns a dense layer initialized as in ML-Agents' visual encoders: normal with std gain / sqrt(inputs), biases
+    0.
+    """
     layer = nn.Linear(inputs, hidden)
     nn.init.normal_(layer.weight, std=DENSE_GAIN / math.sqrt(inputs))
     nn.init.zeros_(layer.bias)

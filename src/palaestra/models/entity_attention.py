@@ -1,8 +1,8 @@
 """Attention over entities: observations of variable length.
 
 Each entity is embedded together with the agent's other observations, then all attend to all. Vaswani et al. 2017,
-https://arxiv.org/abs/1706.03762, section 3.2, over entities as in Baker et al. 2019, https://arxiv.org/abs/1909.07528, appendix B.6,
-in the form that ML-Agents uses.
+https://arxiv.org/abs/1706.03762, section 3.2, over entities as in Baker et al. 2019, https://arxiv.org/abs/1909.07528,
+appendix B.6, in the form that ML-Agents uses.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from torch.nn import functional
 
 EMBEDDING, HEADS = 128, 4
 NOTHING = 1e-10
-"""Sum of squares below which an entity's numbers are padding. ML-Agents' bound, 0.01, also takes small entities away."""
+"""Sum of squares below which an entity's numbers are padding. ML-Agents' bound, 0.01, also takes small entities
+away.
+"""
 FORBIDDEN = -1e6
 """Score of padding: its weight is exactly 0, and where all is padding, no 0 / 0 arises."""
 
@@ -31,12 +33,15 @@ class EntityAttention(nn.Module):
     outputs = EMBEDDING
 
     def __init__(self, itself: int, sizes: Sequence[int]) -> None:
-        """`itself`: width of the encoding of all other observations, 0 without any; `sizes`: numbers of an entity of each kind."""
+        """`itself`: width of the encoding of all other observations, 0 without any; `sizes`: numbers of an entity of
+        each kind.
+        """
         super().__init__()
         self.itself = embedding(itself) if itself else None
         known = EMBEDDING if itself else 0
         self.embeddings = nn.ModuleList(embedding(known + size) for size in sizes)
-        self.queries_keys_values, self.out = linear(EMBEDDING, 3 * EMBEDDING, 0.125), linear(EMBEDDING, EMBEDDING, 0.125)
+        self.queries_keys_values = linear(EMBEDDING, 3 * EMBEDDING, 0.125)
+        self.out = linear(EMBEDDING, EMBEDDING, 0.125)
 
     def forward(self, encoding: Tensor, entities: Sequence[Tensor]) -> Tensor:
         """Maps the other observations' encoding (N, itself) and each kind's entities (N, most, size) to (N, 128)."""
@@ -44,7 +49,9 @@ class EntityAttention(nn.Module):
         embedded = functional.layer_norm(self._embedded(encoding, entities), (EMBEDDING,))
         query, key, value = heads(self.queries_keys_values(embedded))
         bias = absent[:, None, None, :] * FORBIDDEN
-        attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias, scale=1 / math.sqrt(EMBEDDING))
+        attended = functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=bias, scale=1 / math.sqrt(EMBEDDING)
+        )
         attended = attended.transpose(1, 2).flatten(2)
         rows = functional.layer_norm(self.out(attended) + embedded, (EMBEDDING,))
         present = (~absent).to(rows.dtype)
@@ -55,7 +62,9 @@ class EntityAttention(nn.Module):
     def _embedded(self, encoding: Tensor, entities: Sequence[Tensor]) -> Tensor:
         """Returns embeddings (N, entities of all kinds, 128)."""
         if self.itself is None:
-            return torch.cat([functional.silu(layer(kind)) for layer, kind in zip(self.embeddings, entities, strict=True)], 1)
+            return torch.cat(
+                [functional.silu(layer(kind)) for layer, kind in zip(self.embeddings, entities, strict=True)], 1
+            )
         itself = functional.silu(self.itself(encoding))
         parts = []
         for layer, kind in zip(self.embeddings, entities, strict=True):
@@ -77,9 +86,11 @@ def heads(x: Tensor) -> tuple[Tensor, ...]:
 
 
 def embedding(inputs: int) -> nn.Linear:
-    """Returns a layer to the embedding, whose weights have a variance of 0.125 / 128 however many inputs there are, as in ML-Agents.
+    """Returns a layer to the embedding, whose weights have a variance of 0.125 / 128 however many inputs there are, as
+    in ML-Agents.
 
-    Their size does not matter to the layer norm that follows, but the smaller they are, the sooner steps of Adam turn them.
+    Their size does not matter to the layer norm that follows, but the smaller they are, the sooner steps of Adam turn
+    them.
     """
     return linear(inputs, EMBEDDING, 0.125 * inputs / EMBEDDING)
 

@@ -16,33 +16,39 @@ from palaestra.models.mirrored_init import mirrored_heads
 
 
 class GroupCritic(nn.Module):
-    """Estimates the value of a group, and for each of its agents a baseline that does not depend on that agent's action.
+    """Estimates the value of a group, and for each of its agents a baseline that does not depend on that agent's
+    action.
 
-    Three parts add up. A linear layer gives the value of an agent's own observation, as PPO's critic does. Attention over all
-    agents' observations adds the context: what the mates' observations change about it. The value of the group is the mean over
-    its agents of both. Attention over the agent's own observation and its mates' observations and actions adds the difference
-    that makes the agent's baseline. Only the first part trains the body: while rewards are rare, the gradient of the other two,
-    through their normalized layers, was measured to erase the observations from its features.
+    Three parts add up. A linear layer gives the value of an agent's own observation, as PPO's critic does. Attention
+    over all agents' observations adds the context: what the mates' observations change about it. The value of the group
+    is the mean over its agents of both. Attention over the agent's own observation and its mates' observations and
+    actions adds the difference that makes the agent's baseline. Only the first part trains the body: while rewards are
+    rare, the gradient of the other two, through their normalized layers, was measured to erase the observations from
+    its features.
 
-    Queries come from observations alone; the order of agents does not matter, and empty places are ignored. Keys and values are
-    computed once for each agent, not once for each pair. The number of agents is an input, as 1 - 1 / agents; the original
-    scales it by a running maximum.
+    Queries come from observations alone; the order of agents does not matter, and empty places are ignored. Keys and
+    values are computed once for each agent, not once for each pair. The number of agents is an input, as 1 - 1 /
+    agents; the original scales it by a running maximum.
 
-    All parts start at zero. The context's head starts mirrored (`mirrored_heads`), so that what mates' observations change is learned from
-    the first step on.
+    All parts start at zero. The context's head starts mirrored (`mirrored_heads`), so that what mates' observations
+    change is learned from the first step on.
 
-    With `individual` values an agent's own value also gets the number of agents, and the value of the group is the mean of
-    own values alone; the context's head then starts with weights of 0, with which such values were measured to learn faster.
+    With `individual` values an agent's own value also gets the number of agents, and the value of the group is the mean
+    of own values alone; the context's head then starts with weights of 0, with which such values were measured to learn
+    faster.
     """
 
     def __init__(self, inputs: int, signals: int, action: ActionSpec, individual: bool = False) -> None:
         """`inputs`: width of the features of an observation; `signals`: K, the number of reward signals."""
         super().__init__()
-        self.action, self.size = action, math.ceil(inputs / (2 * HEADS))
-        self.seen, self.done = linear(inputs, inputs), linear(action.continuous + action.choices, inputs)
+        self.action = action
+        self.size = math.ceil(inputs / (2 * HEADS))
+        self.seen = linear(inputs, inputs)
+        self.done = linear(action.continuous + action.choices, inputs)
         self.query = linear(inputs, HEADS * self.size, 0.125)
         self.key_value = linear(inputs, 2 * HEADS * self.size, 0.125)
-        self.out, self.body = linear(HEADS * self.size, inputs, 0.125), linear(inputs, inputs)
+        self.out = linear(HEADS * self.size, inputs, 0.125)
+        self.body = linear(inputs, inputs)
         self.crowd = nn.Parameter(torch.zeros(inputs))
         self.own_head, self.context_head, self.difference_head = (nn.Linear(inputs, signals) for _ in range(3))
         self.count_head = nn.Linear(inputs, signals) if individual else None
@@ -58,7 +64,9 @@ class GroupCritic(nn.Module):
         return self.own_head(features)
 
     def own_value(self, features: Tensor, agents: Tensor) -> Tensor:
-        """Returns values (..., K) of agents' own observations, from features (..., inputs), in groups of so many `agents` (...,)."""
+        """Returns values (..., K) of agents' own observations, from features (..., inputs), in groups of so many
+        `agents` (...,).
+        """
         own = self.own_head(features)
         if self.count_head is None:
             return own
@@ -83,15 +91,19 @@ class GroupCritic(nn.Module):
     def context_and_difference(
         self, features: Tensor, action: Action, groups: Groups, deciding: Tensor, places: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Returns contexts and differences of R decisions, each (R, K): value = own + context, baseline = value + difference.
+        """Returns contexts and differences of R decisions, each (R, K): value = own + context, baseline = value +
+        difference.
 
-        `features` (N, inputs) of observations; `action` (N, ...) is what each agent did, as sent to the environment. `deciding` (R,)
-        indexes the observation of each decision; `places` (R,) its place in the flattened (M, P) table of `groups`.
+        `features` (N, inputs) of observations; `action` (N, ...) is what each agent did, as sent to the environment.
+        `deciding` (R,) indexes the observation of each decision; `places` (R,) its place in the flattened (M, P) table
+        of `groups`.
         """
         seen = self.seen(features.detach())
-        embedded, with_action = self._embedded(seen), self._embedded(seen + self.done(self.encoded(action)))
+        embedded = self._embedded(seen)
+        with_action = self._embedded(seen + self.done(self.encoded(action)))
         (asks,), (key, worth), (keys, worths) = (
-            self._heads(x, groups) for x in (self.query(embedded), self.key_value(embedded), self.key_value(with_action))
+            self._heads(x, groups)
+            for x in (self.query(embedded), self.key_value(embedded), self.key_value(with_action))
         )
         diagonal = torch.eye(groups.members.shape[1], dtype=torch.bool, device=embedded.device)
         of_obs = asks @ key.transpose(2, 3)
@@ -99,7 +111,8 @@ class GroupCritic(nn.Module):
         weight = self._softmax(of_actions, groups)
         own = weight.diagonal(dim1=2, dim2=3).unsqueeze(3)
         attended = (self._softmax(of_obs, groups) @ worth, weight.masked_fill(diagonal, 0.0) @ worths + own * worth)
-        itself, agents = embedded.index_select(0, deciding), groups.agents_at(places)
+        itself = embedded.index_select(0, deciding)
+        agents = groups.agents_at(places)
         chosen = (one.transpose(1, 2).flatten(2).flatten(0, 1).index_select(0, places) for one in attended)
         context, difference = (self._attended_features(one, itself, agents) for one in chosen)
         return self.context_head(context), self.difference_head(difference)
@@ -123,9 +136,13 @@ class GroupCritic(nn.Module):
         return torch.softmax(score / math.sqrt(self.size) + absent, 3)
 
     def _attended_features(self, attended: Tensor, itself: Tensor, agents: Tensor) -> Tensor:
-        """Returns features (..., inputs) from attention outputs, their queries (..., width) and the number of agents (...,)."""
+        """Returns features (..., inputs) from attention outputs, their queries (..., width) and the number of agents
+        (...,).
+        """
         features = functional.layer_norm(self.out(attended) + itself, itself.shape[-1:])
-        return functional.silu(torch.addcmul(self.body(features), _share_of_mates(agents, features).unsqueeze(-1), self.crowd))
+        return functional.silu(
+            torch.addcmul(self.body(features), _share_of_mates(agents, features).unsqueeze(-1), self.crowd)
+        )
 
 
 def _share_of_mates(agents: Tensor, like: Tensor) -> Tensor:

@@ -1,4 +1,6 @@
-"""Recurrent memory: an LSTM between a body and its heads. Hochreiter and Schmidhuber 1997, https://doi.org/10.1162/neco.1997.9.8.1735."""
+"""Recurrent memory: an LSTM between a body and its heads. Hochreiter and Schmidhuber 1997,
+https://doi.org/10.1162/neco.1997.9.8.1735.
+"""
 
 from __future__ import annotations
 
@@ -8,30 +10,34 @@ from torch import Tensor, nn
 from palaestra.core.row_index import Sequences
 
 FORGET_BIAS = 2.0
-"""Initial bias of the forget gate. Jozefowicz et al. 2015, https://proceedings.mlr.press/v37/jozefowicz15.html, section 2.2.
+"""Initial bias of the forget gate. Jozefowicz et al. 2015, https://proceedings.mlr.press/v37/jozefowicz15.html, section
+2.2.
 
-2 in all, as ML-Agents has it (1 in each of torch's two vectors): with it a bit kept for 50 decisions is learned with every seed, with 1
-not.
+2 in all, as ML-Agents has it (1 in each of torch's two vectors): with it a bit kept for 50 decisions is learned with
+every seed, with 1 not.
 """
 
 
 class LSTMLayer(nn.Module):
     """An LSTM for each of k bodies.
 
-    A row of memory is (k * size,): for each body its hidden state, then its cell state, of half of `size` each; the actor's come first, in
-    Unity's order.
+    A row of memory is (k * size,): for each body its hidden state, then its cell state, of half of `size` each; the
+    actor's come first, in Unity's order.
     """
 
     def __init__(self, networks: int, inputs: int, size: int) -> None:
         super().__init__()
-        self.size, self.outputs = size, size // 2
+        self.size = size
+        self.outputs = size // 2
         self.lstms = nn.ModuleList(nn.LSTM(inputs, self.outputs) for _ in range(networks))
         for lstm in self.lstms:
             assert isinstance(lstm, nn.LSTM)
             start(lstm)
 
     def step(self, index: int, features: Tensor, recurrent_state: Tensor) -> tuple[Tensor, Tensor]:
-        """Runs one network for one decision: features (N, F) and its state (N, size) to (N, size / 2) and the next state."""
+        """Runs one network for one decision: features (N, F) and its state (N, size) to (N, size / 2) and the next
+        state.
+        """
         hidden, cell = recurrent_state.chunk(2, 1)
         hidden, cell = torch.lstm_cell(features, (hidden, cell), *weights(self.lstm(index)))
         return hidden, torch.cat([hidden, cell], 1)
@@ -52,7 +58,9 @@ class LSTMLayer(nn.Module):
         return out if cells == len(features) else out.index_select(0, sequences.place)
 
     def own(self, index: int, recurrent_state: Tensor) -> Tensor:
-        """Returns one network's part of the recurrent state: (N, k * size) to (N, size). Index -1: the last network's."""
+        """Returns one network's part of the recurrent state: (N, k * size) to (N, size). Index -1: the last
+        network's.
+        """
         at = index % len(self.lstms) * self.size
         return recurrent_state[:, at : at + self.size]
 
@@ -65,7 +73,9 @@ class LSTMLayer(nn.Module):
 
 @torch.no_grad()
 def start(lstm: nn.LSTM) -> None:
-    """Sets Xavier weights for each gate on its own, biases 0 but for the forget gate's. Glorot and Bengio 2010, eq. 16."""
+    """Sets Xavier weights for each gate on its own, biases 0 but for the forget gate's. Glorot and Bengio 2010, eq.
+    16.
+    """
     *products, bias, other = weights(lstm)
     for weight in products:
         for gate in weight.chunk(4):
@@ -76,6 +86,8 @@ def start(lstm: nn.LSTM) -> None:
 
 
 def weights(lstm: nn.LSTM) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Returns weights of the input, (4H, F), of the hidden state, (4H, H), and both biases, (4H,). Gates: input, forget, cell, output."""
+    """Returns weights of the input, (4H, F), of the hidden state, (4H, H), and both biases, (4H,). Gates: input,
+    forget, cell, output.
+    """
     first, second, third, fourth = lstm.parameters()
     return first, second, third, fourth

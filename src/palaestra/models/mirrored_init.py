@@ -1,9 +1,10 @@
 """Value heads that start at zero without stopping gradients: every weight has a twin of the opposite sign.
 
-The second half of the last layer starts as a copy of the first, and the head's weights are +w for the first half and -w for the second, so
-that all values start at exactly 0. Unlike with weights of 0, each unit before the head gets a gradient of its own from the first step on:
-with weights of 0, all units of an encoder first learn the same thing, and networks with attention or images learn late or never.
-With plain random weights values start at random, and where rewards are rare a policy follows them into a corner.
+The second half of the last layer starts as a copy of the first, and the head's weights are +w for the first half and -w
+for the second, so that all values start at exactly 0. Unlike with weights of 0, each unit before the head gets a
+gradient of its own from the first step on: with weights of 0, all units of an encoder first learn the same thing, and
+networks with attention or images learn late or never. With plain random weights values start at random, and where
+rewards are rare a policy follows them into a corner.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ ROWS = 8
 def mirrored_heads(last: nn.Module, width: int, outputs: Sequence[int]) -> Tensor:
     """Mirrors the layer in place; returns weights (networks, width, sum of outputs) for heads of so many outputs each.
 
-    `last`: what makes the `width` features of each network, a linear layer, a StackedMLP, an LSTMLayer, or a ModuleList of bodies. Where
-    a body of a user's cannot be mirrored, its head starts with weights of 0. With an odd width one unit starts without a weight. Xavier's
-    distribution: Glorot and Bengio 2010, eq. 16.
+    `last`: what makes the `width` features of each network, a linear layer, a StackedMLP, an LSTMLayer, or a ModuleList
+    of bodies. Where a body of a user's cannot be mirrored, its head starts with weights of 0. With an odd width one
+    unit starts without a weight. Xavier's distribution: Glorot and Bengio 2010, eq. 16.
     """
     half = width // 2
     made = [_mirror(one, half) for one in _networks(last)]
@@ -37,7 +38,8 @@ def mirrored_heads(last: nn.Module, width: int, outputs: Sequence[int]) -> Tenso
     for head, mirrored in zip(heads, made, strict=True):
         if mirrored:
             first = torch.cat([nn.init.xavier_uniform_(torch.empty(count, width)) for count in outputs]).t()[:half]
-            head[:half], head[half : 2 * half] = GAIN * first, -GAIN * first
+            head[:half] = GAIN * first
+            head[half : 2 * half] = -GAIN * first
     return heads
 
 
@@ -69,7 +71,9 @@ def _mirror(one: Tensor | nn.Module, half: int) -> bool:
 
 def _mirror_own(body: OwnModule, half: int) -> bool:
     """Tries the last linear layer as wide as the body, then all of them, as bodies with shortcuts need it."""
-    layers = [module for module in body.modules() if isinstance(module, nn.Linear) and module.out_features == body.hidden]
+    layers = [
+        module for module in body.modules() if isinstance(module, nn.Linear) and module.out_features == body.hidden
+    ]
     before = {name: tensor.clone() for name, tensor in body.state_dict().items()}
     x = torch.randn(ROWS, *body.shape)
     for some in (layers[-1:], layers):

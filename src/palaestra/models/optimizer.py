@@ -1,4 +1,6 @@
-"""The Adam optimizer, and what belongs to its steps: the norm of gradients, schedules of the learning rate and of coefficients."""
+"""The Adam optimizer, and what belongs to its steps: the norm of gradients, schedules of the learning rate and of
+coefficients.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ class Adam:
 
     def __init__(self, parameters: Sequence[Tensor], learning_rate: float, beta2: float = 0.999) -> None:
         """`beta2`: decay of the running mean of squares."""
-        self.parameters, self.learning_rate, self.beta2 = list(parameters), learning_rate, beta2
+        self.parameters = list(parameters)
+        self.learning_rate = learning_rate
+        self.beta2 = beta2
         self._first = [torch.zeros_like(p) for p in self.parameters]  # running mean of the gradient
         self._second = [torch.zeros_like(p) for p in self.parameters]  # and of its square
         self._steps = [torch.zeros((), device=p.device) for p in self.parameters]
@@ -27,7 +31,11 @@ class Adam:
     @torch.no_grad()
     def step(self) -> None:
         """Moves every parameter by its gradient; those without one, such as frozen layers of a user's, stay."""
-        moving = [part for part in zip(self.parameters, self._first, self._second, self._steps, strict=True) if part[0].grad is not None]
+        moving = [
+            part
+            for part in zip(self.parameters, self._first, self._second, self._steps, strict=True)
+            if part[0].grad is not None
+        ]
         parameters, first, second, steps = (list(column) for column in zip(*moving, strict=True))
         adam(
             parameters,
@@ -56,7 +64,8 @@ class Adam:
             for own, saved in zip(mine, state[name], strict=True):
                 if own.shape != saved.shape:
                     raise ValueError(
-                        f"the optimizer was saved for a parameter of shape {tuple(saved.shape)}, here it is {tuple(own.shape)}"
+                        f"the optimizer was saved for a parameter of shape {tuple(saved.shape)}, here it is "
+                        f"{tuple(own.shape)}"
                     )
                 own.copy_(saved)
 

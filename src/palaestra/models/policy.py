@@ -14,13 +14,17 @@ from palaestra.models.trunk import Inputs
 
 
 class PendingDecision:
-    """Actions for a table, ready for the environment. The rest of the decision is computed once the environment has them."""
+    """Actions for a table, ready for the environment. The rest of the decision is computed once the environment has
+    them.
+    """
 
     __slots__ = ("_finish", "action", "learned")
 
     def __init__(self, action: Action, finish: Callable[[], Decision], learned: Tensor | None = None) -> None:
         """`learned` (S,): slots that are learned from; None: all. For other slots only the action is valid."""
-        self.action, self._finish, self.learned = action, finish, learned
+        self.action = action
+        self._finish = finish
+        self.learned = learned
 
     def decision(self) -> Decision:
         """Returns the whole decision. Call it once, without gradients, before the policy learns."""
@@ -42,11 +46,17 @@ class Actor(Protocol):
         ...
 
     def decide(self, inputs: Inputs, recurrent_state: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the packed output that actions are drawn from, (N, outputs), and the recurrent state (N, L) after this decision."""
+        """Returns the packed output that actions are drawn from, (N, outputs), and the recurrent state (N, L) after
+        this decision.
+        """
         ...
 
-    def draw(self, output: Tensor, mask: Tensor | None, generator: torch.Generator, deterministic: bool) -> tuple[Action, list[Tensor]]:
-        """Draws a sample (`deterministic`: the likeliest), with branches' log-probabilities. `mask` (N, choices): True: allowed."""
+    def draw(
+        self, output: Tensor, mask: Tensor | None, generator: torch.Generator, deterministic: bool
+    ) -> tuple[Action, list[Tensor]]:
+        """Draws a sample (`deterministic`: the likeliest), with branches' log-probabilities. `mask` (N, choices): True:
+        allowed.
+        """
         ...
 
     def drawn_log_prob(self, output: Tensor, sample: Action, branches: list[Tensor]) -> Tensor:
@@ -59,15 +69,21 @@ class Actor(Protocol):
 
 
 class NetworkPolicy:
-    """An actor, the random stream that it draws from, and the recurrent state of each slot. Call it without gradients."""
+    """An actor, the random stream that it draws from, and the recurrent state of each slot. Call it without
+    gradients.
+    """
 
     def __init__(self, network: Actor, generator: torch.Generator, deterministic: bool = False) -> None:
-        self.network, self.generator, self.deterministic = network, generator, deterministic
+        self.network = network
+        self.generator = generator
+        self.deterministic = deterministic
         self.recurrent_state = torch.zeros((0, network.memory_size), device=generator.device)
         """Recurrent state (S, L) of the slots of the last table; L is 0 without an LSTM."""
 
     def forget(self) -> None:
-        """Clears all recurrent states, as other agents are in the slots from here on, such as after a `reset` of the environment."""
+        """Clears all recurrent states, as other agents are in the slots from here on, such as after a `reset` of the
+        environment.
+        """
         self.recurrent_state = self.recurrent_state[:0]
 
     def act(self, step: TimeStep) -> Decision:
@@ -79,7 +95,8 @@ class NetworkPolicy:
         recurrent_state = self.see(step)
         if self.network.spec.steady or step.reward.device.type != "cpu":
             return self._of_all(step, recurrent_state)
-        rows, slots = step.acting.nonzero().squeeze(1), len(step.acting)
+        rows = step.acting.nonzero().squeeze(1)
+        slots = len(step.acting)
         if len(rows) == slots:
             return self._of_all(step, recurrent_state)
         # where agents are few or take turns, only they cost anything; an accelerator would have to be waited for
@@ -89,22 +106,32 @@ class NetworkPolicy:
         action = Action(spread(few.action.continuous, rows, slots), spread(few.action.discrete, rows, slots))
         return PendingDecision(action, lambda: whole(few, rows, action, recurrent_state))
 
-    def choose_rows(self, step: TimeStep, rows: Tensor, recurrent_state: Tensor, network: Actor) -> tuple[PendingDecision, Tensor]:
-        """Returns the choice of this or another network for rows (R,), and the state (R, L) after it; `recurrent_state`: all slots'."""
+    def choose_rows(
+        self, step: TimeStep, rows: Tensor, recurrent_state: Tensor, network: Actor
+    ) -> tuple[PendingDecision, Tensor]:
+        """Returns the choice of this or another network for rows (R,), and the state (R, L) after it;
+        `recurrent_state`: all slots'.
+        """
         mask = None if step.action_mask is None else step.action_mask.index_select(0, rows)
-        return self._choose(tuple(x.index_select(0, rows) for x in step.obs), mask, recurrent_state.index_select(0, rows), network)
+        return self._choose(
+            tuple(x.index_select(0, rows) for x in step.obs), mask, recurrent_state.index_select(0, rows), network
+        )
 
     @torch.no_grad()
     def blank(self, step: TimeStep) -> Decision:
-        """Returns a decision that shows its columns' shapes; leaves the policy's random numbers and recurrent state as they were."""
-        state, recurrent_state = self.generator.get_state(), self.recurrent_state
+        """Returns a decision that shows its columns' shapes; leaves the policy's random numbers and recurrent state as
+        they were.
+        """
+        state = self.generator.get_state()
+        recurrent_state = self.recurrent_state
         decision = self.act(step)
         self.generator.set_state(state)
         self.recurrent_state = recurrent_state
         return decision
 
     def see(self, step: TimeStep) -> Tensor:
-        """Returns the recurrent state (S, L) with which each slot of this table acts, reset to zeros where an episode ended or was lost.
+        """Returns the recurrent state (S, L) with which each slot of this table acts, reset to zeros where an episode
+        ended or was lost.
 
         `choose` calls it. Call it alone on a tick on which no slot acts.
         """
@@ -113,7 +140,9 @@ class NetworkPolicy:
             kept = self.recurrent_state[:slots]
             self.recurrent_state = torch.cat([kept, kept.new_zeros((slots - len(kept), kept.shape[1]))])
         if self.recurrent_state.shape[1]:
-            over = step.terminated | step.truncated if step.lost is None else step.terminated | step.truncated | step.lost
+            over = (
+                step.terminated | step.truncated if step.lost is None else step.terminated | step.truncated | step.lost
+            )
             self.recurrent_state = self.recurrent_state.masked_fill(over.unsqueeze(1), 0.0)
         return self.recurrent_state
 
@@ -121,7 +150,9 @@ class NetworkPolicy:
         chosen, after = self._choose(step.obs, step.action_mask, recurrent_state, self.network)
         if self.network.memory_size:
             # an empty slot's state stays as it is
-            self.recurrent_state = after if self.network.spec.steady else torch.where(step.acting.unsqueeze(1), after, recurrent_state)
+            self.recurrent_state = (
+                after if self.network.spec.steady else torch.where(step.acting.unsqueeze(1), after, recurrent_state)
+            )
         return chosen
 
     def _choose(
@@ -139,8 +170,11 @@ class NetworkPolicy:
 
 
 def whole(few: PendingDecision, rows: Tensor, action: Action, recurrent_state: Tensor) -> Decision:
-    """Returns the decision of these rows for a table of all slots, given the environment's `action` and the state (S, L) before it."""
-    decision, slots = few.decision(), len(recurrent_state)
+    """Returns the decision of these rows for a table of all slots, given the environment's `action` and the state (S,
+    L) before it.
+    """
+    decision = few.decision()
+    slots = len(recurrent_state)
     sample = Action(spread(decision.sample.continuous, rows, slots), spread(decision.sample.discrete, rows, slots))
     return Decision(action, sample, spread(decision.log_prob, rows, slots), recurrent_state)
 

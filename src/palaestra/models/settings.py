@@ -45,19 +45,27 @@ class NetworkSettings(Settings):
     vis_encode_type: Encoder | str = "simple"
     """Encoder of visual observations; one of your own as `package.module:Class`, or the name of a plug-in."""
     center_images: bool = False
-    """Subtract from each channel of an image its mean. Small things before an even background, such as a ball, are learned
-    many times sooner."""
+    """Subtract from each channel of an image its mean. Small things before an even background, such as a ball, are
+    learned many times sooner.
+    """
     body: str | None = None
-    """Hidden layers of your own in place of ours: `package.module:Class`, or the name of a plug-in. They read goals as they do the rest."""
+    """Hidden layers of your own in place of ours: `package.module:Class`, or the name of a plug-in. They read goals as
+    they do the rest.
+    """
     memory: MemorySettings | None = None
     """Recurrent memory; null: none."""
     goal_conditioning_type: Literal["hyper", "none"] = "hyper"
-    """Use of goal signals: `hyper` generates the layers' weights from them, `none` reads them as any other observation."""
+    """Use of goal signals: `hyper` generates the layers' weights from them, `none` reads them as any other
+    observation.
+    """
     bfloat16: bool | None = None
-    """Work gradients out in bfloat16, with weights in float32; null: on processors with units for it, for nature_cnn and
-    resnet, but not with MA-POCA."""
+    """Work gradients out in bfloat16, with weights in float32; null: on processors with units for it, for nature_cnn
+    and resnet, but not with MA-POCA.
+    """
     compile: bool = False
-    """Compile the network with torch.compile before it learns, which takes a minute or more. No CPU measured gained by it."""
+    """Compile the network with torch.compile before it learns, which takes a minute or more. No CPU measured gained by
+    it.
+    """
     deterministic: bool = False
     """Act by the most likely action instead of a drawn one, in training too."""
 
@@ -66,7 +74,9 @@ class NetworkSettings(Settings):
     def _encoder_exists(cls, name: Any) -> str:
         ours = get_args(Encoder)
         if not isinstance(name, str):  # one sentence, not one for each type that it might have had
-            raise ValueError(f"expected the name of an encoder ({', '.join(ours)}, or your own as package.module:Class)")
+            raise ValueError(
+                f"expected the name of an encoder ({', '.join(ours)}, or your own as package.module:Class)"
+            )
         return name if name in ours else _own(name, "encoder", ours)
 
     @field_validator("body")

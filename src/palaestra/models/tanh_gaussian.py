@@ -1,7 +1,9 @@
-"""Distributions of soft actor-critic's actions, as functions of the actor's packed output: tanh of a Gaussian, and branches.
+"""Distributions of soft actor-critic's actions, as functions of the actor's packed output: tanh of a Gaussian, and
+branches.
 
-The output is (N, 2 continuous + choices): means, logarithms of standard deviations, then the logits of branch 0, branch 1, ... A
-sample's continuous actions are those before tanh. Haarnoja et al. 2018, https://arxiv.org/abs/1812.05905, appendix C.
+The output is (N, 2 continuous + choices): means, logarithms of standard deviations, then the logits of branch 0, branch
+1, ... A sample's continuous actions are those before tanh. Haarnoja et al. 2018, https://arxiv.org/abs/1812.05905,
+appendix C.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ def squashed_log_prob(raw: Tensor, noise: Tensor, log_std: Tensor) -> Tensor:
 
 
 def reparametrized(output: Tensor, spec: ActionSpec, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draws continuous actions within -1..1 and returns them and their log-density, each (N, continuous), differentiable."""
+    """Draws continuous actions within -1..1 and returns them and their log-density, each (N, continuous),
+    differentiable.
+    """
     mean, log_std = gaussian(output, spec)
     noise = torch.empty_like(mean).normal_(generator=generator)
     raw = mean + noise * log_std.exp()
@@ -52,7 +56,9 @@ def reparametrized(output: Tensor, spec: ActionSpec, generator: torch.Generator)
 def draw(
     output: Tensor, mask: Tensor | None, spec: ActionSpec, generator: torch.Generator, deterministic: bool
 ) -> tuple[Action, list[Tensor]]:
-    """Draws a sample, before tanh, and returns it and each branch's log-probabilities. `deterministic` takes mean and mode."""
+    """Draws a sample, before tanh, and returns it and each branch's log-probabilities. `deterministic` takes mean and
+    mode.
+    """
     mean, log_std = gaussian(output, spec)
     plain = torch.cat([mean, output[:, 2 * spec.continuous :]], 1) if spec.branches else mean
     return distributions.draw(plain, log_std, mask, spec, generator, deterministic)

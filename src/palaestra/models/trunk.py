@@ -1,4 +1,6 @@
-"""The trunk of every network of a behavior, from observations to features: encoders, bodies, memory and the normalizer."""
+"""The trunk of every network of a behavior, from observations to features: encoders, bodies, memory and the
+normalizer.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,16 @@ LIMIT = 5.0
 
 
 Inputs = tuple[Tensor, ...]
-"""Prepared observations: all vectors normalized and joined, (N, V), each image, (N, C, H, W), each kind of entity, (N, most, size)."""
+"""Prepared observations: all vectors normalized and joined, (N, V), each image, (N, C, H, W), each kind of entity, (N,
+most, size).
+"""
 
 
 class Trunk(nn.Module):
     """Encoders, bodies and memory of k networks of one shape over the same observations: everything but their heads.
 
-    `prepare` does what holds no weights (joining, normalizing, centering), once a rollout; the rest takes its result. `extra` numbers a
-    row, such as an action, join the encoding before the bodies.
+    `prepare` does what holds no weights (joining, normalizing, centering), once a rollout; the rest takes its result.
+    `extra` numbers a row, such as an action, join the encoding before the bodies.
     """
 
     goal_columns: Tensor
@@ -42,7 +46,8 @@ class Trunk(nn.Module):
 
     def __init__(self, spec: BehaviorSpec, settings: NetworkSettings, networks: int, extra: int = 0) -> None:
         super().__init__()
-        self.spec, self.networks = spec, networks
+        self.spec = spec
+        self.networks = networks
         hidden = settings.hidden_units
         self.vectors = tuple(i for i, obs in enumerate(spec.obs) if obs.is_vector)
         self.images = tuple(i for i, obs in enumerate(spec.obs) if obs.is_visual)
@@ -51,7 +56,10 @@ class Trunk(nn.Module):
         width = sum(spec.obs[i].shape[0] for i in self.vectors)
         self.normalizer = Normalizer(width) if settings.normalize and width else None
         self.encoders = nn.ModuleList(
-            nn.ModuleList(visual_encoder(settings.vis_encode_type, spec.obs[i].name, image_shape(spec, i), hidden) for i in self.images)
+            nn.ModuleList(
+                visual_encoder(settings.vis_encode_type, spec.obs[i].name, image_shape(spec, i), hidden)
+                for i in self.images
+            )
             for _ in range(networks)
         )
         inputs = width + hidden * len(self.images)
@@ -63,12 +71,17 @@ class Trunk(nn.Module):
         hyper = settings.goal_conditioning_type == "hyper" and settings.body is None
         goals = goal_columns(spec, hidden) if hyper else []
         self.register_buffer("goal_columns", torch.tensor(goals, dtype=torch.int64), persistent=False)
-        self.conditioned, self.apart = bool(goals), bool(goals) or settings.body is not None
+        self.conditioned = bool(goals)
+        self.apart = bool(goals) or settings.body is not None
         inputs += extra
         if settings.body is not None:
-            self.bodies = nn.ModuleList(own_body(settings.body, inputs, hidden, settings.num_layers) for _ in range(networks))
+            self.bodies = nn.ModuleList(
+                own_body(settings.body, inputs, hidden, settings.num_layers) for _ in range(networks)
+            )
         elif goals:
-            self.bodies = nn.ModuleList(ConditionedMLP(inputs, len(goals), hidden, settings.num_layers) for _ in range(networks))
+            self.bodies = nn.ModuleList(
+                ConditionedMLP(inputs, len(goals), hidden, settings.num_layers) for _ in range(networks)
+            )
         else:
             self.body = StackedMLP(networks, inputs, hidden, settings.num_layers)
         self.memory = LSTMLayer(networks, hidden, settings.memory.memory_size) if settings.memory else None
@@ -95,7 +108,9 @@ class Trunk(nn.Module):
         return (vector if self.normalizer is None else self.normalizer(vector), *images, *entities)
 
     def learn_statistics(self, vectors: tuple[Tensor, ...], *, shared: bool = True) -> None:
-        """Takes rows of all vector observations, each (N, n), into the normalizer, where there is one; `shared`: those of all ranks."""
+        """Takes rows of all vector observations, each (N, n), into the normalizer, where there is one; `shared`: those
+        of all ranks.
+        """
         if self.normalizer is not None:
             self.normalizer.update(torch.cat(vectors, 1), shared=shared)
 
@@ -119,12 +134,16 @@ class Trunk(nn.Module):
         return torch.stack([self._encode(i, inputs, extra) for i in range(self.networks)])
 
     def remember(self, index: int, inputs: Inputs, recurrent_state: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns one network's features (N, width) and state after this decision; `recurrent_state` (N, L): all networks'."""
+        """Returns one network's features (N, width) and state after this decision; `recurrent_state` (N, L): all
+        networks'.
+        """
         assert self.memory is not None
         return self.memory.step(index, self.features(index, inputs), self.memory.own(index, recurrent_state))
 
     def unroll(self, index: int, features: Tensor, sequences: Sequences | None) -> Tensor:
-        """Returns one network's features (N, hidden) after its memory, (N, width), along the sequences; unchanged without memory."""
+        """Returns one network's features (N, hidden) after its memory, (N, width), along the sequences; unchanged
+        without memory.
+        """
         if self.memory is None:
             return features
         assert sequences is not None
@@ -133,7 +152,8 @@ class Trunk(nn.Module):
     def _encode(self, index: int, inputs: Inputs, extra: Tensor | None) -> Tensor:
         if not self.encoded:
             return inputs[0] if extra is None else torch.cat([inputs[0], extra], 1)
-        images, entities = inputs[1 : 1 + len(self.images)], inputs[1 + len(self.images) :]
+        images = inputs[1 : 1 + len(self.images)]
+        entities = inputs[1 + len(self.images) :]
         encoders = self.encoders[index]
         assert isinstance(encoders, nn.ModuleList)
         parts = [inputs[0], *(encoder(image) for encoder, image in zip(encoders, images, strict=True))]
@@ -146,21 +166,26 @@ class Trunk(nn.Module):
 def centered(images: Tensor) -> Tensor:
     """Returns images (N, C, H, W) less the mean of each channel.
 
-    Inputs whose mean is far from zero move all weights of a unit together, and what differs between images is learned last.
-    LeCun et al. 1998, "Efficient BackProp", https://doi.org/10.1007/3-540-49430-8_2, section 4.3.
+    Inputs whose mean is far from zero move all weights of a unit together, and what differs between images is learned
+    last. LeCun et al. 1998, "Efficient BackProp", https://doi.org/10.1007/3-540-49430-8_2, section 4.3.
     """
     return images - images.mean((2, 3), keepdim=True)
 
 
 def seen(entities: Tensor) -> Tensor:
-    """Returns entities (N, most, size) without the places in which none of the rows has one; at least one place is left.
+    """Returns entities (N, most, size) without the places in which none of the rows has one; at least one place is
+    left.
 
     Only on the CPU: an accelerator would have to be waited for.
     """
     if entities.device.type != "cpu" or not len(entities):
         return entities
     places = (~is_nothing(entities)).any(0).nonzero().squeeze(1)
-    return entities if len(places) == entities.shape[1] else entities.index_select(1, places if len(places) else places.new_zeros(1))
+    return (
+        entities
+        if len(places) == entities.shape[1]
+        else entities.index_select(1, places if len(places) else places.new_zeros(1))
+    )
 
 
 def image_shape(spec: BehaviorSpec, index: int) -> tuple[int, int, int]:
@@ -170,8 +195,11 @@ def image_shape(spec: BehaviorSpec, index: int) -> tuple[int, int, int]:
 
 
 def goal_columns(spec: BehaviorSpec, hidden: int) -> list[int]:
-    """Returns the columns of the encoding that come from goal signals: vectors lie first, then `hidden` columns for each image."""
-    columns, at = [], 0
+    """Returns the columns of the encoding that come from goal signals: vectors lie first, then `hidden` columns for
+    each image.
+    """
+    columns = []
+    at = 0
     vectors = [obs for obs in spec.obs if obs.is_vector]
     for obs in vectors + [obs for obs in spec.obs if obs.is_visual]:
         size = obs.shape[0] if obs.is_vector else hidden
@@ -184,8 +212,9 @@ def goal_columns(spec: BehaviorSpec, hidden: int) -> list[int]:
 class Normalizer(nn.Module):
     """Normalizes to (x - mean) / std, clipped to ±5, with the statistics of all rows taken in so far.
 
-    Starts as if it had seen one row with mean 0 and variance 1. It does not change while a rollout is collected and learned from, so that
-    acting and learning see the same numbers. The sums are float64: after 10^8 rows a float32 sum no longer notices a new one.
+    Starts as if it had seen one row with mean 0 and variance 1. It does not change while a rollout is collected and
+    learned from, so that acting and learning see the same numbers. The sums are float64: after 10^8 rows a float32 sum
+    no longer notices a new one.
     """
 
     count: Tensor

@@ -1,4 +1,6 @@
-"""Closes what a run or a command has open at its end. What fails or hangs there is told, and costs neither result nor exit status."""
+"""Closes what a run or a command has open at its end. What fails or hangs there is told, and costs neither result nor
+exit status.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +37,18 @@ class TookTooLong(BaseException):
 
 
 def close_safely(
-    close: Callable[[], object], what: str, warn: Callable[[str], object], *, patience: float | None = None, leave: Leave | None = None
+    close: Callable[[], object],
+    what: str,
+    warn: Callable[[str], object],
+    *,
+    patience: float | None = None,
+    leave: Leave | None = None,
 ) -> None:
-    """Calls `close`; warns if it raises anything or does not return within `patience` seconds (PATIENCE). `what` names it there.
+    """Calls `close`; warns if it raises anything or does not return within `patience` seconds (PATIENCE). `what` names
+    it there.
 
-    Python code of the main thread is interrupted then, on systems with POSIX signals. What cannot be interrupted is waited for, unless
-    `leave` ends the process.
+    Python code of the main thread is interrupted then, on systems with POSIX signals. What cannot be interrupted is
+    waited for, unless `leave` ends the process.
     """
     patience = PATIENCE if patience is None else patience
     deadline = _Deadline(patience, what, warn, leave)
@@ -60,7 +68,9 @@ def close_safely(
 def closing_safely(
     thing: Closeable, what: str, warn: Callable[[str], object], leave: Callable[[], Leave | None] = lambda: None
 ) -> Iterator[None]:
-    """Closes a thing at the end of the block, also after an error, as `close_safely` does; `leave` is asked then how the process ends."""
+    """Closes a thing at the end of the block, also after an error, as `close_safely` does; `leave` is asked then how
+    the process ends.
+    """
     try:
         yield
     finally:
@@ -97,7 +107,10 @@ class _Deadline:
     """Interrupts the block by TookTooLong after some seconds."""
 
     def __init__(self, seconds: float, what: str, warn: Callable[[str], object], leave: Leave | None) -> None:
-        self._seconds, self._what, self._warn, self._leave = seconds, what, warn, leave
+        self._seconds = seconds
+        self._what = what
+        self._warn = warn
+        self._leave = leave
         self.passed = False
         """True once the block was interrupted."""
         self._over = threading.Event()
@@ -129,5 +142,7 @@ class _Deadline:
             if self._over.wait(PAUSE):
                 return
         if self._leave is not None:
-            self._warn(f"{self._what} does not close and cannot be interrupted: the process ends without waiting for it")
+            self._warn(
+                f"{self._what} does not close and cannot be interrupted: the process ends without waiting for it"
+            )
             self._leave()

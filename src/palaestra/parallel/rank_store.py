@@ -24,18 +24,22 @@ T = TypeVar("T")
 def agree_on_session(store: Any, number: int, size: int, timeout: float) -> str:
     """Returns a name for a new group of ranks. Raises RankLost if one does not come within `timeout` seconds.
 
-    torchrun keeps its store when it starts ranks again. Keys of the group that failed are still there, so that a rank must not take what
-    it finds for news. Each says hello with a word of its own; rank 0 answers with all words and a name, until all have confirmed it.
+    torchrun keeps its store when it starts ranks again. Keys of the group that failed are still there, so that a rank
+    must not take what it finds for news. Each says hello with a word of its own; rank 0 answers with all words and a
+    name, until all have confirmed it.
     """
-    word, deadline = uuid.uuid4().hex, time.monotonic() + timeout
+    word = uuid.uuid4().hex
+    deadline = time.monotonic() + timeout
     store.set(f"palaestra/hello/{number}", word)
-    name, words = "", list[str | None]()
+    name = ""
+    words = list[str | None]()
     missing = list(range(1, size)) if number == 0 else [0]
     while time.monotonic() < deadline:
         if number == 0:
             now = [_read(store, f"palaestra/hello/{rank}") for rank in range(size)]
             if now != words:
-                name, words = uuid.uuid4().hex, now
+                name = uuid.uuid4().hex
+                words = now
                 store.set("palaestra/session", json.dumps([name, words]))
             missing = [rank for rank in range(1, size) if _read(store, f"palaestra/confirmed/{rank}") != name]
             if not missing:
@@ -49,7 +53,11 @@ def agree_on_session(store: Any, number: int, size: int, timeout: float) -> str:
                 if _read(store, "palaestra/complete") == name:
                     return name
         time.sleep(PAUSE)
-    who = f"rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))} of {size}" if missing else f"another rank of {size}"
+    who = (
+        f"rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))} of {size}"
+        if missing
+        else f"another rank of {size}"
+    )
     raise RankLost(f"{who} did not come within {timeout:g} s", tell=number == 0 or (missing == [0] and number == 1))
 
 
@@ -77,7 +85,9 @@ def left_message(store: Any, size: int) -> tuple[int, str] | None:
 
 
 def within(seconds: float, ask: Callable[[], T]) -> T | None:
-    """Returns what the store answers; None if it is gone or does not answer in time, since calls of it know no limit."""
+    """Returns what the store answers; None if it is gone or does not answer in time, since calls of it know no
+    limit.
+    """
     found: list[T] = []
 
     def run() -> None:

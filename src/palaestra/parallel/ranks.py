@@ -1,6 +1,7 @@
 """Several processes that train one run together, each a *rank*: torch.distributed, which this module alone uses.
 
-Every rank has areas of its own, and the same weights. Outside a group of ranks every function returns at once what one process needs.
+Every rank has areas of its own, and the same weights. Outside a group of ranks every function returns at once what one
+process needs.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ BEAT = 0.5
 """Seconds between two signs of life of a rank."""
 SILENCE = 5.0
 """Seconds without a sign of life after which a rank is dead or stopped."""
-MOST_PAIRED, MOST_NUMBERS = 16, 1 << 20
+MOST_PAIRED = 16
+MOST_NUMBERS = 1 << 20
 """Most ranks, and most numbers, that are summed in pairs."""
 SHARED_TYPES = (torch.float32, torch.float64, torch.int64)
 """Types of numbers that are summed in shared memory."""
@@ -41,7 +43,9 @@ VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 class Place(NamedTuple):
-    """A rank's place in its group, for a process that works for the rank and meets those that do the same for the other ranks."""
+    """A rank's place in its group, for a process that works for the rank and meets those that do the same for the other
+    ranks.
+    """
 
     number: int
     size: int
@@ -119,15 +123,19 @@ def share(total: int) -> int:
 
 
 def split(total: int) -> int:
-    """Returns this rank's part of a number of areas or copies; the first ranks have one more where it does not divide."""
+    """Returns this rank's part of a number of areas or copies; the first ranks have one more where it does not
+    divide.
+    """
     return total // size() + (number() < total % size())
 
 
 @contextmanager
 def joined(timeout: float, device: str | None = None) -> Iterator[None]:
-    """Joins the group that the environment variables of torchrun name, for the length of the block; nothing if there are none.
+    """Joins the group that the environment variables of torchrun name, for the length of the block; nothing if there
+    are none.
 
-    `timeout`: seconds after which a rank that does not come is lost. `device`: None or cuda for a GPU each. Raises ConfigError, RankLost.
+    `timeout`: seconds after which a rank that does not come is lost. `device`: None or cuda for a GPU each. Raises
+    ConfigError, RankLost.
     """
     global _group
     if not asked() or _group is not None:
@@ -136,8 +144,11 @@ def joined(timeout: float, device: str | None = None) -> Iterator[None]:
     from torch.distributed.rendezvous import rendezvous
 
     if missing := [name for name in VARIABLES if name not in os.environ]:
-        raise ConfigError(f"WORLD_SIZE is set, but {', '.join(missing)} is not: start ranks with torchrun, or with --processes")
-    own, count = _from_torchrun("RANK"), _from_torchrun("WORLD_SIZE")
+        raise ConfigError(
+            f"WORLD_SIZE is set, but {', '.join(missing)} is not: start ranks with torchrun, or with --processes"
+        )
+    own = _from_torchrun("RANK")
+    count = _from_torchrun("WORLD_SIZE")
     try:
         job: Any = _private_store(own, timeout)
         if job is None:
@@ -157,11 +168,13 @@ def joined(timeout: float, device: str | None = None) -> Iterator[None]:
 
 
 def _private_store(own: int, timeout: float) -> Any:
-    """Returns rank 0's store where all ranks are on this machine: only this machine reaches it. None where it is made as torchrun has it,
-    which listens on all networks, without a password."""
+    """Returns rank 0's store where all ranks are on this machine: only this machine reaches it. None where it is made
+    as torchrun has it, which listens on all networks, without a password.
+    """
     import torch.distributed as dist
 
-    address, port = os.environ["MASTER_ADDR"], _from_torchrun("MASTER_PORT")
+    address = os.environ["MASTER_ADDR"]
+    port = _from_torchrun("MASTER_PORT")
     if own != 0 or address != LOOPBACK or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
         return None
     try:
@@ -169,7 +182,12 @@ def _private_store(own: int, timeout: float) -> Any:
     except OSError as error:
         raise RuntimeError(f"EADDRINUSE: {error}" if error.errno == errno.EADDRINUSE else str(error)) from error
     return dist.TCPStore(  # pyright: ignore[reportPrivateImportUsage]
-        address, port, is_master=True, timeout=timedelta(seconds=timeout), wait_for_workers=False, master_listen_fd=listener.detach()
+        address,
+        port,
+        is_master=True,
+        timeout=timedelta(seconds=timeout),
+        wait_for_workers=False,
+        master_listen_fd=listener.detach(),
     )
 
 
@@ -179,7 +197,8 @@ def place_for(task: str) -> Place | None:
 
 
 def take_place(place: Place | None) -> None:
-    """Makes this process, which a rank has started, one of those that do a task for their ranks, until it ends; nothing if None.
+    """Makes this process, which a rank has started, one of those that do a task for their ranks, until it ends; nothing
+    if None.
 
     It meets the others at the first call in which all take part, so that ranks may start such processes in any order.
     """
@@ -192,10 +211,12 @@ def _connect(group: _Group) -> None:
     """Meets the other processes of a group. Raises RankLost if one does not come."""
     import torch.distributed as dist
 
-    place, limit = group.place, timedelta(seconds=group.place.timeout)
+    place = group.place
+    limit = timedelta(seconds=group.place.timeout)
     try:
         if group.job is None:
-            address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+            address = os.environ["MASTER_ADDR"]
+            port = int(os.environ["MASTER_PORT"])
             group.job = dist.TCPStore(address, port, is_master=False, timeout=limit)  # pyright: ignore[reportPrivateImportUsage]
         store = _store_of(group, place.task)
         dist.init_process_group("gloo", store=store, rank=group.number, world_size=group.size, timeout=limit)
@@ -231,9 +252,13 @@ def _leave(group: _Group) -> None:
 
 def _unmet(own: int, reason: str) -> str:
     """Returns why a rank cannot meet the others, as a sentence."""
-    place, port = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}", os.environ["MASTER_PORT"]
+    place = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+    port = os.environ["MASTER_PORT"]
     if "EADDRINUSE" in reason:
-        return f"port {port} is taken by another program on this machine: choose another (torchrun: --master-port; else MASTER_PORT)"
+        return (
+            f"port {port} is taken by another program on this machine: choose another (torchrun: --master-port; "
+            "else MASTER_PORT)"
+        )
     return f"rank {own} cannot meet the other ranks at {place}: {reason.splitlines()[0]}"
 
 
@@ -248,7 +273,9 @@ def begun_before(run: str) -> bool:
     if _group is None:
         return False
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
-        return any(gather(int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0))  # counted by each machine for itself
+        return any(
+            gather(int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0)
+        )  # counted by each machine for itself
     key = f"{BEGUN}/{run}"
     return from_first(_group.job.check([key]) and _group.job.get(key).decode() != _group.place.session)
 
@@ -326,9 +353,12 @@ def must_have_same(versions: Mapping[str, str]) -> None:
     found = gather(dict(versions))
     if any(one != found[0] for one in found):
         told = "; ".join(
-            f"rank {rank}: {', '.join(f'{name} {version}' for name, version in one.items())}" for rank, one in enumerate(found)
+            f"rank {rank}: {', '.join(f'{name} {version}' for name, version in one.items())}"
+            for rank, one in enumerate(found)
         )
-        raise ConfigError(f"all processes of a run must have the same versions; found {told}; install the same ones on every machine")
+        raise ConfigError(
+            f"all processes of a run must have the same versions; found {told}; install the same ones on every machine"
+        )
 
 
 def leave_message(text: str) -> None:
@@ -419,7 +449,8 @@ def total(count: float) -> float:
 def average_gradients(parameters: Sequence[Tensor], rows: float) -> None:
     """Replaces every gradient by its mean over all ranks, weighted by the `rows` that each rank's is a mean over.
 
-    One call for all parameters on a device. A parameter without a gradient counts as one of 0, and stays without if no rank has one.
+    One call for all parameters on a device. A parameter without a gradient counts as one of 0, and stays without if no
+    rank has one.
     """
     if _group is None or not parameters:
         return
@@ -434,21 +465,28 @@ def average_gradients(parameters: Sequence[Tensor], rows: float) -> None:
 def _sum(values: Tensor, group: _Group) -> None:
     """Replaces a tensor by its sum over all ranks, the same digits on each.
 
-    Few ranks of one machine use shared memory; on several machines pairs exchange what they have until all have everything. gloo's
-    `all_reduce` hands each call to another thread, which takes six times as long for a small network.
+    Few ranks of one machine use shared memory; on several machines pairs exchange what they have until all have
+    everything. gloo's `all_reduce` hands each call to another thread, which takes six times as long for a small
+    network.
     """
     import torch.distributed as dist
 
     if values.device.type == "cuda":
         dist.all_reduce(values, group=group.on_gpu)
         return
-    if group.sums is not None and values.numel() <= MOST_NUMBERS and values.is_contiguous() and values.dtype in SHARED_TYPES:
+    if (
+        group.sums is not None
+        and values.numel() <= MOST_NUMBERS
+        and values.is_contiguous()
+        and values.dtype in SHARED_TYPES
+    ):
         group.sums.add(values)
         return
     if group.size & (group.size - 1) or group.size > MOST_PAIRED or values.numel() > MOST_NUMBERS:
         dist.all_reduce(values)
         return
-    theirs, distance = torch.empty_like(values), 1
+    theirs = torch.empty_like(values)
+    distance = 1
     while distance < group.size:
         other = group.number ^ distance
         sending = dist.isend(values, other)

@@ -1,4 +1,6 @@
-"""Passes objects with tensors to another process through shared memory: only their structure is pickled, tensors are copied once."""
+"""Passes objects with tensors to another process through shared memory: only their structure is pickled, tensors are
+copied once.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,17 @@ FIRST_SIZE = 1 << 20
 
 
 class SharedBlock:
-    """A piece of memory that two processes have mapped. It is a file on Linux's RAM disk if that has room, else a temporary file."""
+    """A piece of memory that two processes have mapped. It is a file on Linux's RAM disk if that has room, else a
+    temporary file.
+    """
 
     def __init__(self, size: int, path: Path | None = None) -> None:
         """Creates a block of `size` bytes, or opens the one at `path`. Raises OSError if there is no room."""
         self.path = _reserve(size) if path is None else path
         with open(self.path, "r+b") as file:
             self._map = mmap.mmap(file.fileno(), size)
-        self.size, self._bytes = size, np.frombuffer(self._map, np.uint8)
+        self.size = size
+        self._bytes = np.frombuffer(self._map, np.uint8)
 
     def array(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
         """Returns the array at an offset; it shares the block's memory."""
@@ -47,14 +52,17 @@ class LocalBlock:
     path = ""
 
     def __init__(self, size: int) -> None:
-        self.size, self._bytes = size, np.zeros(size, np.uint8)
+        self.size = size
+        self._bytes = np.zeros(size, np.uint8)
 
     def array(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
         """Returns the array at an offset; it shares the block's memory."""
         return array_at(self._bytes, offset, dtype, shape)
 
 
-def array_at(memory: np.ndarray[Any, Any], offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+def array_at(
+    memory: np.ndarray[Any, Any], offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]
+) -> np.ndarray[Any, Any]:
     """Returns the array at an offset of bytes (N,), whose memory it shares."""
     count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     return memory[offset : offset + count].view(dtype).reshape(shape)
@@ -82,13 +90,17 @@ def _reserve(size: int) -> Path:
 
 
 class SharedSender:
-    """The sending side. Two pieces of memory take turns: the receiver must have unpacked an object before the next but one is packed."""
+    """The sending side. Two pieces of memory take turns: the receiver must have unpacked an object before the next but
+    one is packed.
+    """
 
     def __init__(self) -> None:
         self._blocks: list[SharedBlock | None] = [None, None]
 
     def pack(self, value: object) -> bytes:
-        """Copies the tensors of an object into shared memory. Returns a message for `unpack`. Raises OSError without room."""
+        """Copies the tensors of an object into shared memory. Returns a message for `unpack`. Raises OSError without
+        room.
+        """
         stream = io.BytesIO()
         pickler = _Pickler(stream)
         pickler.dump(value)
@@ -142,9 +154,15 @@ class _Pickler(pickle.Pickler):
             device = str(obj.device)
             plain = obj.detach().cpu()
             # numpy knows no bfloat16; its bits travel as they are
-            array, kind = (plain.view(torch.int16).numpy(), "bfloat16") if plain.dtype == torch.bfloat16 else (plain.numpy(), "tensor")
+            array, kind = (
+                (plain.view(torch.int16).numpy(), "bfloat16")
+                if plain.dtype == torch.bfloat16
+                else (plain.numpy(), "tensor")
+            )
         elif type(obj) is np.ndarray and obj.dtype.kind in "biufc":
-            array, kind, device = obj, "array", "cpu"
+            array = obj
+            kind = "array"
+            device = "cpu"
         else:
             return None
         offset = self.size

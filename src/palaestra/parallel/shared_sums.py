@@ -1,6 +1,7 @@
 """Sums and objects of the ranks of one machine, through shared memory that each rank reads itself.
 
-torch.distributed hands every call to another thread. While all cores compute, that thread waits for its turn longer than a gradient takes.
+torch.distributed hands every call to another thread. While all cores compute, that thread waits for its turn longer
+than a gradient takes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ CHUNK = 1 << 18
 LINE = 64
 """Bytes of a cache line: each rank's counter has one of its own."""
 SPIN_SECONDS, NAP_SECONDS, LOOK_SECONDS = 0.002, 0.0001, 0.2
-"""How long a rank waits without sleeping, how long it sleeps then, and how often it looks whether the others are alive."""
+"""How long a rank waits without sleeping, how long it sleeps then, and how often it looks whether the others are
+alive.
+"""
 GONE = 0
 """Process of a rank that has left; what it wrote before is still there."""
 ORDERED = platform.machine().lower() in ("x86_64", "amd64") and sys.platform != "win32"
@@ -33,12 +36,18 @@ ORDERED = platform.machine().lower() in ("x86_64", "amd64") and sys.platform != 
 
 
 class SharedSums:
-    """Memory with two places for each rank, which take turns: whoever writes to one knows that all have read what was there."""
+    """Memory with two places for each rank, which take turns: whoever writes to one knows that all have read what was
+    there.
+    """
 
     def __init__(self, block: SharedBlock, number: int, size: int, timeout: float) -> None:
-        self._block, self._number, self._size, self._timeout = block, number, size, timeout
+        self._block = block
+        self._number = number
+        self._size = size
+        self._timeout = timeout
         self._counters = block.array(0, np.dtype(np.int64), (2 * size, LINE // 8))[:, 0]
-        self._counts, self._pids = self._counters[:size], self._counters[size:]
+        self._counts = self._counters[:size]
+        self._pids = self._counters[size:]
         self._pids[number] = os.getpid()
         self._done = 0
         """Chunks that have been summed."""
@@ -50,7 +59,12 @@ class SharedSums:
 
     @classmethod
     def join(
-        cls, number: int, size: int, timeout: float, from_first: Callable[[Any], Any], gather: Callable[[Any], list[Any]]
+        cls,
+        number: int,
+        size: int,
+        timeout: float,
+        from_first: Callable[[Any], Any],
+        gather: Callable[[Any], list[Any]],
     ) -> SharedSums | None:
         """Returns the memory that all ranks have opened; None where they are on several machines, or without room.
 
@@ -75,7 +89,9 @@ class SharedSums:
         return sums if agreed else None
 
     def add(self, values: Tensor) -> None:
-        """Replaces a contiguous tensor on the CPU by its sum over all ranks, the same digits on each. Raises RuntimeError as `gather`."""
+        """Replaces a contiguous tensor on the CPU by its sum over all ranks, the same digits on each. Raises
+        RuntimeError as `gather`.
+        """
         flat = values.numpy().reshape(-1)
         step = CHUNK // flat.itemsize
         for start in range(0, len(flat), step):
@@ -98,7 +114,8 @@ class SharedSums:
 
     def _pass_on(self, own: NDArray[Any]) -> list[NDArray[Any]]:
         """Returns the arrays of all ranks, in their order, until the next call but one."""
-        turn, self._done = self._done % 2, self._done + 1
+        turn = self._done % 2
+        self._done = self._done + 1
         first = 2 * self._size * LINE + turn * self._size * CHUNK
         parts = [self._block.array(first + rank * CHUNK, own.dtype, own.shape) for rank in range(self._size)]
         parts[self._number][...] = own
@@ -108,7 +125,8 @@ class SharedSums:
 
     def _wait(self) -> None:
         """Waits until all ranks have written."""
-        counts, done = self._counts, self._done
+        counts = self._counts
+        done = self._done
         if counts.min() >= done:
             return
         start = looked = time.monotonic()
@@ -146,7 +164,9 @@ def _alive(pid: int) -> bool:
     if pid == GONE:
         return False
     try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE  # ended, although whoever started it has not noticed yet
+        return (
+            psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        )  # ended, although whoever started it has not noticed yet
     except psutil.NoSuchProcess:
         return False
     except psutil.AccessDenied:

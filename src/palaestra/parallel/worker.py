@@ -1,7 +1,7 @@
 """A process of ours that runs one function beside this one.
 
-It does not import the program's main module, as `multiprocessing` would: scripts need no `if __name__ == "__main__"`. Signals of the
-terminal do not reach it, and it ends with this process, however that ends.
+It does not import the program's main module, as `multiprocessing` would: scripts need no `if __name__ == "__main__"`.
+Signals of the terminal do not reach it, and it ends with this process, however that ends.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ class WorkerProcess:
             self._raise_failure(error)
 
     def receive(self) -> bytes:
-        """Waits for a message. Raises WorkerLost if the process has ended, or the exception that the worker's function raised."""
+        """Waits for a message. Raises WorkerLost if the process has ended, or the exception that the worker's function
+        raised.
+        """
         try:
             message = self.connection.recv_bytes()
         except _GONE as error:
@@ -147,7 +149,9 @@ class Listener:
             self._selector.unregister(connection)
 
     def wait(self, seconds: float) -> list[Any]:
-        """Returns the connections with a message, or whose other side has ended, once there is one; after `seconds` an empty list."""
+        """Returns the connections with a message, or whose other side has ended, once there is one; after `seconds` an
+        empty list.
+        """
         if self._selector is None:
             return list(wait(self._connections, seconds))
         return [key.fileobj for key, _ in self._selector.select(seconds)]
@@ -162,12 +166,18 @@ _FAILURE = b"palaestra-failure:"
 
 
 def failure_message(error: BaseException) -> bytes:
-    """Returns an exception as a message: the class, text and plain attributes of a PalaestraError, and the traceback."""
-    kind, text, facts, whole = type(error), str(error), dict[str, object](), "".join(traceback.format_exception(error))
+    """Returns an exception as a message: the class, text and plain attributes of a PalaestraError, and the
+    traceback.
+    """
+    kind = type(error)
+    text = str(error)
+    facts = dict[str, object]()
+    whole = "".join(traceback.format_exception(error))
     if isinstance(error, PalaestraError):
         facts = {name: value for name, value in vars(error).items() if isinstance(value, bool | int | float | str)}
     else:
-        kind, text = WorkerFailed, whole
+        kind = WorkerFailed
+        text = whole
     told = {"module": kind.__module__, "name": kind.__qualname__, "text": text, "facts": facts, "traceback": whole}
     return _FAILURE + json.dumps(told).encode()
 
@@ -201,7 +211,8 @@ def main(handle: int) -> None:
     try:
         module, name = task["function"]
         with without_garbage_collection():
-            function, arguments = getattr(import_module(module), name), pickle.loads(connection.recv_bytes())
+            function = getattr(import_module(module), name)
+            arguments = pickle.loads(connection.recv_bytes())
         function(connection, *arguments)
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass  # the other side has closed the connection

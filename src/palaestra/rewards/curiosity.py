@@ -24,13 +24,16 @@ FORWARD_SHARE, LOSS_SCALE = 0.2, 10.0
 
 
 class CuriosityModel(nn.Module):
-    """Features phi of an observation, trained by the inverse model: they hold what tells one action from another, and little else."""
+    """Features phi of an observation, trained by the inverse model: they hold what tells one action from another, and
+    little else.
+    """
 
     def __init__(self, spec: BehaviorSpec, settings: NetworkSettings) -> None:
         super().__init__()
         self.trunk = Trunk(spec, of_signal(settings), 1)
         self.action = spec.action
-        numbers, width = spec.action.continuous + spec.action.choices, self.trunk.width
+        numbers = spec.action.continuous + spec.action.choices
+        width = self.trunk.width
         self.inverse = nn.Sequential(nn.Linear(2 * width, HIDDEN), nn.SiLU(), nn.Linear(HIDDEN, numbers))
         self.forward_model = nn.Sequential(nn.Linear(width + numbers, HIDDEN), nn.SiLU(), nn.Linear(HIDDEN, width))
 
@@ -41,12 +44,16 @@ class CuriosityModel(nn.Module):
         return now, after
 
     def surprise(self, now: Tensor, after: Tensor, action: Action) -> Tensor:
-        """Returns half the squared distance (N,) between the next features and those that the forward model predicted, eq. 5."""
+        """Returns half the squared distance (N,) between the next features and those that the forward model predicted,
+        eq. 5.
+        """
         expected = self.forward_model(torch.cat([now, flat(action, self.action)], 1))
         return 0.5 * (after - expected).square().sum(1)
 
     def inverse_loss(self, now: Tensor, after: Tensor, action: Action) -> Tensor:
-        """Returns the loss (N,) of guessing the action from both observations: squared error, and cross-entropy of branches."""
+        """Returns the loss (N,) of guessing the action from both observations: squared error, and cross-entropy of
+        branches.
+        """
         guess = self.inverse(torch.cat([now, after], 1))
         n = self.action.continuous
         loss = (guess[:, :n] - action.continuous).square().sum(1)
@@ -63,7 +70,9 @@ class Curiosity:
 
     def __init__(self, settings: CuriositySettings, spec: BehaviorSpec, device: torch.device, seed: int) -> None:
         self.limit = 1 / settings.strength if settings.strength > 0 else float("inf")
-        self.optimizer = SignalOptimizer(lambda: CuriosityModel(spec, settings.network_settings), device, settings.learning_rate, seed)
+        self.optimizer = SignalOptimizer(
+            lambda: CuriosityModel(spec, settings.network_settings), device, settings.learning_rate, seed
+        )
         self.model = self.optimizer.network
         self._has_learned = False
 

@@ -49,12 +49,12 @@ _loaded: WeakValueDictionary[object, Demonstrations] = WeakValueDictionary()
 
 
 def load_demonstrations(demo_path: str | Sequence[str], spec: BehaviorSpec, device: torch.device) -> Demonstrations:
-    """Returns all decisions of a file, of the .demo files in a folder, of a Minari dataset (`minari:ID`), or of several of these, as a
-    list or with commas between.
+    """Returns all decisions of a file, of the .demo files in a folder, of a Minari dataset (`minari:ID`), or of several
+    of these, as a list or with commas between.
 
-    They are read in one pass with constant memory. Those that take more than HELD_AT_MOST are put in a scratch file. Empty recordings are
-    skipped where others are not (`oddities`). Raises DemoError where there is nothing to read, where a file is of other agents than
-    `spec` describes, or where the decisions fit neither on disk nor in memory.
+    They are read in one pass with constant memory. Those that take more than HELD_AT_MOST are put in a scratch file.
+    Empty recordings are skipped where others are not (`oddities`). Raises DemoError where there is nothing to read,
+    where a file is of other agents than `spec` describes, or where the decisions fit neither on disk nor in memory.
     """
     demos: list[DemoSource] = []
     odd: list[str] = []
@@ -76,7 +76,9 @@ def load_demonstrations(demo_path: str | Sequence[str], spec: BehaviorSpec, devi
     return known
 
 
-def _load(demos: Sequence[DemoSource], spec: BehaviorSpec, device: torch.device, typed: str, odd: Sequence[str] = ()) -> Demonstrations:
+def _load(
+    demos: Sequence[DemoSource], spec: BehaviorSpec, device: torch.device, typed: str, odd: Sequence[str] = ()
+) -> Demonstrations:
     odd = [*odd, *(warning for demo in demos for warning in demo.warnings)]
     writer = _writer(spec, sum(demo.most_decisions for demo in demos), typed)
     try:
@@ -96,7 +98,8 @@ def _read_into(
     writer: MemoryWriter | FileWriter, demos: Sequence[DemoSource], action: ActionSpec
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Returns which decisions begin an episode, and which end one, (N,) each."""
-    firsts, ends = [np.zeros(0, np.bool_)], [np.zeros(0, np.bool_)]
+    firsts = [np.zeros(0, np.bool_)]
+    ends = [np.zeros(0, np.bool_)]
     for demo in demos:
         before = -1
         for pairs in demo.pairs():
@@ -121,8 +124,10 @@ def _writer(spec: BehaviorSpec, most: int, typed: str) -> MemoryWriter | FileWri
     if held + most * BESIDE <= memory // 2:
         return MemoryWriter(spec, most)
     raise DemoError(
-        f"demo_path {typed}: its {most:,} decisions take {format_bytes(stored)} on disk or {format_bytes(held)} of memory, but "
-        f"{format_bytes(disk)} are free in {folder}, of which {format_bytes(LEFT_ON_DISK)} must stay so, and {format_bytes(memory)} of "
+        f"demo_path {typed}: its {most:,} decisions take {format_bytes(stored)} on disk or {format_bytes(held)} of "
+        "memory, but "
+        f"{format_bytes(disk)} are free in {folder}, of which {format_bytes(LEFT_ON_DISK)} must stay so, and "
+        f"{format_bytes(memory)} of "
         f"memory; learn from fewer demonstrations, or make room on disk (--results-dir chooses another)"
     )
 
@@ -136,7 +141,8 @@ def _free_on_disk(folder: Path) -> int:
 
 
 def demo_files(demo_path: str | Sequence[str]) -> list[Path | str]:
-    """Returns what `demo_path` names, each once: files, and Minari datasets as text; a folder stands for its .demo files.
+    """Returns what `demo_path` names, each once: files, and Minari datasets as text; a folder stands for its .demo
+    files.
 
     Raises DemoError if one is missing.
     """
@@ -154,14 +160,22 @@ def demo_files(demo_path: str | Sequence[str]) -> list[Path | str]:
         else:
             raise DemoError(f"demo_path {path}: there is no such file or folder{_hint(path)}")
     if not files:
-        raise DemoError("demo_path is empty; expected a demonstration file (.demo), a folder of them, minari:ID, or several of these")
+        raise DemoError(
+            "demo_path is empty; expected a demonstration file (.demo), a folder of them, minari:ID, or several of "
+            "these"
+        )
     return list(dict.fromkeys(files))
 
 
 def must_fit(demo: DemoSource, spec: BehaviorSpec) -> None:
-    """Raises DemoError, with both specs side by side, where a demonstration's agents observe or do something else. Names may differ."""
+    """Raises DemoError, with both specs side by side, where a demonstration's agents observe or do something else.
+    Names may differ.
+    """
     if table := differences(demo.spec, spec, ("the dataset" if is_minari(demo.title) else "the file", "the behavior")):
-        raise DemoError(f"{demo.title} was recorded from other agents ('{demo.behavior}') than those that are to learn from it:\n{table}")
+        raise DemoError(
+            f"{demo.title} was recorded from other agents ('{demo.behavior}') than those that are to learn from "
+            f"it:\n{table}"
+        )
     demo.must_fit(spec)
 
 
@@ -170,7 +184,8 @@ def _must_be_choices(pairs: Pairs, action: ActionSpec, demo: DemoSource) -> None
     if len(wrong):
         row, branch = wrong[0].tolist()
         raise DemoError(
-            f"{demo.title}, episode {pairs.episode[row]}: branch {branch} of an action is {pairs.discrete[row, branch]}; "
+            f"{demo.title}, episode {pairs.episode[row]}: branch {branch} of an action is "
+            f"{pairs.discrete[row, branch]}; "
             f"expected 0 to {action.branches[branch] - 1}"
         )
 
@@ -189,7 +204,11 @@ def _hint(path: Path) -> str:
     """Returns the path that may have been meant, or the folder it was looked for in."""
     if (named := path.with_name(f"{path.name}.demo")).is_file():
         return f"; did you mean {named}?"
-    return "" if path.is_absolute() else f" in {Path.cwd()}; a path is relative to the folder in which palaestra is started"
+    return (
+        ""
+        if path.is_absolute()
+        else f" in {Path.cwd()}; a path is relative to the folder in which palaestra is started"
+    )
 
 
 def _typed(demo_path: str | Sequence[str]) -> str:

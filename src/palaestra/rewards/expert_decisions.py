@@ -51,7 +51,11 @@ class StoredDecisions:
 
     def __init__(self, file: IO[bytes], row: np.dtype[Any], count: int, masked: bool, device: torch.device) -> None:
         """Owns the file, which is closed with this object."""
-        self._file, self.row, self._count, self._masked, self._device = file, row, count, masked, device
+        self._file = file
+        self.row = row
+        self._count = count
+        self._masked = masked
+        self._device = device
         self._end = weakref.finalize(self, file.close)
 
     def __len__(self) -> int:
@@ -70,9 +74,9 @@ class StoredDecisions:
     def _decisions(self, table: NDArray[Any]) -> Decisions:
         def column(name: str) -> Tensor:
             values = np.array(table[name])  # rows of it lie apart
-            return torch.from_numpy(values.astype(np.float32) / WHITE if name in images and values.dtype == np.uint8 else values).to(
-                self._device
-            )
+            return torch.from_numpy(
+                values.astype(np.float32) / WHITE if name in images and values.dtype == np.uint8 else values
+            ).to(self._device)
 
         images = [name for name in self.row.names or () if name.startswith("obs")]
         action = Action(column("continuous"), column("discrete"))
@@ -96,7 +100,9 @@ class MemoryWriter:
 
     def __init__(self, spec: BehaviorSpec, most: int) -> None:
         row = row_of(spec, images_as_bytes=False)
-        self._spec, self._count, self._masked = spec, 0, False
+        self._spec = spec
+        self._count = 0
+        self._masked = False
         self._columns = {name: np.empty((most, *row[name].shape), row[name].base) for name in row.names or ()}
 
     def add(self, pairs: Pairs) -> None:
@@ -111,24 +117,33 @@ class MemoryWriter:
         """Returns all decisions that were added."""
         columns = {name: torch.from_numpy(values[: self._count]).to(device) for name, values in self._columns.items()}
         obs = tuple(columns[f"obs{i}"] for i in range(len(self._spec.obs)))
-        return Decisions(obs, Action(columns["continuous"], columns["discrete"]), columns["mask"] if self._masked else None)
+        return Decisions(
+            obs, Action(columns["continuous"], columns["discrete"]), columns["mask"] if self._masked else None
+        )
 
 
 class FileWriter:
-    """Collects decisions in a scratch file. Images take a byte a number while all are multiples of 1 / 255, as those of PNGs are.
+    """Collects decisions in a scratch file. Images take a byte a number while all are multiples of 1 / 255, as those of
+    PNGs are.
 
     Raises DemoError, also in its methods, where the file cannot be written.
     """
 
     def __init__(self, spec: BehaviorSpec) -> None:
-        self._spec, self._count, self._masked = spec, 0, False
+        self._spec = spec
+        self._count = 0
+        self._masked = False
         self._row = row_of(spec, images_as_bytes=True)
         self._file = _opened()
 
     def add(self, pairs: Pairs) -> None:
         """Adds decisions."""
         columns = _columns(pairs, self._spec)
-        if any(self._row[name].base == np.uint8 and not _in_bytes(values) for name, values in columns.items() if name != "mask"):
+        if any(
+            self._row[name].base == np.uint8 and not _in_bytes(values)
+            for name, values in columns.items()
+            if name != "mask"
+        ):
             self._widen()
         self._write(_table(self._row, columns))
         self._masked |= pairs.mask is not None
@@ -155,20 +170,28 @@ class FileWriter:
     def _widen(self) -> None:
         """Rewrites the file with images as float32."""
         self._file.flush()
-        old, narrow = self._file, self._row
-        self._file, self._row = _opened(), row_of(self._spec, images_as_bytes=False)
+        old = self._file
+        narrow = self._row
+        self._file = _opened()
+        self._row = row_of(self._spec, images_as_bytes=False)
         step = max(1, PART // self._row.itemsize)
         for begin in range(0, self._count, step):
             table = read_span(old, narrow, begin, min(begin + step, self._count))
             columns = {name: table[name] for name in narrow.names or ()}
-            wide = {n: c.astype(np.float32) / WHITE if c.dtype == np.uint8 and n.startswith("obs") else c for n, c in columns.items()}
+            wide = {
+                n: c.astype(np.float32) / WHITE if c.dtype == np.uint8 and n.startswith("obs") else c
+                for n, c in columns.items()
+            }
             self._write(_table(self._row, wide))
         old.close()
 
 
 def row_of(spec: BehaviorSpec, *, images_as_bytes: bool) -> np.dtype[Any]:
     """Returns the type of a row: a decision's columns side by side, without gaps."""
-    obs = [(f"obs{i}", np.uint8 if images_as_bytes and one.is_visual else np.float32, one.shape) for i, one in enumerate(spec.obs)]
+    obs = [
+        (f"obs{i}", np.uint8 if images_as_bytes and one.is_visual else np.float32, one.shape)
+        for i, one in enumerate(spec.obs)
+    ]
     action = spec.action
     numbers = [("continuous", np.float32, (action.continuous,)), ("discrete", np.int64, (len(action.branches),))]
     return np.dtype([*obs, *numbers, ("mask", np.bool_, (action.choices,))])
@@ -193,7 +216,9 @@ def read_span(file: IO[bytes], row: np.dtype[Any], begin: int, end: int) -> NDAr
 
 def _rows(data: bytes, row: np.dtype[Any], count: int) -> NDArray[Any]:
     if len(data) != count * row.itemsize:
-        raise DemoError("the decisions of demonstrations that were put on disk cannot be read back; is it full or gone?")
+        raise DemoError(
+            "the decisions of demonstrations that were put on disk cannot be read back; is it full or gone?"
+        )
     return np.frombuffer(data, row)
 
 
@@ -212,7 +237,9 @@ def _opened() -> IO[bytes]:
 
 
 def _unwritten(error: OSError) -> DemoError:
-    return DemoError(f"decisions of demonstrations, which are too large for memory, cannot be put on disk: {error.strerror or error}")
+    return DemoError(
+        f"decisions of demonstrations, which are too large for memory, cannot be put on disk: {error.strerror or error}"
+    )
 
 
 def _table(row: np.dtype[Any], columns: dict[str, NDArray[Any]]) -> NDArray[Any]:
@@ -241,7 +268,9 @@ def _columns(pairs: Pairs, spec: BehaviorSpec) -> dict[str, NDArray[Any]]:
 
 
 def _mask(pairs: Pairs, branches: Sequence[int]) -> NDArray[np.bool_]:
-    """Returns allowed choices. A choice that was made counts as allowed even where a mask forbids it, or no policy could learn it."""
+    """Returns allowed choices. A choice that was made counts as allowed even where a mask forbids it, or no policy
+    could learn it.
+    """
     if pairs.mask is None or not branches:
         return np.ones((len(pairs), sum(branches)), np.bool_)
     mask = pairs.mask.copy()

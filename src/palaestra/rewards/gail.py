@@ -1,4 +1,6 @@
-"""Adversarial imitation (GAIL): rewards what a discriminator takes for the demonstrator's. Ho and Ermon 2016, https://arxiv.org/abs/1606.03476."""
+"""Adversarial imitation (GAIL): rewards what a discriminator takes for the demonstrator's. Ho and Ermon 2016,
+https://arxiv.org/abs/1606.03476.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,12 @@ class GAIL:
     def __init__(self, settings: GAILSettings, spec: BehaviorSpec, device: torch.device, seed: int) -> None:
         """Raises DemoError where a demonstration cannot be read or is of other agents."""
         self.demonstrations = load_demonstrations(settings.demo_path, spec, device)
-        shape, actions, bottleneck = settings.network_settings, settings.use_actions, settings.use_vail
-        self.optimizer = SignalOptimizer(lambda: Discriminator(spec, shape, actions, bottleneck), device, settings.learning_rate, seed)
+        shape = settings.network_settings
+        actions = settings.use_actions
+        bottleneck = settings.use_vail
+        self.optimizer = SignalOptimizer(
+            lambda: Discriminator(spec, shape, actions, bottleneck), device, settings.learning_rate, seed
+        )
         self.model = self.optimizer.network
         self.rng = torch.Generator(device).manual_seed(ranks.own_seed(seed + 1))
         self.beta = torch.zeros((), device=device)
@@ -54,8 +60,11 @@ class GAIL:
         return functional.softplus(self.model.logit(self.model.features(evidence))).clamp(max=MOST)
 
     def learn(self, batch: Transitions) -> dict[str, Tensor]:
-        """Takes a gradient step with the discriminator, on these decisions and as many drawn from the demonstrations."""
-        model, both = self.model, self._with_theirs(batch)
+        """Takes a gradient step with the discriminator, on these decisions and as many drawn from the
+        demonstrations.
+        """
+        model = self.model
+        both = self._with_theirs(batch)
         features = model.features(both)
         ours, theirs = model.logit(features, self.rng).chunk(2)
         loss = functional.softplus(ours).mean() + functional.softplus(-theirs).mean()
@@ -79,8 +88,11 @@ class GAIL:
         return {tag: value.detach() for tag, value in measured.items()}
 
     def _with_theirs(self, batch: Transitions) -> Inputs:
-        """Returns the discriminator's inputs for these decisions, then for as many of the demonstrations', drawn with replacement."""
-        demos, n = self.demonstrations, len(batch)
+        """Returns the discriminator's inputs for these decisions, then for as many of the demonstrations', drawn with
+        replacement.
+        """
+        demos = self.demonstrations
+        n = len(batch)
         rows = torch.randint(len(demos), (n,), generator=self.rng, device=self.rng.device)
         theirs = demos.decisions.take(rows)
         obs = tuple(torch.cat(both) for both in zip(batch.obs, theirs.obs, strict=True))
@@ -110,19 +122,24 @@ class GAIL:
 
 
 class Discriminator(nn.Module):
-    """Maps observations, with actions or without, to a logit: above 0, D > 1/2, for decisions taken for the demonstrator's."""
+    """Maps observations, with actions or without, to a logit: above 0, D > 1/2, for decisions taken for the
+    demonstrator's.
+    """
 
     def __init__(self, spec: BehaviorSpec, settings: NetworkSettings, actions: bool, bottleneck: bool) -> None:
         """`actions`: it sees the action too, and whether the episode ended with it. `bottleneck`: see `Bottleneck`."""
         super().__init__()
-        self.action, self.actions = spec.action, actions
+        self.action = spec.action
+        self.actions = actions
         numbers = spec.action.continuous + spec.action.choices + 1 if actions else 0
         self.trunk = Trunk(spec, of_signal(settings), 1, extra=numbers)
         self.bottleneck = Bottleneck(self.trunk.width) if bottleneck else None
         self.verdict = _linear(CODE if bottleneck else self.trunk.width, 1, VERDICT_GAIN)
 
     def evidence(self, obs: tuple[Tensor, ...], action: Action, ended: Tensor) -> Inputs:
-        """Returns the inputs for N decisions: prepared observations, and last the action (N, numbers) if it sees actions."""
+        """Returns the inputs for N decisions: prepared observations, and last the action (N, numbers) if it sees
+        actions.
+        """
         inputs = self.trunk.prepare(obs)
         return (*inputs, torch.cat([flat(action, self.action), ended.unsqueeze(1)], 1)) if self.actions else inputs
 
@@ -133,14 +150,17 @@ class Discriminator(nn.Module):
         return features if self.bottleneck is None else self.bottleneck.mean(features)
 
     def logit(self, features: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Returns the logit, (N,). With a bottleneck `generator` draws the code around its mean; without a generator it is the mean."""
+        """Returns the logit, (N,). With a bottleneck `generator` draws the code around its mean; without a generator it
+        is the mean.
+        """
         if self.bottleneck is not None and generator is not None:
             features = self.bottleneck.drawn(features, generator)
         return self.verdict(features).squeeze(1)
 
 
 class Bottleneck(nn.Module):
-    """Variational bottleneck that lets only a few nats through. Peng et al. 2018, https://arxiv.org/abs/1810.00821, section 4.
+    """Variational bottleneck that lets only a few nats through. Peng et al. 2018, https://arxiv.org/abs/1810.00821,
+    section 4.
 
     The code is Gaussian: its mean depends on the input, its standard deviation is learned but the same for all.
     """
@@ -162,12 +182,15 @@ class Bottleneck(nn.Module):
 def steepness(model: Discriminator, ours: Inputs, theirs: Inputs, generator: torch.Generator) -> Tensor:
     """Returns the gradient penalty: the square of the amount by which the slope of D exceeds 1, on average, ().
 
-    Gulrajani et al. 2017, https://arxiv.org/abs/1704.00028, section 4: at points between pairs of the policy's decisions and the
-    demonstrator's, and here over all inputs at once. One-sided: slopes below 1 cost nothing. Two-sided, as in eq. 3, D could not
-    settle at 1/2 where both are one.
+    Gulrajani et al. 2017, https://arxiv.org/abs/1704.00028, section 4: at points between pairs of the policy's
+    decisions and the demonstrator's, and here over all inputs at once. One-sided: slopes below 1 cost nothing.
+    Two-sided, as in eq. 3, D could not settle at 1/2 where both are one.
     """
     share = torch.rand(len(ours[0]), generator=generator, device=generator.device)
-    between = tuple(torch.lerp(a, b, share.view(-1, *[1] * (a.dim() - 1))).requires_grad_() for a, b in zip(ours, theirs, strict=True))
+    between = tuple(
+        torch.lerp(a, b, share.view(-1, *[1] * (a.dim() - 1))).requires_grad_()
+        for a, b in zip(ours, theirs, strict=True)
+    )
     with sdpa_kernel(SDPBackend.MATH):  # attention's other kernels cannot be differentiated twice
         d = model.logit(model.features(between), generator).sigmoid()
     slopes = torch.autograd.grad(d.sum(), between, create_graph=True, allow_unused=True)

@@ -18,21 +18,26 @@ LEAST_SPREAD = 0.01
 class ReturnScale:
     """Divides rewards by the standard deviation of discounted returns so far.
 
-    Engstrom et al. 2020, https://arxiv.org/abs/2005.12729, section 3 (reward scaling). The mean is kept: subtracting it would change
-    which episode length is best. While returns hardly differ, their own size is used in place of their deviation: where all episodes
-    fail in the same way at first, rewards do not blow up.
+    Engstrom et al. 2020, https://arxiv.org/abs/2005.12729, section 3 (reward scaling). The mean is kept: subtracting it
+    would change which episode length is best. While returns hardly differ, their own size is used in place of their
+    deviation: where all episodes fail in the same way at first, rewards do not blow up.
     """
 
     def __init__(self, gamma: float) -> None:
         self.gamma = gamma
         self._running = torch.zeros(0)
-        self._count, self._mean, self._m2 = 0.0, 0.0, 0.0
+        self._count = 0.0
+        self._mean = 0.0
+        self._m2 = 0.0
 
-    def __call__(self, reward: Tensor, ended: Tensor, lengths: Tensor | None = None, anew: Tensor | None = None) -> Tensor:
+    def __call__(
+        self, reward: Tensor, ended: Tensor, lengths: Tensor | None = None, anew: Tensor | None = None
+    ) -> Tensor:
         """Takes the rewards (T, S) in, then scales them. `lengths` (S,): how many rows of each slot count; None: all.
 
         `anew` (S,): slots in which no episode goes on from the rewards before; None: in all that had one."""
-        returns, running = torch.empty_like(reward), self._open_returns(reward)
+        returns = torch.empty_like(reward)
+        running = self._open_returns(reward)
         if anew is not None:
             running = running.masked_fill(anew, 0.0)
         counted = None if lengths is None else torch.arange(len(reward), device=reward.device).unsqueeze(1) < lengths
@@ -53,7 +58,8 @@ class ReturnScale:
 
     def _open_returns(self, reward: Tensor) -> Tensor:
         """Returns the returns so far of the episodes that go on, (S,): 0 in new slots."""
-        running, slots = self._running.to(reward), reward.shape[1]
+        running = self._running.to(reward)
+        slots = reward.shape[1]
         if len(running) > slots:  # other areas than before
             return torch.zeros_like(reward[0])
         return torch.cat([running, running.new_zeros(slots - len(running))])
@@ -61,7 +67,8 @@ class ReturnScale:
     def _take_in(self, returns: Tensor) -> None:
         own = float(returns.mean())
         for rows, mean, m2 in ranks.gather_numbers([returns.numel(), own, float((returns - own).square().sum())]):
-            delta, total = mean - self._mean, self._count + rows
+            delta = mean - self._mean
+            total = self._count + rows
             self._m2 += m2 + delta * delta * self._count * rows / total
             self._mean += delta * rows / total
             self._count = total
@@ -72,7 +79,10 @@ class ReturnScale:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state."""
-        self._running, self._count, self._mean, self._m2 = state["running"].clone(), state["count"], state["mean"], state["m2"]
+        self._running = state["running"].clone()
+        self._count = state["count"]
+        self._mean = state["mean"]
+        self._m2 = state["m2"]
 
 
 class EpisodeSums:
@@ -80,7 +90,8 @@ class EpisodeSums:
 
     def __init__(self) -> None:
         self._open = torch.zeros(0)
-        self._total, self._episodes = torch.zeros(()), torch.zeros((), dtype=torch.int64)
+        self._total = torch.zeros(())
+        self._episodes = torch.zeros((), dtype=torch.int64)
 
     def add(self, reward: Tensor, rollout: Rollout) -> None:
         """Takes in rewards (T, S) of the next rollout; rows without a decision must be 0."""
@@ -103,8 +114,10 @@ class EpisodeSums:
 
     def take(self) -> float | None:
         """Returns the mean sum of the episodes that ended since the last call; None where none did."""
-        episodes, total = int(self._episodes), float(self._total)
-        self._total, self._episodes = torch.zeros(()), torch.zeros((), dtype=torch.int64)
+        episodes = int(self._episodes)
+        total = float(self._total)
+        self._total = torch.zeros(())
+        self._episodes = torch.zeros((), dtype=torch.int64)
         return total / episodes if episodes else None
 
     def state_dict(self) -> dict[str, Any]:

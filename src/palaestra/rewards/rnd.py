@@ -18,10 +18,10 @@ from palaestra.rewards.signal_optimizer import SignalOptimizer, of_signal, seede
 class RND:
     """Rewards the error of a network that learns the output of a fixed random one for the same observation.
 
-    The error falls for observations that come often. The paper scales vector observations to unit variance, within ±5, before either
-    network sees them, as numbers of large range would drown the others: `network_settings.normalize` does. It scales the reward by the
-    deviation of its returns: the signal's own `normalize` does. Like ML-Agents, and unlike the paper, the error is that of the
-    observation an action was taken in, not of the one it led to.
+    The error falls for observations that come often. The paper scales vector observations to unit variance, within ±5,
+    before either network sees them, as numbers of large range would drown the others: `network_settings.normalize`
+    does. It scales the reward by the deviation of its returns: the signal's own `normalize` does. Like ML-Agents, and
+    unlike the paper, the error is that of the observation an action was taken in, not of the one it led to.
     """
 
     Settings = RNDSettings

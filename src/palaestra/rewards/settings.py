@@ -127,7 +127,9 @@ class UnreadSignalSettings(Settings):
     """Divide rewards by a running standard deviation of the discounted return."""
 
 
-RewardSettings = ExtrinsicSettings | CuriositySettings | GAILSettings | RNDSettings | SignalSettings | UnreadSignalSettings
+RewardSettings = (
+    ExtrinsicSettings | CuriositySettings | GAILSettings | RNDSettings | SignalSettings | UnreadSignalSettings
+)
 
 REWARDS: dict[str, type[RewardSettings]] = {
     "extrinsic": ExtrinsicSettings,
@@ -148,7 +150,10 @@ def signal_class(name: str) -> type[Any]:
     known = [*REWARDS, *(plugin for plugin in registry("rewards").names() if plugin not in REWARDS)]
     module, colon, attribute = name.partition(":")
     if not (module and attribute) and (colon or name not in known):
-        raise PluginError(f"no such reward signal{nearest(name, known)} (there are: {', '.join(known)}; your own as package.module:Class)")
+        raise PluginError(
+            f"no such reward signal{nearest(name, known)} (there are: {', '.join(known)}; your own as "
+            "package.module:Class)"
+        )
     title = f"reward signal '{name}'"
     found = find_plugin("rewards", title, name)
     if not isinstance(found, type):

@@ -44,7 +44,9 @@ class SignalOptimizer(Generic[Network]):
 
 
 def seeded(make: Callable[[], Network], seed: int) -> Network:
-    """Returns what `make` makes, with weights of this seed whatever was drawn before; torch's own stream stays where it is."""
+    """Returns what `make` makes, with weights of this seed whatever was drawn before; torch's own stream stays where it
+    is.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         return make()
@@ -57,9 +59,12 @@ def of_signal(settings: NetworkSettings) -> NetworkSettings:
 
 def flat(action: Action, spec: ActionSpec) -> Tensor:
     """Returns an action as numbers, (N, continuous + choices): its branches one-hot."""
-    device, kind = action.continuous.device, action.continuous.dtype
+    device = action.continuous.device
+    kind = action.continuous.dtype
     one_hot = (
-        (action.discrete[:, i : i + 1] == torch.arange(size, device=device)).to(kind)  # functional.one_hot waits for the device
+        (action.discrete[:, i : i + 1] == torch.arange(size, device=device)).to(
+            kind
+        )  # functional.one_hot waits for the device
         for i, size in enumerate(spec.branches)
     )
     return torch.cat([action.continuous, *one_hot], 1)

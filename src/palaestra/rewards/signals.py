@@ -1,4 +1,6 @@
-"""Reward signals of a behavior: their contract, and all of them together, each with its own discount, strength and normalization."""
+"""Reward signals of a behavior: their contract, and all of them together, each with its own discount, strength and
+normalization.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ EXTRINSIC = "extrinsic"
 class RewardSignal(Protocol):
     """Computes a reward from transitions, of which there are N in a batch; most do so with a network that they train.
 
-    A key under `reward_signals` in the YAML names its class: as `package.module:Class`, or by an entry point of the group
-    `palaestra.rewards`. docs/guides/own-reward.md builds one.
+    A key under `reward_signals` in the YAML names its class: as `package.module:Class`, or by an entry point of the
+    group `palaestra.rewards`. docs/guides/own-reward.md builds one.
     """
 
     Settings: ClassVar[type[RewardSettings]]
@@ -38,15 +40,21 @@ class RewardSignal(Protocol):
         ...
 
     def reward(self, batch: Transitions) -> Tensor:
-        """Returns the reward of each transition, (N,), before it is multiplied by `strength`. Called without gradients."""
+        """Returns the reward of each transition, (N,), before it is multiplied by `strength`. Called without
+        gradients.
+        """
         ...
 
     def learn(self, batch: Transitions) -> dict[str, Tensor]:
-        """Takes one gradient step; returns losses, each (), by their TensorBoard tags. Empty where nothing is learned."""
+        """Takes one gradient step; returns losses, each (), by their TensorBoard tags. Empty where nothing is
+        learned.
+        """
         ...
 
     def learn_statistics(self, obs: tuple[Tensor, ...]) -> None:
-        """Takes all observations of a rollout, each (N, *shape), into the normalizer of its network, where it has one."""
+        """Takes all observations of a rollout, each (N, *shape), into the normalizer of its network, where it has
+        one.
+        """
         ...
 
     def state_dict(self) -> dict[str, Any]:
@@ -61,7 +69,9 @@ class RewardSignal(Protocol):
 class RewardSignals:
     """K reward signals of a behavior, in the order of its settings."""
 
-    def __init__(self, spec: BehaviorSpec, settings: Mapping[str, RewardSettings], device: torch.device, seed: int) -> None:
+    def __init__(
+        self, spec: BehaviorSpec, settings: Mapping[str, RewardSettings], device: torch.device, seed: int
+    ) -> None:
         """Makes the signals, whose weights and random streams come from `seed`.
 
         Raises PluginError, ConfigError, and DemoError where a demonstration does not fit.
@@ -70,7 +80,8 @@ class RewardSignals:
         for name in settings if ranks.size() > 1 else ():
             if name not in REWARDS and not getattr(signal_class(name), "averages_gradients", False):
                 raise ConfigError(
-                    f"reward signal '{name}' does not say that it can learn in {ranks.size()} processes: let its class average its "
+                    f"reward signal '{name}' does not say that it can learn in {ranks.size()} processes: let its "
+                    "class average its "
                     "gradients (SignalOptimizer does) and set averages_gradients = True, or train in one process"
                 )
         self.gammas = tuple(one.gamma for one in settings.values())
@@ -115,7 +126,9 @@ class RewardSignals:
                 given = torch.cat([self._reward(name, part) for part in table.parts(ROWS_AT_ONCE)])
                 column = torch.zeros_like(reward).view(-1).index_copy_(0, table.rows, given).view_as(reward)
             if name in self._scales:
-                column = self._scales[name](column, rollout.terminated | rollout.truncated, rollout.lengths, rollout.anew)
+                column = self._scales[name](
+                    column, rollout.terminated | rollout.truncated, rollout.lengths, rollout.anew
+                )
             column = column * strength
             if name in self._sums:
                 self._sums[name].add(column, rollout)
@@ -136,11 +149,14 @@ class RewardSignals:
     def _reward(self, name: str, batch: Transitions) -> Tensor:
         """Returns a learned signal's rewards (N,). Raises PluginError where a user's class returns anything else."""
         found = self._learned[name].reward(batch)
-        if name in REWARDS or (isinstance(found, Tensor) and found.shape == batch.reward.shape and found.dtype == batch.reward.dtype):
+        if name in REWARDS or (
+            isinstance(found, Tensor) and found.shape == batch.reward.shape and found.dtype == batch.reward.dtype
+        ):
             return found
         kind = f"a tensor {tuple(found.shape)} of {found.dtype}" if isinstance(found, Tensor) else repr(found)
         raise PluginError(
-            f"reward signal '{name}' returned {kind} for {len(batch)} transitions; expected ({len(batch)},) of {batch.reward.dtype}"
+            f"reward signal '{name}' returned {kind} for {len(batch)} transitions; expected ({len(batch)},) of "
+            f"{batch.reward.dtype}"
         )
 
     def measured(self) -> dict[str, float]:
@@ -164,7 +180,11 @@ class RewardSignals:
         """Returns each signal's network, open sums and scale, by its name."""
         return {
             name: {
-                **({"network": self._learned[name].state_dict(), "sums": self._sums[name].state_dict()} if name in self._learned else {}),
+                **(
+                    {"network": self._learned[name].state_dict(), "sums": self._sums[name].state_dict()}
+                    if name in self._learned
+                    else {}
+                ),
                 **({"scale": self._scales[name].state_dict()} if name in self._scales else {}),
             }
             for name in self.names

@@ -20,7 +20,9 @@ class Curriculum:
     """Lessons of one parameter, and the current one."""
 
     def __init__(self, parameter: str, settings: CurriculumSettings) -> None:
-        self.parameter, self.lessons, self.number = parameter, settings.curriculum, 0
+        self.parameter = parameter
+        self.lessons = settings.curriculum
+        self.number = 0
         self.measured: float | None = None
         """Value of the criterion's measure, smoothed if requested; None if this lesson has no value yet."""
 
@@ -42,7 +44,9 @@ class Curriculum:
         """Adds a new value of the measure."""
         criterion = self.criterion
         smoothed = criterion is not None and criterion.signal_smoothing and criterion.measure != PROGRESS
-        self.measured = SMOOTHING * self.measured + (1 - SMOOTHING) * value if smoothed and self.measured is not None else value
+        self.measured = (
+            SMOOTHING * self.measured + (1 - SMOOTHING) * value if smoothed and self.measured is not None else value
+        )
 
     def met(self, episodes: int) -> bool:
         """Whether the criterion is met after that many episodes of the lesson."""
@@ -81,7 +85,8 @@ def _shown(number: float) -> str:
 class Curricula:
     """Curricula of a run, and what was measured since a lesson last began.
 
-    As in ML-Agents, a change of any lesson restarts all measurements: what agents earned before says little about the environment now.
+    As in ML-Agents, a change of any lesson restarts all measurements: what agents earned before says little about the
+    environment now.
     """
 
     def __init__(self, curricula: Mapping[str, CurriculumSettings]) -> None:
@@ -151,7 +156,8 @@ class Curricula:
     def update(self, progress: Mapping[str, float], ratings: Mapping[str, float]) -> list[Curriculum]:
         """Advances every parameter whose criterion is met, and returns the curricula that advanced.
 
-        `progress` maps behaviors to their share of max_steps, from 0 to 1; `ratings` maps behaviors in self-play to their Elo.
+        `progress` maps behaviors to their share of max_steps, from 0 to 1; `ratings` maps behaviors in self-play to
+        their Elo.
         """
         for each in self.all.values():
             value = self._value(each.criterion, progress, ratings)
@@ -159,7 +165,11 @@ class Curricula:
                 each.measure(value)
         self._new.clear()
         self._metrics.clear()
-        changed = [each for each in self.all.values() if each.criterion is not None and each.met(self._episodes_of(each.criterion))]
+        changed = [
+            each
+            for each in self.all.values()
+            if each.criterion is not None and each.met(self._episodes_of(each.criterion))
+        ]
         for each in changed:
             each.number += 1
         if changed:
@@ -195,9 +205,15 @@ class Curricula:
         self._mixed = set(behaviors)
 
     def status(self, behavior: str | None = None) -> list[str]:
-        """Returns a line for each parameter that still has a lesson to reach; with `behavior`, only for criteria that measure it."""
+        """Returns a line for each parameter that still has a lesson to reach; with `behavior`, only for criteria that
+        measure it.
+        """
         waiting = [(each, each.criterion) for each in self.all.values() if each.criterion is not None]
-        return [each.status(self._episodes_of(criterion)) for each, criterion in waiting if behavior in (None, criterion.behavior)]
+        return [
+            each.status(self._episodes_of(criterion))
+            for each, criterion in waiting
+            if behavior in (None, criterion.behavior)
+        ]
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state in plain types. Call between updates."""
@@ -222,5 +238,6 @@ class Curricula:
             returns.clear()
             returns.extend(state["returns"].get(behavior, ()))
             self._episodes[behavior] = state["episodes"].get(behavior, 0)
-        self._new, self._mixed = set(state["new"]), set(state["mixed"])
+        self._new = set(state["new"])
+        self._mixed = set(state["mixed"])
         self._metrics = dict(state["metrics"])

@@ -9,7 +9,8 @@ from palaestra.core.settings import Settings, field_error
 
 
 class StopSettings(Settings):
-    """When a behavior is good enough, or no longer improves. A run ends, saved, once all its behaviors are there or at max_steps.
+    """When a behavior is good enough, or no longer improves. A run ends, saved, once all its behaviors are there or at
+    max_steps.
 
     Values are means over the newest summaries: as many as have `summaries` and `episodes` together.
     """
@@ -30,7 +31,12 @@ class StopSettings(Settings):
     @model_validator(mode="after")
     def _can_end(self) -> StopSettings:
         if self.at_least is None and self.at_most is None and self.no_progress is None:
-            raise field_error(StopSettings, "at_least", "expected at_least, at_most or no_progress, else training never ends by it", None)
+            raise field_error(
+                StopSettings,
+                "at_least",
+                "expected at_least, at_most or no_progress, else training never ends by it",
+                None,
+            )
         if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
             sentence = f"expected a value of at most at_most ({self.at_most:g}), got {self.at_least:g}: both must hold"
             raise field_error(StopSettings, "at_least", sentence, self.at_least)
@@ -46,10 +52,13 @@ class KeepBestSettings(Settings):
     """Which model of a behavior is kept as its best, `<Behavior>-best.onnx`, with the checkpoint that it is of."""
 
     metric: str | None = None
-    """Metric of a summary to compare by; null: the policy is evaluated aside, by the mean reward of `episodes` episodes."""
+    """Metric of a summary to compare by; null: the policy is evaluated aside, by the mean reward of `episodes`
+    episodes.
+    """
     every: int | None = Field(default=None, gt=0)
-    """Decisions between two measurements, each of which waits for the next summary; null: checkpoint_interval. The final policy is
-    evaluated in any case."""
+    """Decisions between two measurements, each of which waits for the next summary; null: checkpoint_interval. The
+    final policy is evaluated in any case.
+    """
     episodes: int = Field(default=100, gt=0)
     """Episodes of an evaluation, in an environment of its own with the last lesson of each curriculum."""
     deterministic: bool = False

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from openskill.models import PlackettLuce
 
 WIN, DRAW, LOSS = 1.0, 0.5, 0.0
-START, SPREAD = 25.0, 25.0 / 3.0
+START = 25.0
+SPREAD = 25.0 / 3.0
 """Mean and deviation of an unknown skill: openskill's defaults."""
 COPY_SPREAD = 1.0
 """Deviation of a policy's skill at the start of a run: small, because its opponents are copies of it."""
@@ -26,8 +27,8 @@ def result_of(reward: float) -> float:
 
 
 def elo_change(rating: float, opponent: float, result: float, k: float) -> float:
-    """Returns the change of a rating after a game; the opponent's changes by as much in the other direction. Elo 1978: k (result - expected
-    result).
+    """Returns the change of a rating after a game; the opponent's changes by as much in the other direction. Elo 1978:
+    k (result - expected result).
     """
     expected = 1.0 / (1.0 + math.pow(10.0, min((opponent - rating) / 400.0, 300.0)))  # beyond, the power overflows
     return k * (result - expected)
@@ -42,7 +43,8 @@ class Skill:
 
     def less(self, before: Skill) -> tuple[float, float]:
         """Returns the evidence that came since `before`: changes of precision times mean, and of precision."""
-        now, then = self.deviation**-2, before.deviation**-2
+        now = self.deviation**-2
+        then = before.deviation**-2
         return self.mean * now - before.mean * then, now - then
 
     def plus(self, evidence: tuple[float, float]) -> Skill:
@@ -56,8 +58,8 @@ class Skill:
 
 
 def rate(players: Sequence[Skill], scores: Sequence[float], *, learning: bool = True) -> list[Skill]:
-    """Returns the skills after one game of any number of sides with these scores; equal scores are draws. `learning`: players change over
-    time, so later games count more.
+    """Returns the skills after one game of any number of sides with these scores; equal scores are draws. `learning`:
+    players change over time, so later games count more.
     """
     model = _model(learning)
     sides = [[model.rating(mu=player.mean, sigma=player.deviation)] for player in players]
@@ -66,12 +68,14 @@ def rate(players: Sequence[Skill], scores: Sequence[float], *, learning: bool = 
 
 def mean_of(skills: Sequence[Skill]) -> Skill:
     """Returns the mean of several estimates of one player's skill."""
-    return Skill(sum(skill.mean for skill in skills) / len(skills), sum(skill.deviation for skill in skills) / len(skills))
+    return Skill(
+        sum(skill.mean for skill in skills) / len(skills), sum(skill.deviation for skill in skills) / len(skills)
+    )
 
 
 def sums_to_zero(results: Sequence[float]) -> bool:
-    """Whether the results of one game's sides balance: with two sides one's win is the other's loss; with more, someone won and someone
-    lost.
+    """Whether the results of one game's sides balance: with two sides one's win is the other's loss; with more, someone
+    won and someone lost.
     """
     if len(results) == 2:
         return sum(results) == 1.0

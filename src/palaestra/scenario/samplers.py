@@ -1,7 +1,7 @@
 """Distributions of environment parameters, and their streams of random numbers.
 
-A stream is a function of its purpose, not a generator with state: the k-th episode of an area always gets the k-th number of that area's
-stream, whatever the timing, and only k has to be saved.
+A stream is a function of its purpose, not a generator with state: the k-th episode of an area always gets the k-th
+number of that area's stream, whatever the timing, and only k has to be saved.
 """
 
 from __future__ import annotations
@@ -105,7 +105,9 @@ class Gaussian:
 
 @dataclass(frozen=True, slots=True)
 class MultiRangeUniform:
-    """Uniform distribution over several ranges, each chosen in proportion to its width; all equally if none has a width."""
+    """Uniform distribution over several ranges, each chosen in proportion to its width; all equally if none has a
+    width.
+    """
 
     intervals: tuple[tuple[float, float], ...]
 
@@ -119,8 +121,12 @@ class MultiRangeUniform:
         widths = [high - low for low, high in self.intervals]
         widths = widths if any(widths) else [1.0] * len(widths)
         values = torch.zeros_like(u)
-        for k, (low, high) in reversed([*enumerate(self.intervals)]):  # plain numbers: copying a tensor to the device would wait
-            within = u * sum(widths) < sum(widths[: k + 1]) if k + 1 < len(widths) else torch.ones_like(u, dtype=torch.bool)
+        for k, (low, high) in reversed(
+            [*enumerate(self.intervals)]
+        ):  # plain numbers: copying a tensor to the device would wait
+            within = (
+                u * sum(widths) < sum(widths[: k + 1]) if k + 1 < len(widths) else torch.ones_like(u, dtype=torch.bool)
+            )
             values = torch.where(within, low + v * (high - low), values)
         return values
 
@@ -150,7 +156,9 @@ def own_seed(value: float | SamplerSettings) -> int | None:
 
 
 def key_of(seed: int, parameter: str, lesson: int) -> tuple[int, int]:
-    """Returns the key, two 32-bit words, of a parameter's streams in a lesson. Each parameter and lesson has its own."""
+    """Returns the key, two 32-bit words, of a parameter's streams in a lesson. Each parameter and lesson has its
+    own.
+    """
     words = np.random.SeedSequence([seed & _WORD, lesson, *parameter.encode()]).generate_state(2)
     return int(words[0]), int(words[1])
 
@@ -160,7 +168,9 @@ class Stream:
 
     def __init__(self, sampler: Sampler, key: tuple[int, int], bounds: tuple[float, float] | None = None) -> None:
         """Clips values to `bounds`."""
-        self._sampler, self._key, self._bounds = sampler, key, bounds
+        self._sampler = sampler
+        self._key = key
+        self._bounds = bounds
 
     def drawn(self, episodes: Tensor) -> Tensor:
         """Returns the values of episodes (areas, N) int64, as (areas, N) float32."""
@@ -173,13 +183,19 @@ class Stream:
 def philox(counter: Sequence[Tensor], key: tuple[int, int]) -> tuple[Tensor, ...]:
     """Returns four random 32-bit words (int64 tensors) for each four of a counter: Philox4x32-10.
 
-    Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3", https://doi.org/10.1145/2063384.2063405. With one key no two counters
-    give the same four words, so streams with different counters never meet.
+    Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3", https://doi.org/10.1145/2063384.2063405. With one
+    key no two counters give the same four words, so streams with different counters never meet.
     """
     a, b, c, d = counter
     k0, k1 = key
     for _ in range(10):
-        left, right = a * _MULTIPLIERS[0], c * _MULTIPLIERS[1]  # modulo 2^64: the sign bit is an ordinary bit
-        a, b, c, d = ((right >> 32) & _WORD) ^ b ^ k0, right & _WORD, ((left >> 32) & _WORD) ^ d ^ k1, left & _WORD
-        k0, k1 = (k0 + _WEYL[0]) & _WORD, (k1 + _WEYL[1]) & _WORD
+        # modulo 2^64: the sign bit is an ordinary bit
+        left = a * _MULTIPLIERS[0]
+        right = c * _MULTIPLIERS[1]
+        a = ((right >> 32) & _WORD) ^ b ^ k0
+        b = right & _WORD
+        c = ((left >> 32) & _WORD) ^ d ^ k1
+        d = left & _WORD
+        k0 = (k0 + _WEYL[0]) & _WORD
+        k1 = (k1 + _WEYL[1]) & _WORD
     return a, b, c, d

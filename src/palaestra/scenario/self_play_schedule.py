@@ -29,10 +29,11 @@ def next_team(learning: int, teams: Iterable[int]) -> int:
 
 @dataclass
 class Schedule:
-    """Counters of one behavior's self-play, as in ML-Agents: when to take a snapshot, change opponents and change the learning team.
+    """Counters of one behavior's self-play, as in ML-Agents: when to take a snapshot, change opponents and change the
+    learning team.
 
-    Each is due once its steps exceed those at which it was last due by more than the setting. `step` counts decisions of learning agents,
-    `ghost_step` those of agents that follow a fixed policy.
+    Each is due once its steps exceed those at which it was last due by more than the setting. `step` counts decisions
+    of learning agents, `ghost_step` those of agents that follow a fixed policy.
     """
 
     last_save: int = 0
@@ -46,14 +47,16 @@ class Schedule:
         """Whether a snapshot joins the pool now; updates the counter."""
         if step - self.last_save <= settings.save_steps:
             return False
-        self.last_save, self.saves = step, self.saves + 1
+        self.last_save = step
+        self.saves = self.saves + 1
         return True
 
     def swap_due(self, ghost_step: int, settings: SelfPlaySettings) -> bool:
         """Whether the opponents change now; updates the counter."""
         if ghost_step - self.last_swap <= settings.swap_steps:
             return False
-        self.last_swap, self.swaps = ghost_step, self.swaps + 1
+        self.last_swap = ghost_step
+        self.swaps = self.swaps + 1
         return True
 
     def change_due(self, step: int, settings: SelfPlaySettings) -> bool:
@@ -62,7 +65,8 @@ class Schedule:
 
     def change(self, step: int) -> None:
         """Ends a team's turn."""
-        self.last_change, self.changes = step, self.changes + 1
+        self.last_change = step
+        self.changes = self.changes + 1
 
     def state_dict(self) -> dict[str, int]:
         """Returns all counters."""
@@ -79,7 +83,8 @@ class Pool:
 
     def __init__(self, settings: SelfPlaySettings, seed: int, name: str = "") -> None:
         """Seeds the random stream, a different one for each behavior name."""
-        self.settings, self.numbers = settings, list[int]()
+        self.settings = settings
+        self.numbers = list[int]()
         self._generator = np.random.default_rng([seed, *name.encode()])
 
     def admit(self, number: int) -> None:
@@ -87,7 +92,9 @@ class Pool:
         self.numbers = [*self.numbers, number][-self.settings.window :]
 
     def draw(self) -> int:
-        """Returns a random opponent: a snapshot, all equally likely; LEARNING, the current policy; or one of the fixed opponents."""
+        """Returns a random opponent: a snapshot, all equally likely; LEARNING, the current policy; or one of the fixed
+        opponents.
+        """
         settings = self.settings
         if settings.opponents and self._generator.random() < settings.play_against_opponents_ratio:
             return FIRST_FIXED - int(self._generator.integers(len(settings.opponents)))

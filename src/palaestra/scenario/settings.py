@@ -105,7 +105,9 @@ class CompletionCriteriaSettings(Settings):
     behavior: str | None = None
     """Behavior to measure. Unset: the one that learns, if there is only one."""
     measure: str = Field(default="reward", min_length=1)
-    """Measure: reward (mean episode reward), progress (share of max_steps that has passed), Elo, or any metric by its tag."""
+    """Measure: reward (mean episode reward), progress (share of max_steps that has passed), Elo, or any metric by its
+    tag.
+    """
     min_lesson_length: int = Field(default=0, ge=0)
     """Smallest number of episodes of the lesson before it can end."""
     signal_smoothing: bool = True
@@ -132,10 +134,15 @@ class CompletionCriteriaSettings(Settings):
 
 def _parameter(value: Any) -> Any:
     """Picks the form: a number, a sampler or a curriculum."""
-    if isinstance(value, Settings) or (isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)):
+    if isinstance(value, Settings) or (
+        isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    ):
         return value
     if not isinstance(value, dict):
-        sentence = f"expected a number, a sampler (sampler_type, sampler_parameters) or a curriculum (a list of lessons), got {value!r}"
+        sentence = (
+            "expected a number, a sampler (sampler_type, sampler_parameters) or a curriculum (a list of "
+            f"lessons), got {value!r}"
+        )
         raise ValueError(sentence)
     return (CurriculumSettings if "curriculum" in value else SamplerSettings).model_validate(value)
 
@@ -143,7 +150,10 @@ def _parameter(value: Any) -> Any:
 def _value(value: Any) -> Any:
     """Picks the form of a lesson's."""
     if isinstance(value, dict) and "curriculum" in value:
-        raise ValueError("expected a number or a sampler (sampler_type, sampler_parameters), got a curriculum: lessons have no lessons")
+        raise ValueError(
+            "expected a number or a sampler (sampler_type, sampler_parameters), got a curriculum: lessons have no "
+            "lessons"
+        )
     return _parameter(value)
 
 
@@ -184,7 +194,9 @@ def constant(parameter: float | SamplerSettings | CurriculumSettings) -> float |
     if isinstance(parameter, CurriculumSettings):
         return constant(parameter.curriculum[0].value) if len(parameter.curriculum) == 1 else None
     if isinstance(parameter, SamplerSettings):
-        return parameter.sampler_parameters.value if isinstance(parameter.sampler_parameters, ConstantSettings) else None
+        return (
+            parameter.sampler_parameters.value if isinstance(parameter.sampler_parameters, ConstantSettings) else None
+        )
     return float(parameter)
 
 

@@ -5,10 +5,10 @@
 ... def ball(academy: sdk.Academy) -> None:
 ...     academy.add(Ball())
 
-`palaestra learn --env python:module:ball` trains it in the trainer's process; `ball.play()` runs it as a separate process that speaks
-the protocol of a Unity game, so any ML-Agents trainer can use it. Inside, an `Academy` steps the agents of one area, which an
-`AgentRegistry` holds, and `Areas` steps all areas. An `ObservationQueue` collects the agents' outputs for `env` (tables) or `protocol`
-(messages).
+`palaestra learn --env python:module:ball` trains it in the trainer's process; `ball.play()` runs it as a separate
+process that speaks the protocol of a Unity game, so any ML-Agents trainer can use it. Inside, an `Academy` steps the
+agents of one area, which an `AgentRegistry` holds, and `Areas` steps all areas. An `ObservationQueue` collects the
+agents' outputs for `env` (tables) or `protocol` (messages).
 """
 
 from palaestra.sdk.academy import Academy
@@ -20,7 +20,13 @@ from palaestra.sdk.agents.recorder import DemonstrationRecorder
 from palaestra.sdk.agents.sensors import BufferSensor, ImageSensor, RaySensor, Sensor, StackedSensor, VectorSensor
 from palaestra.sdk.areas import Areas
 from palaestra.sdk.game import Game, game
-from palaestra.sdk.protocol.game_channels import EnvironmentParameters, FloatProperties, RawBytes, StatAggregationMethod, StatsRecorder
+from palaestra.sdk.protocol.game_channels import (
+    EnvironmentParameters,
+    FloatProperties,
+    RawBytes,
+    StatAggregationMethod,
+    StatsRecorder,
+)
 from palaestra.sdk.protocol.game_side_channels import IncomingMessage, OutgoingMessage, SideChannel
 
 __all__ = [

@@ -1,4 +1,6 @@
-"""Command line: `python -m palaestra.sdk GAME ...` plays a game; `python -m palaestra.sdk pack FILE.py` writes a launcher for it."""
+"""Command line: `python -m palaestra.sdk GAME ...` plays a game; `python -m palaestra.sdk pack FILE.py` writes a
+launcher for it.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def main(argv: Sequence[str]) -> int:
 
 def _pack(argv: Sequence[str]) -> int:
     about = (pack.__doc__ or "").partition("Raises")[0]
-    parser = argparse.ArgumentParser("python -m palaestra.sdk pack", description=about, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        "python -m palaestra.sdk pack", description=about, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("game", type=Path, metavar="FILE.py", help="a game whose file ends in GAME.play()")
     parser.add_argument("--out", type=Path, metavar="FILE", help="the launcher (default: beside the game)")
     arguments = parser.parse_args(argv)
@@ -53,7 +57,9 @@ def _run(place: str, argv: Sequence[str]) -> int:
 
 
 def load(place: str) -> Game:
-    """Returns the game at 'file.py', 'file.py:name' or 'module:name'. Without a name the file must hold one game. Raises EnvError."""
+    """Returns the game at 'file.py', 'file.py:name' or 'module:name'. Without a name the file must hold one game.
+    Raises EnvError.
+    """
     source, name = (place, "") if place.endswith(".py") else _split(place)
     module = _file(Path(source)) if source.endswith(".py") else _module(source)
     games = {each: value for each, value in vars(module).items() if isinstance(value, Game)}
@@ -62,7 +68,9 @@ def load(place: str) -> Game:
     if not name and len(games) == 1:
         return next(iter(games.values()))
     if not games:
-        raise EnvError(f"{source} holds no game; write one as a function that adds agents to an academy, with @sdk.game above it")
+        raise EnvError(
+            f"{source} holds no game; write one as a function that adds agents to an academy, with @sdk.game above it"
+        )
     raise EnvError(f"{source} holds {', '.join(games)}; name one of them, such as {source}:{next(iter(games))}")
 
 
@@ -92,15 +100,16 @@ def _module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except Exception as error:  # any error of the author's module
         raise EnvError(
-            f"module '{name}' cannot be imported: {exception_summary(error)}; a file is given as a path that ends in .py"
+            f"module '{name}' cannot be imported: {exception_summary(error)}; a file is given as a path that ends in "
+            ".py"
         ) from error
 
 
 def pack(game: Path, out: Path | None = None, platform: str = sys.platform) -> Path:
     """Writes a script that runs `game` with this Python and returns the path to pass to the trainer as `--env`.
 
-    The default path is beside the game: Game.x86_64 on Linux, Game.app on macOS, Game.cmd on Windows. The script refers to the game's
-    file and to this Python by path, so neither may move.
+    The default path is beside the game: Game.x86_64 on Linux, Game.app on macOS, Game.cmd on Windows. The script refers
+    to the game's file and to this Python by path, so neither may move.
 
     Raises EnvError if the game does not exist, or the script cannot be written or could not be started.
     """
@@ -110,8 +119,10 @@ def pack(game: Path, out: Path | None = None, platform: str = sys.platform) -> P
     out = out or game.with_suffix(suffix)
     if platform == "win32" and out.suffix.lower() == ".exe":
         raise EnvError(
-            f"{out}: a script cannot be an .exe, and ML-Agents' own trainer starts nothing else on Windows; write Game.cmd for 'palaestra "
-            f"learn', or train with mlagents-learn without --env and start the game by hand: python {game} --mlagents-port 5004"
+            f"{out}: a script cannot be an .exe, and ML-Agents' own trainer starts nothing else on Windows; write "
+            "Game.cmd for 'palaestra "
+            f"learn', or train with mlagents-learn without --env and start the game by hand: python {game} "
+            "--mlagents-port 5004"
         )
     if out.suffix == suffix == ".app":
         out = out / "Contents" / "MacOS" / out.stem

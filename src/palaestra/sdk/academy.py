@@ -22,7 +22,8 @@ MAX_SILENT_STEPS = 10_000
 
 
 class Academy:
-    """One area of a game: its agents, its steps and its random generators. Each area has its own; there is no global academy.
+    """One area of a game: its agents, its steps and its random generators. Each area has its own; there is no global
+    academy.
 
     A game calls `add`, `on_step` and the methods beside them. The trainer's side calls `advance`, `answer` and `reset`.
     """
@@ -39,7 +40,9 @@ class Academy:
         """Engine settings that the trainer asks for, such as the time scale. A game in Python may ignore them."""
         self.render: Callable[[], NDArray[np.uint8]] | None = None
         """Function that draws the area as (H, W, 3) uint8; set by the game."""
-        self.step_count, self.total_step_count, self.episode_count = 0, 0, 0
+        self.step_count = 0
+        self.total_step_count = 0
+        self.episode_count = 0
         """Steps since the last reset, steps in all, and resets."""
         self.observation_queue = observation_queue or ObservationQueue()
         self.registry = AgentRegistry(self, self.observation_queue)
@@ -68,7 +71,9 @@ class Academy:
         agent._agent_state = None
 
     def on_step(self, function: CallT) -> CallT:
-        """Registers a function to call after each step, once agents have acted, such as the game's physics. Returns it."""
+        """Registers a function to call after each step, once agents have acted, such as the game's physics. Returns
+        it.
+        """
         self._on_step.append(function)
         return function
 
@@ -90,7 +95,8 @@ class Academy:
     # For the trainer's side
 
     def advance(self) -> dict[str, AgentOutputs]:
-        """Steps until an agent requests a decision or ends an episode, and returns the outputs. Call `answer` or `reset` next.
+        """Steps until an agent requests a decision or ends an episode, and returns the outputs. Call `answer` or
+        `reset` next.
 
         Raises EnvError for an error in the game, and for a game whose agents never request a decision.
         """
@@ -98,7 +104,9 @@ class Academy:
         return self.observation_queue.take()
 
     def answer(self, actions: Mapping[str, AgentActions]) -> None:
-        """Gives actions to the agents that requested decisions and finishes the step. Raises EnvError for invalid actions."""
+        """Gives actions to the agents that requested decisions and finishes the step. Raises EnvError for invalid
+        actions.
+        """
         self.observation_queue.answer(actions)
         self.finish()
 
@@ -117,7 +125,8 @@ class Academy:
 
     def close(self) -> None:
         """Calls the functions given to `on_close` and finishes demonstrations. May be called again."""
-        functions, self._on_close = self._on_close, []
+        functions = self._on_close
+        self._on_close = []
         for function in functions:
             call_user_code(None, function)
 
@@ -126,7 +135,8 @@ class Academy:
     def begin(self) -> None:
         """Begins new episodes in this area without clearing the observation queue."""
         registry = self.registry
-        self.step_count, self.episode_count = 0, self.episode_count + 1
+        self.step_count = 0
+        self.episode_count = self.episode_count + 1
         registry.has_outputs = registry.running = self._in_step = False
         for function in self._on_reset:
             call_user_code(None, function)
@@ -139,13 +149,17 @@ class Academy:
     def run(self) -> None:
         """Steps until an agent requests a decision or ends an episode."""
         if self._in_step:
-            raise EnvError("advance() was called before the agents' decision requests were answered; call answer() or reset() first")
+            raise EnvError(
+                "advance() was called before the agents' decision requests were answered; call answer() or reset() "
+                "first"
+            )
         if not self.episode_count:
             self.begin()
         for _ in range(MAX_SILENT_STEPS):
             self._ask()
             if self.registry.has_outputs:
-                self.registry.has_outputs, self._in_step = False, True
+                self.registry.has_outputs = False
+                self._in_step = True
                 return
             self._act()
         raise EnvError(self._no_decision_message())
@@ -159,7 +173,8 @@ class Academy:
 
     def _ask(self) -> None:
         """Runs the first half of a step: collects the observations of agents that request decisions."""
-        step, states = self.step_count, self.registry.states
+        step = self.step_count
+        states = self.registry.states
         for state in states:
             agent = state.agent
             period = agent.decision_period
@@ -198,7 +213,8 @@ class Academy:
             return f"{away}; call enable() of one, or end episodes with end_episode(), which begins the next"
         if not states:
             return (
-                f"{MAX_SILENT_STEPS} steps passed without an agent{self.registry.area_label}; call academy.add(...) in the game's function"
+                f"{MAX_SILENT_STEPS} steps passed without an agent{self.registry.area_label}; call "
+                "academy.add(...) in the game's function"
             )
         silent = "; ".join(map(str, states[:3])) + (f" and {len(states) - 3} more" if len(states) > 3 else "")
         return (

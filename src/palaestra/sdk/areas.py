@@ -22,7 +22,11 @@ class Areas:
     """
 
     def __init__(
-        self, make: Callable[[Academy], object], areas: int = 1, seed: int = 0, parameters: Mapping[str, float] | None = None
+        self,
+        make: Callable[[Academy], object],
+        areas: int = 1,
+        seed: int = 0,
+        parameters: Mapping[str, float] | None = None,
     ) -> None:
         """Calls `make` with the academy of each area, to add its agents; environment parameters are set before that."""
         self.observation_queue = ObservationQueue(areas)
@@ -38,19 +42,24 @@ class Areas:
         return self.observation_queue.specs
 
     def advance(self) -> dict[str, AgentOutputs]:
-        """Steps each area until an agent requests a decision or ends an episode. Raises EnvError for an error in the game."""
+        """Steps each area until an agent requests a decision or ends an episode. Raises EnvError for an error in the
+        game.
+        """
         for academy in self.academies:
             academy.run()
         return self.observation_queue.take()
 
     def answer(self, actions: Mapping[str, AgentActions]) -> None:
-        """Gives actions to the agents that requested decisions and finishes the step. Raises EnvError for invalid actions."""
+        """Gives actions to the agents that requested decisions and finishes the step. Raises EnvError for invalid
+        actions.
+        """
         self.observation_queue.answer(actions)
         for academy in self.academies:
             academy.finish()
 
     def heuristic(self, key: str) -> AgentActions | None:
-        """Returns the actions that the `heuristic` methods choose for the agents waiting under a behavior key; None if none has one.
+        """Returns the actions that the `heuristic` methods choose for the agents waiting under a behavior key; None if
+        none has one.
 
         Raises EnvError for invalid actions, and if only some agents have a heuristic.
         """

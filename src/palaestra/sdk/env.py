@@ -25,17 +25,22 @@ from palaestra.wire.unity_channels import KINDS
 
 
 class SdkEnv:
-    """Environment of a game's areas. A tick is one exchange: each area steps until it has outputs, so every tick has some of each.
+    """Environment of a game's areas. A tick is one exchange: each area steps until it has outputs, so every tick has
+    some of each.
 
-    Environment parameters have effect when the game next reads them, usually when an episode begins. `reset` makes a new game.
+    Environment parameters have effect when the game next reads them, usually when an episode begins. `reset` makes a
+    new game.
     """
 
     shared_areas = True
     """True: an academy may hold many arenas."""
 
     def __init__(self, game: MakesAreas, areas: int, options: Mapping[str, Any]) -> None:
-        self.game, self.num_areas, self.device = game, areas, torch.device("cpu")
-        self.summary, self.parameters = game.summary, game.parameters
+        self.game = game
+        self.num_areas = areas
+        self.device = torch.device("cpu")
+        self.summary = game.summary
+        self.parameters = game.parameters
         self._options = dict(options)
         self._parameter_setters: dict[str, Callable[[EnvironmentParameters, int], None]] = {}
         """Sets a parameter, by its name, in an area, which is given with its number."""
@@ -64,18 +69,22 @@ class SdkEnv:
         self._unused_seed = None
         for setter in self._parameter_setters.values():
             self._apply(setter)
-        self._tables, self._slots = {}, {}
+        self._tables = {}
+        self._slots = {}
         self._ticks[:] = 0
         return self._tables_of(self._areas.advance())
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
-        """Gives the actions to the agents and steps each area until it has outputs. Raises EnvError for an error in the game."""
+        """Gives the actions to the agents and steps each area until it has outputs. Raises EnvError for an error in the
+        game.
+        """
         agent_actions: dict[str, AgentActions] = {}
         for name, slots_of_key in self._slots.items():
             action = actions.get(name)
             if action is None:
                 continue
-            continuous, discrete = action.continuous.numpy(), action.discrete.numpy()
+            continuous = action.continuous.numpy()
+            discrete = action.discrete.numpy()
             for key, slots in slots_of_key.items():
                 if len(slots):
                     agent_actions[key] = AgentActions(continuous[slots], discrete[slots])
@@ -95,7 +104,9 @@ class SdkEnv:
         for key, one in outputs.items():
             name, _, team = key.rpartition("?team=")
             areas = one.infos.id % self.num_areas if self.num_areas > 1 else None
-            arrivals.setdefault(name, []).append(Arrival(name, key, 0, 0, int(team), one.infos, one.obs, one.mask, areas))
+            arrivals.setdefault(name, []).append(
+                Arrival(name, key, 0, 0, int(team), one.infos, one.obs, one.mask, areas)
+            )
         steps: dict[str, TimeStep] = {}
         for name, some in arrivals.items():
             if name not in self._tables:
@@ -105,13 +116,17 @@ class SdkEnv:
         return steps
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
-        """Sets environment parameters: (num_areas,) values each. Raises EnvError for a name not among those the game declares, if any."""
+        """Sets environment parameters: (num_areas,) values each. Raises EnvError for a name not among those the game
+        declares, if any.
+        """
         for key, column in values.items():
             numbers = column.tolist()
             self._set(key, lambda area, at, key=key, numbers=numbers: area.set(key, numbers[at]))
 
     def draw_parameter(self, name: str, kind: Distribution, numbers: Sequence[float], seeds: Sequence[int]) -> None:
-        """Sets a sampler in each area, which draws a value at each read of the parameter. Raises EnvError as `set_parameters` does."""
+        """Sets a sampler in each area, which draws a value at each read of the parameter. Raises EnvError as
+        `set_parameters` does.
+        """
         match kind:
             case "uniform":
                 self._set(name, lambda area, at: area.set_uniform(name, numbers[0], numbers[1], seeds[at]))
@@ -124,7 +139,10 @@ class SdkEnv:
     def _set(self, key: str, setter: Callable[[EnvironmentParameters, int], None]) -> None:
         if self.parameters and key not in self.parameters:
             known = ", ".join(self.parameters)
-            raise EnvError(f"game '{self.game.name}' has no parameter '{key}'{nearest(key, self.parameters)} (it declares: {known})")
+            raise EnvError(
+                f"game '{self.game.name}' has no parameter '{key}'{nearest(key, self.parameters)} (it declares: "
+                f"{known})"
+            )
         self._parameter_setters[key] = setter
         if self._unused_seed is None:
             self._apply(setter)
@@ -139,8 +157,11 @@ class SdkEnv:
         return [Measurement(stat.key, stat.value, KINDS[stat.method]) for stat in stats]
 
     def heuristic(self, behavior: str, slots: Ids | None = None) -> Action | None:
-        """Returns the actions that agents' `heuristic` methods choose, for whole teams with agents in `slots`; None if there is none."""
-        spec, size = self.behaviors[behavior].action, len(self._tables[behavior])
+        """Returns the actions that agents' `heuristic` methods choose, for whole teams with agents in `slots`; None if
+        there is none.
+        """
+        spec = self.behaviors[behavior].action
+        size = len(self._tables[behavior])
         action = Action(torch.zeros(size, spec.continuous), torch.zeros(size, len(spec.branches), dtype=torch.int64))
         for key, rows in self._slots.get(behavior, {}).items():
             if slots is not None and not np.isin(rows, slots).any():
@@ -148,20 +169,26 @@ class SdkEnv:
             agent_actions = self._areas.heuristic(key)
             if agent_actions is None:
                 return None
-            action.continuous[rows], action.discrete[rows] = (
-                torch.from_numpy(agent_actions.continuous),
-                torch.from_numpy(agent_actions.discrete),
-            )
+            action.continuous[rows] = torch.from_numpy(agent_actions.continuous)
+            action.discrete[rows] = torch.from_numpy(agent_actions.discrete)
         return action
 
     def render(self, area: int) -> NDArray[np.uint8]:
-        """Returns the image that the game's `academy.render` draws. Raises EnvError if it is not set or returns another shape or type."""
+        """Returns the image that the game's `academy.render` draws. Raises EnvError if it is not set or returns another
+        shape or type.
+        """
         draw = self._areas.academies[area].render
         if draw is None:
-            raise EnvError(f"game '{self.game.name}' cannot be drawn; set academy.render to a function that returns (H, W, 3) uint8")
+            raise EnvError(
+                f"game '{self.game.name}' cannot be drawn; set academy.render to a function that returns (H, W, 3) "
+                "uint8"
+            )
         picture = np.asarray(draw())
         if picture.ndim != 3 or picture.shape[2] != 3 or picture.dtype != np.uint8:
-            raise EnvError(f"game '{self.game.name}': academy.render drew {picture.dtype} {picture.shape}; expected (H, W, 3) uint8")
+            raise EnvError(
+                f"game '{self.game.name}': academy.render drew {picture.dtype} {picture.shape}; expected (H, W, 3) "
+                "uint8"
+            )
         return picture
 
     def state_dict(self) -> dict[str, Tensor]:

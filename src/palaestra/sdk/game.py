@@ -20,7 +20,8 @@ _NO_PARAMETERS: Mapping[str, float] = MappingProxyType({})
 
 
 class Game:
-    """Game that `@sdk.game` makes from a function. Calling it returns an environment, as `--env python:module:name` does.
+    """Game that `@sdk.game` makes from a function. Calling it returns an environment, as `--env python:module:name`
+    does.
 
     The function is called once for each area, with the area's Academy and the options that the function declares.
     """
@@ -33,11 +34,18 @@ class Game:
         self.__doc__ = fill.__doc__
         first, *options = [*signature(fill).parameters.values()] or [Parameter("_", Parameter.KEYWORD_ONLY)]
         if first.kind not in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD):
-            raise EnvError(f"game '{self.name}' takes no academy; write 'def {self.name}(academy: sdk.Academy) -> None'")
+            raise EnvError(
+                f"game '{self.name}' takes no academy; write 'def {self.name}(academy: sdk.Academy) -> None'"
+            )
         if taken := {"areas", "seed", "parameters"} & {option.name for option in options}:
-            raise EnvError(f"game '{self.name}' has an option named '{min(taken)}', which every game has already; name yours otherwise")
+            raise EnvError(
+                f"game '{self.name}' has an option named '{min(taken)}', which every game has already; name yours "
+                "otherwise"
+            )
         areas = Parameter("areas", Parameter.KEYWORD_ONLY, default=1, annotation=int)
-        options = [option.replace(kind=_by_name(option)) for option in options if option.kind is not Parameter.VAR_POSITIONAL]
+        options = [
+            option.replace(kind=_by_name(option)) for option in options if option.kind is not Parameter.VAR_POSITIONAL
+        ]
         self.options: Mapping[str, Parameter] = MappingProxyType({option.name: option for option in options})
         self.__signature__ = signature(fill).replace(parameters=[areas, *options], return_annotation="SdkEnv")
 
@@ -47,8 +55,12 @@ class Game:
 
         return SdkEnv(self, areas, options)
 
-    def make_areas(self, areas: int = 1, seed: int = 0, parameters: Mapping[str, float] = _NO_PARAMETERS, **options: Any) -> Areas:
-        """Returns its areas with their agents; environment parameters are set first. Raises EnvError for an error in the function."""
+    def make_areas(
+        self, areas: int = 1, seed: int = 0, parameters: Mapping[str, float] = _NO_PARAMETERS, **options: Any
+    ) -> Areas:
+        """Returns its areas with their agents; environment parameters are set first. Raises EnvError for an error in
+        the function.
+        """
         if areas < 1:
             raise EnvError(f"game '{self.name}' was asked for {areas} areas; expected at least 1")
         try:
@@ -73,8 +85,12 @@ def _by_name(option: Parameter) -> Any:
 def game(fill: Fill) -> Game: ...
 @overload
 def game(*, parameters: Mapping[str, float]) -> Callable[[Fill], Game]: ...
-def game(fill: Fill | None = None, *, parameters: Mapping[str, float] = _NO_PARAMETERS) -> Game | Callable[[Fill], Game]:
-    """Makes a game from a function that adds agents to an Academy: `@sdk.game`, or `@sdk.game(parameters={"gravity": 9.8})` (defaults)."""
+def game(
+    fill: Fill | None = None, *, parameters: Mapping[str, float] = _NO_PARAMETERS
+) -> Game | Callable[[Fill], Game]:
+    """Makes a game from a function that adds agents to an Academy: `@sdk.game`, or `@sdk.game(parameters={"gravity":
+    9.8})` (defaults).
+    """
     if fill is not None:
         return Game(fill)
 

@@ -47,8 +47,8 @@ _TRUE, _FALSE = ("true", "yes", "1", "on"), ("false", "no", "0", "off")
 def play(game: MakesAreas, argv: Sequence[str] | None = None) -> None:
     """Plays until the trainer ends the game or the given number of episodes is over.
 
-    Raises SystemExit otherwise: 1 for an error, which is printed, 2 for a wrong command line, 128 + N for signal N. `argv` defaults to
-    the arguments in sys.argv.
+    Raises SystemExit otherwise: 1 for an error, which is printed, 2 for a wrong command line, 128 + N for signal N.
+    `argv` defaults to the arguments in sys.argv.
     """
     code = run(game, sys.argv[1:] if argv is None else argv)
     if code:
@@ -88,7 +88,9 @@ def _play(game: MakesAreas, arguments: argparse.Namespace, options: dict[str, An
         return
     from palaestra.sdk.standalone import StandalonePlayer
 
-    StandalonePlayer(make(1, arguments.seed), arguments.model, arguments.time_scale, arguments.seed).play(arguments.episodes)
+    StandalonePlayer(make(1, arguments.seed), arguments.model, arguments.time_scale, arguments.seed).play(
+        arguments.episodes
+    )
 
 
 def _made(game: MakesAreas, options: dict[str, Any], areas: int, seed: int) -> Areas:
@@ -108,8 +110,12 @@ def _parser(game: MakesAreas) -> argparse.ArgumentParser:
     )
     standalone = parser.add_argument_group("on its own")
     standalone.add_argument("--episodes", type=_count, metavar="N", help="number of episodes to play (default: no end)")
-    standalone.add_argument("--model", action="append", default=[], metavar="BEHAVIOR=FILE.onnx", help="model of a behavior")
-    standalone.add_argument("--time-scale", type=float, default=1.0, metavar="X", help="speed, 1: 50 steps a second (default); 0: no limit")
+    standalone.add_argument(
+        "--model", action="append", default=[], metavar="BEHAVIOR=FILE.onnx", help="model of a behavior"
+    )
+    standalone.add_argument(
+        "--time-scale", type=float, default=1.0, metavar="X", help="speed, 1: 50 steps a second (default); 0: no limit"
+    )
     standalone.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default: 0)")
     trainer = parser.add_argument_group("with a trainer, which sets these")
     trainer.add_argument("--mlagents-port", dest="port", type=int, metavar="N", help="port of the trainer")
@@ -181,7 +187,9 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 def _log_to(file: Path) -> None:
-    """Redirects output of this process and its children to a new file, line by line, so that a crash loses none of it."""
+    """Redirects output of this process and its children to a new file, line by line, so that a crash loses none of
+    it.
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
     with open(file, "wb") as opened:
         for number, stream in ((1, sys.stdout), (2, sys.stderr)):

@@ -26,18 +26,25 @@ class StandalonePlayer:
         """Takes `models` in the form 'BEHAVIOR=FILE.onnx'. Raises EnvError for another form or a missing file."""
         if time_scale < 0:
             raise EnvError(f"--time-scale is {time_scale}; expected 0 (no waiting) or more")
-        self._areas, self._seed = areas, seed
+        self._areas = areas
+        self._seed = seed
         self._seconds = STEP_SECONDS / time_scale if time_scale else 0.0
         self._files = dict(_named(model) for model in models)
         if unknown := [name for name in self._files if name not in areas.behaviors]:
-            raise EnvError(f"--model names behavior '{unknown[0]}'; this game has {', '.join(areas.behaviors) or 'none'}")
+            raise EnvError(
+                f"--model names behavior '{unknown[0]}'; this game has {', '.join(areas.behaviors) or 'none'}"
+            )
         self._brains: dict[str, ModelBrain] = {}
-        self._returns: defaultdict[tuple[str, int], list[float]] = defaultdict(lambda: [0.0, 0.0])  # own and group return of open episodes
+        self._returns: defaultdict[tuple[str, int], list[float]] = defaultdict(
+            lambda: [0.0, 0.0]
+        )  # own and group return of open episodes
         self._lengths: defaultdict[tuple[str, int], int] = defaultdict(int)  # decisions
         self.episodes = 0
 
     def play(self, episodes: int | None) -> None:
-        """Plays until `episodes` have ended; None: forever. Raises EnvError if a behavior has neither a model nor a heuristic."""
+        """Plays until `episodes` have ended; None: forever. Raises EnvError if a behavior has neither a model nor a
+        heuristic.
+        """
         try:
             self._areas.reset()
             begin = time.perf_counter()
@@ -77,7 +84,8 @@ class StandalonePlayer:
             group = f" and its group's {shared:.3f}" if infos.group.any() else ""
             how = "was truncated" if truncated else "ended"
             print_now(
-                f"episode {self.episodes}: {one.key}, agent {id}, {how} after {self._lengths.pop(at, 0)} decisions: reward {own:.3f}{group}"
+                f"episode {self.episodes}: {one.key}, agent {id}, {how} after {self._lengths.pop(at, 0)} decisions: "
+                f"reward {own:.3f}{group}"
             )
 
     def _decide(self, one: AgentOutputs) -> AgentActions:
@@ -88,7 +96,8 @@ class StandalonePlayer:
         actions = self._areas.heuristic(one.key)
         if actions is None:
             raise EnvError(
-                f"there is no policy for '{name}': write 'def heuristic(self, actions)' in its agents' class, give it a model "
+                f"there is no policy for '{name}': write 'def heuristic(self, actions)' in its agents' class, give it "
+                "a model "
                 f"(--model {name}=results/first/{name}.onnx), or train it (palaestra learn SETTINGS --env GAME.py)"
             )
         return actions
@@ -99,13 +108,18 @@ class StandalonePlayer:
         from palaestra.brains.trained import ModelBrain
 
         if name not in self._brains:
-            self._brains[name] = ModelBrain(load_policy(self._files[name], seed=self._seed), name, one.spec, deterministic=False)
-        brain, decision_requested = self._brains[name], ~one.infos.done
+            self._brains[name] = ModelBrain(
+                load_policy(self._files[name], seed=self._seed), name, one.spec, deterministic=False
+            )
+        brain = self._brains[name]
+        decision_requested = ~one.infos.done
         brain.begin(one.infos.id[one.infos.done])
         mask = None if one.mask is None else one.mask[decision_requested]
         team = int(one.key.rpartition("=")[2])
         ids = one.infos.id[decision_requested]
-        choice = brain.decide(Seen(ids, tuple(column[decision_requested] for column in one.obs), mask, np.full(len(ids), team)))
+        choice = brain.decide(
+            Seen(ids, tuple(column[decision_requested] for column in one.obs), mask, np.full(len(ids), team))
+        )
         return AgentActions(choice.continuous, choice.discrete)
 
 

@@ -68,14 +68,19 @@ def _play(env: Env, ticks: int, seed: int) -> tuple[list[Actions], list[dict[str
     steps = env.reset(seed)
     _check_tables(env, steps, {}, 0)
     _check_fresh(steps)
-    actions, marks, acted = [], [hashes_of(steps)], False
+    actions = []
+    marks = [hashes_of(steps)]
+    acted = False
     for tick in range(1, ticks + 1):
         watched.add(steps)
         acted = acted or any(bool(step.acting.any()) for step in steps.values())
         # a behavior without acting slots needs no actions
         awaited = {name: step for name, step in steps.items() if bool(step.acting.any())}
-        actions.append({name: _random_action(env.behaviors[name].action, step, generator) for name, step in awaited.items()})
-        before, steps = steps, env.step(actions[-1])
+        actions.append(
+            {name: _random_action(env.behaviors[name].action, step, generator) for name, step in awaited.items()}
+        )
+        before = steps
+        steps = env.step(actions[-1])
         _check_tables(env, steps, before, tick)
         watched.check(tick)
         marks.append(hashes_of(steps))
@@ -98,11 +103,14 @@ def _check_tables(env: Env, steps: Steps, before: Steps, tick: int) -> None:
             raise EnvError(f"behavior '{name}' is a {type(spec).__name__}; expected a BehaviorSpec")
         if name not in steps:
             if spec.steady:
-                raise EnvError(f"tick {tick}: behavior '{name}' is steady and has no table; a steady one acts on every tick")
+                raise EnvError(
+                    f"tick {tick}: behavior '{name}' is steady and has no table; a steady one acts on every tick"
+                )
             continue
         where = f"tick {tick}, behavior '{name}'"
         check_table(steps[name], spec, env.device, env.num_areas, where)
-        slots, had = len(steps[name].acting), len(before[name].acting) if name in before else 0
+        slots = len(steps[name].acting)
+        had = len(before[name].acting) if name in before else 0
         if slots < had:
             raise EnvError(f"{where}: {slots} slots after {had}; slots stay, even where agents go")
 
@@ -117,7 +125,8 @@ def _check_fresh(steps: Steps) -> None:
 
 def _random_action(spec: ActionSpec, step: TimeStep, generator: torch.Generator) -> Action:
     """Draws actions that the mask allows, on the CPU, so that a seed gives the same ones on every device."""
-    slots, device = len(step.acting), step.acting.device
+    slots = len(step.acting)
+    device = step.acting.device
     continuous = 2 * torch.rand(slots, spec.continuous, generator=generator) - 1
     mask = torch.ones(slots, spec.choices, dtype=torch.bool) if step.action_mask is None else step.action_mask.cpu()
     mask = mask | ~step.acting.cpu()[:, None]  # inactive slots may have no allowed choice
@@ -141,7 +150,8 @@ class _Watched:
             for name, column in columns.items():
                 if not torch.equal(column, copies[name]):
                     raise EnvError(
-                        f"tick {tick} wrote to {name} of the table returned {age} tick(s) before; a returned table stays as it was"
+                        f"tick {tick} wrote to {name} of the table returned {age} tick(s) before; a returned table "
+                        "stays as it was"
                     )
 
 
@@ -162,12 +172,18 @@ def _columns(steps: Steps) -> dict[str, Tensor]:
 
 
 def hashes_of(steps: Steps) -> dict[str, bytes]:
-    """Returns a hash of each column, to compare runs without keeping all numbers. On an accelerator `final_obs` has rows of no meaning."""
+    """Returns a hash of each column, to compare runs without keeping all numbers. On an accelerator `final_obs` has
+    rows of no meaning.
+    """
     over = {f"'{name}'": (step.terminated | step.truncated)[step.final_obs.slots] for name, step in steps.items()}
     columns = {
-        name: column[over[name.partition(" final_obs")[0]]] if " final_obs" in name else column for name, column in _columns(steps).items()
+        name: column[over[name.partition(" final_obs")[0]]] if " final_obs" in name else column
+        for name, column in _columns(steps).items()
     }
-    return {name: blake2b(column.cpu().contiguous().numpy().tobytes(), digest_size=16).digest() for name, column in columns.items()}
+    return {
+        name: blake2b(column.cpu().contiguous().numpy().tobytes(), digest_size=16).digest()
+        for name, column in columns.items()
+    }
 
 
 def _compare(found: dict[str, bytes], expected: dict[str, bytes], tick: int, rule: str) -> None:
@@ -200,7 +216,9 @@ def _check_saving(env: Env, actions: list[Actions], marks: list[dict[str, bytes]
         env.step(action)
     env.load_state_dict(state)
     for tick, action in enumerate(actions[middle:], middle + 1):
-        _compare(hashes_of(env.step(action)), marks[tick], tick, f"a state saved at tick {middle} goes on as it did before")
+        _compare(
+            hashes_of(env.step(action)), marks[tick], tick, f"a state saved at tick {middle} goes on as it did before"
+        )
 
 
 def _check_parameters(env: Env) -> None:

@@ -49,10 +49,11 @@ def check_trainer(
 ) -> tuple[str, ...]:
     """Raises PluginError for the first rule that `trainer`, a class or a function that makes one, breaks.
 
-    Plays six rollouts for each of `specs` (by default `SPECS`): a small `rollout_size` keeps them short. A trainer may refuse some of them
-    with ConfigError, but not all. Returns these refusals.
+    Plays six rollouts for each of `specs` (by default `SPECS`): a small `rollout_size` keeps them short. A trainer may
+    refuse some of them with ConfigError, but not all. Returns these refusals.
     """
-    place, refusals = torch.device(device), []
+    place = torch.device(device)
+    refusals = []
     for spec in specs or SPECS:
         names = ", ".join(f"{obs.name} {obs.shape}" for obs in spec.obs)
         where = f"{getattr(trainer, '__name__', 'trainer')}, observations {names}, {spec.action}"
@@ -68,7 +69,8 @@ def check_trainer(
 
 
 def _check(make: Callable[[int], Trainer], spec: BehaviorSpec, settings: BehaviorSettings, where: str) -> None:
-    first, same = make(0), make(0)
+    first = make(0)
+    same = make(0)
     check_members(first, where)
     device = first.policy.generator.device
     for trainer in (first, same):
@@ -80,13 +82,20 @@ def _check(make: Callable[[int], Trainer], spec: BehaviorSpec, settings: Behavio
     for update in (1, 2):
         for trainer in (first, other):
             _learn(trainer, _Tables(spec, device, seed=1 + update), update, where)
-        _compare(_saved(other, where), _saved(first, where), f"{where}: update {update} after loading goes on as without a stop")
+        _compare(
+            _saved(other, where),
+            _saved(first, where),
+            f"{where}: update {update} after loading goes on as without a stop",
+        )
     _check_network(first, spec, settings, where)
 
 
 def _check_network(trainer: Trainer, spec: BehaviorSpec, settings: BehaviorSettings, where: str) -> None:
-    """Checks that a fresh network takes the weights saved under `network`, and that its exported file answers as it does."""
-    network, saved = trainer.make_network(spec, settings), trainer.state_dict().get("network")
+    """Checks that a fresh network takes the weights saved under `network`, and that its exported file answers as it
+    does.
+    """
+    network = trainer.make_network(spec, settings)
+    saved = trainer.state_dict().get("network")
     if not isinstance(saved, Mapping):
         raise PluginError(f"{where}: state_dict has no map of weights under 'network', from which models are exported")
     there, here = ({name: tuple(x.shape) for name, x in weights.items()} for weights in (network.state_dict(), saved))
@@ -107,7 +116,8 @@ class _Tables:
     """Random tables of one behavior; actions change nothing."""
 
     def __init__(self, spec: BehaviorSpec, device: torch.device, seed: int) -> None:
-        self.spec, self.device = spec, device
+        self.spec = spec
+        self.device = device
         self._generator = torch.Generator().manual_seed(seed)
         self._open = torch.zeros(SLOTS, dtype=torch.bool)
 
@@ -178,14 +188,19 @@ def _rollout(trainer: Trainer, tables: _Tables, where: str) -> Rollout:
 
 
 def _check_decision(decision: Decision, step: TimeStep, spec: ActionSpec, where: str) -> None:
-    continuous, discrete = decision.action.continuous, decision.action.discrete
+    continuous = decision.action.continuous
+    discrete = decision.action.discrete
     shapes = {"action.continuous": (continuous, spec.continuous), "action.discrete": (discrete, len(spec.branches))}
     log_probs = spec.components if decision.log_prob.shape[1:].numel() else 0  # no columns if nothing learns from them
     for name, (column, width) in {**shapes, "log_prob": (decision.log_prob, log_probs)}.items():
         if column.shape != (SLOTS, width):
-            raise PluginError(f"{where}: {name} of a decision has shape {tuple(column.shape)}; expected {(SLOTS, width)}")
+            raise PluginError(
+                f"{where}: {name} of a decision has shape {tuple(column.shape)}; expected {(SLOTS, width)}"
+            )
     if not bool((continuous.abs() <= 1).all()):
-        raise PluginError(f"{where}: action.continuous reaches {continuous.abs().max().item()}; expected numbers within -1..1")
+        raise PluginError(
+            f"{where}: action.continuous reaches {continuous.abs().max().item()}; expected numbers within -1..1"
+        )
     if not bool(decision.log_prob.isfinite().all()):
         raise PluginError(f"{where}: log_prob of a decision has numbers that are not finite")
     for branch, size in enumerate(spec.branches):
@@ -215,7 +230,8 @@ def _read_back(trainer: Trainer, where: str) -> Any:
 
 def _compare(found: Mapping[str, Any], expected: Mapping[str, Any], rule: str) -> None:
     for name in {**expected, **found}:
-        mine, theirs = found.get(name), expected.get(name)
+        mine = found.get(name)
+        theirs = expected.get(name)
         equal = torch.equal(mine, theirs) if isinstance(mine, Tensor) and isinstance(theirs, Tensor) else mine == theirs
         if not equal:
             raise PluginError(f"{rule}, but {name or 'something that is no tensor'} differs")

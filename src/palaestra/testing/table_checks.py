@@ -40,16 +40,26 @@ def check_table(step: TimeStep, spec: BehaviorSpec, device: torch.device, areas:
 
 
 def _expect(column: Tensor, dtype: torch.dtype, shape: tuple[int, ...], device: torch.device, where: str) -> None:
-    on = device if device.index is not None or not isinstance(column, Tensor) else torch.device(device.type, column.device.index)
+    on = (
+        device
+        if device.index is not None or not isinstance(column, Tensor)
+        else torch.device(device.type, column.device.index)
+    )
     if not isinstance(column, Tensor) or column.dtype != dtype or column.shape != shape or column.device != on:
         raise EnvError(f"{where} is {_found(column)}; expected {dtype} {shape} on {device}")
     if dtype == torch.float32 and not bool(column.isfinite().all()):
         place = (~column.isfinite()).nonzero()[0].tolist()
-        raise EnvError(f"{where}{place} is {column[tuple(place)].item()}; expected finite numbers, also in rows of inactive slots")
+        raise EnvError(
+            f"{where}{place} is {column[tuple(place)].item()}; expected finite numbers, also in rows of inactive slots"
+        )
 
 
 def _found(column: object) -> str:
-    return f"{column.dtype} {tuple(column.shape)} on {column.device}" if isinstance(column, Tensor) else f"a {type(column).__name__}"
+    return (
+        f"{column.dtype} {tuple(column.shape)} on {column.device}"
+        if isinstance(column, Tensor)
+        else f"a {type(column).__name__}"
+    )
 
 
 def _check_obs(obs: tuple[Tensor, ...], spec: BehaviorSpec, rows: int, device: torch.device, where: str) -> None:
@@ -59,7 +69,8 @@ def _check_obs(obs: tuple[Tensor, ...], spec: BehaviorSpec, rows: int, device: t
     for i, (column, one) in enumerate(zip(obs, spec.obs, strict=True)):
         _expect(column, torch.float32, (rows, *one.shape), device, f"{where}[{i}] '{one.name}'")
         if one.is_visual and column.numel() and bool(((column < 0) | (column > 1)).any()):
-            least, most = column.min().item(), column.max().item()
+            least = column.min().item()
+            most = column.max().item()
             raise EnvError(f"{where}[{i}] '{one.name}' holds {least:g}..{most:g}; an image lies within 0..1")
 
 
@@ -70,7 +81,10 @@ def _check_mask(step: TimeStep, spec: BehaviorSpec, device: torch.device, where:
     for branch, allowed in enumerate(step.action_mask.split(spec.action.branches, 1)):
         stuck = (step.acting & ~allowed.any(1)).nonzero()
         if len(stuck):
-            raise EnvError(f"{where}: agent {stuck[0].item()} may choose nothing in branch {branch}; a mask allows at least one choice")
+            raise EnvError(
+                f"{where}: agent {stuck[0].item()} may choose nothing in branch {branch}; a mask allows at least one "
+                "choice"
+            )
 
 
 def _check_lost(step: TimeStep, spec: BehaviorSpec, device: torch.device, where: str) -> None:
@@ -81,13 +95,17 @@ def _check_lost(step: TimeStep, spec: BehaviorSpec, device: torch.device, where:
         raise EnvError(f"{where}: lost is a column; expected None, as no episode of a steady behavior breaks off")
     if bool((both := step.lost & (step.terminated | step.truncated)).any()):
         slot = both.nonzero()[0].item()
-        raise EnvError(f"{where}: slot {slot} is lost and ended; an episode that ended counts, one that is lost does not")
+        raise EnvError(
+            f"{where}: slot {slot} is lost and ended; an episode that ended counts, one that is lost does not"
+        )
 
 
 def _check_ends(step: TimeStep, spec: BehaviorSpec, device: torch.device, where: str) -> None:
     if bool((both := step.terminated & step.truncated).any()):
         slot = both.nonzero()[0].item()
-        raise EnvError(f"{where}: slot {slot} is terminated and truncated; an episode that terminated cannot also be truncated")
+        raise EnvError(
+            f"{where}: slot {slot} is terminated and truncated; an episode that terminated cannot also be truncated"
+        )
     final_obs = step.final_obs
     if not isinstance(final_obs, FinalObs) or not isinstance(final_obs.slots, Tensor):
         raise EnvError(f"{where}: final_obs is a {type(final_obs).__name__}; expected FinalObs")
@@ -95,9 +113,11 @@ def _check_ends(step: TimeStep, spec: BehaviorSpec, device: torch.device, where:
     _expect(final_obs.slots, torch.int64, (rows,), device, f"{where}: final_obs.slots")
     _check_obs(final_obs.obs, spec, rows, device, f"{where}: final_obs.obs")
     if device.type == "cpu":
-        expected, rule = (step.terminated | step.truncated).nonzero()[:, 0], "the slots where terminated or truncated, rising"
+        expected = (step.terminated | step.truncated).nonzero()[:, 0]
+        rule = "the slots where terminated or truncated, rising"
     else:
-        expected, rule = torch.arange(len(step.acting), device=device), "every slot, in order"
+        expected = torch.arange(len(step.acting), device=device)
+        rule = "every slot, in order"
     if not torch.equal(final_obs.slots, expected):
         raise EnvError(f"{where}: final_obs.slots is {final_obs.slots.tolist()}; expected {expected.tolist()} ({rule})")
 
@@ -109,6 +129,8 @@ def _check_numbers(step: TimeStep, spec: BehaviorSpec, areas: int, where: str) -
     if bool((wrong := (step.area < 0) | (step.area >= areas)).any()):
         raise EnvError(f"{where}: area {step.area[wrong][0].item()} does not exist; there are 0 to {areas - 1}")
     if bool((wrong := step.group < -1).any()):
-        raise EnvError(f"{where}: group {step.group[wrong][0].item()}; expected 0 or more, or -1 for an agent on its own")
+        raise EnvError(
+            f"{where}: group {step.group[wrong][0].item()}; expected 0 or more, or -1 for an agent on its own"
+        )
     if bool((step.team < 0).any()):
         raise EnvError(f"{where}: team {step.team.min().item()}; expected 0 or more")

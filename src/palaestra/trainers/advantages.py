@@ -47,8 +47,12 @@ class Advantages:
         return Advantages(inputs, self.advantage[rows], self.value[rows], self.target[rows], self.mean_value)
 
     def with_actions(self, rollout: Rollout) -> Minibatch:
-        """Returns the table that minibatches are drawn from: each decision's action, with its normalized advantage and target."""
-        continuous, discrete, log_prob = completed(rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.log_prob))
+        """Returns the table that minibatches are drawn from: each decision's action, with its normalized advantage and
+        target.
+        """
+        continuous, discrete, log_prob = completed(
+            rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.log_prob)
+        )
         mask = None if rollout.action_mask is None else completed(rollout, (rollout.action_mask,))[0]
         return Minibatch(self.inputs, continuous, discrete, log_prob, self.normalized, self.value, self.target, mask)
 
@@ -64,10 +68,12 @@ def advantages(
     time_horizon: int,
     table: SequenceTable | None = None,
 ) -> Advantages:
-    """Returns generalized advantage estimates (GAE) for each reward signal, with the values and targets that belong to them.
+    """Returns generalized advantage estimates (GAE) for each reward signal, with the values and targets that belong to
+    them.
 
-    `rewards` are those of each signal, (T, S); `table` holds the rollout's sequences where the network has memory. Streams of
-    decisions are cut and bootstrapped at the ends of episodes, after every `time_horizon` decisions and at the end of the rollout.
+    `rewards` are those of each signal, (T, S); `table` holds the rollout's sequences where the network has memory.
+    Streams of decisions are cut and bootstrapped at the ends of episodes, after every `time_horizon` decisions and at
+    the end of the rollout.
     """
     time, _ = rollout.shape
     estimates = ValueEstimates(network, rollout, table)
@@ -77,7 +83,8 @@ def advantages(
     stream_end = ended if time_horizon >= time else ended | horizon_ends(ended, time_horizon)
     if rollout.lengths is not None:  # what lies below a slot's last decision is not its own
         stream_end = stream_end | (torch.arange(time, device=stream_end.device).unsqueeze(1) >= rollout.lengths - 1)
-    found, means = [], []
+    found = []
+    means = []
     for k, (gamma, ignores_ends) in enumerate(zip(signals.gammas, signals.ignore_ends, strict=True)):
         after = next_value[..., k] if ignores_ends else next_value[..., k] * ~rollout.terminated
         found.append(gae(rewards[k], value[..., k], after, stream_end, gamma=gamma, gae_lambda=gae_lambda))
@@ -87,18 +94,22 @@ def advantages(
     return Advantages(estimates.inputs, mean_advantage, value, target, torch.stack(means))
 
 
-def gae(reward: Tensor, value: Tensor, next_value: Tensor, stream_end: Tensor, *, gamma: float, gae_lambda: float) -> Tensor:
+def gae(
+    reward: Tensor, value: Tensor, next_value: Tensor, stream_end: Tensor, *, gamma: float, gae_lambda: float
+) -> Tensor:
     """Returns the advantage of each decision, (T, S). Schulman et al. 2015, https://arxiv.org/abs/1506.02438, eq. 16.
 
-    `next_value` (T, S) is the value of what followed each decision: 0 where the episode terminated, that of the final observation where
-    it was truncated. `stream_end` (T, S) is True at the last decision of a stream, where the next row belongs to another: the sum of deltas
-    stops there.
+    `next_value` (T, S) is the value of what followed each decision: 0 where the episode terminated, that of the final
+    observation where it was truncated. `stream_end` (T, S) is True at the last decision of a stream, where the next row
+    belongs to another: the sum of deltas stops there.
     """
     delta = torch.addcmul(reward - value, next_value, torch.full_like(value, gamma))
     decay = (~stream_end).to(value.dtype) * (gamma * gae_lambda)
     advantage = torch.empty_like(value)
     later = torch.zeros_like(value[0])
-    for now, step, keep in zip(reversed(advantage.unbind()), reversed(delta.unbind()), reversed(decay.unbind()), strict=True):
+    for now, step, keep in zip(
+        reversed(advantage.unbind()), reversed(delta.unbind()), reversed(decay.unbind()), strict=True
+    ):
         later = torch.addcmul(step, keep, later, out=now)
     return advantage
 
@@ -106,8 +117,8 @@ def gae(reward: Tensor, value: Tensor, next_value: Tensor, stream_end: Tensor, *
 def horizon_ends(ended: Tensor, horizon: int) -> Tensor:
     """Returns where a stream is cut because it is `horizon` decisions long, (T, S) bool.
 
-    A stream starts at the first row and after each end of an episode. Its decisions number 1, 2, ...; every `horizon`th closes a
-    piece (ML-Agents' `time_horizon`), which bootstraps from the observation that follows.
+    A stream starts at the first row and after each end of an episode. Its decisions number 1, 2, ...; every `horizon`th
+    closes a piece (ML-Agents' `time_horizon`), which bootstraps from the observation that follows.
     """
     ticks = torch.arange(1, ended.shape[0] + 1, device=ended.device).unsqueeze(1)
     ends = torch.where(ended, ticks, torch.zeros_like(ticks))
@@ -117,27 +128,31 @@ def horizon_ends(ended: Tensor, horizon: int) -> Tensor:
 
 def normalized(advantage: Tensor) -> Tensor:
     """Returns advantages with zero mean and unit standard deviation over all rows, those of other ranks too."""
-    mean, deviation = advantage.mean(), advantage.std(correction=0)
+    mean = advantage.mean()
+    deviation = advantage.std(correction=0)
     if ranks.size() > 1:
         wide = advantage.double()
         parts = ranks.gather_numbers([len(wide), float(wide.mean()), float(wide.var(correction=0))])
         rows = sum(part[0] for part in parts)
         middle = sum(part[0] * part[1] for part in parts) / rows
         variance = sum(part[0] * (part[2] + (part[1] - middle) ** 2) for part in parts) / rows
-        mean, deviation = advantage.new_tensor(middle), advantage.new_tensor(variance**0.5)
+        mean = advantage.new_tensor(middle)
+        deviation = advantage.new_tensor(variance**0.5)
     return (advantage - mean) / (deviation + 1e-10)
 
 
 class ValueEstimates:
     """Evaluates a critic over a rollout, in large batches. K: reward signals.
 
-    Without memory each row is evaluated on its own. With memory the sequences are unrolled again from the memory stored at their
-    starts, and an episode's final observation is evaluated with the memory after its last decision.
+    Without memory each row is evaluated on its own. With memory the sequences are unrolled again from the memory stored
+    at their starts, and an episode's final observation is evaluated with the memory after its last decision.
     """
 
     def __init__(self, network: ActorCritic, rollout: Rollout, table: SequenceTable | None) -> None:
         """`table`: the rollout's sequences, where the network has memory."""
-        self.network, self.rollout, self.table = network, rollout, table
+        self.network = network
+        self.rollout = rollout
+        self.table = table
         self._inputs = network.prepare(tuple(obs.flatten(0, 1) for obs in rollout.obs))  # (T * S, ...)
         self.rows = completed_rows(rollout)
         self.inputs = self._inputs if self.rows is None else tuple(x.index_select(0, self.rows) for x in self._inputs)
@@ -154,10 +169,11 @@ class ValueEstimates:
         return value.view(time, slots, -1)
 
     def next_values(self, value: Tensor) -> Tensor:
-        """Returns the value of what followed each decision, (T, S, K): of the slot's next observation, or of its episode's final one.
+        """Returns the value of what followed each decision, (T, S, K): of the slot's next observation, or of its
+        episode's final one.
 
-        The bootstrap of truncated episodes: the row below shows a new episode, so their value is that of their final observation. The
-        caller sets terminated episodes to 0.
+        The bootstrap of truncated episodes: the row below shows a new episode, so their value is that of their final
+        observation. The caller sets terminated episodes to 0.
         """
         rollout = self.rollout
         time, slots = rollout.shape
@@ -171,12 +187,16 @@ class ValueEstimates:
             at = (lengths[here] - 1) * slots + here
             following.view(time * slots, -1)[at] = self._values_after(at, tuple(obs[here] for obs in rollout.last_obs))
         if len(rollout.final_rows):
-            following.view(time * slots, -1)[rollout.final_rows] = self._values_after(rollout.final_rows, rollout.final_obs)
+            following.view(time * slots, -1)[rollout.final_rows] = self._values_after(
+                rollout.final_rows, rollout.final_obs
+            )
         return following
 
     def _values(self, inputs: Inputs) -> Tensor:
         """Returns (N, K), each row evaluated on its own."""
-        return torch.cat([self.network.value(part) for part in zip(*(x.split(VALUE_ROWS) for x in inputs), strict=True)])
+        return torch.cat(
+            [self.network.value(part) for part in zip(*(x.split(VALUE_ROWS) for x in inputs), strict=True)]
+        )
 
     def _in_sequence(self, table: SequenceTable) -> Tensor:
         """Returns (N, K) of the completed decisions."""
@@ -187,7 +207,9 @@ class ValueEstimates:
         return value
 
     def _values_after(self, rows: Tensor, obs: tuple[Tensor, ...]) -> Tensor:
-        """Returns the values (R, K) of the observations (R, *shape) that followed these decisions, whose rows are counted in T * S."""
+        """Returns the values (R, K) of the observations (R, *shape) that followed these decisions, whose rows are
+        counted in T * S.
+        """
         inputs = self.network.prepare(obs)
         if self.table is None:
             return self._values(inputs)

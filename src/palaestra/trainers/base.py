@@ -21,15 +21,19 @@ from palaestra.trainers.behavior_settings import OF_A_CLASS, OF_AN_INSTANCE, Beh
 class Trainer(Protocol):
     """Improves the policy of one behavior.
 
-    The `trainer_type` in the YAML names its class: as `package.module:Class`, or by an entry point of the group `palaestra.trainers`.
+    The `trainer_type` in the YAML names its class: as `package.module:Class`, or by an entry point of the group
+    `palaestra.trainers`.
     """
 
     Settings: ClassVar[type[Settings]]
-    """Its `hyperparameters`. Two class variables of it tell a run what to warn of: `off_policy = True` where it learns from a replay,
-    `adds_group_rewards = True` where a group's reward is added to that of each agent."""
+    """Its `hyperparameters`. Two class variables of it tell a run what to warn of: `off_policy = True` where it learns
+    from a replay, `adds_group_rewards = True` where a group's reward is added to that of each agent.
+    """
 
     network: Trunk
-    """The network that acts, and everything else that is learned: `--initialize-from` copies it, and model files are written from it."""
+    """The network that acts, and everything else that is learned: `--initialize-from` copies it, and model files are
+    written from it.
+    """
     policy: NetworkPolicy
     """Acts with the network."""
     rollout_size: int
@@ -38,20 +42,28 @@ class Trainer(Protocol):
     """Additional parts that its rollouts must have."""
 
     def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> None:
-        """Places everything on a device; all random numbers come from the seed. Raises ConfigError for what it cannot do (`refuse`)."""
+        """Places everything on a device; all random numbers come from the seed. Raises ConfigError for what it cannot
+        do (`refuse`).
+        """
         ...
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> Trunk:
-        """Returns a fresh network of the shape of `network`, on the CPU, into which a checkpoint's weights are loaded for export."""
+        """Returns a fresh network of the shape of `network`, on the CPU, into which a checkpoint's weights are loaded
+        for export.
+        """
         ...
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
-        """Learns from a rollout; `step` counts the behavior's decisions so far, for schedules. Metrics have TensorBoard tags."""
+        """Learns from a rollout; `step` counts the behavior's decisions so far, for schedules. Metrics have TensorBoard
+        tags.
+        """
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns weights (under `network`), optimizer, statistics, random streams: everything that the next update depends on."""
+        """Returns weights (under `network`), optimizer, statistics, random streams: everything that the next update
+        depends on.
+        """
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -76,13 +88,17 @@ class Warns(Protocol):
     """A trainer that reports problems."""
 
     def warnings(self) -> list[str]:
-        """Returns problems that a user should look at, a sentence each, once: called when `remarks` is, and after each update."""
+        """Returns problems that a user should look at, a sentence each, once: called when `remarks` is, and after each
+        update.
+        """
         ...
 
 
 @runtime_checkable
 class Progresses(Protocol):
-    """A trainer that reports the progress of an update, so that a run that is stopped can tell how long it will take."""
+    """A trainer that reports the progress of an update, so that a run that is stopped can tell how long it will
+    take.
+    """
 
     @property
     def progress(self) -> float:
@@ -91,12 +107,18 @@ class Progresses(Protocol):
 
 
 def make_trainer(spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> Trainer:
-    """Returns the trainer of a behavior. Raises PluginError if it lacks a member, ConfigError if it refuses the spec or settings."""
+    """Returns the trainer of a behavior. Raises PluginError if it lacks a member, ConfigError if it refuses the spec or
+    settings.
+    """
     kind = trainer_class(settings.trainer_type)
-    if ranks.size() > 1 and not (kind.__module__.startswith("palaestra.") or getattr(kind, "averages_gradients", False)):
+    if ranks.size() > 1 and not (
+        kind.__module__.startswith("palaestra.") or getattr(kind, "averages_gradients", False)
+    ):
         raise ConfigError(
-            f"trainer '{settings.trainer_type}' does not say that it can learn in {ranks.size()} processes: let its class average its "
-            "gradients (palaestra.parallel.ranks.average_gradients) and set averages_gradients = True, or train in one process"
+            f"trainer '{settings.trainer_type}' does not say that it can learn in {ranks.size()} processes: let its "
+            "class average its "
+            "gradients (palaestra.parallel.ranks.average_gradients) and set averages_gradients = True, or train in "
+            "one process"
         )
     trainer = kind(spec, settings, device, seed)
     check_members(trainer, f"trainer '{settings.trainer_type}'")
@@ -126,10 +148,14 @@ def refuse(
     signals: Collection[str] = ("extrinsic",),
     speedups: Collection[str] = (),
 ) -> None:
-    """Raises ConfigError where a trainer is asked for more than this: actions, memory, cloning, reward signals, SPEEDUPS."""
+    """Raises ConfigError where a trainer is asked for more than this: actions, memory, cloning, reward signals,
+    SPEEDUPS.
+    """
     wrong = []
     if spec.action.continuous and not continuous:
-        wrong.append(f"it takes discrete actions alone, and the behavior has {describe(spec).rpartition('actions: ')[2]}")
+        wrong.append(
+            f"it takes discrete actions alone, and the behavior has {describe(spec).rpartition('actions: ')[2]}"
+        )
     if settings.network_settings.memory and not memory:
         wrong.append("it has no memory: leave out network_settings.memory")
     if settings.behavioral_cloning and not cloning:

@@ -1,7 +1,7 @@
 """Behavioral cloning alone: supervised learning from demonstration files or from a teacher in the same environment.
 
-A teacher that labels the student's own decisions: Ross et al. 2011, https://arxiv.org/abs/1011.0686 (DAgger, of which only the newest
-rollout is kept).
+A teacher that labels the student's own decisions: Ross et al. 2011, https://arxiv.org/abs/1011.0686 (DAgger, of which
+only the newest rollout is kept).
 """
 
 from __future__ import annotations
@@ -32,10 +32,14 @@ from palaestra.trainers.imitation import Imitation, ImitationBatches, imitation_
 from palaestra.trainers.settings import LAST_LEARNING_RATE, BCSettings
 
 LEAST_DEVIATION = 0.02
-"""Smallest standard deviation of actions, as the environment gets them: a teacher without noise would leave none to explore with."""
+"""Smallest standard deviation of actions, as the environment gets them: a teacher without noise would leave none to
+explore with.
+"""
 
 MANY_PASSES = 40
-"""Passes over demonstrations. From 100 episodes of the rule of an earlier PushBlock (4.92) clones got 4.84 after 22 and 4.58 after 87."""
+"""Passes over demonstrations. From 100 episodes of the rule of an earlier PushBlock (4.92) clones got 4.84 after 22 and
+4.58 after 87.
+"""
 
 
 class BC:
@@ -49,19 +53,24 @@ class BC:
         if settings.behavioral_cloning or settings.self_play:
             wrong = "behavioral_cloning" if settings.behavioral_cloning else "self_play"
             raise ConfigError(
-                f"bc does nothing but imitate: leave out {wrong}; what it imitates is its hyperparameters' demo_path or teacher"
+                f"bc does nothing but imitate: leave out {wrong}; what it imitates is its hyperparameters' demo_path "
+                "or teacher"
             )
         refuse("bc", spec, settings, memory=True)
         keep_freed_memory()
-        self.settings, self.hyper = settings, settings.hyperparameters
+        self.settings = settings
+        self.hyper = settings.hyperparameters
         torch.manual_seed(seed)
         self.network = self.make_network(spec, settings).to(device)
-        parameters = [flatten(self.network)] if self.network.plain else [p for p in self.network.parameters() if p.numel()]
+        parameters = (
+            [flatten(self.network)] if self.network.plain else [p for p in self.network.parameters() if p.numel()]
+        )
         self.action_rng = torch.Generator(device).manual_seed(ranks.own_seed(seed + 1))
         self.shuffle_rng = torch.Generator(device).manual_seed(ranks.own_seed(seed + 2))
         self.policy = NetworkPolicy(self.network, self.action_rng, settings.network_settings.deterministic)
         self.imitation = Imitation(self.network, parameters, self.shuffle_rng)
-        self.rollout_size, self.needs = ranks.share(self.hyper.buffer_size), RolloutNeeds()
+        self.rollout_size = ranks.share(self.hyper.buffer_size)
+        self.needs = RolloutNeeds()
         memory = settings.network_settings.memory
         self._sequence_length = None if memory is None else memory.sequence_length
         self._demonstrated: ImitationBatches | None = None
@@ -81,7 +90,8 @@ class BC:
         """Returns a remark on how often each demonstration will be seen; only the first call returns it."""
         if self._reported or self._demonstrated is None:
             return []
-        self._reported, decisions = True, len(self._demonstrated)
+        self._reported = True
+        decisions = len(self._demonstrated)
         passes = max(1, round(self.settings.max_steps * self.hyper.num_epoch / decisions))
         remark = f"It learns from {decisions:,} demonstrated decisions, in some {passes:,} passes until max_steps"
         memorized = "; a clone that knows single decisions by heart may get stuck: record more, or lower max_steps"
@@ -90,14 +100,18 @@ class BC:
     def update(self, rollout: Rollout, step: int) -> Metrics:
         """Makes `num_epoch` passes over the rollout, or as many gradient steps on the demonstrations."""
         hyper = self.hyper
-        learning_rate = scheduled(hyper.learning_rate_schedule, hyper.learning_rate, LAST_LEARNING_RATE, step, self.settings.max_steps)
+        learning_rate = scheduled(
+            hyper.learning_rate_schedule, hyper.learning_rate, LAST_LEARNING_RATE, step, self.settings.max_steps
+        )
         demonstrated = self._demonstrated
         if demonstrated is None:
             demonstrated = self._batches(rollout)
             self._learn_statistics(demonstrated, shared=True)
         decisions = rollout.reward.numel() if rollout.lengths is None else int(rollout.lengths.sum())
         count = hyper.num_epoch * max(1, int(ranks.total(decisions)) // hyper.batch_size)
-        loss, errors = self.imitation.learn(demonstrated, size=ranks.share(hyper.batch_size), count=count, learning_rate=learning_rate)
+        loss, errors = self.imitation.learn(
+            demonstrated, size=ranks.share(hyper.batch_size), count=count, learning_rate=learning_rate
+        )
         ranks.average([errors], 1.0)
         self._set_log_std(errors)
         metrics = Metrics()
@@ -124,7 +138,9 @@ class BC:
 
     @torch.no_grad()
     def _set_log_std(self, errors: Tensor) -> None:
-        """Sets the standard deviation that makes the shown actions most likely: the root of the mean squared error, but not too small."""
+        """Sets the standard deviation that makes the shown actions most likely: the root of the mean squared error, but
+        not too small.
+        """
         self.network.log_std.copy_((errors.sqrt().clamp(min=LEAST_DEVIATION) * RANGE).log())
 
     def state_dict(self) -> dict[str, Any]:

@@ -16,11 +16,20 @@ from palaestra.models.settings import NetworkSettings
 from palaestra.rewards.settings import REWARDS, ExtrinsicSettings, RewardSettings, UnreadSignalSettings, signal_class
 from palaestra.scenario.ending_settings import KeepBestSettings, StopSettings
 from palaestra.scenario.settings import SelfPlaySettings
-from palaestra.trainers.settings import TRAINERS, BCSettings, BehavioralCloningSettings, POCASettings, PPOSettings, SACSettings
+from palaestra.trainers.settings import (
+    TRAINERS,
+    BCSettings,
+    BehavioralCloningSettings,
+    POCASettings,
+    PPOSettings,
+    SACSettings,
+)
 
 
 class UnreadHyperparameters(Settings):
-    """Hyperparameters of a user's own trainer as they were given: its keys are only known once its module is imported."""
+    """Hyperparameters of a user's own trainer as they were given: its keys are only known once its module is
+    imported.
+    """
 
     model_config = ConfigDict(extra="allow")
 
@@ -33,11 +42,15 @@ class BehaviorSettings(Settings):
     hyperparameters: PPOSettings | SACSettings | POCASettings | BCSettings | SerializeAsAny[Settings] = PPOSettings()
     """The algorithm's own settings, which depend on trainer_type."""
     checkpoint_interval: int = Field(default=500000, gt=0)
-    """Decisions between checkpoints. Some are left out where saving would take over a tenth of the time; then one is saved every minute."""
+    """Decisions between checkpoints. Some are left out where saving would take over a tenth of the time; then one is
+    saved every minute.
+    """
     network_settings: NetworkSettings = NetworkSettings()
     """The policy's network, and the critic's."""
     reward_signals: dict[str, SerializeAsAny[RewardSettings]] = Field(default={"extrinsic": ExtrinsicSettings()})
-    """Rewards that agents learn from: extrinsic, curiosity, gail, rnd, one of your own as `package.module:Class`, or a plug-in's name."""
+    """Rewards that agents learn from: extrinsic, curiosity, gail, rnd, one of your own as `package.module:Class`, or a
+    plug-in's name.
+    """
     init_path: str | None = None
     """A run's folder, a checkpoint or a `checkpoint.pt` of ML-Agents to start from; null: a fresh policy."""
     keep_checkpoints: int = 5
@@ -47,7 +60,9 @@ class BehaviorSettings(Settings):
     max_steps: int = Field(default=500000, gt=0)
     """Decisions until training ends."""
     time_horizon: int = Field(default=64, gt=0)
-    """Decisions after which a stream of experience is cut and bootstrapped, with ppo and poca; sac and bc do not ask."""
+    """Decisions after which a stream of experience is cut and bootstrapped, with ppo and poca; sac and bc do not
+    ask.
+    """
     summary_freq: int = Field(default=50000, gt=0)
     """Decisions between summaries."""
     stop_when: StopSettings | None = None
@@ -116,7 +131,9 @@ class BehaviorSettings(Settings):
             if ":" in name and _imports_nothing(info):
                 classes[name] = UnreadSignalSettings
                 if isinstance(given[name], dict):
-                    given[name] = UnreadSignalSettings.model_construct(**{str(key): each for key, each in given[name].items()})
+                    given[name] = UnreadSignalSettings.model_construct(
+                        **{str(key): each for key, each in given[name].items()}
+                    )
                 continue
             try:
                 classes[name] = signal_class(name).Settings
@@ -131,9 +148,12 @@ class BehaviorSettings(Settings):
                 sentence = f"expected at least 1 with even_checkpoints, got {self.keep_checkpoints}"
                 raise field_error(BehaviorSettings, "keep_checkpoints", sentence, self.keep_checkpoints)
             object.__setattr__(self, "checkpoint_interval", max(1, self.max_steps // self.keep_checkpoints))
-        memory, batch_size = self.network_settings.memory, getattr(self.hyperparameters, "batch_size", None)
+        memory = self.network_settings.memory
+        batch_size = getattr(self.hyperparameters, "batch_size", None)
         if memory and isinstance(batch_size, int) and memory.sequence_length > batch_size:
-            sentence = f"batch_size ({batch_size}) must be at least the memory's sequence_length ({memory.sequence_length})"
+            sentence = (
+                f"batch_size ({batch_size}) must be at least the memory's sequence_length ({memory.sequence_length})"
+            )
             raise field_error(BehaviorSettings, "hyperparameters", sentence, batch_size)
         return self
 
@@ -164,7 +184,9 @@ OF_AN_INSTANCE = ("network", "policy", "rollout_size", "needs")
 
 
 def trainer_class(name: str) -> type[Any]:
-    """Returns the class that a `trainer_type` names. Raises PluginError where there is none, or where it is no trainer."""
+    """Returns the class that a `trainer_type` names. Raises PluginError where there is none, or where it is no
+    trainer.
+    """
     title = f"trainer '{name}'"
     found = find_plugin("trainers", title, name)
     if not isinstance(found, type):
@@ -172,22 +194,35 @@ def trainer_class(name: str) -> type[Any]:
     must_have(found, OF_A_CLASS, title)
     settings = found.Settings
     if not (isinstance(settings, type) and issubclass(settings, Settings)):
-        raise PluginError(f"{title}: its Settings is {settings!r}; expected a class that inherits from palaestra.core.settings.Settings")
+        raise PluginError(
+            f"{title}: its Settings is {settings!r}; expected a class that inherits from "
+            "palaestra.core.settings.Settings"
+        )
     return found
 
 
 def _unknown_trainer(name: str, known: Sequence[str]) -> str:
     """Returns why a name is no trainer's; it may be that of a plug-in for ML-Agents.
 
-    Their entry points list trainers only when they are called, which needs ML-Agents itself: if none has this name, all packages are named.
+    Their entry points list trainers only when they are called, which needs ML-Agents itself: if none has this name, all
+    packages are named.
     """
-    usual = f"no trainer is named '{name}'{nearest(name, known)} (there are: {', '.join(known)}; your own as package.module:Class)"
+    usual = (
+        f"no trainer is named '{name}'{nearest(name, known)} (there are: {', '.join(known)}; your own as "
+        "package.module:Class)"
+    )
     points = [point for point in installed("mlagents.trainer_type") if point.module.partition(".")[0] != "mlagents"]
     alike = [point for point in points if point.name.casefold() == name.casefold()]
     packages = ", ".join(dict.fromkeys(point.dist.name if point.dist else point.module for point in alike or points))
-    what = "made of ML-Agents' own classes and does not run here; docs/guides/own-trainer.md shows how to write it as one class"
+    what = (
+        "made of ML-Agents' own classes and does not run here; docs/guides/own-trainer.md shows how to write it as "
+        "one class"
+    )
     if alike:
-        return f"the trainer '{name}' of the plug-in {packages} is {what} (examples/dqn.py and examples/a2c.py are complete)"
+        return (
+            f"the trainer '{name}' of the plug-in {packages} is {what} (examples/dqn.py and examples/a2c.py are "
+            "complete)"
+        )
     return f"{usual}; a trainer of a plug-in for ML-Agents ({packages}) is {what}" if points else usual
 
 

@@ -16,7 +16,15 @@ from palaestra.core.errors import ConfigError
 from palaestra.core.row_index import Groups, Sequences
 from palaestra.core.timestep import Action
 from palaestra.data.rollout import Minibatch
-from palaestra.losses.ppo import HeadGradient, branch_part, clipped_surrogate, clipped_value, gaussian_part, squared_error, value_part
+from palaestra.losses.ppo import (
+    HeadGradient,
+    branch_part,
+    clipped_surrogate,
+    clipped_value,
+    gaussian_part,
+    squared_error,
+    value_part,
+)
 from palaestra.models.actor_critic import ACTOR, CRITIC, ActorCritic
 from palaestra.models.distributions import branch_log_probs, log_prob_and_entropy
 from palaestra.models.encoders import NatureEncoder, ResNetEncoder
@@ -55,7 +63,12 @@ class Losses:
     def tagged(self) -> dict[str, Tensor]:
         """Returns the losses by their TensorBoard tags."""
         baseline = {} if self.baseline is None else {"Losses/Baseline Loss": self.baseline}
-        return {"Losses/Policy Loss": self.policy.abs(), "Losses/Value Loss": self.value, **baseline, "Policy/Entropy": self.entropy}
+        return {
+            "Losses/Policy Loss": self.policy.abs(),
+            "Losses/Value Loss": self.value,
+            **baseline,
+            "Policy/Entropy": self.entropy,
+        }
 
 
 class Gradient(Protocol):
@@ -71,7 +84,8 @@ class Autograd:
 
     def __init__(self, network: ActorCritic, *, bfloat16: bool = False, compiled: bool = False) -> None:
         """`bfloat16` and `compiled` as in `Forward`."""
-        self.network, self.bfloat16 = network, bfloat16
+        self.network = network
+        self.bfloat16 = bfloat16
         self._forward = Forward(network.forward, bfloat16=bfloat16, compiled=compiled)
 
     def __call__(self, rows: Minibatch, c: Coefficients) -> Losses:
@@ -88,20 +102,23 @@ class Autograd:
 
 
 class ClosedForm:
-    """Computes the gradient in closed form, for plain networks (`ActorCritic.plain`): a small minibatch takes half the time.
+    """Computes the gradient in closed form, for plain networks (`ActorCritic.plain`): a small minibatch takes half the
+    time.
 
     Only for a policy ratio of each component.
     """
 
     def __init__(self, network: ActorCritic) -> None:
-        self.network, self._components = network, network.spec.action.components
+        self.network = network
+        self._components = network.spec.action.components
 
     @torch.no_grad()
     def __call__(self, rows: Minibatch, c: Coefficients) -> Losses:
         """Writes the gradient of the same loss as `Autograd`; returns its parts."""
         network = self.network
         features, trace = network.body.trace(network.stacked(rows.inputs))
-        actor, critic = network.action_head, network.value_head
+        actor = network.action_head
+        critic = network.value_head
         assert isinstance(critic, nn.Linear)
         output = torch.addmm(actor.bias, features[ACTOR], actor.weight.t())
         value = torch.addmm(critic.bias, features[CRITIC], critic.weight.t())
@@ -125,21 +142,29 @@ class ClosedForm:
 
     def _policy_parts(self, output: Tensor, rows: Minibatch, c: Coefficients) -> HeadGradient:
         """Computes all action components; the gradient is that of the packed output."""
-        action, log_std = self.network.spec.action, self.network.log_std
+        action = self.network.spec.action
+        log_std = self.network.log_std
         parts = []
         shared = {"clip_range": c.clip_range, "entropy_coef": c.entropy_coef, "components": self._components}
         n = action.continuous
         if n:
-            parts.append(gaussian_part(output[:, :n], log_std, rows.continuous, rows.log_prob[:, :n], rows.advantage, **shared))
+            parts.append(
+                gaussian_part(output[:, :n], log_std, rows.continuous, rows.log_prob[:, :n], rows.advantage, **shared)
+            )
         for i, log_probs in enumerate(branch_log_probs(output, rows.mask, action) if action.branches else ()):
-            choice, old_log_prob = rows.discrete[:, i : i + 1], rows.log_prob[:, n + i : n + i + 1]
+            choice = rows.discrete[:, i : i + 1]
+            old_log_prob = rows.log_prob[:, n + i : n + i + 1]
             parts.append(branch_part(log_probs, choice, old_log_prob, rows.advantage, **shared))
         if len(parts) == 1:
             return parts[0]
-        loss, entropy = parts[0].loss, parts[0].entropy
+        loss = parts[0].loss
+        entropy = parts[0].entropy
         for part in parts[1:]:
-            loss, entropy = loss + part.loss, entropy + part.entropy
-        return HeadGradient(loss, entropy, torch.cat([part.grad for part in parts], 1), torch.cat([part.log_ratio for part in parts], 1))
+            loss = loss + part.loss
+            entropy = entropy + part.entropy
+        return HeadGradient(
+            loss, entropy, torch.cat([part.grad for part in parts], 1), torch.cat([part.log_ratio for part in parts], 1)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,23 +182,33 @@ class GroupGradient:
     """Computes MA-POCA's gradient by autograd."""
 
     def __init__(self, network: ActorCritic, *, bfloat16: bool, compiled: bool) -> None:
-        """`network` has a `GroupCritic` for a value head, which is never compiled; `bfloat16` and `compiled` as in `Forward`."""
-        self.network, self.bfloat16 = network, bfloat16
+        """`network` has a `GroupCritic` for a value head, which is never compiled; `bfloat16` and `compiled` as in
+        `Forward`.
+        """
+        self.network = network
+        self.bfloat16 = bfloat16
         self._forward = Forward(network.output_and_features, bfloat16=bfloat16, compiled=compiled)
 
     def __call__(self, batch: GroupRows, c: Coefficients) -> Losses:
-        """Returns the losses before the step, of policy + value_coef * (own + value + baseline / 2) - entropy_coef * entropy.
+        """Returns the losses before the step, of policy + value_coef * (own + value + baseline / 2) - entropy_coef *
+        entropy.
 
-        Own values, values and baselines all regress to the returns; each part of the critic fits what the parts before it leave.
+        Own values, values and baselines all regress to the returns; each part of the critic fits what the parts before
+        it leave.
         """
-        rows, critic = batch.rows, self.network.value_head
+        rows = batch.rows
+        critic = self.network.value_head
         assert isinstance(critic, GroupCritic)
         output, features = self._forward(rows.inputs, rows.sequences)
         with torch.autocast(features.device.type, torch.bfloat16, enabled=self.bfloat16):
             own = critic.own_value(features.index_select(0, batch.deciding), batch.groups.agents_at(batch.places))
-            context, difference = critic.context_and_difference(features, batch.action, batch.groups, batch.deciding, batch.places)
+            context, difference = critic.context_and_difference(
+                features, batch.action, batch.groups, batch.deciding, batch.places
+            )
         own, context, difference = (x.to(features.dtype) for x in (own, context, difference))
-        policy_loss, entropy, log_ratio = policy_loss_and_entropy(self.network, output.index_select(0, batch.deciding), rows, c)
+        policy_loss, entropy, log_ratio = policy_loss_and_entropy(
+            self.network, output.index_select(0, batch.deciding), rows, c
+        )
         value = own.detach() + context
         baseline = value.detach() + difference
         own_loss, value_loss, baseline_loss = (squared_error(x, rows.target).mean() for x in (own, value, baseline))
@@ -183,8 +218,12 @@ class GroupGradient:
         return Losses(policy_loss.detach(), value_loss.detach(), entropy.detach(), log_ratio, baseline_loss.detach())
 
 
-def policy_loss_and_entropy(network: ActorCritic, output: Tensor, rows: Minibatch, c: Coefficients) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns means over rows of the packed actor output (N, ...), each (), and log-ratios, (N, A), without gradient."""
+def policy_loss_and_entropy(
+    network: ActorCritic, output: Tensor, rows: Minibatch, c: Coefficients
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns means over rows of the packed actor output (N, ...), each (), and log-ratios, (N, A), without
+    gradient.
+    """
     sample = Action(rows.continuous, rows.discrete)
     log_prob, entropy = log_prob_and_entropy(output, network.log_std, rows.mask, sample, network.spec.action)
     log_ratio = log_prob - rows.log_prob
@@ -195,10 +234,13 @@ def policy_loss_and_entropy(network: ActorCritic, output: Tensor, rows: Minibatc
 class Forward:
     """A forward pass, in bfloat16 or compiled where that is asked for; its result is as precise as the weights."""
 
-    def __init__(self, forward: Callable[[Inputs, Sequences | None], tuple[Tensor, Tensor]], *, bfloat16: bool, compiled: bool) -> None:
+    def __init__(
+        self, forward: Callable[[Inputs, Sequences | None], tuple[Tensor, Tensor]], *, bfloat16: bool, compiled: bool
+    ) -> None:
         """`bfloat16`: the pass is computed in it; weights, losses and the optimizer stay in float32."""
         self._forward = torch.compile(forward, dynamic=True) if compiled else forward
-        self._compiles, self._bfloat16 = compiled, bfloat16
+        self._compiles = compiled
+        self._bfloat16 = bfloat16
 
     def __call__(self, inputs: Inputs, sequences: Sequences | None) -> tuple[Tensor, Tensor]:
         """Returns what the wrapped function returns. Raises ConfigError where the network cannot be compiled here."""
@@ -209,7 +251,8 @@ class Forward:
             if not self._compiles:
                 raise
             raise ConfigError(
-                f"network_settings.compile: torch.compile cannot compile this network here ({str(error).strip().splitlines()[0]}); "
+                "network_settings.compile: torch.compile cannot compile this network here "
+                f"({str(error).strip().splitlines()[0]}); "
                 f"it needs a C++ compiler on the machine; or set compile: false"
             ) from error
         return first.to(inputs[0].dtype), second.to(inputs[0].dtype)

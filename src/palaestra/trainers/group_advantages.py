@@ -22,11 +22,14 @@ from palaestra.trainers.advantages import VALUE_ROWS, Advantages, horizon_ends
 def group_advantages(
     estimates: GroupValues, rewards: Tensor, signals: RewardSignals, *, gae_lambda: float, time_horizon: int
 ) -> tuple[Advantages, Tensor]:
-    """Returns the advantages over a counterfactual baseline, whose targets are lambda-returns, and the mean baselines, (K,).
+    """Returns the advantages over a counterfactual baseline, whose targets are lambda-returns, and the mean baselines,
+    (K,).
 
-    `rewards` (N, K). A truncated episode is bootstrapped with the group's value at its final observation (`GroupValues`).
+    `rewards` (N, K). A truncated episode is bootstrapped with the group's value at its final observation
+    (`GroupValues`).
     """
-    rollout, table = estimates.rollout, estimates.batches.table
+    rollout = estimates.rollout
+    table = estimates.batches.table
     ended = rollout.terminated | rollout.truncated
     stops = completed(rollout, (horizon_ends(ended, time_horizon) & ~ended,))[0]
     successor = to_device(table.timeline.next, stops.device).masked_fill(stops, NOBODY)
@@ -41,30 +44,40 @@ def group_advantages(
 
 
 class GroupValues:
-    """Evaluates a `GroupCritic` over a rollout in large batches. N completed decisions, V observations, K reward signals.
+    """Evaluates a `GroupCritic` over a rollout in large batches. N completed decisions, V observations, K reward
+    signals.
 
     Features of an observation are computed once, however many mates it has. With memory they are unrolled along the
-    sequences of the batches, from the memory stored at their starts; final observations follow their agent's last decision.
+    sequences of the batches, from the memory stored at their starts; final observations follow their agent's last
+    decision.
     """
 
     def __init__(self, network: ActorCritic, rollout: Rollout, batches: GroupMinibatches) -> None:
         """`batches` are those of the rollout's table; the network has a `GroupCritic` for a value head."""
-        group_ticks, critic = rollout.group_ticks, network.value_head
+        group_ticks = rollout.group_ticks
+        critic = network.value_head
         assert group_ticks is not None
         assert isinstance(critic, GroupCritic)
-        self.network, self.rollout, self.batches, self.critic, self.group_ticks = network, rollout, batches, critic, group_ticks
+        self.network = network
+        self.rollout = rollout
+        self.batches = batches
+        self.critic = critic
+        self.group_ticks = group_ticks
         self.device = rollout.reward.device
         self.rows = completed_rows(rollout)
-        self._last, self._final = network.prepare(rollout.last_obs), network.prepare(rollout.final_obs)
-        sample, last = (
-            completed(rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.recurrent_state)),
-            group_ticks.last_sample,
-        )
+        self._last = network.prepare(rollout.last_obs)
+        self._final = network.prepare(rollout.final_obs)
+        sample = completed(rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.recurrent_state))
+        last = group_ticks.last_sample
         obs = completed(rollout, rollout.obs)
-        if (batches.table.members >= len(batches.table.group_step)).any():  # some mates wait for what comes of a decision
+        if (
+            batches.table.members >= len(batches.table.group_step)
+        ).any():  # some mates wait for what comes of a decision
             obs = tuple(map(torch.cat, zip(obs, rollout.last_obs, strict=True)))
         self.inputs = network.prepare(obs)
-        """Prepared observations that are there at decisions: all before decisions, (V, ...), or only the decisions' own, (N, ...)."""
+        """Prepared observations that are there at decisions: all before decisions, (V, ...), or only the decisions'
+        own, (N, ...).
+        """
         done = Action(torch.cat([sample[0], last.continuous]), torch.cat([sample[1], last.discrete]))
         self.action = network.for_environment(done)
         """Action at each observation, (V, ...)."""
@@ -74,34 +87,49 @@ class GroupValues:
     def __call__(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Returns values, baselines, next values and endless next values of all decisions, each (N, K).
 
-        The next value is that of the agents of the group that are still there, and of an agent that has just left them with its final
-        observation; 0 once the group's episode ended. The endless one, for reward signals that ignore ends, also counts agents whose
-        group ended with their final observations. With individual values an agent that decides again in the rollout has its own next
-        value instead.
+        The next value is that of the agents of the group that are still there, and of an agent that has just left them
+        with its final observation; 0 once the group's episode ended. The endless one, for reward signals that ignore
+        ends, also counts agents whose group ended with their final observations. With individual values an agent that
+        decides again in the rollout has its own next value instead.
         """
         table = self.batches.table
         features = self._features()
         own, value, together, baseline = self._of_decisions(features)
         rows, groups = groups_of(table.later, self.device)
         later = self.critic.value(features.index_select(0, rows), groups)
-        known = torch.cat([together, later, torch.zeros_like(together[:1])])  # the last, at index -1, where the group is gone
-        following, endless = (to_device(where % len(known), self.device) for where in (table.following, table.following_endless))
+        known = torch.cat(
+            [together, later, torch.zeros_like(together[:1])]
+        )  # the last, at index -1, where the group is gone
+        following, endless = (
+            to_device(where % len(known), self.device) for where in (table.following, table.following_endless)
+        )
         if self.critic.count_head is None:
             return value, baseline, known[following], known[endless]
         own_next = to_device(table.timeline.next, self.device)
-        goes_on, own = (own_next != NOBODY).unsqueeze(1), own.index_select(0, own_next.clamp(min=0))
+        goes_on = (own_next != NOBODY).unsqueeze(1)
+        own = own.index_select(0, own_next.clamp(min=0))
         return value, baseline, torch.where(goes_on, own, known[following]), torch.where(goes_on, own, known[endless])
 
     def _of_decisions(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Returns own values and values (N, K) of decisions, values (M, K) of groups at all group steps, and baselines (N, K)."""
-        table, signals = self.batches.table, self.network.signals
+        """Returns own values and values (N, K) of decisions, values (M, K) of groups at all group steps, and baselines
+        (N, K).
+        """
+        table = self.batches.table
+        signals = self.network.signals
         own, value, baseline = features.new_zeros((3, len(table.group_step), signals)).unbind()
         together = features.new_zeros((len(table), signals))
         for batch in self.batches.in_order(VALUE_ROWS, self.device):
-            action = Action(*(column.index_select(0, batch.chosen) for column in (self.action.continuous, self.action.discrete)))
-            seen, rows = features.index_select(0, batch.chosen), batch.decisions
-            context, difference = self.critic.context_and_difference(seen, action, batch.groups, batch.deciding, batch.places)
-            own[rows] = self.critic.own_value(seen.index_select(0, batch.deciding), batch.groups.agents_at(batch.places))
+            action = Action(
+                *(column.index_select(0, batch.chosen) for column in (self.action.continuous, self.action.discrete))
+            )
+            seen = features.index_select(0, batch.chosen)
+            rows = batch.decisions
+            context, difference = self.critic.context_and_difference(
+                seen, action, batch.groups, batch.deciding, batch.places
+            )
+            own[rows] = self.critic.own_value(
+                seen.index_select(0, batch.deciding), batch.groups.agents_at(batch.places)
+            )
             value[rows] = own[rows] + context
             baseline[rows] = value[rows] + difference
             together[batch.group_steps] = self.critic.value(seen, batch.groups)
@@ -115,7 +143,9 @@ class GroupValues:
         own = self.recurrent_state.new_zeros((len(self.batches.table.group_step), self.network.width))
         for batch in self.batches.in_order(VALUE_ROWS, self.device):
             inputs = tuple(x.index_select(0, batch.chosen) for x in self.inputs)
-            features = self.network.unroll(CRITIC, self.network.features(CRITIC, inputs), batch.sequences_with(self.recurrent_state))
+            features = self.network.unroll(
+                CRITIC, self.network.features(CRITIC, inputs), batch.sequences_with(self.recurrent_state)
+            )
             here = batch.chosen < len(own)
             own[batch.chosen[here]] = features[here]
         final, _ = self.network.remember(CRITIC, self._final, self._state_after(self.rollout.final_rows))
@@ -129,7 +159,8 @@ class GroupValues:
 
     def _last_state(self) -> Tensor:
         """Returns the recurrent state (S, L) with which each slot sees `last_obs`: zeros where an episode ended."""
-        rollout, recurrent_state = self.rollout, self.group_ticks.last_recurrent_state
+        rollout = self.rollout
+        recurrent_state = self.group_ticks.last_recurrent_state
         time, slots = rollout.shape
         lengths = torch.full_like(rollout.area, time) if rollout.lengths is None else rollout.lengths
         rows = (lengths - 1).clamp(min=0) * slots + torch.arange(slots, device=lengths.device)
@@ -147,8 +178,9 @@ def group_returns(reward: Tensor, next_value: Tensor, successor: Tensor, *, gamm
     """Returns lambda-returns of N decisions, (N,): G = r + gamma ((1 - lambda) V' + lambda G').
 
     Cohen et al. 2022, https://arxiv.org/abs/2111.05992, TD(lambda) on the group's value. `next_value` (N,) is V', the
-    value of the group at the next decision, 0 where the group's episode ended. `successor` (N,) is the index of the agent's own next
-    decision, whose return is G', or -1 where there is none and V' is used alone. Successors must not form a cycle.
+    value of the group at the next decision, 0 where the group's episode ended. `successor` (N,) is the index of the
+    agent's own next decision, whose return is G', or -1 where there is none and V' is used alone. Successors must not
+    form a cycle.
     """
     goes_on = successor >= 0
     step = goes_on * (gamma * gae_lambda)

@@ -1,6 +1,8 @@
-"""Imitation of demonstrated decisions: minibatches of them, the loss, and behavioral cloning beside a trainer's own objective.
+"""Imitation of demonstrated decisions: minibatches of them, the loss, and behavioral cloning beside a trainer's own
+objective.
 
-Unlike ML-Agents', the loss compares the action without noise to the demonstrated one, and leaves the policy's noise to the trainer.
+Unlike ML-Agents', the loss compares the action without noise to the demonstrated one, and leaves the policy's noise to
+the trainer.
 """
 
 from __future__ import annotations
@@ -36,11 +38,20 @@ class Cloning:
     """Behavioral cloning beside a trainer (`behavioral_cloning`), with a learning rate that falls to zero."""
 
     def __init__(
-        self, student: Student, parameters: Sequence[Tensor], settings: BehaviorSettings, hyper: _Hyper, device: torch.device, seed: int
+        self,
+        student: Student,
+        parameters: Sequence[Tensor],
+        settings: BehaviorSettings,
+        hyper: _Hyper,
+        device: torch.device,
+        seed: int,
     ) -> None:
-        """`parameters`: what an optimizer of the student moves. Raises DemoError where the demonstrations do not fit."""
+        """`parameters`: what an optimizer of the student moves. Raises DemoError where the demonstrations do not
+        fit.
+        """
         assert settings.behavioral_cloning is not None
-        self.settings, self._learning_rate = settings.behavioral_cloning, hyper.learning_rate
+        self.settings = settings.behavioral_cloning
+        self._learning_rate = hyper.learning_rate
         self._size = self.settings.batch_size or hyper.batch_size
         memory = settings.network_settings.memory
         demonstrations = load_demonstrations(self.settings.demo_path, student.spec, device)
@@ -62,7 +73,9 @@ class Cloning:
         return whole if given or usual is None else min(usual, whole)
 
     def update(self, step: int, usual: int | None = None) -> dict[str, Tensor]:
-        """Takes the gradient steps of one update of the policy. Returns the loss by its tag; nothing once `steps` have passed."""
+        """Takes the gradient steps of one update of the policy. Returns the loss by its tag; nothing once `steps` have
+        passed.
+        """
         rate = self.rate(step)
         if rate <= 0:
             return {}
@@ -135,13 +148,20 @@ class Imitation:
     """Trains a network to act as teachers did: squared error of the action without noise, cross-entropy of choices."""
 
     def __init__(self, student: Student, parameters: Sequence[Tensor], generator: torch.Generator) -> None:
-        """`parameters`: those of the student, or the one tensor that they are views of (see `models.optimizer.flatten`)."""
-        self.student, self.optimizer, self.generator = student, Adam(parameters, 0.0), generator
+        """`parameters`: those of the student, or the one tensor that they are views of (see
+        `models.optimizer.flatten`).
+        """
+        self.student = student
+        self.optimizer = Adam(parameters, 0.0)
+        self.generator = generator
 
     def learn(self, batches: ImitationBatches, *, size: int, count: int, learning_rate: float) -> tuple[Tensor, Tensor]:
-        """Takes `count` gradient steps; returns means of the loss, (), and of each continuous action's squared error, (continuous,)."""
+        """Takes `count` gradient steps; returns means of the loss, (), and of each continuous action's squared error,
+        (continuous,).
+        """
         self.optimizer.learning_rate = learning_rate
-        losses, errors = [], []
+        losses = []
+        errors = []
         for batch in batches.minibatches(size=size, count=count, generator=self.generator):
             loss, error = self.loss(batch)
             self.student.zero_grad(set_to_none=False)  # of flat parameters gradients are views, which stay
@@ -154,7 +174,9 @@ class Imitation:
 
     def loss(self, batch: ImitationBatch) -> tuple[Tensor, Tensor]:
         """Returns the loss, (), and the squared error of each continuous action, (continuous,)."""
-        student, action, shown = self.student, self.student.spec.action, batch.decisions
+        student = self.student
+        action = self.student.spec.action
+        shown = batch.decisions
         output = student.outputs(student.prepare(shown.obs), batch.sequences)
         errors = squared_errors(student.played(output), shown.action.continuous)
         loss = errors.mean() if action.continuous else output.new_zeros(())
@@ -185,8 +207,12 @@ class ImitationBatches:
         return len(self.recurrent_state)
 
     def minibatches(self, *, size: int, count: int, generator: torch.Generator) -> Iterator[ImitationBatch]:
-        """Yields `count` minibatches of about `size` decisions, each pass in a new order; whole sequences where there are any."""
-        return islice(self._whole(size, generator) if self.table is None else self._sequences(self.table, size, generator), count)
+        """Yields `count` minibatches of about `size` decisions, each pass in a new order; whole sequences where there
+        are any.
+        """
+        return islice(
+            self._whole(size, generator) if self.table is None else self._sequences(self.table, size, generator), count
+        )
 
     def _whole(self, size: int, generator: torch.Generator) -> Iterator[ImitationBatch]:
         for rows in index_minibatches(len(self), size=size, epochs=ENDLESS, generator=generator, shared=False):
@@ -202,19 +228,29 @@ class ImitationBatches:
                     yield ImitationBatch(self.decisions.take(rows), sequences)
 
 
-def imitation_batches(demonstrations: Demonstrations, student: Student, sequence_length: int | None) -> ImitationBatches:
-    """Returns demonstrations ready for a student; its memory, where it has one (`sequence_length`), is empty where a sequence begins."""
+def imitation_batches(
+    demonstrations: Demonstrations, student: Student, sequence_length: int | None
+) -> ImitationBatches:
+    """Returns demonstrations ready for a student; its memory, where it has one (`sequence_length`), is empty where a
+    sequence begins.
+    """
     table = None if sequence_length is None else StreamTable(demonstrations.last.cpu().numpy(), sequence_length)
-    recurrent_state = torch.zeros((1, student.memory_size), device=demonstrations.last.device).expand(len(demonstrations), -1)
+    recurrent_state = torch.zeros((1, student.memory_size), device=demonstrations.last.device).expand(
+        len(demonstrations), -1
+    )
     return ImitationBatches(demonstrations.decisions, recurrent_state, table)
 
 
 def squared_errors(played: Tensor, demonstrated: Tensor) -> Tensor:
-    """Returns the mean squared error of each continuous action, (continuous,). Both (N, continuous), as the environment gets them."""
+    """Returns the mean squared error of each continuous action, (continuous,). Both (N, continuous), as the environment
+    gets them.
+    """
     return (played - demonstrated).square().mean(0)
 
 
 def cross_entropy(log_probs: Sequence[Tensor], demonstrated: Tensor) -> Tensor:
-    """Returns the mean of -log p(demonstrated choice), (). `log_probs` of each branch, (N, branch); demonstrated (N, branches)."""
+    """Returns the mean of -log p(demonstrated choice), (). `log_probs` of each branch, (N, branch); demonstrated (N,
+    branches).
+    """
     columns = [branch.gather(1, demonstrated[:, i : i + 1]) for i, branch in enumerate(log_probs)]
     return -torch.cat(columns, 1).mean()

@@ -39,7 +39,9 @@ class UpdateData(Generic[Batch]):
 
 
 class OnPolicy(ABC, Generic[Batch]):
-    """Base class of trainers that learn from one rollout at a time, then throw it away. Subclasses say how minibatches are made."""
+    """Base class of trainers that learn from one rollout at a time, then throw it away. Subclasses say how minibatches
+    are made.
+    """
 
     def __init__(
         self,
@@ -52,8 +54,11 @@ class OnPolicy(ABC, Generic[Batch]):
     ) -> None:
         """`parameters`: what the optimizer moves; `gradient`: fills the `.grad` of these from a minibatch."""
         assert isinstance(settings.hyperparameters, PPOSettings | POCASettings)
-        self.settings, self.hyper = settings, settings.hyperparameters
-        self.network, self.parameters, self.gradient = network, parameters, gradient
+        self.settings = settings
+        self.hyper = settings.hyperparameters
+        self.network = network
+        self.parameters = parameters
+        self.gradient = gradient
         self.optimizer = Adam(parameters, self.hyper.learning_rate)
         self.action_rng = torch.Generator(device).manual_seed(ranks.own_seed(seed + 1))
         self.shuffle_rng = torch.Generator(device).manual_seed(ranks.own_seed(seed + 2))
@@ -61,7 +66,8 @@ class OnPolicy(ABC, Generic[Batch]):
         self.signals = RewardSignals(network.spec, settings.reward_signals, device, seed + 3)
         imitates = settings.behavioral_cloning is not None
         self.cloning = Cloning(network, parameters, settings, self.hyper, device, seed + 4) if imitates else None
-        self.rollout_size, self.needs = ranks.share(self.hyper.buffer_size), self.signals.needs
+        self.rollout_size = ranks.share(self.hyper.buffer_size)
+        self.needs = self.signals.needs
         self.batch_size = ranks.share(self.hyper.batch_size)
         """Decisions of this rank in a minibatch."""
         self.change = PolicyChange(0, 0)
@@ -73,7 +79,8 @@ class OnPolicy(ABC, Generic[Batch]):
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
         """Makes `num_epoch` passes over the rollout, then takes its observations into the normalizer."""
-        hyper, metrics = self.hyper, Metrics()
+        hyper = self.hyper
+        metrics = Metrics()
         learning_rate, c = coefficients(hyper, step, self.settings.max_steps)
         self.optimizer.learning_rate = learning_rate
         data = self._prepare(rollout, metrics)
@@ -91,11 +98,15 @@ class OnPolicy(ABC, Generic[Batch]):
         if data.transitions is not None:
             self._learn_signals(rollout, data.transitions, metrics)
         self.network.learn_statistics(completed(rollout, tuple(rollout.obs[i] for i in self.network.vectors)))
-        metrics.add({"Policy/Learning Rate": learning_rate, "Policy/Epsilon": c.clip_range, "Policy/Beta": c.entropy_coef})
+        metrics.add(
+            {"Policy/Learning Rate": learning_rate, "Policy/Epsilon": c.clip_range, "Policy/Beta": c.entropy_coef}
+        )
         return metrics
 
     def _rewards(self, rollout: Rollout, reward: Tensor) -> tuple[list[Tensor], TransitionTable | None]:
-        """Returns the rewards of each signal, (T, S), and the transitions, where a signal is learned. `reward`: the environment's."""
+        """Returns the rewards of each signal, (T, S), and the transitions, where a signal is learned. `reward`: the
+        environment's.
+        """
         played = self.network.for_environment(rollout.sample)
         transitions = TransitionTable(rollout, played, reward) if self.signals.learned else None
         return self.signals.of_rollout(rollout, reward, transitions), transitions
@@ -103,7 +114,9 @@ class OnPolicy(ABC, Generic[Batch]):
     def _learn_signals(self, rollout: Rollout, transitions: TransitionTable, metrics: Metrics) -> None:
         """Trains the reward signals that learn, in as many passes as the policy."""
         hyper = self.hyper
-        for part in index_minibatches(len(transitions), size=self.batch_size, epochs=hyper.num_epoch, generator=self.shuffle_rng):
+        for part in index_minibatches(
+            len(transitions), size=self.batch_size, epochs=hyper.num_epoch, generator=self.shuffle_rng
+        ):
             metrics.add(self.signals.learn(transitions.take(part)))
         self.signals.learn_statistics(completed(rollout, rollout.obs))
         metrics.add(self.signals.measured())

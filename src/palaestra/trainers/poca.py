@@ -33,10 +33,11 @@ class POCA(OnPolicy[GroupRows]):
     """Trains a policy with a centralised critic over each group; the update itself is `OnPolicy.update`.
 
     An agent's reward is its own plus that of its mates and of the group. Returns bootstrap with the value of the whole
-    group. The return of an agent that leaves before its mates ends there, with the value of its final observation and its mates'
-    together; the paper's continues with what the mates earn. The advantage is that return less a counterfactual baseline, which knows
-    what the mates see and do but not the agent's own action. With `individual_values` returns bootstrap with the agent's own value
-    instead, and with the group's only where the agent has left or the rollout has no later decision of it.
+    group. The return of an agent that leaves before its mates ends there, with the value of its final observation and
+    its mates' together; the paper's continues with what the mates earn. The advantage is that return less a
+    counterfactual baseline, which knows what the mates see and do but not the agent's own action. With
+    `individual_values` returns bootstrap with the agent's own value instead, and with the group's only where the agent
+    has left or the rollout has no later decision of it.
     """
 
     Settings = POCASettings
@@ -47,7 +48,9 @@ class POCA(OnPolicy[GroupRows]):
         torch.manual_seed(seed)
         network = self.make_network(spec, settings).to(device)
         # bfloat16 is off unless asked for: where rewards are rare, two runs of three learned later with it
-        gradient = GroupGradient(network, bfloat16=settings.network_settings.bfloat16 or False, compiled=settings.network_settings.compile)
+        gradient = GroupGradient(
+            network, bfloat16=settings.network_settings.bfloat16 or False, compiled=settings.network_settings.compile
+        )
         super().__init__(network, [p for p in network.parameters() if p.numel()], gradient, settings, device, seed)
         self.needs = RolloutNeeds(terminal_obs=True, group_ticks=True)
 
@@ -85,7 +88,9 @@ class POCA(OnPolicy[GroupRows]):
         return torch.zeros_like(rollout.reward).view(-1).index_copy_(0, estimates.rows, shared).view_as(rollout.reward)
 
     def _rows(self, estimates: GroupValues, rewards: Tensor, metrics: Metrics) -> Minibatch:
-        """Returns the completed decisions with advantages and targets; measures values and baselines. `rewards` (N, K)."""
+        """Returns the completed decisions with advantages and targets; measures values and baselines. `rewards` (N,
+        K).
+        """
         found, baselines = group_advantages(
             estimates, rewards, self.signals, gae_lambda=self.hyper.lambd, time_horizon=self.settings.time_horizon
         )
@@ -93,7 +98,9 @@ class POCA(OnPolicy[GroupRows]):
         return found.with_actions(estimates.rollout)
 
     def _outputs(self, estimates: GroupValues) -> Tensor:
-        """Returns the actor's output for all observations, (V, outputs); those of the N completed decisions come first."""
+        """Returns the actor's output for all observations, (V, outputs); those of the N completed decisions come
+        first.
+        """
         if not self.network.memory_size:
             every = torch.arange(len(estimates.inputs[0]), device=estimates.device)
             return actor_outputs(self.network, estimates.inputs, ((part, None) for part in every.split(VALUE_ROWS)))
@@ -106,8 +113,11 @@ class POCA(OnPolicy[GroupRows]):
         action = estimates.action
         for batch in estimates.batches.shuffled(self.batch_size, self.hyper.num_epoch, self.shuffle_rng):
             chosen = rows.with_columns(
-                [x.index_select(0, batch.decisions) for x in rows.columns()], batch.sequences_with(estimates.recurrent_state)
+                [x.index_select(0, batch.decisions) for x in rows.columns()],
+                batch.sequences_with(estimates.recurrent_state),
             )
             chosen = replace(chosen, inputs=tuple(x.index_select(0, batch.chosen) for x in estimates.inputs))
-            done = Action(action.continuous.index_select(0, batch.chosen), action.discrete.index_select(0, batch.chosen))
+            done = Action(
+                action.continuous.index_select(0, batch.chosen), action.discrete.index_select(0, batch.chosen)
+            )
             yield GroupRows(chosen, done, batch.groups, batch.deciding, batch.places)

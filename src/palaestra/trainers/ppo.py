@@ -33,21 +33,26 @@ class PPO(OnPolicy[Minibatch]):
         keep_freed_memory()
         torch.manual_seed(seed)
         network = self.make_network(spec, settings).to(device)
-        bfloat16, compiled = settings.network_settings.bfloat16, settings.network_settings.compile
+        bfloat16 = settings.network_settings.bfloat16
+        compiled = settings.network_settings.compile
         plain = network.plain and not (settings.hyperparameters.joint_ratio or bfloat16 or compiled)
         # many small tensors are one call when they are one tensor; large ones gain nothing from it
         parameters = [flatten(network)] if plain else [p for p in network.parameters() if p.numel()]
         if plain:
             gradient = ClosedForm(network)
         else:
-            gradient = Autograd(network, bfloat16=bfloat16_pays(network, device) if bfloat16 is None else bfloat16, compiled=compiled)
+            gradient = Autograd(
+                network, bfloat16=bfloat16_pays(network, device) if bfloat16 is None else bfloat16, compiled=compiled
+            )
         super().__init__(network, parameters, gradient, settings, device, seed)
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> ActorCritic:
         """Returns an actor and a critic with a value for each reward signal."""
         assert isinstance(settings.hyperparameters, PPOSettings)
-        network = ActorCritic(spec, settings.network_settings, len(settings.reward_signals), settings.hyperparameters.shared_critic)
+        network = ActorCritic(
+            spec, settings.network_settings, len(settings.reward_signals), settings.hyperparameters.shared_critic
+        )
         assert isinstance(network.value_head, nn.Linear)
         init_intrinsic_values(network.value_head, settings)
         init_deviation(network, settings.hyperparameters)
@@ -62,7 +67,9 @@ class PPO(OnPolicy[Minibatch]):
             rows = corrected(rows, self._outputs(rows, rollout, table), self.network, metrics)
         return UpdateData(len(rows.advantage), self._minibatches(rows, rollout, table), transitions)
 
-    def _rows(self, rollout: Rollout, rewards: list[Tensor], metrics: Metrics, table: SequenceTable | None = None) -> Minibatch:
+    def _rows(
+        self, rollout: Rollout, rewards: list[Tensor], metrics: Metrics, table: SequenceTable | None = None
+    ) -> Minibatch:
         """Returns the completed decisions with advantages and targets; measures the values."""
         found = advantages(
             rollout,
@@ -85,7 +92,8 @@ class PPO(OnPolicy[Minibatch]):
         return actor_outputs(self.network, rows.inputs, table.take(table.in_parts(VALUE_ROWS), recurrent_state))
 
     def _minibatches(self, rows: Minibatch, rollout: Rollout, table: SequenceTable | None) -> Iterator[Minibatch]:
-        size, epochs = self.batch_size, self.hyper.num_epoch
+        size = self.batch_size
+        epochs = self.hyper.num_epoch
         if table is None:
             return minibatches(rows, size=size, epochs=epochs, generator=self.shuffle_rng)
         recurrent_state = completed(rollout, (rollout.recurrent_state,))[0]

@@ -39,7 +39,8 @@ MOST_COLLECTED = 1024
 class SAC:
     """Learns from decisions drawn from a replay, with one gradient step every `steps_per_update` decisions.
 
-    Until `buffer_init_steps` decisions are there the policy acts as it is: a new one draws nearly evenly from all actions.
+    Until `buffer_init_steps` decisions are there the policy acts as it is: a new one draws nearly evenly from all
+    actions.
     """
 
     Settings = SACSettings
@@ -49,7 +50,9 @@ class SAC:
         if settings.network_settings.compile:
             raise ConfigError("network_settings.compile is not available with the trainer sac; set it to false")
         keep_freed_memory()
-        self.settings, self.hyper, network = settings, settings.hyperparameters, settings.network_settings
+        self.settings = settings
+        self.hyper = settings.hyperparameters
+        network = settings.network_settings
         torch.manual_seed(seed)
         self.network = self.make_network(spec, settings).to(device)
         self.action_rng = torch.Generator(device).manual_seed(ranks.own_seed(seed + 1))
@@ -58,26 +61,37 @@ class SAC:
         self.policy = NetworkPolicy(self.network, self.action_rng, network.deterministic)
         self.signals = RewardSignals(spec, settings.reward_signals, device, seed + 3)
         bfloat16 = bfloat16_pays(self.network, device) if network.bfloat16 is None else network.bfloat16
-        self.gradient = SoftGradient(self.network, self.hyper.learning_rate, self.hyper.tau, self.gradient_rng, bfloat16=bfloat16)
+        self.gradient = SoftGradient(
+            self.network, self.hyper.learning_rate, self.hyper.tau, self.gradient_rng, bfloat16=bfloat16
+        )
         imitates = settings.behavioral_cloning is not None
-        self.cloning = Cloning(self.network, self.gradient.deciding, settings, self.hyper, device, seed + 5) if imitates else None
+        self.cloning = (
+            Cloning(self.network, self.gradient.deciding, settings, self.hyper, device, seed + 5) if imitates else None
+        )
         self._gammas = torch.tensor(self.signals.gammas, device=device)
         self._ignore_ends = torch.tensor(self.signals.ignore_ends, device=device)
         stretch = network.memory.sequence_length if network.memory else 0
-        self.replay = Replay(spec, ranks.share(self.hyper.buffer_size), device, memory=self.network.memory_size, stretch=stretch)
+        self.replay = Replay(
+            spec, ranks.share(self.hyper.buffer_size), device, memory=self.network.memory_size, stretch=stretch
+        )
         collected = self.hyper.steps_per_update * (STEPS_AT_ONCE if settings.threaded else 1)
-        self.rollout_size, self.needs = max(1, int(min(collected, MOST_COLLECTED)) // ranks.size()), self.signals.needs
+        self.rollout_size = max(1, int(min(collected, MOST_COLLECTED)) // ranks.size())
+        self.needs = self.signals.needs
         self.batch_size = ranks.share(self.hyper.batch_size)
         """Decisions of this rank in a minibatch."""
         self._to_collect = self._first_collect
-        self._owed, self._signals_owed = 0.0, 0.0
-        self._told, self._lacks_replay = False, False
+        self._owed = 0.0
+        self._signals_owed = 0.0
+        self._told = False
+        self._lacks_replay = False
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> SoftActorCritic:
         """Returns actor, critics with a value for each reward signal, and target critics."""
         assert isinstance(settings.hyperparameters, SACSettings)
-        return SoftActorCritic(spec, settings.network_settings, len(settings.reward_signals), settings.hyperparameters.init_entcoef)
+        return SoftActorCritic(
+            spec, settings.network_settings, len(settings.reward_signals), settings.hyperparameters.init_entcoef
+        )
 
     @property
     def _first_collect(self) -> int:
@@ -91,26 +105,36 @@ class SAC:
         return self.replay.bytes_needed <= SAVED_AT_MOST if saved is None else saved
 
     def remarks(self) -> list[str]:
-        """Returns the replay's size and whether it is saved, once. Raises ConfigError where it does not fit into memory."""
+        """Returns the replay's size and whether it is saved, once. Raises ConfigError where it does not fit into
+        memory.
+        """
         if self._told:
             return []
         check_room(self.replay)
-        self._told, kept = True, "is" if self.saves_replay else "is not"
+        self._told = True
+        kept = "is" if self.saves_replay else "is not"
         size = format_bytes(self.replay.bytes_needed)
         beyond = [
-            obs.name for obs, as_bytes in zip(self.replay.spec.obs, self.replay.as_bytes, strict=True) if obs.is_visual and not as_bytes
+            obs.name
+            for obs, as_bytes in zip(self.replay.spec.obs, self.replay.as_bytes, strict=True)
+            if obs.is_visual and not as_bytes
         ]
         why = f" ({', '.join(beyond)}: images with numbers beyond 0..1, which take four bytes each)" if beyond else ""
         beside = 0 if self.cloning is None else self.cloning.count(STEPS_BESIDE)
-        passes = f"Each of its gradient steps has {beside:,} of cloning beside it; without num_epoch and samples_per_update: {STEPS_BESIDE}"
+        passes = (
+            f"Each of its gradient steps has {beside:,} of cloning beside it; without num_epoch and "
+            f"samples_per_update: {STEPS_BESIDE}"
+        )
         return [
-            f"Its replay of {self.replay.size:,} decisions takes up to {size}{why} and {kept} saved in checkpoints (save_replay_buffer)",
+            f"Its replay of {self.replay.size:,} decisions takes up to {size}{why} and {kept} saved in checkpoints "
+            "(save_replay_buffer)",
             *([passes] if beside > STEPS_BESIDE else []),
         ]
 
     def warnings(self) -> list[str]:
         """Returns a warning where a run goes on without its earlier experience."""
-        lacking, self._lacks_replay = self._lacks_replay, False
+        lacking = self._lacks_replay
+        self._lacks_replay = False
         keep = "" if self.saves_replay else ", since its settings keep none there (save_replay_buffer: true does)"
         again = f"{self._to_collect:,} decisions are collected anew before it learns again"
         return [f"It goes on without its replay: the checkpoint has none that fits{keep}; {again}"] if lacking else []
@@ -140,16 +164,27 @@ class SAC:
         self._to_collect -= early
         self._owed += (decisions - early) / self.hyper.steps_per_update
         self._signals_owed += (decisions - early) / self.hyper.reward_signal_steps_per_update
-        steps, signal_steps = int(self._owed), int(self._signals_owed)
-        self._owed, self._signals_owed = self._owed - steps, self._signals_owed - signal_steps
-        rate = scheduled(self.hyper.learning_rate_schedule, self.hyper.learning_rate, LAST_LEARNING_RATE, step, self.settings.max_steps)
+        steps = int(self._owed)
+        signal_steps = int(self._signals_owed)
+        self._owed = self._owed - steps
+        self._signals_owed = self._signals_owed - signal_steps
+        rate = scheduled(
+            self.hyper.learning_rate_schedule,
+            self.hyper.learning_rate,
+            LAST_LEARNING_RATE,
+            step,
+            self.settings.max_steps,
+        )
         self.gradient.set_learning_rate(rate)
         for _ in range(steps):
             batch = self.replay.draw(self.batch_size, self.replay_rng)
             reward = self.signals.of_batch(batch.transitions())
             measured = self.gradient(batch, reward, self._gammas, self._ignore_ends)
-            values, shares = measured.pop(VALUES), measured.pop(EXPLAINED)
-            metrics.add(measured | {f"Policy/{title(name)} Value": values[k] for k, name in enumerate(self.signals.names)})
+            values = measured.pop(VALUES)
+            shares = measured.pop(EXPLAINED)
+            metrics.add(
+                measured | {f"Policy/{title(name)} Value": values[k] for k, name in enumerate(self.signals.names)}
+            )
             metrics.add({explained_tag(name): shares[k] for k, name in enumerate(self.signals.names)})
             if self.cloning is not None:
                 metrics.add(self.cloning.update(step, usual=STEPS_BESIDE))
@@ -160,9 +195,14 @@ class SAC:
 
     def _temperatures(self) -> dict[str, torch.Tensor]:
         """Returns the temperature of continuous actions, and the mean of the branches', by tag."""
-        temperature, numbers = self.network.log_temperature.detach().exp(), bool(self.network.spec.action.continuous)
+        temperature = self.network.log_temperature.detach().exp()
+        numbers = bool(self.network.spec.action.continuous)
         measured = {"Policy/Continuous Entropy Coeff": temperature[0]} if numbers else {}
-        return measured if len(temperature) == numbers else measured | {"Policy/Discrete Entropy Coeff": temperature[numbers:].mean()}
+        return (
+            measured
+            if len(temperature) == numbers
+            else measured | {"Policy/Discrete Entropy Coeff": temperature[numbers:].mean()}
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything that the next decision and update depend on; the replay where it is to be saved."""
@@ -188,7 +228,11 @@ class SAC:
         if self.cloning is not None and "cloning" in state:  # it may have been added since
             self.cloning.load_state_dict(state["cloning"])
         self._to_collect, self._owed, self._signals_owed = state["owed"]
-        for generator, name in ((self.action_rng, "acting"), (self.replay_rng, "drawing"), (self.gradient_rng, "imagining")):
+        for generator, name in (
+            (self.action_rng, "acting"),
+            (self.replay_rng, "drawing"),
+            (self.gradient_rng, "imagining"),
+        ):
             generator.set_state(state[name].cpu())
         self._lacks_replay = not self.replay.load_state_dict(state["replay"])
         if self._lacks_replay:
@@ -200,7 +244,9 @@ _admitted: WeakSet[Replay] = WeakSet()
 
 
 def check_room(replay: Replay) -> None:
-    """Raises ConfigError where a replay's tables, which fill up later, exceed the memory that is free and not reserved by others."""
+    """Raises ConfigError where a replay's tables, which fill up later, exceed the memory that is free and not reserved
+    by others.
+    """
     needed = _still_to_take(replay)
     free, promised = _free(replay)
     if needed > free:
@@ -212,7 +258,8 @@ def check_room(replay: Replay) -> None:
         fitting = int(replay.size * free / replay.bytes_needed * 0.8)
         advice = f"a buffer_size of {fitting:,} would fit" if fitting else "make theirs smaller"
         raise ConfigError(
-            f"hyperparameters.buffer_size: a replay of {replay.size:,} decisions takes {format_bytes(replay.bytes_needed)}, but "
+            f"hyperparameters.buffer_size: a replay of {replay.size:,} decisions takes "
+            f"{format_bytes(replay.bytes_needed)}, but "
             f"{format_bytes(free)} {where} are free{beside}; {advice}"
         )
     _admitted.add(replay)
@@ -221,7 +268,9 @@ def check_room(replay: Replay) -> None:
 def _free(replay: Replay) -> tuple[int, int]:
     """Returns the bytes of memory that are free and not reserved by another replay, and the bytes that are reserved."""
     free = torch.cuda.mem_get_info(replay.device)[0] if replay.device.type == "cuda" else free_memory()
-    promised = sum(_still_to_take(other) for other in _admitted if other is not replay and other.device == replay.device)
+    promised = sum(
+        _still_to_take(other) for other in _admitted if other is not replay and other.device == replay.device
+    )
     return max(0, free - promised), promised
 
 

@@ -18,39 +18,49 @@ from palaestra.trainers.update_metrics import GRADIENT_NORM, explained_variance
 
 Measured = dict[str, Tensor]
 VALUES, EXPLAINED = "values", "explained"
-"""Keys of two measurements: values of observations, (K,), and the share of the targets' variance that the critics explain, (K,)."""
+"""Keys of two measurements: values of observations, (K,), and the share of the targets' variance that the critics
+explain, (K,).
+"""
 HEAT_MEMORY = 0.99
-"""beta2 of Adam for temperatures. Their gradient is proportional to them; as they fall, Adam's usual average over 1,000 steps still
-remembers larger gradients, and none would fall faster than by 0.05 % a step, whatever the learning rate.
+"""beta2 of Adam for temperatures. Their gradient is proportional to them; as they fall, Adam's usual average over 1,000
+steps still remembers larger gradients, and none would fall faster than by 0.05 % a step, whatever the learning rate.
 """
 
 
 class SoftGradient:
     """Takes gradient steps on drawn decisions. All losses are computed with the same weights; then all weights move."""
 
-    def __init__(self, network: SoftActorCritic, learning_rate: float, tau: float, generator: torch.Generator, *, bfloat16: bool) -> None:
+    def __init__(
+        self, network: SoftActorCritic, learning_rate: float, tau: float, generator: torch.Generator, *, bfloat16: bool
+    ) -> None:
         """`generator` draws the policy's actions. `bfloat16`: forward passes are computed in it."""
-        self.network, self.tau, self.generator, self.bfloat16 = network, tau, generator, bfloat16
+        self.network = network
+        self.tau = tau
+        self.generator = generator
+        self.bfloat16 = bfloat16
         parts = network.actor_parameters(), list(network.critics.parameters()), list(network.targets.parameters())
         # many small tensors are one call when they are one tensor; those of encoders and memory are left as they are
-        actor, critics, targets = ([flatten(part)] if network.plain else [p for p in part if p.numel()] for part in parts)
+        actor, critics, targets = (
+            [flatten(part)] if network.plain else [p for p in part if p.numel()] for part in parts
+        )
         # the policy's loss goes through the critics, but moves the actor alone: one backward pass does for all losses
         self._held_critics = held(network.critics)
         self.deciding = actor
         """Parameters of the actor, for other optimizers."""
-        self._critics, self._targets = critics, targets
+        self._critics = critics
+        self._targets = targets
         self._parameters = [*actor, *critics, network.log_temperature]
-        self.optimizer, self.tempering = (
-            Adam([*actor, *critics], learning_rate),
-            Adam([network.log_temperature], learning_rate, HEAT_MEMORY),
-        )
+        self.optimizer = Adam([*actor, *critics], learning_rate)
+        self.tempering = Adam([network.log_temperature], learning_rate, HEAT_MEMORY)
 
     def set_learning_rate(self, learning_rate: float) -> None:
         """Sets the learning rate of everything that learns, from the next step on."""
         self.optimizer.learning_rate = self.tempering.learning_rate = learning_rate
 
     def __call__(self, batch: ReplayBatch, reward: Tensor, gamma: Tensor, ignores_ends: Tensor) -> Measured:
-        """Takes a gradient step on these decisions, whose rewards are (N, K). Returns measurements before it, each (), by tag."""
+        """Takes a gradient step on these decisions, whose rewards are (N, K). Returns measurements before it, each (),
+        by tag.
+        """
         for parameter in self._parameters:
             if parameter.grad is not None:
                 parameter.grad.zero_()
@@ -66,15 +76,20 @@ class SoftGradient:
                 target.lerp_(critic, self.tau)
         return measured
 
-    def _losses(self, batch: ReplayBatch, reward: Tensor, gamma: Tensor, ignores_ends: Tensor) -> tuple[Tensor, Measured]:
+    def _losses(
+        self, batch: ReplayBatch, reward: Tensor, gamma: Tensor, ignores_ends: Tensor
+    ) -> tuple[Tensor, Measured]:
         """Returns the sum of the losses of critics, actor and temperatures: no weight has a part in two of them."""
-        network, temperature = self.network, self.network.log_temperature.detach().exp()
+        network = self.network
+        temperature = self.network.log_temperature.detach().exp()
         (output, encoding), (next_output, next_encoding) = self._passes(batch)
         now, after = (None if batch.masks is None else batch.masks[at] for at in (batch.now, batch.after))
         with torch.no_grad():
             numbers, log_prob, branches = self._act(next_output, after)
             next_values = network.targets(next_encoding, numbers).float().amin(0)
-            target = backup(reward, soft_value(next_values, log_prob, branches, temperature), batch.terminated, gamma, ignores_ends)
+            target = backup(
+                reward, soft_value(next_values, log_prob, branches, temperature), batch.terminated, gamma, ignores_ends
+            )
         values = network.critics(encoding, batch.action.continuous).float()
         taken = value_of_taken(values, batch.action.discrete, network.spec.action.branches)
         twins = (taken - target).square().mean((1, 2)).mul(0.5)
@@ -89,11 +104,16 @@ class SoftGradient:
         excess, counts = entropy_excess(log_prob.detach(), [x.detach() for x in branches], now)
         heat = temperature_loss(network.log_temperature, excess, counts)
         explained = explained_variance(taken.detach().mean(0), target)
-        return twins.sum() + policy + heat, self._measure(twins, policy, value, (log_prob, branches)) | {EXPLAINED: explained}
+        return twins.sum() + policy + heat, self._measure(twins, policy, value, (log_prob, branches)) | {
+            EXPLAINED: explained
+        }
 
     def _passes(self, batch: ReplayBatch) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        """Returns actor's output and critics' encoding at each decision, and, without gradients, output and targets' encoding after it."""
-        network, inputs = self.network, self.network.prepare(batch.obs)
+        """Returns actor's output and critics' encoding at each decision, and, without gradients, output and targets'
+        encoding after it.
+        """
+        network = self.network
+        inputs = self.network.prepare(batch.obs)
         if batch.sequences is not None:
             output = network.outputs(inputs, batch.sequences).float()
             of_critics = replace(batch.sequences, recurrent_state=network.of_critics(batch.sequences.recurrent_state))
@@ -107,13 +127,16 @@ class SoftGradient:
         return (network.outputs(here).float(), network.critics.encoding(here)), following
 
     def _act(self, output: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Returns actions that the policy would take, their log-density, each (N, continuous), and log-probabilities of each branch."""
+        """Returns actions that the policy would take, their log-density, each (N, continuous), and log-probabilities of
+        each branch.
+        """
         spec = self.network.spec.action
         numbers, log_prob = tanh_gaussian.reparametrized(output, spec, self.generator)
         return numbers, log_prob, tanh_gaussian.branch_log_probs(output, mask, spec)
 
     def _measure(self, twins: Tensor, policy: Tensor, value: Tensor, drawn: tuple[Tensor, list[Tensor]]) -> Measured:
-        log_prob, branches = drawn[0].detach(), [x.detach() for x in drawn[1]]
+        log_prob = drawn[0].detach()
+        branches = [x.detach() for x in drawn[1]]
         twins = twins.detach()
         entropy = -log_prob.sum(1).mean() - sum((x.exp() * x).sum(1).mean() for x in branches)
         losses = {"Losses/Policy Loss": policy.detach(), "Losses/Value Loss": twins.mean()}

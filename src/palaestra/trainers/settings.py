@@ -20,8 +20,9 @@ MOST = 10**15
 PASSES = 3
 """Passes over demonstrations of cloning beside a trainer, unless told otherwise."""
 STEPS_BESIDE = 4
-"""Gradient steps of cloning beside each gradient step of SAC, unless told otherwise: they clone as well as whole passes do, whose cost
-grows with the demonstrations."""
+"""Gradient steps of cloning beside each gradient step of SAC, unless told otherwise: they clone as well as whole passes
+do, whose cost grows with the demonstrations.
+"""
 
 
 class PPOSettings(Settings):
@@ -33,7 +34,9 @@ class PPOSettings(Settings):
     batch_size: int = Field(default=1024, gt=0, le=MOST)
     """Minibatch size: decisions in one gradient step."""
     buffer_size: int = Field(default=10240, gt=0, le=MOST)
-    """Rollout size: decisions collected before each update; more if these are few for each agent and `num_areas` is not set."""
+    """Rollout size: decisions collected before each update; more if these are few for each agent and `num_areas` is not
+    set.
+    """
     learning_rate: float = Field(default=3e-4, ge=0)
     """Adam's step size."""
     beta: float = Field(default=5e-3, ge=0)
@@ -59,7 +62,9 @@ class PPOSettings(Settings):
     joint_ratio: bool = False
     """One policy ratio for the whole action, instead of one for each of its components, as ML-Agents has it."""
     initial_deviation: float = Field(default=1.0, gt=0, le=100)
-    """Standard deviation of continuous actions at the start, before they are clipped to -3..3 and divided by 3: 3 tries the whole range."""
+    """Standard deviation of continuous actions at the start, before they are clipped to -3..3 and divided by 3: 3 tries
+    the whole range.
+    """
     clip_value: bool = False
     """Value clipping: bound how far a value moves from the old one, by the clip range. ML-Agents' never takes hold."""
 
@@ -72,7 +77,9 @@ class POCASettings(Settings):
     batch_size: int = Field(default=1024, gt=0, le=MOST)
     """Minibatch size: decisions in one gradient step."""
     buffer_size: int = Field(default=10240, gt=0, le=MOST)
-    """Rollout size: decisions collected before each update; more if these are few for each agent and `num_areas` is not set."""
+    """Rollout size: decisions collected before each update; more if these are few for each agent and `num_areas` is not
+    set.
+    """
     learning_rate: float = Field(default=3e-4, ge=0)
     """Adam's step size."""
     beta: float = Field(default=5e-3, ge=0)
@@ -92,7 +99,9 @@ class POCASettings(Settings):
     epsilon_schedule: Schedule = "linear"
     """How the clip range falls, to 0.1. Unset: as learning_rate_schedule says, where that is set."""
     individual_values: bool = False
-    """Returns bootstrap with each agent's own value, from its observation and the number of agents left, not with the group's."""
+    """Returns bootstrap with each agent's own value, from its observation and the number of agents left, not with the
+    group's.
+    """
     max_grad_norm: float | None = Field(default=None, gt=0)
     """Gradient clipping by the global norm; null: none."""
     value_coef: float = Field(default=0.5, ge=0)
@@ -100,7 +109,9 @@ class POCASettings(Settings):
     joint_ratio: bool = False
     """One policy ratio for the whole action, instead of one for each of its components, as ML-Agents has it."""
     initial_deviation: float = Field(default=1.0, gt=0, le=100)
-    """Standard deviation of continuous actions at the start, before they are clipped to -3..3 and divided by 3: 3 tries the whole range."""
+    """Standard deviation of continuous actions at the start, before they are clipped to -3..3 and divided by 3: 3 tries
+    the whole range.
+    """
 
     _schedules = model_validator(mode="before")(lambda data: _follow_learning_rate(data))
 
@@ -125,7 +136,9 @@ class SACSettings(Settings):
     steps_per_update: float = Field(default=1.0, gt=0, le=MOST)
     """Decisions for each gradient step: the inverse of the update-to-data ratio."""
     save_replay_buffer: bool | None = None
-    """Keep the replay in checkpoints; null: where it takes at most 1 GiB. Without it a resumed run first collects anew."""
+    """Keep the replay in checkpoints; null: where it takes at most 1 GiB. Without it a resumed run first collects
+    anew.
+    """
     init_entcoef: float = Field(default=1.0, gt=0)
     """Initial entropy coefficient (temperature alpha)."""
     reward_signal_steps_per_update: float = Field(default=1.0, gt=0, le=MOST)
@@ -141,7 +154,9 @@ class SACSettings(Settings):
 
 
 class BCSettings(Settings):
-    """Imitation alone: behavioral cloning, from files or from a teacher in the same environment. No reward is learned from."""
+    """Imitation alone: behavioral cloning, from files or from a teacher in the same environment. No reward is learned
+    from.
+    """
 
     batch_size: int = Field(default=128, gt=0, le=MOST)
     """Minibatch size: decisions in one gradient step."""
@@ -153,14 +168,24 @@ class BCSettings(Settings):
     """Passes over each rollout of the teacher's; from files, as many gradient steps as these would take."""
     learning_rate_schedule: Schedule = "linear"
     """How the step size falls until max_steps; `linear` ends near zero."""
-    demo_path: Annotated[str | tuple[str, ...] | None, BeforeValidator(lambda it: it if it is None else must_be_paths(it))] = None
-    """Demonstrations to learn from: a file, a folder of them, `minari:ID`, or several of these: a list, or with commas between."""
+    demo_path: Annotated[
+        str | tuple[str, ...] | None, BeforeValidator(lambda it: it if it is None else must_be_paths(it))
+    ] = None
+    """Demonstrations to learn from: a file, a folder of them, `minari:ID`, or several of these: a list, or with commas
+    between.
+    """
     teacher: str | None = None
-    """Or the teacher: `heuristic`, `FILE.onnx`, `model:RUN`, `package.module:Class`, or any other brain of `palaestra run`."""
+    """Or the teacher: `heuristic`, `FILE.onnx`, `model:RUN`, `package.module:Class`, or any other brain of `palaestra
+    run`.
+    """
     teacher_behavior: str | None = None
-    """The behavior whose agents the teacher plays (ML-Agents once called it brain_to_imitate); null: the student's own."""
+    """The behavior whose agents the teacher plays (ML-Agents once called it brain_to_imitate); null: the student's
+    own.
+    """
     teacher_plays: bool = True
-    """In the student's own behavior: the teacher acts. If not, the student does, and is told what the teacher would have done."""
+    """In the student's own behavior: the teacher acts. If not, the student does, and is told what the teacher would
+    have done.
+    """
 
     @model_validator(mode="before")
     @classmethod
@@ -180,9 +205,16 @@ class BCSettings(Settings):
         if (self.demo_path is None) == (self.teacher is None):
             wanted = "either `demo_path`, demonstrations to learn from, or `teacher`, who shows it in the environment"
             got = "neither" if self.teacher is None else "both"
-            raise field_error(BCSettings, "demo_path" if self.teacher else "teacher", f"expected {wanted}; got {got}", self.teacher)
+            raise field_error(
+                BCSettings, "demo_path" if self.teacher else "teacher", f"expected {wanted}; got {got}", self.teacher
+            )
         if self.demo_path is not None and not self.teacher_plays:
-            raise field_error(BCSettings, "teacher_plays", "expected true with demo_path: files cannot be asked what they would do", False)
+            raise field_error(
+                BCSettings,
+                "teacher_plays",
+                "expected true with demo_path: files cannot be asked what they would do",
+                False,
+            )
         return self
 
 
@@ -200,7 +232,9 @@ class BehavioralCloningSettings(Settings):
     samples_per_update: int | None = Field(default=None, ge=0)
     """Demonstrated decisions used in one update (with sac: beside each gradient step); 0 or null: all."""
     num_epoch: int | None = Field(default=None, gt=0)
-    """Passes over them in one update; null: 3. With sac, where neither this nor samples_per_update is set: 4 minibatches."""
+    """Passes over them in one update; null: 3. With sac, where neither this nor samples_per_update is set: 4
+    minibatches.
+    """
     batch_size: int | None = Field(default=None, gt=0)
     """Minibatch size; null: the policy's."""
 

@@ -1,8 +1,9 @@
 """Corrects on-policy updates for rollouts that an older policy has collected (`threaded: true`).
 
-The clipped ratio must limit how far one update moves the policy. Measured against the policy that collected the rollout, most of the range
-is used up before the update begins. So the ratio is taken to the policy at the update's start, and each decision is weighted by how
-much more likely it is under that policy than under the one that collected it.
+The clipped ratio must limit how far one update moves the policy. Measured against the policy that collected the
+rollout, most of the range is used up before the update begins. So the ratio is taken to the policy at the update's
+start, and each decision is weighted by how much more likely it is under that policy than under the one that collected
+it.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ WEIGHT = "Policy/Importance Weight"
 def corrected(rows: Minibatch, output: Tensor, network: ActorCritic, metrics: Metrics) -> Minibatch:
     """Returns the rows with the log-probabilities of the policy that starts the update, and weighted advantages.
 
-    Hilton et al. 2021, https://arxiv.org/abs/2110.00641, eq. 4: the decoupled objective, whose proximal policy is the present network.
-    `output` (N, outputs) is the actor's for each row.
+    Hilton et al. 2021, https://arxiv.org/abs/2110.00641, eq. 4: the decoupled objective, whose proximal policy is the
+    present network. `output` (N, outputs) is the actor's for each row.
     """
     sample = Action(rows.continuous, rows.discrete)
     log_prob, _ = log_prob_and_entropy(output, network.log_std, rows.mask, sample, network.spec.action)
@@ -41,13 +42,17 @@ def corrected(rows: Minibatch, output: Tensor, network: ActorCritic, metrics: Me
 
 
 def importance_weights(log_prob: Tensor, collected: Tensor) -> Tensor:
-    """Returns the ratio of whole actions' probabilities, (N,), at most MOST_WEIGHT. Both (N, A): now, and when they were collected."""
+    """Returns the ratio of whole actions' probabilities, (N,), at most MOST_WEIGHT. Both (N, A): now, and when they
+    were collected.
+    """
     return (log_prob - collected).sum(1).exp().clamp(max=MOST_WEIGHT)
 
 
 @torch.no_grad()
 def actor_outputs(network: ActorCritic, inputs: Inputs, parts: Iterable[tuple[Tensor, Sequences | None]]) -> Tensor:
-    """Returns the actor's packed output (N, outputs) for inputs (N, ...), evaluated in parts: rows, and how they follow one another."""
+    """Returns the actor's packed output (N, outputs) for inputs (N, ...), evaluated in parts: rows, and how they follow
+    one another.
+    """
     whole: Tensor | None = None
     for rows, sequences in parts:
         output = network.outputs(tuple(x.index_select(0, rows) for x in inputs), sequences)

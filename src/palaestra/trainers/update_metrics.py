@@ -26,11 +26,16 @@ NEAR_A_BOUND = 0.99
 
 
 class PolicyChange:
-    """Change of the policy by an update, measured over the last pass over the rollout. Keeps tensors and computes once, at the end."""
+    """Change of the policy by an update, measured over the last pass over the rollout. Keeps tensors and computes once,
+    at the end.
+    """
 
     def __init__(self, rows: int, epochs: int) -> None:
         """`rows`: decisions of the rollout, over which `epochs` passes are made."""
-        self._rows, self._held, self._added, self._in_all = rows, 0, 0, max(rows * epochs, 1)
+        self._rows = rows
+        self._held = 0
+        self._added = 0
+        self._in_all = max(rows * epochs, 1)
         self._log_ratios = deque[Tensor]()
 
     def add(self, log_ratio: Tensor) -> None:
@@ -72,7 +77,9 @@ def explained_tag(name: str) -> str:
 
 
 def at_bounds(rollout: Rollout, played: Action) -> dict[str, Tensor]:
-    """Returns the share of continuous actions (T, S, ...), as the environment got them, at -1 or 1; empty for a policy without any."""
+    """Returns the share of continuous actions (T, S, ...), as the environment got them, at -1 or 1; empty for a policy
+    without any.
+    """
     numbers = completed(rollout, (played.continuous,))[0]
     return {AT_BOUNDS: share_at_bounds(numbers)} if numbers.numel() else {}
 
@@ -80,8 +87,9 @@ def at_bounds(rollout: Rollout, played: Action) -> dict[str, Tensor]:
 def approximate_kl(log_ratio: Tensor) -> Tensor:
     """Returns an estimate of KL(old policy || new policy) from actions of the old one, ().
 
-    `log_ratio` (N, A) is the new log-probability less the old. The mean over rows of r - 1 - ln r, which is never negative; summed
-    over action components, which are drawn independently. Schulman 2020, http://joschu.net/blog/kl-approx.html, the estimator k3.
+    `log_ratio` (N, A) is the new log-probability less the old. The mean over rows of r - 1 - ln r, which is never
+    negative; summed over action components, which are drawn independently. Schulman 2020,
+    http://joschu.net/blog/kl-approx.html, the estimator k3.
     """
     return (log_ratio.expm1() - log_ratio).sum(1).mean()
 
@@ -95,10 +103,11 @@ def clip_fraction(log_ratio: Tensor, clip_range: float) -> Tensor:
 
 
 def explained_variance(value: Tensor, target: Tensor) -> Tensor:
-    """Returns the share of the targets' variance that values explain, (K,), from (N, K): 1 - Var[target - value] / Var[target].
+    """Returns the share of the targets' variance that values explain, (K,), from (N, K): 1 - Var[target - value] /
+    Var[target].
 
-    The coefficient of determination, its residual centered: 1 is exact, 0 is no better than a constant, below 0 is worse than one.
-    NaN where the targets do not differ, so that there is nothing to explain.
+    The coefficient of determination, its residual centered: 1 is exact, 0 is no better than a constant, below 0 is
+    worse than one. NaN where the targets do not differ, so that there is nothing to explain.
     """
     spread = target.var(0, correction=0)
     rounding = (1e-6 * target.mean(0)).square()

@@ -17,7 +17,9 @@ from palaestra.unity.exception import UnityActionException
 
 
 class ActionTuple:
-    """Actions of N agents: `continuous` (N, numbers) float32, `discrete` (N, branches) int32. A part not given has no columns."""
+    """Actions of N agents: `continuous` (N, numbers) float32, `discrete` (N, branches) int32. A part not given has no
+    columns.
+    """
 
     def __init__(self, continuous: NDArray[Any] | None = None, discrete: NDArray[Any] | None = None) -> None:
         self._continuous: NDArray[np.float32] | None = None
@@ -79,7 +81,9 @@ class ActionSpec(NamedTuple):
 
     def empty_action(self, n_agents: int) -> ActionTuple:
         """Returns zeros for all agents."""
-        return ActionTuple(np.zeros((n_agents, self.continuous_size), np.float32), np.zeros((n_agents, self.discrete_size), np.int32))
+        return ActionTuple(
+            np.zeros((n_agents, self.continuous_size), np.float32), np.zeros((n_agents, self.discrete_size), np.int32)
+        )
 
     def random_action(self, n_agents: int) -> ActionTuple:
         """Returns uniformly random actions, numbers within -1..1, from NumPy's global generator."""
@@ -106,11 +110,14 @@ class ActionSpec(NamedTuple):
         return ActionSpec(continuous_size, discrete_branches)
 
     def check(self, action: ActionTuple, agents: int, behavior: str) -> ActionTuple:
-        """Returns a copy of the action with both parts. Raises UnityActionException if its shape is not that for `agents` agents."""
+        """Returns a copy of the action with both parts. Raises UnityActionException if its shape is not that for
+        `agents` agents.
+        """
         if not isinstance(action, ActionTuple):
             kind = "discrete" if self.discrete_size and not self.continuous_size else "continuous"
             raise UnityActionException(
-                f"the behavior {behavior} takes an ActionTuple, got a {type(action).__name__}: wrap it as ActionTuple({kind}=array)"
+                f"the behavior {behavior} takes an ActionTuple, got a {type(action).__name__}: wrap it as "
+                f"ActionTuple({kind}=array)"
             )
         empty = self.empty_action(agents)
         parts = []
@@ -121,7 +128,8 @@ class ActionSpec(NamedTuple):
             given = expected if given is None and not expected.size else given
             if given is None or given.shape != expected.shape:
                 raise UnityActionException(
-                    f"the behavior {behavior} takes a {kind} action of shape {expected.shape} (agents that ask, size of the action); "
+                    f"the behavior {behavior} takes a {kind} action of shape {expected.shape} (agents that ask, size "
+                    "of the action); "
                     f"{'none' if given is None else f'one of shape {given.shape}'} was given"
                 )
             parts.append(given.copy())
@@ -176,8 +184,12 @@ class TerminalStep(NamedTuple):
 class _StepRows(Mapping):
     """Columns of one behavior's agents, and a mapping from agent ids to rows. Ids may be a list."""
 
-    def __init__(self, obs: list[NDArray[np.float32]], reward: NDArray[np.float32], agent_id: NDArray[np.int32]) -> None:
-        self.obs, self.reward, self.agent_id = obs, reward, agent_id
+    def __init__(
+        self, obs: list[NDArray[np.float32]], reward: NDArray[np.float32], agent_id: NDArray[np.int32]
+    ) -> None:
+        self.obs = obs
+        self.reward = reward
+        self.agent_id = agent_id
         self._index: dict[AgentId, int] | None = None
 
     @property
@@ -211,9 +223,13 @@ class DecisionSteps(_StepRows):
         group_id: Any,
         group_reward: NDArray[np.float32],
     ) -> None:
-        """Takes columns: `obs`, each (N, *shape); `action_mask`, (N, choices) for each branch, True: forbidden; `group_id`, N numbers."""
+        """Takes columns: `obs`, each (N, *shape); `action_mask`, (N, choices) for each branch, True: forbidden;
+        `group_id`, N numbers.
+        """
         super().__init__(obs, reward, agent_id)
-        self.action_mask, self.group_id, self.group_reward = action_mask, group_id, group_reward
+        self.action_mask = action_mask
+        self.group_id = group_id
+        self.group_reward = group_reward
 
     def __getitem__(self, agent_id: AgentId) -> DecisionStep:
         row = self._row(agent_id)
@@ -240,14 +256,20 @@ class TerminalSteps(_StepRows):
         group_id: Any,
         group_reward: NDArray[np.float32],
     ) -> None:
-        """Takes columns: `obs`, final observations, each (N, *shape); `interrupted`, (N,) truncated; `group_id`, N numbers."""
+        """Takes columns: `obs`, final observations, each (N, *shape); `interrupted`, (N,) truncated; `group_id`, N
+        numbers.
+        """
         super().__init__(obs, reward, agent_id)
-        self.interrupted, self.group_id, self.group_reward = interrupted, group_id, group_reward
+        self.interrupted = interrupted
+        self.group_id = group_id
+        self.group_reward = group_reward
 
     def __getitem__(self, agent_id: AgentId) -> TerminalStep:
         row = self._row(agent_id)
         obs = [column[row] for column in self.obs]
-        return TerminalStep(obs, self.reward[row], self.interrupted[row], agent_id, self.group_id[row], self.group_reward[row])
+        return TerminalStep(
+            obs, self.reward[row], self.interrupted[row], agent_id, self.group_id[row], self.group_reward[row]
+        )
 
     @staticmethod
     def empty(spec: BehaviorSpec) -> TerminalSteps:
@@ -314,7 +336,9 @@ class BaseEnv(ABC):
 
     @abstractmethod
     def step(self) -> None:
-        """Sends the actions, zeros where none were set, and waits for the next decision requests or ends of episodes."""
+        """Sends the actions, zeros where none were set, and waits for the next decision requests or ends of
+        episodes.
+        """
 
     @abstractmethod
     def reset(self) -> None:

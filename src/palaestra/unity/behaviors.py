@@ -48,7 +48,10 @@ class Behaviors:
         logger = get_logger(__name__)
         logger.info(f"connected to a Unity game with {game.line()}")
         if "baseRLCapabilities" not in game.capabilities:
-            logger.warning("the game does not have the capabilities of package 1.0; some functions of this API may not work with it")
+            logger.warning(
+                "the game does not have the capabilities of package 1.0; some functions of this API may not work with "
+                "it"
+            )
         self._package = re.match(r"\d{1,9}", game.package, re.ASCII)
 
     def read(self, incoming: GameMessage) -> dict[str, Steps]:
@@ -62,13 +65,16 @@ class Behaviors:
             if key in again or key not in self._readers:
                 self._add_reader(key, incoming)
         for key in incoming.infos.keys() - self._brains.keys():
-            get_logger(__name__).warning(f"the game sent agents of behavior '{key}' but never described it; they are ignored")
+            get_logger(__name__).warning(
+                f"the game sent agents of behavior '{key}' but never described it; they are ignored"
+            )
         return {key: self._readers[key].read(incoming.infos[key]) for key in order}
 
     def _add_reader(self, key: str, incoming: GameMessage) -> None:
         major = int(self._package[0]) if self._package else None
         reader = TensorReader(key, action_spec(self._brains[key]), incoming.infos[key], major)
-        self._readers[key], self.specs[key] = reader, reader.spec
+        self._readers[key] = reader
+        self.specs[key] = reader.spec
         self._writers.pop(key, None)
         get_logger(__name__).info(f"connected a new behavior: {key}")
 
@@ -77,12 +83,18 @@ class Behaviors:
         spec = self.specs[key].action_spec
         if (spec.continuous_size or spec.discrete_size) and _within(action, spec):
             if key not in self._writers:
-                self._writers[key] = encode.ActionWriter(specs.ActionSpec(spec.continuous_size, tuple(spec.discrete_branches)))
+                self._writers[key] = encode.ActionWriter(
+                    specs.ActionSpec(spec.continuous_size, tuple(spec.discrete_branches))
+                )
             return self._writers[key].write(action.continuous, action.discrete.astype("int64"))
         rows = zip(action.continuous.tolist(), action.discrete.tolist(), strict=True)
         message = _Actions(
             value=[
-                {"vector_actions_deprecated": [*numbers, *choices], "continuous_actions": numbers, "discrete_actions": choices}
+                {
+                    "vector_actions_deprecated": [*numbers, *choices],
+                    "continuous_actions": numbers,
+                    "discrete_actions": choices,
+                }
                 for numbers, choices in rows
             ]
         )

@@ -12,7 +12,11 @@ from palaestra.unity import env_utils
 from palaestra.unity.base_env import ActionTuple
 from palaestra.unity.behaviors import Behaviors, StepResult
 from palaestra.unity.communicator import Communicator, UnityMessageProto
-from palaestra.unity.exception import UnityCommunicatorStoppedException, UnityEnvironmentException, UnityNotFiniteException
+from palaestra.unity.exception import (
+    UnityCommunicatorStoppedException,
+    UnityEnvironmentException,
+    UnityNotFiniteException,
+)
 from palaestra.wire import encode
 from palaestra.wire.decode import GameMessage, decode
 
@@ -26,17 +30,24 @@ class CommunicatorBackend:
     Raises UnityEnvironmentException, and any error of the communicator.
     """
 
-    def __init__(self, communicator: Communicator, file_name: str | None, args: Sequence[str], seed: int, areas: int) -> None:
+    def __init__(
+        self, communicator: Communicator, file_name: str | None, args: Sequence[str], seed: int, areas: int
+    ) -> None:
         """Starts the build with `args` and connects."""
-        self._communicator, self._behaviors = communicator, Behaviors()
+        self._communicator = communicator
+        self._behaviors = Behaviors()
         self.specs = self._behaviors.specs
         self._process: subprocess.Popen[bytes] | None = None
         try:
             if file_name is not None:
                 self._process = env_utils.launch_executable(file_name, list(args))
-            incoming = _incoming(communicator.initialize(_input(encode.initialization(seed & 0x7FFFFFFF, areas)), self._poll))
+            incoming = _incoming(
+                communicator.initialize(_input(encode.initialization(seed & 0x7FFFFFFF, areas)), self._poll)
+            )
             if incoming.hello is None:
-                raise UnityEnvironmentException("the communicator's first message does not introduce a game (rl_initialization_output)")
+                raise UnityEnvironmentException(
+                    "the communicator's first message does not introduce a game (rl_initialization_output)"
+                )
             self._behaviors.greet(incoming.hello)
             self._behaviors.read(incoming)
         except BaseException:
@@ -50,12 +61,15 @@ class CommunicatorBackend:
 
     def step(self, actions: Mapping[str, ActionTuple], side_channel: bytes) -> StepResult:
         """Sends actions by behavior key and returns the next steps."""
-        return self._exchange(encode.step({key: self._behaviors.write(key, action) for key, action in actions.items()}, side_channel))
+        return self._exchange(
+            encode.step({key: self._behaviors.write(key, action) for key, action in actions.items()}, side_channel)
+        )
 
     def close(self, grace: float = EXIT_SECONDS) -> None:
         """Closes the communicator and kills the process if it does not exit within `grace` seconds."""
         self._communicator.close()
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         if process is None:
             return
         with suppress(subprocess.TimeoutExpired):

@@ -83,7 +83,8 @@ class UnityEnvironment(BaseEnv):
         log_folder: str | None = None,
         num_areas: int = 1,
     ) -> None:
-        """Starts the game with `additional_args`, waits for it on port `base_port` + `worker_id`, and sends `seed` and `num_areas`.
+        """Starts the game with `additional_args`, waits for it on port `base_port` + `worker_id`, and sends `seed` and
+        `num_areas`.
 
         Raises:
             UnityEnvironmentException: the game does not exist, did not start, or has another protocol version.
@@ -109,7 +110,13 @@ class UnityEnvironment(BaseEnv):
             logs=Path(log_folder) if log_folder else None,
             show_output=get_logger(__name__).getEffectiveLevel() <= DEBUG,
         )
-        first_port = base_port if base_port is not None else self.BASE_ENVIRONMENT_PORT if file_name else self.DEFAULT_EDITOR_PORT
+        first_port = (
+            base_port
+            if base_port is not None
+            else self.BASE_ENVIRONMENT_PORT
+            if file_name
+            else self.DEFAULT_EDITOR_PORT
+        )
         communicator = self._get_communicator(worker_id, first_port, timeout_wait)
         if communicator is not None:
             log = None if options.logs is None else options.logs / f"Player-{worker_id}.log"
@@ -121,7 +128,9 @@ class UnityEnvironment(BaseEnv):
             self._backend = InProcessBackend(file_name, seed, num_areas, additional_args or ())
         else:
             if file_name is None and worker_id != 0:
-                raise UnityEnvironmentException(f"the Editor (file_name None) takes the worker_id 0; {worker_id} was given")
+                raise UnityEnvironmentException(
+                    f"the Editor (file_name None) takes the worker_id 0; {worker_id} was given"
+                )
             options = replace(options, executable=None if file_name is None else _build(file_name))
             self._backend = UnityGame(options, worker_id, first_port + worker_id, seed)
         self.academy_capabilities: Any = self._backend.capabilities
@@ -171,7 +180,9 @@ class UnityEnvironment(BaseEnv):
         return BehaviorMapping(self._backend.specs)
 
     def get_steps(self, behavior_name: BehaviorName) -> tuple[DecisionSteps, TerminalSteps]:
-        """Returns decision requests and ends of episodes; an agent may be in both. Raises UnityActionException for an unknown behavior."""
+        """Returns decision requests and ends of episodes; an agent may be in both. Raises UnityActionException for an
+        unknown behavior.
+        """
         self._check_known(behavior_name)
         return self._steps[behavior_name]
 
@@ -182,16 +193,21 @@ class UnityEnvironment(BaseEnv):
             self._actions[behavior_name] = self._checked(behavior_name, action, len(self._steps[behavior_name][0]))
 
     def set_action_for_agent(self, behavior_name: BehaviorName, agent_id: AgentId, action: ActionTuple) -> None:
-        """Sets the action of one agent. Raises UnityActionException, and IndexError for an agent without a decision request."""
+        """Sets the action of one agent. Raises UnityActionException, and IndexError for an agent without a decision
+        request.
+        """
         self._check_known(behavior_name)
         if behavior_name not in self._steps:
             return
         one = self._checked(behavior_name, action, 1)
         rows = np.flatnonzero(self._steps[behavior_name][0].agent_id == agent_id)
         if not len(rows):
-            raise IndexError(f"agent_id {agent_id} of behavior '{behavior_name}' did not request a decision at the last step")
+            raise IndexError(
+                f"agent_id {agent_id} of behavior '{behavior_name}' did not request a decision at the last step"
+            )
         all_ = self._actions.setdefault(behavior_name, self._zeros(behavior_name))
-        all_.continuous[rows[0]], all_.discrete[rows[0]] = one.continuous[0], one.discrete[0]
+        all_.continuous[rows[0]] = one.continuous[0]
+        all_.discrete[rows[0]] = one.discrete[0]
 
     def _checked(self, name: BehaviorName, action: ActionTuple, agents: int) -> ActionTuple:
         return self._backend.specs[name].action_spec.check(action, agents, name)

@@ -38,7 +38,8 @@ EXIT_SECONDS = 2.0
 
 
 class UnityGame:
-    """Listens on a port of this machine, starts the build, if there is one, and waits for the game's request for a command.
+    """Listens on a port of this machine, starts the build, if there is one, and waits for the game's request for a
+    command.
 
     Raises UnityWorkerInUseException, UnityTimeOutException and UnityEnvironmentException.
     """
@@ -47,7 +48,9 @@ class UnityGame:
         """Takes the options of one copy; their `executable` is the file to start."""
         self._behaviors = Behaviors()
         self.specs = self._behaviors.specs
-        self._options, self._worker_id, self._port = options, worker_id, port
+        self._options = options
+        self._worker_id = worker_id
+        self._port = port
         self._inbox: Inbox = SimpleQueue()
         self._call: Call | None = None
         self._process: GameProcess | None = None
@@ -71,10 +74,14 @@ class UnityGame:
 
     def step(self, actions: Mapping[str, ActionTuple], side_channel: bytes) -> StepResult:
         """Sends actions by behavior key and returns the next steps."""
-        return self._exchange(encode.step({key: self._behaviors.write(key, action) for key, action in actions.items()}, side_channel))
+        return self._exchange(
+            encode.step({key: self._behaviors.write(key, action) for key, action in actions.items()}, side_channel)
+        )
 
     def close(self, grace: float | None = None) -> None:
-        """Tells the game to quit, waits `grace` seconds (default: the timeout) for the process to exit, and kills it."""
+        """Tells the game to quit, waits `grace` seconds (default: the timeout) for the process to exit, and kills
+        it.
+        """
         try:
             if grace is None:
                 grace = self._options.wait_for() if self._has_request() else EXIT_SECONDS
@@ -120,7 +127,9 @@ class UnityGame:
         """Completes the handshake and returns the game's capabilities."""
         incoming = self._receive()
         if incoming.hello is None:
-            raise UnityEnvironmentException("the first message does not introduce a game: it goes on with another trainer, or is no game")
+            raise UnityEnvironmentException(
+                "the first message does not introduce a game: it goes on with another trainer, or is no game"
+            )
         self._behaviors.greet(incoming.hello)
         self._behaviors.read(incoming)
         self._phase = Phase.GREETED
@@ -138,7 +147,9 @@ class UnityGame:
     def _answer(self, raw: bytes) -> None:
         call = self._call
         if call is None:
-            raise UnityCommunicatorStoppedException("this conversation has ended with an error before; close the environment")
+            raise UnityCommunicatorStoppedException(
+                "this conversation has ended with an error before; close the environment"
+            )
         if call.open:
             self._call = None
             call.answer(raw)
@@ -156,7 +167,9 @@ class UnityGame:
                 self._check_process()
                 if time.monotonic() >= deadline:
                     editor = self._options.executable is None
-                    raise UnityTimeOutException(explain(self._phase, timeout_wait, editor=editor) + self._tail()) from None
+                    raise UnityTimeOutException(
+                        explain(self._phase, timeout_wait, editor=editor) + self._tail()
+                    ) from None
                 continue
             if isinstance(item, HungUp):
                 continue
@@ -171,8 +184,14 @@ class UnityGame:
             if incoming.status != encode.OK:
                 item.answer(encode.goodbye())
                 self._phase = Phase.DOWN
-                raise UnityCommunicatorStoppedException("the game quit by itself (Application.Quit, its window or play mode was closed)")
-            if self._phase is not Phase.STARTING and incoming.hello is not None and incoming.hello.communication_version:
+                raise UnityCommunicatorStoppedException(
+                    "the game quit by itself (Application.Quit, its window or play mode was closed)"
+                )
+            if (
+                self._phase is not Phase.STARTING
+                and incoming.hello is not None
+                and incoming.hello.communication_version
+            ):
                 item.answer(None)  # another program, or another game that was started on this port
                 continue
             self._call = item
@@ -185,7 +204,9 @@ class UnityGame:
     def _check_process(self) -> None:
         """Raises UnityEnvironmentException if the process has exited."""
         if self._process is not None and (code := self._process.code()) is not None:
-            raise UnityEnvironmentException(f"the game {self._process.describe_exit()} (return code {code}){self._tail()}")
+            raise UnityEnvironmentException(
+                f"the game {self._process.describe_exit()} (return code {code}){self._tail()}"
+            )
 
     def _raise_disconnected(self) -> None:
         """Raises the error for a connection that broke while the game waited for an answer."""

@@ -21,7 +21,9 @@ _Agent = message_class("communicator_objects.AgentInfoProto")
 
 
 class MockCommunicator(Communicator):
-    """Imitates agents that observe 1, 2, 3 ... and black images, with reward 1; the third one's episode ends at every message."""
+    """Imitates agents that observe 1, 2, 3 ... and black images, with reward 1; the third one's episode ends at every
+    message.
+    """
 
     def __init__(
         self,
@@ -31,10 +33,15 @@ class MockCommunicator(Communicator):
         brain_name: str = "RealFakeBrain",
         vec_obs_size: int = 3,
     ) -> None:
-        """Takes two branches of 3 and 2 choices or two continuous actions, `visual_inputs` images, a vector of `vec_obs_size` numbers."""
+        """Takes two branches of 3 and 2 choices or two continuous actions, `visual_inputs` images, a vector of
+        `vec_obs_size` numbers.
+        """
         super().__init__()
-        self.is_discrete, self.visual_inputs, self.num_agents = discrete_action, visual_inputs, num_agents
-        self.brain_name, self.vec_obs_size = brain_name, vec_obs_size
+        self.is_discrete = discrete_action
+        self.visual_inputs = visual_inputs
+        self.num_agents = num_agents
+        self.brain_name = brain_name
+        self.vec_obs_size = vec_obs_size
         self.steps = 0
         self.has_been_closed = False
 
@@ -42,7 +49,9 @@ class MockCommunicator(Communicator):
         """Returns a first message with the behavior and its agents."""
         output = self._output()
         hello = output.rl_initialization_output
-        hello.name, hello.communication_version, hello.package_version = "RealFakeAcademy", COMMUNICATION, "mock_package_version"
+        hello.name = "RealFakeAcademy"
+        hello.communication_version = COMMUNICATION
+        hello.package_version = "mock_package_version"
         brain = hello.brain_parameters.add(brain_name=self.brain_name, is_training=True)
         if self.is_discrete:
             brain.action_spec.num_discrete_actions = 2
@@ -68,7 +77,9 @@ class MockCommunicator(Communicator):
         return output
 
     def _observations(self) -> list[Any]:
-        images = [_Observation(shape=IMAGE, compression_type=PNG, compressed_data=_black()) for _ in range(self.visual_inputs)]
+        images = [
+            _Observation(shape=IMAGE, compression_type=PNG, compressed_data=_black()) for _ in range(self.visual_inputs)
+        ]
         vector = _Observation(shape=[self.vec_obs_size], compression_type=NONE)
         vector.float_data.data.extend(range(1, self.vec_obs_size + 1))
         return [*images, vector]

@@ -24,7 +24,11 @@ from palaestra.wire.messages import DecodeError, Observation
 from palaestra.wire.observations import NONE, VARIABLE, ObservationDecoder
 
 _LEGACY_CONTINUOUS = 1  # vector_action_space_type_deprecated
-_IMAGE = (DimensionProperty.NONE, DimensionProperty.TRANSLATIONAL_EQUIVARIANCE, DimensionProperty.TRANSLATIONAL_EQUIVARIANCE)
+_IMAGE = (
+    DimensionProperty.NONE,
+    DimensionProperty.TRANSLATIONAL_EQUIVARIANCE,
+    DimensionProperty.TRANSLATIONAL_EQUIVARIANCE,
+)
 
 
 class _Column(Protocol):
@@ -52,7 +56,8 @@ class TensorReader:
         """Returns decision requests and ends of episodes, each in the order of the message."""
         if len(infos.obs) != len(self._columns):
             raise UnityObservationException(
-                f"behavior '{self._key}', agent {infos.id[0]}: {len(infos.obs)} observations came; expected {len(self._columns)}"
+                f"behavior '{self._key}', agent {infos.id[0]}: {len(infos.obs)} observations came; expected "
+                f"{len(self._columns)}"
             )
         try:
             obs = [column.read(blobs, infos.id) for column, blobs in zip(self._columns, infos.obs, strict=True)]
@@ -61,7 +66,8 @@ class TensorReader:
         except ProtocolError as error:
             raise UnityObservationException(str(error)) from error
         ids = infos.id.astype(np.int32)
-        asks, ended = ~infos.done, infos.done
+        asks = ~infos.done
+        ended = infos.done
         decisions = DecisionSteps(
             [column[asks] for column in obs],
             infos.reward[asks],
@@ -81,7 +87,9 @@ class TensorReader:
         return decisions, terminals
 
     def _masks(self, infos: AgentInfos) -> list[NDArray[np.bool_]] | None:
-        """Returns the masks of decision requests, (N, choices) for each branch. A mask of a wrong length forbids nothing."""
+        """Returns the masks of decision requests, (N, choices) for each branch. A mask of a wrong length forbids
+        nothing.
+        """
         branches = self.spec.action_spec.discrete_branches
         written = [mask for mask, done in zip(infos.mask, infos.done.tolist(), strict=True) if not done]
         if not branches or not written:
@@ -95,7 +103,8 @@ class TensorReader:
 
 def action_spec(brain: Any) -> ActionSpec:
     """Returns the action space of a BrainParametersProto, including the deprecated fields of old games."""
-    spec, legacy = brain.action_spec, tuple(brain.vector_action_size_deprecated)
+    spec = brain.action_spec
+    legacy = tuple(brain.vector_action_size_deprecated)
     if spec.num_continuous_actions or spec.num_discrete_actions:
         return ActionSpec(spec.num_continuous_actions, tuple(spec.discrete_branch_sizes))
     if brain.vector_action_space_type_deprecated == _LEGACY_CONTINUOUS:
@@ -103,13 +112,19 @@ def action_spec(brain: Any) -> ActionSpec:
     return ActionSpec(0, legacy)
 
 
-def _column(key: str, index: int, agent: int, first: bytes, package_major: int | None) -> tuple[_Column, ObservationSpec]:
+def _column(
+    key: str, index: int, agent: int, first: bytes, package_major: int | None
+) -> tuple[_Column, ObservationSpec]:
     try:
         sent = Observation.FromString(first)
     except DecodeError as error:
-        raise UnityObservationException(f"behavior '{key}', agent {agent}: observation {index} is no message") from error
+        raise UnityObservationException(
+            f"behavior '{key}', agent {agent}: observation {index} is no message"
+        ) from error
     shape = tuple(sent.shape)
-    dimensions = tuple(map(DimensionProperty, sent.dimension_properties)) or (DimensionProperty.UNSPECIFIED,) * len(shape)
+    dimensions = tuple(map(DimensionProperty, sent.dimension_properties)) or (DimensionProperty.UNSPECIFIED,) * len(
+        shape
+    )
     kind = ObservationType(sent.observation_type)
     if not (len(shape) in (1, 3) or dimensions == (VARIABLE, NONE)):
         return _Numbers(key, index, shape), ObservationSpec(shape, dimensions, kind, sent.name)
@@ -125,7 +140,9 @@ class _Numbers:
     """Decoder of an observation that is neither a vector, an image nor a list of entities."""
 
     def __init__(self, key: str, index: int, shape: tuple[int, ...]) -> None:
-        self._key, self._index, self._shape = key, index, shape
+        self._key = key
+        self._index = index
+        self._shape = shape
 
     def read(self, blobs: Sequence[bytes], agents: NDArray[np.int64]) -> NDArray[np.float32]:
         """Returns the observation, (N, *shape). Raises ProtocolError and NotFinite."""
@@ -135,7 +152,8 @@ class _Numbers:
             row = np.array(sent.float_data.data, np.float32)
             if tuple(sent.shape) != self._shape or row.size != np.prod(self._shape, dtype=int):
                 raise ProtocolError(
-                    f"behavior '{self._key}', agent {agent}: observation {self._index} came as {row.size} numbers of shape "
+                    f"behavior '{self._key}', agent {agent}: observation {self._index} came as {row.size} numbers of "
+                    "shape "
                     f"{tuple(sent.shape)}; expected {self._shape}, as at first"
                 )
             if not np.isfinite(row).all():

@@ -24,7 +24,8 @@ class GameConnection:
     """One end of a connection between two threads."""
 
     def __init__(self, received: SimpleQueue[Any], sent: SimpleQueue[Any]) -> None:
-        self._received, self._sent = received, sent
+        self._received = received
+        self._sent = sent
         self._next: list[Any] = []
 
     def send(self, message: Any) -> None:
@@ -52,8 +53,10 @@ class UnityToExternalServicerImplementation:
     """Service that answers a game's calls with the messages sent on `parent_conn`; `child_conn` is the server's end."""
 
     def __init__(self) -> None:
-        here, there = SimpleQueue[Any](), SimpleQueue[Any]()
-        self.parent_conn, self.child_conn = GameConnection(here, there), GameConnection(there, here)
+        here = SimpleQueue[Any]()
+        there = SimpleQueue[Any]()
+        self.parent_conn = GameConnection(here, there)
+        self.child_conn = GameConnection(there, here)
 
     def Initialize(self, request: Any, context: Any) -> Any:  # noqa: N802 - the service's name
         """Answers the first message."""
@@ -67,12 +70,16 @@ class UnityToExternalServicerImplementation:
 
 
 class RpcCommunicator(Communicator):
-    """Communicator that listens on loopback from its construction. Raises UnityWorkerInUseException if the port is taken."""
+    """Communicator that listens on loopback from its construction. Raises UnityWorkerInUseException if the port is
+    taken.
+    """
 
     def __init__(self, worker_id: int = 0, base_port: int = 5005, timeout_wait: float = 30) -> None:
         """Starts to listen. `timeout_wait`: seconds that a game has for each answer."""
         super().__init__(worker_id, base_port)
-        self.port, self.worker_id, self.timeout_wait = base_port + worker_id, worker_id, timeout_wait
+        self.port = base_port + worker_id
+        self.worker_id = worker_id
+        self.timeout_wait = timeout_wait
         self.server: grpc.Server | None = None
         self.unity_to_external: Any = None
         self.is_open = False
@@ -84,7 +91,10 @@ class RpcCommunicator(Communicator):
         self.check_port(self.port)
         self.unity_to_external = UnityToExternalServicerImplementation()
         self._threads = DaemonThreads(MAX_CALLS, f"communicator-{self.worker_id}")
-        self.server = grpc.server(self._threads, options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", -1)])  # pyright: ignore[reportArgumentType] - any Executor will do
+        self.server = grpc.server(
+            self._threads,  # pyright: ignore[reportArgumentType] - any Executor will do
+            options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", -1)],
+        )
         self.server.add_generic_rpc_handlers((_Service(self.unity_to_external),))
         try:
             for host in LOOPBACK:
@@ -113,7 +123,8 @@ class RpcCommunicator(Communicator):
                 poll_callback()
             if left <= 0:
                 raise UnityTimeOutException(
-                    f"the game sent nothing for {self.timeout_wait:g} s: does its window wait for input, is an agent's Behavior "
+                    f"the game sent nothing for {self.timeout_wait:g} s: does its window wait for input, is an "
+                    "agent's Behavior "
                     f"Type other than Default, or does it need --no-graphics on a machine without a display?"
                 )
 

@@ -19,12 +19,18 @@ PNG_HEADER = SIGNATURE
 
 
 def behavior_spec_from_proto(brain_param_proto: Any, agent_info: Any) -> BehaviorSpec:
-    """Returns the spec of a BrainParametersProto and the AgentInfoProto of one agent. Raises UnityObservationException."""
+    """Returns the spec of a BrainParametersProto and the AgentInfoProto of one agent. Raises
+    UnityObservationException.
+    """
     return TensorReader(brain_param_proto.brain_name, action_spec(brain_param_proto), _infos([agent_info])).spec
 
 
-def steps_from_proto(agent_info_list: Collection[Any], behavior_spec: BehaviorSpec) -> tuple[DecisionSteps, TerminalSteps]:
-    """Converts AgentInfoProtos to steps. Raises UnityObservationException if they do not fit the spec, and UnityNotFiniteException."""
+def steps_from_proto(
+    agent_info_list: Collection[Any], behavior_spec: BehaviorSpec
+) -> tuple[DecisionSteps, TerminalSteps]:
+    """Converts AgentInfoProtos to steps. Raises UnityObservationException if they do not fit the spec, and
+    UnityNotFiniteException.
+    """
     if not agent_info_list:
         return DecisionSteps.empty(behavior_spec), TerminalSteps.empty(behavior_spec)
     infos = _infos(agent_info_list)
@@ -32,14 +38,20 @@ def steps_from_proto(agent_info_list: Collection[Any], behavior_spec: BehaviorSp
     expected = [spec.shape for spec in behavior_spec.observation_specs]
     came = [spec.shape for spec in reader.spec.observation_specs]
     if came != expected:
-        raise UnityObservationException(f"agent {infos.id[0]}: observations of shapes {came} came; expected {expected}, as in its spec")
+        raise UnityObservationException(
+            f"agent {infos.id[0]}: observations of shapes {came} came; expected {expected}, as in its spec"
+        )
     for what, numbers in (("rewards", infos.reward), ("group rewards", infos.group_reward)):
         if not np.isfinite(numbers).all():
-            raise UnityNotFiniteException(f"the {what} {numbers.tolist()} are not all finite; agents {infos.id.tolist()}")
+            raise UnityNotFiniteException(
+                f"the {what} {numbers.tolist()} are not all finite; agents {infos.id.tolist()}"
+            )
     return reader.read(infos)
 
 
-def process_pixels(image_bytes: bytes, expected_channels: int, mappings: Sequence[int] | None = None) -> NDArray[np.float32]:
+def process_pixels(
+    image_bytes: bytes, expected_channels: int, mappings: Sequence[int] | None = None
+) -> NDArray[np.float32]:
     """Decodes concatenated PNGs to (C, H, W) within 0..1. Raises UnityObservationException for invalid images."""
     picture = Picture(image_bytes, tuple(mappings or ()), "the image")
     try:

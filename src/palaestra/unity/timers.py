@@ -23,7 +23,10 @@ class TimerNode:
 
     def __init__(self) -> None:
         self.children: dict[str, TimerNode] = {}
-        self.total, self.count, self.is_parallel = 0.0, 0, False  # seconds, times
+        # seconds, times
+        self.total = 0.0
+        self.count = 0
+        self.is_parallel = False
 
     def get_child(self, name: str) -> TimerNode:
         """Returns the child timer of a name, and adds it if it is new."""
@@ -55,13 +58,15 @@ class GaugeNode:
 
     def update(self, new_value: float) -> None:
         """Adds a value."""
-        self.min_value, self.max_value = min(self.min_value, new_value), max(self.max_value, new_value)
+        self.min_value = min(self.min_value, new_value)
+        self.max_value = max(self.max_value, new_value)
         self.value = new_value
         self.count += 1
 
     def merge(self, other: GaugeNode) -> None:
         """Adds the values of another gauge, as later ones."""
-        self.min_value, self.max_value = min(self.min_value, other.min_value), max(self.max_value, other.max_value)
+        self.min_value = min(self.min_value, other.min_value)
+        self.max_value = max(self.max_value, other.max_value)
         self.value = other.value
         self.count += other.count
 
@@ -80,7 +85,8 @@ class TimerStack:
 
     def reset(self) -> None:
         """Clears all times, gauges and metadata."""
-        self.root, self.start_time = TimerNode(), time.perf_counter()
+        self.root = TimerNode()
+        self.start_time = time.perf_counter()
         self.stack = [self.root]
         self.gauges: dict[str, GaugeNode] = {}
         self.metadata: dict[str, str] = {
@@ -103,7 +109,8 @@ class TimerStack:
 
     def get_root(self) -> TimerNode:
         """Returns the root timer, with its total up to now."""
-        self.root.total, self.root.count = time.perf_counter() - self.start_time, 1
+        self.root.total = time.perf_counter() - self.start_time
+        self.root.count = 1
         return self.root
 
     def get_timing_tree(self, node: TimerNode | None = None) -> dict[str, Any]:
@@ -112,7 +119,11 @@ class TimerStack:
         if node is None:
             node = self.get_root()
             self.metadata["end_time_seconds"] = str(int(time.time()))
-            tree = {"name": "root", "gauges": {name: gauge.as_dict() for name, gauge in self.gauges.items()}, "metadata": self.metadata}
+            tree = {
+                "name": "root",
+                "gauges": {name: gauge.as_dict() for name, gauge in self.gauges.items()},
+                "metadata": self.metadata,
+            }
         children = {name: self.get_timing_tree(child) for name, child in node.children.items()}
         own = max(0.0, node.total - sum(child.total for child in node.children.values()))
         tree |= {"total": node.total, "count": node.count}

@@ -24,31 +24,43 @@ from palaestra.unity.base_env import (
     TerminalSteps,
 )
 from palaestra.unity.behaviors import StepResult, Steps
-from palaestra.unity.exception import UnityActionException, UnityEnvironmentException, UnityNotFiniteException, UnitySideChannelException
+from palaestra.unity.exception import (
+    UnityActionException,
+    UnityEnvironmentException,
+    UnityNotFiniteException,
+    UnitySideChannelException,
+)
 from palaestra.unity.logging_util import get_logger
 from palaestra.unity.side_channel.environment_parameters_channel import EnvironmentParametersChannel
 from palaestra.wire.encode import CAPABILITIES, Capabilities
 from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage, pack, unpack
 from palaestra.wire.unity_channels import KINDS, PARAMETERS, STATS
 
-_NONE, _TE, _VARIABLE = DimensionProperty.NONE, DimensionProperty.TRANSLATIONAL_EQUIVARIANCE, DimensionProperty.VARIABLE_SIZE
+_NONE = DimensionProperty.NONE
+_TE = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
+_VARIABLE = DimensionProperty.VARIABLE_SIZE
 _DIMENSIONS = {1: (_NONE,), 2: (_VARIABLE, _NONE), 3: (_NONE, _TE, _TE)}
 
 
 class InProcessBackend:
-    """Environment in this process. Each team of a behavior is a behavior key once one of its agents appeared; agents keep their ids."""
+    """Environment in this process. Each team of a behavior is a behavior key once one of its agents appeared; agents
+    keep their ids.
+    """
 
     def __init__(self, name: str, seed: int, areas: int, args: Sequence[str]) -> None:
         """Makes the environment. Raises UnityEnvironmentException if it does not exist."""
         if args:
-            raise UnityEnvironmentException(f"{name} is no Unity build, which alone takes additional_args; {list(args)} were given")
+            raise UnityEnvironmentException(
+                f"{name} is no Unity build, which alone takes additional_args; {list(args)} were given"
+            )
         try:
             self._env = make_env(name, areas=areas)
         except EnvError as error:
             raise UnityEnvironmentException(str(error)) from error
         self.specs: dict[str, BehaviorSpec] = {}
         self.capabilities = Capabilities(**dict.fromkeys(CAPABILITIES, True))
-        self._seed, self._random = seed, np.random.default_rng(seed & 0x7FFFFFFF)
+        self._seed = seed
+        self._random = np.random.default_rng(seed & 0x7FFFFFFF)
         self._agents_of: dict[str, _BehaviorAgents] = {}
         self._samplers: dict[str, UnitySampler] = {}
         self._values: dict[str, NDArray[np.float32]] = {}
@@ -59,11 +71,14 @@ class InProcessBackend:
     def reset(self, side_channel: bytes) -> StepResult:
         """Begins new episodes: the first time with the seed, later with seeds drawn from it."""
         self._read_side_channel(side_channel)
-        seed, self._seed = self._seed, int(self._random.integers(1 << 31))
+        seed = self._seed
+        self._seed = int(self._random.integers(1 << 31))
         return self._play(lambda: self._env.reset(seed & 0x7FFFFFFF))
 
     def step(self, actions: Mapping[str, ActionTuple], side_channel: bytes) -> StepResult:
-        """Steps the environment; continuous actions are clipped to -1..1. Raises UnityActionException for an invalid choice."""
+        """Steps the environment; continuous actions are clipped to -1..1. Raises UnityActionException for an invalid
+        choice.
+        """
         self._read_side_channel(side_channel)
         env_actions = {name: agents.action(actions) for name, agents in self._agents_of.items()}
         return self._play(lambda: self._env.step(env_actions))
@@ -82,14 +97,17 @@ class InProcessBackend:
         steps: dict[str, Steps] = {}
         for name, step in tables.items():
             if name not in self._agents_of:
-                self._agents_of[name] = _BehaviorAgents(name, self._env.behaviors[name], self._env.device, self._new_ids)
+                self._agents_of[name] = _BehaviorAgents(
+                    name, self._env.behaviors[name], self._env.device, self._new_ids
+                )
             steps |= self._agents_of[name].read(step)
             self._resample(step)
         self.specs.update({key: self._agents_of[key.partition("?")[0]].spec for key in steps if key not in self.specs})
         return StepResult(steps, self._measured())
 
     def _new_ids(self, count: int) -> NDArray[np.int32]:
-        first, self._agents = self._agents, self._agents + count
+        first = self._agents
+        self._agents = self._agents + count
         return np.arange(first, self._agents, dtype=np.int32)
 
     # Side channels
@@ -99,7 +117,8 @@ class InProcessBackend:
         for id, payload in unpack(side_channel):
             if id == PARAMETERS:
                 name, sampler = read_parameter(IncomingMessage(payload))
-                self._samplers[name], self._values[name] = sampler, sampler.draw(self._env.num_areas)
+                self._samplers[name] = sampler
+                self._values[name] = sampler.draw(self._env.num_areas)
                 self._send_parameter(name)
 
     def _resample(self, step: TimeStep) -> None:
@@ -137,17 +156,24 @@ class InProcessBackend:
 class _BehaviorAgents:
     """Agents of one behavior: their ids and the slots that wait for actions."""
 
-    def __init__(self, name: str, spec: specs.BehaviorSpec, device: torch.device, new_ids: Callable[[int], NDArray[np.int32]]) -> None:
+    def __init__(
+        self, name: str, spec: specs.BehaviorSpec, device: torch.device, new_ids: Callable[[int], NDArray[np.int32]]
+    ) -> None:
         self.spec = BehaviorSpec(
             [
                 ObservationSpec(
-                    obs.shape, _DIMENSIONS[len(obs.shape)], ObservationType.GOAL_SIGNAL if obs.goal else ObservationType.DEFAULT, obs.name
+                    obs.shape,
+                    _DIMENSIONS[len(obs.shape)],
+                    ObservationType.GOAL_SIGNAL if obs.goal else ObservationType.DEFAULT,
+                    obs.name,
                 )
                 for obs in spec.obs
             ],
             ActionSpec(spec.action.continuous, spec.action.branches),
         )
-        self._name, self._device, self._new_ids = name, device, new_ids
+        self._name = name
+        self._device = device
+        self._new_ids = new_ids
         self._ids = np.zeros(0, np.int32)
         self._waiting_slots: dict[str, NDArray[np.int64]] = {}  # by key: the slots of its DecisionSteps
         self._keys: set[str] = set()
@@ -157,7 +183,8 @@ class _BehaviorAgents:
 
         An end has the final observation and the reward; a decision of the same agent has no reward.
         """
-        acting, ended = _array(step.acting), _array(step.terminated | step.truncated)
+        acting = _array(step.acting)
+        ended = _array(step.terminated | step.truncated)
         if len(acting) > len(self._ids):
             self._ids = np.concatenate([self._ids, self._new_ids(len(acting) - len(self._ids))])
         if step.lost is not None and (lost := _array(step.lost)).any():
@@ -177,7 +204,8 @@ class _BehaviorAgents:
         """Returns actions of all slots; zeros for slots that do not wait for one."""
         spec = self.spec.action_spec
         rows = spec.empty_action(len(self._ids))
-        continuous, discrete = rows.continuous, rows.discrete.astype(np.int64)
+        continuous = rows.continuous
+        discrete = rows.discrete.astype(np.int64)
         for key, slots in self._waiting_slots.items():
             if key in actions:
                 continuous[slots] = actions[key].continuous.clip(-1, 1)
@@ -186,7 +214,8 @@ class _BehaviorAgents:
         if len(wrong):
             slot, branch = wrong[0]
             raise UnityActionException(
-                f"behavior '{self._name}', agent {self._ids[slot]}: branch {branch} has {spec.discrete_branches[branch]} choices, "
+                f"behavior '{self._name}', agent {self._ids[slot]}: branch {branch} has "
+                f"{spec.discrete_branches[branch]} choices, "
                 f"and choice {discrete[slot, branch]} was given; they count from 0"
             )
         return Action(torch.from_numpy(continuous).to(self._device), torch.from_numpy(discrete).to(self._device))
@@ -195,24 +224,33 @@ class _BehaviorAgents:
 class _StepArrays:
     """A TimeStep as arrays. `ended` and `ids` have one row for each slot."""
 
-    def __init__(self, step: TimeStep, ended: NDArray[np.bool_], ids: NDArray[np.int32], branches: tuple[int, ...]) -> None:
+    def __init__(
+        self, step: TimeStep, ended: NDArray[np.bool_], ids: NDArray[np.int32], branches: tuple[int, ...]
+    ) -> None:
         self._obs = [_array(column) for column in step.obs]
-        self._reward, self._group_reward, self._ended, self._ids = _array(step.reward), _array(step.group_reward), ended, ids
+        self._reward = _array(step.reward)
+        self._group_reward = _array(step.group_reward)
+        self._ended = ended
+        self._ids = ids
         self._truncated = _array(step.truncated)
         self._group = _array(step.group) + 1  # 0: no group
         self._mask = None if step.action_mask is None else _array(step.action_mask)
         self._branches = branches
         slots = _array(step.final_obs.slots)
         rows = ended[slots]  # on an accelerator, final observations have rows for all slots
-        self._end_slots, self._last = slots[rows], [_array(column)[rows] for column in step.final_obs.obs]
+        self._end_slots = slots[rows]
+        self._last = [_array(column)[rows] for column in step.final_obs.obs]
 
     def decisions(self, slots: NDArray[np.int64]) -> DecisionSteps:
         """Returns the decision requests of slots."""
         fresh = self._ended[slots]
-        reward, group_reward = self._reward[slots], self._group_reward[slots]
+        reward = self._reward[slots]
+        group_reward = self._group_reward[slots]
         reward[fresh] = group_reward[fresh] = 0.0
         obs = [column[slots] for column in self._obs]
-        return DecisionSteps(obs, reward, self._ids[slots], self._masks(slots), self._group[slots].tolist(), group_reward)
+        return DecisionSteps(
+            obs, reward, self._ids[slots], self._masks(slots), self._group[slots].tolist(), group_reward
+        )
 
     def terminals(self, of_team: NDArray[np.bool_]) -> TerminalSteps:
         """Returns the ends of episodes in a team's slots, a mask (S,)."""
@@ -220,7 +258,9 @@ class _StepArrays:
         slots = self._end_slots[rows]
         obs = [column[rows] for column in self._last]
         group = self._group[slots].tolist()
-        return TerminalSteps(obs, self._reward[slots], self._truncated[slots], self._ids[slots], group, self._group_reward[slots])
+        return TerminalSteps(
+            obs, self._reward[slots], self._truncated[slots], self._ids[slots], group, self._group_reward[slots]
+        )
 
     def _masks(self, slots: NDArray[np.int64]) -> list[NDArray[np.bool_]] | None:
         if not self._branches or not len(slots):
@@ -233,14 +273,16 @@ def _array(tensor: torch.Tensor) -> NDArray:
     return tensor.detach().cpu().numpy()
 
 
-_Data, _Kind = EnvironmentParametersChannel.EnvironmentDataTypes, EnvironmentParametersChannel.SamplerTypes
+_Data = EnvironmentParametersChannel.EnvironmentDataTypes
+_Kind = EnvironmentParametersChannel.SamplerTypes
 
 
 class UnitySampler:
     """Sampler of a parameter's values for areas."""
 
     def __init__(self, draw: Callable[[int], NDArray], varies: bool) -> None:
-        self._draw, self.varies = draw, varies
+        self._draw = draw
+        self.varies = varies
 
     def draw(self, count: int) -> NDArray[np.float32]:
         """Draws values, (count,) float32."""
@@ -249,25 +291,31 @@ class UnitySampler:
 
 def read_parameter(message: IncomingMessage) -> tuple[str, UnitySampler]:
     """Reads a message of EnvironmentParametersChannel. Raises UnitySideChannelException for an unknown kind."""
-    name, data = message.read_string(), message.read_int32()
+    name = message.read_string()
+    data = message.read_int32()
     if data == _Data.FLOAT:
         value = message.read_float32()
         return name, UnitySampler(lambda count: np.full(count, value), varies=False)
-    random, kind = np.random.default_rng(message.read_int32() & 0xFFFFFFFF), message.read_int32()
+    random = np.random.default_rng(message.read_int32() & 0xFFFFFFFF)
+    kind = message.read_int32()
     if kind == _Kind.UNIFORM:
         low, high = sorted((message.read_float32(), message.read_float32()))
         return name, UnitySampler(lambda count: random.uniform(low, high, count), varies=True)
     if kind == _Kind.GAUSSIAN:
-        mean, deviation = message.read_float32(), message.read_float32()
+        mean = message.read_float32()
+        deviation = message.read_float32()
         if deviation < 0:
             raise UnitySideChannelException(
-                f"environment parameter '{name}': the standard deviation is {deviation:g}; expected a number of at least 0"
+                f"environment parameter '{name}': the standard deviation is {deviation:g}; expected a number of at "
+                "least 0"
             )
         return name, UnitySampler(lambda count: random.normal(mean, deviation, count), varies=True)
     if kind == _Kind.MULTIRANGEUNIFORM:
         ranges = np.sort(np.reshape(message.read_float32_list(), (-1, 2)))
         if not len(ranges):
-            raise UnitySideChannelException(f"environment parameter '{name}': there are no intervals; expected at least one")
+            raise UnitySideChannelException(
+                f"environment parameter '{name}': there are no intervals; expected at least one"
+            )
         return name, UnitySampler(_multirange_sampler(ranges, random), varies=True)
     raise UnitySideChannelException(
         f"environment parameter '{name}': there is no distribution of kind {kind} (there are 0 to {max(_Kind)})"

@@ -1,7 +1,7 @@
 """Decides who may see the page: only those with its token, and only under its own address.
 
-The token keeps out other users of the machine; the checks of `Host` and `Origin` keep out pages of other sites that a user has open
-(cross-site requests and WebSockets, DNS rebinding).
+The token keeps out other users of the machine; the checks of `Host` and `Origin` keep out pages of other sites that a
+user has open (cross-site requests and WebSockets, DNS rebinding).
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ HEADERS = {
     "X-Frame-Options": "DENY",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
-    # the page's libraries evaluate templates, hence 'unsafe-eval'; nothing is loaded from elsewhere, and nothing is sent there
-    "Content-Security-Policy": "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; connect-src 'self' data: blob:; "
+    # the page's libraries evaluate templates, hence 'unsafe-eval'; nothing is loaded from elsewhere, and nothing is
+    # sent there
+    "Content-Security-Policy": "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; connect-src 'self' "
+    "data: blob:; "
     "frame-ancestors 'none'; form-action 'self'; base-uri 'self'",
 }
 
@@ -46,7 +48,9 @@ def new_token() -> str:
 
 
 def user_token() -> str:
-    """Returns the user's own token, so that open tabs go on when the command is started again; a new one where none can be kept."""
+    """Returns the user's own token, so that open tabs go on when the command is started again; a new one where none can
+    be kept.
+    """
     key = user_key(KEY)
     return new_token() if key is None else base64.urlsafe_b64encode(key).decode().rstrip("=")
 
@@ -54,12 +58,15 @@ def user_token() -> str:
 class Access:
     """ASGI middleware that refuses whoever has no token (403), and requests for or from another site (403).
 
-    The first request has the token in its address; the answer stores it in a cookie and leads to the same address without it.
+    The first request has the token in its address; the answer stores it in a cookie and leads to the same address
+    without it.
     """
 
     def __init__(self, app: ASGIApp, token: str, port: int, hosts: Iterable[str]) -> None:
         """`hosts` are the names, beside IP addresses, under which the page may be opened."""
-        self._app, self._token, self._port = app, token, port
+        self._app = app
+        self._token = token
+        self._port = port
         self._hosts = frozenset(host.lower() for host in hosts)
         self._cookie = f"palaestra-{port}"  # browsers share cookies between the ports of a host
 
@@ -79,7 +86,11 @@ class Access:
             await self._enter(send, "/" + quote(scope["path"].lstrip("/\\")) + (f"?{rest}" if rest else ""))
             return
         if not self._equals(_cookie(headers, self._cookie)):
-            await _refuse(scope, send, "open the address that 'palaestra view' printed: it ends with the token that this page asks for")
+            await _refuse(
+                scope,
+                send,
+                "open the address that 'palaestra view' printed: it ends with the token that this page asks for",
+            )
             return
         await self._app(scope, receive, _with_headers(send))
 
@@ -96,10 +107,13 @@ class Access:
         return None
 
     def _ours(self, host: str) -> bool:
-        """Whether a `Host` header names this page: by an IP address, which no other site can have, or by a name that was allowed."""
+        """Whether a `Host` header names this page: by an IP address, which no other site can have, or by a name that
+        was allowed.
+        """
         try:
             place = urlsplit(f"//{host}")
-            name, port = place.hostname or "", place.port
+            name = place.hostname or ""
+            port = place.port
         except ValueError:
             return False
         if (port or 80) != self._port or place.username is not None:
@@ -116,8 +130,14 @@ class Access:
     async def _enter(self, send: Send, place: str) -> None:
         """Stores the token in a cookie that scripts cannot read, and leads on."""
         cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Lax"
-        headers = [(b"location", place.encode("latin-1")), (b"set-cookie", cookie.encode()), (b"referrer-policy", b"no-referrer")]
-        await send({"type": "http.response.start", "status": 303, "headers": [*headers, (b"cache-control", b"no-store")]})
+        headers = [
+            (b"location", place.encode("latin-1")),
+            (b"set-cookie", cookie.encode()),
+            (b"referrer-policy", b"no-referrer"),
+        ]
+        await send(
+            {"type": "http.response.start", "status": 303, "headers": [*headers, (b"cache-control", b"no-store")]}
+        )
         await send({"type": "http.response.body", "body": b""})
 
 

@@ -16,7 +16,8 @@ PLACES = {"Runs": "/", "Watch": "/watch", "Play": "/play", "Demonstrations": "/d
 
 ICON = (
     "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'><rect width='32' height='32' rx='7' fill='#4275c4'/>"
-    "<rect x='6' y='19' width='20' height='6' rx='1.5' fill='#fff' transform='rotate(-6 16 22)'/><circle cx='17' cy='12' r='5.5' "
+    "<rect x='6' y='19' width='20' height='6' rx='1.5' fill='#fff' transform='rotate(-6 16 22)'/><circle cx='17' "
+    "cy='12' r='5.5' "
     "fill='#eeb03c'/></svg>"
 )
 
@@ -24,20 +25,23 @@ STYLE = """
 .q-page { background: var(--palaestra-paper); }
 body { --palaestra-paper: #f6f5f0; --palaestra-card: #ffffff; --palaestra-ink: #343a46; --palaestra-quiet: #626975;
   --palaestra-focus: #1f4f9e; --palaestra-warning: #8a5a00; }
-body.body--dark { --palaestra-paper: #16181d; --palaestra-card: #20242c; --palaestra-ink: #e5e7eb; --palaestra-quiet: #9ca3af;
+body.body--dark { --palaestra-paper: #16181d; --palaestra-card: #20242c; --palaestra-ink: #e5e7eb;
+  --palaestra-quiet: #9ca3af;
   --palaestra-focus: #b9d2f7; --palaestra-warning: #eeb03c; }
 body.body--dark > * { --q-primary: #8fb4e8; --q-negative: #f2938b; }
 body.body--dark .bg-primary { --q-primary: #3b6cb8; }
 body.body--dark .bg-negative { --q-negative: #c43c32; }
 @layer overrides { /* where !important is stronger than Quasar's own, which hides outlines and colors buttons */
-  :focus-visible, .q-field--focused .q-field__control { outline: 2px solid var(--palaestra-focus) !important; outline-offset: 2px; }
+  :focus-visible, .q-field--focused .q-field__control { outline: 2px solid var(--palaestra-focus) !important;
+    outline-offset: 2px; }
   .q-field :focus-visible, .q-menu:focus-visible, .q-dialog:focus-visible, .q-virtual-scroll__content:focus-visible {
     outline: none !important; }
   header :focus-visible { outline-color: #fff !important; }
   .q-notification__actions, .q-notification .q-btn { color: inherit !important; }
 }
 @media (prefers-reduced-motion: reduce) {
-  *, ::before, ::after { animation-duration: 1ms !important; animation-iteration-count: 1 !important; transition-duration: 1ms !important; }
+  *, ::before, ::after { animation-duration: 1ms !important; animation-iteration-count: 1 !important;
+    transition-duration: 1ms !important; }
 }
 .p-hidden { position: absolute; width: 1px; height: 1px; overflow: clip; clip-path: inset(50%); white-space: nowrap; }
 .nicegui-link { color: var(--q-primary); }
@@ -46,11 +50,13 @@ body.body--dark .bg-negative { --q-negative: #c43c32; }
 .p-card { background: var(--palaestra-card); color: var(--palaestra-ink); border-radius: 10px; padding: 12px 16px;
   box-shadow: 0 1px 3px #0002; }
 .p-pad { display: flex; flex-wrap: wrap; gap: 6px; padding-top: 8px; }
-.p-pad button { min-width: 62px; padding: 6px 8px; border: 1px solid #8884; border-radius: 8px; background: transparent; color: inherit;
+.p-pad button { min-width: 62px; padding: 6px 8px; border: 1px solid #8884; border-radius: 8px;
+  background: transparent; color: inherit;
   display: flex; flex-direction: column; align-items: center; touch-action: none; user-select: none; cursor: pointer; }
 .p-pad button.held { background: #3b6cb8; color: #fff; }
 .p-pad button span { font-size: 11px; }
-.p-columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); gap: 12px; width: 100%; }
+.p-columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); gap: 12px;
+  width: 100%; }
 .p-columns > * { min-width: 0; }
 .p-small-charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 340px), 1fr)); gap: 12px; }
 .p-ellipsis { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
@@ -70,7 +76,8 @@ body.body--dark .bg-negative { --q-negative: #c43c32; }
 .p-canvas.p-cameras { height: 34vh; min-height: 180px; }
 .p-stage { position: relative; }
 .p-start { position: absolute; left: 50%; bottom: 12px; transform: translateX(-50%); z-index: 1; }
-.p-count { position: absolute; left: 0; right: 0; top: 38%; text-align: center; font-size: 34px; font-weight: 600; pointer-events: none;
+.p-count { position: absolute; left: 0; right: 0; top: 38%; text-align: center; font-size: 34px; font-weight: 600;
+  pointer-events: none;
   text-shadow: 0 0 6px var(--palaestra-card), 0 0 2px var(--palaestra-card); }
 .p-qr { width: 240px; max-width: 100%; align-self: center; }
 .p-grow { flex: 1 1 480px; min-width: 0; }
@@ -89,10 +96,12 @@ TABLES = """<script>
 const nameTables = () => {
   for (const head of document.querySelectorAll('th.sortable')) {
     head.tabIndex = 0;
-    const order = head.classList.contains('sort-desc') ? 'descending' : head.classList.contains('sorted') ? 'ascending' : 'none';
+    const order = head.classList.contains('sort-desc') ? 'descending' : head.classList.contains('sorted') ?
+      'ascending' : 'none';
     head.setAttribute('aria-sort', order);
   }
-  for (const list of document.querySelectorAll('[role=listbox] > [tabindex]:not([role])')) list.removeAttribute('tabindex');
+  for (const list of document.querySelectorAll('[role=listbox] > [tabindex]:not([role])'))
+    list.removeAttribute('tabindex');
   for (const bar of document.querySelectorAll('.q-loading-bar')) bar.setAttribute('aria-label', 'Loading');
   for (const box of document.querySelectorAll('th .q-checkbox')) box.setAttribute('aria-label', 'Choose all');
   for (const box of document.querySelectorAll('td .q-checkbox'))
@@ -105,18 +114,27 @@ document.addEventListener('keydown', (event) => {
   event.target.click();
 });
 </script>"""
-"""Names checkboxes of tables, and sorts by keys. Slots of a table could not: their content is made anew with each change, without focus."""
+"""Names checkboxes of tables, and sorts by keys. Slots of a table could not: their content is made anew with each
+change, without focus.
+"""
 
 
 @contextmanager
 def page(title: str, here: str) -> Iterator[None]:
     """Opens a page with the bar on top, and its content in the block. `here` is the current one of `PLACES`.
 
-    Texts from outside (names of runs, games' messages) go into labels and cells, which show HTML as text: never into ui.html or
-    ui.markdown.
+    Texts from outside (names of runs, games' messages) go into labels and cells, which show HTML as text: never into
+    ui.html or ui.markdown.
     """
     ui.page_title(f"{title} - Palaestra")
-    ui.colors(primary="#3b6cb8", secondary="#8a68ba", positive="#2c7d49", negative="#c43c32", warning="#eeb03c", accent="#eeb03c")
+    ui.colors(
+        primary="#3b6cb8",
+        secondary="#8a68ba",
+        positive="#2c7d49",
+        negative="#c43c32",
+        warning="#eeb03c",
+        accent="#eeb03c",
+    )
     ui.add_css(STYLE)
     ui.add_head_html(TABLES)
     dark = ui.dark_mode(None)
@@ -169,7 +187,9 @@ def address(path: str, **query: str) -> str:
 
 
 def within(value: object, low: float, high: float) -> float | None:
-    """Returns a number that a browser has sent, within a slider's range; None for anything else, since it may send anything."""
+    """Returns a number that a browser has sent, within a slider's range; None for anything else, since it may send
+    anything.
+    """
     if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
         return None
     return float(min(max(value, low), high))

@@ -28,9 +28,12 @@ class PageSocket:
     token: str
 
     def address(self, path: str = "/", host: str = "") -> str:
-        """Returns a page's address with the token: for browsers of other machines too, if it is bound to more than the loopback."""
+        """Returns a page's address with the token: for browsers of other machines too, if it is bound to more than the
+        loopback.
+        """
         host = host or socket.gethostname() if ipaddress.ip_address(self.bind).is_unspecified else self.bind
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}{path}{'&' if '?' in path else '?'}token={self.token}"
+        address = f"[{host}]" if ":" in host else host
+        return f"http://{address}:{self.port}{path}{'&' if '?' in path else '?'}token={self.token}"
 
     @property
     def is_private(self) -> bool:
@@ -39,7 +42,9 @@ class PageSocket:
 
 
 def listen(bind: str = LOOPBACK, port: int = PORT) -> PageSocket:
-    """Binds the wanted port, or the next free one. Raises ConfigError for an address that is not this machine's, or if none is free."""
+    """Binds the wanted port, or the next free one. Raises ConfigError for an address that is not this machine's, or if
+    none is free.
+    """
     try:
         family = socket.AF_INET6 if ipaddress.ip_address(bind).version == 6 else socket.AF_INET
     except ValueError as error:
@@ -49,13 +54,17 @@ def listen(bind: str = LOOPBACK, port: int = PORT) -> PageSocket:
     for number in range(port, min(port + TRIED, 65536)):
         bound = socket.socket(family, socket.SOCK_STREAM)
         if os.name == "posix":
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that was just left; one that is in use stays refused
+            bound.setsockopt(
+                socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+            )  # a port that was just left; one that is in use stays refused
         try:
             bound.bind((bind, number))
             bound.listen(128)  # two that bind one port at once are told apart here
         except PermissionError as error:
             bound.close()
-            raise ConfigError(f"--port {number}: ports below 1024 are the administrator's; choose a greater one") from error
+            raise ConfigError(
+                f"--port {number}: ports below 1024 are the administrator's; choose a greater one"
+            ) from error
         except OSError as error:
             bound.close()
             if error.errno in _NOT_OURS:
@@ -64,4 +73,6 @@ def listen(bind: str = LOOPBACK, port: int = PORT) -> PageSocket:
         alone = ipaddress.ip_address(bind).is_loopback
         # what went over a network, and to other people, ends with the command
         return PageSocket(bind, bound.getsockname()[1], port, bound, user_token() if alone else new_token())
-    raise ConfigError(f"none of the ports {port} to {min(port + TRIED, 65536) - 1} is free on {bind}; choose another with --port")
+    raise ConfigError(
+        f"none of the ports {port} to {min(port + TRIED, 65536) - 1} is free on {bind}; choose another with --port"
+    )

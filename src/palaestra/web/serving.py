@@ -35,7 +35,9 @@ GRACE = 1
 def serve(site: Site, listener: PageSocket, ended: Callable[[], bool] | None = None) -> None:
     """Serves the page until a signal, or until `ended` returns True, which is asked four times a second."""
     share_free_memory()
-    os.environ.setdefault("NICEGUI_STORAGE_PATH", os.devnull)  # nothing is kept; else a folder here, or one that anyone may write to
+    os.environ.setdefault(
+        "NICEGUI_STORAGE_PATH", os.devnull
+    )  # nothing is kept; else a folder here, or one that anyone may write to
     import uvicorn
     from fastapi import FastAPI
     from nicegui import ui
@@ -49,13 +51,28 @@ def serve(site: Site, listener: PageSocket, ended: Callable[[], bool] | None = N
     streams = SceneStreams()
     app.router.routes.append(streams.route)
     add_pages(site, streams, lambda path: invitation(listener, path))
-    ui.run_with(app, title="Palaestra", favicon=ICON, dark=None, language="en-US", reconnect_timeout=10.0, show_welcome_message=False)
+    ui.run_with(
+        app,
+        title="Palaestra",
+        favicon=ICON,
+        dark=None,
+        language="en-US",
+        reconnect_timeout=10.0,
+        show_welcome_message=False,
+    )
     hosts = names_of_this_machine() if not listener.is_private else ("localhost",)
-    warnings.filterwarnings("ignore", "`torch.distributed.reduce_op`", FutureWarning)  # NiceGUI looks at every object once, torch's too
+    warnings.filterwarnings(
+        "ignore", "`torch.distributed.reduce_op`", FutureWarning
+    )  # NiceGUI looks at every object once, torch's too
     logging.getLogger("nicegui").setLevel(logging.ERROR)
     guarded = Access(app, listener.token, listener.port, hosts)
     config = uvicorn.Config(
-        guarded, log_level="error", access_log=False, timeout_graceful_shutdown=GRACE, lifespan="on", server_header=False
+        guarded,
+        log_level="error",
+        access_log=False,
+        timeout_graceful_shutdown=GRACE,
+        lifespan="on",
+        server_header=False,
     )
     server = uvicorn.Server(config)
 
@@ -74,7 +91,8 @@ def serve(site: Site, listener: PageSocket, ended: Callable[[], bool] | None = N
 def share_free_memory() -> None:
     """Lets all threads allocate from one heap, where glibc is the allocator.
 
-    Each playback has a thread of its own: with a heap for each, the process grew by a megabyte with every visit to the page.
+    Each playback has a thread of its own: with a heap for each, the process grew by a megabyte with every visit to the
+    page.
     """
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):  # other libraries have no such option
@@ -85,7 +103,11 @@ def share_free_memory() -> None:
 def _ending_on_hangup(server: uvicorn.Server) -> Iterator[None]:
     """Ends the server when its terminal closes, as uvicorn itself does on SIGINT and SIGTERM."""
     number = getattr(signal, "SIGHUP", None)
-    if number is None or threading.current_thread() is not threading.main_thread() or signal.getsignal(number) == signal.SIG_IGN:
+    if (
+        number is None
+        or threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(number) == signal.SIG_IGN
+    ):
         yield
         return
     before = signal.signal(number, lambda *_: setattr(server, "should_exit", True))
@@ -96,7 +118,9 @@ def _ending_on_hangup(server: uvicorn.Server) -> Iterator[None]:
 
 
 def add_pages(site: Site, streams: SceneStreams, invitation_to: Callable[[str], Invitation]) -> None:
-    """Registers every page, and the WebSockets they need. `invitation_to` makes the link to a path for a second person."""
+    """Registers every page, and the WebSockets they need. `invitation_to` makes the link to a path for a second
+    person.
+    """
     from palaestra.web.dashboard.runs_page import add_runs_page
     from palaestra.web.people.play_page import add_play_page
     from palaestra.web.recorded.demos_page import add_demos_page
@@ -109,7 +133,9 @@ def add_pages(site: Site, streams: SceneStreams, invitation_to: Callable[[str], 
 
 
 async def _watch(server: uvicorn.Server, streams: SceneStreams, ended: Callable[[], bool] | None) -> None:
-    """Tells the server to stop when `ended` says so, and ends the streams when it stops, which would go on until they are cancelled."""
+    """Tells the server to stop when `ended` says so, and ends the streams when it stops, which would go on until they
+    are cancelled.
+    """
     while not server.should_exit:
         await asyncio.sleep(0.25)
         if ended is not None and ended():

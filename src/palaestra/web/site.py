@@ -40,6 +40,7 @@ class Site:
     def allows_env(self, name: str) -> bool:
         """Whether an address may name this environment: a registered one, or the command line's.
 
-        Any other name could start a program, or import a module, and a link on another site can lead to any address of the page.
+        Any other name could start a program, or import a module, and a link on another site can lead to any address of
+        the page.
         """
         return not name or name == self.env or name in registry("envs")

@@ -18,7 +18,9 @@ from palaestra.wire.messages import DecodeError, ShallowMessage
 
 @dataclass(frozen=True, slots=True)
 class AgentInfos:
-    """The agents of one behavior key in one message, in its order: N agents, those that ask for an action and those that ended."""
+    """The agents of one behavior key in one message, in its order: N agents, those that ask for an action and those
+    that ended.
+    """
 
     id: NDArray[np.int64]  # (N,) unique among agents that ask; the same id may both end and ask
     reward: NDArray[np.float32]  # (N,)
@@ -54,9 +56,13 @@ def decode(raw: bytes) -> GameMessage:
             f"{_shown(raw)} are not a message of ML-Agents' protocol; is the program that connected a Unity game?"
         ) from error
     if not message.HasField("header"):
-        raise ProtocolError(f"{_shown(raw)} are a message without a header; expected one with a status, as every message of a game has")
+        raise ProtocolError(
+            f"{_shown(raw)} are a message without a header; expected one with a status, as every message of a game has"
+        )
     if message.HasField("unity_input"):
-        raise ProtocolError(f"{_shown(raw)} are a message of a trainer, not of a game; does another trainer connect to this port?")
+        raise ProtocolError(
+            f"{_shown(raw)} are a message of a trainer, not of a game; does another trainer connect to this port?"
+        )
     status = message.header.status
     if status != OK:
         return GameMessage(status, None, {}, b"")
@@ -69,7 +75,9 @@ def decode(raw: bytes) -> GameMessage:
     return GameMessage(status, hello, infos, output.rl_output.side_channel)
 
 
-_fields = attrgetter("id", "reward", "done", "max_step_reached", "group_id", "group_reward", "action_mask", "observations")
+_fields = attrgetter(
+    "id", "reward", "done", "max_step_reached", "group_id", "group_reward", "action_mask", "observations"
+)
 
 
 def _infos(key: str, agents: Iterable[Any]) -> AgentInfos:
@@ -79,7 +87,9 @@ def _infos(key: str, agents: Iterable[Any]) -> AgentInfos:
     except ValueError:
         raise ProtocolError(_uneven(key, ids, observations)) from None
     if not obs:
-        raise ProtocolError(f"behavior '{key}', agent {ids[0]} sent no observation; an agent needs at least one sensor to learn from")
+        raise ProtocolError(
+            f"behavior '{key}', agent {ids[0]} sent no observation; an agent needs at least one sensor to learn from"
+        )
     infos = AgentInfos(
         np.array(ids, np.int64),
         np.array(rewards, np.float32),
@@ -99,7 +109,9 @@ def _check(key: str, infos: AgentInfos) -> None:
     for what, numbers in (("id", infos.id), ("group", infos.group)):
         if numbers.min() < 0:
             row = int(numbers.argmin())
-            raise ProtocolError(f"behavior '{key}', agent {infos.id[row]}: its {what} is {numbers[row]}; expected 0 or more")
+            raise ProtocolError(
+                f"behavior '{key}', agent {infos.id[row]}: its {what} is {numbers[row]}; expected 0 or more"
+            )
     for what, values in (("its reward", infos.reward), ("its group's reward", infos.group_reward)):
         finite = np.isfinite(values)
         if not finite.all():
@@ -109,7 +121,8 @@ def _check(key: str, infos: AgentInfos) -> None:
 
 def _each_once(infos: AgentInfos) -> bool:
     """Whether no id asks twice or ends twice; an id may end and ask."""
-    asking, ended = infos.id[~infos.done].tolist(), infos.id[infos.done].tolist()
+    asking = infos.id[~infos.done].tolist()
+    ended = infos.id[infos.done].tolist()
     return len(set(asking)) == len(asking) and len(set(ended)) == len(ended)
 
 
@@ -121,7 +134,9 @@ def _once(key: str, infos: AgentInfos) -> AgentInfos:
         if times > 1:
             raise ProtocolError(_asks_twice(f"behavior '{key}'", id))
     seen: set[tuple[int, bool]] = set()
-    rows = [row for row, end in enumerate(zip(ids, infos.done.tolist(), strict=True)) if not (end in seen or seen.add(end))]
+    rows = [
+        row for row, end in enumerate(zip(ids, infos.done.tolist(), strict=True)) if not (end in seen or seen.add(end))
+    ]
     return AgentInfos(
         infos.id[rows],
         infos.reward[rows],
@@ -155,7 +170,8 @@ def _uneven(key: str, ids: tuple[int, ...], observations: tuple[Any, ...]) -> st
     other = next(row for row, count in enumerate(counts) if count != counts[0])
     return (
         f"behavior '{key}': agent {ids[0]} sent {counts[0]} observations and agent {ids[other]} sent {counts[other]}; "
-        f"agents of one behavior must have the same sensors (see their prefabs, and child objects that are switched off)"
+        "agents of one behavior must have the same sensors (see their prefabs, and child objects that are switched "
+        "off)"
     )
 
 

@@ -26,8 +26,10 @@ def initialization(seed: int, areas: int) -> bytes:
     """Encodes the answer to a game's first message."""
     message = _message()
     start = message.unity_input.rl_initialization_input
-    start.seed, start.num_areas = seed, areas
-    start.communication_version, start.package_version = COMMUNICATION, PACKAGE
+    start.seed = seed
+    start.num_areas = areas
+    start.communication_version = COMMUNICATION
+    start.package_version = PACKAGE
     start.capabilities.CopyFrom(Capabilities(**dict.fromkeys(CAPABILITIES, True)))
     return message.SerializeToString()
 
@@ -61,7 +63,8 @@ def _message() -> Any:
 
 
 class ActionWriter:
-    """Encodes the actions of one behavior as a ListAgentActionProto in which every agent takes the same number of bytes.
+    """Encodes the actions of one behavior as a ListAgentActionProto in which every agent takes the same number of
+    bytes.
 
     Choices are written as varints of a fixed width, which protobuf accepts even if a shorter form exists.
     """
@@ -86,7 +89,9 @@ class ActionWriter:
         self._discrete_at += len(head)
 
     def write(self, continuous: NDArray[np.float32], discrete: NDArray[np.int64]) -> bytes:
-        """Encodes `continuous` (N, numbers) and `discrete` (N, branches), for agents in the order in which they asked."""
+        """Encodes `continuous` (N, numbers) and `discrete` (N, branches), for agents in the order in which they
+        asked.
+        """
         agents = len(continuous)
         rows = np.empty((agents, len(self._template)), np.uint8)
         rows[:] = self._template

@@ -40,7 +40,8 @@ class GameVersion:
 
 def read_game_version(hello: Any) -> GameVersion:
     """Reads the versions of a game. Raises EnvError for an unsupported protocol, which no restart could fix."""
-    version, package = hello.communication_version, hello.package_version
+    version = hello.communication_version
+    package = hello.package_version
     match = re.fullmatch(r"(\d+)\.(\d+)(?:\.(\d+))?", version)
     if match is None or match[1] != COMMUNICATION.split(".")[0]:
         raise EnvError(mismatch(version, package, None if match is None else int(match[1])))
@@ -55,7 +56,10 @@ def mismatch(version: str, package: str, major: int | None) -> str:
     game += f" (package com.unity.ml-agents {package})" if package else ""
     ours = f"Palaestra speaks 1.0 to {COMMUNICATION.removesuffix('.0')}"
     if major is not None and major > 1:
-        return f"{game}, which is newer than ours; {ours}: update Palaestra (pip install -U palaestra), or build with package 3 or 4"
+        return (
+            f"{game}, which is newer than ours; {ours}: update Palaestra (pip install -U palaestra), or build with "
+            "package 3 or 4"
+        )
     return (
         f"{game}, which is older than 1.0; {ours}: in Unity's Package Manager install "
         f"com.unity.ml-agents 2.0.1 or newer (1.0 at least) and build the game again"

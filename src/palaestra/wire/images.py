@@ -22,13 +22,22 @@ MAX_PIXELS = 1 << 26
 """Most pixels that an image may have to be decoded, 8192 x 8192."""
 MAX_AVERAGED = 4
 """Most PNG channels for each channel of an observation: a grayscale image comes as three or four."""
-MANY, LARGE = 8, 128 * 128
+MANY = 8
+LARGE = 128 * 128
 """Number of images in a message, and pixels of each, from which several threads are faster than one."""
-_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 1, 6: 4}  # by the header's color type: gray, RGB, palette, gray and alpha (dropped), RGBA
+_CHANNELS = {
+    0: 1,
+    2: 3,
+    3: 3,
+    4: 1,
+    6: 4,
+}  # by the header's color type: gray, RGB, palette, gray and alpha (dropped), RGBA
 _PIXELS = (b"IHDR", b"PLTE", b"IDAT", b"IEND")
 _PLAIN = {"1": "L", "P": "RGB", "LA": "L"}
 
-_Plan = tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]  # source channels of each of ours, number of channels of each PNG
+_Plan = tuple[
+    tuple[tuple[int, ...], ...], tuple[int, ...]
+]  # source channels of each of ours, number of channels of each PNG
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +58,9 @@ class _Png:
 
 
 def picture_size(picture: Picture) -> tuple[int, int]:
-    """Returns height and width in pixels from the first PNG's header. Raises ProtocolError for bytes that are no PNGs."""
+    """Returns height and width in pixels from the first PNG's header. Raises ProtocolError for bytes that are no
+    PNGs.
+    """
     first = _split(picture)[0]
     return first.height, first.width
 
@@ -62,8 +73,9 @@ def check_picture(picture: Picture, shape: tuple[int, ...]) -> None:
 def read_pictures(pictures: Sequence[Picture], shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Decodes N pictures into an array (N, C, H, W) within 0..1, for `shape` (C, H, W).
 
-    A channel with several sources is their mean. Without a mapping, a single channel is the mean of the first PNG's channels, and several
-    channels are the first ones of all PNGs. Raises ProtocolError for a picture that is damaged or does not fit.
+    A channel with several sources is their mean. Without a mapping, a single channel is the mean of the first PNG's
+    channels, and several channels are the first ones of all PNGs. Raises ProtocolError for a picture that is damaged or
+    does not fit.
     """
     out = np.empty((len(pictures), *shape), np.float32)
 
@@ -76,7 +88,9 @@ def read_pictures(pictures: Sequence[Picture], shape: tuple[int, ...]) -> NDArra
         read(range(len(pictures)))
     else:
         step = -(-len(pictures) // (4 * cores))
-        for _ in _threads().map(read, [range(begin, min(begin + step, len(pictures))) for begin in range(0, len(pictures), step)]):
+        for _ in _threads().map(
+            read, [range(begin, min(begin + step, len(pictures))) for begin in range(0, len(pictures), step)]
+        ):
             pass
     return out
 
@@ -100,7 +114,9 @@ def _read(picture: Picture, out: NDArray[np.float32]) -> None:
         if len(source) == 1:
             np.divide(layers[source[0]], np.float32(255), out=target)
         else:
-            np.divide(np.sum([layers[i] for i in source], axis=0, dtype=np.float32), np.float32(255 * len(source)), out=target)
+            np.divide(
+                np.sum([layers[i] for i in source], axis=0, dtype=np.float32), np.float32(255 * len(source)), out=target
+            )
 
 
 def _checked(picture: Picture, shape: tuple[int, ...]) -> tuple[list[_Png], _Plan]:
@@ -109,13 +125,15 @@ def _checked(picture: Picture, shape: tuple[int, ...]) -> tuple[list[_Png], _Pla
     for png in pngs:
         if (png.height, png.width) != shape[1:]:
             raise ProtocolError(
-                f"{picture.where}: a PNG of {png.height}x{png.width} pixels (height x width) came; expected {shape[1]}x{shape[2]}"
+                f"{picture.where}: a PNG of {png.height}x{png.width} pixels (height x width) came; expected "
+                f"{shape[1]}x{shape[2]}"
             )
     try:
         sources, widths = _plan(tuple(png.channels for png in pngs), picture.mapping, shape[0])
         if (needed := max(map(max, sources)) + 1) > MAX_AVERAGED * shape[0] + 3:
             raise ValueError(
-                f"its {len(pngs)} PNGs have {needed} channels for {shape[0]}; expected at most {MAX_AVERAGED} for each and 3 more"
+                f"its {len(pngs)} PNGs have {needed} channels for {shape[0]}; expected at most {MAX_AVERAGED} for "
+                "each and 3 more"
             )
         return pngs, (sources, widths)
     except ValueError as error:
@@ -124,34 +142,48 @@ def _checked(picture: Picture, shape: tuple[int, ...]) -> tuple[list[_Png], _Pla
 
 @lru_cache(maxsize=256)
 def _plan(channels: tuple[int, ...], mapping: tuple[int, ...], needed: int) -> _Plan:
-    """Assigns source channels to `needed` channels. A grayscale PNG counts as three channels where one would be too few."""
+    """Assigns source channels to `needed` channels. A grayscale PNG counts as three channels where one would be too
+    few.
+    """
     colors = tuple(3 if count == 1 else count for count in channels)
     if not mapping:
         if needed == 1:
             return (tuple(range(channels[0])),), channels
         widths = channels if sum(channels) >= needed else colors
         if sum(widths) < needed:
-            raise ValueError(f"{len(channels)} PNGs with {sum(widths)} channels in all came; expected at least {needed} channels")
+            raise ValueError(
+                f"{len(channels)} PNGs with {sum(widths)} channels in all came; expected at least {needed} channels"
+            )
         return tuple((channel,) for channel in range(needed)), widths
     widths = channels if sum(channels) == len(mapping) else colors
     if sum(widths) != len(mapping):
-        raise ValueError(f"its channel mapping {list(mapping)} is for {len(mapping)} channels, but its PNGs have {sum(widths)}")
+        raise ValueError(
+            f"its channel mapping {list(mapping)} is for {len(mapping)} channels, but its PNGs have {sum(widths)}"
+        )
     targets = {target for target in mapping if target >= 0}
     if len(targets) != needed or max(targets) != needed - 1:
-        raise ValueError(f"its channel mapping {list(mapping)} does not name each of the channels 0 to {needed - 1} and no other")
+        raise ValueError(
+            f"its channel mapping {list(mapping)} does not name each of the channels 0 to {needed - 1} and no other"
+        )
     return tuple(tuple(i for i, to in enumerate(mapping) if to == target) for target in range(needed)), widths
 
 
 def _split(picture: Picture) -> list[_Png]:
     """Splits the PNGs that lie back to back and reads their headers."""
-    data, pngs, begin = picture.data, [], 0
+    data = picture.data
+    pngs = []
+    begin = 0
     while begin < len(data) or not pngs:
         if data[begin : begin + 8] != SIGNATURE or data[begin + 12 : begin + 16] != b"IHDR" or len(data) < begin + 33:
             came = data[begin : begin + 8].hex(" ") or "nothing"
-            raise ProtocolError(f"{picture.where}: expected a PNG at byte {begin} of its {len(data)} bytes, {came} came")
+            raise ProtocolError(
+                f"{picture.where}: expected a PNG at byte {begin} of its {len(data)} bytes, {came} came"
+            )
         width, height, _, color = struct.unpack_from(">IIBB", data, begin + 16)
         if color not in _CHANNELS or not 0 < width * height <= MAX_PIXELS:
-            raise ProtocolError(f"{picture.where}: its PNG has a damaged header: {height}x{width} pixels, color type {color}")
+            raise ProtocolError(
+                f"{picture.where}: its PNG has a damaged header: {height}x{width} pixels, color type {color}"
+            )
         png, end = _one(data, begin, picture.where)
         if not end:
             raise ProtocolError(f"{picture.where}: its PNG is cut off after {len(data) - begin} bytes")
@@ -163,10 +195,11 @@ def _split(picture: Picture) -> list[_Png]:
 def _one(data: bytes, begin: int, where: str) -> tuple[bytes, int]:
     """Returns the PNG that begins at `begin`, reduced to the chunks of its pixels, and its end; 0: it is cut off.
 
-    Walks the chunks, because pixel data may contain anything, even a signature. Raises ProtocolError for a second header, which a decoder
-    would use although it was not checked.
+    Walks the chunks, because pixel data may contain anything, even a signature. Raises ProtocolError for a second
+    header, which a decoder would use although it was not checked.
     """
-    kept, at = [SIGNATURE], begin + 8
+    kept = [SIGNATURE]
+    at = begin + 8
     while at + 12 <= len(data):
         length, kind = struct.unpack_from(">I4s", data, at)
         end = at + 12 + length
@@ -185,7 +218,10 @@ def _pixels(png: _Png, where: str) -> NDArray[Any]:
     try:
         image = PngImageFile(io.BytesIO(png.data))  # reads the header alone
         if image.size != (png.width, png.height):
-            raise ValueError(f"its decoder takes it for {image.height}x{image.width} pixels, its header says {png.height}x{png.width}")
+            raise ValueError(
+                f"its decoder takes it for {image.height}x{image.width} pixels, its header says "
+                f"{png.height}x{png.width}"
+            )
         plain = _PLAIN.get(image.mode)
         pixels = np.asarray(image.convert(plain) if plain else image)
     except Exception as error:  # the decoder may raise anything for damaged bytes

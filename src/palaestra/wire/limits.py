@@ -1,4 +1,6 @@
-"""Limits the size of messages, demonstration files, warnings and logs: a few bytes can ask for all of a machine's memory."""
+"""Limits the size of messages, demonstration files, warnings and logs: a few bytes can ask for all of a machine's
+memory.
+"""
 
 from __future__ import annotations
 
@@ -47,12 +49,15 @@ def max_bytes(shape: tuple[int, ...]) -> int:
 
 
 def check_agent(behavior: str, agent: int, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raises ProtocolError if the observations of an agent have more than MAX_NUMBERS numbers. `shapes` by observation."""
+    """Raises ProtocolError if the observations of an agent have more than MAX_NUMBERS numbers. `shapes` by
+    observation.
+    """
     total = sum(map(prod, shapes.values()))
     if total > MAX_NUMBERS:
         name, shape = max(shapes.items(), key=lambda item: prod(item[1]))
         raise ProtocolError(
-            f"behavior '{behavior}', agent {agent}: observation '{name}' has shape {shape}, and all observations {total:,} numbers; "
+            f"behavior '{behavior}', agent {agent}: observation '{name}' has shape {shape}, and all observations "
+            f"{total:,} numbers; "
             f"expected at most {MAX_NUMBERS:,} ({format_bytes(4 * MAX_NUMBERS)}) of one agent"
         )
 
@@ -67,13 +72,19 @@ def check_tick(length: int, agents: Sequence[tuple[ReaderSize, int, int]], most:
     raises = f"at most {most:,g} MB a message, which env_settings.max_message_mb sets"
     if length > most * MB:
         raise ProtocolError(f"a message of {length / MB:,.1f} MB came; expected {raises}")
-    sizes = [(4 * prod(sensor.sent) * count, read, sensor, count, agent) for read, count, agent in agents for sensor in read.sensors]
+    sizes = [
+        (4 * prod(sensor.sent) * count, read, sensor, count, agent)
+        for read, count, agent in agents
+        for sensor in read.sensors
+    ]
     total = sum(size for size, *_ in sizes)
     if total > most * MB:
         size, read, sensor, count, agent = max(sizes, key=lambda one: one[0])
         raise ProtocolError(
-            f"behavior '{read.name}', agent {agent}: observation '{sensor.name}' of shape {sensor.sent} takes {size / MB:,.1f} MB as "
-            f"numbers for the {count:,} agents of a message, and all observations {total / MB:,.1f} MB; expected {raises}"
+            f"behavior '{read.name}', agent {agent}: observation '{sensor.name}' of shape {sensor.sent} takes "
+            f"{size / MB:,.1f} MB as "
+            f"numbers for the {count:,} agents of a message, and all observations {total / MB:,.1f} MB; expected "
+            f"{raises}"
         )
 
 
@@ -91,8 +102,10 @@ class WarningLimiter:
     """Limits the rate of warnings: shows a burst, then one every PAUSE seconds, which says how many were left out."""
 
     def __init__(self, tell: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
-        self._tell, self._clock = tell, clock
-        self._credit, self._since = float(BURST), clock()
+        self._tell = tell
+        self._clock = clock
+        self._credit = float(BURST)
+        self._since = clock()
         self.left_out = 0
         """Warnings left out since the last one that was shown."""
 
@@ -118,7 +131,8 @@ def truncate(text: str, most: int) -> str:
 def empty_long_log(file: Path) -> int:
     """Empties a log file that is longer than LONGEST_LOG. Returns the size that it had, or 0 if it was short enough.
 
-    The program that writes the log continues: at the beginning if it appends, else after a hole that takes no disk space.
+    The program that writes the log continues: at the beginning if it appends, else after a hole that takes no disk
+    space.
     """
     with suppress(OSError):
         found = file.stat()

@@ -11,7 +11,16 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError, Message
 
-__all__ = ["EXCHANGE", "Any_", "DecodeError", "Message", "Observation", "ShallowMessage", "UnityMessage", "message_class"]
+__all__ = [
+    "EXCHANGE",
+    "Any_",
+    "DecodeError",
+    "Message",
+    "Observation",
+    "ShallowMessage",
+    "UnityMessage",
+    "message_class",
+]
 
 EXCHANGE = "/communicator_objects.UnityToExternalProto/Exchange"
 """The gRPC method that games call for every message."""
@@ -19,7 +28,9 @@ EXCHANGE = "/communicator_objects.UnityToExternalProto/Exchange"
 
 def _pool() -> descriptor_pool.DescriptorPool:
     pool = descriptor_pool.DescriptorPool()
-    compiled = descriptor_pb2.FileDescriptorSet.FromString(files("palaestra.wire").joinpath("messages.binpb").read_bytes())
+    compiled = descriptor_pb2.FileDescriptorSet.FromString(
+        files("palaestra.wire").joinpath("messages.binpb").read_bytes()
+    )
     for file in compiled.file:
         pool.Add(file)
     return pool
@@ -29,7 +40,9 @@ _POOL = _pool()
 
 
 def message_class(name: str) -> Any:
-    """Returns a message class by its full name, such as 'communicator_objects.AgentInfoProto' (proto/communicator.proto)."""
+    """Returns a message class by its full name, such as 'communicator_objects.AgentInfoProto'
+    (proto/communicator.proto).
+    """
     return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(name))
 
 

@@ -1,4 +1,6 @@
-"""Decodes one observation of a behavior: determines its spec, then turns ObservationProtos of many agents into one array."""
+"""Decodes one observation of a behavior: determines its spec, then turns ObservationProtos of many agents into one
+array.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,13 @@ class _Frame:
 class ObservationDecoder:
     """Decodes one observation of a behavior.
 
-    `first` is the first message of the observation; its shape and kind apply to all later ones. Raises ProtocolError if they are unknown.
+    `first` is the first message of the observation; its shape and kind apply to all later ones. Raises ProtocolError if
+    they are unknown.
     """
 
     def __init__(self, behavior: str, agent: int, name: str, first: bytes, package_major: int | None) -> None:
-        self.behavior, self.name = behavior, name
+        self.behavior = behavior
+        self.name = name
         observation = self._parse(first, agent)
         if len(observation.shape) > MAX_DIMENSIONS:
             raise ProtocolError(f"{self._where(agent)} has {len(observation.shape)} dimensions; expected at most 3")
@@ -49,11 +53,15 @@ class ObservationDecoder:
         dimensions = tuple(observation.dimension_properties)
         where = self._where(agent)
         if not 1 <= len(self.sent) <= 3:
-            raise ProtocolError(f"{where} has shape {self.sent}; expected (n,), (most, size) or an image's three numbers")
+            raise ProtocolError(
+                f"{where} has shape {self.sent}; expected (n,), (most, size) or an image's three numbers"
+            )
         if len(self.sent) == 2 and dimensions != (VARIABLE, NONE):
             raise ProtocolError(
-                f"{where} has two dimensions {self.sent} that are not marked as a list of variable length (dimension properties "
-                f"{dimensions or 'absent'}, expected {(VARIABLE, NONE)}); send a flat vector, an image, or use a BufferSensor"
+                f"{where} has two dimensions {self.sent} that are not marked as a list of variable length (dimension "
+                "properties "
+                f"{dimensions or 'absent'}, expected {(VARIABLE, NONE)}); send a flat vector, an image, or use a "
+                "BufferSensor"
             )
         self.channels_last = len(self.sent) == 3 and self._channels_last(observation, dimensions, package_major, agent)
         height, *rest = self.sent
@@ -80,12 +88,15 @@ class ObservationDecoder:
         return column
 
     def _alike(self, blobs: Sequence[bytes]) -> NDArray[np.float32] | None:
-        """Decodes into (N, *sent) if only the floats differ from earlier messages, which is usual; else returns None."""
+        """Decodes into (N, *sent) if only the floats differ from earlier messages, which is usual; else returns
+        None.
+        """
         frame = self._frame
         if frame is None or set(map(len, blobs)) != {frame.length}:
             return None
         table = np.frombuffer(b"".join(blobs), np.uint8).reshape(len(blobs), frame.length)
-        begin, end = len(frame.head), frame.length - len(frame.tail)
+        begin = len(frame.head)
+        end = frame.length - len(frame.tail)
         if (table[:, :begin] != frame.head).any() or (table[:, end:] != frame.tail).any():
             return None
         floats = np.array(table[:, begin:end]).view("<f4").astype(np.float32, copy=False)
@@ -100,7 +111,9 @@ class ObservationDecoder:
             observation = self._parse(blob, agent)
             if tuple(observation.shape) != self.sent:
                 came = f"{tuple(observation.shape)}{f' named {observation.name!r}' if observation.name else ''}"
-                raise ProtocolError(f"{self._where(agent)} came with shape {came}; expected {self.sent}, as it was first")
+                raise ProtocolError(
+                    f"{self._where(agent)} came with shape {came}; expected {self.sent}, as it was first"
+                )
             if self._compressed(observation):
                 pictures[row] = self._picture(observation, agent)
             else:
@@ -127,7 +140,9 @@ class ObservationDecoder:
         floats = np.array(observation.float_data.data, np.float32)
         if len(floats) != prod(self.sent):
             came = "a compressed image" if observation.HasField("compressed_data") else f"{len(floats)} numbers"
-            raise ProtocolError(f"{self._where(agent)} came as {came}; expected {prod(self.sent)} numbers for its shape {self.sent}")
+            raise ProtocolError(
+                f"{self._where(agent)} came as {came}; expected {prod(self.sent)} numbers for its shape {self.sent}"
+            )
         return floats.reshape(self.sent)
 
     def _compressed(self, observation: Any) -> bool:
@@ -137,26 +152,40 @@ class ObservationDecoder:
     def _picture(self, observation: Any, agent: int) -> Picture:
         where = self._where(agent)
         if observation.compression_type != PNG or not observation.HasField("compressed_data"):
-            came = f"compression type {observation.compression_type} with {observation.WhichOneof('observation_data') or 'no data'}"
-            raise ProtocolError(f"{where} came as {came}; expected PNG ({PNG}) with compressed_data, or numbers ({FLOATS}) with float_data")
+            came = (
+                f"compression type {observation.compression_type} with "
+                f"{observation.WhichOneof('observation_data') or 'no data'}"
+            )
+            raise ProtocolError(
+                f"{where} came as {came}; expected PNG ({PNG}) with compressed_data, or numbers ({FLOATS}) with "
+                "float_data"
+            )
         return Picture(observation.compressed_data, tuple(observation.compressed_channel_mapping), where)
 
-    def _channels_last(self, observation: Any, dimensions: tuple[int, ...], package_major: int | None, agent: int) -> bool:
+    def _channels_last(
+        self, observation: Any, dimensions: tuple[int, ...], package_major: int | None, agent: int
+    ) -> bool:
         """Whether an image is (H, W, C)."""
         a, b, c = self.sent
         if self._compressed(observation):
             size = picture_size(self._picture(observation, agent))
-            first, last = size == (b, c), size == (a, b)
+            first = size == (b, c)
+            last = size == (a, b)
             if not first and not last:
                 raise ProtocolError(
-                    f"{self._where(agent)} is a PNG of {size[0]}x{size[1]} pixels (height x width), but its shape is {self.sent}"
+                    f"{self._where(agent)} is a PNG of {size[0]}x{size[1]} pixels (height x width), but its shape is "
+                    f"{self.sent}"
                 )
             if first != last:
                 return last
-        known: dict[tuple[int, ...], bool] = {(NONE, TRANSLATIONAL, TRANSLATIONAL): False, (TRANSLATIONAL, TRANSLATIONAL, NONE): True}
+        known: dict[tuple[int, ...], bool] = {
+            (NONE, TRANSLATIONAL, TRANSLATIONAL): False,
+            (TRANSLATIONAL, TRANSLATIONAL, NONE): True,
+        }
         if dimensions in known:
             return known[dimensions]
-        first, last = a <= 4 and min(b, c) >= 16, c <= 4 and min(a, b) >= 16
+        first = a <= 4 and min(b, c) >= 16
+        last = c <= 4 and min(a, b) >= 16
         if first != last:
             return last
         return package_major is not None and package_major < CHANNELS_FIRST_SINCE
@@ -164,12 +193,14 @@ class ObservationDecoder:
     def _framed(self, blob: bytes) -> _Frame | None:
         """Returns the bytes around the message's floats; None if those are not contiguous.
 
-        To verify a candidate place, other numbers are written there, which must then be decoded as the message's floats.
+        To verify a candidate place, other numbers are written there, which must then be decoded as the message's
+        floats.
         """
         floats = np.array(Observation.FromString(blob).float_data.data, "<f4")
         if len(floats) != prod(self.sent):
             return None
-        payload, other = floats.tobytes(), np.arange(len(floats), dtype="<f4") + (2 if floats[0] == 1 else 1)
+        payload = floats.tobytes()
+        other = np.arange(len(floats), dtype="<f4") + (2 if floats[0] == 1 else 1)
         begin = blob.find(payload)
         while begin >= 0:
             end = begin + len(payload)
@@ -178,7 +209,8 @@ class ObservationDecoder:
             except DecodeError:
                 probe = Observation()
             if np.array_equal(np.array(probe.float_data.data, "<f4"), other):
-                head, tail = np.frombuffer(blob[:begin], np.uint8), np.frombuffer(blob[end:], np.uint8)
+                head = np.frombuffer(blob[:begin], np.uint8)
+                tail = np.frombuffer(blob[end:], np.uint8)
                 return _Frame(head, tail, len(blob))
             begin = blob.find(payload, begin + 1)
         return None
@@ -186,13 +218,17 @@ class ObservationDecoder:
     def _must_be_small(self, blob: bytes, agent: int) -> None:
         """Raises ProtocolError for a message that is far larger than its content can be."""
         if len(blob) > (most := max_bytes(self.sent)):
-            raise ProtocolError(f"{self._where(agent)} came in {len(blob):,} bytes; expected at most {most:,} for its shape {self.sent}")
+            raise ProtocolError(
+                f"{self._where(agent)} came in {len(blob):,} bytes; expected at most {most:,} for its shape {self.sent}"
+            )
 
     def _parse(self, blob: bytes, agent: int) -> Any:
         try:
             return Observation.FromString(blob)
         except DecodeError:
-            raise ProtocolError(f"{self._where(agent)}: its {len(blob)} bytes ({blob[:16].hex(' ')}) are not an observation") from None
+            raise ProtocolError(
+                f"{self._where(agent)}: its {len(blob)} bytes ({blob[:16].hex(' ')}) are not an observation"
+            ) from None
 
     def _where(self, agent: int) -> str:
         return f"behavior '{self.behavior}', agent {agent}: observation '{self.name}'"

@@ -34,9 +34,11 @@ class PeerProgram:
 
 
 def origin(peer: str, port: int, game: int) -> tuple[Origin, PeerProgram | None]:
-    """Returns whether `peer` (gRPC's name) belongs to the process `game` or one of its descendants, and which program it is.
+    """Returns whether `peer` (gRPC's name) belongs to the process `game` or one of its descendants, and which program
+    it is.
 
-    A program started with our port on its command line also counts as the game: a wrapper may have another program start it.
+    A program started with our port on its command line also counts as the game: a wrapper may have another program
+    start it.
     """
     program = program_of(peer, port)
     if program is None:
@@ -45,7 +47,9 @@ def origin(peer: str, port: int, game: int) -> tuple[Origin, PeerProgram | None]
 
 
 def program_of(peer: str, port: int) -> PeerProgram | None:
-    """Returns the process at the peer's end of a connection to our `port`; None: on another machine, gone, or not reported."""
+    """Returns the process at the peer's end of a connection to our `port`; None: on another machine, gone, or not
+    reported.
+    """
     host, _, number = peer.partition(":")[2].rpartition(":")
     if not unquote(host).strip("[]").startswith(LOOPBACK) or not number.isdigit():
         return None
@@ -57,7 +61,9 @@ def program_of(peer: str, port: int) -> PeerProgram | None:
 
 
 def holder_of(port: int) -> PeerProgram | None:
-    """Returns the process that listens on a port of this machine; None: there is none, or the system does not report it."""
+    """Returns the process that listens on a port of this machine; None: there is none, or the system does not report
+    it.
+    """
     for connection in _connections():
         if connection.status == psutil.CONN_LISTEN and connection.laddr[1] == port and connection.pid:
             return PeerProgram(connection.pid, _name(connection.pid))
@@ -65,7 +71,9 @@ def holder_of(port: int) -> PeerProgram | None:
 
 
 def _connections() -> list:
-    """Returns the connections that this user may see; on macOS, where only root may see all, those of this user's processes."""
+    """Returns the connections that this user may see; on macOS, where only root may see all, those of this user's
+    processes.
+    """
     try:
         return psutil.net_connections("tcp")
     except (psutil.Error, OSError):

@@ -1,4 +1,6 @@
-"""Decodes the agents of one behavior: determines its spec from the first message, then reads observations and masks on every tick."""
+"""Decodes the agents of one behavior: determines its spec from the first message, then reads observations and masks on
+every tick.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ _LEGACY_CONTINUOUS = 1  # vector_action_space_type_deprecated
 
 
 def split_key(key: str) -> tuple[str, int]:
-    """Splits a behavior key such as 'Ball?team=1' into name and team, by default 0. Raises ProtocolError for a team that is no number."""
+    """Splits a behavior key such as 'Ball?team=1' into name and team, by default 0. Raises ProtocolError for a team
+    that is no number.
+    """
     name, _, query = key.partition("?")
     if not query:
         return name, 0
@@ -34,8 +38,9 @@ def split_key(key: str) -> tuple[str, int]:
 class AgentInfoReader:
     """Decodes the agents of one behavior name, of any team and game instance.
 
-    `brain` (BrainParametersProto) and the first of `infos` determine the behavior's spec; `package_version` is that of Unity's package and
-    may be empty. `warnings` collects messages about unusual but readable input; the owner shows and clears it.
+    `brain` (BrainParametersProto) and the first of `infos` determine the behavior's spec; `package_version` is that of
+    Unity's package and may be empty. `warnings` collects messages about unusual but readable input; the owner shows and
+    clears it.
 
     Raises:
         ProtocolError: here and in the methods, for an unreadable or inconsistent message.
@@ -49,7 +54,9 @@ class AgentInfoReader:
         try:
             self.spec = BehaviorSpec(tuple(sensor.spec for sensor in self.sensors), self._action_of(brain))
         except EnvError as error:
-            raise error if isinstance(error, ProtocolError) else ProtocolError(f"behavior '{self.name}': {error}") from None
+            raise (
+                error if isinstance(error, ProtocolError) else ProtocolError(f"behavior '{self.name}': {error}")
+            ) from None
         self._branch_starts = np.cumsum([0, *self.spec.action.branches[:-1]])
         self._odd_masks = False
 
@@ -57,11 +64,16 @@ class AgentInfoReader:
         """Returns an array for each observation, (N, *shape): images (C, H, W) within 0..1. Owned by the caller."""
         if len(infos.obs) != len(self.sensors):
             expected = f"{len(self.sensors)} ({', '.join(sensor.name for sensor in self.sensors)})"
-            raise ProtocolError(f"behavior '{self.name}': its agents sent {len(infos.obs)} observations; expected {expected}, as at first")
+            raise ProtocolError(
+                f"behavior '{self.name}': its agents sent {len(infos.obs)} observations; expected {expected}, as at "
+                "first"
+            )
         return tuple(sensor.read(blobs, infos.id) for sensor, blobs in zip(self.sensors, infos.obs, strict=True))
 
     def masks(self, infos: AgentInfos) -> NDArray[np.bool_] | None:
-        """Returns the action masks, (N, choices), True: allowed; None: no agent sent one. Ignores masks of ended agents."""
+        """Returns the action masks, (N, choices), True: allowed; None: no agent sent one. Ignores masks of ended
+        agents.
+        """
         choices = self.spec.action.choices
         if not choices or not any(infos.mask):
             return None
@@ -75,7 +87,8 @@ class AgentInfoReader:
         if not possible.all():
             row, branch = (int(i) for i in np.argwhere(~possible)[0])
             raise ProtocolError(
-                f"behavior '{self.name}', agent {infos.id[rows[row]]}: its mask forbids all {self.spec.action.branches[branch]} choices of "
+                f"behavior '{self.name}', agent {infos.id[rows[row]]}: its mask forbids all "
+                f"{self.spec.action.branches[branch]} choices of "
                 f"branch {branch}; at least one must be allowed"
             )
         allowed = np.ones((len(infos.mask), choices), np.bool_)
@@ -83,11 +96,15 @@ class AgentInfoReader:
         return allowed
 
     def matches(self, known: BehaviorSpec) -> None:
-        """Raises ProtocolError if another team or game instance sent a different spec. Observations' names may differ."""
+        """Raises ProtocolError if another team or game instance sent a different spec. Observations' names may
+        differ.
+        """
         if _kinds(known) != _kinds(self.spec):
             raise ProtocolError(
-                f"behavior '{self.name}' (team {self.team}) has changed; agents that share a behavior name share a policy, "
-                f"so they must have the same sensors and actions:\n  before  {describe(known)}\n  now     {describe(self.spec)}"
+                f"behavior '{self.name}' (team {self.team}) has changed; agents that share a behavior name share a "
+                "policy, "
+                f"so they must have the same sensors and actions:\n  before  {describe(known)}\n  now     "
+                f"{describe(self.spec)}"
             )
 
     def _warn_of_odd_masks(self, infos: AgentInfos, choices: int) -> None:
@@ -115,26 +132,37 @@ class AgentInfoReader:
         return sensors
 
     def _action_of(self, brain: Any) -> ActionSpec:
-        spec, legacy = brain.action_spec, tuple(brain.vector_action_size_deprecated)
+        spec = brain.action_spec
+        legacy = tuple(brain.vector_action_size_deprecated)
         if spec.num_continuous_actions or spec.num_discrete_actions:
-            continuous, branches = spec.num_continuous_actions, tuple(spec.discrete_branch_sizes)
+            continuous = spec.num_continuous_actions
+            branches = tuple(spec.discrete_branch_sizes)
         elif brain.vector_action_space_type_deprecated == _LEGACY_CONTINUOUS:
-            continuous, branches = (legacy[0] if legacy else 0), ()
+            continuous = legacy[0] if legacy else 0
+            branches = ()
         else:
-            continuous, branches = 0, legacy
+            continuous = 0
+            branches = legacy
         if not continuous and not branches:
             raise ProtocolError(
-                f"behavior '{self.name}' has no actions; set the number of continuous actions or discrete branches in its agents' "
+                f"behavior '{self.name}' has no actions; set the number of continuous actions or discrete branches in "
+                "its agents' "
                 f"Behavior Parameters"
             )
         if continuous + sum(branches) > MAX_ACTIONS:
-            raise ProtocolError(f"behavior '{self.name}' announces {continuous} continuous actions and branches {branches}: too many")
+            raise ProtocolError(
+                f"behavior '{self.name}' announces {continuous} continuous actions and branches {branches}: too many"
+            )
         return ActionSpec(continuous, branches)
 
 
 def _unique(name: str, taken: list[str]) -> str:
     """Returns the name, with the first number from 2 on that makes it unique."""
-    return name if name not in taken else next(other for n in range(2, len(taken) + 3) if (other := f"{name}_{n}") not in taken)
+    return (
+        name
+        if name not in taken
+        else next(other for n in range(2, len(taken) + 3) if (other := f"{name}_{n}") not in taken)
+    )
 
 
 def _kinds(spec: BehaviorSpec) -> tuple[object, ...]:

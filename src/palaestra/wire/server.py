@@ -33,7 +33,9 @@ class Call:
     __slots__ = ("_answer", "arrived", "copy", "open", "peer", "raw")
 
     def __init__(self, copy: int, peer: str, raw: bytes) -> None:
-        self.copy, self.peer, self.raw = copy, peer, raw
+        self.copy = copy
+        self.peer = peer
+        self.raw = raw
         self.arrived = monotonic()
         self.open = True
         """Whether the call is neither answered nor disconnected."""
@@ -63,9 +65,14 @@ Inbox: TypeAlias = "SimpleQueue[Call | HungUp]"
 class Server:
     """Listens from construction on, and puts the calls of games into `inbox`."""
 
-    def __init__(self, copy: int, inbox: Inbox, port: int | None, *, bind: str | None = None, fixed: bool = False) -> None:
-        """`port`: the preferred port; unless `fixed`, the system chooses another one if it is taken. Raises EnvError."""
-        self._copy, self._inbox = copy, inbox
+    def __init__(
+        self, copy: int, inbox: Inbox, port: int | None, *, bind: str | None = None, fixed: bool = False
+    ) -> None:
+        """`port`: the preferred port; unless `fixed`, the system chooses another one if it is taken. Raises
+        EnvError.
+        """
+        self._copy = copy
+        self._inbox = inbox
         self._threads = DaemonThreads(MAX_CALLS, f"unity-{copy}")
         self.port = self._listen(port, LOOPBACK if bind is None else (bind,), fixed)
 
@@ -81,7 +88,8 @@ class Server:
         holder = holder_of(port) if fixed and port is not None else None
         taken = f"by {holder}, perhaps" if holder else "perhaps by"
         raise EnvError(
-            f"port {port} is taken {taken} another training that waits for the Editor: end that one, or choose another port here "
+            f"port {port} is taken {taken} another training that waits for the Editor: end that one, or choose "
+            "another port here "
             f"(--editor-port) and in Unity"
             if fixed
             else f"no free port was found on {', '.join(hosts)}: is that an address of this machine?"
@@ -92,7 +100,10 @@ class Server:
             ("grpc.so_reuseport", 0),
             ("grpc.max_receive_message_length", -1),
             ("grpc.max_send_message_length", -1),
-            ("grpc.compression_enabled_algorithms_bitset", 1),  # none: games do not compress, and a few bytes could become gigabytes
+            (
+                "grpc.compression_enabled_algorithms_bitset",
+                1,
+            ),  # none: games do not compress, and a few bytes could become gigabytes
         ]
         self._server = grpc.server(self._threads, options=options)  # pyright: ignore[reportArgumentType] - any Executor will do
         self._server.add_generic_rpc_handlers((_Exchange(self._exchange),))
@@ -130,7 +141,9 @@ class Server:
 
 
 class DaemonThreads(Executor):
-    """A pool of daemon threads: a program waits for those of ThreadPoolExecutor before an `atexit` handler could close them."""
+    """A pool of daemon threads: a program waits for those of ThreadPoolExecutor before an `atexit` handler could close
+    them.
+    """
 
     def __init__(self, count: int, name: str) -> None:
         self._tasks: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
@@ -173,7 +186,9 @@ class _Exchange(grpc.GenericRpcHandler):
 
 
 def find_port(hosts: tuple[str, ...], port: int | None) -> int | None:
-    """Returns `port`, or if it is None any port, that is free on all hosts; None if it is taken. gRPC would also log that to stderr."""
+    """Returns `port`, or if it is None any port, that is free on all hosts; None if it is taken. gRPC would also log
+    that to stderr.
+    """
     with ExitStack() as stack:
         for host in hosts:
             if host == "::1" and not has_ipv6():
@@ -181,7 +196,9 @@ def find_port(hosts: tuple[str, ...], port: int | None) -> int | None:
             try:
                 family, _, _, _, address = socket.getaddrinfo(host, port or 0, type=socket.SOCK_STREAM)[0]
                 trial = stack.enter_context(socket.socket(family))
-                if hasattr(socket, "SO_REUSEADDR") and hasattr(socket, "AF_UNIX"):  # on Windows it would let two share a port
+                if hasattr(socket, "SO_REUSEADDR") and hasattr(
+                    socket, "AF_UNIX"
+                ):  # on Windows it would let two share a port
                     trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if family == socket.AF_INET6:
                     trial.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)

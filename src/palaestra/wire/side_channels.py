@@ -1,7 +1,8 @@
 """Side channels: messages between a game and Python code that do not belong to agents.
 
-The field `side_channel` of a message is a sequence of records: the channel's id (16 bytes, the first three groups of the UUID
-little-endian), the payload's length (int32) and the payload. Numbers are little-endian; text is its length, then ASCII.
+The field `side_channel` of a message is a sequence of records: the channel's id (16 bytes, the first three groups of
+the UUID little-endian), the payload's length (int32) and the payload. Numbers are little-endian; text is its length,
+then ASCII.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from palaestra.core.errors import EnvError, ProtocolError, exception_summary
 MAX_UNKNOWN = 100
 """Number of channels without a Python side about which users are warned."""
 _HEADER = struct.Struct("<16si")
-_BOOL, _INT32, _FLOAT32 = struct.Struct("<?"), struct.Struct("<i"), struct.Struct("<f")
+_BOOL = struct.Struct("<?")
+_INT32 = struct.Struct("<i")
+_FLOAT32 = struct.Struct("<f")
 
 
 def pack(messages: Iterable[tuple[UUID, bytes]]) -> bytes:
@@ -27,17 +30,20 @@ def pack(messages: Iterable[tuple[UUID, bytes]]) -> bytes:
 
 def unpack(raw: bytes) -> list[tuple[UUID, bytes]]:
     """Decodes the messages of a field. Raises ProtocolError for an incomplete record."""
-    messages, at = [], 0
+    messages = []
+    at = 0
     while at < len(raw):
         if len(raw) - at < _HEADER.size:
             raise ProtocolError(
-                f"side channel bytes end inside a header: {_HEADER.size} bytes were expected at byte {at}, {len(raw) - at} are left"
+                f"side channel bytes end inside a header: {_HEADER.size} bytes were expected at byte {at}, "
+                f"{len(raw) - at} are left"
             )
         channel, length = _HEADER.unpack_from(raw, at)
         begin = at + _HEADER.size
         if not 0 <= length <= len(raw) - begin:
             raise ProtocolError(
-                f"side channel bytes are cut short or garbled: the record at byte {at}, of channel {UUID(bytes_le=channel)}, "
+                f"side channel bytes are cut short or garbled: the record at byte {at}, of channel "
+                f"{UUID(bytes_le=channel)}, "
                 f"announces {length} bytes, {len(raw) - begin} are left"
             )
         messages.append((UUID(bytes_le=channel), bytes(raw[begin : begin + length])))
@@ -70,9 +76,13 @@ class OutgoingMessage:
             self.write_float32(number)
 
     def write_string(self, s: str) -> None:
-        """Writes the text's length, then the text. Raises EnvError if it is not ASCII: Unity would read question marks."""
+        """Writes the text's length, then the text. Raises EnvError if it is not ASCII: Unity would read question
+        marks.
+        """
         if not s.isascii():
-            raise EnvError(f"a side channel cannot carry the text {s!r}: Unity reads ASCII; write it without {_foreign(s)}")
+            raise EnvError(
+                f"a side channel cannot carry the text {s!r}: Unity reads ASCII; write it without {_foreign(s)}"
+            )
         self.write_int32(len(s))
         self.buffer += s.encode("ascii")
 
@@ -88,7 +98,8 @@ class IncomingMessage:
     """
 
     def __init__(self, buffer: bytes, offset: int = 0) -> None:
-        self.buffer, self.offset = buffer, offset
+        self.buffer = buffer
+        self.offset = offset
 
     def read_bool(self, default_value: bool = False) -> bool:
         """Reads one byte."""
@@ -129,14 +140,17 @@ class IncomingMessage:
     def _count(self, what: str) -> int:
         count = self._number(_INT32, what)
         if count < 0:
-            raise ProtocolError(f"{what} is {count} at byte {self.offset - _INT32.size} of a side channel message; expected 0 or more")
+            raise ProtocolError(
+                f"{what} is {count} at byte {self.offset - _INT32.size} of a side channel message; expected 0 or more"
+            )
         return count
 
     def _take(self, size: int, what: str) -> bytes:
         left = len(self.buffer) - self.offset
         if size > left:
             raise ProtocolError(
-                f"a side channel message of {len(self.buffer)} bytes ends inside {what}: at byte {self.offset}, {size} bytes were expected "
+                f"a side channel message of {len(self.buffer)} bytes ends inside {what}: at byte {self.offset}, "
+                f"{size} bytes were expected "
                 f"and {left} are left; does the game write what is read here, in the same order?"
             )
         self.offset += size
@@ -144,7 +158,9 @@ class IncomingMessage:
 
 
 class SideChannel:
-    """A channel for messages between a game's C# code and Python, with the same id on both sides. Subclass it and override `receive`."""
+    """A channel for messages between a game's C# code and Python, with the same id on both sides. Subclass it and
+    override `receive`.
+    """
 
     restates = False
     """Whether `on_connect` sends all state again, so that messages queued for that game instance before are dropped."""
@@ -154,15 +170,23 @@ class SideChannel:
         self._sent: deque[tuple[int | None, bytes]] = deque()  # for which copy; None: for all
 
     def receive(self, message: IncomingMessage, copy: int) -> None:
-        """Handles a message from one copy of the game. An exception raised here ends the run with an error that names the line."""
-        raise ProtocolError("the channel is send-only, and the game sent a message on it; override `receive` to take it")
+        """Handles a message from one copy of the game. An exception raised here ends the run with an error that names
+        the line.
+        """
+        raise ProtocolError(
+            "the channel is send-only, and the game sent a message on it; override `receive` to take it"
+        )
 
     def send(self, message: OutgoingMessage, copy: int | None = None) -> None:
-        """Sends a message with the next actions to one copy of the game, or to all. Messages unsent at a crash are lost."""
+        """Sends a message with the next actions to one copy of the game, or to all. Messages unsent at a crash are
+        lost.
+        """
         self._sent.append((copy, bytes(message.buffer)))
 
     def on_connect(self, copy: int) -> None:
-        """Called when a copy of the game connects, also again after a crash; messages sent here arrive before its first tick."""
+        """Called when a copy of the game connects, also again after a crash; messages sent here arrive before its first
+        tick.
+        """
 
     def take_sent(self) -> list[tuple[int | None, bytes]]:
         """Returns and removes the messages sent since the last call. Other threads may keep sending."""
@@ -173,21 +197,26 @@ class SideChannels:
     """All channels of one environment, for all of its copies of the game."""
 
     def __init__(self, channels: Sequence[SideChannel], copies: int, warn: Callable[[str], None]) -> None:
-        """`warn` is called once for each unknown channel id. Raises EnvError if two channels share an id, or one has none."""
+        """`warn` is called once for each unknown channel id. Raises EnvError if two channels share an id, or one has
+        none.
+        """
         self._channels: dict[UUID, SideChannel] = {}
         for channel in channels:
             if not isinstance(getattr(channel, "channel_id", None), UUID) or not hasattr(channel, "_sent"):
                 raise EnvError(
-                    f"the side channel {type(channel).__name__} has no id: its __init__ must call super().__init__(UUID(...)), "
+                    f"the side channel {type(channel).__name__} has no id: its __init__ must call "
+                    "super().__init__(UUID(...)), "
                     f"with the id that the game's class has"
                 )
             other = self._channels.setdefault(channel.channel_id, channel)
             if other is not channel:
                 raise EnvError(
-                    f"the {_title(channel)} has the id of another, {type(other).__name__}; give it one of its own (uuid.uuid4())"
+                    f"the {_title(channel)} has the id of another, {type(other).__name__}; give it one of its own "
+                    "(uuid.uuid4())"
                 )
         self._queues: list[dict[UUID, list[bytes]]] = [{id: [] for id in self._channels} for _ in range(copies)]
-        self._warn, self._unknown = warn, set[UUID]()
+        self._warn = warn
+        self._unknown = set[UUID]()
         self._connected: set[int] = set()
 
     def connected(self, copy: int) -> None:
@@ -203,7 +232,9 @@ class SideChannels:
         self._connected.add(copy)
 
     def outgoing(self, copy: int) -> bytes:
-        """Returns the field for a copy's next message: channel by channel, with messages in the order in which they were sent."""
+        """Returns the field for a copy's next message: channel by channel, with messages in the order in which they
+        were sent.
+        """
         self._collect()
         queues = self._queues[copy]
         if not any(queues.values()):
@@ -214,10 +245,13 @@ class SideChannels:
         return raw
 
     def incoming(self, copy: int, raw: bytes) -> None:
-        """Passes the messages of a copy's field to their channels. Raises ProtocolError, or EnvError if a channel fails."""
+        """Passes the messages of a copy's field to their channels. Raises ProtocolError, or EnvError if a channel
+        fails.
+        """
         for id, payload in unpack(raw):
             if id in self._channels:
-                channel, message = self._channels[id], IncomingMessage(payload)
+                channel = self._channels[id]
+                message = IncomingMessage(payload)
                 _call(channel, "receive", lambda channel=channel, message=message: channel.receive(message, copy))
             elif id not in self._unknown and len(self._unknown) < MAX_UNKNOWN:
                 self._unknown.add(id)
@@ -230,7 +264,9 @@ class SideChannels:
         for id, channel in self._channels.items():
             for copy, payload in channel.take_sent():
                 if copy is not None and not 0 <= copy < len(self._queues):
-                    raise EnvError(f"the {_title(channel)} sent to copy {copy}; there are copies 0 to {len(self._queues) - 1}")
+                    raise EnvError(
+                        f"the {_title(channel)} sent to copy {copy}; there are copies 0 to {len(self._queues) - 1}"
+                    )
                 for queues in self._queues if copy is None else (self._queues[copy],):
                     queues[id].append(payload)
 

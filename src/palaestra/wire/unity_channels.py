@@ -79,10 +79,11 @@ class EngineSender(SideChannel):
 
 
 class ParametersSender(SideChannel):
-    """Sends environment parameters, a value or a distribution, to each copy: changes as they happen, and all when it connects.
+    """Sends environment parameters, a value or a distribution, to each copy: changes as they happen, and all when it
+    connects.
 
-    The game samples from a distribution each time it reads the parameter. Sending it again would restart its random numbers, so a game
-    that connects in place of one that crashed gets it with another seed (`shift_seeds`).
+    The game samples from a distribution each time it reads the parameter. Sending it again would restart its random
+    numbers, so a game that connects in place of one that crashed gets it with another seed (`shift_seeds`).
     """
 
     restates = True
@@ -110,7 +111,9 @@ class ParametersSender(SideChannel):
         """Sets a normal distribution."""
         self._update(name, _sampler(name, seed, 1, _floats(mean, st_dev)), copy)
 
-    def set_multirange_uniform(self, name: str, intervals: Sequence[tuple[float, float]], seed: int, copy: int | None = None) -> None:
+    def set_multirange_uniform(
+        self, name: str, intervals: Sequence[tuple[float, float]], seed: int, copy: int | None = None
+    ) -> None:
         """Sets a uniform distribution over several ranges."""
         ends = OutgoingMessage()
         ends.write_float32_list([end for interval in intervals for end in interval])
@@ -150,19 +153,28 @@ class StatsReceiver(SideChannel):
     """Collects the measurements of a game (C#'s StatsRecorder) until `take`."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
-        """`warn` is called once for each name with values that are not finite, and once for names that are too long or too many."""
+        """`warn` is called once for each name with values that are not finite, and once for names that are too long or
+        too many.
+        """
         super().__init__(STATS)
         self._measured: deque[Measurement] = deque(maxlen=MAX_MEASUREMENTS)
-        self._warn, self._warned = warn, set[str]()
+        self._warn = warn
+        self._warned = set[str]()
         self._names = set[str]()
         self.ignored = 0
         """Number of measurements ignored because there are more than MAX_STATISTICS names."""
 
     def receive(self, message: IncomingMessage, copy: int) -> None:
-        """Stores one measurement. 'latest' values count from copy 0 alone, because several copies have no common order."""
-        name, value, kind = message.read_string(), message.read_float32(), message.read_int32()
+        """Stores one measurement. 'latest' values count from copy 0 alone, because several copies have no common
+        order.
+        """
+        name = message.read_string()
+        value = message.read_float32()
+        kind = message.read_int32()
         if not 0 <= kind < len(KINDS):
-            raise ProtocolError(f"the statistic '{name}' is to be aggregated by method {kind}; expected 0 to {len(KINDS) - 1}")
+            raise ProtocolError(
+                f"the statistic '{name}' is to be aggregated by method {kind}; expected 0 to {len(KINDS) - 1}"
+            )
         name = self._known(name)
         if name is None:
             self.ignored += 1
@@ -178,12 +190,15 @@ class StatsReceiver(SideChannel):
         if len(name) > LONGEST_NAME:
             if "" not in self._warned:
                 self._warned.add("")
-                self._warn(f"the game's statistic '{truncate(name, LONGEST_NAME)}' has too long a name; such names are cut")
+                self._warn(
+                    f"the game's statistic '{truncate(name, LONGEST_NAME)}' has too long a name; such names are cut"
+                )
             name = name[:LONGEST_NAME]
         if name not in self._names and len(self._names) >= MAX_STATISTICS:
             if not self.ignored:
                 self._warn(
-                    f"the game has sent more than {MAX_STATISTICS:,} different statistics; '{name}' and all further names are ignored "
+                    f"the game has sent more than {MAX_STATISTICS:,} different statistics; '{name}' and all further "
+                    "names are ignored "
                     f"(a name should say what is measured, not which agent or episode it is of)"
                 )
             return None
@@ -204,7 +219,9 @@ class FloatProperties(SideChannel):
         super().__init__(channel_id)
         self._everywhere: dict[str, float] = {}
         self._by_copy: defaultdict[int, dict[str, float]] = defaultdict(dict)  # set for one copy
-        self._received: defaultdict[int, dict[str, float]] = defaultdict(dict)  # by copy: received, and not set here since
+        self._received: defaultdict[int, dict[str, float]] = defaultdict(
+            dict
+        )  # by copy: received, and not set here since
 
     def set(self, name: str, value: float, copy: int | None = None) -> None:
         """Sets a number and sends it to one copy or all; copies that restart get it again."""
@@ -226,7 +243,8 @@ class FloatProperties(SideChannel):
 
     def receive(self, message: IncomingMessage, copy: int) -> None:
         """Stores a number that the game sets."""
-        name, value = message.read_string(), message.read_float32()
+        name = message.read_string()
+        value = message.read_float32()
         self._received[copy][name] = value
 
     def on_connect(self, copy: int) -> None:

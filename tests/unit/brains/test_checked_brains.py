@@ -7,7 +7,12 @@ from palaestra.core.errors import PolicyError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 
 SPEC = BehaviorSpec((ObsSpec("place", (2,)),), ActionSpec(2, (3, 2)))
-SEEN = Seen(np.array([4, 9]), (np.zeros((2, 2), np.float32),), np.array([[1, 1, 0, 1, 1], [1, 1, 1, 0, 1]], bool), np.zeros(2, np.int64))
+SEEN = Seen(
+    np.array([4, 9]),
+    (np.zeros((2, 2), np.float32),),
+    np.array([[1, 1, 0, 1, 1], [1, 1, 1, 0, 1]], bool),
+    np.zeros(2, np.int64),
+)
 
 
 class Says:
@@ -55,7 +60,9 @@ def test_what_a_brain_raises_is_told_with_its_file_and_line():
             return 1 / 0
 
     brain = CheckedBrain(Broken(), "mine", "Hero", SPEC)
-    with pytest.raises(PolicyError, match=r"brain mine broke off: ZeroDivisionError: .*test_checked_brains.py, line \d+"):
+    with pytest.raises(
+        PolicyError, match=r"brain mine broke off: ZeroDivisionError: .*test_checked_brains.py, line \d+"
+    ):
         brain.decide(SEEN)
     with pytest.raises(PolicyError, match=r"broke off in begin: KeyError: .*test_checked_brains.py, line \d+"):
         brain.begin(np.array([1]))

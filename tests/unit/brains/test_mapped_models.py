@@ -26,10 +26,15 @@ outputs:
 def model(path: Path, inputs, nodes, outputs) -> Path:
     """An ONNX file; inputs and outputs are name, shape and perhaps type."""
     infos = [
-        [helper.make_tensor_value_info(name, kind[0] if kind else TensorProto.FLOAT, shape) for name, shape, *kind in each]
+        [
+            helper.make_tensor_value_info(name, kind[0] if kind else TensorProto.FLOAT, shape)
+            for name, shape, *kind in each
+        ]
         for each in (inputs, outputs)
     ]
-    graph = helper.make_graph([helper.make_node(*node[:3], **node[3] if len(node) > 3 else {}) for node in nodes], "g", *infos)
+    graph = helper.make_graph(
+        [helper.make_node(*node[:3], **node[3] if len(node) > 3 else {}) for node in nodes], "g", *infos
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
     return path
 
@@ -50,14 +55,21 @@ def foreign(tmp_path: Path) -> Path:
 
 
 def role(continuous=3, branches=(), deterministic=False, argument=""):
-    spec = BehaviorSpec((ObsSpec("place", (2,)), ObsSpec("speed", (1,)), ObsSpec("picture", (3, 4, 5))), ActionSpec(continuous, branches))
+    spec = BehaviorSpec(
+        (ObsSpec("place", (2,)), ObsSpec("speed", (1,)), ObsSpec("picture", (3, 4, 5))),
+        ActionSpec(continuous, branches),
+    )
     return Role("Hero", spec, argument, Bandit(1, continuous=1), 0, deterministic)
 
 
 def seen(slots, mask=None):
     slots = np.array(slots)
     picture = np.arange(60, dtype=np.float32).reshape(3, 4, 5) / 60
-    obs = (np.stack([slots / 10, slots / 100], 1), np.full((len(slots), 1), 0.5), np.tile(picture, (len(slots), 1, 1, 1)))
+    obs = (
+        np.stack([slots / 10, slots / 100], 1),
+        np.full((len(slots), 1), 0.5),
+        np.tile(picture, (len(slots), 1, 1, 1)),
+    )
     return Seen(slots, tuple(each.astype(np.float32) for each in obs), mask, np.zeros(len(slots), np.int64))
 
 
@@ -69,7 +81,9 @@ def named(tmp_path: Path, text: str) -> Path:
 def test_a_foreign_model_plays_by_the_names_it_is_given(foreign: Path, tmp_path: Path):
     brain = make(role(argument=f"{foreign},{named(tmp_path, NAMES)}"))
     np.testing.assert_allclose(brain.decide(seen([1, 2])).continuous, [[0.05, 0.005, 0.25], [0.1, 0.01, 0.25]])
-    np.testing.assert_allclose(brain.decide(seen([2, 3])).continuous, [[0.2, 0.02, 0.5], [0.15, 0.015, 0.25]], rtol=1e-6)
+    np.testing.assert_allclose(
+        brain.decide(seen([2, 3])).continuous, [[0.2, 0.02, 0.5], [0.15, 0.015, 0.25]], rtol=1e-6
+    )
     brain.begin(np.array([2]))
     np.testing.assert_allclose(brain.decide(seen([2])).continuous, [[0.1, 0.01, 0.25]])
 
@@ -89,26 +103,49 @@ def test_drawn_inputs_lie_in_their_range_and_differ_from_call_to_call(foreign: P
         (
             "my_state:",
             "my_stat:",
-            r"inputs: my_stat: the model has no input of that name; did you mean 'my_state'\? \(it has: my_state, noise",
+            r"inputs: my_stat: the model has no input of that name; did you mean 'my_state'\? \(it has: my_state, "
+            r"noise",
         ),
-        ("  temperature: {value: 0.5}\n", "", r"inputs: the model's 'temperature' \[\] is not named: say what it takes"),
-        ("[place, obs_1]", "obs_0", r"inputs: my_state: the model wants \['n', 3\], and obs_0 has shape \(2,\) without the rows"),
-        ("[place, obs_1]", "plase", r"behavior 'Hero' has no observation 'plase'; did you mean 'place'\? \(it has: obs_0 \(place\)"),
+        (
+            "  temperature: {value: 0.5}\n",
+            "",
+            r"inputs: the model's 'temperature' \[\] is not named: say what it takes",
+        ),
+        (
+            "[place, obs_1]",
+            "obs_0",
+            r"inputs: my_state: the model wants \['n', 3\], and obs_0 has shape \(2,\) without the rows",
+        ),
+        (
+            "[place, obs_1]",
+            "plase",
+            r"behavior 'Hero' has no observation 'plase'; did you mean 'place'\? \(it has: obs_0 \(place\)",
+        ),
         ("shape: [2]", "shape: [3]", r"inputs: noise: shape \[3\] does not fit the model's \['n', 2\]"),
         ("uniform: [2, 3]", "uniform: [3, 2]", r"noise: uniform: \[3, 2\]; expected the least and the most"),
         ("value: 0.5", "value: [1, 2]", r"inputs: temperature: shape \[2\] does not fit the model's \[\]"),
         ("value: 0.5", "valeu: 0.5", r"inputs: temperature: \{'valeu': 0.5\} is neither an observation"),
         ("value: 0.5", "value: hot", r"inputs: temperature: value 'hot' does not fit"),
-        ("memory: h_out", "memory: h_oot", r"inputs: h_in: memory: the model has no output 'h_oot'; did you mean 'h_out'\?"),
+        (
+            "memory: h_out",
+            "memory: h_oot",
+            r"inputs: h_in: memory: the model has no output 'h_oot'; did you mean 'h_out'\?",
+        ),
         ("[place, obs_1]", "action_mask", r"inputs: my_state: behavior 'Hero' has no discrete actions, and so no mask"),
         ("continuous:", "continous:", r"outputs: there is no 'continous'; did you mean 'continuous'\?"),
         ("continuous:", "discrete:", r"outputs: behavior 'Hero' has continuous actions; say which tensor they are"),
-        ("my_action", "my_acton", r"outputs: continuous: the model has no output 'my_acton'; did you mean 'my_action'\?"),
+        (
+            "my_action",
+            "my_acton",
+            r"outputs: continuous: the model has no output 'my_acton'; did you mean 'my_action'\?",
+        ),
         ("outputs:\n", "output:\n", r"expected the keys 'inputs' and 'outputs'; got \['inputs', 'output'\]"),
         ("{value: 0.5}", "{value: 0.5", r"names.yaml is no YAML"),
     ],
 )
-def test_names_that_do_not_fit_are_errors_that_name_the_entry(foreign: Path, tmp_path: Path, old: str, new: str, message: str):
+def test_names_that_do_not_fit_are_errors_that_name_the_entry(
+    foreign: Path, tmp_path: Path, old: str, new: str, message: str
+):
     assert old in NAMES
     with pytest.raises(PolicyError, match=message):
         MappedModel(foreign, named(tmp_path, NAMES.replace(old, new)), role())

@@ -73,7 +73,8 @@ def test_no_agents_get_no_actions(path):
 
 
 def test_without_a_seed_two_policies_differ():
-    first, second = palaestra.load_policy(HYBRID), palaestra.load_policy(HYBRID)
+    first = palaestra.load_policy(HYBRID)
+    second = palaestra.load_policy(HYBRID)
     assert not np.array_equal(first.act(seen(8)).continuous, second.act(seen(8)).continuous)
 
 

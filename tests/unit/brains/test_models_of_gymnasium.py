@@ -31,10 +31,13 @@ LENGTH = 4
 
 
 class Acts(gymnasium.Env):
-    """Has any spaces, shows random observations, and pays for what is done by a rule that knows the environment's own numbers."""
+    """Has any spaces, shows random observations, and pays for what is done by a rule that knows the environment's own
+    numbers.
+    """
 
     def __init__(self, observation_space: spaces.Space, action_space: spaces.Space) -> None:
-        self.observation_space, self.action_space = deepcopy(observation_space), action_space
+        self.observation_space = deepcopy(observation_space)
+        self.action_space = action_space
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -72,13 +75,16 @@ def by_hand(policy: Policy, env: gymnasium.Env, episodes: int, seed: int) -> lis
                 assert answer.discrete is not None
                 action = answer.discrete.reshape(env.action_space.shape)
             obs, reward, terminated, truncated, _ = env.step(action[()] if action.ndim == 0 else action)
-            total, over = total + float(reward), terminated or truncated
+            total = total + float(reward)
+            over = terminated or truncated
         returns.append(total)
     return returns
 
 
 VECTOR = spaces.Box(-1, 1, (3,), np.float32)
-NESTED = spaces.Dict(arm=spaces.Tuple((spaces.Discrete(3, start=1), VECTOR)), eye=spaces.Box(0, 255, (20, 20, 3), np.uint8))
+NESTED = spaces.Dict(
+    arm=spaces.Tuple((spaces.Discrete(3, start=1), VECTOR)), eye=spaces.Box(0, 255, (20, 20, 3), np.uint8)
+)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +104,10 @@ NESTED = spaces.Dict(arm=spaces.Tuple((spaces.Discrete(3, start=1), VECTOR)), ey
         (spaces.Box(0, 255, (3, 20, 24), np.uint8), spaces.Discrete(2)),
         (spaces.Box(0, 255, (3, 20, 24), np.int32), spaces.Discrete(2)),
         (spaces.Box(0, 3, (20, 24), np.uint8), spaces.Discrete(2)),
-        (spaces.Dict({"a": spaces.Tuple((spaces.Dict({"x.y": VECTOR}), VECTOR)), "b.c": spaces.Dict({"d": VECTOR})}), spaces.Discrete(2)),
+        (
+            spaces.Dict({"a": spaces.Tuple((spaces.Dict({"x.y": VECTOR}), VECTOR)), "b.c": spaces.Dict({"d": VECTOR})}),
+            spaces.Discrete(2),
+        ),
         (spaces.Sequence(spaces.Dict(at=VECTOR, kind=spaces.Discrete(3, start=1)), stack=True), spaces.Discrete(2)),
         (NESTED, spaces.Box(0, 1, (1,), np.float32)),
         (spaces.Tuple((VECTOR, spaces.Tuple((VECTOR, spaces.Discrete(2))))), spaces.Discrete(2)),
@@ -152,7 +161,9 @@ def test_a_box_of_minus_1_to_1_needs_no_bounds(tmp_path: Path):
 
 @pytest.fixture(scope="module")
 def nested(tmp_path_factory: pytest.TempPathFactory) -> Policy:
-    return exported(GymnasiumEnv.wrap(Acts(NESTED, spaces.Discrete(2))).behaviors["Acts"], tmp_path_factory.mktemp("nested"))
+    return exported(
+        GymnasiumEnv.wrap(Acts(NESTED, spaces.Discrete(2))).behaviors["Acts"], tmp_path_factory.mktemp("nested")
+    )
 
 
 def test_observations_may_be_given_by_name(nested: Policy):
@@ -177,9 +188,15 @@ def test_many_agents_may_be_given_as_the_environment_gives_one(nested: Policy):
     [
         ({"arm.0": 1, "arm.1": np.zeros(3)}, r"observation 'eye' is missing.*given: arm\.0, arm\.1"),
         ({"arm.0": 1, "arm.1": np.zeros(3), "eyes": 0}, "observation 'eye' is missing; did you mean 'eyes'"),
-        ({"arm.0": 9, "arm.1": np.zeros(3), "eye": np.zeros((20, 20, 3))}, "observation 'arm.0' holds 9; expected 1 to 3"),
+        (
+            {"arm.0": 9, "arm.1": np.zeros(3), "eye": np.zeros((20, 20, 3))},
+            "observation 'arm.0' holds 9; expected 1 to 3",
+        ),
         ({"arm.0": 1, "arm.1": np.zeros(4), "eye": np.zeros((20, 20, 3))}, r"observation 'arm.1' has shape \(4,\)"),
-        ({"arm.0": np.array([1, 2, 3]), "arm.1": np.zeros((3, 3)), "eye": np.zeros((3, 20, 20, 3))}, r"give floats .* shape \(3, 1\)"),
+        (
+            {"arm.0": np.array([1, 2, 3]), "arm.1": np.zeros((3, 3)), "eye": np.zeros((3, 20, 20, 3))},
+            r"give floats .* shape \(3, 1\)",
+        ),
         ([np.zeros(3)], "sees 3 observations"),
     ],
 )
@@ -189,7 +206,8 @@ def test_observations_that_do_not_fit_are_named_as_the_environment_names_them(ne
 
 
 @pytest.mark.parametrize(
-    "notes", ["{", "[]", '{"observations": [{}]}', '{"actions": {"low": 3}}', '{"actions": {"low": [0, 0], "high": [1]}}']
+    "notes",
+    ["{", "[]", '{"observations": [{}]}', '{"actions": {"low": 3}}', '{"actions": {"low": [0, 0], "high": [1]}}'],
 )
 def test_notes_that_are_damaged_do_not_hinder_playing(notes: str, tmp_path: Path):
     env = GymnasiumEnv.wrap(Acts(VECTOR, spaces.Box(0, 5, (2,), np.float32)))

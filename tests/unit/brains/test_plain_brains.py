@@ -23,12 +23,16 @@ MODELS = Path(__file__).parents[2] / "golden" / "data" / "onnx"
 
 
 def role(continuous=0, branches=(), env=None, argument="", shapes=((2,),)):
-    spec = BehaviorSpec(tuple(ObsSpec(f"part{i}", shape) for i, shape in enumerate(shapes)), ActionSpec(continuous, branches))
+    spec = BehaviorSpec(
+        tuple(ObsSpec(f"part{i}", shape) for i, shape in enumerate(shapes)), ActionSpec(continuous, branches)
+    )
     return Role("Hero", spec, argument, env or Bandit(1, continuous=1), 0, False)
 
 
 def seen(rows, mask=None, shapes=((2,),)):
-    return Seen(np.arange(rows), tuple(np.zeros((rows, *shape), np.float32) for shape in shapes), mask, np.zeros(rows, np.int64))
+    return Seen(
+        np.arange(rows), tuple(np.zeros((rows, *shape), np.float32) for shape in shapes), mask, np.zeros(rows, np.int64)
+    )
 
 
 def test_chance_is_uniform_over_numbers_and_allowed_choices():
@@ -41,7 +45,8 @@ def test_chance_is_uniform_over_numbers_and_allowed_choices():
 
 
 def test_chance_with_the_same_seed_does_the_same():
-    first, second = RandomBrain(role(2)), RandomBrain(role(2))
+    first = RandomBrain(role(2))
+    second = RandomBrain(role(2))
     assert np.array_equal(first.decide(seen(5)).continuous, second.decide(seen(5)).continuous)
     assert not np.array_equal(first.decide(seen(5)).continuous, first.decide(seen(5)).continuous)
 
@@ -51,12 +56,16 @@ def test_the_rule_is_asked_for_the_rows_that_act():
     env.heuristic = lambda behavior, slots: type(Duel().heuristic(behavior))(
         torch.arange(4.0)[:, None] / 4, torch.zeros(4, 0, dtype=torch.int64)
     )
-    choice = RuleBrain(role(1, env=env)).decide(Seen(np.array([1, 3]), (np.zeros((2, 2), np.float32),), None, np.ones(2, np.int64)))
+    choice = RuleBrain(role(1, env=env)).decide(
+        Seen(np.array([1, 3]), (np.zeros((2, 2), np.float32),), None, np.ones(2, np.int64))
+    )
     assert choice.continuous.tolist() == [[0.25], [0.75]]
 
 
 def test_an_environment_without_a_rule_says_who_has_one():
-    with pytest.raises(EnvError, match=r"'Hero': the environment has no heuristic.*; use model:FILE.onnx, random or python:"):
+    with pytest.raises(
+        EnvError, match=r"'Hero': the environment has no heuristic.*; use model:FILE.onnx, random or python:"
+    ):
         RuleBrain(role(1)).decide(seen(1))
     with pytest.raises(EnvError, match="no heuristic for behavior 'Hero', only for 3DBall; use model"):
         RuleBrain(role(2, env=palaestra.make("3DBall", areas=1))).decide(seen(1))
@@ -92,7 +101,8 @@ def test_a_function_may_answer_in_the_plainest_form(action, answer, expected):
         (
             (1, (3,)),
             [[1], [0]],
-            r"instance of list; expected a pair: numbers .* and whole numbers of shape \(R, 1\), choices of branches \[3\]",
+            r"instance of list; expected a pair: numbers .* and whole numbers of shape \(R, 1\), choices of branches "
+            r"\[3\]",
         ),
         ((2, ()), [[1], [0, 1]], "its answer is no array of numbers"),
     ],
@@ -107,13 +117,15 @@ def test_a_recurrent_model_remembers_by_slot_and_forgets_at_an_episodes_start():
     policy = palaestra.load_policy(MODELS / "unity_package_tests_2.2.1" / "hybrid0vis8vec_2c_2_3d_v2_0.onnx", seed=0)
     spec = role(2, (2, 3), shapes=((8,),)).spec
     brain = ModelBrain(policy, "Hero", spec, deterministic=True)
-    view, none = np.ones((1, 8), np.float32), np.zeros(1, np.int64)
+    view = np.ones((1, 8), np.float32)
+    none = np.zeros(1, np.int64)
 
     def play(slot):
         return brain.decide(Seen(np.array([slot]), (view,), None, none)).continuous.tolist()
 
     brain.begin(np.array([3, 5]))
-    first, second = play(5), play(5)
+    first = play(5)
+    second = play(5)
     assert first != second
     assert play(3) == first
     brain.begin(np.array([5]))
@@ -136,14 +148,20 @@ def test_a_model_of_version_2_sees_all_vectors_as_one():
         (
             (2, (3,)),
             ((28,), (7,)),
-            r"sees 28 and 6; does 2 continuous, discrete 3\n  the agents: sees 28 and 7; does 2 continuous, discrete 3$",
+            r"sees 28 and 6; does 2 continuous, discrete 3\n  the agents: sees 28 and 7; does 2 continuous, discrete "
+            r"3$",
         ),
-        ((2, ()), ((28,), (6,)), r"sees 28 and 6; does 2 continuous, discrete 3\n  the agents: sees 28 and 6; does 2 continuous$"),
+        (
+            (2, ()),
+            ((28,), (6,)),
+            r"sees 28 and 6; does 2 continuous, discrete 3\n  the agents: sees 28 and 6; does 2 continuous$",
+        ),
     ],
 )
 def test_a_model_of_other_agents_is_refused(action, shapes, message):
     policy = palaestra.load_policy(MODELS / "runs" / "TTrain_ppo_hybrid.onnx")
     with pytest.raises(
-        PolicyError, match=r"TTrain_ppo_hybrid.onnx was made for other agents than those of 'Hero':\n  the model:  " + message
+        PolicyError,
+        match=r"TTrain_ppo_hybrid.onnx was made for other agents than those of 'Hero':\n  the model:  " + message,
     ):
         ModelBrain(policy, "Hero", role(*action, shapes=shapes).spec, deterministic=True)

@@ -15,7 +15,8 @@ from palaestra.core.plugins import registry
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.runtime.environments.make import make_env
 
-BALL, SOCCER = ActionSpec(continuous=2), ActionSpec(branches=(3, 3, 3))
+BALL = ActionSpec(continuous=2)
+SOCCER = ActionSpec(branches=(3, 3, 3))
 
 
 def numbers(keys: KeyMap, *held: str, mask: list[bool] | None = None) -> tuple[list[float], list[int]]:
@@ -125,7 +126,10 @@ def test_held_keys_act_on_every_tick_until_all_are_released():
 
 def test_a_file_of_keys_is_read(tmp_path: Path):
     file = tmp_path / "keys.yaml"
-    file.write_text("keys:\n  W: forward\n  Left: {branch: 2, choice: 1}\n  Space: {branch: 1, choice: 2, name: kick}\nidle: [0, 1, 0]\n")
+    file.write_text(
+        "keys:\n  W: forward\n  Left: {branch: 2, choice: 1}\n  Space: {branch: 1, choice: 2, name: kick}\nidle: [0, "
+        "1, 0]\n"
+    )
     keys = read_keys(file, "SoccerTwos", SOCCER)
     assert numbers(keys, "w", "ArrowLeft", " ")[1] == [1, 2, 1]
     assert numbers(keys)[1] == [0, 1, 0]

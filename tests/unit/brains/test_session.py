@@ -15,7 +15,10 @@ def test_a_small_model_does_not_take_the_memory():
     """Its graph of 200 bytes asks for half of what is free."""
     size = max(free_memory() // 2, 2 * LEAST_MEMORY) // 4
     shape = helper.make_tensor("shape", TensorProto.INT64, [1], [size])
-    nodes = [helper.make_node("ConstantOfShape", ["shape"], ["many"]), helper.make_node("ReduceSum", ["many"], ["sum"], keepdims=0)]
+    nodes = [
+        helper.make_node("ConstantOfShape", ["shape"], ["many"]),
+        helper.make_node("ReduceSum", ["many"], ["sum"], keepdims=0),
+    ]
     nodes.append(helper.make_node("Add", ["obs", "sum"], ["action"]))
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in ("obs", "action")]
     graph = helper.make_graph(nodes, "bomb", ends[:1], ends[1:], initializer=[shape])

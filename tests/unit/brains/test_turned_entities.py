@@ -52,11 +52,20 @@ def test_sorters_model_does_not_mind_the_order_of_its_tiles():
     assert np.array_equal(one, two)
 
 
-@pytest.mark.parametrize(("yaw", "tile", "branch", "choice"), [(90, 90, 0, 1), (180, 180, 0, 1), (180, 270, 1, 1), (180, 90, 1, 2)])
+@pytest.mark.parametrize(
+    ("yaw", "tile", "branch", "choice"), [(90, 90, 0, 1), (180, 180, 0, 1), (180, 270, 1, 1), (180, 90, 1, 2)]
+)
 def test_sorters_model_goes_to_the_tile(yaw: int, tile: int, branch: int, choice: int):
-    """Ahead if the tile lies ahead, to the right or left if it lies there; seen from the middle, angles clockwise from the north."""
-    policy, seen, vector = palaestra.load_policy(SORTER), np.zeros((20, 23)), np.zeros(18)
-    way, at = np.radians(yaw), np.radians(tile)
-    vector[6], vector[10:] = 1, [0, 0, np.sin(way), np.cos(way)] * 2
-    seen[0, 7], seen[0, 20:22] = 1, [1.025 * np.sin(at), 1.025 * np.cos(at)]
+    """Ahead if the tile lies ahead, to the right or left if it lies there; seen from the middle, angles clockwise from
+    the north.
+    """
+    policy = palaestra.load_policy(SORTER)
+    seen = np.zeros((20, 23))
+    vector = np.zeros(18)
+    way = np.radians(yaw)
+    at = np.radians(tile)
+    vector[6] = 1
+    vector[10:] = [0, 0, np.sin(way), np.cos(way)] * 2
+    seen[0, 7] = 1
+    seen[0, 20:22] = [1.025 * np.sin(at), 1.025 * np.cos(at)]
     assert policy.act([vector, seen], deterministic=True).discrete[branch] == choice

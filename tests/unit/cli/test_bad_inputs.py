@@ -1,4 +1,6 @@
-"""Each mistake ends with one message on stderr, status 1 (2 for a wrong command line), and leaves what was there as it was."""
+"""Each mistake ends with one message on stderr, status 1 (2 for a wrong command line), and leaves what was there as it
+was.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,8 @@ class RaisesAtReset(Basic):
     def reset(self, seed): raise RuntimeError("no level")
 
 class OtherShape(Basic):
-    def reset(self, seed): return {name: replace(step, obs=(step.obs[0][:, :5],)) for name, step in super().reset(seed).items()}
+    def reset(self, seed):
+        return {name: replace(step, obs=(step.obs[0][:, :5],)) for name, step in super().reset(seed).items()}
 """
 
 
@@ -133,7 +136,10 @@ def test_a_file_that_holds_no_settings_is_refused(text: str, output: str, capsys
         ("ball.yaml --env=Basic", "the behavior 'Basic', which has no settings (the settings list '3DBall'"),
         ("good.yaml --env=Basic --torch-device=tpu", "torch device 'tpu' is not there: this machine has cpu"),
         ("good.yaml --env=Basic --torch-device=cuda:99", "torch device 'cuda:99' is not there"),
-        ("good.yaml --env=Basic --torch-threads=0", "--torch-threads: torch_settings.threads: expected a number greater than 0"),
+        (
+            "good.yaml --env=Basic --torch-threads=0",
+            "--torch-threads: torch_settings.threads: expected a number greater than 0",
+        ),
         ("good.yaml --env=Basic --num-areas=0", "--num-areas: "),
         ("good.yaml --env=Basic --num-areas=-3", "--num-areas: "),
         ("good.yaml --env=Basic --num-envs=2", "Basic is built in: one process simulates all of its areas"),
@@ -148,9 +154,15 @@ def test_a_file_that_holds_no_settings_is_refused(text: str, output: str, capsys
             "cannot initialize from it: there is no run 'nope' in results (runs there: first)",
         ),
         ("good.yaml --env=builtin:", "builtin: names no environment; expected builtin:NAME"),
-        ("resuming.yaml --env=Basic", "(resuming.yaml:13 asks for it: give --set checkpoint_settings.resume=false to start a new one)"),
+        (
+            "resuming.yaml --env=Basic",
+            "(resuming.yaml:13 asks for it: give --set checkpoint_settings.resume=false to start a new one)",
+        ),
         ("ball.yaml --env=3DBall --initialize-from=first", "behavior '3DBall' cannot start from"),
-        ("good.yaml --env=Basic --initialize-from=first --set behaviors.Basic.network_settings.hidden_units=8", "another shape"),
+        (
+            "good.yaml --env=Basic --initialize-from=first --set behaviors.Basic.network_settings.hidden_units=8",
+            "another shape",
+        ),
         ("good.yaml --env=Basic --results-dir=good.yaml", "a file stands where a folder is needed"),
     ],
 )
@@ -164,7 +176,9 @@ def test_flags_that_cannot_be_followed_are_explained(flags: str, output: str, ca
     ("change", "offered"), [("network_settings.hidden_units=8", False), ("reward_signals.curiosity.strength=0.1", True)]
 )
 @pytest.mark.usefixtures("place")
-def test_a_new_run_is_offered_only_where_it_can_start_from_the_old_one(change: str, offered: bool, capsys: pytest.CaptureFixture[str]):
+def test_a_new_run_is_offered_only_where_it_can_start_from_the_old_one(
+    change: str, offered: bool, capsys: pytest.CaptureFixture[str]
+):
     output = refused(capsys, f"learn --resume --run-id=first --set behaviors.Basic.{change}")
     assert "resume with the settings it was trained with" in output
     assert ("--initialize-from=first" in output) == offered
@@ -176,8 +190,14 @@ def test_a_new_run_is_offered_only_where_it_can_start_from_the_old_one(change: s
         ("good.yaml --env=Basic", "the run 'first' exists already"),
         ("good.yaml --env=Basik --force", "did you mean 'Basic'?"),
         ("good.yaml --env=python:games:RaisesAtReset --force", "no level"),
-        ("--resume --set behaviors.Basic.network_settings.hidden_units=8", "does not fit this environment and these settings"),
-        ("--resume --set behaviors.Basic.network_settings.hidden_units=8", "behaviors.Basic.network_settings.hidden_units is 8, was 16;"),
+        (
+            "--resume --set behaviors.Basic.network_settings.hidden_units=8",
+            "does not fit this environment and these settings",
+        ),
+        (
+            "--resume --set behaviors.Basic.network_settings.hidden_units=8",
+            "behaviors.Basic.network_settings.hidden_units is 8, was 16;",
+        ),
         (
             "--resume --set behaviors.Basic.reward_signals.curiosity.strength=0.1",
             "behaviors.Basic.reward_signals.curiosity.strength is 0.1, was not there;",
@@ -190,7 +210,9 @@ def test_a_run_that_is_there_is_left_alone(flags: str, output: str, capsys: pyte
     assert output in refused(capsys, f"learn {flags} --run-id=first")
 
 
-@pytest.mark.parametrize("command", ["learn --resume --run-id=firts", "evaluate firts", "plot firts", "record firts", "export firts"])
+@pytest.mark.parametrize(
+    "command", ["learn --resume --run-id=firts", "evaluate firts", "plot firts", "record firts", "export firts"]
+)
 @pytest.mark.usefixtures("place")
 def test_a_run_that_is_not_there_is_told_from_its_neighbors(command: str, capsys: pytest.CaptureFixture[str]):
     assert "there is no run 'firts' in results; did you mean 'first'?" in refused(capsys, command)
@@ -213,7 +235,9 @@ def test_a_run_without_a_model_is_told_how_to_get_one(command: str, capsys: pyte
     assert "there is no model file no.onnx" in refused(capsys, f"{command} no.onnx")
 
 
-@pytest.mark.parametrize("run_id", ["", "..", ".", "../up", "/tmp/x", "a//b", "-x", ".hidden", "a\\b", "x" * 300, "a\x1b[31mb", " "])
+@pytest.mark.parametrize(
+    "run_id", ["", "..", ".", "../up", "/tmp/x", "a//b", "-x", ".hidden", "a\\b", "x" * 300, "a\x1b[31mb", " "]
+)
 @pytest.mark.usefixtures("place")
 def test_a_run_id_that_is_no_folder_of_ours_is_refused(run_id: str, capsys: pytest.CaptureFixture[str]):
     assert "--run-id: " in refused(capsys, "learn good.yaml --env=Basic", f"--run-id={run_id}")
@@ -250,7 +274,9 @@ def test_an_environment_that_cannot_be_had_leaves_no_run(factory: str, output: s
     ],
 )
 @pytest.mark.usefixtures("place")
-def test_an_environment_that_breaks_off_leaves_a_run_that_resumes(game: str, output: str, capsys: pytest.CaptureFixture[str]):
+def test_an_environment_that_breaks_off_leaves_a_run_that_resumes(
+    game: str, output: str, capsys: pytest.CaptureFixture[str]
+):
     assert output in refused(capsys, f"learn good.yaml --env=python:games:{game} --num-areas=4 --run-id=begun")
     assert main(["learn", "--run-id=begun", "--resume", "--env=Basic"]) == 0
     assert "[INFO] Resuming 'begun' from step 0" in capsys.readouterr().out
@@ -292,7 +318,9 @@ def test_damaged_files_of_a_run_are_named(file: str, content: str, output: str, 
 def test_a_run_whose_settings_are_damaged_resumes_with_a_file(capsys: pytest.CaptureFixture[str]):
     Path("results/first/configuration.yaml").write_text("behaviors: [")
     assert main(["learn", "good.yaml", "--env=Basic", "--num-areas=2", "--run-id=first", "--resume"]) == 0
-    assert yaml.safe_load(Path("results/first/configuration.yaml").read_text())["behaviors"]["Basic"]["max_steps"] == 300
+    assert (
+        yaml.safe_load(Path("results/first/configuration.yaml").read_text())["behaviors"]["Basic"]["max_steps"] == 300
+    )
     assert "is finished" in capsys.readouterr().out
 
 
@@ -306,7 +334,10 @@ def test_playing_needs_a_checkpoint(capsys: pytest.CaptureFixture[str]):
 @pytest.mark.usefixtures("place")
 def test_a_results_folder_that_may_not_be_written_is_named(capsys: pytest.CaptureFixture[str]):
     output = refused(capsys, "learn good.yaml --env=Basic --run-id=new --results-dir=/sys/palaestra")
-    assert re.search("cannot write to the run's folder /sys/palaestra/new: (there is no permission|the file system is read-only)", output)
+    assert re.search(
+        "cannot write to the run's folder /sys/palaestra/new: (there is no permission|the file system is read-only)",
+        output,
+    )
 
 
 @pytest.mark.parametrize(
@@ -340,7 +371,9 @@ def test_a_wrong_command_line_ends_with_status_2(command: str, output: str, caps
         (["x" * 5000], "there is no command 'xxx"),
     ],
 )
-def test_words_that_no_flag_can_take_are_named_in_one_line(words: list[str], output: str, capsys: pytest.CaptureFixture[str]):
+def test_words_that_no_flag_can_take_are_named_in_one_line(
+    words: list[str], output: str, capsys: pytest.CaptureFixture[str]
+):
     with pytest.raises(SystemExit) as end:
         main(words)
     assert end.value.code == 2
@@ -352,14 +385,20 @@ def test_words_that_no_flag_can_take_are_named_in_one_line(words: list[str], out
 
 @pytest.mark.usefixtures("place")
 def test_what_follows_env_args_belongs_to_the_game():
-    assert main(["learn", "good.yaml", "--env=Basic", "--num-areas=2", "--run-id=begun", "--env-args", "--level=--"]) == 0
+    assert (
+        main(["learn", "good.yaml", "--env=Basic", "--num-areas=2", "--run-id=begun", "--env-args", "--level=--"]) == 0
+    )
 
 
 @pytest.mark.usefixtures("place")
 def test_debug_shows_where_an_environment_broke_off(capsys: pytest.CaptureFixture[str]):
     assert main(["learn", "good.yaml", "--env=python:games:Raises", "--num-areas=4", "--run-id=begun", "--debug"]) == 1
     output = capsys.readouterr().err
-    assert output.index("KeyError: 'score'") < output.index("EnvError") < output.index("palaestra: error: python:games:Raises raised")
+    assert (
+        output.index("KeyError: 'score'")
+        < output.index("EnvError")
+        < output.index("palaestra: error: python:games:Raises raised")
+    )
 
 
 @pytest.mark.usefixtures("place")

@@ -81,7 +81,9 @@ def test_seconds_end_an_examination(capsys: pytest.CaptureFixture[str]):
     assert "ticks/s" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("words", [["--ticks", "0"], ["--seconds", "-1"], ["--seconds", "nan"], ["--timeout-wait", "0"]])
+@pytest.mark.parametrize(
+    "words", [["--ticks", "0"], ["--seconds", "-1"], ["--seconds", "nan"], ["--timeout-wait", "0"]]
+)
 def test_a_length_that_is_none_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]):
     assert main(["doctor", "Basic", *words]) == 1
     assert words[0].strip("-").replace("-", "_") in capsys.readouterr().err.replace("-", "_")
@@ -103,7 +105,9 @@ def test_a_game_that_behaves_alike_at_two_time_scales_is_said_to(tmp_path: Path,
     assert json.loads(file.read_text())["scales"] == [1.0, 20.0]
 
 
-def test_a_game_that_behaves_otherwise_at_a_higher_time_scale_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_game_that_behaves_otherwise_at_a_higher_time_scale_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     build = make_build(tmp_path, "Hasty", agents=4, seed=1)
     assert main(["doctor", str(build), "--ticks", "60", "--time-scales", "1", "20"]) == 0
     out = " ".join(capsys.readouterr().out.split())
@@ -111,7 +115,9 @@ def test_a_game_that_behaves_otherwise_at_a_higher_time_scale_is_named(tmp_path:
     assert "depend on the frame rate" in out
 
 
-@pytest.mark.parametrize("words", ["3DBall --time-scales 1 20", "--time-scales 1", "--time-scales 1 1", "--time-scales 0 20"])
+@pytest.mark.parametrize(
+    "words", ["3DBall --time-scales 1 20", "--time-scales 1", "--time-scales 1 1", "--time-scales 0 20"]
+)
 def test_time_scales_that_cannot_be_compared_are_refused(words: str, capsys: pytest.CaptureFixture[str]):
     assert main(["doctor", *words.split()]) == 1
     assert "--time-scales" in capsys.readouterr().err

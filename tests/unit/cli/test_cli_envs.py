@@ -46,7 +46,9 @@ def test_the_list_has_one_line_of_80_columns_for_each_where_there_is_no_more_roo
     assert max(map(len, lines)) <= 80
     names = registry("envs").names()
     assert [line.split()[0] for line in lines[1 : len(names) + 1]] == names
-    assert next(line for line in lines if line.startswith("3DBall ")).endswith("A block tilts itself to keep a ball on top.")
+    assert next(line for line in lines if line.startswith("3DBall ")).endswith(
+        "A block tilts itself to keep a ball on top."
+    )
 
 
 @pytest.mark.parametrize("columns", [120, 150, 180])
@@ -112,7 +114,9 @@ def test_a_gymnasium_environment_is_shown_with_its_settings_file(capsys: pytest.
         ("gymnasium:Pendulum-v1", "sac/Pendulum-v1", []),
     ],
 )
-def test_the_settings_of_the_trainer_that_suits_come_first(env: str, first: str, others: list[str], capsys: pytest.CaptureFixture[str]):
+def test_the_settings_of_the_trainer_that_suits_come_first(
+    env: str, first: str, others: list[str], capsys: pytest.CaptureFixture[str]
+):
     run(env)
     out = capsys.readouterr().out
     assert f"palaestra learn configs/{first}.yaml --env={env}" in out
@@ -150,26 +154,41 @@ def test_an_environment_tells_how_far_it_is_unitys(capsys: pytest.CaptureFixture
 def test_what_unitys_settings_learn_is_told_with_decisions_and_seeds(capsys: pytest.CaptureFixture[str]):
     run("WallJump", "--unity")
     said = " ".join(capsys.readouterr().out.split())
-    assert "ppo/WallJump.yaml: 0.93 (of 400 episodes afterwards) in SmallWallJump after 1.38 of 5 million decisions (one seed)" in said
+    assert (
+        "ppo/WallJump.yaml: 0.93 (of 400 episodes afterwards) in SmallWallJump after 1.38 of 5 million decisions (one "
+        "seed)" in said
+    )
     assert "(one seed); Unity states 0.8" in said
     run("SoccerTwos", "--unity")
     assert "poca/SoccerTwos.yaml: 1194 (rating, 1,200 at first) after 0.8 of 50 million decisions" in " ".join(
         capsys.readouterr().out.split()
     )
     run("Match3", "--unity")
-    assert "after 0.7 of 5 million decisions (one seed; boards of 9 x 8; by 1.1 million" in " ".join(capsys.readouterr().out.split())
+    assert "after 0.7 of 5 million decisions (one seed; boards of 9 x 8; by 1.1 million" in " ".join(
+        capsys.readouterr().out.split()
+    )
     run("Hallway", "--unity")
     assert "0.943 after 10 million decisions (one seed)" in " ".join(capsys.readouterr().out.split())
 
 
-def test_a_model_that_falls_short_of_unitys_figure_is_told_without_inventing_an_error(capsys: pytest.CaptureFixture[str]):
+def test_a_model_that_falls_short_of_unitys_figure_is_told_without_inventing_an_error(
+    capsys: pytest.CaptureFixture[str],
+):
     run("Worm", "--unity")
     assert "Worm.onnx: 443 (reward of an episode); Unity states 800" in " ".join(capsys.readouterr().out.split())
-    assert [name for name, agreement in agreements().items() if agreement.falls_short] == ["Crawler", "Visual3DBall", "Walker", "Worm"]
+    assert [name for name, agreement in agreements().items() if agreement.falls_short] == [
+        "Crawler",
+        "Visual3DBall",
+        "Walker",
+        "Worm",
+    ]
 
 
 def test_a_training_is_solved_not_solved_or_not_finished():
-    said = [Learned("a.yaml", decisions, 5.0, reward, 100.0).status for decisions, reward in ((1.0, 96.0), (5.0, 94.0), (1.0, 94.0))]
+    said = [
+        Learned("a.yaml", decisions, 5.0, reward, 100.0).status
+        for decisions, reward in ((1.0, 96.0), (5.0, 94.0), (1.0, 94.0))
+    ]
     assert said == ["solved", "not solved", "not finished"]
     assert Learned("a.yaml", 5.0, 5.0, 1.0, None).status == ""
 

@@ -26,13 +26,18 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_config_prints_a_file_that_loads_to_the_same_settings(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_config_prints_a_file_that_loads_to_the_same_settings(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     run(config, str(file), "--set", "behaviors.Ball.max_steps=1e6", "--set", "debug=true")
     printed = capsys.readouterr()
     assert "max_steps: 1000000\n" in printed.out
     assert "framework: ignored" in printed.err
     (tmp_path / "again.yaml").write_text(printed.out)
-    assert load(tmp_path / "again.yaml").settings == load(file, sets=["behaviors.Ball.max_steps=1e6", "debug=true"]).settings
+    assert (
+        load(tmp_path / "again.yaml").settings
+        == load(file, sets=["behaviors.Ball.max_steps=1e6", "debug=true"]).settings
+    )
 
 
 def test_config_refuses_what_does_not_load(file: Path):
@@ -61,8 +66,12 @@ def test_an_example_is_printed_as_it_is(name: str, file: str, capsys: pytest.Cap
 def test_every_example_is_listed_and_loads(capsys: pytest.CaptureFixture[str]):
     run(config, "--example")
     listed = capsys.readouterr().out.split()
-    there = {path.relative_to(ROOT / "configs").with_suffix("").as_posix() for path in (ROOT / "configs").glob("*/*.yaml")}
-    assert set(listed) == {name for name in there if not name.startswith(("sdk/", "search/"))}  # games that are not in the package; ranges
+    there = {
+        path.relative_to(ROOT / "configs").with_suffix("").as_posix() for path in (ROOT / "configs").glob("*/*.yaml")
+    }
+    assert set(listed) == {
+        name for name in there if not name.startswith(("sdk/", "search/"))
+    }  # games that are not in the package; ranges
     for name in listed:
         settings = load(find_example(name)).settings
         assert settings.behaviors or settings.default_settings
@@ -85,7 +94,8 @@ def test_an_example_with_changes_has_every_default(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize(
-    ("name", "near"), [("3DBal", "ppo/3DBall"), ("poca/PushBlockColab", "poca/PushBlockCollab"), ("pendulum", "sac/Pendulum-v1")]
+    ("name", "near"),
+    [("3DBal", "ppo/3DBall"), ("poca/PushBlockColab", "poca/PushBlockCollab"), ("pendulum", "sac/Pendulum-v1")],
 )
 def test_a_wrong_example_names_the_nearest_and_all(name: str, near: str):
     with pytest.raises(ConfigError, match=f"did you mean '{near}'") as caught:

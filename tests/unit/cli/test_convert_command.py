@@ -48,7 +48,11 @@ def test_an_existing_file_is_kept_unless_force_is_given(tmp_path: Path, capsys: 
     ],
 )
 def test_what_cannot_be_used_gives_one_message(
-    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.chdir(tmp_path)
     assert main(["convert", *arguments]) == 1

@@ -47,7 +47,13 @@ def test_json_has_the_same_and_can_be_read_where_numbers_are_not_finite(tmp_path
     path = demo_files.write(tmp_path / "x.demo", records)
     assert demo(path, "--json") == 0
     (shown,) = json.loads(capsys.readouterr().out)
-    assert (shown["behavior"], shown["team"], shown["steps"], shown["decisions"], shown["episodes"]) == ("Thing", 2, 10, 8, 2)
+    assert (shown["behavior"], shown["team"], shown["steps"], shown["decisions"], shown["episodes"]) == (
+        "Thing",
+        2,
+        10,
+        8,
+        2,
+    )
     assert shown["reward"] == {"sum": 4.0, "mean": 2.0, "min": 1.5, "max": 2.5}
     assert shown["discrete_actions"] == [[3, 5, 0], [3, 5]]
     assert [obs["shape"] for obs in shown["observations"]] == [[3], [2, 2], [2]]
@@ -70,7 +76,9 @@ def test_folders_are_looked_through_and_what_cannot_be_read_stops_nothing(tmp_pa
     assert "3 records" in out
 
 
-@pytest.mark.parametrize(("name", "message"), [("none.demo", "cannot be read: No such file"), (".", "has no demonstration files")])
+@pytest.mark.parametrize(
+    ("name", "message"), [("none.demo", "cannot be read: No such file"), (".", "has no demonstration files")]
+)
 def test_what_is_not_there_is_an_error(tmp_path, capsys, name, message):
     assert demo(tmp_path / name) == 1
     assert re.search(rf"palaestra: error: .*{message}", capsys.readouterr().err)
@@ -79,14 +87,18 @@ def test_what_is_not_there_is_an_error(tmp_path, capsys, name, message):
 def test_what_is_odd_is_told(tmp_path, capsys):
     spec = BehaviorSpec((ObsSpec("v", (3,)),), ActionSpec(1, (2,)))
     records = [
-        type(r)(r.obs, r.reward, 0, r.done, r.truncated, 7 if i > 6 else 0, 0, None, np.float32([3]), np.zeros(1, np.int64))
+        type(r)(
+            r.obs, r.reward, 0, r.done, r.truncated, 7 if i > 6 else 0, 0, None, np.float32([3]), np.zeros(1, np.int64)
+        )
         for i, r in enumerate(demo_files.episodes(9, spec=spec))
     ]
     for record in records:
         record.obs[0][1] = 4
     path = demo_files.write(tmp_path / "x.demo", records, spec)
     content = path.read_bytes()
-    path.write_bytes(content.replace(read_demo(path).meta.to_bytes(), read_demo(path).meta.to_bytes()[:-4] + np.float32(9).tobytes()))
+    path.write_bytes(
+        content.replace(read_demo(path).meta.to_bytes(), read_demo(path).meta.to_bytes()[:-4] + np.float32(9).tobytes())
+    )
     assert demo(path) == 0
     out = capsys.readouterr().out
     for warning in (
@@ -126,7 +138,21 @@ def test_a_rule_is_recorded_from_any_environment_without_a_run(tmp_path, capsys,
 def test_images_are_recorded_as_pngs_where_asked_for(tmp_path):
     for flags in ([], ["--demo-png"]):
         out = tmp_path / f"{len(flags)}.demo"
-        assert main(["record", "--demo", "--env=GridWorld", "--brain=random", "--seed=2", f"--demo-out={out}", "--episodes=2", *flags]) == 0
+        assert (
+            main(
+                [
+                    "record",
+                    "--demo",
+                    "--env=GridWorld",
+                    "--brain=random",
+                    "--seed=2",
+                    f"--demo-out={out}",
+                    "--episodes=2",
+                    *flags,
+                ]
+            )
+            == 0
+        )
     plain, pictures = (read_demo(tmp_path / f"{i}.demo").columns() for i in (0, 1))
     np.testing.assert_allclose(plain.obs[0], pictures.obs[0], atol=1 / 255)
     assert (tmp_path / "1.demo").stat().st_size < (tmp_path / "0.demo").stat().st_size / 10
@@ -151,7 +177,10 @@ def test_a_recording_overwrites_a_file_only_with_force(tmp_path, capsys):
         (["--demo", "--brain=random"], "no environment is named: add --env"),
         (["--brain=random"], "--brain is for demonstrations: add --demo"),
         ([], "name a run"),
-        (["--demo", "--env=Basic", "--brain=random", "--demo-out=/proc/none/x.demo"], "/proc/none/x.demo cannot be written"),
+        (
+            ["--demo", "--env=Basic", "--brain=random", "--demo-out=/proc/none/x.demo"],
+            "/proc/none/x.demo cannot be written",
+        ),
     ],
 )
 def test_a_demonstration_that_cannot_be_recorded_says_why(capsys, arguments, message):

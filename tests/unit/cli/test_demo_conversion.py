@@ -86,7 +86,11 @@ def test_a_dataset_is_copied_into_another_format_with_its_spaces_and_metadata():
     one = simple("my/b-v0", episode(3), author="Ada", algorithm_name="PPO")
     assert run("demo", "minari:my/b-v0", "--to-minari", "my/c-v0", "--format", "arrow", "--author", "Bob") == 0
     other = minari.load_dataset("my/c-v0")
-    assert (other.observation_space, other.action_space, other.storage.FORMAT) == (one.observation_space, one.action_space, "arrow")
+    assert (other.observation_space, other.action_space, other.storage.FORMAT) == (
+        one.observation_space,
+        one.action_space,
+        "arrow",
+    )
     assert (other.storage.metadata["author"], other.storage.metadata["algorithm_name"]) == ({"Bob"}, "PPO")
     assert other[0].actions.tolist() == [0, 1, 2]
 
@@ -110,7 +114,9 @@ def test_a_recording_becomes_a_dataset_with_the_spaces_of_its_environment(capsys
 
 
 @pytest.mark.parametrize("by_option", [True, False])
-def test_a_recording_without_what_was_left_out_is_written_as_it_was_recorded(by_option: bool, monkeypatch: pytest.MonkeyPatch):
+def test_a_recording_without_what_was_left_out_is_written_as_it_was_recorded(
+    by_option: bool, monkeypatch: pytest.MonkeyPatch
+):
     class Told(CartPoleEnv):
         metadata = CartPoleEnv.metadata | ({} if by_option else {"leave_out": ["mission"]})
 
@@ -119,7 +125,9 @@ def test_a_recording_without_what_was_left_out_is_written_as_it_was_recorded(by_
             self.observation_space = spaces.Dict({"pole": self.observation_space, "mission": spaces.Text(9)})
 
     monkeypatch.setitem(registry, "Told-v0", EnvSpec("Told-v0", entry_point=Told))
-    form, env_spec = spaces_of("gymnasium:Told-v0", {"leave_out": ["mission"], "missing_mask_allows_all": True} if by_option else {})
+    form, env_spec = spaces_of(
+        "gymnasium:Told-v0", {"leave_out": ["mission"], "missing_mask_allows_all": True} if by_option else {}
+    )
     assert (form, env_spec.id) == (None, "Told-v0")
 
 
@@ -127,7 +135,20 @@ def test_each_behavior_and_team_becomes_a_dataset_of_its_own():
     import minari
 
     assert (
-        run("record", "--demo", "--brain", "random", "--episodes", 1, "--areas", 1, "--env", "RingOut", "--to-minari", "ring/random-v0")
+        run(
+            "record",
+            "--demo",
+            "--brain",
+            "random",
+            "--episodes",
+            1,
+            "--areas",
+            1,
+            "--env",
+            "RingOut",
+            "--to-minari",
+            "ring/random-v0",
+        )
         == 0
     )
     ids = set(minari.list_local_datasets())

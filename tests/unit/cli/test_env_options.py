@@ -41,9 +41,18 @@ def test_an_option_reaches_the_environment_that_is_played(
     assert lengths[0] < lengths[1] == 100  # only who slips leaves the first row, where all is ice
 
 
-def test_a_run_is_evaluated_with_its_own_options_and_with_those_that_are_typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_run_is_evaluated_with_its_own_options_and_with_those_that_are_typed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     own = {"env_settings": {"env_options": {"desc": ["SFFF"], "is_slippery": False}}}
-    palaestra.train({**SETTINGS, **own}, env="gymnasium:FrozenLake-v1", num_areas=4, run_id="lake", results_dir=str(tmp_path), quiet=True)
+    palaestra.train(
+        {**SETTINGS, **own},
+        env="gymnasium:FrozenLake-v1",
+        num_areas=4,
+        run_id="lake",
+        results_dir=str(tmp_path),
+        quiet=True,
+    )
     evaluate = ["evaluate", "lake", f"--results-dir={tmp_path}", "--episodes=8", "--json", "--num-areas=4"]
     assert main(evaluate) == 0
     assert json.loads(capsys.readouterr().out)["FrozenLake-v1"]["mean"] == 0  # no goal
@@ -54,18 +63,38 @@ def test_a_run_is_evaluated_with_its_own_options_and_with_those_that_are_typed(t
 @pytest.mark.parametrize(
     ("command", "typed", "message"),
     [
-        (["run", "Match3", "--brain=random"], "env_settings.env_options.largest_bords=1", "did you mean 'largest_boards'?"),
+        (
+            ["run", "Match3", "--brain=random"],
+            "env_settings.env_options.largest_bords=1",
+            "did you mean 'largest_boards'?",
+        ),
         (["run", "Match3", "--brain=random"], "largest_boards=true", "only options of the environment are set here"),
         (["evaluate", "none"], "behaviors.Match3.max_steps=3", "only options of the environment are set here"),
-        (["run", "Match3", "--brain=random"], "env_settings.env_options=3", "env_settings.env_options: expected a map of keys, got 3"),
-        (["run", "Match3", "--brain=random"], "env_settings.env_options.areas=3", "is a setting of its own: env_settings.num_areas"),
-        (["run", "gymnasium:CartPole-v1", "--brain=random"], "env_settings.env_options.areas=3", "is a setting of its own"),
+        (
+            ["run", "Match3", "--brain=random"],
+            "env_settings.env_options=3",
+            "env_settings.env_options: expected a map of keys, got 3",
+        ),
+        (
+            ["run", "Match3", "--brain=random"],
+            "env_settings.env_options.areas=3",
+            "is a setting of its own: env_settings.num_areas",
+        ),
+        (
+            ["run", "gymnasium:CartPole-v1", "--brain=random"],
+            "env_settings.env_options.areas=3",
+            "is a setting of its own",
+        ),
         (["envs", "Match3"], "env_settings.env_options.greedy=3", "option 'greedy' is 3; expected true or false"),
         (["envs"], "env_settings.env_options.greedy=false", "--set is for one environment"),
         (["envs", "Match3", "--unity"], "env_settings.env_options.greedy=false", "--set is for one environment"),
         (["view"], "env_settings.env_options.greedy=false", "--set is for one run or environment"),
         (["doctor", "Match3"], "env_settings.num_areas=3", "only options of the environment are set here"),
-        (["record", "--demo", "--env=Match3", "--brain=random"], "env_settings.env_options.greedy=3", "option 'greedy' is 3"),
+        (
+            ["record", "--demo", "--env=Match3", "--brain=random"],
+            "env_settings.env_options.greedy=3",
+            "option 'greedy' is 3",
+        ),
     ],
 )
 def test_what_is_no_option_is_refused(command: list[str], typed: str, message: str, capsys: pytest.CaptureFixture[str]):

@@ -44,7 +44,13 @@ def results(tmp_path_factory: pytest.TempPathFactory, registered: None) -> Path:
     }
     for i, run in enumerate(("first", "second")):
         palaestra.train(
-            {"default_settings": block}, env="gymnasium:Reaches-v0", num_areas=4, run_id=run, results_dir=str(folder), seed=i, quiet=True
+            {"default_settings": block},
+            env="gymnasium:Reaches-v0",
+            num_areas=4,
+            run_id=run,
+            results_dir=str(folder),
+            seed=i,
+            quiet=True,
         )
     return folder
 
@@ -79,7 +85,10 @@ def test_several_runs_make_a_table(results: Path, capsys: pytest.CaptureFixture[
     assert [line.split()[0] for line in lines[1:]] == ["first", str(results / "second")]
     evaluate(results, "first", "second", "--json")
     report = json.loads(capsys.readouterr().out)
-    assert {run: list(behaviors) for run, behaviors in report.items()} == {"first": ["Reaches-v0"], "second": ["Reaches-v0"]}
+    assert {run: list(behaviors) for run, behaviors in report.items()} == {
+        "first": ["Reaches-v0"],
+        "second": ["Reaches-v0"],
+    }
 
 
 def test_the_share_of_successful_episodes_is_told(results: Path, capsys: pytest.CaptureFixture[str]):
@@ -93,12 +102,15 @@ def test_the_share_of_successful_episodes_is_told(results: Path, capsys: pytest.
 def test_what_evaluate_says_a_model_earns_by_hand(results: Path, capsys: pytest.CaptureFixture[str]):
     evaluate(results, "first", "--json", "--deterministic")
     mean = json.loads(capsys.readouterr().out)["Reaches-v0"]["mean"]
-    policy, env = palaestra.load_policy(results / "first" / "Reaches-v0.onnx"), Reaches()
+    policy = palaestra.load_policy(results / "first" / "Reaches-v0.onnx")
+    env = Reaches()
     obs, _ = env.reset()
     assert env.step(policy.act(obs, deterministic=True).continuous)[1] == pytest.approx(mean)
 
 
-def test_a_model_written_from_a_checkpoint_keeps_the_bounds(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_model_written_from_a_checkpoint_keeps_the_bounds(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     assert main(["export", "first", f"--results-dir={results}", f"--out={tmp_path / 'again.onnx'}"]) == 0
     policy = palaestra.load_policy(tmp_path / "again.onnx")
     assert policy.action_bounds is not None
@@ -116,7 +128,11 @@ def test_a_model_written_from_a_checkpoint_keeps_the_bounds(results: Path, tmp_p
     ],
 )
 def test_what_cannot_be_evaluated_says_why_before_anything_is_played(
-    results: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    results: Path,
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.chdir(results)
     evaluate(results, *arguments, code=1)

@@ -22,7 +22,20 @@ from palaestra.runtime.settings import load, to_yaml
 ROOT = Path(__file__).parents[3]
 CONFIGS = [path.read_text("utf-8") for path in sorted((ROOT / "configs").rglob("*.yaml"))]
 SECONDS = 1.0
-NASTY = [*"'\"{}[]&*!|>%@`#:,?~=-\t\n\0😀", "\x1b[31m", "\ud800", "\u202e", "--", "---", "...", "<<", "null", "true", ".inf", "-.inf"]
+NASTY = [
+    *"'\"{}[]&*!|>%@`#:,?~=-\t\n\0😀",
+    "\x1b[31m",
+    "\ud800",
+    "\u202e",
+    "--",
+    "---",
+    "...",
+    "<<",
+    "null",
+    "true",
+    ".inf",
+    "-.inf",
+]
 NASTY += [
     ".nan",
     "0x",
@@ -85,7 +98,8 @@ def mutated(text: str, rng: random.Random) -> str:
     """A file after one to four random changes."""
     for _ in range(rng.randint(1, 4)):
         lines = text.split("\n")
-        at, here = rng.randrange(len(text) + 1), rng.randrange(len(lines))
+        at = rng.randrange(len(text) + 1)
+        here = rng.randrange(len(lines))
         kind = rng.randrange(8)
         if kind == 0:
             text = text[:at] + rng.choice(NASTY) + text[at:]
@@ -116,7 +130,9 @@ def word(rng: random.Random, flags: list[str]) -> str:
 
 
 def outcome(call: Callable[[], object]) -> str:
-    """What is wrong with how a call ended, or nothing. Slow is what is slow again: garbage of other tests may be collected in one call."""
+    """What is wrong with how a call ended, or nothing. Slow is what is slow again: garbage of other tests may be
+    collected in one call.
+    """
     problem = once(call)
     return once(call) if problem.startswith("took") else problem
 
@@ -137,7 +153,9 @@ def once(call: Callable[[], object]) -> str:
 
 
 def check_files(number: int, seed: int, place: Path) -> list[tuple[str, str]]:
-    rng, problems, file = random.Random(seed), [], place / "x.yaml"
+    rng = random.Random(seed)
+    problems = []
+    file = place / "x.yaml"
     for _ in range(number):
         text = mutated(rng.choice(CONFIGS), rng)
         file.write_bytes(text.encode("utf-8", "surrogatepass"))
@@ -147,17 +165,25 @@ def check_files(number: int, seed: int, place: Path) -> list[tuple[str, str]]:
 
 
 def check_command_lines(number: int, seed: int) -> list[tuple[str, list[str]]]:
-    rng, problems = random.Random(seed), []
+    rng = random.Random(seed)
+    problems = []
     parsers = {name: make_parser(name) for name in COMMANDS}
     known = {
         name: [
-            flag for action in parser._actions if isinstance(action, argparse._SubParsersAction) for flag in flags_of(action.choices[name])
+            flag
+            for action in parser._actions
+            if isinstance(action, argparse._SubParsersAction)
+            for flag in flags_of(action.choices[name])
         ]
         for name, parser in parsers.items()
     }
     for _ in range(number):
         name = rng.choice([*COMMANDS, *["learn"] * 10])
-        words = [name, *(["x.yaml"] if rng.random() < 0.7 else []), *(word(rng, known[name]) for _ in range(rng.randint(0, 5)))]
+        words = [
+            name,
+            *(["x.yaml"] if rng.random() < 0.7 else []),
+            *(word(rng, known[name]) for _ in range(rng.randint(0, 5))),
+        ]
         if problem := outcome(lambda name=name, words=words: follow(parsers[name], name, words)):
             problems.append((problem, words))
     return problems

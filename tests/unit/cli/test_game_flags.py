@@ -16,7 +16,15 @@ from palaestra.export.onnx import export
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.settings import NetworkSettings
 
-FLAGS = ["--no-graphics", "--width=96", "--height=97", "--quality-level=1", "--time-scale=7", "--target-frame-rate=30", "--timeout-wait=30"]
+FLAGS = [
+    "--no-graphics",
+    "--width=96",
+    "--height=97",
+    "--quality-level=1",
+    "--time-scale=7",
+    "--target-frame-rate=30",
+    "--timeout-wait=30",
+]
 COMMANDS = {
     "record": ["record", "--demo", "--env=BUILD", "--brain=random", "--episodes=2", "--demo-out=OUT"],
     "record a model": ["record", "MODEL", "--demo", "--env=BUILD", "--episodes=2", "--demo-out=OUT"],
@@ -33,7 +41,9 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     game = make_build(tmp_path, "Ball", name="Real.x86_64", notes=tmp_path / "notes")
     noting = tmp_path / "Game.x86_64"
-    noting.write_text(f'#!/bin/sh\necho "$@" > {shlex.quote(str(tmp_path / "typed"))}\nexec {shlex.quote(str(game))} "$@"\n')
+    noting.write_text(
+        f'#!/bin/sh\necho "$@" > {shlex.quote(str(tmp_path / "typed"))}\nexec {shlex.quote(str(game))} "$@"\n'
+    )
     noting.chmod(0o755)
     torch.manual_seed(0)
     spec = BehaviorSpec((ObsSpec("number", (1,)),), ActionSpec(1))
@@ -57,7 +67,11 @@ def test_flags_about_unity_games_reach_the_game(command: str, build: Path):
     assert typed[-2:] == ["--level", "3"]
     (end,) = (build.parent / "notes").glob("*.end.json")
     told = json.loads(end.read_text())["side_channel"]
-    for number, value in ((2, struct.pack("<if", 2, 7.0)), (0, struct.pack("<iii", 0, 96, 97)), (1, struct.pack("<ii", 1, 1))):
+    for number, value in (
+        (2, struct.pack("<if", 2, 7.0)),
+        (0, struct.pack("<iii", 0, 96, 97)),
+        (1, struct.pack("<ii", 1, 1)),
+    ):
         assert value.hex() in told, number
 
 
@@ -89,7 +103,9 @@ def test_flags_about_unity_games_are_refused_for_what_is_none(arguments: list[st
 
 
 @pytest.mark.parametrize("flag", ["--height=0", "--time-scale=-1", "--num-envs=0", "--timeout-wait=0"])
-def test_a_value_that_no_game_could_have_is_refused_by_the_flags_name(flag: str, build: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_value_that_no_game_could_have_is_refused_by_the_flags_name(
+    flag: str, build: Path, capsys: pytest.CaptureFixture[str]
+):
     assert main([*words("record", build), flag]) == 1
     assert flag.partition("=")[0].strip("-").replace("-", "_") in capsys.readouterr().err.replace("-", "_")
     assert not (build.parent / "typed").exists()
@@ -100,4 +116,17 @@ def test_the_width_of_a_recording_is_that_of_the_game_with_a_demonstration_and_o
 ):
     assert main(["record", "first", "--width=8"]) == 1
     assert "--width is 8; expected 32 to 4096" in capsys.readouterr().err
-    assert main(["record", "--demo", "--env=Basic", "--brain=random", "--width=480", "--episodes=1", f"--demo-out={build.parent}"]) == 0
+    assert (
+        main(
+            [
+                "record",
+                "--demo",
+                "--env=Basic",
+                "--brain=random",
+                "--width=480",
+                "--episodes=1",
+                f"--demo-out={build.parent}",
+            ]
+        )
+        == 0
+    )

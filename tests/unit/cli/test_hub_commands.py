@@ -20,7 +20,9 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_a_push_records_a_gif_and_a_pull_brings_it(hub: Hub, first: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_push_records_a_gif_and_a_pull_brings_it(
+    hub: Hub, first: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     run = copied(first, tmp_path)
 
     assert main(["push", str(run), "ann/ppo", "--message", "Longer"]) == 0
@@ -76,7 +78,9 @@ def test_a_run_whose_environment_cannot_be_drawn_is_pushed_without_a_recording(
         (["run", "3DBall", "--brain", "model:hub:ann/nothing"], "there is no repository ann/nothing"),
     ],
 )
-def test_what_is_not_there_is_one_message(hub: Hub, first: Path, capsys: pytest.CaptureFixture[str], command: list[str], said: str):
+def test_what_is_not_there_is_one_message(
+    hub: Hub, first: Path, capsys: pytest.CaptureFixture[str], command: list[str], said: str
+):
     assert main([str(first) if word == "FIRST" else word for word in command]) == 1
 
     error = capsys.readouterr().err
@@ -89,7 +93,11 @@ def test_without_the_library_a_message_says_how_to_install_it(
 ):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
 
-    for command in (["push", str(first), "ann/ppo"], ["pull", "ann/ppo", f"--results-dir={tmp_path}"], ["evaluate", "hub:ann/ppo"]):
+    for command in (
+        ["push", str(first), "ann/ppo"],
+        ["pull", "ann/ppo", f"--results-dir={tmp_path}"],
+        ["evaluate", "hub:ann/ppo"],
+    ):
         assert main(command) == 1
         assert "pip install 'palaestra[hub]'" in capsys.readouterr().err
 
@@ -108,7 +116,11 @@ def test_an_interrupted_pull_leaves_no_run_and_no_traceback(hub: Hub, first: Pat
     hub.add("ann/ppo", {"3DBall.onnx": (first / "3DBall.onnx").read_bytes()})
     hub.slow = 120.0
     child = subprocess.Popen(
-        [*PALAESTRA, "pull", "ann/ppo"], cwd=tmp_path, stderr=subprocess.PIPE, text=True, env={**os.environ, "HF_HUB_DISABLE_XET": "1"}
+        [*PALAESTRA, "pull", "ann/ppo"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "HF_HUB_DISABLE_XET": "1"},
     )
     until = time.monotonic() + 120
     while not any("GET /ann/ppo/resolve" in line for line in hub.requests) and time.monotonic() < until:

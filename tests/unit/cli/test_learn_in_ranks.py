@@ -25,13 +25,19 @@ COMMAND = [sys.executable, "-m", "palaestra", "learn"]
 def start(folder: Path, run_id: str, *arguments: str) -> subprocess.Popen[str]:
     """Starts a run of two ranks."""
     given = [*arguments, f"--run-id={run_id}", f"--results-dir={folder}"]
-    return subprocess.Popen([*COMMAND, *given], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return subprocess.Popen(
+        [*COMMAND, *given], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
 
 
 def new(folder: Path, run_id: str, steps: int = 24_000, *more: str) -> subprocess.Popen[str]:
     """Starts a new run."""
     file = folder / "settings.yaml"
-    block = {"hyperparameters": {"batch_size": 100, "buffer_size": 1000}, "checkpoint_interval": 3000, "summary_freq": 1000}
+    block = {
+        "hyperparameters": {"batch_size": 100, "buffer_size": 1000},
+        "checkpoint_interval": 3000,
+        "summary_freq": 1000,
+    }
     file.write_text(yaml.safe_dump(settings("3DBall", steps, **block)))
     return start(folder, run_id, str(file), "--env=3DBall", "--processes=2", "--seed=5", *more)
 
@@ -106,7 +112,17 @@ def test_ctrl_c_saves_all_ranks_and_another_number_of_them_goes_on(tmp_path: Pat
 def test_torchrun_starts_ranks(tmp_path: Path):
     file = tmp_path / "settings.yaml"
     file.write_text(yaml.safe_dump(settings("3DBall", 1000)))
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", "-m", "palaestra", "learn", str(file)]
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node=2",
+        "--standalone",
+        "-m",
+        "palaestra",
+        "learn",
+        str(file),
+    ]
     done = subprocess.run(
         [*command, "--env=3DBall", f"--results-dir={tmp_path}", "--run-id=run"],
         capture_output=True, text=True, timeout=100, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False,
@@ -119,8 +135,24 @@ def test_torchrun_starts_ranks(tmp_path: Path):
 @pytest.mark.slow
 def test_ranks_that_torchrun_starts_again_go_on_as_if_none_had_been_killed(tmp_path: Path):
     assert "error" not in new(tmp_path, "whole").communicate(timeout=100)[0]
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", "--max-restarts=2", "-m", "palaestra"]
-    given = ["learn", str(tmp_path / "settings.yaml"), "--env=3DBall", "--seed=5", f"--results-dir={tmp_path}", "--run-id=killed"]
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node=2",
+        "--standalone",
+        "--max-restarts=2",
+        "-m",
+        "palaestra",
+    ]
+    given = [
+        "learn",
+        str(tmp_path / "settings.yaml"),
+        "--env=3DBall",
+        "--seed=5",
+        f"--results-dir={tmp_path}",
+        "--run-id=killed",
+    ]
     agent = subprocess.Popen([*command, *given], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for step in (1, 9000):
         deadline = time.monotonic() + 60
@@ -170,7 +202,8 @@ def test_a_rank_that_hangs_is_named(tmp_path: Path, rank: int):
 @pytest.mark.slow
 def test_the_traceback_of_a_rank_that_fails_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "game.py").write_text(
-        "import os\nfrom palaestra.envs.builtin.basic.env import Basic\n\nclass Game(Basic):\n    def step(self, actions):\n"
+        "import os\nfrom palaestra.envs.builtin.basic.env import Basic\n\nclass Game(Basic):\n    def step(self, "
+        "actions):\n"
         "        1 / (1 - int(os.environ['RANK']))\n        return super().step(actions)\n"
     )
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *filter(None, sys.path)]))

@@ -49,7 +49,8 @@ def test_running_out_of_memory_is_told_from_other_errors(error: Exception, is_it
 def test_help_needs_no_torch():
     code = (
         "import atexit, sys; from palaestra.cli.main import main; "
-        "atexit.register(lambda: print('heavy:', *{'torch', 'warp', 'onnx', 'gymnasium', 'matplotlib'} & {*sys.modules})); "
+        "atexit.register(lambda: print('heavy:', *{'torch', 'warp', 'onnx', 'gymnasium', 'matplotlib'} & "
+        "{*sys.modules})); "
         "main([]); main(['learn', '--help'])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -58,7 +59,8 @@ def test_help_needs_no_torch():
 
 def test_training_a_built_in_environment_imports_only_what_it_needs():
     code = (
-        "import sys; from palaestra.runtime.run import api; from palaestra.runtime.environments.make import make_env; make_env('Basic'); "
+        "import sys; from palaestra.runtime.run import api; from palaestra.runtime.environments.make import make_env; "
+        "make_env('Basic'); "
         "print(*{'tensorboard', 'onnx', 'onnxruntime', 'matplotlib', 'rich', 'gymnasium'} & {*sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -66,7 +68,9 @@ def test_training_a_built_in_environment_imports_only_what_it_needs():
 
 
 def test_a_reader_that_has_gone_away_ends_a_command_quietly():
-    done = subprocess.run(f"{sys.executable} -m palaestra schema | head -1", shell=True, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        f"{sys.executable} -m palaestra schema | head -1", shell=True, capture_output=True, text=True, check=True
+    )
     assert done.stderr == ""
 
 
@@ -80,7 +84,10 @@ def test_a_reader_that_has_gone_away_ends_a_command_quietly():
 def test_gpus_that_are_not_there_are_told_before_libraries_are_loaded(flag: str, told: str, tmp_path: Path):
     if not surely_no_gpu():
         pytest.skip("there is, or may be, a GPU")
-    code = f"import sys\nfrom palaestra.cli.main import main\nsys.argv = ['palaestra', 'learn', '--env=Basic', '{flag}']\nstatus = main()\n"
+    code = (
+        "import sys\nfrom palaestra.cli.main import main\nsys.argv = ['palaestra', 'learn', '--env=Basic', "
+        f"'{flag}']\nstatus = main()\n"
+    )
     code += "assert 'torch' not in sys.modules\nsys.exit(status)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"palaestra: error: {told}\n")
@@ -96,7 +103,9 @@ def test_a_factory_that_ends_the_program_is_an_error_with_a_message(
     assert "python:quitting_factory:make could not be made: SystemExit (" in capsys.readouterr().err
 
 
-def test_an_error_is_told_also_within_a_job_of_several_ranks(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_an_error_is_told_also_within_a_job_of_several_ranks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert main(["config", "nowhere.yaml"]) == 1

@@ -13,11 +13,14 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 FILE = ROOT / "configs" / "ppo" / "CartPole.yaml"
-ROLL, ROLL_GAME = ROOT / "configs" / "sdk" / "roll.yaml", ROOT / "examples" / "sdk_roll.py"
+ROLL = ROOT / "configs" / "sdk" / "roll.yaml"
+ROLL_GAME = ROOT / "examples" / "sdk_roll.py"
 
 
 def listeners(process: subprocess.Popen[bytes], *, once: bool = False) -> set[str]:
-    """Returns the addresses that a process and all that it has started listen on, until it ends or, if `once`, until there is any."""
+    """Returns the addresses that a process and all that it has started listen on, until it ends or, if `once`, until
+    there is any.
+    """
     found = set[str]()
     while process.poll() is None and not (once and found):
         started = []
@@ -55,7 +58,9 @@ def test_nothing_listens_beyond_loopback(words: str, tmp_path: Path):
 
 def must_be_loopback(found: set[str]) -> None:
     assert found
-    assert all((getattr(ip := ipaddress.ip_address(one), "ipv4_mapped", None) or ip).is_loopback for one in found), found
+    assert all((getattr(ip := ipaddress.ip_address(one), "ipv4_mapped", None) or ip).is_loopback for one in found), (
+        found
+    )
 
 
 @pytest.mark.slow

@@ -15,18 +15,26 @@ from palaestra.core.errors import ConfigError
 from palaestra.runtime.settings import RunSettings, load
 
 AGES = {
-    "0.2": "--curriculum --docker-target-name --keep-checkpoints --lesson --load --no-graphics --num-runs --run-id --save-freq --seed "
+    "0.2": "--curriculum --docker-target-name --keep-checkpoints --lesson --load --no-graphics --num-runs --run-id "
+    "--save-freq --seed "
     "--slow --train --worker-id --run-path --fast",
-    "0.4": "--env --curriculum --docker-target-name --keep-checkpoints --lesson --load --no-graphics --num-runs --run-id --save-freq "
+    "0.4": "--env --curriculum --docker-target-name --keep-checkpoints --lesson --load --no-graphics --num-runs "
+    "--run-id --save-freq "
     "--seed --slow --train --worker-id",
-    "0.10": "--env --curriculum --sampler --keep-checkpoints --lesson --load --run-id --num-runs --save-freq --seed --train --base-port "
+    "0.10": "--env --curriculum --sampler --keep-checkpoints --lesson --load --run-id --num-runs --save-freq --seed "
+    "--train --base-port "
     "--num-envs --docker-target-name --no-graphics --debug --multi-gpu --env-args",
-    "0.16": "--env --curriculum --sampler --keep-checkpoints --lesson --load --resume --force --run-id --initialize-from --save-freq "
-    "--seed --train --inference --base-port --num-envs --no-graphics --debug --env-args --cpu --version --width --height "
+    "0.16": "--env --curriculum --sampler --keep-checkpoints --lesson --load --resume --force --run-id "
+    "--initialize-from --save-freq "
+    "--seed --train --inference --base-port --num-envs --no-graphics --debug --env-args --cpu --version --width "
+    "--height "
     "--quality-level --time-scale --target-frame-rate",
-    "0.21": "--env --resume --force --run-id --initialize-from --seed --inference --base-port --num-envs --debug --env-args --width "
-    "--height --quality-level --time-scale --target-frame-rate --capture-frame-rate --no-graphics --torch --tensorflow --torch-device",
-    "1.1": "--deterministic --num-areas --max-lifetime-restarts --restarts-rate-limit-n --restarts-rate-limit-period-s --results-dir "
+    "0.21": "--env --resume --force --run-id --initialize-from --seed --inference --base-port --num-envs --debug "
+    "--env-args --width "
+    "--height --quality-level --time-scale --target-frame-rate --capture-frame-rate --no-graphics --torch "
+    "--tensorflow --torch-device",
+    "1.1": "--deterministic --num-areas --max-lifetime-restarts --restarts-rate-limit-n "
+    "--restarts-rate-limit-period-s --results-dir "
     "--timeout-wait --no-graphics-monitor --torch-device --load --train",
 }
 CURRICULUM = {
@@ -34,7 +42,11 @@ CURRICULUM = {
     "environment_parameters": {
         "x": {
             "curriculum": [
-                {"name": f"L{i}", "value": i, "completion_criteria": {"behavior": "A", "measure": "reward", "threshold": i}}
+                {
+                    "name": f"L{i}",
+                    "value": i,
+                    "completion_criteria": {"behavior": "A", "measure": "reward", "threshold": i},
+                }
                 for i in range(3)
             ]
         }
@@ -78,7 +90,9 @@ def test_a_flag_with_a_successor_sets_what_its_successor_sets(line: str, section
 
 
 def test_what_was_saved_how_often_can_be_given_as_before():
-    settings, notes = settled("--save-freq=1000 --keep-checkpoints 2", {"default_settings": {}, "behaviors": {"A": {}, "B": {}}})
+    settings, notes = settled(
+        "--save-freq=1000 --keep-checkpoints 2", {"default_settings": {}, "behaviors": {"A": {}, "B": {}}}
+    )
     for block in (settings.default_settings, *settings.behaviors.values()):
         assert block is not None
         assert (block.checkpoint_interval, block.keep_checkpoints) == (1000, 2)
@@ -89,12 +103,16 @@ def test_what_was_saved_how_often_can_be_given_as_before():
 
 
 def test_a_wrong_value_of_an_old_flag_names_that_flag():
-    with pytest.raises(ConfigError, match=r"--save-freq: behaviors\.A.checkpoint_interval: expected a number greater than 0, got 0"):
+    with pytest.raises(
+        ConfigError, match=r"--save-freq: behaviors\.A.checkpoint_interval: expected a number greater than 0, got 0"
+    ):
         settled("--save-freq=0")
 
 
 def test_flags_without_meaning_say_so():
-    assert [note.partition(":")[0] for note in settled("--fast --torch --num-runs=1 --docker-target-name=Empty")[1]] == [
+    assert [
+        note.partition(":")[0] for note in settled("--fast --torch --num-runs=1 --docker-target-name=Empty")[1]
+    ] == [
         "--torch has no effect",
         "--fast has no effect",
     ]
@@ -105,7 +123,8 @@ def test_flags_without_meaning_say_so():
     [
         (
             "old.yaml --curriculum walls --sampler draw.yaml",
-            "`palaestra upgrade old.yaml old.new.yaml --curriculum walls --sampler draw.yaml`, and train with `palaestra learn old.new",
+            "`palaestra upgrade old.yaml old.new.yaml --curriculum walls --sampler draw.yaml`, and train with "
+            "`palaestra learn old.new",
         ),
         ("--sampler=draw.yaml", "`palaestra upgrade TRAINER_FILE NEW_FILE --sampler draw.yaml`"),
         (
@@ -118,7 +137,9 @@ def test_flags_without_meaning_say_so():
         ("builds/game --train", "`palaestra learn --env=builds/game`"),
     ],
 )
-def test_what_cannot_be_followed_is_answered_with_the_command(line: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_what_cannot_be_followed_is_answered_with_the_command(
+    line: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "builds").mkdir()
     (tmp_path / "builds/game.x86_64").touch()

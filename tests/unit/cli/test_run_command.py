@@ -57,12 +57,25 @@ def test_unitys_own_model_of_3dballhard_balances_ours(capsys):
 
 
 def test_the_newest_model_of_a_run_plays(tmp_path: Path, capsys):
-    settings = {"behaviors": {"Basic": {"trainer_type": "ppo", "max_steps": 64, "network_settings": {"hidden_units": 8, "num_layers": 1}}}}
+    settings = {
+        "behaviors": {
+            "Basic": {"trainer_type": "ppo", "max_steps": 64, "network_settings": {"hidden_units": 8, "num_layers": 1}}
+        }
+    }
     palaestra.train(settings, env="Basic", run_id="first", results_dir=str(tmp_path), num_areas=4, seed=1, quiet=True)
     assert run("Basic", "--brain", "model:first", f"--results-dir={tmp_path}", "--episodes=3", "--json") == 0
     assert json.loads(capsys.readouterr().out)["Basic"]["brain"] == "model:first"
-    fails(capsys, r"no model of behavior '3DBall' \(it has: Basic\)", "3DBall", "--brain", "model:first", f"--results-dir={tmp_path}")
-    fails(capsys, r"no run 'frist' .*did you mean 'first'", "Basic", "--brain", "model:frist", f"--results-dir={tmp_path}")
+    fails(
+        capsys,
+        r"no model of behavior '3DBall' \(it has: Basic\)",
+        "3DBall",
+        "--brain",
+        "model:first",
+        f"--results-dir={tmp_path}",
+    )
+    fails(
+        capsys, r"no run 'frist' .*did you mean 'first'", "Basic", "--brain", "model:frist", f"--results-dir={tmp_path}"
+    )
 
 
 def test_a_unity_game_plays_at_the_time_scale_that_it_is_told(tmp_path: Path, capsys):
@@ -84,7 +97,13 @@ def test_an_error_leaves_the_episodes_so_far(capsys):
 
 
 def test_a_unity_game_keeps_its_heuristics_to_itself(tmp_path: Path, capsys):
-    fails(capsys, "'Ball': a Unity game keeps its heuristics to itself", make_build(tmp_path, "Ball"), "--brain", "heuristic")
+    fails(
+        capsys,
+        "'Ball': a Unity game keeps its heuristics to itself",
+        make_build(tmp_path, "Ball"),
+        "--brain",
+        "heuristic",
+    )
 
 
 def test_real_time_is_kept():
@@ -106,8 +125,14 @@ def test_real_time_is_kept():
         (["3DBall", "--brain", "random", "--episodes=0"], "--episodes is 0; expected at least 1"),
         (["3DBall", "--brain", "random", "--time-scale=0"], "--time-scale is 0; expected more than 0"),
         (["3DBall", "--brain", "random", "--num-envs=2"], "--num-envs is only for Unity games, and 3DBall is not one"),
-        (["python:duel_env:make", "--brain", "random", "--time-scale=1"], "how long a tick of python:duel_env:make lasts is not known"),
-        (["gymnasium:CartPole-v1", "--brain", "heuristic"], "'CartPole-v1': the environment has no heuristic.*; use model:"),
+        (
+            ["python:duel_env:make", "--brain", "random", "--time-scale=1"],
+            "how long a tick of python:duel_env:make lasts is not known",
+        ),
+        (
+            ["gymnasium:CartPole-v1", "--brain", "heuristic"],
+            "'CartPole-v1': the environment has no heuristic.*; use model:",
+        ),
         (["./Soccer.x86_64", "--brain", "random"], "found no Linux build './Soccer.x86_64'|no .* build"),
     ],
 )

@@ -2,7 +2,8 @@ from palaestra.cli.run import PlaybackClock
 
 
 def test_ticks_are_as_far_apart_as_asked_and_lost_time_is_not_made_up_for():
-    now, slept = [10.0], list[float]()
+    now = [10.0]
+    slept = list[float]()
 
     def sleep(seconds):
         slept.append(round(seconds, 6))

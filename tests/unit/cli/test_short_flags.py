@@ -21,11 +21,15 @@ def loaded(tree: object, line: str, *sets: str) -> RunSettings:
 
 
 def test_short_flags_reach_every_behavior_and_the_default_settings():
-    line = "--max-steps=1e5 --learning-rate 1e-3 --hidden-units=32 --num-layers 1 --batch-size=64 --buffer-size=640 --summary-freq=1e3"
+    line = (
+        "--max-steps=1e5 --learning-rate 1e-3 --hidden-units=32 --num-layers 1 --batch-size=64 --buffer-size=640 "
+        "--summary-freq=1e3"
+    )
     settings = loaded({"default_settings": {"trainer_type": "ppo"}, **TWO}, line)
     for block in (settings.default_settings, *settings.behaviors.values()):
         assert block is not None
-        hyper, network = block.hyperparameters.model_dump(), block.network_settings
+        hyper = block.hyperparameters.model_dump()
+        network = block.network_settings
         assert (block.max_steps, block.summary_freq) == (100_000, 1000)
         assert (hyper["learning_rate"], hyper["batch_size"], hyper["buffer_size"]) == (1e-3, 64, 640)
         assert (network.hidden_units, network.num_layers) == (32, 1)
@@ -44,7 +48,11 @@ def test_a_short_flag_for_a_hyperparameter_needs_no_trainer_type(tree: object):
     ("line", "sets", "message"),
     [
         ("--max-steps=many", (), "--max-steps: behaviors.A.max_steps: expected a whole number, got 'many'"),
-        ("--hidden-units=-4", (), "--hidden-units: behaviors.A.network_settings.hidden_units: expected a number greater than 0, got -4"),
+        (
+            "--hidden-units=-4",
+            (),
+            "--hidden-units: behaviors.A.network_settings.hidden_units: expected a number greater than 0, got -4",
+        ),
         (
             "--max-steps=5",
             ("behaviors.*.max_steps=6",),
@@ -63,15 +71,21 @@ def test_set_of_one_behavior_wins_over_a_short_flag():
     assert [block.max_steps for block in settings.behaviors.values()] == [20_000, 30_000]
 
 
-@pytest.mark.parametrize(("abbreviated", "key"), [("--max", "max_lifetime_restarts"), ("--time-", "time_scale"), ("--res", None)])
-def test_abbreviations_of_older_flags_mean_what_they_meant(abbreviated: str, key: str | None, capsys: pytest.CaptureFixture[str]):
+@pytest.mark.parametrize(
+    ("abbreviated", "key"), [("--max", "max_lifetime_restarts"), ("--time-", "time_scale"), ("--res", None)]
+)
+def test_abbreviations_of_older_flags_mean_what_they_meant(
+    abbreviated: str, key: str | None, capsys: pytest.CaptureFixture[str]
+):
     if key is None:  # --resume, --results-dir and others: ambiguous before, too
         with pytest.raises(SystemExit):
             parse(make_parser("learn"), ["learn", "x.yaml", abbreviated])
         assert "ambiguous option" in capsys.readouterr().err
         return
     assert getattr(parse(make_parser("learn"), ["learn", "x.yaml", abbreviated, "3"]), key) == 3
-    assert all(getattr(parse(make_parser("learn"), ["learn", "x.yaml", abbreviated, "3"]), short) is None for short in SHORT)
+    assert all(
+        getattr(parse(make_parser("learn"), ["learn", "x.yaml", abbreviated, "3"]), short) is None for short in SHORT
+    )
 
 
 @pytest.mark.parametrize(
@@ -97,13 +111,17 @@ def test_a_key_in_the_wrong_place_is_told_its_full_path(text: str, message: str)
 def test_a_trainer_type_that_is_spelt_wrong_is_named(key: str, tmp_path: Path):
     file = tmp_path / "x.yaml"
     file.write_text(f"behaviors:\n  Ball:\n    {key}: ppo\n    hyperparameters: {{learning_rate: 1e-3}}\n")
-    with pytest.raises(ConfigError, match=rf"x.yaml:3: behaviors.Ball.{key}: unknown key; did you mean 'trainer_type'\?$"):
+    with pytest.raises(
+        ConfigError, match=rf"x.yaml:3: behaviors.Ball.{key}: unknown key; did you mean 'trainer_type'\?$"
+    ):
         load(file)
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 @pytest.mark.parametrize("columns", [80, 60])
-def test_help_fits_the_terminal(command: str, columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_help_fits_the_terminal(
+    command: str, columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     monkeypatch.setenv("COLUMNS", str(columns))
     with pytest.raises(SystemExit):
         main([*filter(None, [command]), "--help"])

@@ -1,4 +1,6 @@
-"""The command as a process: streams that are closed or full, a home that cannot be written, and signals while it starts."""
+"""The command as a process: streams that are closed or full, a home that cannot be written, and signals while it
+starts.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ PALAESTRA = [sys.executable, "-m", "palaestra"]
 def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Runs `palaestra COMMAND` in a shell."""
     line = f"{sys.executable} -m palaestra {command}"
-    return subprocess.run(line, shell=True, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1", **environment})
+    return subprocess.run(
+        line, shell=True, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1", **environment}
+    )
 
 
 @pytest.mark.parametrize(
@@ -35,7 +39,9 @@ def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         ("lern 2>&-", 2),
     ],
 )
-def test_closed_streams_change_nothing_but_what_is_seen(command: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_closed_streams_change_nothing_but_what_is_seen(
+    command: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.chdir(tmp_path)
     write("good.yaml", settings("Basic"))
     done = shell(command)
@@ -46,7 +52,10 @@ def test_closed_streams_change_nothing_but_what_is_seen(command: str, status: in
 
 @pytest.mark.parametrize(
     "streams",
-    [">&- 2>&- <&-", *(pytest.param(streams, marks=pytest.mark.slow) for streams in (">/dev/full 2>/dev/full", ">&-", "2>&-"))],
+    [
+        ">&- 2>&- <&-",
+        *(pytest.param(streams, marks=pytest.mark.slow) for streams in (">/dev/full 2>/dev/full", ">&-", "2>&-")),
+    ],
 )
 def test_a_run_without_streams_trains_and_its_files_hold_nothing_that_was_printed(
     streams: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -73,7 +82,9 @@ def test_a_reader_that_has_gone_away_is_no_error():
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs a folder that not even root may write to")
-@pytest.mark.parametrize("home", ["/proc/home", *(pytest.param(home, marks=pytest.mark.slow) for home in ("/proc", "/dev/null"))])
+@pytest.mark.parametrize(
+    "home", ["/proc/home", *(pytest.param(home, marks=pytest.mark.slow) for home in ("/proc", "/dev/null"))]
+)
 def test_where_home_cannot_be_written_kernels_are_kept_elsewhere(home: str, tmp_path: Path):
     code = "import palaestra; palaestra.make('Basic', areas=1).reset(0)"
     kept = {name: value for name, value in os.environ.items() if name not in ("XDG_CACHE_HOME", "WARP_CACHE_PATH")}
@@ -88,8 +99,17 @@ def test_where_home_cannot_be_written_kernels_are_kept_elsewhere(home: str, tmp_
 
 
 def start(place: Path, name: str) -> subprocess.Popen[str]:
-    command = [*PALAESTRA, "learn", str(place / "long.yaml"), "--env=Basic", f"--results-dir={place}", f"--run-id={name}"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    command = [
+        *PALAESTRA,
+        "learn",
+        str(place / "long.yaml"),
+        "--env=Basic",
+        f"--results-dir={place}",
+        f"--run-id={name}",
+    ]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
 
 
 def ended_well(process: subprocess.Popen[str], number: int) -> str:
@@ -104,14 +124,18 @@ def ended_well(process: subprocess.Popen[str], number: int) -> str:
     if "palaestra/" not in complaint and f"{os.sep}palaestra{os.sep}" not in complaint and "Traceback" in complaint:
         return ""  # Python itself was still starting
     return (
-        "" if (status in (128 + number, -number) or saved) and "Traceback" not in complaint else f"signal {number}: {status}: {complaint}"
+        ""
+        if (status in (128 + number, -number) or saved) and "Traceback" not in complaint
+        else f"signal {number}: {status}: {complaint}"
     )
 
 
 def test_a_signal_while_a_run_starts_ends_it_with_the_right_status(tmp_path: Path):
     write(str(tmp_path / "long.yaml"), settings("Basic", 10_000_000))
     begun = time.monotonic()
-    processes = [(start(tmp_path, f"r{i}"), signal.SIGINT if i % 2 else signal.SIGTERM, begun + 0.3 + 0.4 * i) for i in range(6)]
+    processes = [
+        (start(tmp_path, f"r{i}"), signal.SIGINT if i % 2 else signal.SIGTERM, begun + 0.3 + 0.4 * i) for i in range(6)
+    ]
     problems = []
     for process, number, when in processes:
         time.sleep(max(0, when - time.monotonic()))
@@ -126,7 +150,8 @@ def test_200_starts_with_a_signal_at_a_random_moment_end_with_the_right_status(t
     random_moments = random.Random(0)
     problems = []
     for i in range(200):
-        process, number = start(tmp_path, f"r{i}"), random_moments.choice([signal.SIGINT, signal.SIGTERM])
+        process = start(tmp_path, f"r{i}")
+        number = random_moments.choice([signal.SIGINT, signal.SIGTERM])
         time.sleep(random_moments.uniform(0, 2))
         process.send_signal(number)
         problems.append(ended_well(process, number))
@@ -154,8 +179,8 @@ def make(areas=1):
     return Basic(areas)
 """
 IMPORTS = (
-    "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\n    for _ in range(1000): pass\nexcept BaseException: pass\n"
-    + SWALLOWS
+    "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\n    for _ in range(1000): pass\nexcept "
+    "BaseException: pass\n" + SWALLOWS
 )
 NATIVE = """
 import os, re, signal, threading, time
@@ -170,7 +195,9 @@ def make(areas=1):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="sleeps in the C library")
-@pytest.mark.parametrize(("module", "text", "status"), [("swallows", SWALLOWS, 143), ("imports", IMPORTS, 130), ("native", NATIVE, 143)])
+@pytest.mark.parametrize(
+    ("module", "text", "status"), [("swallows", SWALLOWS, 143), ("imports", IMPORTS, 130), ("native", NATIVE, 143)]
+)
 def test_a_signal_whose_exception_is_lost_still_ends_the_command(module: str, text: str, status: int, tmp_path: Path):
     (tmp_path / f"{module}.py").write_text(text)
     config = write(str(tmp_path / "long.yaml"), settings("Basic", 10_000_000))
@@ -189,7 +216,9 @@ for i in range(3):
     def stop_soon(summary):
         os.kill(os.getpid(), {number})
     try:
-        result = palaestra.train({config!r}, env="Basic", results_dir={place!r}, run_id=f"r{{i}}", quiet=True, callbacks=[stop_soon])
+        result = palaestra.train(
+            {config!r}, env="Basic", results_dir={place!r}, run_id=f"r{{i}}", quiet=True, callbacks=[stop_soon]
+        )
         print("went on", result.finished, flush=True)
     finally:
         print("cleaned up", flush=True)
@@ -201,7 +230,13 @@ for i in range(3):
     [
         (signal.SIGTERM, "", -signal.SIGTERM, ""),
         (signal.SIGINT, "", -signal.SIGINT, "cleaned up\n"),
-        pytest.param(signal.SIGTERM, "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))", 7, "cleaned up\n", marks=pytest.mark.slow),
+        pytest.param(
+            signal.SIGTERM,
+            "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))",
+            7,
+            "cleaned up\n",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_signal_ends_a_program_that_trains_in_a_loop_after_saving(

@@ -54,7 +54,8 @@ def test_a_search_that_cannot_begin_says_why_and_leaves_nothing(
 
 
 @pytest.mark.parametrize(
-    ("behavior", "hint"), [("CartPole", "the built-in environment of that name is --env=CartPole"), ("Ball", "such as --env=")]
+    ("behavior", "hint"),
+    [("CartPole", "the built-in environment of that name is --env=CartPole"), ("Ball", "such as --env=")],
 )
 def test_a_search_without_an_environment_does_not_wait_for_the_editor(
     behavior: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

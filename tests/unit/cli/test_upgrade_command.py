@@ -11,7 +11,8 @@ from palaestra.runtime.settings import load
 from palaestra.runtime.settings.yaml_file import parse
 
 OLD = (
-    "default:\n  trainer: ppo\n  batch_size: 32\n  buffer_size: 64\n  hidden_units: 16\n  max_steps: 200\n  summary_freq: 100\nBasic: {}\n"
+    "default:\n  trainer: ppo\n  batch_size: 32\n  buffer_size: 64\n  hidden_units: 16\n  max_steps: 200\n  "
+    "summary_freq: 100\nBasic: {}\n"
 )
 
 

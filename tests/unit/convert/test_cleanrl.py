@@ -23,7 +23,13 @@ def mlp(sizes: tuple[int, ...], between: type[nn.Module]) -> nn.Sequential:
 
 
 def cnn(channels: int) -> list[nn.Module]:
-    convolutions = [nn.Conv2d(channels, 32, 8, stride=4), nn.ReLU(), nn.Conv2d(32, 64, 4, stride=2), nn.ReLU(), nn.Conv2d(64, 64, 3)]
+    convolutions = [
+        nn.Conv2d(channels, 32, 8, stride=4),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, 4, stride=2),
+        nn.ReLU(),
+        nn.Conv2d(64, 64, 3),
+    ]
     return [*convolutions, nn.ReLU(), nn.Flatten(), nn.Linear(3136, 512), nn.ReLU()]
 
 
@@ -41,7 +47,10 @@ class Agent(nn.Module):
 
 def saved(agent: nn.Module, path: Path, *more: nn.Module) -> Path:
     torch.manual_seed(1)
-    torch.save((agent.state_dict(), *(each.state_dict() for each in more)) if more else agent.state_dict(), path / "a.cleanrl_model")
+    torch.save(
+        (agent.state_dict(), *(each.state_dict() for each in more)) if more else agent.state_dict(),
+        path / "a.cleanrl_model",
+    )
     return path / "a.cleanrl_model"
 
 
@@ -54,14 +63,16 @@ def played(source: Path, options: ConvertOptions | None = None) -> palaestra.Pol
 @torch.no_grad()
 def test_ppo_takes_the_likeliest_choice(tmp_path: Path):
     agent = Agent(critic=mlp((4, 8, 8, 1), nn.Tanh), actor=mlp((4, 8, 8, 3), nn.Tanh))
-    policy, obs = played(saved(agent, tmp_path)), torch.randn(ROWS, 4)
+    policy = played(saved(agent, tmp_path))
+    obs = torch.randn(ROWS, 4)
     assert (policy.act(obs, deterministic=True).discrete[:, 0] == agent.actor(obs).argmax(1).numpy()).all()
 
 
 @torch.no_grad()
 def test_ppo_with_several_branches_needs_them_named(tmp_path: Path):
     agent = Agent(critic=mlp((4, 8, 1), nn.Tanh), actor=mlp((4, 8, 5), nn.Tanh))
-    policy, obs = played(saved(agent, tmp_path), ConvertOptions(branches=(3, 2))), torch.randn(ROWS, 4)
+    policy = played(saved(agent, tmp_path), ConvertOptions(branches=(3, 2)))
+    obs = torch.randn(ROWS, 4)
     expected = torch.stack([part.argmax(1) for part in agent.actor(obs).split((3, 2), 1)], 1)
     assert (policy.act(obs, deterministic=True).discrete == expected.numpy()).all()
     with pytest.raises(ExportError, match="5 outputs, and branches of 3, 3 choices need 6"):
@@ -71,10 +82,12 @@ def test_ppo_with_several_branches_needs_them_named(tmp_path: Path):
 @torch.no_grad()
 def test_continuous_ppo_clips_to_the_bounds_after_normalizing(tmp_path: Path):
     agent = Agent(critic=mlp((4, 8, 1), nn.Tanh), actor_mean=mlp((4, 8, 2), nn.Tanh), actor_logstd=torch.zeros(1, 2))
-    mean, var = np.array([1.0, 2.0, 3.0, 4.0]), np.array([4.0, 1.0, 9.0, 1.0])
+    mean = np.array([1.0, 2.0, 3.0, 4.0])
+    var = np.array([4.0, 1.0, 9.0, 1.0])
     np.savez(tmp_path / "obs.npz", mean=mean, var=var, clip=10.0)
     options = ConvertOptions(bounds=((-0.1,), (0.2,)), normalizer=tmp_path / "obs.npz")
-    policy, obs = played(saved(agent, tmp_path), options), np.random.default_rng(0).normal(size=(ROWS, 4)) * 20
+    policy = played(saved(agent, tmp_path), options)
+    obs = np.random.default_rng(0).normal(size=(ROWS, 4)) * 20
     scaled = torch.from_numpy(np.clip((obs - mean) / np.sqrt(var + 1e-8), -10, 10)).float()
     expected = agent.actor_mean(scaled).clamp(-0.1, 0.2).numpy()
     np.testing.assert_allclose(policy.act(obs, deterministic=True).continuous, expected, atol=1e-5)
@@ -97,7 +110,11 @@ def test_without_bounds_actions_are_as_the_network_gives_them(tmp_path: Path):
 def test_atari_agents_see_bytes_as_fractions(tmp_path: Path, head: str):
     body = nn.Sequential(*cnn(4))
     last = nn.Linear(512, 6)
-    agent = Agent(network=body, actor=last, critic=nn.Linear(512, 1)) if head == "actor" else Agent(network=nn.Sequential(*body, last))
+    agent = (
+        Agent(network=body, actor=last, critic=nn.Linear(512, 1))
+        if head == "actor"
+        else Agent(network=nn.Sequential(*body, last))
+    )
     policy = played(saved(agent, tmp_path))
     frames = np.random.default_rng(0).integers(0, 256, (5, 4, 84, 84), np.uint8)
     expected = last(body(torch.from_numpy(frames).float() / 255)).argmax(1).numpy()
@@ -108,12 +125,14 @@ def test_atari_agents_see_bytes_as_fractions(tmp_path: Path, head: str):
 @torch.no_grad()
 def test_dqn_always_takes_the_best_value(tmp_path: Path):
     agent = Agent(network=mlp((4, 12, 8, 3), nn.ReLU))
-    policy, obs = played(saved(agent, tmp_path)), torch.randn(ROWS, 4)
+    policy = played(saved(agent, tmp_path))
+    obs = torch.randn(ROWS, 4)
     assert (policy.act(obs).discrete[:, 0] == agent.network(obs).argmax(1).numpy()).all()
 
 
 def off_policy(**heads: nn.Module) -> Agent:
-    scale, middle = torch.tensor([[2.0, 1.0]]), torch.tensor([[0.0, 0.5]])
+    scale = torch.tensor([[2.0, 1.0]])
+    middle = torch.tensor([[0.0, 0.5]])
     return Agent(fc1=nn.Linear(4, 8), fc2=nn.Linear(8, 8), **heads, action_scale=scale, action_bias=middle)
 
 
@@ -134,9 +153,15 @@ def test_sac_and_td3_scale_tanh_to_the_range_in_the_file(tmp_path: Path):
 @pytest.mark.parametrize(
     ("agent", "message"),
     [
-        (Agent(network=nn.Sequential(nn.Linear(4, 3)), atoms=torch.ones(3)), "layout that is not known .*network.0.weight 3x4"),
+        (
+            Agent(network=nn.Sequential(nn.Linear(4, 3)), atoms=torch.ones(3)),
+            "layout that is not known .*network.0.weight 3x4",
+        ),
         (Agent(lstm=nn.LSTM(4, 4), actor=nn.Linear(4, 2)), "layout that is not known"),
-        (Agent(critic=nn.Sequential(nn.Linear(2, 1)), actor=nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))), "between its layers 0 and 1"),
+        (
+            Agent(critic=nn.Sequential(nn.Linear(2, 1)), actor=nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))),
+            "between its layers 0 and 1",
+        ),
         (
             Agent(network=nn.Sequential(nn.Conv2d(1, 2, 3), *cnn(2)[1:]), actor=nn.Linear(512, 2)),
             "kernels 3x3, 4x4, 3x3; supported is Nature",
@@ -172,7 +197,8 @@ def test_bounds_of_another_number_of_actions_are_refused(tmp_path: Path):
 
 def test_several_observations_are_joined_as_the_network_read_them(tmp_path: Path):
     agent = Agent(critic=mlp((4, 8, 1), nn.Tanh), actor=mlp((4, 8, 3), nn.Tanh))
-    source, obs = saved(agent, tmp_path), torch.randn(ROWS, 4)
+    source = saved(agent, tmp_path)
+    obs = torch.randn(ROWS, 4)
     whole = played(source).act(obs, deterministic=True)
     convert(source, tmp_path / "b.onnx", ConvertOptions(obs=((1,), (3,))))
     parts = palaestra.load_policy(tmp_path / "b.onnx").act([obs[:, :1], obs[:, 1:]], deterministic=True)

@@ -22,7 +22,8 @@ def test_actions():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "continuous", "continuous:", "continuous:1,2", "discrete:0", "discrete:3;2", "discret:3", "discrete:-1"]
+    "text",
+    ["", "continuous", "continuous:", "continuous:1,2", "discrete:0", "discrete:3;2", "discret:3", "discrete:-1"],
 )
 def test_other_actions_are_refused(text: str):
     with pytest.raises(ConfigError, match="expected continuous:NUMBER or discrete"):

@@ -31,7 +31,10 @@ def test_bounds_that_are_cut_short_are_read_where_all_are_alike():
 
 
 def test_a_dict_is_read_as_gymnasium_prints_it():
-    text = "{'cam': Box(0, 255, (3, 48, 48), uint8), 'id': Discrete(5, start=2), 'arm.x': Box([-1. -2.], [1. 2.], (2,), float32)}"
+    text = (
+        "{'cam': Box(0, 255, (3, 48, 48), uint8), 'id': Discrete(5, start=2), 'arm.x': Box([-1. -2.], [1. 2.], "
+        "(2,), float32)}"
+    )
     parts = read("Dict", spaces=text)
     assert list(parts) == ["cam", "id", "arm.x"]
     assert parts["cam"].is_image

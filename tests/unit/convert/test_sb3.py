@@ -16,7 +16,13 @@ import torch
 from palaestra.convert import ConvertOptions, convert
 from palaestra.core.errors import ExportError
 
-BOX = {":type:": "<class 'gymnasium.spaces.box.Box'>", "dtype": "float32", "_shape": [3], "low": "[-1. -1. -1.]", "high": "[1. 1. 1.]"}
+BOX = {
+    ":type:": "<class 'gymnasium.spaces.box.Box'>",
+    "dtype": "float32",
+    "_shape": [3],
+    "low": "[-1. -1. -1.]",
+    "high": "[1. 1. 1.]",
+}
 CHOICES = {":type:": "<class 'gymnasium.spaces.discrete.Discrete'>", "n": "2", "start": "0", "_shape": []}
 POLICY = {":type:": "<class 'abc.ABCMeta'>", "__module__": "stable_baselines3.common.policies"}
 
@@ -56,11 +62,19 @@ def test_a_plain_model_is_converted(tmp_path: Path):
 def test_no_pickle_in_a_file_is_run(tmp_path: Path):
     attack = pickle.dumps(Attack(tmp_path / "ran"))
     serialized = base64.b64encode(attack).decode()
-    spaces = {"observation_space": {**BOX, ":serialized:": serialized}, "policy_class": {**POLICY, ":serialized:": serialized}}
-    more = {"lr_schedule": {":type:": "function", ":serialized:": serialized}, "policy_kwargs": {":serialized:": serialized}}
+    spaces = {
+        "observation_space": {**BOX, ":serialized:": serialized},
+        "policy_class": {**POLICY, ":serialized:": serialized},
+    }
+    more = {
+        "lr_schedule": {":type:": "function", ":serialized:": serialized},
+        "policy_kwargs": {":serialized:": serialized},
+    }
     variables = io.BytesIO()
     torch.save({"a": Attack(tmp_path / "ran")}, variables)
-    source = model(tmp_path, None, {**spaces, **more}, **{"pytorch_variables.pth": variables.getvalue(), "../../escaped": b"x"})
+    source = model(
+        tmp_path, None, {**spaces, **more}, **{"pytorch_variables.pth": variables.getvalue(), "../../escaped": b"x"}
+    )
     convert(source, tmp_path / "a.onnx")
     assert not (tmp_path / "ran").exists()
     assert {path.name for path in tmp_path.iterdir()} == {"a.zip", "a.onnx"}
@@ -83,14 +97,26 @@ def test_a_file_that_unpacks_to_gigabytes_is_refused_at_once(tmp_path: Path, mon
     ("state", "data", "message"),
     [
         (weights(**{"lstm_actor.weight_ih_l0": torch.ones(1)}), {}, "a recurrent policy"),
-        ({"something.weight": torch.ones(1, 1)}, {}, "weights named something.weight, .*policy of stable_baselines3.common.policies; supp"),
+        (
+            {"something.weight": torch.ones(1, 1)},
+            {},
+            "weights named something.weight, .*policy of stable_baselines3.common.policies; supp",
+        ),
         (weights(**{"features_extractor.net.0.weight": torch.ones(3, 3)}), {}, "features extractor of its own"),
         (weights(), {"action_space": {**CHOICES, "n": "3"}}, "2 outputs, and branches of 3 choices need 3"),
         (weights(), {"action_space": BOX}, "without log_std"),
         (weights(), {"observation_space": {**BOX, "_shape": [4]}}, "a layer of 3 inputs gets 4 numbers"),
-        (weights(), {"observation_space": {":type:": "<class 'gymnasium.spaces.graph.Graph'>"}}, "a Graph, which cannot be converted"),
+        (
+            weights(),
+            {"observation_space": {":type:": "<class 'gymnasium.spaces.graph.Graph'>"}},
+            "a Graph, which cannot be converted",
+        ),
         (weights(), {"observation_space": None}, "does not say what its observation space is; name"),
-        (weights(), {"policy_kwargs": {"activation_fn": "<class 'torch.nn.modules.activation.Mish'>"}}, "activation 'Mish' cannot"),
+        (
+            weights(),
+            {"policy_kwargs": {"activation_fn": "<class 'torch.nn.modules.activation.Mish'>"}},
+            "activation 'Mish' cannot",
+        ),
         ({**weights(), "action_net.weight": torch.full((2, 4), float("inf"))}, {}, "not finite"),
     ],
 )

@@ -58,7 +58,9 @@ def test_an_attack_within_the_real_file_runs_nothing(tmp_path: Path):
 
 
 def test_damaged_pickles_give_one_message(tmp_path: Path):
-    content, rng, refused = (SB3 / "ppo_norm.pkl").read_bytes(), np.random.default_rng(0), 0
+    content = (SB3 / "ppo_norm.pkl").read_bytes()
+    rng = np.random.default_rng(0)
+    refused = 0
     for at in rng.integers(0, len(content), 200):
         changed = bytearray(content)
         changed[at] = rng.integers(256)
@@ -118,7 +120,8 @@ def test_a_pickle_that_asks_for_more_memory_than_statistics_need_is_refused_befo
 
 def packed(rows: int, content: bytes) -> bytes:
     """Returns an .npz file whose arrays declare so many bytes and hold others."""
-    header, file = io.BytesIO(), io.BytesIO()
+    header = io.BytesIO()
+    file = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (rows,)})
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in ("mean", "var"):
@@ -127,7 +130,9 @@ def packed(rows: int, content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("read", [read_statistics, _recorded])
-def test_arrays_of_a_small_file_that_declares_a_large_one_are_refused(read: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_arrays_of_a_small_file_that_declares_a_large_one_are_refused(
+    read: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     file = tmp_path / "bomb.npz"
     file.write_bytes(packed(1 << 40, b""))
     with pytest.raises(ExportError, match=r"an array of shape \(1099511627776,\) and type uint8 has 0 bytes"):

@@ -42,7 +42,14 @@ def test_a_module_is_of_pettingzoo_if_it_lies_there():
     pytest.importorskip("pettingzoo")
     assert is_published("classic.rps_v2")
     assert is_published("classic/rps_v2")
-    for place in ("classic.evil_v0", "classic/evil_v0", "classic...evil_v0", "pettingzoo.classic.evil_v0", "mpe2", "mine.env"):
+    for place in (
+        "classic.evil_v0",
+        "classic/evil_v0",
+        "classic...evil_v0",
+        "pettingzoo.classic.evil_v0",
+        "mpe2",
+        "mine.env",
+    ):
         assert not is_published(place)
         assert runs_code(f"pettingzoo:{place}")
     assert not Path("was_run").exists()
@@ -51,7 +58,9 @@ def test_a_module_is_of_pettingzoo_if_it_lies_there():
 def test_the_current_folder_is_last_and_stays_only_for_a_module_that_lies_in_it(monkeypatch: pytest.MonkeyPatch):
     import_user_module("xml.dom.domreg", "test")
     assert str(Path.cwd()) not in sys.path
-    Path("mine.py").write_text("import json\nhere = json.dumps([])\ndef later():\n    import neighbor\n    return neighbor.value\n")
+    Path("mine.py").write_text(
+        "import json\nhere = json.dumps([])\ndef later():\n    import neighbor\n    return neighbor.value\n"
+    )
     Path("neighbor.py").write_text("value = 7")
     for name in ("mine", "neighbor"):
         monkeypatch.delitem(sys.modules, name, raising=False)
@@ -63,7 +72,9 @@ def test_the_current_folder_is_last_and_stays_only_for_a_module_that_lies_in_it(
 
 def test_a_name_that_an_installed_module_hides_is_told():
     Path("graphlib.py").write_text("def make(): ...")
-    with pytest.raises(EnvError, match="has no 'make'; the 'graphlib' in the current folder is hidden by the installed one"):
+    with pytest.raises(
+        EnvError, match="has no 'make'; the 'graphlib' in the current folder is hidden by the installed one"
+    ):
         make_env("python:graphlib:make")
 
 
@@ -83,10 +94,15 @@ def test_processes_of_ours_import_nothing_from_the_current_folder(monkeypatch: p
 @pytest.mark.slow
 def test_pictures_do_not_take_their_style_from_the_current_folder():
     Path("metrics").mkdir()
-    line = '{"behavior": "A", "step": %d, "time": 1.0, "elapsed": 1.0, "episodes": 1, "Environment/Cumulative Reward": 1.0}\n'
+    line = (
+        '{"behavior": "A", "step": %d, "time": 1.0, "elapsed": 1.0, "episodes": 1, "Environment/Cumulative '
+        'Reward": 1.0}\n'
+    )
     Path("metrics/metrics.jsonl").write_text("".join(line % step for step in (100, 200)))
     Path("matplotlibrc").write_text("text.usetex: True\nsavefig.dpi: 4000\n")  # starts LaTeX; takes the memory
-    shown = subprocess.run(own_python("palaestra", "plot", "metrics"), capture_output=True, text=True, check=False, timeout=120)
+    shown = subprocess.run(
+        own_python("palaestra", "plot", "metrics"), capture_output=True, text=True, check=False, timeout=120
+    )
     assert shown.stderr == ""
     assert Path("curves.png").stat().st_size < 1_000_000
 

@@ -35,4 +35,7 @@ def test_a_long_text_loses_its_middle():
 def test_errors_hold_no_control_characters():
     assert str(EnvError("behavior 'a\x1b[2J\nb'")) == r"behavior 'a\x1b[2J\nb'"
     assert str(ConfigError("the key 'a\x07' is unknown", "x.yaml", 3)) == r"x.yaml:3: the key 'a\x07' is unknown"
-    assert str(EnvError("it broke off: " + exception_summary(ValueError("two\nlines")))) == "it broke off: ValueError: two\n  lines"
+    assert (
+        str(EnvError("it broke off: " + exception_summary(ValueError("two\nlines"))))
+        == "it broke off: ValueError: two\n  lines"
+    )

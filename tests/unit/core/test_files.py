@@ -15,7 +15,8 @@ def test_a_name_that_any_system_takes_is_its_own_file_name(name: str):
 
 
 @pytest.mark.parametrize(
-    "name", ["", ".", "..", "../up", "a/b", "a\\b", "C:", "NUL", "com1.txt", "tail ", "tail.", "a\nb", "x" * 300, "字" * 100]
+    "name",
+    ["", ".", "..", "../up", "a/b", "a\\b", "C:", "NUL", "com1.txt", "tail ", "tail.", "a\nb", "x" * 300, "字" * 100],
 )
 def test_any_other_gets_a_likeness_that_is_one_safe_part_of_a_path(name: str):
     safe = file_name(name)

@@ -32,7 +32,12 @@ def test_without_control_groups_free_memory_is_that_of_the_machine(tmp_path: Pat
 @pytest.mark.parametrize("folder", ["", "slice", "slice/box"])
 def test_a_cgroup_v2_limit_counts_at_every_level(tmp_path: Path, membership: Path, folder: str):
     laid(tmp_path / "slice/box", memory__max="max\n", memory__current="1\n")
-    laid(tmp_path / folder, memory__max="1000000\n", memory__current="400000\n", memory__stat="anon 300000\ninactive_file 50000\n")
+    laid(
+        tmp_path / folder,
+        memory__max="1000000\n",
+        memory__current="400000\n",
+        memory__stat="anon 300000\ninactive_file 50000\n",
+    )
     assert free_memory(tmp_path, membership) == 650_000
 
 

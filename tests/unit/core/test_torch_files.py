@@ -46,7 +46,9 @@ def test_a_bare_pickle_is_not_run(tmp_path: Path):
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_file_that_unpacks_to_much_more_is_refused_before_it_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_file_that_unpacks_to_much_more_is_refused_before_it_is_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(torch_files, "MOST_BYTES", 1 << 20)
     with zipfile.ZipFile(tmp_path / "a.pt", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("archive/data/0", bytes(1 << 21))
@@ -64,7 +66,9 @@ def test_a_tensor_that_repeats_one_number_a_billion_times_is_refused(tmp_path: P
 def test_damaged_files_give_one_message(tmp_path: Path):
     buffer = io.BytesIO()
     torch.save({"a": torch.ones(100)}, buffer)
-    content, rng, refused = buffer.getvalue(), np.random.default_rng(0), 0
+    content = buffer.getvalue()
+    rng = np.random.default_rng(0)
+    refused = 0
     for at in rng.integers(0, len(content), 60):
         changed = bytearray(content)
         changed[at] ^= 0xFF

@@ -33,8 +33,12 @@ def test_without_limits_all_cores_may_be_used(tmp_path: Path, membership: Path):
 
 @pytest.mark.usefixtures("many_cores")
 @pytest.mark.parametrize("folder", ["", "slice", "slice/box"])
-@pytest.mark.parametrize(("quota", "cores"), [("200000 100000", 2), ("150000 100000", 2), ("50000 100000", 1), ("max 100000", MANY)])
-def test_a_quota_of_version_2_counts_at_every_level(tmp_path: Path, membership: Path, folder: str, quota: str, cores: int):
+@pytest.mark.parametrize(
+    ("quota", "cores"), [("200000 100000", 2), ("150000 100000", 2), ("50000 100000", 1), ("max 100000", MANY)]
+)
+def test_a_quota_of_version_2_counts_at_every_level(
+    tmp_path: Path, membership: Path, folder: str, quota: str, cores: int
+):
     (tmp_path / "slice/box").mkdir(parents=True)
     (tmp_path / "slice/box/cpu.max").write_text("max 100000\n")
     (tmp_path / folder / "cpu.max").write_text(f"{quota}\n")

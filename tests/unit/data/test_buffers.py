@@ -54,7 +54,8 @@ def test_a_slotted_buffer_holds_what_a_plain_one_does(seed: int, grows_at: int |
 
 def test_these_streams_have_what_is_hard():
     stream = Stream(0, grows_at=20)
-    alive, steps = [], []
+    alive = []
+    steps = []
     for _ in range(40):
         alive.append(stream.alive)
         steps.append(stream.next())
@@ -114,7 +115,9 @@ def test_an_open_rollout_goes_on_from_its_state(make: Make, ticks: int):
 
 @pytest.mark.parametrize("make", [SteadyBuffer, SlottedBuffer])
 def test_a_state_holds_what_was_written_and_nothing_of_earlier_rollouts(make: Make):
-    """At every tick up to a full table, and beyond where it grows: one that was loaded before saves the same as one that was not."""
+    """At every tick up to a full table, and beyond where it grows: one that was loaded before saves the same as one
+    that was not.
+    """
     stream = Stream(7, steady=make is SteadyBuffer, masked=True)
     old, step, generator = start(stream, make)
     step = fill([old], stream, step, 8, generator)
@@ -183,7 +186,8 @@ def test_a_behavior_may_begin_without_any_slot():
 def test_a_ledger_of_thousands_of_ticks_with_losses_ends_and_waiting_is_right_to_the_row(seed: int, losses: float):
     stream = Stream(seed, slots=5, masked=seed % 2 == 0, grows_at=400, losses=losses)
     buffer, step, generator = start(stream, SlottedBuffer, 4)
-    plain, taken = PlainBuffer(), 0
+    plain = PlainBuffer()
+    taken = 0
     for tick in range(1, 1201):
         decision = decide(step, generator)
         buffer.open(step, decision)
@@ -198,7 +202,8 @@ def test_a_ledger_of_thousands_of_ticks_with_losses_ends_and_waiting_is_right_to
         if tick % 37 == 0:
             rollout = buffer.take(step)
             assert plainly(rollout) == plain.take(step)
-            times, slots = rollout.final_rows // rollout.shape[1], rollout.final_rows % rollout.shape[1]
+            times = rollout.final_rows // rollout.shape[1]
+            slots = rollout.final_rows % rollout.shape[1]
             assert rollout.lengths is not None
             assert bool((times < rollout.lengths[slots]).all() and rollout.truncated[times, slots].all())
             taken += len(times)

@@ -21,7 +21,8 @@ def with_every_row(step: TimeStep) -> TimeStep:
 def test_a_list_and_a_table_keep_the_same_views_of_truncated_episodes():
     stream = Stream(0, steady=True)
     steps = [stream.next() for _ in range(12)]
-    ends, every = FinalObsList(), FinalObsTable(steps[0], 12)
+    ends = FinalObsList()
+    every = FinalObsTable(steps[0], 12)
     for tick, step in enumerate(steps):
         rows = torch.arange(4) + tick * 4
         ends.add(rows, step)
@@ -35,7 +36,8 @@ def test_a_list_and_a_table_keep_the_same_views_of_truncated_episodes():
 
 
 def test_a_list_is_empty_after_it_was_taken():
-    ends, step = FinalObsList(), table(torch.rand(2, 3), truncated=[1])
+    ends = FinalObsList()
+    step = table(torch.rand(2, 3), truncated=[1])
     ends.add(torch.arange(2), step)
     assert ends.take(step.truncated, step.obs)[0].tolist() == [1]
     rows, obs = ends.take(step.truncated, step.obs)
@@ -43,7 +45,8 @@ def test_a_list_is_empty_after_it_was_taken():
 
 
 def test_rows_are_counted_anew_when_slots_grow():
-    ends, step = FinalObsList(), table(torch.rand(2, 1), truncated=[0, 1])
+    ends = FinalObsList()
+    step = table(torch.rand(2, 1), truncated=[0, 1])
     ends.add(torch.tensor([4, 5]), step)  # row 2 of two slots
     ends.widen(2, 6)
     assert ends.take(step.truncated, step.obs)[0].tolist() == [12, 13]

@@ -18,7 +18,8 @@ from palaestra.data.timeline import NOBODY
 def table_of(seed: int, steady: bool) -> GroupSteps:
     """The second rollout of a stream: some agents wait with decisions of the first."""
     stream = Grouped(seed, Stream(seed, slots=6, steady=steady))
-    generator, step = torch.Generator().manual_seed(seed), stream.next()
+    generator = torch.Generator().manual_seed(seed)
+    step = stream.next()
     buffer: RolloutBuffer | None = None
     for ticks in (5, 30):
         for _ in range(ticks):
@@ -35,12 +36,16 @@ def table_of(seed: int, steady: bool) -> GroupSteps:
 
 def check_moments(batch: GroupMinibatch, table: GroupSteps) -> None:
     """A batch's tables are those of the whole, in its own numbers."""
-    chosen, members, here = batch.chosen.tolist(), batch.groups.members, batch.groups.present
+    chosen = batch.chosen.tolist()
+    members = batch.groups.members
+    here = batch.groups.present
     most = members.shape[1]
     for row, group_step in enumerate(batch.group_steps.tolist()):
         expected = [view for view in table.members[group_step].tolist() if view != NOBODY]
         assert [chosen[view] for view in members[row][here[row]].tolist()] == expected
-    for decision, view, place in zip(batch.decisions.tolist(), batch.deciding.tolist(), batch.places.tolist(), strict=True):
+    for decision, view, place in zip(
+        batch.decisions.tolist(), batch.deciding.tolist(), batch.places.tolist(), strict=True
+    ):
         assert chosen[view] == decision
         assert batch.group_steps[place // most] == table.group_step[decision]
         assert members[place // most, place % most] == view

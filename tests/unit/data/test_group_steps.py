@@ -48,7 +48,9 @@ class PlainGroups:
         for slot in step.acting.nonzero()[:, 0].tolist():
             group = int(step.group[slot])
             made = float(step.obs[0][slot, 0])
-            self.waiting[slot] = Plain((made, slot), slot, made, group if group >= 0 else -1 - slot, slot not in self.begun)
+            self.waiting[slot] = Plain(
+                (made, slot), slot, made, group if group >= 0 else -1 - slot, slot not in self.begun
+            )
             self.begun.add(slot)
 
     def complete(self, step: TimeStep) -> None:
@@ -62,7 +64,9 @@ class PlainGroups:
             end = "terminated" if step.terminated[slot] else "truncated" if step.truncated[slot] else ""
             if end or step.acting[slot]:
                 row = self.waiting.pop(slot)
-                row.until, row.end, row.reward = now, end, float(step.reward[slot])
+                row.until = now
+                row.end = end
+                row.reward = float(step.reward[slot])
                 self.settled.append(row)
         self.begun -= set((step.terminated | step.truncated).nonzero()[:, 0].tolist())
 
@@ -79,8 +83,14 @@ def there(rows: list[Plain], group: int, tick: float) -> set[View]:
 
 def left(rows: list[Plain], group: int, tick: float, *ends: str) -> set[View]:
     """Those who stay when one of a group ends, and the last views of those who end there too."""
-    stay = {row.seen for row in rows if row.group == group and row.made <= tick < row.until and not (row.first and row.made == tick)}
-    return stay | {(tick + 0.5, row.slot + 0.5) for row in rows if row.group == group and row.until == tick and row.end in ends}
+    stay = {
+        row.seen
+        for row in rows
+        if row.group == group and row.made <= tick < row.until and not (row.first and row.made == tick)
+    }
+    return stay | {
+        (tick + 0.5, row.slot + 0.5) for row in rows if row.group == group and row.until == tick and row.end in ends
+    }
 
 
 def views_of(rollout: Rollout) -> Tensor:
@@ -102,7 +112,9 @@ def shown(views: Tensor, table: np.ndarray) -> list[set[View]]:
 )
 def test_a_table_says_what_plain_bookkeeping_does(seed: int, steady: bool, grows_at: int | None, losses: float):
     stream = Grouped(seed, Stream(seed, slots=6, steady=steady, grows_at=grows_at, losses=losses))
-    generator, plain, step = torch.Generator().manual_seed(seed), PlainGroups(), stream.next()
+    generator = torch.Generator().manual_seed(seed)
+    plain = PlainGroups()
+    step = stream.next()
     buffer: RolloutBuffer | None = None
     for _ in range(3):
         for _ in range(10):
@@ -117,30 +129,41 @@ def test_a_table_says_what_plain_bookkeeping_does(seed: int, steady: bool, grows
         assert buffer is not None
         rollout = buffer.take(step)
         compare(GroupSteps(rollout), rollout, plain, step)
-        plain.past, plain.settled = plain.past + plain.settled, []
+        plain.past = plain.past + plain.settled
+        plain.settled = []
 
 
 def compare(table: GroupSteps, rollout: Rollout, plain: PlainGroups, step: TimeStep) -> None:
-    views, everyone = views_of(rollout), plain.everyone(step)
+    views = views_of(rollout)
+    everyone = plain.everyone(step)
     row_of = {row.seen: row for row in plain.settled}
     rows = [row_of[view[0].item(), view[1].item()] for view in views[: len(plain.settled)]]
-    members, later = shown(views, table.members), shown(views, table.later)
+    members = shown(views, table.members)
+    later = shown(views, table.later)
     every = members + later
     shared = table.shared(np.array([row.reward for row in rows], np.float32))
     assert len(rows) == len(table.group_step)
     for n, row in enumerate(rows):
         assert members[table.group_step[n]] == there(everyone, row.group, row.made)
         assert tuple(views[table.members[table.group_step[n], table.place[n]]].tolist()) == row.seen
-        mates = [other.reward for other in plain.past + rows if other.group == row.group and row.made < other.until <= row.until]
+        mates = [
+            other.reward
+            for other in plain.past + rows
+            if other.group == row.group and row.made < other.until <= row.until
+        ]
         assert shared[n] == pytest.approx(sum(mates), abs=1e-5)
         goes_on = next((other for other in everyone if other.seen == (row.until, row.slot) and not row.end), None)
         if goes_on is None:
             with_ended = left(everyone, row.group, row.until, "truncated", "terminated")
             led_to = left(everyone, row.group, row.until, "truncated")
-            led_to = with_ended if led_to and row.end == "terminated" else led_to  # a leaver's mates go on: it is counted with them
+            led_to = (
+                with_ended if led_to and row.end == "terminated" else led_to
+            )  # a leaver's mates go on: it is counted with them
         else:
             led_to = with_ended = there(everyone, goes_on.group, row.until)
         for column, expected in ((table.following, led_to), (table.following_endless, with_ended)):
             assert (set() if column[n] == NOBODY else every[column[n]]) == expected
         then = table.timeline.next[n]
-        assert (None if then == NOBODY else rows[then].seen) == (goes_on.seen if goes_on and goes_on.seen in row_of else None)
+        assert (None if then == NOBODY else rows[then].seen) == (
+            goes_on.seen if goes_on and goes_on.seen in row_of else None
+        )

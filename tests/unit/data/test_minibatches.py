@@ -52,5 +52,8 @@ def test_fewer_rows_than_a_minibatch_are_one_minibatch(count: int):
 
 
 def test_the_generator_decides_the_order():
-    first, same = ([b.advantage.tolist() for b in minibatches(numbered(8), size=2, epochs=1, generator=generator())] for _ in range(2))
+    first, same = (
+        [b.advantage.tolist() for b in minibatches(numbered(8), size=2, epochs=1, generator=generator())]
+        for _ in range(2)
+    )
     assert first == same

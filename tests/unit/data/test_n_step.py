@@ -20,7 +20,8 @@ SPEC = BehaviorSpec((ObsSpec("place", (2,)), ObsSpec("time", (1,))), ActionSpec(
 
 def rollouts(seed: int, steady: bool, masked: bool, needs: RolloutNeeds) -> Iterator[Rollout]:
     """Three in a row of one stream: slots wait, end, are cut and stay empty. The next overwrites the last."""
-    stream, generator = Stream(seed, steady=steady, masked=masked), torch.Generator().manual_seed(seed)
+    stream = Stream(seed, steady=steady, masked=masked)
+    generator = torch.Generator().manual_seed(seed)
     step = stream.next()
     buffer: SteadyBuffer | SlottedBuffer | None = None
     for tick in range(60):
@@ -35,20 +36,30 @@ def rollouts(seed: int, steady: bool, masked: bool, needs: RolloutNeeds) -> Iter
 
 
 def slowly(rollout: Rollout, steps: int) -> list[tuple[list[float], float, float, list[float] | None]]:
-    """Of each decision: what was seen, the sum, the discount, and what was seen `steps` later; None where nothing can be."""
+    """Of each decision: what was seen, the sum, the discount, and what was seen `steps` later; None where nothing can
+    be.
+    """
     found = []
     for rows, last in plainly(rollout).values():
         for t, row in enumerate(rows):
-            total, end = 0.0, t
+            total = 0.0
+            end = t
             for k in range(steps):
                 end = t + k
                 total += GAMMA**k * rows[end]["reward"]
                 if rows[end]["terminated"] or rows[end]["truncated"] or end == len(rows) - 1:
                     break
-            then = rows[end]["final"] if rows[end]["truncated"] else rows[end + 1]["obs"] if end + 1 < len(rows) else last
+            then = (
+                rows[end]["final"] if rows[end]["truncated"] else rows[end + 1]["obs"] if end + 1 < len(rows) else last
+            )
             dead = rows[end]["terminated"]
             found.append(
-                ([*row["obs"][0], *row["obs"][1]], total, 0.0 if dead else GAMMA ** (end - t + 1), None if dead else [*then[0], *then[1]])
+                (
+                    [*row["obs"][0], *row["obs"][1]],
+                    total,
+                    0.0 if dead else GAMMA ** (end - t + 1),
+                    None if dead else [*then[0], *then[1]],
+                )
             )
     return found
 
@@ -77,26 +88,38 @@ def test_the_mask_is_that_of_the_view_it_bootstraps_from(steady: bool):
         assert rollout.last_mask is not None
         views = {tuple(obs.tolist()): i for i, obs in enumerate(rollout.obs[0].flatten(0, 1))}
         lasts = {tuple(obs.tolist()): i for i, obs in enumerate(rollout.last_obs[0])}
-        finals = {tuple(obs.tolist()): int(row) for obs, row in zip(rollout.final_obs[0], rollout.final_rows, strict=True)}
-        masks, found = rollout.action_mask.flatten(0, 1), n_step(rollout, rollout.reward, gamma=GAMMA, steps=2)
+        finals = {
+            tuple(obs.tolist()): int(row) for obs, row in zip(rollout.final_obs[0], rollout.final_rows, strict=True)
+        }
+        masks = rollout.action_mask.flatten(0, 1)
+        found = n_step(rollout, rollout.reward, gamma=GAMMA, steps=2)
         assert found.next_mask is not None
         for then, mask, discount in zip(found.next_obs[0], found.next_mask, found.discount, strict=True):
             view = tuple(then.tolist())
             if discount == 0:
                 continue
-            expected = masks[finals[view]] if view in finals else rollout.last_mask[lasts[view]] if view in lasts else masks[views[view]]
+            expected = (
+                masks[finals[view]]
+                if view in finals
+                else rollout.last_mask[lasts[view]]
+                if view in lasts
+                else masks[views[view]]
+            )
             assert torch.equal(mask, expected)
 
 
 def numbered(first: int, count: int, mask: Tensor | None = None) -> NStep:
     """Transitions that can be told apart: every number of each is its own."""
     x = torch.arange(first, first + count)
-    place, time = x.float().unsqueeze(1).expand(-1, 2), x.float().unsqueeze(1)
+    place = x.float().unsqueeze(1).expand(-1, 2)
+    time = x.float().unsqueeze(1)
     return NStep((place, time), torch.stack([x % 3, x % 2], 1), x.float(), x / 1000, (place + 0.5, time + 0.5), mask)
 
 
 def test_the_replay_serves_the_newest_rows_whole():
-    replay, generator, first = NStepReplay(SPEC, 50, torch.device("cpu")), torch.Generator().manual_seed(0), 0
+    replay = NStepReplay(SPEC, 50, torch.device("cpu"))
+    generator = torch.Generator().manual_seed(0)
+    first = 0
     for count in (7, 30, 1, 40, 120, 3):
         replay.add(numbered(first, count))
         first += count
@@ -104,15 +127,17 @@ def test_the_replay_serves_the_newest_rows_whole():
         x = batch.reward.long()
         expected = numbered(0, first)
         assert set(x.tolist()) == set(range(max(0, first - 50), first))
-        for mine, theirs in zip([*batch.obs, *batch.next_obs, batch.choices, batch.discount],
-                                [*expected.obs, *expected.next_obs, expected.choices, expected.discount], strict=True):  # fmt: skip
+        got = [*batch.obs, *batch.next_obs, batch.choices, batch.discount]
+        wanted = [*expected.obs, *expected.next_obs, expected.choices, expected.discount]
+        for mine, theirs in zip(got, wanted, strict=True):
             assert torch.equal(mine, theirs[x])
         assert batch.next_mask is not None
         assert batch.next_mask.all()
 
 
 def test_a_replay_that_was_saved_goes_on():
-    one, generator = NStepReplay(SPEC, 50, torch.device("cpu")), torch.Generator().manual_seed(0)
+    one = NStepReplay(SPEC, 50, torch.device("cpu"))
+    generator = torch.Generator().manual_seed(0)
     one.add(numbered(0, 70, torch.rand(70, 5, generator=generator) < 0.5))
     other = NStepReplay(SPEC, 50, torch.device("cpu"))
     other.load_state_dict(one.state_dict())

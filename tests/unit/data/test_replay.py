@@ -1,4 +1,6 @@
-"""The replay against a list of what happened: agents that come, go, end, break off, take turns, in more slots than before."""
+"""The replay against a list of what happened: agents that come, go, end, break off, take turns, in more slots than
+before.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,12 @@ class World:
 
     def __init__(self, seed: int, slots: int, *, steady: bool, few: bool = False, memory: int = 0) -> None:
         self.rng = np.random.default_rng(seed)
-        self.steady, self.few, self.memory = steady, few, memory
-        self.slots, self.views, self.episodes = slots, 0, 0
+        self.steady = steady
+        self.few = few
+        self.memory = memory
+        self.slots = slots
+        self.views = 0
+        self.episodes = 0
         self.history: list[Happened] = []
         self.open: dict[int, int] = {}  # the decision that each slot waits for
         self.episode = np.zeros(slots, int) - 1
@@ -59,7 +65,8 @@ class World:
             self.slots += more
             self.episode = np.concatenate([self.episode, np.zeros(more, int) - 1])
             self.age = np.concatenate([self.age, np.zeros(more, int)])
-        n, rng = self.slots, self.rng
+        n = self.slots
+        rng = self.rng
         alive = self.episode >= 0
         ended = alive & (rng.random(n) < 0.15)
         lost = alive & ~ended & (rng.random(n) < 0.05) & (not self.steady)
@@ -94,13 +101,16 @@ class World:
                 self.open.pop(slot, None)
             elif slot in self.open and (acting[slot] or ended[slot]):
                 done = self.history[self.open.pop(slot)]
-                done.reward, done.terminated, done.ended = float(rewards[slot]), bool(terminated[slot]), bool(ended[slot])
+                done.reward = float(rewards[slot])
+                done.terminated = bool(terminated[slot])
+                done.ended = bool(ended[slot])
                 done.after = finals[slot] if ended[slot] else self.now[slot]
             if ended[slot] or lost[slot]:
                 self.episode[slot] = -1
             if acting[slot] and self.episode[slot] < 0:
                 self.episodes += 1
-                self.episode[slot], self.age[slot] = self.episodes, 0
+                self.episode[slot] = self.episodes
+                self.age[slot] = 0
 
     def decide(self) -> Decision:
         numbers = torch.zeros(self.slots)
@@ -141,7 +151,9 @@ def pour(replay: Replay, rollout: Rollout) -> list[int]:
     return [int(rollout.sample.continuous[t, s]) for t in range(time) for s in range(slots) if t < lengths[s]]
 
 
-def check_rows(world: World, views: list[Any], masks: Any, after: list[Any], batch: Any, needs: RolloutNeeds) -> list[int]:
+def check_rows(
+    world: World, views: list[Any], masks: Any, after: list[Any], batch: Any, needs: RolloutNeeds
+) -> list[int]:
     numbers = batch.action.continuous[:, 0].long().tolist()
     for row, number in enumerate(numbers):
         happened = world.history[number]
@@ -168,14 +180,16 @@ def test_what_is_drawn_is_what_happened(steady: bool, few: bool, terminal_obs: b
     generator = torch.Generator().manual_seed(3)
     for seed, size in ((1, 37), (2, 100)):
         world = World(seed, 5, steady=steady, few=few)
-        replay, poured = Replay(SPEC, size, torch.device("cpu")), []
+        replay = Replay(SPEC, size, torch.device("cpu"))
+        poured = []
         sizes = np.random.default_rng(seed).choice([1, 1, 1, 2, 7, 25, 200], 30).tolist()
         for rollout in world.rollouts(sizes, needs):
             poured += pour(replay, rollout)
             assert len(replay) == min(len(poured), size)
             if len(poured):
                 batch = replay.draw(64, generator)
-                table, masks = as_tuples(batch.obs[0]), batch.masks
+                table = as_tuples(batch.obs[0])
+                masks = batch.masks
                 assert masks is not None
                 assert torch.equal(batch.obs[1], columns(table)[1])
                 drawn = check_rows(world, table[:64], masks[:64].tolist(), table[64:], batch, needs)
@@ -187,14 +201,21 @@ def test_what_is_drawn_is_what_happened(steady: bool, few: bool, terminal_obs: b
 @pytest.mark.parametrize("few", [False, True])
 @pytest.mark.parametrize("size", [50, 90])
 def test_sequences_are_one_agents_decisions_in_one_episode(steady: bool, few: bool, size: int):
-    needs, generator, stretch = RolloutNeeds(), torch.Generator().manual_seed(3), 4
+    needs = RolloutNeeds()
+    generator = torch.Generator().manual_seed(3)
+    stretch = 4
     world = World(5, 5, steady=steady, few=few, memory=2)
-    replay, poured = Replay(SPEC, size, torch.device("cpu"), memory=2, stretch=stretch), []
+    replay = Replay(SPEC, size, torch.device("cpu"), memory=2, stretch=stretch)
+    poured = []
     longest = 0
     for rollout in world.rollouts([1, 3, 1, 40, 1, 1] * 8, needs):
         poured += pour(replay, rollout)
         batch = replay.draw(32, generator)
-        table, sequences, masks, now, after = as_tuples(batch.obs[0]), batch.sequences, batch.masks, batch.now, batch.after
+        table = as_tuples(batch.obs[0])
+        sequences = batch.sequences
+        masks = batch.masks
+        now = batch.now
+        after = batch.after
         assert sequences is not None
         assert masks is not None
         assert isinstance(now, Tensor)
@@ -279,7 +300,9 @@ def test_views_are_stored_once_and_images_as_bytes():
 def test_more_agents_than_fit_are_refused():
     rollout = next(iter(World(1, 400, steady=True).rollouts([1], RolloutNeeds())))
     done = Action(torch.zeros(1, 400, 1), torch.zeros(1, 400, 1)), torch.zeros(1, 400)
-    with pytest.raises(ConfigError, match=r"buffer_size is 50, but 400 agents may live at once; expected at least 400$"):
+    with pytest.raises(
+        ConfigError, match=r"buffer_size is 50, but 400 agents may live at once; expected at least 400$"
+    ):
         Replay(SPEC, 50, torch.device("cpu")).add(rollout, *done)
     Replay(SPEC, 400, torch.device("cpu")).add(rollout, *done)
 
@@ -287,7 +310,9 @@ def test_more_agents_than_fit_are_refused():
 def test_a_replay_too_short_for_a_sequence_of_every_agent_is_refused():
     world = World(1, 10, steady=True)
     replay = Replay(SPEC, 50, torch.device("cpu"), stretch=8)
-    with pytest.raises(ConfigError, match="10 agents may live at once, each with sequences of 8 decisions; expected at least 80"):
+    with pytest.raises(
+        ConfigError, match="10 agents may live at once, each with sequences of 8 decisions; expected at least 80"
+    ):
         pour(replay, next(iter(world.rollouts([1], RolloutNeeds()))))
 
 
@@ -310,13 +335,19 @@ def stretched(rollout: Rollout, factor: float) -> Rollout:
     def wider(obs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         return obs[0], factor * (2 * obs[1] - 1)
 
-    return replace(rollout, obs=wider(rollout.obs), last_obs=wider(rollout.last_obs), final_obs=wider(rollout.final_obs))
+    return replace(
+        rollout, obs=wider(rollout.obs), last_obs=wider(rollout.last_obs), final_obs=wider(rollout.final_obs)
+    )
 
 
 @pytest.mark.parametrize("steady", [True, False])
 def test_images_with_numbers_beyond_0_and_1_are_kept_as_they_are_and_those_before_them_as_they_were(steady: bool):
-    world, replay = World(4, 5, steady=steady), Replay(SPEC, 200, torch.device("cpu"))
-    narrow, factor, poured, before = replay.bytes_needed, 3.0, [], 0
+    world = World(4, 5, steady=steady)
+    replay = Replay(SPEC, 200, torch.device("cpu"))
+    narrow = replay.bytes_needed
+    factor = 3.0
+    poured = []
+    before = 0
     for i, rollout in enumerate(world.rollouts([20] * 8, RolloutNeeds())):
         if i < 4:
             poured += pour(replay, rollout)
@@ -326,7 +357,8 @@ def test_images_with_numbers_beyond_0_and_1_are_kept_as_they_are_and_those_befor
         poured += pour(replay, stretched(rollout, factor))
         assert replay.as_bytes == [False, False]
         batch = replay.draw(200, torch.Generator().manual_seed(i))
-        numbers, now = batch.action.continuous[:, 0].long(), batch.obs[1][:200]
+        numbers = batch.action.continuous[:, 0].long()
+        now = batch.obs[1][:200]
         seen = columns([world.history[number].view for number in numbers.tolist()])[1]
         wide = torch.tensor([number in poured[before:] for number in numbers.tolist()])
         assert wide.any()

@@ -16,8 +16,12 @@ from palaestra.data.sequences import SequenceTable, StreamTable, sequence_miniba
 
 def rollout(terminated: list[str], truncated: list[str] | None = None, lengths: list[int] | None = None) -> Rollout:
     """One of as many ticks and slots as these lines have letters; an x is an end."""
-    ends = [torch.tensor([[letter == "x" for letter in line] for line in lines]) for lines in (terminated, truncated or terminated)]
-    stream, generator = Stream(0, slots=len(terminated[0])), torch.Generator()
+    ends = [
+        torch.tensor([[letter == "x" for letter in line] for line in lines])
+        for lines in (terminated, truncated or terminated)
+    ]
+    stream = Stream(0, slots=len(terminated[0]))
+    generator = torch.Generator()
     step = stream.next()
     buffer = SlottedBuffer(step, decide(step, generator), 4)
     any_rollout = buffer.take(fill([buffer], stream, step, 4, generator))
@@ -43,7 +47,11 @@ def test_rows_are_counted_among_the_settled_ones_alone():
 
 
 def test_a_length_beyond_any_episode_makes_no_larger_table():
-    assert SequenceTable(rollout(["..", "x.", ".."]), longest=10**12).rows.tolist() == [[0, 2, -1], [4, -1, -1], [1, 3, 5]]
+    assert SequenceTable(rollout(["..", "x.", ".."]), longest=10**12).rows.tolist() == [
+        [0, 2, -1],
+        [4, -1, -1],
+        [1, 3, 5],
+    ]
 
 
 def test_a_grid_has_time_down_and_its_rows_in_rising_places():
@@ -60,16 +68,20 @@ def test_a_grid_has_time_down_and_its_rows_in_rising_places():
 
 
 def test_every_decision_is_in_one_minibatch_of_each_pass_with_its_sequence_whole():
-    made, generator = Stream(3), torch.Generator().manual_seed(3)
+    made = Stream(3)
+    generator = torch.Generator().manual_seed(3)
     step = made.next()
     buffer = SlottedBuffer(step, decide(step, generator), 40)
     taken = buffer.take(fill([buffer], made, step, 40, generator))
     assert taken.lengths is not None
-    count, table = int(taken.lengths.sum()), SequenceTable(taken, 5)
+    count = int(taken.lengths.sum())
+    table = SequenceTable(taken, 5)
     assert sorted(table.rows[table.rows >= 0].tolist()) == list(range(count))
     numbers = torch.arange(float(count)).unsqueeze(1)
     rows = Minibatch((numbers,), numbers, numbers.long(), numbers, numbers.squeeze(1), numbers, numbers, None)
-    batches = list(sequence_minibatches(rows, numbers, table, size=16, epochs=2, generator=torch.Generator().manual_seed(0)))
+    batches = list(
+        sequence_minibatches(rows, numbers, table, size=16, epochs=2, generator=torch.Generator().manual_seed(0))
+    )
     per_pass = len(batches) // 2
     assert per_pass == count // 16
     orders = []
@@ -95,10 +107,13 @@ def test_a_stream_is_cut_where_a_table_of_all_its_rows_is():
         ends = torch.from_numpy(last).unsqueeze(1)
         rollout = SimpleNamespace(shape=(rows, 1), terminated=ends, truncated=ends, lengths=None)
         for longest in (1, 3, 16):
-            whole, light = SequenceTable(rollout, longest), StreamTable(last, longest)
+            whole = SequenceTable(rollout, longest)
+            light = StreamTable(last, longest)
             assert whole.lengths.tolist() == light.lengths.tolist()
             order = np.array_split(rng.permutation(len(whole)), 3)
             parts = [part for part in order if len(part)]
-            for one, other in zip(whole.take(parts, torch.zeros(rows, 2)), light.take(parts, torch.zeros(rows, 2)), strict=True):
+            for one, other in zip(
+                whole.take(parts, torch.zeros(rows, 2)), light.take(parts, torch.zeros(rows, 2)), strict=True
+            ):
                 assert one[0].tolist() == other[0].tolist()
                 assert one[1].place.tolist() == other[1].place.tolist()

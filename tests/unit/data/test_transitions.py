@@ -10,9 +10,12 @@ from palaestra.data.transitions import TransitionTable
 
 
 def experience(seed: int, steady: bool, terminal_obs: bool = True, ticks: int = 25) -> Rollout:
-    stream, generator = Stream(seed, steady=steady), torch.Generator().manual_seed(seed)
+    stream = Stream(seed, steady=steady)
+    generator = torch.Generator().manual_seed(seed)
     step = stream.next()
-    buffer = (SteadyBuffer if steady else SlottedBuffer)(step, decide(step, generator), ticks, RolloutNeeds(terminal_obs))
+    buffer = (SteadyBuffer if steady else SlottedBuffer)(
+        step, decide(step, generator), ticks, RolloutNeeds(terminal_obs)
+    )
     return buffer.take(fill([buffer], stream, step, ticks, generator))
 
 
@@ -24,12 +27,18 @@ def test_each_decision_comes_with_what_was_seen_next_and_at_an_end_with_the_last
     table = TransitionTable(rollout, rollout.sample, rollout.reward)
     everything = table.take(torch.arange(len(table)))
     finals = dict(zip(rollout.final_rows.tolist(), rollout.final_obs[0].tolist(), strict=True))
-    slots, expected = rollout.shape[1], {}
+    slots = rollout.shape[1]
+    expected = {}
     for slot, (rows, last) in plainly(rollout).items():
         for t, row in enumerate(rows):
             after = rows[t + 1]["obs"][0] if t + 1 < len(rows) else last[0]
             ended = row["terminated"] or row["truncated"]
-            expected[t * slots + slot] = (row["obs"][0], finals[t * slots + slot] if ended else after, row["reward"], ended)
+            expected[t * slots + slot] = (
+                row["obs"][0],
+                finals[t * slots + slot] if ended else after,
+                row["reward"],
+                ended,
+            )
     assert table.rows.tolist() == sorted(expected)
     for i, place in enumerate(sorted(expected)):
         obs, after, reward, ended = expected[place]
@@ -48,6 +57,7 @@ def test_parts_are_all_rows_in_order():
 
 
 def test_last_views_of_terminated_episodes_are_kept_only_where_asked_for():
-    kept, plain = experience(3, False), experience(3, False, terminal_obs=False)
+    kept = experience(3, False)
+    plain = experience(3, False, terminal_obs=False)
     assert len(kept.final_rows) > len(plain.final_rows)
     assert plain.truncated.flatten()[plain.final_rows].all()

@@ -25,7 +25,9 @@ class Sampled(gymnasium.Env):
     """Shows samples of any space, ends every second episode and cuts the others."""
 
     def __init__(self, observation_space: spaces.Space, action_space: spaces.Space, *, mask: object = None) -> None:
-        self.observation_space, self.action_space, self._mask = observation_space, action_space, mask
+        self.observation_space = observation_space
+        self.action_space = action_space
+        self._mask = mask
         self._ticks = 0
 
     def reset(self, *, seed: int | None = None, options: dict | None = None):
@@ -49,7 +51,12 @@ NESTED = spaces.Dict(
         ("z", spaces.Box(-5, 5, (2, 3), np.float64)),
         ("image", spaces.Box(0, 255, (6, 5, 3), np.uint8)),
         ("a", spaces.Tuple((spaces.Discrete(4, start=-1), spaces.MultiBinary(3)))),
-        ("more", spaces.Dict({"grid": spaces.MultiDiscrete([[2, 3], [4, 2]]), "gray": spaces.Box(0, 1, (1, 8, 8), np.float32)})),
+        (
+            "more",
+            spaces.Dict(
+                {"grid": spaces.MultiDiscrete([[2, 3], [4, 2]]), "gray": spaces.Box(0, 1, (1, 8, 8), np.float32)}
+            ),
+        ),
         ("counts", spaces.Box(-3, 9, (2,), np.int32)),
     ]
 )
@@ -71,7 +78,9 @@ SPACES = [
 
 @pytest.mark.parametrize("data_format", ["hdf5", "arrow"])
 @pytest.mark.parametrize(("observation_space", "action_space", "mask"), SPACES)
-def test_a_dataset_of_any_spaces_holds_what_their_environment_shows_and_takes(tmp_path, observation_space, action_space, mask, data_format):
+def test_a_dataset_of_any_spaces_holds_what_their_environment_shows_and_takes(
+    tmp_path, observation_space, action_space, mask, data_format
+):
     if data_format == "arrow":
         pytest.importorskip("pyarrow")
     collector = Collector(Sampled(observation_space, action_space, mask=mask), infos=mask is not None)
@@ -80,10 +89,15 @@ def test_a_dataset_of_any_spaces_holds_what_their_environment_shows_and_takes(tm
     rng = np.random.default_rng(3)
 
     def act(_: object) -> dict[str, Action]:
-        chosen = [np.flatnonzero(mask[:4] if mask is not None and len(mask) == 4 else np.ones(size)) for size in spec.action.branches]
+        chosen = [
+            np.flatnonzero(mask[:4] if mask is not None and len(mask) == 4 else np.ones(size))
+            for size in spec.action.branches
+        ]
         choices = [[int(rng.choice(one[:2])) for one in chosen]]
         numbers = rng.uniform(-1, 1, (1, spec.action.continuous)).astype(np.float32)
-        return {env.behavior: Action(torch.from_numpy(numbers), torch.tensor(choices, dtype=torch.int64).reshape(1, -1))}
+        return {
+            env.behavior: Action(torch.from_numpy(numbers), torch.tensor(choices, dtype=torch.int64).reshape(1, -1))
+        }
 
     recorder = DemoRecorder(env, tmp_path / "x.demo", 4)
     record_demo(env, recorder, act, lambda steps: None, 1)
@@ -180,7 +194,9 @@ def test_datasets_of_old_versions_are_read_and_their_spaces_come_from_their_envi
     env.step(0)
     env.dataset("my/b-v0", env=env.env)
     path = root / "my" / "b-v0" / "data" / "metadata.json"
-    old = json.loads(path.read_text())["env_spec"].replace('"order_enforce": true,', '"order_enforce": true, "autoreset": false,')
+    old = json.loads(path.read_text())["env_spec"].replace(
+        '"order_enforce": true,', '"order_enforce": true, "autoreset": false,'
+    )
     change(root, minari_version="0.4.3", observation_space=None, action_space=None, env_spec=old)
     demo = read_demo("minari:my/b-v0")
     assert (demo.behavior, demo.spec.obs[0].shape, demo.spec.action.branches) == ("CartPole-v1", (4,), (2,))
@@ -188,7 +204,9 @@ def test_datasets_of_old_versions_are_read_and_their_spaces_come_from_their_envi
 
 def test_an_unknown_id_is_refused_with_the_nearest_and_the_line_that_downloads_it():
     simple("cart/expert-v0")
-    with pytest.raises(DemoError, match=r"did you mean 'cart/expert-v0'\?.*to download it: minari download cart/expret-v0"):
+    with pytest.raises(
+        DemoError, match=r"did you mean 'cart/expert-v0'\?.*to download it: minari download cart/expret-v0"
+    ):
         read_demo("minari:cart/expret-v0")
     for source, message in (
         ("minari:", "names no dataset"),
@@ -301,9 +319,12 @@ def behavior(obs: tuple[ObsSpec, ...], action: ActionSpec) -> BehaviorSpec:
 
 def test_other_spaces_are_refused_with_both_sides_named():
     simple("my/b-v0")
-    cpu, seen = torch.device("cpu"), (ObsSpec("v", (2,)),)
+    cpu = torch.device("cpu")
+    seen = (ObsSpec("v", (2,)),)
     with pytest.raises(
-        DemoError, match=r"minari:my/b-v0 was recorded from other agents.*\n.*the dataset.*the behavior\n(.*\n)*.*discrete 3 +discrete 4"
+        DemoError,
+        match=r"minari:my/b-v0 was recorded from other agents.*\n.*the dataset.*the behavior\n(.*\n)*.*discrete 3 "
+        r"+discrete 4",
     ):
         load_demonstrations("minari:my/b-v0", behavior(seen, ActionSpec(0, (4,))), cpu)
     with pytest.raises(DemoError, match=r"discrete actions begin with   0   \(1,\)"):
@@ -312,7 +333,10 @@ def test_other_spaces_are_refused_with_both_sides_named():
     with pytest.raises(DemoError, match=r"continuous actions   -2\.\.2   -1\.\.1   <- differs"):
         load_demonstrations("minari:my/c-v0", behavior(seen, ActionSpec(1)), cpu)
     scaled = behavior(seen, ActionSpec(1, low=(-2.0,), high=(2.0,)))
-    assert load_demonstrations("minari:my/c-v0", scaled, cpu).decisions.take(torch.arange(3)).action.continuous.tolist() == [[0.5]] * 3
+    assert (
+        load_demonstrations("minari:my/c-v0", scaled, cpu).decisions.take(torch.arange(3)).action.continuous.tolist()
+        == [[0.5]] * 3
+    )
 
 
 def test_decisions_are_learned_from_datasets_and_files_together(tmp_path):

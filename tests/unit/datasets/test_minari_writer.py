@@ -58,7 +58,8 @@ def test_a_file_that_becomes_a_dataset_and_a_file_again_has_the_same_bytes(tmp_p
         pytest.importorskip("pyarrow")
     source = write(tmp_path / "x.demo", content, spec)
     assert converted(source, tmp_path / "y.demo", data_format).read_bytes() == source.read_bytes()
-    one, other = read_demo(source), read_demo("minari:my/x-v0")
+    one = read_demo(source)
+    other = read_demo("minari:my/x-v0")
     assert (one.spec, one.key, one.name) == (other.spec, other.key, other.name)
     assert_same(records(one), records(other))
 
@@ -66,17 +67,30 @@ def test_a_file_that_becomes_a_dataset_and_a_file_again_has_the_same_bytes(tmp_p
 @pytest.mark.parametrize(
     ("observation", "action"),
     [
-        (spaces.Box(-9, 999, (2,), np.float64), spaces.Box(np.array([-2, 0.1], np.float32), np.array([2, 0.7], np.float32))),
-        (spaces.Dict([("v", spaces.Box(-9, 999, (1, 2), np.int32))]), spaces.Tuple([spaces.Box(-1, 1, (1,)), spaces.Box(0, 1, (1,))])),
+        (
+            spaces.Box(-9, 999, (2,), np.float64),
+            spaces.Box(np.array([-2, 0.1], np.float32), np.array([2, 0.7], np.float32)),
+        ),
+        (
+            spaces.Dict([("v", spaces.Box(-9, 999, (1, 2), np.int32))]),
+            spaces.Tuple([spaces.Box(-1, 1, (1,)), spaces.Box(0, 1, (1,))]),
+        ),
     ],
 )
 def test_a_file_in_the_spaces_of_an_environment_comes_back_with_the_same_bytes(tmp_path, observation, action):
     source = write(tmp_path / "x.demo", episodes(4, 30, spec=NUMBERS), NUMBERS)
-    assert converted(source, tmp_path / "y.demo", form=DatasetForm(observation, action)).read_bytes() == source.read_bytes()
+    assert (
+        converted(source, tmp_path / "y.demo", form=DatasetForm(observation, action)).read_bytes()
+        == source.read_bytes()
+    )
     import minari
 
     first = minari.load_dataset("my/x-v0")[0]
-    assert first.observations[0] in observation if isinstance(observation, spaces.Box) else first.observations["v"].shape == (5, 1, 2)
+    assert (
+        first.observations[0] in observation
+        if isinstance(observation, spaces.Box)
+        else first.observations["v"].shape == (5, 1, 2)
+    )
 
 
 def test_a_dataset_that_becomes_a_file_and_a_dataset_again_is_the_same(tmp_path):
@@ -146,7 +160,9 @@ def test_metadata_say_who_played_what(root, tmp_path):
 
 def test_what_minari_cannot_store_is_said(tmp_path):
     demo = read_demo(write(tmp_path / "x.demo", episodes(2)))
-    written = write_minari([demo], "my/b-v0", DatasetFacts(env_spec=gymnasium.envs.registration.EnvSpec("A-v0", lambda: None)))
+    written = write_minari(
+        [demo], "my/b-v0", DatasetFacts(env_spec=gymnasium.envs.registration.EnvSpec("A-v0", lambda: None))
+    )
     assert "does not name its environment: Callable found" in written.notes[0]
     assert len(records("minari:my/b-v0")) == 3
     form = DatasetForm(spaces.Sequence(BOX), spaces.Discrete(3))
@@ -211,12 +227,18 @@ def test_a_limit_that_hdf5_would_crash_at_is_an_error_before(root, tmp_path):
 def test_datasets_and_files_train_with_the_same_numbers(tmp_path):
     demo = read_demo(write(tmp_path / "x.demo", episodes(9, 5, mask=True, open_last=True)))
     write_minari([demo], "my/b-v0", DatasetFacts())
-    one, other = (load_demonstrations(source, HYBRID, torch.device("cpu")) for source in (str(tmp_path / "x.demo"), "minari:my/b-v0"))
+    one, other = (
+        load_demonstrations(source, HYBRID, torch.device("cpu"))
+        for source in (str(tmp_path / "x.demo"), "minari:my/b-v0")
+    )
     torch.testing.assert_close([one.last, one.ended], [other.last, other.ended], rtol=0, atol=0)
     rows = torch.arange(len(one))
-    a, b = one.decisions.take(rows), other.decisions.take(rows)
+    a = one.decisions.take(rows)
+    b = other.decisions.take(rows)
     for left, right in zip(
-        [*a.obs, a.action.continuous, a.action.discrete, a.mask], [*b.obs, b.action.continuous, b.action.discrete, b.mask], strict=True
+        [*a.obs, a.action.continuous, a.action.discrete, a.mask],
+        [*b.obs, b.action.continuous, b.action.discrete, b.mask],
+        strict=True,
     ):
         assert torch.equal(left, right)
 
@@ -226,16 +248,22 @@ def test_the_original_reads_a_file_that_was_a_dataset(tmp_path):
     simple("my/b-v0", episode(3), episode(2, end=False, cut=True))
     path = write_demo([read_demo("minari:my/b-v0")], tmp_path / "x.demo").path
     code = (
-        "import sys; from mlagents.trainers.demo_loader import demo_to_buffer; spec, buffer = demo_to_buffer(sys.argv[1], 1);"
+        "import sys; from mlagents.trainers.demo_loader import demo_to_buffer; spec, buffer = "
+        "demo_to_buffer(sys.argv[1], 1);"
         "print(buffer.num_experiences, [o.shape for o in spec.observation_specs], spec.action_spec.discrete_branches)"
     )
     command = [str(Path(PEER or "") / "bin/python"), "-c", code, str(path)]
-    assert subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout.splitlines()[-1] == "6 [(2,)] (3,)"
+    assert (
+        subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout.splitlines()[-1]
+        == "6 [(2,)] (3,)"
+    )
 
 
 def test_numbers_that_are_no_values_of_the_spaces_are_refused(tmp_path):
     demo = read_demo(write(tmp_path / "x.demo", episodes(2, spec=NUMBERS), NUMBERS))
-    with pytest.raises(DemoError, match=r"record 0: observation 'observation' is no value of .*Discrete\(2\).*\[1, 1\].*\[1, 0\]"):
+    with pytest.raises(
+        DemoError, match=r"record 0: observation 'observation' is no value of .*Discrete\(2\).*\[1, 1\].*\[1, 0\]"
+    ):
         write_minari([demo], "my/b-v0", DatasetFacts(), DatasetForm(spaces.Discrete(2), spaces.Box(-1, 1, (2,))))
     with pytest.raises(DemoError, match=r"the demonstration +the environment"):
         write_minari([demo], "my/b-v0", DatasetFacts(), DatasetForm(spaces.Box(-1, 1, (3,)), spaces.Box(-1, 1, (2,))))

@@ -35,12 +35,15 @@ def same(one: DemoColumns, other: DemoColumns) -> bool:
 def rebuilt(path: Path, brain: Callable[[Any], object], pair: Callable[[Any], object] = lambda _: None) -> Path:
     """Writes a demonstration whose messages these functions have changed."""
     demo = read_demo(write(path, demo_files.episodes(3)))
-    head, records = Brain.FromString(demo.brain), [Pair.FromString(raw) for raw in demo.raw()]
+    head = Brain.FromString(demo.brain)
+    records = [Pair.FromString(raw) for raw in demo.raw()]
     brain(head)
     for record in records:
         pair(record)
     messages = [message.SerializeToString() for message in (head, *records)]
-    path.write_bytes(demo.meta.header() + b"".join(varint(len(message)) + message for message in messages) + demo.meta.to_bytes())
+    path.write_bytes(
+        demo.meta.header() + b"".join(varint(len(message)) + message for message in messages) + demo.meta.to_bytes()
+    )
     return path
 
 
@@ -98,7 +101,9 @@ def test_episodes_are_complete_with_their_final_observation(tmp_path, small_bloc
 
 
 def test_images_come_back_from_pngs(tmp_path):
-    spec = BehaviorSpec((ObsSpec("grey", (1, 4, 5)), ObsSpec("five", (5, 4, 5)), ObsSpec("rgb", (3, 4, 5))), ActionSpec(0, (4,)))
+    spec = BehaviorSpec(
+        (ObsSpec("grey", (1, 4, 5)), ObsSpec("five", (5, 4, 5)), ObsSpec("rgb", (3, 4, 5))), ActionSpec(0, (4,))
+    )
     generator = np.random.default_rng(0)
     record = demo_files.record(1, first=True, spec=spec)
     images = tuple(generator.integers(0, 256, obs.shape).astype(np.float32) / 255 for obs in spec.obs)
@@ -138,7 +143,8 @@ def head_of(path: Path) -> bytes:
 @pytest.mark.parametrize("rest", ["", "half a record", "zeros"])
 def test_a_recording_that_was_never_closed_has_all_of_its_complete_records(tmp_path, rest):
     whole = write(tmp_path / "x.demo", demo_files.episodes(20, open_last=True))
-    head, tail = head_of(whole), len(read_demo(whole).tail)
+    head = head_of(whole)
+    tail = len(read_demo(whole).tail)
     meta = DemoMeta(1, "a demo", 0, 0, 0.0)  # as Unity's recorder begins a file
     records = whole.read_bytes()[len(head) : -tail]
     more = {"": b"", "half a record": records[:50], "zeros": bytes(1000)}[rest]
@@ -155,9 +161,12 @@ def test_a_recording_that_was_never_closed_has_all_of_its_complete_records(tmp_p
 @pytest.mark.parametrize("name", ["Ball", "Coop", "Duel_0"])
 def test_a_recording_of_unitys_package_without_its_closing_is_read_like_the_whole(tmp_path, name):
     whole = THEIRS / f"{name}.demo"
-    head, closed = head_of(whole), read_demo(whole)
+    head = head_of(whole)
+    closed = read_demo(whole)
     path = tmp_path / "killed.demo"
-    path.write_bytes(DemoMeta(1, "", 0, 0, 0.0).header() + head[33:] + whole.read_bytes()[len(head) : -len(closed.tail)])
+    path.write_bytes(
+        DemoMeta(1, "", 0, 0, 0.0).header() + head[33:] + whole.read_bytes()[len(head) : -len(closed.tail)]
+    )
     assert same(read_demo(path).columns(), closed.columns())
 
 
@@ -196,7 +205,10 @@ def test_bytes_that_are_no_records_behind_those_that_are_counted_are_not_read(tm
         (b"\x89PNG\r\n\x1a\n" + bytes(100), r"begins with 89 50 4e 47 .*\(a PNG image\)"),
         (b"PK\x03\x04" + bytes(100), "a zip archive"),
         (b"Hello, this is a text that somebody wrote, longer than a header is", "a text file"),
-        (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 3\n", "a Git LFS pointer; fetch the file itself"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 3\n",
+            "a Git LFS pointer; fetch the file itself",
+        ),
         (bytes(100), "not a demonstration file"),
         (struct.pack("<B", 2) + b"\x08\x07" + bytes(100), "version 7 of the format"),
         (b"\x0e\x08\x01\x12\x01d", "cut off within its header: 6 bytes came"),
@@ -356,19 +368,25 @@ def test_records_whose_actions_differ_from_one_another_are_refused_by_their_coun
         stores(*((0.5,) if pair.agent_info.done else (0.5, 1.0)))(pair)
 
     demo = read_demo(rebuilt(tmp_path / "x.demo", legacy((1,), 1), some))
-    with pytest.raises(DemoError, match="record 0 holds an action of 2 numbers; expected 1 continuous, as the file's header says"):
+    with pytest.raises(
+        DemoError, match="record 0 holds an action of 2 numbers; expected 1 continuous, as the file's header says"
+    ):
         demo.columns()
 
 
 def test_choices_of_another_number_than_the_header_says_are_refused_by_their_counts(tmp_path):
     demo = read_demo(rebuilt(tmp_path / "x.demo", legacy((3,), 0), stores(1.0, 2.0)))
-    with pytest.raises(DemoError, match="record 0 holds an action of 2 numbers; expected discrete 3, as the file's header says"):
+    with pytest.raises(
+        DemoError, match="record 0 holds an action of 2 numbers; expected discrete 3, as the file's header says"
+    ):
         demo.columns()
 
 
 def test_choices_that_are_fractions_are_named_as_continuous_actions(tmp_path):
     demo = read_demo(rebuilt(tmp_path / "x.demo", legacy((3,), 0), stores(0.37)))
-    with pytest.raises(DemoError, match=r"record 0: the choice of branch 0 is 0\.37; expected a whole number.*Space Type"):
+    with pytest.raises(
+        DemoError, match=r"record 0: the choice of branch 0 is 0\.37; expected a whole number.*Space Type"
+    ):
         demo.columns()
 
 
@@ -400,7 +418,9 @@ def test_records_without_pairs_of_the_first_releases_are_read(tmp_path, small_bl
         for step in range(1, 2 * steps)
     ]
     brain = (
-        b"\x08\x03\x10\x04" + Brain(brain_name="Old", vector_action_size_deprecated=[3]).SerializeToString() + b"\x22\x04\x08\x03\x10\x02"
+        b"\x08\x03\x10\x04"
+        + Brain(brain_name="Old", vector_action_size_deprecated=[3]).SerializeToString()
+        + b"\x22\x04\x08\x03\x10\x02"
     )
     demo = read_demo(old_file(tmp_path / "old.demo", records, brain, end))
     assert (demo.behavior, demo.spec.action, demo.warnings) == ("Old", ActionSpec(0, (3,)), ())
@@ -418,11 +438,18 @@ def test_records_without_pairs_of_the_first_releases_are_read(tmp_path, small_bl
 
 
 def test_old_records_with_shapes_are_read(tmp_path):
-    observation = message_class("communicator_objects.ObservationProto")(shape=[2], float_data={"data": [0.5, 2.0]}).SerializeToString()
+    observation = message_class("communicator_objects.ObservationProto")(
+        shape=[2], float_data={"data": [0.5, 2.0]}
+    ).SerializeToString()
     records = [old_fields(observations=[observation], stored_vector_actions=[0.25 * step], id=7) for step in range(4)]
-    brain = Brain(brain_name="Old", vector_action_size_deprecated=[1], vector_action_space_type_deprecated=1).SerializeToString()
+    brain = Brain(
+        brain_name="Old", vector_action_size_deprecated=[1], vector_action_space_type_deprecated=1
+    ).SerializeToString()
     (episode,) = read_demo(old_file(tmp_path / "old.demo", records, brain)).episodes()
-    assert (episode.pairs.obs[0][0].tolist(), episode.pairs.continuous[:, 0].tolist()) == ([0.5, 2.0], [0.25, 0.5, 0.75])
+    assert (episode.pairs.obs[0][0].tolist(), episode.pairs.continuous[:, 0].tolist()) == (
+        [0.5, 2.0],
+        [0.25, 0.5, 0.75],
+    )
 
 
 def png(shade: int) -> bytes:

@@ -24,7 +24,8 @@ def test_the_header_counts_records_ends_and_rewards_as_unity_does(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("action", "sizes", "kind"), [(ActionSpec(2), [2], 1), (ActionSpec(0, (3, 2)), [3, 2], 0), (ActionSpec(1, (2,)), [], 0)]
+    ("action", "sizes", "kind"),
+    [(ActionSpec(2), [2], 1), (ActionSpec(0, (3, 2)), [3, 2], 0), (ActionSpec(1, (2,)), [], 0)],
 )
 def test_the_behavior_has_its_actions_in_the_new_field_and_where_they_fit_in_the_old(tmp_path, action, sizes, kind):
     spec = BehaviorSpec((VECTOR,), action)
@@ -74,9 +75,15 @@ def test_records_before_an_error_are_kept_and_no_file_remains_without_any(tmp_pa
     ("change", "message"),
     [
         ({"obs": ()}, "agent 0, record 0: 0 observations came; expected 3"),
-        ({"obs": (np.zeros(3), np.zeros((3, 2)), np.zeros(2))}, r"observation 'things' came with shape \(3, 2\); expected \(2, 2\)"),
+        (
+            {"obs": (np.zeros(3), np.zeros((3, 2)), np.zeros(2))},
+            r"observation 'things' came with shape \(3, 2\); expected \(2, 2\)",
+        ),
         ({"mask": np.ones(4, bool)}, "a mask of 4 choices came; expected 5"),
-        ({"discrete": np.zeros(1, np.int64)}, r"actions of shapes \(\(2,\), \(1,\)\) came; expected \(\(2,\), \(2,\)\)"),
+        (
+            {"discrete": np.zeros(1, np.int64)},
+            r"actions of shapes \(\(2,\), \(1,\)\) came; expected \(\(2,\), \(2,\)\)",
+        ),
     ],
 )
 def test_a_record_that_does_not_fit_is_named(tmp_path, change, message):
@@ -94,7 +101,9 @@ def test_only_images_can_be_pngs(tmp_path):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
 def test_a_full_disk_is_an_error_that_names_the_remaining_file(tmp_path):
     (tmp_path / "x.demo.part").symlink_to("/dev/full")
-    with pytest.raises(DemoError, match=r"x.demo cannot be written: No space left on device; the \d+ records before may be in"):
+    with pytest.raises(
+        DemoError, match=r"x.demo cannot be written: No space left on device; the \d+ records before may be in"
+    ):
         write(tmp_path / "x.demo", demo_files.episodes(*[100] * 100))
 
 
@@ -118,7 +127,8 @@ from mlagents.trainers.demo_loader import demo_to_buffer, load_demonstration
 for path in sys.argv[1:]:
     spec, pairs, total = load_demonstration(path)
     _, buffer = demo_to_buffer(path, 1)
-    print(len(pairs), total, buffer.num_experiences, [o.shape for o in spec.observation_specs], spec.action_spec.continuous_size,
+    print(len(pairs), total, buffer.num_experiences,
+          [o.shape for o in spec.observation_specs], spec.action_spec.continuous_size,
           spec.action_spec.discrete_branches)
 """
 

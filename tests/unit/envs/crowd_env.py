@@ -66,7 +66,9 @@ def begin(world: World):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """An agent earns its actions' sum; as an episode ends, the last agent is cut, the others end, and all change sides."""
+    """An agent earns its actions' sum; as an episode ends, the last agent is cut, the others end, and all change
+    sides.
+    """
     area = wp.tid()
     world.age[area] += 1
     ended = float(world.age[area]) >= world.length[area]
@@ -94,7 +96,9 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
 
 
 class Crowd(WarpEnv):
-    """Three agents an area, of the behaviors Many and Few by turns; a vector (count, number), two things, hybrid actions."""
+    """Three agents an area, of the behaviors Many and Few by turns; a vector (count, number), two things, hybrid
+    actions.
+    """
 
     behavior = "Crowd"
     behavior_names = ("Many", "Few")
@@ -108,7 +112,14 @@ class Crowd(WarpEnv):
 
     def __init__(self, areas: int | None = None, device: str = "cpu") -> None:
         spec = BehaviorSpec((ObsSpec("vector", (2,)), ObsSpec("things", (2, 1))), ActionSpec(1, (4,)))
-        sizes = {"obs": 2, "obs_things": (2, 1), "final_obs": 2, "final_obs_things": (2, 1), "action_continuous": 1, "action_discrete": 1}
+        sizes = {
+            "obs": 2,
+            "obs_things": (2, 1),
+            "final_obs": 2,
+            "final_obs_things": (2, 1),
+            "action_continuous": 1,
+            "action_discrete": 1,
+        }
         super().__init__(Program(World, begin, tick, area_columns=("age", "length")), spec, areas, device, **sizes)
 
     def _drawing(self, rows: Rows) -> Drawing:

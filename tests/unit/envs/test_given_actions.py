@@ -19,7 +19,9 @@ from palaestra.envs.pettingzoo.env import PettingZooEnv
 
 @pytest.fixture(params=["builtin:3DBall", "gymnasium:CartPole-v1", "pettingzoo"])
 def env(request: pytest.FixtureRequest) -> Env:
-    opened: Any = PettingZooEnv([Crowd(2)], "crowd") if request.param == "pettingzoo" else palaestra.make(request.param, areas=2)
+    opened: Any = (
+        PettingZooEnv([Crowd(2)], "crowd") if request.param == "pettingzoo" else palaestra.make(request.param, areas=2)
+    )
     opened.reset(0)
     return opened
 

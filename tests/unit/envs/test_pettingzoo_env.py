@@ -75,7 +75,9 @@ def test_only_the_area_whose_episode_is_over_starts_again():
 
 
 def test_agents_share_a_behavior_by_name_and_spaces():
-    env = open_pettingzoo("mpe2.simple_tag_v3", 2, {"teams": {"adversary": 0, "agent_*": 1}, "groups": {"adversary_*": "pack"}})
+    env = open_pettingzoo(
+        "mpe2.simple_tag_v3", 2, {"teams": {"adversary": 0, "agent_*": 1}, "groups": {"adversary_*": "pack"}}
+    )
     assert list(env.behaviors) == ["adversary", "agent"]
     steps = env.reset(1)
     assert steps["adversary"].acting.all()
@@ -99,10 +101,15 @@ def test_players_in_turn_are_teams_and_masks_arrive():
 @pytest.mark.parametrize("api", ["parallel", "aec"])
 def test_a_reward_that_all_members_get_alike_is_the_groups_once(api: str):
     options = {"api": api, "max_cycles": 3, "local_ratio": 0.0}
-    apart, shared = (open_pettingzoo("mpe2.simple_spread_v3", 1, {**options, **more}) for more in ({}, {"shared_reward": True}))
-    before, now, spec = apart.reset(0)["agent"], shared.reset(0)["agent"], apart.behaviors["agent"].action
+    apart, shared = (
+        open_pettingzoo("mpe2.simple_spread_v3", 1, {**options, **more}) for more in ({}, {"shared_reward": True})
+    )
+    before = apart.reset(0)["agent"]
+    now = shared.reset(0)["agent"]
+    spec = apart.behaviors["agent"].action
     for _ in range(9):
-        before, now = apart.step({"agent": zeros(before, spec)})["agent"], shared.step({"agent": zeros(now, spec)})["agent"]
+        before = apart.step({"agent": zeros(before, spec)})["agent"]
+        now = shared.step({"agent": zeros(now, spec)})["agent"]
         torch.testing.assert_close(now.group_reward, before.reward)
         assert not now.reward.any()
     assert now.group.tolist() == [0, 0, 0]
@@ -115,7 +122,12 @@ def test_a_reward_that_all_members_get_alike_is_the_groups_once(api: str):
         spaces.Box(np.array([-2, 0], np.float32), np.array([4, 1], np.float32)),
         spaces.Discrete(3, start=5),
         spaces.MultiDiscrete(np.array([2, 3]), start=np.array([-1, 5])),
-        spaces.Dict({"arm": spaces.Box(-2, 3, (2,), np.float32), "hand": spaces.Tuple((spaces.Discrete(3), spaces.MultiBinary(2)))}),
+        spaces.Dict(
+            {
+                "arm": spaces.Box(-2, 3, (2,), np.float32),
+                "hand": spaces.Tuple((spaces.Discrete(3), spaces.MultiBinary(2))),
+            }
+        ),
     ],
     ids=str,
 )
@@ -151,7 +163,8 @@ def test_masks_in_infos_arrive_and_wrong_ones_are_refused_by_name():
     assert mask.tolist() == [[False, True, True]] * 2
     game.mask = np.ones(4)
     with pytest.raises(
-        EnvError, match=r"masked, behavior 'cell', agent 'cell_1' of area 0: the mask in info\['action_mask'\] has 4 entries"
+        EnvError,
+        match=r"masked, behavior 'cell', agent 'cell_1' of area 0: the mask in info\['action_mask'\] has 4 entries",
     ):
         env.step(actions)
 
@@ -161,7 +174,9 @@ def test_an_agent_that_leaves_without_an_end_is_truncated_with_a_warning():
     step = env.reset(0)["cell"]
     actions = {"cell": zeros(step, env.behaviors["cell"].action)}
     env.step(actions)
-    with pytest.warns(UserWarning, match="'cell_0' was no longer in `agents` although it neither terminated nor was truncated"):
+    with pytest.warns(
+        UserWarning, match="'cell_0' was no longer in `agents` although it neither terminated nor was truncated"
+    ):
         step = env.step(actions)["cell"]
     assert step.truncated.tolist() == [True, False]
 
@@ -169,7 +184,11 @@ def test_an_agent_that_leaves_without_an_end_is_truncated_with_a_warning():
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [
-        ("raise", EnvError, r"crowd, area 1: step raised ZeroDivisionError: the clock stood still \(.*zoo_games.py, line \d+\)"),
+        (
+            "raise",
+            EnvError,
+            r"crowd, area 1: step raised ZeroDivisionError: the clock stood still \(.*zoo_games.py, line \d+\)",
+        ),
         ("exit", EnvError, r"crowd, area 1: step raised SystemExit: no more coins \(.*zoo_games.py, line \d+\)"),
         ("nan", NotFinite, r"behavior 'cell', agent 'cell_1' of area 1: reward is nan"),
     ],
@@ -191,7 +210,11 @@ def test_errors_within_a_game_name_its_area(wrong: str, error: type[Exception], 
         ("mpe2.simple_spread_v3:parallel_en", {}, "has no 'parallel_en'; did you mean 'parallel_env'?"),
         ("mpe2.simple_spread_v3", {"teems": {}}, "takes no option 'teems'; did you mean 'teams'?"),
         ("mpe2.simple_spread_v3", {"max_cycle": 3}, "takes no option 'max_cycle'; did you mean 'max_cycles'?"),
-        ("mpe2.simple_spread_v3", {"teams": {"agnt_0": 1}}, "names 'agnt_0', which fits no agent; did you mean 'agent_0'?"),
+        (
+            "mpe2.simple_spread_v3",
+            {"teams": {"agnt_0": 1}},
+            "names 'agnt_0', which fits no agent; did you mean 'agent_0'?",
+        ),
         ("mpe2.simple_spread_v3", {"groups": 3}, "env_options.groups is 3; expected a map from agents to their groups"),
         ("mpe2.simple_tag_v3", {"behaviors": {"*": "one"}}, "'adversary_0' and 'agent_0' cannot share behavior 'one'"),
         ("os:getcwd", {}, "made an instance of str; expected a ParallelEnv or AECEnv of PettingZoo"),
@@ -211,11 +234,14 @@ def test_what_newcomers_get_wrong_is_answered_with_what_to_do(place: str, option
         ("mpe2", "mpe2.simple_spread_v3", "needs the package mpe2: pip install 'palaestra[pettingzoo]'"),
     ],
 )
-def test_a_missing_package_is_named_with_the_line_that_installs_it(missing, place, line, monkeypatch: pytest.MonkeyPatch):
+def test_a_missing_package_is_named_with_the_line_that_installs_it(
+    missing, place, line, monkeypatch: pytest.MonkeyPatch
+):
     from importlib.util import find_spec
 
     monkeypatch.setattr(
-        "palaestra.envs.pettingzoo.opening.find_spec", lambda name: None if name.partition(".")[0] == missing else find_spec(name)
+        "palaestra.envs.pettingzoo.opening.find_spec",
+        lambda name: None if name.partition(".")[0] == missing else find_spec(name),
     )
     with pytest.raises(EnvError) as error:
         open_pettingzoo(place, 2, {})
@@ -244,7 +270,9 @@ def test_objects_factories_and_names_of_factories_are_taken(tmp_path: Path, monk
     assert named.reset(0)["player"].group.tolist() == [0, 0, 1, 1]
     with pytest.raises(EnvError, match="takes no option 'tims'"):
         make_env("python:zoo_games:Duel", areas=2, options={"tims": {}})
-    (tmp_path / "my_zoo.py").write_text("from zoo_games import Crowd\n\ndef parallel_env(count=2):\n    return Crowd(count)\n")
+    (tmp_path / "my_zoo.py").write_text(
+        "from zoo_games import Crowd\n\ndef parallel_env(count=2):\n    return Crowd(count)\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     assert make_env("pettingzoo:my_zoo", areas=2, options={"count": 3}).num_areas == 2
     sys.modules.pop("my_zoo")
@@ -265,7 +293,8 @@ def test_copies_in_processes_are_told_apart_and_play():
     games = GameSettings(UnityOptions(copies=2))
     env = make_env("pettingzoo:classic.tictactoe_v3", areas=3, games=games)
     try:
-        step, players = env.reset(0)["player"], set[tuple[int, int]]()
+        step = env.reset(0)["player"]
+        players = set[tuple[int, int]]()
         while len(players) < 6:  # a copy that is late answers on a later tick
             players |= set(zip(step.area[step.acting].tolist(), step.team[step.acting].tolist(), strict=True))
             action = Action(torch.zeros(len(step.acting), 0), step.action_mask.byte().argmax(1, keepdim=True))
@@ -288,7 +317,9 @@ def test_a_game_is_drawn_if_it_can(tmp_path: Path):
     env = PettingZooEnv([Crowd(render_mode="rgb_array")], "crowd")
     env.reset(0)
     assert env.render(0).shape == (4, 6, 3)
-    with pytest.raises(EnvError, match=r"can only be drawn if it is made with render_mode='rgb_array' \(the option render=True\)"):
+    with pytest.raises(
+        EnvError, match=r"can only be drawn if it is made with render_mode='rgb_array' \(the option render=True\)"
+    ):
         PettingZooEnv([Crowd()], "crowd").render(0)
 
 

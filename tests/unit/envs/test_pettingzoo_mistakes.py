@@ -58,21 +58,31 @@ def stepped(env: PettingZooEnv, ticks: int = 1):
 @pytest.mark.parametrize(
     ("bend", "message"),
     [
-        (lambda o, r, t, u, i: (o, dict.fromkeys(r, None), t, u, i), "the reward of agent 'cell_0' is None; expected a number"),
+        (
+            lambda o, r, t, u, i: (o, dict.fromkeys(r, None), t, u, i),
+            "the reward of agent 'cell_0' is None; expected a number",
+        ),
         (lambda o, r, t, u, i: (o, list(r.values()), t, u, i), "step returned list as rewards; expected a dict"),
         (lambda o, r, t, u, i: (o, r, t, None, i), "step returned NoneType as truncations; expected a dict"),
         (lambda o, r, t, u, i: ({}, r, t, u, i), "the observations lack agent 'cell_0'"),
         (lambda o, r, t, u, i: (o, r, t, i), "step returned 4 values"),
         (
             lambda o, r, t, u, i: ({**o, "cell_1": {**o["cell_1"], "me": 99}}, r, t, u, i),
-            "bent, behavior 'cell': observation 'me' of 'cell_1' of area 0 does not fit its space: it is 99; its space says 0 to 7",
+            "bent, behavior 'cell': observation 'me' of 'cell_1' of area 0 does not fit its space: it is 99; its "
+            "space says 0 to 7",
         ),
         (
             lambda o, r, t, u, i: ({**o, "cell_1": {**o["cell_1"], "clock": np.zeros(3)}}, r, t, u, i),
             "observation 'clock' of 'cell_1' of area 0 does not fit its space: it has shape (3,); its space says (2,)",
         ),
-        (lambda o, r, t, u, i: ({**o, "cell_1": {**o["cell_1"], "clock": ["a", "b"]}}, r, t, u, i), "it is 'a'; expected numbers"),
-        (lambda o, r, t, u, i: ({**o, "cell_1": None}, r, t, u, i), "of 'cell_1' of area 0 does not fit its space: it is missing"),
+        (
+            lambda o, r, t, u, i: ({**o, "cell_1": {**o["cell_1"], "clock": ["a", "b"]}}, r, t, u, i),
+            "it is 'a'; expected numbers",
+        ),
+        (
+            lambda o, r, t, u, i: ({**o, "cell_1": None}, r, t, u, i),
+            "of 'cell_1' of area 0 does not fit its space: it is missing",
+        ),
         (
             lambda o, r, t, u, i: ({**o, "cell_1": {**o["cell_1"], "clock": np.array([1, None])}}, r, t, u, i),
             "observation 'clock' of 'cell_1' of area 0 does not fit its space: it is None; expected numbers",
@@ -99,7 +109,8 @@ def test_a_step_that_returns_something_else_is_refused_with_agent_and_area(bend:
     ],
 )
 def test_what_is_clearly_meant_is_taken_as_the_same(bend: Callable[..., tuple]):
-    step, plain = stepped(PettingZooEnv([Bent(bend)], "bent"), 3)["cell"], stepped(PettingZooEnv([Crowd(2)], "plain"), 3)["cell"]
+    step = stepped(PettingZooEnv([Bent(bend)], "bent"), 3)["cell"]
+    plain = stepped(PettingZooEnv([Crowd(2)], "plain"), 3)["cell"]
     assert step.reward.tolist() == plain.reward.tolist()
     assert step.terminated.tolist() == plain.terminated.tolist()
 
@@ -121,14 +132,22 @@ def test_options_of_a_wrong_type_are_refused(options: dict, message: str):
 
 def test_an_agent_to_which_nothing_is_shown_as_it_ends_keeps_what_it_saw_last():
     def blind(obs, rewards, terminated, truncated, infos):
-        return {a: None if terminated.get(a) or truncated.get(a) else obs[a] for a in obs}, rewards, terminated, truncated, infos
+        return (
+            {a: None if terminated.get(a) or truncated.get(a) else obs[a] for a in obs},
+            rewards,
+            terminated,
+            truncated,
+            infos,
+        )
 
     class Blind(Duel):
         def observe(self, agent):
             return None if self.terminations[agent] or self.truncations[agent] else super().observe(agent)
 
-    parallel, turns = PettingZooEnv([Bent(blind)], "blind"), PettingZooEnv([Blind()], "blind")
-    before, after = stepped(parallel, 1)["cell"], stepped(parallel, 2)["cell"]
+    parallel = PettingZooEnv([Bent(blind)], "blind")
+    turns = PettingZooEnv([Blind()], "blind")
+    before = stepped(parallel, 1)["cell"]
+    after = stepped(parallel, 2)["cell"]
     (slot,) = after.final_obs.slots.tolist()
     assert [one[0].tolist() for one in after.final_obs.obs] == [one[slot].tolist() for one in before.obs]
     check_env(turns, 60)
@@ -145,24 +164,36 @@ def test_an_agents_own_name_goes_before_patterns_and_the_first_pattern_before_la
     assert env.reset(0)["cell"].team.tolist() == [2, 1, 1, 1]
 
 
-@pytest.mark.parametrize("wrapped", [lambda: parallel_to_aec(Crowd(2)), lambda: aec_to_parallel(parallel_to_aec(Crowd(2)))])
+@pytest.mark.parametrize(
+    "wrapped", [lambda: parallel_to_aec(Crowd(2)), lambda: aec_to_parallel(parallel_to_aec(Crowd(2)))]
+)
 def test_games_that_pettingzoo_turned_into_the_other_kind_keep_the_contract(wrapped: Callable[[], Any]):
     check_env(PettingZooEnv([wrapped(), wrapped()], "wrapped"), 25)
 
 
 def test_a_group_gets_the_mean_of_its_members_rewards_and_each_member_the_rest():
     shared = SharedRewards(lambda agent: {"a": 0, "b": 0, "c": 0, "d": 1, "e": -1}[str(agent)])
-    assert shared.parts({"a": -2.5, "b": -2.5, "c": -1.0, "d": 4.0, "e": 7.0}) == {"a": -2.0, "b": -2.0, "c": -2.0, "d": 4.0}
+    assert shared.parts({"a": -2.5, "b": -2.5, "c": -1.0, "d": 4.0, "e": 7.0}) == {
+        "a": -2.0,
+        "b": -2.0,
+        "c": -2.0,
+        "d": 4.0,
+    }
     assert shared.parts({"a": 0.1, "b": 0.1, "c": 0.1}) == {"a": 0.1, "b": 0.1, "c": 0.1}
 
 
 def test_agents_that_collide_share_the_rest_of_their_reward_in_simple_spread():
     options = {"N": 6, "max_cycles": 40}
-    apart, shared = (open_pettingzoo("mpe2.simple_spread_v3", 2, {**options, **more}) for more in ({}, {"shared_reward": True}))
-    before, now, differing = apart.reset(0)["agent"], shared.reset(0)["agent"], 0
+    apart, shared = (
+        open_pettingzoo("mpe2.simple_spread_v3", 2, {**options, **more}) for more in ({}, {"shared_reward": True})
+    )
+    before = apart.reset(0)["agent"]
+    now = shared.reset(0)["agent"]
+    differing = 0
     for _ in range(10):
         before, now = (
-            env.step({"agent": zeros(step, env.behaviors["agent"].action)})["agent"] for env, step in ((apart, before), (shared, now))
+            env.step({"agent": zeros(step, env.behaviors["agent"].action)})["agent"]
+            for env, step in ((apart, before), (shared, now))
         )
         means = before.reward.view(2, 6).mean(1, keepdim=True).expand(2, 6).flatten()
         torch.testing.assert_close(now.group_reward, means)
@@ -183,7 +214,10 @@ def test_without_a_file_opponents_learn_by_self_play_and_partners_do_not():
     for name, opposed in (("classic.tictactoe_v3", True), ("mpe2.simple_spread_v3", False)):
         env = open_pettingzoo(name, 1, {})
         assert list(env.opponents) == (list(env.behaviors) if opposed else [])
-        assert all(("self_play" in block) == opposed for block in fitted(env.behaviors, 16, "ppo", env.opponents)["behaviors"].values())
+        assert all(
+            ("self_play" in block) == opposed
+            for block in fitted(env.behaviors, 16, "ppo", env.opponents)["behaviors"].values()
+        )
 
 
 def test_agents_that_nobody_announced_take_part_and_may_be_named_by_patterns():
@@ -192,14 +226,18 @@ def test_agents_that_nobody_announced_take_part_and_may_be_named_by_patterns():
     teams = set[int]()
     for _ in range(4):
         teams |= set(step.team[step.acting].tolist())
-        step = env.step({"cell": Action(torch.zeros(len(step.acting), 0), torch.zeros(len(step.acting), 1, dtype=torch.int64))})["cell"]
+        step = env.step(
+            {"cell": Action(torch.zeros(len(step.acting), 0), torch.zeros(len(step.acting), 1, dtype=torch.int64))}
+        )["cell"]
     assert 5 in teams
 
 
 def test_a_module_that_ends_the_process_as_it_is_imported_is_named(tmp_path, monkeypatch):
     (tmp_path / "quitting_game.py").write_text("import sys\nsys.exit(1)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(EnvError, match=r"module 'quitting_game' cannot be imported: SystemExit: 1 \(.*quitting_game.py, line 2\)"):
+    with pytest.raises(
+        EnvError, match=r"module 'quitting_game' cannot be imported: SystemExit: 1 \(.*quitting_game.py, line 2\)"
+    ):
         open_pettingzoo("quitting_game", 1, {})
 
 
@@ -208,7 +246,8 @@ class Masking(Crowd):
 
     def __init__(self, in_reset: object, in_step: object) -> None:
         super().__init__(2)
-        self.in_reset, self.in_step = in_reset, in_step
+        self.in_reset = in_reset
+        self.in_step = in_step
 
     def reset(self, seed=None, options=None):
         return super().reset(seed)[0], dict.fromkeys(self.agents, self.in_reset)
@@ -244,24 +283,37 @@ class Verbose(Crowd):
         self.masked = masked
 
     def observation_space(self, agent):
-        notes, mask = spaces.Sequence(spaces.Box(0, 1, (2,))), spaces.MultiBinary(3)
-        return spaces.Dict({**super().observation_space(agent), "text": spaces.Text(9), "notes": notes, "action_mask": mask})
+        notes = spaces.Sequence(spaces.Box(0, 1, (2,)))
+        mask = spaces.MultiBinary(3)
+        return spaces.Dict(
+            {**super().observation_space(agent), "text": spaces.Text(9), "notes": notes, "action_mask": mask}
+        )
 
     def _views(self, agents):
-        more = {"text": "go", "notes": (np.ones(2, np.float32),) * 40, **({"action_mask": np.ones(3, np.int8)} if self.masked else {})}
+        more = {
+            "text": "go",
+            "notes": (np.ones(2, np.float32),) * 40,
+            **({"action_mask": np.ones(3, np.int8)} if self.masked else {}),
+        }
         return {agent: {**view, **more} for agent, view in super()._views(agents).items()}
 
 
 def test_entries_may_be_left_out_and_sequences_may_be_long_by_option_and_by_metadata(monkeypatch: pytest.MonkeyPatch):
     said = {"leave_out": ["text"], "max_elements": 40}
     by_option = PettingZooEnv([Verbose()], "verbose", said)
-    assert {obs.name: obs.shape for obs in by_option.behaviors["cell"].obs} == {"clock": (2,), "me": (8,), "notes": (40, 3)}
+    assert {obs.name: obs.shape for obs in by_option.behaviors["cell"].obs} == {
+        "clock": (2,),
+        "me": (8,),
+        "notes": (40, 3),
+    }
     stepped(by_option)
     with pytest.raises(EnvError, match="verbose: there is no observation 'txt' to leave out; did you mean 'text'"):
         PettingZooEnv([Verbose()], "verbose", {"leave_out": ["txt"]})
     monkeypatch.setattr(Verbose, "metadata", said)
     assert PettingZooEnv([Verbose()], "verbose").behaviors["cell"] == by_option.behaviors["cell"]
-    with pytest.raises(EnvError, match="'cell_0' of area 0: the observation has no 'action_mask', although its space has"):
+    with pytest.raises(
+        EnvError, match="'cell_0' of area 0: the observation has no 'action_mask', although its space has"
+    ):
         PettingZooEnv([Verbose(masked=False)], "verbose").reset(0)
 
 
@@ -299,7 +351,9 @@ def test_agents_of_a_game_in_turns_that_leave_without_an_end_are_named_once():
         for turn in range(3):
             step = env.step({"player": played(step, avoiding=turn % 3)})["player"]
     (warning,) = caught
-    assert "'player_0' was no longer in `agents` although it neither terminated nor was truncated" in str(warning.message)
+    assert "'player_0' was no longer in `agents` although it neither terminated nor was truncated" in str(
+        warning.message
+    )
     assert step.truncated.tolist() == [True, True]
 
 
@@ -314,12 +368,15 @@ def test_an_agent_that_is_named_twice_is_refused(attribute: str):
         def reset(self, seed=None, options=None):
             self.possible_agents = ["cell_0", "cell_1"]
             given = super().reset(seed, options)
-            self.possible_agents, self.agents = [], ["cell_0", "cell_1", "cell_1"]
+            self.possible_agents = []
+            self.agents = ["cell_0", "cell_1", "cell_1"]
             return given
 
     game = Twins(2)
     game.possible_agents = [] if attribute == "agents" else ["cell_0", "cell_1", "cell_1"]
-    with pytest.raises(EnvError, match=rf"twins, area 0: `{attribute}` has 'cell_1' 2 times; expected a name of its own for each agent"):
+    with pytest.raises(
+        EnvError, match=rf"twins, area 0: `{attribute}` has 'cell_1' 2 times; expected a name of its own for each agent"
+    ):
         PettingZooEnv([game], "twins")
 
 
@@ -360,11 +417,20 @@ def ends(at: int, name: str | None = None) -> Callable[..., tuple]:
     ("bend", "message"),
     [
         (ends(2, "cell0"), "the terminations lack agent 'cell_0', which is in `agents` (there are: cell0)"),
-        (lambda o, r, t, u, i: (o, r, t, {}, i), "the truncations lack agent 'cell_0', which is in `agents` (there are: none)"),
+        (
+            lambda o, r, t, u, i: (o, r, t, {}, i),
+            "the truncations lack agent 'cell_0', which is in `agents` (there are: none)",
+        ),
         (lambda o, r, t, u, i: (o, r, {"cell_0": False}, u, i), "the terminations lack agent 'cell_1'"),
         (lambda o, r, t, u, i: (o, {"cell0": 1.0}, t, u, i), "the rewards lack agent 'cell_0'"),
-        (lambda o, r, t, u, i: (o, r, dict.fromkeys(t, "no"), u, i), "the terminations have 'no' for 'cell_0'; expected True or False"),
-        (lambda o, r, t, u, i: (o, r, t, u, {"cell0": {}}), "the infos are of cell0, and no agent has such a name (cell_0, cell_1)"),
+        (
+            lambda o, r, t, u, i: (o, r, dict.fromkeys(t, "no"), u, i),
+            "the terminations have 'no' for 'cell_0'; expected True or False",
+        ),
+        (
+            lambda o, r, t, u, i: (o, r, t, u, {"cell0": {}}),
+            "the infos are of cell0, and no agent has such a name (cell_0, cell_1)",
+        ),
     ],
 )
 def test_flags_rewards_and_infos_under_wrong_names_are_refused(bend: Callable[..., tuple], message: str):
@@ -414,10 +480,19 @@ def wrong_crowd(**methods: Any) -> Crowd:
 @pytest.mark.parametrize(
     ("methods", "message"),
     [
-        ({"observation_space": spaces.Discrete(2)}, "`observation_space` is the space Discrete(2) itself; expected a method"),
-        ({"action_space": lambda agent: None}, "`action_space('cell_0')` returned None; expected a space of gymnasium.spaces"),
+        (
+            {"observation_space": spaces.Discrete(2)},
+            "`observation_space` is the space Discrete(2) itself; expected a method",
+        ),
+        (
+            {"action_space": lambda agent: None},
+            "`action_space('cell_0')` returned None; expected a space of gymnasium.spaces",
+        ),
         ({"reset": lambda seed=None, options=None: None}, "reset returned None (does it end without `return`?)"),
-        ({"reset": lambda seed=None, options=None: (np.zeros(3), {})}, "reset returned 2 values of types ndarray, dict; expected obs"),
+        (
+            {"reset": lambda seed=None, options=None: (np.zeros(3), {})},
+            "reset returned 2 values of types ndarray, dict; expected obs",
+        ),
     ],
 )
 def test_what_a_parallel_game_declares_in_a_wrong_form_is_named(methods: dict[str, Any], message: str):
@@ -450,7 +525,8 @@ class ClosesBadly(Crowd):
 
     def __init__(self, area: int, closed: list[int]) -> None:
         super().__init__()
-        self.area, self.closed = area, closed
+        self.area = area
+        self.closed = closed
 
     def close(self):
         self.closed.append(self.area)

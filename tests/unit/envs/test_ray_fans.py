@@ -29,7 +29,9 @@ def test_numbers_of_a_ray_are_a_tag_a_flag_and_a_share_of_the_length():
     assert [first.angle, second.angle, third.angle] == [0.0, -0.5, 0.5]
 
 
-def drawn_ends(name: str, slot: int, areas: int = 3, seed: int = 5) -> tuple[Drawing, list[tuple[str, np.ndarray]], int]:
+def drawn_ends(
+    name: str, slot: int, areas: int = 3, seed: int = 5
+) -> tuple[Drawing, list[tuple[str, np.ndarray]], int]:
     """Returns the drawing, and what each ray that hit has hit, with the place in the scene where it ends."""
     env = palaestra.make(name, areas=areas)
     assert isinstance(env, SeesRays)
@@ -41,7 +43,11 @@ def drawn_ends(name: str, slot: int, areas: int = 3, seed: int = 5) -> tuple[Dra
     ends = next(group for group in drawing.solids if group.name == "ray ends")
     (area,) = np.flatnonzero(ends.size.any((1, 2)))
     hits = [(fan, hit) for fan, values in fans for hit in fan.hits(values)]
-    found = [("" if hit.tag is None else fan.tags[hit.tag], ends.position[area, k]) for k, (fan, hit) in enumerate(hits) if hit.hit]
+    found = [
+        ("" if hit.tag is None else fan.tags[hit.tag], ends.position[area, k])
+        for k, (fan, hit) in enumerate(hits)
+        if hit.hit
+    ]
     env.close()
     assert found
     return drawing, found, int(area)
@@ -58,7 +64,9 @@ def test_rays_that_hit_the_wall_end_at_it(name: str, half: tuple[float, float]):
 
 
 # a ray ends where its sphere touches the thing: SoccerTwos' is half a meter above the ball and of radius 0.5
-@pytest.mark.parametrize(("name", "tag", "solid", "reach"), [("SoccerTwos", "ball", "ball", math.sqrt(1.1242**2 - 0.25))])
+@pytest.mark.parametrize(
+    ("name", "tag", "solid", "reach"), [("SoccerTwos", "ball", "ball", math.sqrt(1.1242**2 - 0.25))]
+)
 def test_rays_end_at_the_thing_that_they_report(name: str, tag: str, solid: str, reach: float):
     seen = 0
     for slot in range(6):
@@ -78,7 +86,8 @@ def test_rays_end_half_a_meter_from_the_box_that_they_report():
         turn = np.array(turned_x(dragon.rotation[area, 0]))
         for place in (np.asarray(place) for what, place in found if what == "dragon"):
             to = (place - dragon.position[area, 0])[[0, 2]]
-            along, across = abs(to @ turn[[0, 2]]), abs(to @ np.array([-turn[2], turn[0]]))
+            along = abs(to @ turn[[0, 2]])
+            across = abs(to @ np.array([-turn[2], turn[0]]))
             seen += 1
             assert math.hypot(max(along - 0.75, 0), max(across - 0.75, 0)) == pytest.approx(0.5, abs=1e-3)
     assert seen > 3
@@ -94,7 +103,9 @@ def test_the_rays_of_an_agent_are_drawn_in_its_own_area_alone():
     assert HIT_COLORS[2] in [tuple(color) for color in lines.color[2]]
 
 
-@pytest.mark.parametrize("name", ["PushBlock", "Hallway", "SoccerTwos", "StrikersVsGoalie", "Pyramids", "WallJump", "DungeonEscape"])
+@pytest.mark.parametrize(
+    "name", ["PushBlock", "Hallway", "SoccerTwos", "StrikersVsGoalie", "Pyramids", "WallJump", "DungeonEscape"]
+)
 def test_a_line_runs_from_the_agent_to_the_end_of_its_ray(name: str):
     env = palaestra.make(name, areas=2)
     assert isinstance(env, SeesRays)
@@ -103,7 +114,9 @@ def test_a_line_runs_from_the_agent_to_the_end_of_its_ray(name: str):
     for behavior, step in steps.items():
         for slot in torch.nonzero(step.acting)[:, 0].tolist():
             drawing = with_rays(env.drawing(np.arange(2)), behavior, slot, rays_of(env, steps, behavior, slot))
-            lines, ends = (next(group for group in drawing.solids if group.name == part) for part in ("rays", "ray ends"))
+            lines, ends = (
+                next(group for group in drawing.solids if group.name == part) for part in ("rays", "ray ends")
+            )
             area = int(np.flatnonzero(lines.size.any((1, 2)))[0])
             axis = np.array([turned_x(turn) for turn in lines.rotation[area]])
             half = lines.size[area, :, :1] / 2

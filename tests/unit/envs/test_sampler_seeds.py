@@ -14,6 +14,7 @@ def test_seeds_of_copies_are_far_apart():
 
 
 def test_a_restarted_game_gets_the_seed_of_a_copy_that_does_not_exist():
-    seeds, restarts = sampler_seeds(42, 15), range(1, 5)
+    seeds = sampler_seeds(42, 15)
+    restarts = range(1, 5)
     restarted = [(seed + spacing(3 * restart)) & 0x7FFFFFFF for restart in restarts for seed in seeds[:3]]
     assert restarted == seeds[3:]

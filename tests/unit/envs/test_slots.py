@@ -72,7 +72,9 @@ def test_a_negative_id_is_refused():
 @pytest.mark.parametrize("seed", range(5))
 def test_random_comings_and_goings_agree_with_a_dictionary(seed: int):
     random = np.random.default_rng(seed)
-    slots, reference, next_id = Slots(random.integers(4)), {}, 0
+    slots = Slots(random.integers(4))
+    reference = {}
+    next_id = 0
     for _ in range(200):
         count = random.integers(6)
         newcomers = np.arange(next_id, next_id + count)

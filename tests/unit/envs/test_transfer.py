@@ -19,24 +19,31 @@ def test_a_transferred_table_has_final_observations_for_every_slot_that_ended():
     plain, to_device = (palaestra.make("gymnasium:CartPole-v1", areas=4) for _ in range(2))
     transfer = Transfer(to_device, CPU)
     assert isinstance(transfer, Env)
-    first, second = plain.reset(5), transfer.reset(5)
+    first = plain.reset(5)
+    second = transfer.reset(5)
     push = {"CartPole-v1": Action(torch.zeros(4, 0), torch.ones(4, 1, dtype=torch.int64))}
     ended = 0
     for _ in range(40):
-        one, two = first["CartPole-v1"], second["CartPole-v1"]
+        one = first["CartPole-v1"]
+        two = second["CartPole-v1"]
         assert torch.equal(one.obs[0], two.obs[0])
         assert torch.equal(one.reward, two.reward)
         assert two.final_obs.slots.tolist() == [0, 1, 2, 3]
         assert torch.equal(two.final_obs.obs[0][one.final_obs.slots], one.final_obs.obs[0])
         ended += len(one.final_obs.slots)
-        first, second = plain.step(push), transfer.step(push)
+        first = plain.step(push)
+        second = transfer.step(push)
     assert ended > 0
 
 
 def test_a_transfer_forwards_calls_to_its_environment():
     env = palaestra.make("builtin:Basic", areas=2)
     transfer = Transfer(env, CPU)
-    assert (transfer.num_areas, dict(transfer.parameters), transfer.behaviors) == (env.num_areas, dict(env.parameters), env.behaviors)
+    assert (transfer.num_areas, dict(transfer.parameters), transfer.behaviors) == (
+        env.num_areas,
+        dict(env.parameters),
+        env.behaviors,
+    )
     transfer.reset(0)
     state = transfer.state_dict()
     right = {"Basic": Action(torch.zeros(2, 0), torch.full((2, 1), 2))}
@@ -68,7 +75,9 @@ def test_a_transfer_forwards_measurements_and_facts():
     env = Talking()
     transfer = Transfer(env, CPU)
     run = TrainingFacts("1", "1", "3", "2", "cpu", 1, 0, "{}")
-    ball = BehaviorFacts("b", "ppo", True, False, False, False, False, False, "simple", 2, 64, False, False, False, "{}")
+    ball = BehaviorFacts(
+        "b", "ppo", True, False, False, False, False, False, "simple", 2, 64, False, False, False, "{}"
+    )
     transfer.training_starts(run)
     transfer.behavior_joins(ball)
     assert env.heard == [run, ball]

@@ -16,10 +16,14 @@ from palaestra.models.settings import NetworkSettings
 
 THEIRS = Path(__file__).parents[2] / "golden" / "data" / "onnx"
 
-VECTOR, WIDE = ObsSpec("vector", (4,)), ObsSpec("wide", (28,))
+VECTOR = ObsSpec("vector", (4,))
+WIDE = ObsSpec("wide", (28,))
 IMAGE = ObsSpec("image", (3, 20, 24))
 GOAL = ObsSpec("goal", (2,), goal=True)
-CONTINUOUS, DISCRETE, BRANCHES, HYBRID = ActionSpec(2), ActionSpec(0, (3,)), ActionSpec(0, (3, 2, 4)), ActionSpec(2, (3, 2))
+CONTINUOUS = ActionSpec(2)
+DISCRETE = ActionSpec(0, (3,))
+BRANCHES = ActionSpec(0, (3, 2, 4))
+HYBRID = ActionSpec(2, (3, 2))
 SMALL = NetworkSettings(hidden_units=16)
 NORMALIZED = NetworkSettings(hidden_units=16, normalize=True)
 
@@ -35,19 +39,27 @@ CASES = {
     "vector goal": ((VECTOR, GOAL), CONTINUOUS, SMALL),
     "goal between vectors": ((VECTOR, GOAL, WIDE, ObsSpec("other", (3,), goal=True)), HYBRID, NORMALIZED),
     "visual goal": ((VECTOR, ObsSpec("sign", (3, 20, 20), goal=True), GOAL), DISCRETE, SMALL),
-    "goal as an input only": ((VECTOR, GOAL), DISCRETE, NetworkSettings(hidden_units=16, goal_conditioning_type="none")),
+    "goal as an input only": (
+        (VECTOR, GOAL),
+        DISCRETE,
+        NetworkSettings(hidden_units=16, goal_conditioning_type="none"),
+    ),
     "goal of variable length": ((VECTOR, ObsSpec("things", (4, 3), goal=True)), CONTINUOUS, SMALL),
     "goals of both kinds": ((VECTOR, ObsSpec("things", (4, 3), goal=True), GOAL), HYBRID, NORMALIZED),
     "one conditioned layer": ((VECTOR, GOAL), CONTINUOUS, NetworkSettings(hidden_units=16, num_layers=1)),
-    "image and goal, as GridWorld has": ((IMAGE, GOAL), ActionSpec(0, (5,)), NetworkSettings(hidden_units=16, num_layers=1)),
+    "image and goal, as GridWorld has": (
+        (IMAGE, GOAL),
+        ActionSpec(0, (5,)),
+        NetworkSettings(hidden_units=16, num_layers=1),
+    ),
 }
 
 # what ML-Agents' files are made of, and so what Unity's importers are known to read
 # fmt: off
 OPERATORS = {
-    "Identity", "Concat", "Gemm", "MatMul", "Sigmoid", "Mul", "Add", "Sub", "Div", "Exp", "Log", "Sqrt", "Pow", "Clip", "Tanh",
-    "Softmax", "RandomNormalLike", "Multinomial", "ArgMax", "Slice", "Reshape", "Transpose", "Unsqueeze", "Squeeze", "Constant",
-    "Conv", "LeakyRelu", "MaxPool", "Relu", "LSTM", "ReduceSum", "ReduceMean", "Less", "Cast",
+    "Identity", "Concat", "Gemm", "MatMul", "Sigmoid", "Mul", "Add", "Sub", "Div", "Exp", "Log", "Sqrt", "Pow", "Clip",
+    "Tanh", "Softmax", "RandomNormalLike", "Multinomial", "ArgMax", "Slice", "Reshape", "Transpose", "Unsqueeze",
+    "Squeeze", "Constant", "Conv", "LeakyRelu", "MaxPool", "Relu", "LSTM", "ReduceSum", "ReduceMean", "Less", "Cast",
 }
 # fmt: on
 
@@ -62,7 +74,9 @@ def make(obs, action, settings, shared=False):
             parameter.add_(torch.randn_like(parameter) * 0.2)
     if network.normalizer is not None:
         width = network.normalizer.mean.numel()
-        network.normalizer.update(torch.randn(500, width) * torch.logspace(-2, 2, width) + torch.linspace(-50, 50, width))
+        network.normalizer.update(
+            torch.randn(500, width) * torch.logspace(-2, 2, width) + torch.linspace(-50, 50, width)
+        )
     return network, spec
 
 
@@ -152,7 +166,13 @@ def test_the_form_of_several_branches_and_images(tmp_path):
     export(network, spec, tmp_path / "branches.onnx")
     inputs, outputs, fixed = form(tmp_path / "branches.onnx")
     assert inputs == [("obs_0", 1, 4, [3, 20, 24]), ("obs_1", 1, 2, [4]), ("action_masks", 1, 2, [9])]
-    names = ["version_number", "memory_size", "discrete_actions", "discrete_action_output_shape", "deterministic_discrete_actions"]
+    names = [
+        "version_number",
+        "memory_size",
+        "discrete_actions",
+        "discrete_action_output_shape",
+        "deterministic_discrete_actions",
+    ]
     assert [output[0] for output in outputs] == names
     assert fixed == {"version_number": [3.0], "memory_size": [0.0], "discrete_action_output_shape": [[3.0, 2.0, 4.0]]}
 

@@ -1,4 +1,6 @@
-"""Policies with memory as files: made as ML-Agents makes them, for Unity's older importer (Barracuda) warns of anything else."""
+"""Policies with memory as files: made as ML-Agents makes them, for Unity's older importer (Barracuda) warns of anything
+else.
+"""
 
 from pathlib import Path
 
@@ -16,7 +18,8 @@ from palaestra.models.settings import MemorySettings, NetworkSettings
 
 THEIRS = Path(__file__).parents[2] / "golden" / "data" / "onnx"
 SETTINGS = NetworkSettings(hidden_units=16, normalize=True, memory=MemorySettings(memory_size=8))
-VECTOR, IMAGE = ObsSpec("vector", (4,)), ObsSpec("image", (3, 20, 24))
+VECTOR = ObsSpec("vector", (4,))
+IMAGE = ObsSpec("image", (3, 20, 24))
 
 
 def written(path: Path, *obs: ObsSpec, action: ActionSpec = ActionSpec(2, (3, 2))):  # noqa: B008
@@ -28,7 +31,9 @@ def written(path: Path, *obs: ObsSpec, action: ActionSpec = ActionSpec(2, (3, 2)
 
 
 def around_the_memory(path: Path) -> list[tuple]:
-    """Operators from `recurrent_in` and the LSTM's input to its last reader, with what each does along which axes, and what it reads."""
+    """Operators from `recurrent_in` and the LSTM's input to its last reader, with what each does along which axes, and
+    what it reads.
+    """
     nodes = list(onnx.load(str(path)).graph.node)
     made = {name: node for node in nodes for name in node.output}
     lstm = next(node for node in nodes if node.op_type == "LSTM")
@@ -39,10 +44,16 @@ def around_the_memory(path: Path) -> list[tuple]:
 
     def before(name: str) -> list[tuple]:
         node = made.get(name)
-        return [] if node is None or node.op_type not in ("Transpose", "Reshape", "Slice") else [*before(node.input[0]), form(node)]
+        return (
+            []
+            if node is None or node.op_type not in ("Transpose", "Reshape", "Slice")
+            else [*before(node.input[0]), form(node)]
+        )
 
     def after(name: str) -> list[tuple]:
-        node = next((n for n in nodes if name in n.input and n.op_type in ("Squeeze", "Transpose", "Reshape", "Concat")), None)
+        node = next(
+            (n for n in nodes if name in n.input and n.op_type in ("Squeeze", "Transpose", "Reshape", "Concat")), None
+        )
         return [] if node is None else [form(node), *after(node.output[0])]
 
     return [*(before(lstm.input[i]) for i in (0, 5, 6)), *(after(name) for name in lstm.output)]
@@ -78,6 +89,8 @@ def test_a_file_of_an_older_version_which_leaves_the_outputs_out_plays_the_same(
     answers = []
     for name in ("New", "Old"):
         policy = palaestra.load_policy(tmp_path / f"{name}.onnx", seed=0)
-        answers.append(policy.act([np.ones((5, 4), np.float32)], deterministic=True, memory=np.ones((5, 8), np.float32)))
+        answers.append(
+            policy.act([np.ones((5, 4), np.float32)], deterministic=True, memory=np.ones((5, 8), np.float32))
+        )
     np.testing.assert_array_equal(answers[0].continuous, answers[1].continuous)
     np.testing.assert_array_equal(answers[0].memory, answers[1].memory)

@@ -16,13 +16,13 @@ from palaestra.export.onnx import export
 from palaestra.models.sac_networks import SoftActorCritic
 from palaestra.models.settings import MemorySettings, NetworkSettings
 
-VECTOR, IMAGE, GOAL, ENTITIES = (
-    ObsSpec("vector", (4,)),
-    ObsSpec("image", (3, 20, 24)),
-    ObsSpec("goal", (2,), goal=True),
-    ObsSpec("e", (4, 3)),
-)
-CONTINUOUS, DISCRETE, HYBRID = ActionSpec(2), ActionSpec(0, (3, 2)), ActionSpec(2, (3, 2))
+VECTOR = ObsSpec("vector", (4,))
+IMAGE = ObsSpec("image", (3, 20, 24))
+GOAL = ObsSpec("goal", (2,), goal=True)
+ENTITIES = ObsSpec("e", (4, 3))
+CONTINUOUS = ActionSpec(2)
+DISCRETE = ActionSpec(0, (3, 2))
+HYBRID = ActionSpec(2, (3, 2))
 
 
 def made(spec: BehaviorSpec, memory: bool = False) -> SoftActorCritic:
@@ -49,14 +49,16 @@ def test_samples_have_the_networks_distribution(tmp_path: Path):
     spec = BehaviorSpec((VECTOR,), CONTINUOUS)
     network = made(spec)
     export(network, spec, tmp_path / "soft.onnx")
-    obs, rows = torch.tensor([[0.3, -0.2, 0.5, 0.1]]), 20_000
+    obs = torch.tensor([[0.3, -0.2, 0.5, 0.1]])
+    rows = 20_000
     session = onnxruntime.InferenceSession(tmp_path / "soft.onnx", providers=["CPUExecutionProvider"])
     names = ["continuous_actions", "deterministic_continuous_actions"]
     drawn, sure = (np.asarray(answer) for answer in session.run(names, {"obs_0": np.repeat(obs.numpy(), rows, 0)}))
     with torch.no_grad():
         output = network.outputs(network.prepare((obs.expand(rows, -1),)))
         sample, _ = network.draw(output, None, torch.Generator().manual_seed(0), False)
-        expected, mode = network.for_environment(sample).continuous.numpy(), network.played(output[:1]).numpy()
+        expected = network.for_environment(sample).continuous.numpy()
+        mode = network.played(output[:1]).numpy()
     np.testing.assert_allclose(sure[:1], mode, atol=1e-5)
     np.testing.assert_allclose(np.sort(drawn, 0)[::1000], np.sort(expected, 0)[::1000], atol=0.05)
 
@@ -66,7 +68,9 @@ def test_only_the_actor_is_in_the_file(tmp_path: Path):
     network = made(spec)
     export(network, spec, tmp_path / "soft.onnx")
     model = onnx.load(str(tmp_path / "soft.onnx"))
-    assert sum(np.prod(x.dims) for x in model.graph.initializer) < 1.2 * sum(p.numel() for p in network.actor_parameters())
+    assert sum(np.prod(x.dims) for x in model.graph.initializer) < 1.2 * sum(
+        p.numel() for p in network.actor_parameters()
+    )
     assert [x.name for x in model.graph.output][-3:] == [
         "continuous_actions",
         "continuous_action_output_shape",

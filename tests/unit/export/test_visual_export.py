@@ -37,7 +37,9 @@ class Plain(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         left, right = nn.functional.silu(self.norm(self.shrink(image))).chunk(2, 1)
-        return self.dense(torch.cat([right, 2 * left.masked_fill(left < 0.1, float("-inf")).clamp(min=-1)], 1).flatten(1))
+        return self.dense(
+            torch.cat([right, 2 * left.masked_fill(left < 0.1, float("-inf")).clamp(min=-1)], 1).flatten(1)
+        )
 
 
 class Gelu(Plain):
@@ -73,7 +75,9 @@ class Residual(nn.Module):
     def __init__(self, inputs: int, hidden: int, layers: int) -> None:
         super().__init__()
         self.first = nn.Linear(inputs, hidden)
-        self.rest = nn.ModuleList(nn.Sequential(nn.LayerNorm(hidden), nn.Linear(hidden, hidden)) for _ in range(layers - 1))
+        self.rest = nn.ModuleList(
+            nn.Sequential(nn.LayerNorm(hidden), nn.Linear(hidden, hidden)) for _ in range(layers - 1)
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         x = torch.tanh(self.first(x))
@@ -134,7 +138,9 @@ def test_a_network_without_own_modules_has_nothing_to_check():
         (Branching, r"'mine:Branching': the ONNX file's answer to 1 rows differs by .*no Python branches on tensors"),
     ],
 )
-def test_what_unity_cannot_read_is_found_before_training(cls: type[nn.Module], message: str, capfd: pytest.CaptureFixture[str]):
+def test_what_unity_cannot_read_is_found_before_training(
+    cls: type[nn.Module], message: str, capfd: pytest.CaptureFixture[str]
+):
     with pytest.raises(ExportError, match=message):
         check_exportable(nn.ModuleList([encoder(cls)]))
     assert capfd.readouterr() == ("", "")  # torch's exporter is a talker

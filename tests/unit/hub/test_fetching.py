@@ -33,7 +33,9 @@ def test_a_policy_of_the_hub_needs_neither_torch_nor_warp(hub: Hub):
     hub.add("ann/hard", {"3DBallHard.onnx": MODEL})
     code = "import sys, palaestra; palaestra.load_policy('hub:ann/hard'); print({'torch', 'warp'} & set(sys.modules))"
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "HF_HUB_DISABLE_XET": "1"})
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "HF_HUB_DISABLE_XET": "1"}
+    )
 
     assert done.stdout.strip() == "set()", done.stderr
 
@@ -101,9 +103,13 @@ def test_the_newest_model_by_the_list_of_models_has_the_newest_time(tmp_path: Pa
     (tmp_path / "run_logs").mkdir()
     (tmp_path / "B").mkdir()
     entries = [(10, 3000.0), (9, 2000.0)]
-    listed = ", ".join(f'{{"steps": {step}, "file_path": "r/B/B-{step}.onnx", "creation_time": {at}}}' for step, at in entries)
+    listed = ", ".join(
+        f'{{"steps": {step}, "file_path": "r/B/B-{step}.onnx", "creation_time": {at}}}' for step, at in entries
+    )
     final = '{"steps": 9, "file_path": "r/B.onnx", "creation_time": 2000.5}'
-    (tmp_path / "run_logs/training_status.json").write_text(f'{{"B": {{"checkpoints": [{listed}], "final_checkpoint": {final}}}}}')
+    (tmp_path / "run_logs/training_status.json").write_text(
+        f'{{"B": {{"checkpoints": [{listed}], "final_checkpoint": {final}}}}}'
+    )
     for name in ("B/B-10.onnx", "B/B-9.onnx", "B.onnx"):
         (tmp_path / name).write_bytes(b"")
 
@@ -132,7 +138,12 @@ def test_without_a_list_of_models_steps_come_in_order_and_the_final_one_last(tmp
 
 @pytest.mark.parametrize(
     ("status", "said"),
-    [(429, "takes no more requests for now"), (500, "has a problem of its own"), (403, "is refused"), (418, "status 418")],
+    [
+        (429, "takes no more requests for now"),
+        (500, "has a problem of its own"),
+        (403, "is refused"),
+        (418, "status 418"),
+    ],
 )
 def test_a_refusal_is_one_sentence(hub: Hub, status: int, said: str):
     hub.status = status

@@ -6,7 +6,9 @@ from palaestra.hub.hub_client import Listing, RemoteFile
 
 
 def contents(*paths: str) -> Contents:
-    return contents_of(Listing("ann/ppo", "c" * 40, tuple(RemoteFile(path, 1, None, None) for path in paths), private=False))
+    return contents_of(
+        Listing("ann/ppo", "c" * 40, tuple(RemoteFile(path, 1, None, None) for path in paths), private=False)
+    )
 
 
 @pytest.mark.parametrize(
@@ -37,8 +39,9 @@ def test_two_names_for_one_file_refuse_the_repository():
 @pytest.mark.parametrize(
     "path",
     [
-        "evil.py", "setup.sh", "model.pkl", "policy.bin", ".lock", ".writer.json", ".git/config.json", "run_logs/signature",
-        "run_logs/requests/1.json", "run_logs/Player-0.log", "run_logs/wandb.json", "con.onnx", "RUN_LOGS/x.json",
+        "evil.py", "setup.sh", "model.pkl", "policy.bin", ".lock", ".writer.json", ".git/config.json",
+        "run_logs/signature", "run_logs/requests/1.json", "run_logs/Player-0.log", "run_logs/wandb.json", "con.onnx",
+        "RUN_LOGS/x.json",
     ],
 )  # fmt: skip
 def test_programs_pickles_and_files_of_one_machine_are_left_out(path: str):
@@ -62,7 +65,9 @@ def test_what_a_run_has_is_taken(path: str):
 
 
 def test_the_final_model_is_taken_before_those_of_steps():
-    assert models(["B.onnx", "B/B-10.onnx", "B/B-9.onnx", "B-best.onnx", "C/C-9.onnx", "C/C-10.onnx", "D/E-3.onnx"]) == {
+    assert models(
+        ["B.onnx", "B/B-10.onnx", "B/B-9.onnx", "B-best.onnx", "C/C-9.onnx", "C/C-10.onnx", "D/E-3.onnx"]
+    ) == {
         "B": "B.onnx",
         "C": "C/C-10.onnx",
     }

@@ -27,7 +27,20 @@ def test_a_name_has_a_repository_a_file_a_revision_and_a_step(text: str, name: H
 
 @pytest.mark.parametrize(
     "text",
-    ["hub:", "ann", "ann/", "/ann/ppo", "../x", "ann/..", "ann/../x", "ann/ppo..x", "a b/c", "ann/ppo@", "ann/" + "x" * 97, "ann/x.git"],
+    [
+        "hub:",
+        "ann",
+        "ann/",
+        "/ann/ppo",
+        "../x",
+        "ann/..",
+        "ann/../x",
+        "ann/ppo..x",
+        "a b/c",
+        "ann/ppo@",
+        "ann/" + "x" * 97,
+        "ann/x.git",
+    ],
 )
 def test_other_texts_name_no_repository(text: str):
     with pytest.raises(ConfigError, match="names no repository of the Hub; expected user/repository"):

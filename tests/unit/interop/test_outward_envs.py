@@ -51,9 +51,12 @@ def test_an_environment_passes_the_tests_of_pettingzoo(name: str):
     seed_test(lambda: aec_env(name), num_cycles=20)
 
 
-@pytest.mark.parametrize("name", ["3DBall", "Basic", "Match3", "GridWorld", "WallJump", "PushBlockCollab", "SoccerTwos", "Sorter"])
+@pytest.mark.parametrize(
+    "name", ["3DBall", "Basic", "Match3", "GridWorld", "WallJump", "PushBlockCollab", "SoccerTwos", "Sorter"]
+)
 def test_a_vector_environment_gives_what_the_environment_itself_gives(name: str):
-    env, one = palaestra.make(name, areas=8), gymnasium.make_vec(f"palaestra/{name}-v0", num_envs=_agents(name))
+    env = palaestra.make(name, areas=8)
+    one = gymnasium.make_vec(f"palaestra/{name}-v0", num_envs=_agents(name))
     envs, lists = (gymnasium.make_vec(f"palaestra/{name}-v0", num_envs=8 * one.num_envs) for _ in range(2))
     assert envs.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
     steps = env.reset(7)
@@ -78,7 +81,9 @@ def test_a_vector_environment_gives_what_the_environment_itself_gives(name: str)
             np.testing.assert_array_equal(masks(), step.action_mask.numpy())
         for row, slot in enumerate(step.final_obs.slots.tolist()):
             last = infos["final_obs"][slot]
-            for here, there in zip(last.values() if isinstance(last, dict) else [last], step.final_obs.obs, strict=True):
+            for here, there in zip(
+                last.values() if isinstance(last, dict) else [last], step.final_obs.obs, strict=True
+            ):
                 np.testing.assert_array_equal(here, there[row].numpy())
             ends += 1
     assert ends or name not in ("3DBall", "Basic")
@@ -89,7 +94,8 @@ def _agents(name: str) -> int:
 
 
 def _action(actions: np.ndarray, env: Env) -> Action:
-    size, spec = len(actions), next(iter(env.behaviors.values())).action
+    size = len(actions)
+    spec = next(iter(env.behaviors.values())).action
     if spec.continuous:
         return Action(torch.from_numpy(actions).clamp(-1, 1), torch.zeros(size, 0, dtype=torch.int64))
     return Action(torch.zeros(size, 0), torch.from_numpy(actions).reshape(size, -1))
@@ -99,7 +105,8 @@ def _same(one: Any, other: Any) -> None:
     """Whatever steps are made of."""
     if isinstance(one, dict):
         assert one.keys() == other.keys()
-        one, other = [*one.values()], [*other.values()]
+        one = [*one.values()]
+        other = [*other.values()]
     if isinstance(one, list | tuple) or (isinstance(one, np.ndarray) and one.dtype.kind == "O"):
         for a, b in zip(one, other, strict=True):
             _same(a, b)
@@ -163,7 +170,10 @@ def test_a_closed_environment_neither_draws_nor_takes_parameters():
 
 
 def test_a_vector_environment_is_made_with_parameters_for_each_area():
-    given, later = (gymnasium.make_vec("palaestra/3DBall-v0", num_envs=2, **more) for more in ({"parameters": {"mass": [2.0, 9.0]}}, {}))
+    given, later = (
+        gymnasium.make_vec("palaestra/3DBall-v0", num_envs=2, **more)
+        for more in ({"parameters": {"mass": [2.0, 9.0]}}, {})
+    )
     later.reset(seed=1, options={"parameters": {"mass": [2.0, 9.0]}})
     given.reset(seed=1)
     for _ in range(5):
@@ -228,7 +238,9 @@ def test_wrong_use_is_told():
     env.close()
     with pytest.raises(ClosedEnvironmentError):
         env.reset()
-    with pytest.raises(EnvError, match=r"palaestra\.pettingzoo\.parallel_env.*, or gymnasium\.make_vec\('palaestra/SoccerTwos-v0'"):
+    with pytest.raises(
+        EnvError, match=r"palaestra\.pettingzoo\.parallel_env.*, or gymnasium\.make_vec\('palaestra/SoccerTwos-v0'"
+    ):
         gymnasium.make("palaestra/SoccerTwos-v0")
     for name in ("DungeonEscape", "StrikersVsGoalie"):  # which make_vec refuses
         with pytest.raises(EnvError, match=rf"parallel_env\('{name}'\) for each agent by name$"):

@@ -34,5 +34,7 @@ def test_value_gradient_is_that_of_the_loss_in_every_row(far: float):
 
 
 def test_value_gradient_without_clipping_is_that_of_the_squared_error():
-    loss, grad = value_part(torch.tensor([[3.0]]), torch.tensor([[0.0]]), torch.tensor([[1.0]]), value_coef=0.5, clip_range=None)
+    loss, grad = value_part(
+        torch.tensor([[3.0]]), torch.tensor([[0.0]]), torch.tensor([[1.0]]), value_coef=0.5, clip_range=None
+    )
     assert (float(loss), float(grad)) == (4.0, 2.0)

@@ -30,7 +30,9 @@ def test_surrogate_worked_by_hand():
         (1.1, -2.0, 2.2),
     ],
 )
-def test_the_surrogate_is_flat_only_beyond_the_clip_range_and_only_outward(ratio: float, advantage: float, slope: float):
+def test_the_surrogate_is_flat_only_beyond_the_clip_range_and_only_outward(
+    ratio: float, advantage: float, slope: float
+):
     log_prob = torch.tensor([[ratio]]).log().requires_grad_()
     clipped_surrogate(log_prob, torch.tensor([advantage]), clip_range=0.25).sum().backward()
     assert log_prob.grad is not None
@@ -43,7 +45,9 @@ def test_each_action_component_has_a_ratio_of_its_own():
 
 
 def test_value_loss_is_the_larger_of_the_error_and_that_of_the_value_kept_near():
-    value, old, target = torch.tensor([[1.0], [1.0], [0.1], [1.0]]), torch.zeros(4, 1), torch.tensor([[3.0], [0.0], [1.0], [-3.0]])
+    value = torch.tensor([[1.0], [1.0], [0.1], [1.0]])
+    old = torch.zeros(4, 1)
+    target = torch.tensor([[3.0], [0.0], [1.0], [-3.0]])
     # kept near the old value 0 these are 0.25, 0.25, 0.1, 0.25
     expected = torch.tensor([[2.75**2], [1.0], [0.81], [16.0]])
     assert_close(clipped_value(value, old, target, clip_range=0.25), expected)

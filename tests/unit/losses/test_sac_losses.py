@@ -97,6 +97,7 @@ def test_without_masks_all_choices_are_allowed():
 @pytest.mark.parametrize("start", [0.5, 3.0])
 def test_a_temperature_falls_where_entropy_abounds_and_rises_where_it_lacks(start: float):
     log = tensor([math.log(start)] * 3, requires_grad=True)
-    excess, counts = tensor([[2.0, -1.0, 5.0], [4.0, -1.0, 7.0]]), tensor([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0]])
+    excess = tensor([[2.0, -1.0, 5.0], [4.0, -1.0, 7.0]])
+    counts = tensor([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0]])
     temperature_loss(log, excess, counts).backward()
     assert_close(log.grad, tensor([start * 3, -start, 0.0]))

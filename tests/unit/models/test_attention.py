@@ -26,10 +26,14 @@ def attention(itself: int = 3, sizes: tuple[int, ...] = (4,)) -> EntityAttention
 
 @torch.no_grad()
 def test_it_is_torchs_multi_head_attention_between_two_norms():
-    module, encoding, entities = attention(), torch.randn(5, 3), torch.randn(5, 6, 4)
+    module = attention()
+    encoding = torch.randn(5, 3)
+    entities = torch.randn(5, 6, 4)
     assert module.itself is not None
     itself = functional.silu(module.itself(encoding)).unsqueeze(1).expand(-1, 6, -1)
-    embedded = functional.layer_norm(functional.silu(module.embeddings[0](torch.cat([itself, entities], 2))), (EMBEDDING,))
+    embedded = functional.layer_norm(
+        functional.silu(module.embeddings[0](torch.cat([itself, entities], 2))), (EMBEDDING,)
+    )
     theirs = torch.nn.MultiheadAttention(EMBEDDING, HEADS, batch_first=True)
     # torch divides by the root of a head's size, ML-Agents by that of the whole embedding's: twice as much
     scale = torch.ones(3 * EMBEDDING)
@@ -55,14 +59,18 @@ def test_the_embeddings_weights_start_as_small_as_ml_agents_however_many_inputs_
 
 @torch.no_grad()
 def test_the_order_of_entities_means_nothing():
-    module, encoding, entities = attention(), torch.randn(5, 3), torch.randn(5, 6, 4)
+    module = attention()
+    encoding = torch.randn(5, 3)
+    entities = torch.randn(5, 6, 4)
     assert_close(module(encoding, [entities[:, torch.randperm(6)]]), module(encoding, [entities]), rtol=1e-5, atol=1e-5)
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("count", [0, 1, 6])
 def test_rows_of_zeros_stand_for_nothing(count: int):
-    module, encoding, entities = attention(), torch.randn(5, 3), torch.randn(5, count, 4)
+    module = attention()
+    encoding = torch.randn(5, 3)
+    entities = torch.randn(5, count, 4)
     filled = torch.cat([entities, torch.zeros(5, 9 - count, 4)], 1)
     expected = module(encoding, [entities]) if count else torch.zeros(5, EMBEDDING)
     assert_close(module(encoding, [filled]), expected, rtol=1e-5, atol=1e-5)
@@ -70,14 +78,18 @@ def test_rows_of_zeros_stand_for_nothing(count: int):
 
 @torch.no_grad()
 def test_a_small_entity_is_not_taken_for_nothing():
-    module, encoding = attention(), torch.randn(1, 3)
+    module = attention()
+    encoding = torch.randn(1, 3)
     assert module(encoding, [torch.full((1, 1, 4), 0.01)]).any()
 
 
 @torch.no_grad()
 def test_each_kind_is_embedded_in_its_own_way_and_all_see_all():
-    module, encoding = attention(sizes=(4, 4, 2)), torch.randn(1, 3)
-    first, second, third = torch.randn(1, 2, 4), torch.randn(1, 1, 4), torch.randn(1, 3, 2)
+    module = attention(sizes=(4, 4, 2))
+    encoding = torch.randn(1, 3)
+    first = torch.randn(1, 2, 4)
+    second = torch.randn(1, 1, 4)
+    third = torch.randn(1, 3, 2)
     together = module(encoding, [first, second, third])
     assert not torch.allclose(module(encoding, [first[:, :1], torch.cat([second, first[:, 1:]], 1), third]), together)
     changed = module(encoding, [first, second, third * torch.tensor([[[0.0], [1.0], [1.0]]])])
@@ -86,14 +98,16 @@ def test_each_kind_is_embedded_in_its_own_way_and_all_see_all():
 
 @torch.no_grad()
 def test_without_other_observations_entities_stand_alone():
-    module, entities = attention(itself=0, sizes=(4,)), torch.randn(2, 3, 4)
+    module = attention(itself=0, sizes=(4,))
+    entities = torch.randn(2, 3, 4)
     assert module.itself is None
     assert module(torch.empty(2, 0), [entities]).shape == (2, EMBEDDING)
 
 
 def test_places_that_nobody_fills_cost_nothing():
     entities = torch.zeros(3, 5, 2)
-    entities[0, 1], entities[2, 3] = 1.0, 2.0
+    entities[0, 1] = 1.0
+    entities[2, 3] = 2.0
     assert torch.equal(seen(entities), entities[:, [1, 3]])
     assert seen(torch.zeros(3, 5, 2)).shape == (3, 1, 2)
     assert seen(entities[:0]).shape == (0, 5, 2)

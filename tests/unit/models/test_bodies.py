@@ -13,7 +13,8 @@ from palaestra.models.optimizer import flatten
 
 def test_stacked_networks_compute_what_plain_layers_do():
     torch.manual_seed(0)
-    mlp, x = StackedMLP(2, 3, 8, 2), torch.randn(2, 5, 3)
+    mlp = StackedMLP(2, 3, 8, 2)
+    x = torch.randn(2, 5, 3)
     for bias in mlp.biases:
         bias.data.normal_()
     out = mlp(x)
@@ -26,7 +27,8 @@ def test_stacked_networks_compute_what_plain_layers_do():
 
 
 def test_one_network_alone_gives_its_share_of_the_stacked_pass():
-    mlp, x = StackedMLP(2, 3, 8, 3), torch.randn(5, 3)
+    mlp = StackedMLP(2, 3, 8, 3)
+    x = torch.randn(5, 3)
     together = mlp(x.expand(2, 5, 3))
     for index, place in ((0, 0), (1, 1), (-1, 1)):
         assert_close(mlp.one(index, x), together[place])
@@ -36,7 +38,8 @@ def test_one_network_alone_gives_its_share_of_the_stacked_pass():
 @pytest.mark.parametrize("networks", [1, 2])
 def test_backward_is_autograds(layers: int, networks: int):
     mlp = StackedMLP(networks, 4, 6, layers).double()
-    x, grad = torch.randn(networks, 7, 4).double(), torch.randn(networks, 7, 6).double()
+    x = torch.randn(networks, 7, 4).double()
+    grad = torch.randn(networks, 7, 6).double()
     mlp(x).backward(grad)
     expected = [p.grad.clone() for p in mlp.parameters() if p.grad is not None]
     with torch.no_grad():
@@ -51,7 +54,8 @@ def test_backward_is_autograds(layers: int, networks: int):
 @pytest.mark.parametrize("networks", [1, 2])
 def test_networks_multiplied_one_by_one_give_the_same(networks: int, monkeypatch: pytest.MonkeyPatch):
     mlp = StackedMLP(networks, 4, 6, 2).double()
-    x, grad = torch.randn(networks, 7, 4).double(), torch.randn(networks, 7, 6).double()
+    x = torch.randn(networks, 7, 4).double()
+    grad = torch.randn(networks, 7, 6).double()
     expected = mlp(x)
     expected.backward(grad)
     gradients = [p.grad.clone() for p in mlp.parameters() if p.grad is not None]
@@ -112,7 +116,8 @@ def test_flattened_gradients_are_one_tensor_too():
 
 
 def test_loading_a_state_reaches_the_flat_tensor():
-    old, new = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)
+    old = torch.nn.Linear(3, 2)
+    new = torch.nn.Linear(3, 2)
     whole = flatten(new)
     new.load_state_dict(old.state_dict())
     assert torch.equal(whole, torch.cat([old.weight.flatten(), old.bias]))
@@ -120,7 +125,8 @@ def test_loading_a_state_reaches_the_flat_tensor():
 
 def test_a_step_on_the_flat_tensor_moves_the_network():
     network = torch.nn.Linear(2, 1)
-    whole, x = flatten(network), torch.ones(1, 2)
+    whole = flatten(network)
+    x = torch.ones(1, 2)
     before = network(x).item()
     assert whole.grad is not None
     whole.grad.fill_(1.0)

@@ -12,7 +12,9 @@ from palaestra.models.bodies import ConditionedMLP, HyperLinear
 
 def test_a_hyper_layer_gives_each_row_the_weights_of_its_goal():
     torch.manual_seed(0)
-    layer, x, goal = HyperLinear(3, 4, 2, 8), torch.randn(6, 3), torch.randn(6, 2)
+    layer = HyperLinear(3, 4, 2, 8)
+    x = torch.randn(6, 3)
+    goal = torch.randn(6, 2)
     layer.bias.data.normal_()
     for row in range(6):
         code = layer.first(goal[row])
@@ -26,7 +28,8 @@ def test_a_hyper_layer_gives_each_row_the_weights_of_its_goal():
 
 def test_only_the_last_layer_of_a_conditioned_body_depends_on_the_goal():
     torch.manual_seed(0)
-    body, x = ConditionedMLP(5, 2, 8, 3), torch.randn(4, 5)
+    body = ConditionedMLP(5, 2, 8, 3)
+    x = torch.randn(4, 5)
     goal = torch.randn(4, 2)
     assert len(body.linears) == 2
     hidden = x
@@ -56,7 +59,8 @@ def test_generated_weights_start_uniform_within_their_bound():
 @pytest.mark.parametrize(("rows", "goals"), [(6, 2), (40, 2), (40, 9)])
 def test_rows_that_share_a_goal_get_what_they_would_alone(rows: int, goals: int):
     torch.manual_seed(0)
-    layer, x = HyperLinear(3, 4, 2, 8), torch.randn(rows, 3, requires_grad=True)
+    layer = HyperLinear(3, 4, 2, 8)
+    x = torch.randn(rows, 3, requires_grad=True)
     goal = torch.randn(goals, 2)[torch.arange(rows) % goals]
     together = layer(x, goal)
     assert_close(together, torch.cat([layer(x[i : i + 1], goal[i : i + 1]) for i in range(rows)]))
@@ -71,9 +75,12 @@ def test_rows_that_share_a_goal_get_what_they_would_alone(rows: int, goals: int)
 
 def test_each_row_of_a_shared_goal_has_a_gradient_of_its_own():
     torch.manual_seed(0)
-    layer, x = HyperLinear(3, 4, 2, 8), torch.randn(40, 3)
+    layer = HyperLinear(3, 4, 2, 8)
+    x = torch.randn(40, 3)
     goal = torch.eye(2)[torch.arange(40) % 2].requires_grad_()
     (together,) = torch.autograd.grad(layer(x, goal).square().sum(), goal)
     for row in range(40):
         alone = goal.detach()[row : row + 1].requires_grad_()
-        assert_close(together[row : row + 1], torch.autograd.grad(layer(x[row : row + 1], alone).square().sum(), alone)[0])
+        assert_close(
+            together[row : row + 1], torch.autograd.grad(layer(x[row : row + 1], alone).square().sum(), alone)[0]
+        )

@@ -104,7 +104,10 @@ def test_its_own_smallest_size_is_kept():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("Mixed", r"':?\w+:Mixed' made \(32\) of \(2, 3, 12, 10\); expected \(2, 16\) of torch.float32: a row for each row"),
+        (
+            "Mixed",
+            r"':?\w+:Mixed' made \(32\) of \(2, 3, 12, 10\); expected \(2, 16\) of torch.float32: a row for each row",
+        ),
         ("Double", r"made \(2, 16\) of torch.float64 of"),
         ("Listed", r"answered with a list; expected a tensor \(2, 16\)"),
         ("Broken", r"cannot take \(2, 3, 12, 10\): RuntimeError: mat1 and mat2"),
@@ -127,7 +130,9 @@ def test_a_module_that_is_not_there_or_fails_is_named(tmp_path: Path, monkeypatc
     with pytest.raises(PluginError, match="vis_encode_type 'no_such:Mine': there is no module 'no_such', neither in"):
         visual_encoder("no_such:Mine", "camera", SHAPE, 16)
     (tmp_path / "half_an_encoder.py").write_text("import torch\ntorch.nn.Convolution\n")
-    with pytest.raises(PluginError, match=r"body 'half_an_encoder:Mine': module .* cannot be imported: AttributeError: .*line 2"):
+    with pytest.raises(
+        PluginError, match=r"body 'half_an_encoder:Mine': module .* cannot be imported: AttributeError: .*line 2"
+    ):
         own_body("half_an_encoder:Mine", 4, 8, 1)
 
 

@@ -19,13 +19,16 @@ def seeded(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def drawn(output: Tensor, log_std: Tensor, mask: Tensor | None, spec: ActionSpec, deterministic: bool = False) -> tuple[Action, Tensor]:
+def drawn(
+    output: Tensor, log_std: Tensor, mask: Tensor | None, spec: ActionSpec, deterministic: bool = False
+) -> tuple[Action, Tensor]:
     sample, branches = draw(output, log_std, mask, spec, seeded(), deterministic)
     return sample, drawn_log_prob(output, log_std, sample, branches, spec)
 
 
 def test_log_probs_are_those_of_torch_distributions():
-    output, log_std = torch.randn(20, 7, generator=seeded(1)), torch.tensor([0.3, -0.7])
+    output = torch.randn(20, 7, generator=seeded(1))
+    log_std = torch.tensor([0.3, -0.7])
     sample, log_prob = drawn(output, log_std, None, HYBRID)
     expected = [
         Normal(output[:, :2], log_std.exp()).log_prob(sample.continuous),
@@ -38,7 +41,8 @@ def test_log_probs_are_those_of_torch_distributions():
 @pytest.mark.parametrize("spec", [ActionSpec(2), ActionSpec(branches=(3,)), ActionSpec(branches=(3, 2)), HYBRID])
 @pytest.mark.parametrize("masked", [False, True])
 def test_a_log_prob_computed_later_is_that_of_the_draw(spec: ActionSpec, masked: bool):
-    output, log_std = torch.randn(50, spec.continuous + spec.choices, generator=seeded(1)), torch.full((spec.continuous,), 0.2)
+    output = torch.randn(50, spec.continuous + spec.choices, generator=seeded(1))
+    log_std = torch.full((spec.continuous,), 0.2)
     mask = None
     if masked and spec.choices:
         mask = torch.ones(50, spec.choices, dtype=torch.bool)
@@ -69,14 +73,17 @@ def test_a_masked_choice_has_probability_0_and_is_never_drawn():
     probabilities = torch.cat(branch_log_probs(logits, mask, ActionSpec(branches=(3, 2))), 1).exp()
     assert probabilities[0, [1, 3]].tolist() == [0.0, 0.0]
     assert_close(probabilities[0, [0, 2]], torch.tensor([0.0, 0.5]).softmax(0))
-    sample, log_prob = drawn(logits.expand(1_000_000, 5), torch.zeros(0), mask.expand(1_000_000, 5), ActionSpec(branches=(3, 2)))
+    sample, log_prob = drawn(
+        logits.expand(1_000_000, 5), torch.zeros(0), mask.expand(1_000_000, 5), ActionSpec(branches=(3, 2))
+    )
     assert not (sample.discrete[:, 0] == 1).any()
     assert (sample.discrete[:, 1] == 1).all()
     assert log_prob.isfinite().all()
 
 
 def test_a_masked_choice_stays_impossible_beside_very_unlikely_ones():
-    logits, mask = torch.tensor([[-500.0, 500.0, -400.0]]), torch.tensor([[True, False, True]])
+    logits = torch.tensor([[-500.0, 500.0, -400.0]])
+    mask = torch.tensor([[True, False, True]])
     sample, log_prob = drawn(logits.expand(1000, 3), torch.zeros(0), mask.expand(1000, 3), ActionSpec(branches=(3,)))
     assert (sample.discrete == 2).all()
     assert_close(log_prob, torch.zeros(1000, 1))
@@ -104,11 +111,14 @@ def test_making_an_action_for_the_environment_leaves_the_sample_as_it_was():
 
 
 def test_entropy_is_the_mean_over_numbers_plus_the_sum_over_branches():
-    output, log_std = torch.randn(9, 7, generator=seeded(2)), torch.tensor([0.4, -0.2])
+    output = torch.randn(9, 7, generator=seeded(2))
+    log_std = torch.tensor([0.4, -0.2])
     sample, _ = drawn(output, log_std, None, HYBRID)
     _, entropy = log_prob_and_entropy(output, log_std, None, sample, HYBRID)
     numbers = Normal(torch.zeros(2), log_std.exp()).entropy().mean()
-    assert_close(entropy, numbers + Categorical(logits=output[:, 2:5]).entropy() + Categorical(logits=output[:, 5:]).entropy())
+    assert_close(
+        entropy, numbers + Categorical(logits=output[:, 2:5]).entropy() + Categorical(logits=output[:, 5:]).entropy()
+    )
 
 
 def test_entropy_of_a_branch_counts_allowed_choices_alone():
@@ -120,6 +130,7 @@ def test_entropy_of_a_branch_counts_allowed_choices_alone():
 
 def test_the_same_generator_state_draws_the_same():
     output = torch.randn(30, 7, generator=seeded(3))
-    first, second = drawn(output, torch.zeros(2), None, HYBRID)[0], drawn(output, torch.zeros(2), None, HYBRID)[0]
+    first = drawn(output, torch.zeros(2), None, HYBRID)[0]
+    second = drawn(output, torch.zeros(2), None, HYBRID)[0]
     assert torch.equal(first.continuous, second.continuous)
     assert torch.equal(first.discrete, second.discrete)

@@ -20,7 +20,8 @@ from palaestra.models.settings import NetworkSettings
 DRAWS = 10_000_000
 ROWS = 250_000
 BRANCHES = (2, 3, 7)
-DISCRETE, HYBRID = ActionSpec(branches=BRANCHES), ActionSpec(3, BRANCHES)
+DISCRETE = ActionSpec(branches=BRANCHES)
+HYBRID = ActionSpec(3, BRANCHES)
 STARTS = np.cumsum((0, *BRANCHES))
 
 
@@ -38,7 +39,9 @@ def random_masks(rows: int, generator: torch.Generator) -> Tensor:
 
 
 def tempting(mask: Tensor, scale: float, generator: torch.Generator) -> Tensor:
-    """Logits within ±`scale`, with forbidden choices at the top of that range in every second row and allowed ones at its bottom."""
+    """Logits within ±`scale`, with forbidden choices at the top of that range in every second row and allowed ones at
+    its bottom.
+    """
     logits = (torch.rand(mask.shape, generator=generator) * 2 - 1) * scale
     logits[::2] = torch.where(mask[::2], -scale, scale)
     return logits
@@ -53,11 +56,15 @@ def categorical(logits: np.ndarray, mask: np.ndarray, row: int, branch: int) -> 
 
 
 def test_log_probs_and_entropies_of_numbers_are_those_of_scipy():
-    spec, mean, log_std = ActionSpec(4), 3 * torch.randn(200, 4, generator=seeded(1)), torch.tensor([-4.0, -0.5, 0.0, 3.0])
+    spec = ActionSpec(4)
+    mean = 3 * torch.randn(200, 4, generator=seeded(1))
+    log_std = torch.tensor([-4.0, -0.5, 0.0, 3.0])
     sample, branches = draw(mean, log_std, None, spec, seeded(2), False)
     normal = stats.norm(mean.double().numpy(), log_std.double().exp().numpy())
     expected = normal.logpdf(sample.continuous.double().numpy())
-    np.testing.assert_allclose(drawn_log_prob(mean, log_std, sample, branches, spec).numpy(), expected, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(
+        drawn_log_prob(mean, log_std, sample, branches, spec).numpy(), expected, rtol=1e-3, atol=1e-5
+    )
     later, entropy = log_prob_and_entropy(mean, log_std, None, sample, spec)
     np.testing.assert_allclose(later.numpy(), expected, rtol=1e-3, atol=1e-5)
     np.testing.assert_allclose(float(entropy), normal.entropy()[0].mean(), rtol=1e-6)
@@ -65,7 +72,8 @@ def test_log_probs_and_entropies_of_numbers_are_those_of_scipy():
 
 @pytest.mark.parametrize("scale", [0.1, 3.0, 30.0])
 def test_log_probs_and_entropies_of_masked_branches_are_those_of_scipy(scale: float):
-    mask, logits = random_masks(60, seeded(1)), scale * torch.randn(60, sum(BRANCHES), generator=seeded(2))
+    mask = random_masks(60, seeded(1))
+    logits = scale * torch.randn(60, sum(BRANCHES), generator=seeded(2))
     sample, branches = draw(logits, torch.zeros(0), mask, DISCRETE, seeded(3), False)
     log_prob = drawn_log_prob(logits, torch.zeros(0), sample, branches, DISCRETE)
     later, entropy = log_prob_and_entropy(logits, torch.zeros(0), mask, sample, DISCRETE)
@@ -79,32 +87,46 @@ def test_log_probs_and_entropies_of_masked_branches_are_those_of_scipy(scale: fl
 
 
 def test_a_hybrid_policy_has_the_mean_of_its_numbers_and_the_sum_of_its_branches():
-    output, log_std = torch.randn(40, 3 + sum(BRANCHES), generator=seeded(4)), torch.tensor([0.2, -1.0, 1.0])
+    output = torch.randn(40, 3 + sum(BRANCHES), generator=seeded(4))
+    log_std = torch.tensor([0.2, -1.0, 1.0])
     mask = random_masks(40, seeded(5))
     sample, branches = draw(output, log_std, mask, HYBRID, seeded(6), False)
     log_prob, entropy = log_prob_and_entropy(output, log_std, mask, sample, HYBRID)
     normal = stats.norm(output[:, :3].double().numpy(), log_std.double().exp().numpy())
-    np.testing.assert_allclose(log_prob[:, :3].numpy(), normal.logpdf(sample.continuous.double().numpy()), rtol=1e-4, atol=1e-5)
-    discrete = [sum(stats.entropy(categorical(output[:, 3:].numpy(), mask.numpy(), row, b)[1]) for b in range(3)) for row in range(40)]
+    np.testing.assert_allclose(
+        log_prob[:, :3].numpy(), normal.logpdf(sample.continuous.double().numpy()), rtol=1e-4, atol=1e-5
+    )
+    discrete = [
+        sum(stats.entropy(categorical(output[:, 3:].numpy(), mask.numpy(), row, b)[1]) for b in range(3))
+        for row in range(40)
+    ]
     np.testing.assert_allclose(entropy.numpy(), normal.entropy()[0].mean() + np.array(discrete), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(drawn_log_prob(output, log_std, sample, branches, HYBRID), log_prob)
 
 
 def test_draws_fall_on_choices_as_often_as_scipy_expects():
-    mask, logits = random_masks(3, seeded(7)).repeat_interleave(200_000, 0), torch.randn(3, sum(BRANCHES), generator=seeded(8))
+    mask = random_masks(3, seeded(7)).repeat_interleave(200_000, 0)
+    logits = torch.randn(3, sum(BRANCHES), generator=seeded(8))
     sample, _ = draw(logits.repeat_interleave(200_000, 0), torch.zeros(0), mask, DISCRETE, seeded(9), False)
     for row in range(3):
         for branch in range(3):
             allowed, chances = categorical(logits.numpy(), mask[::200_000].numpy(), row, branch)
-            counts = sample.discrete[row * 200_000 : (row + 1) * 200_000, branch].bincount(minlength=BRANCHES[branch]).numpy()[allowed]
+            counts = (
+                sample.discrete[row * 200_000 : (row + 1) * 200_000, branch]
+                .bincount(minlength=BRANCHES[branch])
+                .numpy()[allowed]
+            )
             assert len(allowed) == 1 or stats.chisquare(counts, chances * 200_000).pvalue > 1e-6
 
 
 @pytest.mark.parametrize(
-    ("deterministic", "draws"), [(False, DRAWS // 5), pytest.param(False, DRAWS, marks=pytest.mark.slow), (True, 3 * ROWS)]
+    ("deterministic", "draws"),
+    [(False, DRAWS // 5), pytest.param(False, DRAWS, marks=pytest.mark.slow), (True, 3 * ROWS)],
 )
 def test_masked_choices_are_never_drawn(deterministic: bool, draws: int):
-    generator, drawn, wrong = seeded(10), 0, 0
+    generator = seeded(10)
+    drawn = 0
+    wrong = 0
     masks = random_masks(ROWS, generator)
     outputs = [tempting(masks, scale, generator) for scale in (0.0, 1.0, 100.0, 1e4)]
     while drawn < draws:
@@ -129,7 +151,9 @@ def session(head_scale: float, folder: Path) -> onnxruntime.InferenceSession:
 
 @pytest.mark.parametrize("draws", [DRAWS // 5, pytest.param(DRAWS, marks=pytest.mark.slow)])
 def test_masked_choices_are_never_drawn_by_an_exported_model(draws: int, tmp_path: Path):
-    generator, drawn, wrong = seeded(11), 0, 0
+    generator = seeded(11)
+    drawn = 0
+    wrong = 0
     masks = random_masks(ROWS, generator)
     given = {"obs_0": torch.randn(ROWS, 4, generator=generator).numpy(), "action_masks": masks.float().numpy()}
     models = [session(scale, tmp_path) for scale in (1.0, 1e3, 1e6)]

@@ -43,12 +43,16 @@ def test_any_image_of_at_least_the_smallest_size_can_be_encoded(kind: str, chann
 @pytest.mark.parametrize("kind", [kind for kind in SMALLEST if SMALLEST[kind] > 1])
 def test_an_image_that_is_too_small_is_refused_by_name_with_the_minimum(kind: str):
     least = SMALLEST[kind]
-    with pytest.raises(ConfigError, match=rf"'camera' is {least - 1} x 40 pixels; vis_encode_type '{kind}' needs at least {least} on"):
+    with pytest.raises(
+        ConfigError, match=rf"'camera' is {least - 1} x 40 pixels; vis_encode_type '{kind}' needs at least {least} on"
+    ):
         visual_encoder(kind, "camera", (3, least - 1, 40), 16)
 
 
 def test_the_smallest_size_is_the_least_that_leaves_a_pixel():
-    layers = {encoder.smallest: [(k, s) for _, k, s in encoder.layers] for encoder in OURS if encoder is not ResNetEncoder}
+    layers = {
+        encoder.smallest: [(k, s) for _, k, s in encoder.layers] for encoder in OURS if encoder is not ResNetEncoder
+    }
     for least, steps in {**layers, ResNetEncoder.smallest: [(3, 2)] * 3}.items():
         left = [least, least - 1]
         for kernel, stride in steps:
@@ -65,11 +69,15 @@ def swish(x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    ("encoder", "strides"), [(SimpleEncoder, (4, 2)), (NatureEncoder, (4, 2, 1)), (Match3Encoder, (1, 1)), (FullyConnectedEncoder, ())]
+    ("encoder", "strides"),
+    [(SimpleEncoder, (4, 2)), (NatureEncoder, (4, 2, 1)), (Match3Encoder, (1, 1)), (FullyConnectedEncoder, ())],
 )
-def test_a_convolutional_encoder_is_its_layers_with_a_leaky_relu_after_each(encoder: type[nn.Module], strides: tuple[int, ...]):
+def test_a_convolutional_encoder_is_its_layers_with_a_leaky_relu_after_each(
+    encoder: type[nn.Module], strides: tuple[int, ...]
+):
     torch.manual_seed(0)
-    net, image = encoder((3, 40, 44), 8), torch.rand(2, 3, 40, 44)
+    net = encoder((3, 40, 44), 8)
+    image = torch.rand(2, 3, 40, 44)
     x = image.double()
     for layer, stride in zip(net.convolutions, strides, strict=True):
         x = leaky(functional.conv2d(x, layer.weight.double().contiguous(), layer.bias.double(), stride=stride))
@@ -79,7 +87,8 @@ def test_a_convolutional_encoder_is_its_layers_with_a_leaky_relu_after_each(enco
 
 def test_the_resnet_is_three_stacks_with_two_residual_blocks_each():
     torch.manual_seed(0)
-    net, image = ResNetEncoder((3, 24, 33), 8), torch.rand(2, 3, 24, 33)
+    net = ResNetEncoder((3, 24, 33), 8)
+    image = torch.rand(2, 3, 24, 33)
     weights = {name: weight.double() for name, weight in net.state_dict().items()}
 
     def conv(name: str, x: Tensor) -> Tensor:
@@ -98,7 +107,8 @@ def test_the_resnet_is_three_stacks_with_two_residual_blocks_each():
 @pytest.mark.parametrize("encoder", OURS)
 def test_gradients_do_not_depend_on_the_order_of_weights_in_memory(encoder: type[nn.Module]):
     torch.manual_seed(0)
-    net, plain = encoder((3, 40, 40), 8), encoder((3, 40, 40), 8)
+    net = encoder((3, 40, 40), 8)
+    plain = encoder((3, 40, 40), 8)
     plain.load_state_dict(net.state_dict())
     for parameter in plain.parameters():
         parameter.data = parameter.data.contiguous()
@@ -120,8 +130,15 @@ def test_the_dense_layer_starts_with_gain_1_41(kind: str):
 
 
 def test_several_images_of_different_sizes_each_have_an_encoder_of_their_own():
-    obs = (ObsSpec("wide", (3, 36, 64)), ObsSpec("vector", (4,)), ObsSpec("tall", (1, 50, 40)), ObsSpec("map", (2, 36, 36)))
-    network = ActorCritic(BehaviorSpec(obs, ActionSpec(2)), NetworkSettings(hidden_units=16, vis_encode_type="nature_cnn"))
+    obs = (
+        ObsSpec("wide", (3, 36, 64)),
+        ObsSpec("vector", (4,)),
+        ObsSpec("tall", (1, 50, 40)),
+        ObsSpec("map", (2, 36, 36)),
+    )
+    network = ActorCritic(
+        BehaviorSpec(obs, ActionSpec(2)), NetworkSettings(hidden_units=16, vis_encode_type="nature_cnn")
+    )
     inputs = network.prepare(tuple(torch.rand(3, *one.shape) for one in obs))
     output, value = network(inputs)
     assert (output.shape, value.shape) == ((3, 2), (3, 1))
@@ -132,7 +149,9 @@ def test_several_images_of_different_sizes_each_have_an_encoder_of_their_own():
 def test_centered_images_are_those_less_the_mean_of_each_channel_and_vectors_stay():
     spec = BehaviorSpec((ObsSpec("camera", (2, 20, 20)), ObsSpec("vector", (1,))), ActionSpec(0, (2,)))
     image = torch.zeros(1, 2, 20, 20)
-    image[0, 0, 3, 4], image[0, 1] = 400.0, 7.0  # means 1 and 7
+    # means 1 and 7
+    image[0, 0, 3, 4] = 400.0
+    image[0, 1] = 7.0
     network = ActorCritic(spec, NetworkSettings(center_images=True, hidden_units=8))
     vector, centered = network.prepare((image, torch.tensor([[5.0]])))
     assert vector.item() == 5.0

@@ -12,7 +12,11 @@ from palaestra.runtime.collect.learner import multiplications
 HEADS = 16 * 2 + 16  # two means and a value
 CASES: dict[str, tuple[BehaviorSpec, dict[str, Any], int]] = {
     "two bodies": (spec_of((5,), continuous=2), {}, 2 * (5 * 16 + 16 * 16) + HEADS),
-    "memory": (spec_of((5,), continuous=2), {"memory": {"memory_size": 8}}, 2 * (5 * 16 + 16 * 16 + 16 * 16 + 4 * 16) + HEADS // 4),
+    "memory": (
+        spec_of((5,), continuous=2),
+        {"memory": {"memory_size": 8}},
+        2 * (5 * 16 + 16 * 16 + 16 * 16 + 4 * 16) + HEADS // 4,
+    ),
     # 1 x 20 x 20: convolutions of 4 x 4 x 16 numbers of 64 each, and of 32 of 256; then 32 to 16
     "image": (spec_of((1, 20, 20), continuous=2), {}, 2 * (256 * 64 + 32 * 256 + 32 * 16 + 16 * 16 + 16 * 16) + HEADS),
 }

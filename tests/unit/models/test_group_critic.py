@@ -43,26 +43,35 @@ def groups_of(members: list[list[int]], most: int | None = None, filler: int = 0
     )
 
 
-def asked(made: GroupCritic, features: Tensor, action: Action, members: list[list[int]], *more: int) -> tuple[Tensor, Tensor]:
+def asked(
+    made: GroupCritic, features: Tensor, action: Action, members: list[list[int]], *more: int
+) -> tuple[Tensor, Tensor]:
     """What mates' views and their actions change for all views in their order."""
     groups = groups_of(members, *more)
     most = groups.members.shape[1]
     place = {view: row * most + at for row, views in enumerate(members) for at, view in enumerate(views)}
-    return made.context_and_difference(features, action, groups, torch.arange(VIEWS), torch.tensor([place[view] for view in range(VIEWS)]))
+    return made.context_and_difference(
+        features, action, groups, torch.arange(VIEWS), torch.tensor([place[view] for view in range(VIEWS)])
+    )
 
 
-def plainly(made: GroupCritic, features: Tensor, action: Action, members: list[int], asks: int) -> tuple[Tensor, Tensor]:
+def plainly(
+    made: GroupCritic, features: Tensor, action: Action, members: list[int], asks: int
+) -> tuple[Tensor, Tensor]:
     """The same for one of the agents of a moment."""
 
     def embedded(view: int, acts: bool) -> Tensor:
         sums = made.seen(features[view])
         if acts:
-            sums = sums + made.done(made.encoded(Action(action.continuous[view : view + 1], action.discrete[view : view + 1]))[0])
+            sums = sums + made.done(
+                made.encoded(Action(action.continuous[view : view + 1], action.discrete[view : view + 1]))[0]
+            )
         return functional.layer_norm(functional.silu(sums), (features.shape[1],))
 
     def attended(entities: Tensor) -> Tensor:
         keys, values = made.key_value(entities).chunk(2, 1)
-        query, heads = made.query(embedded(asks, False)), []
+        query = made.query(embedded(asks, False))
+        heads = []
         for head in range(HEADS):
             part = slice(head * made.size, (head + 1) * made.size)
             weight = torch.softmax(keys[:, part] @ query[part] / math.sqrt(made.size), 0)
@@ -123,7 +132,9 @@ def test_the_value_of_a_group_is_the_mean_over_its_agents_of_own_value_and_conte
     made, (features, action) = critic(), seen()
     each = made(features) + asked(made, features, action, GROUPS)[0]
     assert_close(made.value(features, groups_of(GROUPS)), torch.stack([each[members].mean(0) for members in GROUPS]))
-    assert_close(made.value(features, groups_of([[2, 0, 1], [3], [6, 5, 4]], 5, 3)), made.value(features, groups_of(GROUPS)))
+    assert_close(
+        made.value(features, groups_of([[2, 0, 1], [3], [6, 5, 4]], 5, 3)), made.value(features, groups_of(GROUPS))
+    )
     nobody = Groups(torch.zeros(1, 2, dtype=torch.int64), torch.zeros(1, 2, dtype=torch.bool))
     assert_close(made.value(features, nobody), torch.zeros(1, SIGNALS))
 
@@ -138,7 +149,8 @@ def test_values_and_baselines_start_at_zero():
 def test_what_mates_see_is_learned_from_the_second_step_on(inputs: int):
     torch.manual_seed(0)
     made, (features, action) = GroupCritic(inputs, SIGNALS, SPEC), seen(inputs)
-    below, wanted = (made.seen, made.query, made.key_value, made.out), torch.randn(7, SIGNALS)
+    below = (made.seen, made.query, made.key_value, made.out)
+    wanted = torch.randn(7, SIGNALS)
     for layers in (
         (made.body, made.context_head),
         below,

@@ -29,7 +29,8 @@ def test_one_decision_worked_by_hand():
         weight.fill_(value)
     out, after = memory.step(0, torch.tensor([[1.0]]), torch.tensor([[0.25, -1.0]]))
     # every gate reads 1 * 1 + 2 * 0.25 + 0.5 = 2
-    gate, cell = 1 / (1 + math.exp(-2.0)), math.tanh(2.0)
+    gate = 1 / (1 + math.exp(-2.0))
+    cell = math.tanh(2.0)
     cell = gate * -1.0 + gate * cell
     assert after[0].tolist() == pytest.approx([gate * math.tanh(cell), cell], rel=1e-6)
     assert out.tolist() == after[:, :1].tolist()
@@ -62,7 +63,8 @@ def test_sequences_give_what_decision_by_decision_gives(kind: str, shared: bool)
     network = ActorCritic(spec, network_settings(memory=MEMORY), shared_critic=shared)
     network.value_head.weight.normal_()
     lengths = [7, 1, 4]
-    steps, count = max(lengths), len(lengths)
+    steps = max(lengths)
+    count = len(lengths)
     obs = tuple(torch.rand(steps, count, *one.shape) for one in spec.obs)
     start = torch.randn(count, network.memory_size) * 0.5
     present = torch.tensor([[t < length for length in lengths] for t in range(steps)])
@@ -71,7 +73,9 @@ def test_sequences_give_what_decision_by_decision_gives(kind: str, shared: bool)
     rows = network.prepare(tuple(x.flatten(0, 1)[place] for x in obs))
     output, value = network(rows, Sequences(steps, place, start))
 
-    memory, outputs, values = start, [], []
+    memory = start
+    outputs = []
+    values = []
     for t in range(steps):
         inputs = network.prepare(tuple(x[t] for x in obs))
         values.append(network.value_with(inputs, memory))

@@ -42,7 +42,8 @@ class Short(nn.Module):
 
 def values(network: SoftActorCritic, seed: int = 0) -> Tensor:
     """Of random views and actions; with memory, of sequences of four."""
-    generator, spec = torch.Generator().manual_seed(seed), network.spec
+    generator = torch.Generator().manual_seed(seed)
+    spec = network.spec
     views = tuple(torch.randn(ROWS, *obs.shape, generator=generator) for obs in spec.obs)
     size = network.critics.memory_size
     sequences = Sequences(4, torch.arange(ROWS), torch.zeros(ROWS // 4, size)) if size else None
@@ -76,7 +77,9 @@ def test_values_start_at_zero_and_every_weight_of_the_critics_has_a_gradient(see
     assert worth.abs().max() < 1e-5
     assert all(torch.equal(*pair) for pair in zip(made.critics.parameters(), made.targets.parameters(), strict=True))
     (worth * torch.randn(worth.shape)).sum().backward()
-    assert [name for name, p in made.critics.named_parameters() if p.numel() and (p.grad is None or not p.grad.any())] == []
+    assert [
+        name for name, p in made.critics.named_parameters() if p.numel() and (p.grad is None or not p.grad.any())
+    ] == []
 
 
 def test_units_and_their_twins_are_taught_the_opposite_and_part_at_the_first_step():

@@ -22,7 +22,8 @@ def test_an_update_worked_by_hand():
 
 def test_rows_taken_in_at_once_or_one_by_one_give_the_same():
     rows = 100 + 3 * torch.randn(50, 4, generator=torch.Generator().manual_seed(0))
-    together, singly = Normalizer(4), Normalizer(4)
+    together = Normalizer(4)
+    singly = Normalizer(4)
     together.update(rows)
     for row in rows:
         singly.update(row.unsqueeze(0))
@@ -37,13 +38,15 @@ def test_it_clips_at_5_standard_deviations():
 
 
 def test_it_does_not_change_what_it_is_given():
-    normalizer, x = Normalizer(1), torch.tensor([[9.0]])
+    normalizer = Normalizer(1)
+    x = torch.tensor([[9.0]])
     normalizer(x)
     assert float(x) == 9.0
 
 
 def test_loading_a_state_refreshes_what_it_computes():
-    old, new = Normalizer(3), Normalizer(3)
+    old = Normalizer(3)
+    new = Normalizer(3)
     old.update(torch.randn(20, 3) * 4 + 1)
     new.load_state_dict(old.state_dict())
     x = torch.randn(5, 3)
@@ -51,7 +54,8 @@ def test_loading_a_state_refreshes_what_it_computes():
 
 
 def test_loading_through_a_module_around_it_refreshes_too():
-    old, new = torch.nn.ModuleDict({"inner": Normalizer(1)}), torch.nn.ModuleDict({"inner": Normalizer(1)})
+    old = torch.nn.ModuleDict({"inner": Normalizer(1)})
+    new = torch.nn.ModuleDict({"inner": Normalizer(1)})
     inner = old["inner"]
     assert isinstance(inner, Normalizer)
     inner.update(torch.tensor([[3.0], [9.0]]))

@@ -16,17 +16,22 @@ def test_the_first_step_is_the_learning_rate_against_the_sign_of_the_gradient():
 
 def test_many_steps_are_those_of_torch():
     mine, theirs = (torch.nn.Parameter(torch.linspace(-1, 1, 50)) for _ in range(2))
-    ours, reference = Adam([mine], 3e-3), torch.optim.Adam([theirs], lr=3e-3)
+    ours = Adam([mine], 3e-3)
+    reference = torch.optim.Adam([theirs], lr=3e-3)
     for seed in range(20):
         gradient = torch.randn(50, generator=torch.Generator().manual_seed(seed))
-        mine.grad, theirs.grad = gradient, gradient.clone()
+        mine.grad = gradient
+        theirs.grad = gradient.clone()
         ours.step()
         reference.step()
     torch.testing.assert_close(mine, theirs)
 
 
 def test_what_has_no_gradient_stays_and_its_neighbors_move():
-    frozen, unused, moving = torch.nn.Parameter(torch.ones(2), requires_grad=False), *(torch.nn.Parameter(torch.ones(3)) for _ in range(2))
+    frozen, unused, moving = (
+        torch.nn.Parameter(torch.ones(2), requires_grad=False),
+        *(torch.nn.Parameter(torch.ones(3)) for _ in range(2)),
+    )
     adam = Adam([frozen, unused, moving], learning_rate=0.1)
     moving.grad = torch.tensor([4.0, -0.25, 0.0])
     adam.step()
@@ -37,7 +42,8 @@ def test_what_has_no_gradient_stays_and_its_neighbors_move():
 
 def test_a_loaded_state_goes_on_with_the_same_digits():
     first, second = (torch.nn.Parameter(torch.ones(4)) for _ in range(2))
-    one, two = Adam([first], 0.01), Adam([second], 0.01)
+    one = Adam([first], 0.01)
+    two = Adam([second], 0.01)
     first.grad = torch.tensor([1.0, -2.0, 3.0, 0.5])
     one.step()
     second.data.copy_(first.data)

@@ -49,8 +49,10 @@ def test_the_seed_decides_what_is_drawn():
 
 @torch.no_grad()
 def test_a_deterministic_policy_always_answers_the_same():
-    step, player = table(torch.rand(5, 3)), policy(deterministic=True)
-    first, second = player.act(step), player.act(step)
+    step = table(torch.rand(5, 3))
+    player = policy(deterministic=True)
+    first = player.act(step)
+    second = player.act(step)
     assert torch.equal(first.sample.continuous, second.sample.continuous)
     assert torch.equal(first.action.discrete, second.action.discrete)
 
@@ -58,11 +60,13 @@ def test_a_deterministic_policy_always_answers_the_same():
 @torch.no_grad()
 @pytest.mark.parametrize("masked", [False, True])
 def test_where_not_all_act_those_who_do_are_answered_as_if_they_were_alone(masked: bool):
-    seen, mask = torch.rand(40, 3), torch.tensor([[True, False]]).expand(40, 2) if masked else None
+    seen = torch.rand(40, 3)
+    mask = torch.tensor([[True, False]]).expand(40, 2) if masked else None
     acting = torch.rand(40) < 0.4
     step = dataclasses.replace(table(seen, mask=mask), acting=acting)
     alone = table(seen[acting], mask=None if mask is None else mask[acting])
-    whole, expected = policy(spec=LOOSE).act(step), policy(spec=LOOSE).act(alone)
+    whole = policy(spec=LOOSE).act(step)
+    expected = policy(spec=LOOSE).act(alone)
     for column, theirs in (
         (whole.action.continuous, expected.action.continuous),
         (whole.action.discrete, expected.action.discrete),
@@ -77,7 +81,8 @@ def test_where_not_all_act_those_who_do_are_answered_as_if_they_were_alone(maske
 @torch.no_grad()
 def test_who_acts_not_where_they_sit_decides_what_is_drawn():
     rows = torch.rand(3, 3)
-    few, many = policy(spec=LOOSE), policy(spec=LOOSE)
+    few = policy(spec=LOOSE)
+    many = policy(spec=LOOSE)
     for _ in range(3):
         wide = torch.zeros(9, 3)
         wide[[1, 4, 8]] = rows

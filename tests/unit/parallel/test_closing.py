@@ -75,7 +75,11 @@ class Stubborn(gymnasium.Env[Any, Any]):
     ],
 )
 def test_a_finished_run_stays_finished_whatever_closing_its_environment_does(
-    close: Callable[[], object], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    close: Callable[[], object],
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ):
     monkeypatch.setattr(Stubborn, "closes", staticmethod(close))
     monkeypatch.setattr(closing, "PATIENCE", 0.05)
@@ -88,7 +92,8 @@ def test_a_finished_run_stays_finished_whatever_closing_its_environment_does(
 @POSIX
 def test_what_cannot_be_interrupted_ends_the_process_if_that_is_the_runs_own(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(closing, "PAUSE", 0.01)
-    over, told = threading.Event(), list[str]()
+    over = threading.Event()
+    told = list[str]()
 
     def stubborn() -> None:
         while not over.is_set():
@@ -105,7 +110,8 @@ def test_the_files_of_a_run_are_written_whatever_fails_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     """A checkpoint that cannot be written is an error, once everything else is done."""
-    save, steps = Checkpoints.save, list[int]()
+    save = Checkpoints.save
+    steps = list[int]()
 
     def full(self: Checkpoints, step: int, state: dict[str, Any]) -> object:
         steps.append(step)
@@ -126,13 +132,17 @@ def breaks_with(*_: object) -> NoReturn:
     breaks()
 
 
-def test_a_report_that_fails_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_a_report_that_fails_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     monkeypatch.setattr(report, "conclude", breaks_with)
     assert palaestra.train(settings("Basic"), env="Basic", results_dir=str(tmp_path), run_id="told").finished
     assert "the report failed at the end of the run: ValueError: no window" in capsys.readouterr().out
 
 
-def test_a_final_model_that_cannot_be_written_is_the_commands_exit_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_final_model_that_cannot_be_written_is_the_commands_exit_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("palaestra.export.onnx.export", breaks_with)
     file = write(str(tmp_path / "settings.yaml"), settings("Basic"))
     assert main(["learn", file, "--env=Basic", f"--results-dir={tmp_path}", "--run-id=bare"]) == 1
@@ -154,14 +164,19 @@ class Ended:
         self.abandoned = True
 
 
-def test_signals_while_a_run_closes_do_not_cost_its_exit_status(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
-    """As of a job system that sends SIGTERM to a run that is just ending: it is heard, and Ctrl-C ends the process as the run ended."""
+def test_signals_while_a_run_closes_do_not_cost_its_exit_status(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    """As of a job system that sends SIGTERM to a run that is just ending: it is heard, and Ctrl-C ends the process as
+    the run ended.
+    """
     left = list[int]()
     monkeypatch.setattr("palaestra.runtime.control.os_signals.os._exit", left.append)
     monkeypatch.setattr("palaestra.runtime.control.os_signals.leave", lambda number, quietly: left.append(128 + number))
     run = Ended()
     hear = Stopper(run)
-    hear.outer, hear.status = Breaker(process=True), 3
+    hear.outer = Breaker(process=True)
+    hear.status = 3
     hear(signal.SIGTERM, None)
     assert capfd.readouterr().err == "\nthe run has ended and closes what it has open (Ctrl-C ends at once)\n"
     hear(signal.SIGTERM, None)
@@ -178,10 +193,13 @@ def test_an_environment_closes_while_the_run_still_hears_signals(tmp_path: Path,
         os.kill(os.getpid(), signal.SIGTERM)
         closed.append(True)
 
-    closed, heard = list[bool](), list[int]()
+    closed = list[bool]()
+    heard = list[int]()
     monkeypatch.setattr(Stubborn, "closes", staticmethod(told_to_end))
     monkeypatch.setattr("palaestra.runtime.run.api.pass_on", heard.append)
-    result = palaestra.train(settings("Stubborn"), env=Stubborn, num_areas=1, results_dir=str(tmp_path), run_id="end", quiet=True)
+    result = palaestra.train(
+        settings("Stubborn"), env=Stubborn, num_areas=1, results_dir=str(tmp_path), run_id="end", quiet=True
+    )
     assert result.finished
     assert closed == [True]
     assert heard == [signal.SIGTERM]
@@ -192,7 +210,8 @@ def test_a_process_ends_with_its_status_whatever_comes_after_its_command(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
     """A signal, and threads and exit hooks of other code that do not end."""
-    left, over = list[int](), threading.Event()
+    left = list[int]()
+    over = threading.Event()
     before = {number: signal.getsignal(number) for number in numbers()}
 
     def end(status: int) -> None:
@@ -210,14 +229,17 @@ def test_a_process_ends_with_its_status_whatever_comes_after_its_command(
         end_in_time(0, patience=0.01)
         other.join()
         assert left == [3, 0]
-        assert "threads of other code (of a simulator) do not end: the process ends without them" in capfd.readouterr().err
+        assert (
+            "threads of other code (of a simulator) do not end: the process ends without them" in capfd.readouterr().err
+        )
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
 @pytest.mark.parametrize(
-    "words", [["evaluate", "{run}", "--episodes=2"], ["run", "{env}", "--brain=random", "--episodes=2"], ["doctor", "{env}"]]
+    "words",
+    [["evaluate", "{run}", "--episodes=2"], ["run", "{env}", "--brain=random", "--episodes=2"], ["doctor", "{env}"]],
 )
 def test_commands_that_play_give_their_results_whatever_closing_does(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -17,7 +17,8 @@ def agreed(store: HashStore, size: int) -> set[str]:
 
 def test_all_ranks_agree_on_a_name_that_no_earlier_group_in_the_same_store_had():
     store = HashStore()
-    first, second = agreed(store, 3), agreed(store, 3)
+    first = agreed(store, 3)
+    second = agreed(store, 3)
     assert len(first) == len(second) == 1
     assert first != second
 

@@ -23,7 +23,13 @@ def in_ranks(task: str, file: Path, count: int = 2) -> list[int]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     path = os.pathsep.join([str(TASKS.parent), *filter(None, sys.path)])
-    shared = {**os.environ, "PYTHONPATH": path, "WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    shared = {
+        **os.environ,
+        "PYTHONPATH": path,
+        "WORLD_SIZE": str(count),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
     command = [sys.executable, str(TASKS), task, str(file)]
     folders = [file.parent / f"{task}-{rank}" for rank in range(count)]
     for folder in folders:
@@ -52,11 +58,14 @@ def test_two_ranks_learn_from_halves_of_a_rollout_what_one_process_learns_from_t
     case: str, updates: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
-    whole, halves = rank_tasks.updated(case, None), updates[case]
+    whole = rank_tasks.updated(case, None)
+    halves = updates[case]
     assert whole.keys() == halves.keys()
     for name, value in whole.items():
         # the order of a sum changes its last digit, and Adam divides by it where a gradient is next to nothing
-        torch.testing.assert_close(halves[name], value, rtol=1e-5, atol=5e-6, msg=lambda text, name=name: f"{name}: {text}")
+        torch.testing.assert_close(
+            halves[name], value, rtol=1e-5, atol=5e-6, msg=lambda text, name=name: f"{name}: {text}"
+        )
         same = torch.isclose(halves[name].double(), value.double(), rtol=1e-5, atol=1e-6)
         assert (~same).sum() <= 1e-4 * same.numel(), name
 
@@ -119,7 +128,8 @@ def test_a_behavior_that_appears_late_goes_on_from_the_decisions_of_all_ranks(pl
 
 
 def test_rank_0_shows_the_warnings_of_all_ranks_once(played: list[dict[str, Any]]):
-    first, second = played[0]["printed"], played[1]["printed"]
+    first = played[0]["printed"]
+    second = played[1]["printed"]
     assert first.count("[WARNING] rank 1: A: Group rewards arrive") == 4  # once in each of four runs
     assert first.count("cannot go on with its old episodes") == 3  # in the three that resume, by all ranks
     assert first.count("'B' does not learn: rank 1 of 2 has not seen it so far") == 1

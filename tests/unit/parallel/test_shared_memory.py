@@ -29,7 +29,11 @@ def test_a_tensor_arrives_as_it_was(tensor: torch.Tensor):
 
 
 def test_structures_arrive_whole_with_arrays_and_plain_values():
-    sent = {"action": Action(torch.ones(2, 1), torch.zeros(2, 0, dtype=torch.int64)), "array": np.arange(3), "rest": ("a", None, 2)}
+    sent = {
+        "action": Action(torch.ones(2, 1), torch.zeros(2, 0, dtype=torch.int64)),
+        "array": np.arange(3),
+        "rest": ("a", None, 2),
+    }
     arrived = SharedReceiver().unpack(SharedSender().pack(sent))
     assert torch.equal(arrived["action"].continuous, torch.ones(2, 1))
     assert arrived["action"].discrete.shape == (2, 0)
@@ -38,14 +42,16 @@ def test_structures_arrive_whole_with_arrays_and_plain_values():
 
 
 def test_what_arrived_stays_when_the_next_object_is_sent():
-    sender, receiver = SharedSender(), SharedReceiver()
+    sender = SharedSender()
+    receiver = SharedReceiver()
     first = receiver.unpack(sender.pack(torch.ones(5)))
     receiver.unpack(sender.pack(torch.zeros(5)))
     assert torch.equal(first, torch.ones(5))
 
 
 def test_an_object_is_still_there_while_the_next_one_is_packed():
-    sender, receiver = SharedSender(), SharedReceiver()
+    sender = SharedSender()
+    receiver = SharedReceiver()
     first = sender.pack(torch.ones(5))
     second = sender.pack(torch.zeros(5))
     assert torch.equal(receiver.unpack(first), torch.ones(5))
@@ -53,7 +59,8 @@ def test_an_object_is_still_there_while_the_next_one_is_packed():
 
 
 def test_memory_grows_with_what_is_sent_and_leaves_no_file():
-    sender, receiver = SharedSender(), SharedReceiver()
+    sender = SharedSender()
+    receiver = SharedReceiver()
     for size in (5, FIRST_SIZE, 7, 2 * FIRST_SIZE, 5):
         sent = torch.rand(size)
         assert torch.equal(receiver.unpack(sender.pack(sent)), sent)
@@ -62,7 +69,8 @@ def test_memory_grows_with_what_is_sent_and_leaves_no_file():
 
 
 def test_a_full_ram_disk_is_replaced_by_a_temporary_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    ram_disk, reserve = tmp_path / "shm", shared_memory.os.posix_fallocate
+    ram_disk = tmp_path / "shm"
+    reserve = shared_memory.os.posix_fallocate
     ram_disk.mkdir()
     monkeypatch.setattr(shared_memory, "RAM_DISK", ram_disk)
 

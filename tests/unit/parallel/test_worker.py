@@ -64,7 +64,11 @@ def test_a_worker_answers_and_ends_when_it_is_closed():
 
 @pytest.mark.parametrize(
     ("kind", "error", "text"),
-    [("env", EnvError, "the ball is gone"), ("finite", NotFinite, "reward"), ("other", WorkerFailed, "ZeroDivisionError: one by nothing")],
+    [
+        ("env", EnvError, "the ball is gone"),
+        ("finite", NotFinite, "reward"),
+        ("other", WorkerFailed, "ZeroDivisionError: one by nothing"),
+    ],
 )
 def test_an_exception_of_the_worker_is_raised_here(kind: str, error: type[Exception], text: str):
     worker = WorkerProcess(fail, kind, title="the failing worker")

@@ -16,7 +16,9 @@ from palaestra.rewards.settings import CuriositySettings
 HYBRID = vector_spec(2, continuous=1, branches=(2,))
 
 
-def curiosity(spec: BehaviorSpec, strength: float = 1.0, rate: float = 3e-4, hidden: int = 8, seed: int = 0) -> Curiosity:
+def curiosity(
+    spec: BehaviorSpec, strength: float = 1.0, rate: float = 3e-4, hidden: int = 8, seed: int = 0
+) -> Curiosity:
     tree = {"strength": strength, "learning_rate": rate, "network_settings": {"hidden_units": hidden, "num_layers": 1}}
     return Curiosity(CuriositySettings.model_validate(tree), spec, CPU, seed)
 
@@ -28,7 +30,9 @@ def one_step(seen: list[float], then: list[float], number: float, choice: int) -
 
 
 def with_known_weights(signal: Curiosity) -> Curiosity:
-    """phi(s) = 100 + s, as far from 0 Swish is the identity; the forward model expects 103, the inverse model guesses 0.5 and 3 : 1."""
+    """phi(s) = 100 + s, as far from 0 Swish is the identity; the forward model expects 103, the inverse model guesses
+    0.5 and 3 : 1.
+    """
     model = signal.model
     with torch.no_grad():
         for parameter in model.parameters():
@@ -57,10 +61,12 @@ def test_a_surprise_pays_at_most_1_after_strength(strength: float, paid: float):
 
 
 def test_the_gradient_is_that_of_10_times_a_fifth_forward_and_four_fifths_inverse():
-    signal, batch = curiosity(EVERYTHING, rate=0), transitions(EVERYTHING, 6)
+    signal = curiosity(EVERYTHING, rate=0)
+    batch = transitions(EVERYTHING, 6)
     model = signal.model
     now, after = model.features(batch)
-    forward, inverse = model.surprise(now, after, batch.action).mean(), model.inverse_loss(now, after, batch.action).mean()
+    forward = model.surprise(now, after, batch.action).mean()
+    inverse = model.inverse_loss(now, after, batch.action).mean()
     parameters = [p for p in model.parameters() if p.numel()]
     expected = torch.autograd.grad(2 * forward + 8 * inverse, parameters, allow_unused=True)
     signal.learn(batch)
@@ -71,7 +77,8 @@ def test_the_gradient_is_that_of_10_times_a_fifth_forward_and_four_fifths_invers
 
 def test_nothing_is_paid_before_anything_was_learned_and_a_resumed_signal_pays_on():
     batch = transitions(EVERYTHING, 5)
-    signal, resumed = curiosity(EVERYTHING), curiosity(EVERYTHING, seed=1)
+    signal = curiosity(EVERYTHING)
+    resumed = curiosity(EVERYTHING, seed=1)
     assert signal.reward(batch).tolist() == [0.0] * 5
     signal.learn(batch)
     resumed.load_state_dict(signal.state_dict())
@@ -105,4 +112,6 @@ def test_it_ignores_ends_and_learns_statistics_only_of_vectors():
     assert signal.ignores_ends
     normalizer = signal.model.trunk.normalizer
     assert normalizer is not None
-    assert_close(normalizer.mean.float(), torch.cat([obs[0], obs[2]], 1).mean(0) * 0.9, rtol=1e-4, atol=1e-5)  # with one row of zeros
+    assert_close(
+        normalizer.mean.float(), torch.cat([obs[0], obs[2]], 1).mean(0) * 0.9, rtol=1e-4, atol=1e-5
+    )  # with one row of zeros

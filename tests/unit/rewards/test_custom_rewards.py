@@ -1,4 +1,6 @@
-"""Reward signals of one's own: the example's and the guide's are trained with, resume to the same digits; what is wrong is said."""
+"""Reward signals of one's own: the example's and the guide's are trained with, resume to the same digits; what is wrong
+is said.
+"""
 
 from __future__ import annotations
 
@@ -46,10 +48,14 @@ def at_root(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(str(ROOT))
 
 
-def play(trainer: str, results: Path, run_id: str, until: int | None = None, callbacks: Any = (), **more: Any) -> palaestra.Result:
+def play(
+    trainer: str, results: Path, run_id: str, until: int | None = None, callbacks: Any = (), **more: Any
+) -> palaestra.Result:
     """A game of single decisions; stops at the first summary from `until` on."""
     stop: list[Callable[[Summary], object]] = [] if until is None else [lambda summary: summary.step >= until]
-    tree = settings("Bandit", 512, trainer_type=trainer, hyperparameters=TRAINERS[trainer], summary_freq=128, reward_signals=SIGNALS)
+    tree = settings(
+        "Bandit", 512, trainer_type=trainer, hyperparameters=TRAINERS[trainer], summary_freq=128, reward_signals=SIGNALS
+    )
     env = Bandit(16, branches=(3, 2))
     run = {"results_dir": str(results), "run_id": run_id, "seed": 1, "quiet": True}
     return palaestra.train(tree, env=env, callbacks=[*stop, *callbacks], **run, **more)
@@ -125,16 +131,24 @@ NUMBER = 3
     ("name", "message"),
     [
         ("no_such:Mine", "reward signal 'no_such:Mine': there is no module 'no_such', neither in"),
-        (f"{__name__}:Hal", f"reward signal '{__name__}:Hal': module '{__name__}' .* has no 'Hal'; did you mean 'Half'\\?"),
-        (f"{__name__}:Half", "lacks Settings, learn, learn_statistics; docs/guides/own-reward.md says what each of them is"),
+        (
+            f"{__name__}:Hal",
+            f"reward signal '{__name__}:Hal': module '{__name__}' .* has no 'Hal'; did you mean 'Half'\\?",
+        ),
+        (
+            f"{__name__}:Half",
+            "lacks Settings, learn, learn_statistics; docs/guides/own-reward.md says what each of them is",
+        ),
         (
             f"{__name__}:Unset",
-            "its Settings is <class 'dict'>; expected a class that inherits from palaestra.rewards.settings.SignalSettings",
+            "its Settings is <class 'dict'>; expected a class that inherits from "
+            "palaestra.rewards.settings.SignalSettings",
         ),
         (f"{__name__}:NUMBER", "is 3; expected a class"),
         (
             "curiousity",
-            "no such reward signal; did you mean 'curiosity'\\? \\(there are: extrinsic, .*; your own as package.module:Class\\)",
+            "no such reward signal; did you mean 'curiosity'\\? \\(there are: extrinsic, .*; your own as "
+            "package.module:Class\\)",
         ),
         ("'examples.own_reward:'", "no such reward signal"),
     ],
@@ -142,7 +156,9 @@ NUMBER = 3
 def test_a_class_that_is_no_reward_signal_is_refused_with_file_and_line(
     name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    assert re.search(rf"^own.yaml:4: behaviors.Ball.reward_signals.*{message}", refused(f"{name}: {{}}", tmp_path, monkeypatch))
+    assert re.search(
+        rf"^own.yaml:4: behaviors.Ball.reward_signals.*{message}", refused(f"{name}: {{}}", tmp_path, monkeypatch)
+    )
 
 
 def refused(signal: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -161,22 +177,30 @@ def test_settings_are_checked_by_the_signals_own_class(tmp_path: Path, monkeypat
 
 def test_a_reward_of_the_wrong_shape_is_refused():
     signals = RewardSignals(EVERYTHING, {f"{__name__}:Wrong": SignalSettings()}, CPU, 0)
-    with pytest.raises(PluginError, match=r"Wrong' returned a tensor \(5, 1\) of torch.float32 for 5 transitions; expected \(5,\)"):
+    with pytest.raises(
+        PluginError, match=r"Wrong' returned a tensor \(5, 1\) of torch.float32 for 5 transitions; expected \(5,\)"
+    ):
         signals.of_batch(transitions(EVERYTHING, 5))
 
 
 def test_reading_settings_without_the_users_code_imports_nothing_and_says_so(tmp_path: Path):
     file = tmp_path / "x.yaml"
-    file.write_text("behaviors: {A: {reward_signals: {extrinsic: {}, 'not_there:Mine': {gamma: 0.5, size: 3}}}}", encoding="utf-8")
+    file.write_text(
+        "behaviors: {A: {reward_signals: {extrinsic: {}, 'not_there:Mine': {gamma: 0.5, size: 3}}}}", encoding="utf-8"
+    )
     read = load(file, own_code=False).settings
     signal = read.behaviors["A"].reward_signals["not_there:Mine"]
     assert isinstance(signal, UnreadSignalSettings)
     assert (signal.gamma, signal.model_dump()["size"]) == (0.5, 3)
-    assert unread(read) == ["the settings of 'not_there:Mine' are not checked, as that means running its code: --trust does"]
+    assert unread(read) == [
+        "the settings of 'not_there:Mine' are not checked, as that means running its code: --trust does"
+    ]
     assert network_code(read) == [(("behaviors", "A", "reward_signals", "not_there:Mine"), "not_there:Mine")]
 
 
-def test_a_folder_is_the_users_own_whether_its_signals_were_imported_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_folder_is_the_users_own_whether_its_signals_were_imported_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     file = ROOT / "examples" / "own_reward.yaml"
     sign(tmp_path, load(file).settings)

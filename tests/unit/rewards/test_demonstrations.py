@@ -45,7 +45,8 @@ def test_a_view_comes_with_the_action_that_answered_it(folder: Path, place: str)
     demo = load(str(folder / "a.demo"))
     rows = shown(demo)
     assert isinstance(demo.decisions, StoredDecisions) == (place == "on disk")
-    # what is seen at tick t is t everywhere, and its answer t / 100; ticks 4 and 7 are the episodes' last views, which nobody answers
+    # what is seen at tick t is t everywhere, and its answer t / 100; ticks 4 and 7 are the episodes' last views, which
+    # nobody answers
     assert rows.obs[0][:, 0].tolist() == [1, 2, 3, 5, 6]
     torch.testing.assert_close(rows.action.continuous[:, 0], torch.tensor([0.01, 0.02, 0.03, 0.05, 0.06]))
     assert rows.action.discrete[:, 1].tolist() == [1, 0, 1, 1, 0]
@@ -60,7 +61,9 @@ def test_a_folder_is_all_of_its_files_one_after_another(folder: Path, place: str
     assert [tuple(view.shape) for view in shown(demo).obs] == [(9, 3), (9, 2, 2), (9, 2)]
 
 
-@pytest.mark.parametrize("typed", ["{0}/a.demo,{0}/b.demo", "{0}/a.demo, {0}", ["{0}/a.demo", "{0}/b.demo"], ["{0}/a.demo", "{0}"]])
+@pytest.mark.parametrize(
+    "typed", ["{0}/a.demo,{0}/b.demo", "{0}/a.demo, {0}", ["{0}/a.demo", "{0}/b.demo"], ["{0}/a.demo", "{0}"]]
+)
 def test_several_files_and_folders_are_read_once_each(folder: Path, typed: str | list[str]):
     paths = typed.format(folder) if isinstance(typed, str) else [one.format(folder) for one in typed]
     assert len(load(paths)) == 9

@@ -25,7 +25,12 @@ VECTOR = vector_spec(2, continuous=1)
 def gail(path: Path, spec: BehaviorSpec = VECTOR, seed: int = 0, rate: float = 3e-3, **settings: Any) -> GAIL:
     """With demonstrations of 15 decisions."""
     demo = write(path / "a.demo", episodes(10, 5, spec=spec), spec)
-    tree = {"network_settings": {"hidden_units": 32, "num_layers": 2}, "learning_rate": rate, "demo_path": str(demo), **settings}
+    tree = {
+        "network_settings": {"hidden_units": 32, "num_layers": 2},
+        "learning_rate": rate,
+        "demo_path": str(demo),
+        **settings,
+    }
     return GAIL(GAILSettings.model_validate(tree), spec, CPU, seed)
 
 
@@ -67,7 +72,10 @@ def test_where_they_differ_it_tells_one_from_the_other(tmp_path: Path):
     assert losses["Policy/GAIL Expert Estimate"] > 0.95
     assert losses["Policy/GAIL Policy Estimate"] < 0.05
     with torch.no_grad():
-        assert signal.reward(seen_as(normal(9, generator) + 3)).min() > 20 * signal.reward(seen_as(normal(9, generator) - 3)).max()
+        assert (
+            signal.reward(seen_as(normal(9, generator) + 3)).min()
+            > 20 * signal.reward(seen_as(normal(9, generator) - 3)).max()
+        )
 
 
 @pytest.mark.parametrize("use_actions", [False, True])
@@ -81,7 +89,8 @@ def test_it_sees_what_was_done_only_with_use_actions(use_actions: bool, tmp_path
 
 
 def test_the_reward_is_minus_the_logarithm_of_1_minus_d_and_never_infinite(tmp_path: Path):
-    signal, batch = gail(tmp_path, EVERYTHING, use_actions=True), transitions(EVERYTHING, 6)
+    signal = gail(tmp_path, EVERYTHING, use_actions=True)
+    batch = transitions(EVERYTHING, 6)
     d = signal.model.logit(signal.model.features(signal.model.evidence(batch.obs, batch.action, batch.ended))).sigmoid()
     assert_close(signal.reward(batch), -torch.log(1 - d))
     with torch.no_grad():
@@ -93,7 +102,9 @@ def test_the_reward_is_minus_the_logarithm_of_1_minus_d_and_never_infinite(tmp_p
 def test_a_linear_discriminator_pays_for_what_its_slope_is_above_1(slope: float, penalty: float):
     settings = GAILSettings(demo_path="").network_settings.model_copy(update={"hidden_units": 1, "num_layers": 1})
     model = Discriminator(VECTOR, settings, actions=True, bottleneck=False)
-    with torch.no_grad():  # as far from 0 Swish is the identity: the logit is the sum of all four numbers times slope / 2
+    with (
+        torch.no_grad()
+    ):  # as far from 0 Swish is the identity: the logit is the sum of all four numbers times slope / 2
         model.trunk.body.weights[0].fill_(slope / 2)
         model.trunk.body.biases[0].fill_(1000.0)
         model.verdict.weight.fill_(1.0)
@@ -104,7 +115,9 @@ def test_a_linear_discriminator_pays_for_what_its_slope_is_above_1(slope: float,
 
 
 def test_the_slope_is_that_over_all_observations_and_the_action_at_once(tmp_path: Path):
-    signal, ours, theirs = gail(tmp_path, EVERYTHING, use_actions=True), transitions(EVERYTHING, 5), transitions(EVERYTHING, 5, seed=1)
+    signal = gail(tmp_path, EVERYTHING, use_actions=True)
+    ours = transitions(EVERYTHING, 5)
+    theirs = transitions(EVERYTHING, 5, seed=1)
     model = signal.model
     with torch.no_grad():
         for parameter in model.parameters():
@@ -113,12 +126,17 @@ def test_the_slope_is_that_over_all_observations_and_the_action_at_once(tmp_path
     share = torch.rand(5, generator=torch.Generator().manual_seed(4))
     steep = []
     for row in range(5):
-        parts = [(a[row : row + 1] + share[row] * (b - a)[row : row + 1]).requires_grad_() for a, b in zip(one, other, strict=True)]
+        parts = [
+            (a[row : row + 1] + share[row] * (b - a)[row : row + 1]).requires_grad_()
+            for a, b in zip(one, other, strict=True)
+        ]
         d = model.logit(model.features(tuple(parts))).sigmoid()
         slope = torch.cat([grad.flatten() for grad in torch.autograd.grad(d, parts)])
         steep.append((slope.norm() - 1).clamp(min=0).square())
     assert sum(steep) > 0
-    assert_close(steepness(model, one, other, torch.Generator().manual_seed(4)), torch.stack(steep).mean(), rtol=1e-3, atol=1e-6)
+    assert_close(
+        steepness(model, one, other, torch.Generator().manual_seed(4)), torch.stack(steep).mean(), rtol=1e-3, atol=1e-6
+    )
 
 
 def test_beta_follows_what_a_bottleneck_lets_through_beyond_half_a_nat(tmp_path: Path):
@@ -137,7 +155,9 @@ def test_the_divergence_of_codes_is_that_of_normal_distributions():
     with torch.no_grad():
         bottleneck.log_deviation.normal_()
     mean = torch.randn(5, 128)
-    codes, standard = (torch.distributions.Normal(*pair) for pair in ((mean, bottleneck.log_deviation.exp().expand(5, -1)), (0.0, 1.0)))
+    codes, standard = (
+        torch.distributions.Normal(*pair) for pair in ((mean, bottleneck.log_deviation.exp().expand(5, -1)), (0.0, 1.0))
+    )
     expected = torch.distributions.kl_divergence(codes, standard).sum(1).mean()
     assert_close(bottleneck.nats(mean), expected)
 

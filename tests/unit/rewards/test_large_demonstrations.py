@@ -53,10 +53,15 @@ def same(one: Decisions, other: Decisions) -> bool:
 
 
 @pytest.mark.parametrize("system", ["this one", "one without pread"])
-def test_rows_on_disk_are_those_in_memory_in_any_order(tmp_path: Path, on_disk: Path, monkeypatch: pytest.MonkeyPatch, system: str):
+def test_rows_on_disk_are_those_in_memory_in_any_order(
+    tmp_path: Path, on_disk: Path, monkeypatch: pytest.MonkeyPatch, system: str
+):
     if system != "this one":  # Windows
         monkeypatch.delattr(os, "pread", raising=False)
-    files = [write(tmp_path / "a.demo", episodes(30, 20, mask=True)), write(tmp_path / "b.demo", episodes(10, open_last=True))]
+    files = [
+        write(tmp_path / "a.demo", episodes(30, 20, mask=True)),
+        write(tmp_path / "b.demo", episodes(10, open_last=True)),
+    ]
     stored = load(*files)
     assert isinstance(stored.decisions, StoredDecisions)
     monkeypatch.setattr(demonstrations, "HELD_AT_MOST", 1 << 30)
@@ -75,8 +80,16 @@ def test_rows_on_disk_are_those_in_memory_in_any_order(tmp_path: Path, on_disk: 
 @pytest.mark.parametrize("exact", [True, False])
 def test_images_take_a_byte_a_number_until_one_is_no_byte(tmp_path: Path, on_disk: Path, exact: bool):
     path = write(tmp_path / "x.demo", episodes(20, 20, spec=PICTURES), PICTURES)
-    other = write(tmp_path / "y.demo", [record(1, first=True, spec=PICTURES), odd(record(2, done=True, spec=PICTURES), exact)], PICTURES)
-    last = write(tmp_path / "z.demo", [odd(record(9, first=True, spec=PICTURES), exact), record(10, done=True, spec=PICTURES)], PICTURES)
+    other = write(
+        tmp_path / "y.demo",
+        [record(1, first=True, spec=PICTURES), odd(record(2, done=True, spec=PICTURES), exact)],
+        PICTURES,
+    )
+    last = write(
+        tmp_path / "z.demo",
+        [odd(record(9, first=True, spec=PICTURES), exact), record(10, done=True, spec=PICTURES)],
+        PICTURES,
+    )
     demo = load(path, other, last, spec=PICTURES)
     assert isinstance(demo.decisions, StoredDecisions)
     assert demo.decisions.row["obs0"].base == (np.uint8 if exact else np.float32)
@@ -100,11 +113,18 @@ def test_a_scratch_file_has_no_name_and_needs_none_to_be_removed(tmp_path: Path)
 
 BC = {"trainer_type": "bc", "network_settings": {"hidden_units": 16, "num_layers": 1, "normalize": True}}
 MEMORY = {"hidden_units": 16, "num_layers": 1, "memory": {"sequence_length": 8, "memory_size": 8}}
-SAC = {"trainer_type": "sac", "hyperparameters": {"batch_size": 32, "buffer_size": 500, "buffer_init_steps": 64, "steps_per_update": 8}}
+SAC = {
+    "trainer_type": "sac",
+    "hyperparameters": {"batch_size": 32, "buffer_size": 500, "buffer_init_steps": 64, "steps_per_update": 8},
+}
 
 
-@pytest.mark.parametrize("kind", ["bc", pytest.param("cloning with memory and gail", marks=pytest.mark.slow), "sac and gail"])
-def test_learning_from_disk_draws_the_same_digits_and_leaves_nothing_in_the_run(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    "kind", ["bc", pytest.param("cloning with memory and gail", marks=pytest.mark.slow), "sac and gail"]
+)
+def test_learning_from_disk_draws_the_same_digits_and_leaves_nothing_in_the_run(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     spec = Ball(1).behaviors["3DBall"]
     path = str(write(tmp_path / "x.demo", episodes(*[25] * 8, spec=spec), spec))
     gail = {"reward_signals": {"gail": {"demo_path": path, "network_settings": {"hidden_units": 16}}}}
@@ -117,7 +137,13 @@ def test_learning_from_disk_draws_the_same_digits_and_leaves_nothing_in_the_run(
     for name, held in (("memory", 1 << 30), ("disk", 0)):
         monkeypatch.setattr(demonstrations, "HELD_AT_MOST", held)
         palaestra.train(
-            settings("3DBall", 256, **more), env="3DBall", run_id=name, results_dir=str(tmp_path), num_areas=8, seed=3, quiet=True
+            settings("3DBall", 256, **more),
+            env="3DBall",
+            run_id=name,
+            results_dir=str(tmp_path),
+            num_areas=8,
+            seed=3,
+            quiet=True,
         )
         gc.collect()
         runs.append(contents(tmp_path / name))
@@ -129,7 +155,15 @@ def test_a_run_goes_on_from_demonstrations_on_disk(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(demonstrations, "HELD_AT_MOST", 0)
     spec = Ball(1).behaviors["3DBall"]
     path = str(write(tmp_path / "x.demo", episodes(*[25] * 4, spec=spec), spec))
-    bc = {**BC, "hyperparameters": {"batch_size": 16, "buffer_size": 64, "demo_path": path, "learning_rate_schedule": "constant"}}
+    bc = {
+        **BC,
+        "hyperparameters": {
+            "batch_size": 16,
+            "buffer_size": 64,
+            "demo_path": path,
+            "learning_rate_schedule": "constant",
+        },
+    }
     given: dict[str, Any] = {"env": "3DBall", "results_dir": str(tmp_path), "num_areas": 8, "seed": 3, "quiet": True}
     palaestra.train(settings("3DBall", 256, **bc), run_id="whole", **given)
     palaestra.train(settings("3DBall", 128, **bc), run_id="parts", **given)
@@ -221,11 +255,18 @@ path, kind, folder = sys.argv[1:]
 trainer, hyper, rest = {
     "none": ("ppo", {}, {}),
     "bc": ("bc", {"demo_path": path}, {"network_settings": {"normalize": True}}),
-    "bc with memory": ("bc", {"demo_path": path}, {"network_settings": {"memory": {"sequence_length": 16, "memory_size": 32}}}),
-    "cloning and gail": (
-        "ppo", {}, {"behavioral_cloning": {"demo_path": path, "samples_per_update": 1000}, "reward_signals": {"gail": {"demo_path": path}}}
+    "bc with memory": (
+        "bc", {"demo_path": path}, {"network_settings": {"memory": {"sequence_length": 16, "memory_size": 32}}}
     ),
-    "sac and gail": ("sac", {"buffer_size": 5000, "buffer_init_steps": 100}, {"reward_signals": {"gail": {"demo_path": path}}}),
+    "cloning and gail": (
+        "ppo", {}, {
+            "behavioral_cloning": {"demo_path": path, "samples_per_update": 1000},
+            "reward_signals": {"gail": {"demo_path": path}},
+        }
+    ),
+    "sac and gail": (
+        "sac", {"buffer_size": 5000, "buffer_init_steps": 100}, {"reward_signals": {"gail": {"demo_path": path}}}
+    ),
 }[kind]
 size = {} if trainer == "sac" else {"buffer_size": 640}
 block = {"trainer_type": trainer, "max_steps": 640, "hyperparameters": {"batch_size": 64, **size, **hyper}, **rest}
@@ -244,5 +285,9 @@ def test_half_a_gigabyte_is_learned_from_in_little_memory(tmp_path: Path, kind: 
     peaks = []
     for name in ("none", kind):
         command = [sys.executable, "-c", textwrap.dedent(LEARNS), str(big), name, str(tmp_path / name)]
-        peaks.append(int(subprocess.run(command, capture_output=True, text=True, check=True, timeout=600).stdout.split()[-1]))
-    assert peaks[1] - peaks[0] < 200  # MB: in what order millions of decisions are drawn; the numbers alone would be 250
+        peaks.append(
+            int(subprocess.run(command, capture_output=True, text=True, check=True, timeout=600).stdout.split()[-1])
+        )
+    assert (
+        peaks[1] - peaks[0] < 200
+    )  # MB: in what order millions of decisions are drawn; the numbers alone would be 250

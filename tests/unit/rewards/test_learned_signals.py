@@ -32,7 +32,9 @@ def tree(name: str, spec: BehaviorSpec, folder: Path, **network: Any) -> dict[st
 
 
 def signal(name: str, spec: BehaviorSpec, folder: Path, seed: int = 0, **network: Any) -> RewardSignal:
-    return registry("rewards").get(name)(REWARDS[name].model_validate(tree(name, spec, folder, **network)), spec, CPU, seed)
+    return registry("rewards").get(name)(
+        REWARDS[name].model_validate(tree(name, spec, folder, **network)), spec, CPU, seed
+    )
 
 
 @pytest.mark.parametrize("name", LEARNED)
@@ -98,7 +100,9 @@ def test_all_of_them_at_once_keep_the_contract_of_a_trainer(tmp_path: Path):
 def test_their_losses_have_the_names_that_ml_agents_gives_them(tmp_path: Path):
     trees = {name: tree(name, EVERYTHING, tmp_path) for name in LEARNED}
     trees["gail"] |= {"use_vail": True}
-    signals = RewardSignals(EVERYTHING, {name: REWARDS[name].model_validate(one) for name, one in trees.items()}, CPU, 0)
+    signals = RewardSignals(
+        EVERYTHING, {name: REWARDS[name].model_validate(one) for name, one in trees.items()}, CPU, 0
+    )
     assert set(signals.learn(transitions(EVERYTHING, 12))) == {
         "Losses/Curiosity Forward Loss",
         "Losses/Curiosity Inverse Loss",
@@ -116,7 +120,9 @@ def test_an_action_as_numbers_has_its_branches_one_hot():
     batch = transitions(EVERYTHING, 4)
     rows = [
         [*numbers, *(float(i == first) for i in range(3)), *(float(i == second) for i in range(2))]
-        for numbers, (first, second) in zip(batch.action.continuous.tolist(), batch.action.discrete.tolist(), strict=True)
+        for numbers, (first, second) in zip(
+            batch.action.continuous.tolist(), batch.action.discrete.tolist(), strict=True
+        )
     ]
     assert flat(batch.action, EVERYTHING.action).tolist() == rows
     assert flat(batch.action, ActionSpec(2)).tolist() == batch.action.continuous.tolist()

@@ -20,7 +20,8 @@ ENDED = torch.tensor([[False, True], [False, False]])
 
 def slotted_rollout(seed: int, ticks: int = 20) -> Rollout:
     """One whose episodes count as those of any rollout before."""
-    stream, generator = Stream(seed), torch.Generator().manual_seed(seed)
+    stream = Stream(seed)
+    generator = torch.Generator().manual_seed(seed)
     step = stream.next()
     buffer = SlottedBuffer(step, decide(step, generator), 4)
     return dataclasses.replace(buffer.take(fill([buffer], stream, step, ticks, generator)), anew=None)
@@ -34,7 +35,8 @@ def test_rewards_are_divided_by_the_standard_deviation_of_discounted_returns():
 
 
 def test_returns_that_are_all_alike_are_divided_by_their_size():
-    scale, over = ReturnScale(0.9), torch.ones(4, 2, dtype=torch.bool)
+    scale = ReturnScale(0.9)
+    over = torch.ones(4, 2, dtype=torch.bool)
     assert_close(scale(torch.full((4, 2), -3.0), over), torch.full((4, 2), -1.0))
     assert_close(ReturnScale(0.9)(torch.zeros(4, 2), over), torch.zeros(4, 2))
     # half of all returns are -3 then, half 5: mean 1, deviation 4
@@ -51,20 +53,25 @@ def test_open_returns_go_on_in_the_next_rollout():
 
 
 def test_rows_that_no_decision_settled_are_not_counted():
-    scale, alike = ReturnScale(0.9), ReturnScale(0.9)
-    reward, ended = torch.randn(6, 3), torch.rand(6, 3) < 0.3
+    scale = ReturnScale(0.9)
+    alike = ReturnScale(0.9)
+    reward = torch.randn(6, 3)
+    ended = torch.rand(6, 3) < 0.3
     lengths = torch.tensor([6, 2, 0])
     filled = reward.clone()
     counted = torch.arange(6).unsqueeze(1) < lengths
     filled[~counted] = 1e6  # what an earlier rollout left there
-    first, second = scale(filled, ended, lengths), alike(reward, ended, lengths)
+    first = scale(filled, ended, lengths)
+    second = alike(reward, ended, lengths)
     assert_close(first[counted], second[counted])
     assert scale.state_dict()["count"] == 8
     assert torch.equal(scale.state_dict()["running"], alike.state_dict()["running"])
 
 
 def test_scaling_a_slotted_rollout_agrees_with_counting_each_slot():
-    scale, returns, running = ReturnScale(0.9), [], [0.0] * 4
+    scale = ReturnScale(0.9)
+    returns = []
+    running = [0.0] * 4
     for seed in (1, 2):
         rollout = slotted_rollout(seed)
         ended = rollout.terminated | rollout.truncated
@@ -101,7 +108,8 @@ def test_rewards_that_are_all_0_stay_0():
 
 
 def test_a_scale_goes_on_from_its_state():
-    old, new = ReturnScale(0.9), ReturnScale(0.9)
+    old = ReturnScale(0.9)
+    new = ReturnScale(0.9)
     old(REWARD, ENDED)
     new.load_state_dict(copy.deepcopy(old.state_dict()))
     results: list[Tensor] = [scale(REWARD + 1, ENDED) for scale in (old, new)]
@@ -109,7 +117,10 @@ def test_a_scale_goes_on_from_its_state():
 
 
 def test_sums_are_those_of_whole_episodes_over_several_rollouts():
-    sums, total, episodes, running = EpisodeSums(), 0.0, 0, [0.0] * 4
+    sums = EpisodeSums()
+    total = 0.0
+    episodes = 0
+    running = [0.0] * 4
     for seed in range(5):
         rollout = slotted_rollout(seed)
         assert rollout.lengths is not None
@@ -119,7 +130,9 @@ def test_sums_are_those_of_whole_episodes_over_several_rollouts():
             for t in range(length):
                 running[slot] += rollout.reward[t, slot].item()
                 if rollout.terminated[t, slot] or rollout.truncated[t, slot]:
-                    total, episodes, running[slot] = total + running[slot], episodes + 1, 0.0
+                    total = total + running[slot]
+                    episodes = episodes + 1
+                    running[slot] = 0.0
         if seed == 2:
             state = copy.deepcopy(sums.state_dict())
             sums = EpisodeSums()
@@ -131,7 +144,8 @@ def test_sums_are_those_of_whole_episodes_over_several_rollouts():
 
 
 def test_what_a_lost_episode_earned_in_an_earlier_rollout_is_no_part_of_the_next_episode():
-    sums, step = EpisodeSums(), table(torch.zeros(2, 1))
+    sums = EpisodeSums()
+    step = table(torch.zeros(2, 1))
     generator = torch.Generator()
     buffer = SlottedBuffer(step, decide(step, generator), 4)
 
@@ -164,7 +178,8 @@ def test_what_a_lost_episode_earned_in_an_earlier_rollout_is_no_part_of_the_next
 
 @pytest.mark.parametrize("kind", [SteadyBuffer, SlottedBuffer])
 def test_nothing_goes_on_in_the_first_rollout_of_a_buffer(kind: type[SteadyBuffer | SlottedBuffer]):
-    sums, step = EpisodeSums(), table(torch.zeros(1, 1))
+    sums = EpisodeSums()
+    step = table(torch.zeros(1, 1))
     for reward in (100.0, 1.0):  # an environment that was reset has a new buffer
         buffer = kind(step, decide(step, torch.Generator()), 4)
         buffer.open(step, decide(step, torch.Generator()))

@@ -19,8 +19,11 @@ def rnd(spec: BehaviorSpec = VECTOR, rate: float = 1e-3, seed: int = 0, **networ
 
 
 def test_the_reward_is_the_squared_distance_of_both_networks_features_and_the_loss_its_mean():
-    signal, batch = rnd(EVERYTHING, rate=0), transitions(EVERYTHING, 6)
-    features = [network.features(0, signal.predictor.prepare(batch.obs)) for network in (signal.predictor, signal.target)]
+    signal = rnd(EVERYTHING, rate=0)
+    batch = transitions(EVERYTHING, 6)
+    features = [
+        network.features(0, signal.predictor.prepare(batch.obs)) for network in (signal.predictor, signal.target)
+    ]
     expected = (features[0] - features[1]).square().sum(1)
     assert_close(signal.reward(batch), expected)
     assert_close(signal.learn(batch)["Losses/RND Loss"], expected.mean().detach())
@@ -28,7 +31,8 @@ def test_the_reward_is_the_squared_distance_of_both_networks_features_and_the_lo
 
 def test_what_is_seen_again_and_again_pays_less_and_less_and_what_is_new_pays_on():
     signal = rnd()
-    often, never = seen_as(torch.tensor([[1.0, 0.0, 0.0]])), seen_as(torch.tensor([[0.0, 2.0, -1.0]]))
+    often = seen_as(torch.tensor([[1.0, 0.0, 0.0]]))
+    never = seen_as(torch.tensor([[0.0, 2.0, -1.0]]))
     first = [signal.reward(batch).item() for batch in (often, never)]
     for _ in range(300):
         signal.learn(often)
@@ -48,8 +52,10 @@ def test_the_target_never_moves():
 
 
 def test_with_normalize_the_range_of_an_observation_does_not_matter():
-    small, large = rnd(normalize=True), rnd(normalize=True)
-    obs, scale = torch.randn(1000, 3, generator=torch.Generator().manual_seed(0)), torch.tensor([1.0, 1000.0, 0.1])
+    small = rnd(normalize=True)
+    large = rnd(normalize=True)
+    obs = torch.randn(1000, 3, generator=torch.Generator().manual_seed(0))
+    scale = torch.tensor([1.0, 1000.0, 0.1])
     for signal, seen in ((small, obs), (large, obs * scale)):
         for _ in range(50):
             signal.learn_statistics((seen,))

@@ -15,7 +15,11 @@ def curricula(*lessons: dict[str, Any], **others: list[dict[str, Any]]) -> Curri
 
 def _curriculum(criteria: list[dict[str, Any]]) -> CurriculumSettings:
     lessons = [
-        {"name": f"L{i}", "value": float(i), "completion_criteria": {"behavior": "Jump", "signal_smoothing": False, **criterion}}
+        {
+            "name": f"L{i}",
+            "value": float(i),
+            "completion_criteria": {"behavior": "Jump", "signal_smoothing": False, **criterion},
+        }
         for i, criterion in enumerate(criteria)
     ]
     return CurriculumSettings.model_validate({"curriculum": [*lessons, {"name": "last", "value": 9.0}]})
@@ -145,10 +149,16 @@ def test_behaviors_are_measured_apart():
 @pytest.mark.parametrize(
     ("criterion", "line"),
     [
-        ({"threshold": 0.8, "min_lesson_length": 100}, "mean reward of Jump 0.705, needs more than 0.8, 2/100 episodes"),
+        (
+            {"threshold": 0.8, "min_lesson_length": 100},
+            "mean reward of Jump 0.705, needs more than 0.8, 2/100 episodes",
+        ),
         ({"measure": "progress", "threshold": 0.5}, "progress of Jump 0.3, needs more than 0.5"),
         ({"measure": "Elo", "threshold": 1300}, "Elo of Jump 1203.5, needs more than 1300"),
-        ({"measure": "Losses/Value Loss", "threshold": 2, "below": True}, "Losses/Value Loss of Jump not measured yet, needs less than 2"),
+        (
+            {"measure": "Losses/Value Loss", "threshold": 2, "below": True},
+            "Losses/Value Loss of Jump not measured yet, needs less than 2",
+        ),
     ],
 )
 def test_the_status_says_what_the_next_lesson_needs(criterion: dict[str, Any], line: str):
@@ -164,7 +174,9 @@ def test_a_state_goes_on_as_if_nothing_had_been():
     def made() -> Curricula:
         return curricula({"threshold": 1.0}, {"threshold": 1.0, "signal_smoothing": True, "min_lesson_length": 3})
 
-    whole, first, second = made(), made(), made()
+    whole = made()
+    first = made()
+    second = made()
     for part in (whole, first):
         part.episodes("Jump", [2.0])
         update(part)
@@ -181,7 +193,8 @@ def test_a_state_goes_on_as_if_nothing_had_been():
 
 
 def test_a_shorter_curriculum_goes_on_in_its_last_lesson():
-    long, short = curricula({"threshold": 1.0}, {"threshold": 1.0}), curricula({"threshold": 1.0})
+    long = curricula({"threshold": 1.0}, {"threshold": 1.0})
+    short = curricula({"threshold": 1.0})
     for _ in range(2):
         long.episodes("Jump", [2.0])
         update(long)

@@ -34,7 +34,8 @@ def drawn(sampler: Sampler, areas: int, episodes: int, **which: int | str) -> to
 
 def chi_squared(shares: torch.Tensor) -> float:
     """Of numbers within 0..1 that should be spread evenly, in 20 bins."""
-    counts, expected = torch.histc(shares, 20, 0, 1), len(shares) / 20
+    counts = torch.histc(shares, 20, 0, 1)
+    expected = len(shares) / 20
     return float(((counts - expected) ** 2 / expected).sum())
 
 
@@ -75,7 +76,9 @@ def test_one_range_of_several_without_width_is_as_likely_as_another():
 def test_the_kth_episode_gets_the_kth_value_whichever_are_asked_for_together():
     one = stream(Gaussian(0, 1))
     whole = one.drawn(torch.arange(100).expand(3, -1))
-    assert torch.equal(one.drawn(torch.tensor([[7, 3], [99, 0], [50, 50]])), whole.gather(1, torch.tensor([[7, 3], [99, 0], [50, 50]])))
+    assert torch.equal(
+        one.drawn(torch.tensor([[7, 3], [99, 0], [50, 50]])), whole.gather(1, torch.tensor([[7, 3], [99, 0], [50, 50]]))
+    )
 
 
 def test_values_beyond_what_an_environment_takes_are_moved_to_its_bounds():
@@ -97,7 +100,10 @@ def test_settings_name_their_samplers_as_ml_agents_writes_them():
     shown = {
         "uniform": ({"min_value": 1, "max_value": 2}, "Uniform sampler: min=1.0, max=2.0"),
         "gaussian": ({"mean": 3, "st_dev": 4}, "Gaussian sampler: mean=3.0, stddev=4.0"),
-        "multirangeuniform": ({"intervals": [[0, 1], [2, 3]]}, "MultiRangeUniform sampler: intervals=[(0.0, 1.0), (2.0, 3.0)]"),
+        "multirangeuniform": (
+            {"intervals": [[0, 1], [2, 3]]},
+            "MultiRangeUniform sampler: intervals=[(0.0, 1.0), (2.0, 3.0)]",
+        ),
         "constant": ({"value": 5}, "Float: value=5.0"),
     }
     for kind, (numbers, text) in shown.items():

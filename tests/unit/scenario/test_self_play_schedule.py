@@ -16,8 +16,16 @@ def settings(**values: object) -> SelfPlaySettings:
 
 
 def test_what_is_due_must_be_exceeded():
-    schedule, every = Schedule(), settings(save_steps=100, swap_steps=30, team_change=250)
-    assert [schedule.save_due(step, every) for step in (0, 100, 101, 150, 201, 202)] == [False, False, True, False, False, True]
+    schedule = Schedule()
+    every = settings(save_steps=100, swap_steps=30, team_change=250)
+    assert [schedule.save_due(step, every) for step in (0, 100, 101, 150, 201, 202)] == [
+        False,
+        False,
+        True,
+        False,
+        False,
+        True,
+    ]
     assert [schedule.swap_due(step, every) for step in (30, 31, 61, 62)] == [False, True, False, True]
     assert [schedule.change_due(step, every) for step in (250, 251)] == [False, True]
     schedule.change(251)

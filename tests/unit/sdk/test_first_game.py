@@ -50,7 +50,11 @@ def test_the_game_is_recorded_as_the_page_says(folder: Path, capsys: pytest.Capt
 
 def test_the_settings_train_the_game(folder: Path):
     result = palaestra.train(
-        "catch.yaml", env="python:catch:catch", run_id="short", quiet=True, callbacks=[lambda summary: summary.step >= 20_000]
+        "catch.yaml",
+        env="python:catch:catch",
+        run_id="short",
+        quiet=True,
+        callbacks=[lambda summary: summary.step >= 20_000],
     )
     assert result.rewards["Catch"] > -0.4  # by chance it earns -0.6
 

@@ -79,7 +79,8 @@ def test_agents_with_other_periods_are_in_exchanges_of_their_own():
     academy = sdk.Academy()
     academy.add(Walker(decision_period=2))
     academy.add(Walker(decision_period=3))
-    outputs, heard = academy.advance(), []
+    outputs = academy.advance()
+    heard = []
     for _ in range(4):
         heard.append((academy.step_count - 1, [row[0] for row in rows(outputs)]))
         outputs = exchange(academy, outputs)

@@ -65,7 +65,8 @@ def test_an_end_that_no_decision_follows_is_reported_once():
 
 def test_an_agent_whose_episode_ended_does_not_act_in_that_step():
     academy = sdk.Academy()
-    first, second = academy.add(Walker()), Walker()
+    first = academy.add(Walker())
+    second = Walker()
     academy.add(second)
 
     def end_the_other(actions: sdk.Actions) -> None:
@@ -78,7 +79,8 @@ def test_an_agent_whose_episode_ended_does_not_act_in_that_step():
 
 def test_a_disabled_agent_is_terminated_and_comes_back_with_another_id():
     academy = sdk.Academy()
-    agent, other = academy.add(Walker()), academy.add(Walker())
+    agent = academy.add(Walker())
+    other = academy.add(Walker())
     outputs = academy.advance()
     agent.disable()
     agent.disable()
@@ -95,7 +97,8 @@ def test_a_disabled_agent_is_terminated_and_comes_back_with_another_id():
 
 def test_a_disabled_agent_neither_asks_acts_nor_begins():
     academy = sdk.Academy()
-    agent, _ = academy.add(Walker()), academy.add(Walker())
+    agent = academy.add(Walker())
+    _ = academy.add(Walker())
     outputs = academy.advance()
     agent.disable()
     agent.request_decision()
@@ -108,7 +111,8 @@ def test_a_disabled_agent_neither_asks_acts_nor_begins():
 
 
 def test_a_removed_agent_can_be_added_to_another_academy():
-    academy, other = sdk.Academy(), sdk.Academy()
+    academy = sdk.Academy()
+    other = sdk.Academy()
     agent = academy.add(Walker())
     academy.remove(agent)
     assert not agent.enabled
@@ -134,4 +138,9 @@ def test_actions_are_zero_again_where_an_episode_begins():
     academy.on_step(lambda: agent.end_episode() if academy.step_count == 2 else None)
     outputs = exchange(academy, academy.advance(), 0.5)
     exchange(academy, outputs)
-    assert [entry for entry in agent.log if isinstance(entry, tuple)] == [("act", 0.5), ("act", 0.5), ("act", 0.0), ("act", 0.0)]
+    assert [entry for entry in agent.log if isinstance(entry, tuple)] == [
+        ("act", 0.5),
+        ("act", 0.5),
+        ("act", 0.0),
+        ("act", 0.0),
+    ]

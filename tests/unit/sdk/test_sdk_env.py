@@ -116,7 +116,8 @@ def test_areas_with_decisions_at_different_steps_share_every_tick():
 
 
 def test_a_seed_repeats_the_stream_even_after_a_reset():
-    env, other = lost(areas=2), lost(areas=2)
+    env = lost(areas=2)
+    other = lost(areas=2)
 
     def stream(env: Env, seed: int) -> list[list[float]]:
         seen = [env.reset(seed)["Lost"].obs[0][:, 0].tolist()]
@@ -206,7 +207,9 @@ def test_a_class_without_a_heuristic_beside_one_that_has_it_is_named():
 def test_errors_name_the_area_where_there_are_several():
     env = lost(areas=2)
     env.reset(seed=1)
-    with pytest.raises(EnvError, match=r"behavior 'Lost', agent 0 \(Lost of area 1\) received continuous action 0 = 2.0"):
+    with pytest.raises(
+        EnvError, match=r"behavior 'Lost', agent 0 \(Lost of area 1\) received continuous action 0 = 2.0"
+    ):
         env.step({"Lost": Action(torch.tensor([[0.0], [2.0]]), torch.zeros(2, 0, dtype=torch.int64))})
 
 

@@ -47,7 +47,9 @@ def test_a_wrong_number_of_observations(numbers: tuple, match: str):
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), 1e39])
 def test_an_observation_that_is_not_finite(number: float):
-    with pytest.raises(NotFinite, match=r"behavior 'Walker', agent 0: \(Bad\) observation 'VectorSensor_size2'\[1\] is (nan|inf)"):
+    with pytest.raises(
+        NotFinite, match=r"behavior 'Walker', agent 0: \(Bad\) observation 'VectorSensor_size2'\[1\] is (nan|inf)"
+    ):
         advance(seeing(0, number)())
 
 
@@ -72,7 +74,9 @@ def test_a_reward_that_no_trainer_could_read(reward: object):
     group = sdk.Group()
     group.register_agent(agent)
     for method in (agent.add_reward, agent.set_reward, group.add_group_reward, group.set_group_reward):
-        with pytest.raises(EnvError, match=rf"{WHO} calls {method.__name__}\({re.escape(repr(reward))}\); expected a finite number"):
+        with pytest.raises(
+            EnvError, match=rf"{WHO} calls {method.__name__}\({re.escape(repr(reward))}\); expected a finite number"
+        ):
             method(reward)  # type: ignore[arg-type]
 
 
@@ -94,7 +98,9 @@ def test_an_error_says_where_the_author_made_it_and_keeps_its_cause():
 
     academy = sdk.Academy()
     academy.add(Bad())
-    with pytest.raises(EnvError, match=rf"^{WHO}: on_episode_begin raised KeyError: 'speed' \([^()]*\.py, line \d+\)$") as caught:
+    with pytest.raises(
+        EnvError, match=rf"^{WHO}: on_episode_begin raised KeyError: 'speed' \([^()]*\.py, line \d+\)$"
+    ) as caught:
         exchange(academy, academy.advance())
     assert isinstance(caught.value.__cause__, KeyError)
 
@@ -124,7 +130,8 @@ def test_a_heuristic_whose_actions_are_none(continuous: object, discrete: object
 
 
 @pytest.mark.parametrize(
-    ("name", "steps"), [("decision_period", -2), ("decision_period", "5"), ("decision_period", 0.5), ("max_step", -1), ("max_step", None)]
+    ("name", "steps"),
+    [("decision_period", -2), ("decision_period", "5"), ("decision_period", 0.5), ("max_step", -1), ("max_step", None)],
 )
 def test_steps_that_cannot_be_counted(name: str, steps: object):
     with pytest.raises(EnvError, match=f"{WHO} has {name} = {steps!r}; expected a whole number of the academy's steps"):
@@ -151,7 +158,9 @@ def test_actions_of_another_shape():
     academy = sdk.Academy()
     academy.add(Walker())
     academy.advance()
-    with pytest.raises(EnvError, match=r"behavior 'Walker\?team=0' received actions of shapes .*; expected \(\(1, 1\), \(1, 0\)\)"):
+    with pytest.raises(
+        EnvError, match=r"behavior 'Walker\?team=0' received actions of shapes .*; expected \(\(1, 1\), \(1, 0\)\)"
+    ):
         academy.answer({"Walker?team=0": AgentActions(np.zeros((2, 1), np.float32), np.zeros((2, 0), np.int64))})
 
 
@@ -194,7 +203,9 @@ def test_a_mask_forbids_choices_and_holds_for_one_decision():
 
 def test_an_agent_that_never_requests_a_decision_is_an_error():
     agent = Walker(decision_period=None)
-    with pytest.raises(EnvError, match=f"10000 steps passed and no agent asked .*{WHO}.*decision_period = 5.*request_decision"):
+    with pytest.raises(
+        EnvError, match=f"10000 steps passed and no agent asked .*{WHO}.*decision_period = 5.*request_decision"
+    ):
         advance(agent)
 
 
@@ -206,7 +217,9 @@ def test_a_game_without_agents():
 def test_two_agents_with_one_id():
     academy = sdk.Academy()
     academy.add(Walker(), id=3)
-    with pytest.raises(EnvError, match=r"behavior 'Walker', Walker is added with id 3, .* behavior 'Walker', agent 3 \(Walker\)"):
+    with pytest.raises(
+        EnvError, match=r"behavior 'Walker', Walker is added with id 3, .* behavior 'Walker', agent 3 \(Walker\)"
+    ):
         academy.add(Walker(), id=3)
     assert [academy.add(Walker()).id for _ in range(4)] == [0, 1, 2, 4]
 
@@ -256,10 +269,19 @@ def test_two_specs_of_one_behavior():
     [
         (lambda: sdk.Behavior("Still", observations=2), "behavior 'Still' has no actions"),
         (lambda: sdk.Behavior("a?b", observations=2, continuous=1), "a behavior is named 'a"),
-        (lambda: sdk.Behavior("A", observations=2, branches=(0,)), "behavior 'A': .*a branch needs at least one choice"),
+        (
+            lambda: sdk.Behavior("A", observations=2, branches=(0,)),
+            "behavior 'A': .*a branch needs at least one choice",
+        ),
         (lambda: sdk.Behavior("A", observations=-1, continuous=1), "observations=-1"),
-        (lambda: sdk.Behavior("A", observations="2", continuous=1), "behavior 'A': observations='2'; expected a whole number"),  # type: ignore[arg-type]
-        (lambda: sdk.Behavior("A", observations=2, branches="3"), "behavior 'A': branches='3'; expected the choices of each branch"),  # type: ignore[arg-type]
+        (
+            lambda: sdk.Behavior("A", observations="2", continuous=1),
+            "behavior 'A': observations='2'; expected a whole number",
+        ),  # type: ignore[arg-type]
+        (
+            lambda: sdk.Behavior("A", observations=2, branches="3"),
+            "behavior 'A': branches='3'; expected the choices of each branch",
+        ),  # type: ignore[arg-type]
         (lambda: sdk.Behavior(3, observations=2, continuous=1), "a behavior is named 3; expected text"),  # type: ignore[arg-type]
     ],
 )
@@ -288,7 +310,8 @@ def test_a_sensor_that_comes_late():
 
 def test_a_sensor_of_another_shape_than_it_declares():
     class Eye:
-        name, shape = "Eye", (3,)
+        name = "Eye"
+        shape = (3,)
 
         def read(self) -> list[float]:
             return [1.0, 2.0]
@@ -333,7 +356,9 @@ def test_an_agent_that_is_used_before_it_was_added():
         Walker().add_reward(1.0)
 
 
-@pytest.mark.parametrize("method", ["initialize", "on_episode_begin", "collect_observations", "on_action_received", "write_action_mask"])
+@pytest.mark.parametrize(
+    "method", ["initialize", "on_episode_begin", "collect_observations", "on_action_received", "write_action_mask"]
+)
 def test_whatever_an_authors_method_raises_says_whose_it_was(method: str):
     def fails(*_: object) -> None:
         raise KeyError("speed")
@@ -345,7 +370,9 @@ def test_whatever_an_authors_method_raises_says_whose_it_was(method: str):
         academy.add(agent)
         exchange(academy, academy.advance())
 
-    with pytest.raises(EnvError, match=rf"{WHO}: (fails|{method}) raised KeyError: 'speed' \(.*test_sdk_errors\.py, line \d+\)") as caught:
+    with pytest.raises(
+        EnvError, match=rf"{WHO}: (fails|{method}) raised KeyError: 'speed' \(.*test_sdk_errors\.py, line \d+\)"
+    ) as caught:
         play()
     assert isinstance(caught.value.__cause__, KeyError)
 

@@ -8,7 +8,8 @@ from palaestra.core.errors import EnvError
 
 
 def together(academy: sdk.Academy, count: int = 2) -> tuple[sdk.Group, list[Walker]]:
-    group, agents = sdk.Group(), [academy.add(Walker()) for _ in range(count)]
+    group = sdk.Group()
+    agents = [academy.add(Walker()) for _ in range(count)]
     for agent in agents:
         group.register_agent(agent)
     return group, agents

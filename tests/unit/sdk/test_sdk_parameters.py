@@ -13,7 +13,8 @@ def test_a_parameter_that_is_not_set_has_the_games_default():
 
 
 def test_callbacks_hear_of_numbers_and_not_of_draws():
-    parameters, heard = sdk.EnvironmentParameters(), []
+    parameters = sdk.EnvironmentParameters()
+    heard = []
     parameters.register_callback("gravity", heard.append)
     parameters.set("gravity", 2)
     parameters.set_uniform("gravity", 0, 1, seed=3)

@@ -46,7 +46,8 @@ def test_masks_images_and_groups_are_recorded(tmp_path: Path):
         def write_action_mask(self, mask: sdk.ActionMask) -> None:
             mask.set_action_enabled(1, 0, False)
 
-    academy, group = sdk.Academy(), sdk.Group()
+    academy = sdk.Academy()
+    group = sdk.Group()
     agent = academy.add(Painter())
     group.register_agent(agent)
     sdk.DemonstrationRecorder(agent, "paint", tmp_path)

@@ -70,7 +70,8 @@ def test_images_are_stacked_on_the_channel_axis():
 
 
 def test_an_image_may_be_given_channels_last_or_first_as_bytes_or_floats():
-    picture, rng = sdk.ImageSensor(4, 5), np.random.default_rng(0)
+    picture = sdk.ImageSensor(4, 5)
+    rng = np.random.default_rng(0)
     levels = rng.integers(0, 256, (4, 5, 3), dtype=np.uint8)
     picture.write(levels)
     expected = seen(picture)
@@ -81,7 +82,12 @@ def test_an_image_may_be_given_channels_last_or_first_as_bytes_or_floats():
 
 
 def test_an_image_of_bytes_is_compressed_and_one_of_floats_is_not_by_default():
-    for given, told, compressed in ((np.uint8, None, True), (np.float32, None, False), (np.uint8, False, False), (np.float32, True, True)):
+    for given, told, compressed in (
+        (np.uint8, None, True),
+        (np.float32, None, False),
+        (np.uint8, False, False),
+        (np.float32, True, True),
+    ):
         picture = sdk.ImageSensor(2, 2, 3, compressed=told, source=lambda given=given: np.zeros((2, 2, 3), given))
         seen(picture)
         assert picture.compressed is compressed
@@ -147,7 +153,8 @@ class Seer(Walker):
 class Compass:
     """A sensor of an author's own."""
 
-    name, shape = "Compass", (2,)
+    name = "Compass"
+    shape = (2,)
 
     def __init__(self) -> None:
         self.resets = 0
@@ -171,7 +178,12 @@ def test_sensors_are_sorted_by_name_and_each_says_what_it_is():
         ("VectorSensor_size2_GoalSignal", (2,), True),
     ]
     assert outputs.compressed == (True, False, False, False, False)
-    assert [column.tolist() for column in outputs.obs[1:]] == [[[0.5, 1.0]], [[0.0, 0.0]], [[[5.0], [0.0]]], [[0.0, 1.0]]]
+    assert [column.tolist() for column in outputs.obs[1:]] == [
+        [[0.5, 1.0]],
+        [[0.0, 0.0]],
+        [[[5.0], [0.0]]],
+        [[0.0, 1.0]],
+    ]
     assert agent.own.resets == 1
 
 

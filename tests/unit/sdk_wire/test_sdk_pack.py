@@ -34,7 +34,8 @@ def test_a_launcher_runs_the_game_with_this_python(game: Path):
 def test_a_launcher_is_found_as_a_build(game: Path):
     assert executable.find("my game", "linux") is None
     assert executable.find("my game", "darwin") is None
-    linux, mac = pack(game, platform="linux"), pack(game, platform="darwin")
+    linux = pack(game, platform="linux")
+    mac = pack(game, platform="darwin")
     assert executable.find("my game", "linux") == linux
     assert executable.find("my game", "darwin") == mac
 

@@ -29,7 +29,9 @@ def test_alone_agents_play_by_their_heuristic_and_an_episode_is_a_line(capfd: py
     assert run(sdk_games.continuous, ["--episodes", "2", "--time-scale", "0"]) == 0
     lines = capfd.readouterr().out.splitlines()
     assert len(lines) == 2
-    assert re.fullmatch(r"episode 1: Continuous\?team=0, agent 0, was truncated after 30 decisions: reward -?\d+\.\d{3}", lines[0])
+    assert re.fullmatch(
+        r"episode 1: Continuous\?team=0, agent 0, was truncated after 30 decisions: reward -?\d+\.\d{3}", lines[0]
+    )
 
 
 def test_a_seed_gives_the_same_episodes(capfd: pytest.CaptureFixture[str]):
@@ -80,7 +82,9 @@ def test_alone_an_option_that_is_mistyped_is_named(capfd: pytest.CaptureFixture[
     assert "unknown option --episods=1; did you mean '--episodes'?" in capfd.readouterr().err
 
 
-def test_what_an_author_does_wrong_is_a_line_and_what_an_authors_code_raises_is_traced(capfd: pytest.CaptureFixture[str]):
+def test_what_an_author_does_wrong_is_a_line_and_what_an_authors_code_raises_is_traced(
+    capfd: pytest.CaptureFixture[str],
+):
     def played(method: str, does: Callable[..., object]) -> str:
         fill = lambda academy: academy.add(type("Bad", (sdk_games.Mover,), {method: does})())  # noqa: E731
         assert run(sdk.game(fill), ["--episodes=1", "--time-scale=0"]) == 1
@@ -88,7 +92,9 @@ def test_what_an_author_does_wrong_is_a_line_and_what_an_authors_code_raises_is_
 
     told = played("on_episode_begin", lambda self: self.add_reward("1"))
     assert len(told.splitlines()) == 1
-    assert re.search(r"agent 0 \(Bad\) calls add_reward\('1'\); expected a finite number .* \(.*test_sdk_play\.py, line \d+\)$", told)
+    assert re.search(
+        r"agent 0 \(Bad\) calls add_reward\('1'\); expected a finite number .* \(.*test_sdk_play\.py, line \d+\)$", told
+    )
     assert "Traceback" in played("on_episode_begin", lambda self: 1 / 0)
 
 
@@ -117,7 +123,18 @@ def test_help_teaches_how_a_trainer_starts_it(capfd: pytest.CaptureFixture[str])
 
 def test_output_goes_into_the_log_that_is_named(tmp_path: Path):
     log = tmp_path / "logs" / "Player-0.log"
-    command = [sys.executable, str(GAMES), "--kind", "continuous", "--episodes", "1", "--time-scale", "0", "-logfile", str(log)]
+    command = [
+        sys.executable,
+        str(GAMES),
+        "--kind",
+        "continuous",
+        "--episodes",
+        "1",
+        "--time-scale",
+        "0",
+        "-logfile",
+        str(log),
+    ]
     result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
     assert result.stdout == result.stderr == ""
     assert log.read_text().startswith("episode 1: Continuous")
@@ -188,7 +205,9 @@ class Trainer:
 
 def test_a_trainer_that_says_goodbye_ends_the_game_well():
     trainer = Trainer(encode.initialization(3, 1), encode.goodbye())
-    assert run(sdk_games.continuous, ["--mlagents-port", str(trainer.port), "--quality", "7"]) == 0  # a player's option passes
+    assert (
+        run(sdk_games.continuous, ["--mlagents-port", str(trainer.port), "--quality", "7"]) == 0
+    )  # a player's option passes
     trainer.close()
 
 
@@ -208,5 +227,8 @@ def test_a_message_too_large_for_the_trainer_is_explained(capfd: pytest.CaptureF
 
 def test_the_error_for_a_file_that_does_not_play_says_how_to(tmp_path: Path):
     (tmp_path / "mute.py").write_text("from palaestra import sdk\n", "utf-8")
-    with opened(executable=str(tmp_path / "mute.py")) as env, pytest.raises(EnvError, match=r"code 0; a game in Python must play"):
+    with (
+        opened(executable=str(tmp_path / "mute.py")) as env,
+        pytest.raises(EnvError, match=r"code 0; a game in Python must play"),
+    ):
         env.reset(0)

@@ -1,4 +1,6 @@
-"""A game as a process is the same game as in this process: the same observations, rewards, ends, masks and groups for the same actions."""
+"""A game as a process is the same game as in this process: the same observations, rewards, ends, masks and groups for
+the same actions.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ def choose(steps: Mapping[str, TimeStep], env: Env, generator: torch.Generator) 
     """By slot, among what is allowed."""
     actions = {}
     for name, step in steps.items():
-        spec, slots = env.behaviors[name].action, len(step.reward)
+        spec = env.behaviors[name].action
+        slots = len(step.reward)
         masks = [] if step.action_mask is None else step.action_mask.float().split(spec.branches, 1)
         discrete = [torch.multinomial(mask, 1, generator=generator)[:, 0] for mask in masks]
         actions[name] = Action(
@@ -69,11 +72,14 @@ def mates(step: TimeStep) -> list[int]:
     return [-1 if group < 0 else groups.index(group) for group in groups]
 
 
-@pytest.mark.parametrize(("kind", "areas"), [(kind, 1) for kind in sdk_games.GAMES] + [("hybrid", 3), ("group", 2), ("duel", 2)])
+@pytest.mark.parametrize(
+    ("kind", "areas"), [(kind, 1) for kind in sdk_games.GAMES] + [("hybrid", 3), ("group", 2), ("duel", 2)]
+)
 def test_the_same_actions_have_the_same_outcome_in_process_and_as_a_process(kind: str, areas: int):
     here = sdk_games.GAMES[kind](areas)
     with as_process(kind, areas=areas) as there:
-        ours, theirs = here.reset(7), there.reset(7)
+        ours = here.reset(7)
+        theirs = there.reset(7)
         ends = 0
         generator = torch.Generator().manual_seed(2)
         for _ in range(TICKS):
@@ -83,7 +89,8 @@ def test_the_same_actions_have_the_same_outcome_in_process_and_as_a_process(kind
                 same(ours[name], theirs[name])
                 ends += len(ours[name].final_obs.slots)
             actions = choose(ours, here, generator)
-            ours, theirs = here.step(actions), there.step(actions)
+            ours = here.step(actions)
+            theirs = there.step(actions)
         assert ends > 0
         assert [(each.name, each.value) for each in here.take_measurements()] == [
             (each.name, pytest.approx(each.value)) for each in there.take_measurements()
@@ -116,7 +123,9 @@ def test_a_trainer_of_one_build_starts_several_copies():
         step = env.reset(1)["Discrete"]
         while len(step.area) < 2:
             slots = len(step.area)
-            step = env.step({"Discrete": Action(torch.zeros(slots, 0), torch.zeros(slots, 2, dtype=torch.int64))})["Discrete"]
+            step = env.step({"Discrete": Action(torch.zeros(slots, 0), torch.zeros(slots, 2, dtype=torch.int64))})[
+                "Discrete"
+            ]
         assert sorted(step.area.tolist()) == [0, 1]
 
 
@@ -162,7 +171,9 @@ def test_parameters_engine_settings_stats_and_own_channels_arrive(tmp_path: Path
         assert seen == [9.5, -1.0, 3.5, 30.0]
         assert channel.take() == [b"heard hello"]
         env.step({"Teller": Action(torch.full((1, 1), 0.25), torch.zeros(1, 0, dtype=torch.int64))})
-        assert [(each.name, each.value, each.kind) for each in env.take_measurements()] == [("Game/Action", 0.25, "mean")]
+        assert [(each.name, each.value, each.kind) for each in env.take_measurements()] == [
+            ("Game/Action", 0.25, "mean")
+        ]
 
 
 FAULTY = """
@@ -186,14 +197,23 @@ if __name__ == "__main__":
 def test_an_error_in_a_game_is_reported_by_the_trainer(tmp_path: Path):
     file = tmp_path / "faulty.py"
     file.write_text(FAULTY)
-    with closing(UnityEnv(UnityOptions(executable=str(file)), (), MessageLog())) as env, pytest.raises(EnvError) as error:
+    with (
+        closing(UnityEnv(UnityOptions(executable=str(file)), (), MessageLog())) as env,
+        pytest.raises(EnvError) as error,
+    ):
         env.reset(0)
     assert "exited with code 1" in str(error.value)
     assert f"{file}" in str(error.value)
-    assert "behavior 'Faulty', agent 0 (Faulty): collect_observations raised ZeroDivisionError: float division by zero" in str(error.value)
+    assert (
+        "behavior 'Faulty', agent 0 (Faulty): collect_observations raised ZeroDivisionError: float division by zero"
+        in str(error.value)
+    )
 
 
 def test_a_game_needs_neither_torch_nor_warp():
-    code = "import sys, sdk_games, palaestra.sdk.protocol.client; print([m for m in ('torch', 'warp', 'onnx') if m in sys.modules])"
+    code = (
+        "import sys, sdk_games, palaestra.sdk.protocol.client; print([m for m in ('torch', 'warp', 'onnx') if m in "
+        "sys.modules])"
+    )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=GAMES.parent)
     assert result.stdout.strip() == "[]"

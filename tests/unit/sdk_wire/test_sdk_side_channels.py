@@ -29,7 +29,8 @@ class Both:
 
 
 def test_properties_are_set_from_both_sides():
-    game, trainer = FloatProperties(), unity_channels.FloatProperties()
+    game = FloatProperties()
+    trainer = unity_channels.FloatProperties()
     heard: list[float] = []
     game.on_change("gravity", heard.append)
     both = Both(game, trainer)
@@ -44,7 +45,8 @@ def test_properties_are_set_from_both_sides():
 
 
 def test_bytes_go_both_ways():
-    game, trainer = RawBytes(ID), unity_channels.RawBytes(ID)
+    game = RawBytes(ID)
+    trainer = unity_channels.RawBytes(ID)
     both = Both(game, trainer)
     game.send_raw_data(b"from the game")
     trainer.send_raw_data(b"from the trainer")

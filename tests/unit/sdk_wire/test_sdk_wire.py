@@ -148,7 +148,13 @@ def test_masks_are_forbidden_choices(compressed: bool):
     one = said(KINDS["image"], action=DISCRETE, mask=allowed, compressed=compressed)
     raw = codec.MessageWriter(CAPABILITIES).write({one.key: one})
     message = UnityMessage.FromString(raw)
-    assert list(message.unity_output.rl_output.agentInfos[one.key].value[0].action_mask) == [False, True, False, False, False]
+    assert list(message.unity_output.rl_output.agentInfos[one.key].value[0].action_mask) == [
+        False,
+        True,
+        False,
+        False,
+        False,
+    ]
     reader, infos = read(raw)
     np.testing.assert_array_equal(reader.masks(infos), allowed)
 
@@ -168,7 +174,9 @@ def test_actions_are_introduced(action: ActionSpec):
 
 @pytest.mark.parametrize("action", [ActionSpec(3), DISCRETE])
 def test_trainers_without_hybrid_actions_read_the_fields_of_old(action: ActionSpec):
-    raw = codec.MessageWriter(set(CAPABILITIES) - {"hybridActions"}).write({"Ball?team=1": said(KINDS["vector"], action=action)})
+    raw = codec.MessageWriter(set(CAPABILITIES) - {"hybridActions"}).write(
+        {"Ball?team=1": said(KINDS["vector"], action=action)}
+    )
     assert not decode(raw).hello.brain_parameters[0].HasField("action_spec")
     assert read(raw)[0].spec.action == action
 
@@ -186,7 +194,9 @@ def test_variable_length_is_an_error_where_the_trainer_cannot_take_it():
 
 
 def test_behaviors_are_introduced_once_and_may_come_later():
-    writer, one, two = codec.MessageWriter(CAPABILITIES), said(KINDS["vector"]), said(KINDS["goal"], key="Late?team=0")
+    writer = codec.MessageWriter(CAPABILITIES)
+    one = said(KINDS["vector"])
+    two = said(KINDS["goal"], key="Late?team=0")
     first = decode(writer.write({one.key: one}))
     second = decode(writer.write({one.key: one, two.key: two}, b"stats"))
     assert [brain.brain_name for brain in first.hello.brain_parameters] == [one.key]
@@ -215,7 +225,11 @@ def test_commands_are_read():
 def test_actions_come_in_the_order_in_which_they_were_asked_for(action: ActionSpec):
     one = said(KINDS["vector"], action=action, done=[False, True, False, False])
     continuous = RNG.normal(size=(3, action.continuous)).astype(np.float32)
-    discrete = np.stack([np.arange(3) % size for size in action.branches], 1) if action.branches else np.zeros((3, 0), np.int64)
+    discrete = (
+        np.stack([np.arange(3) % size for size in action.branches], 1)
+        if action.branches
+        else np.zeros((3, 0), np.int64)
+    )
     told = codec.read_actions(one, ActionWriter(action).write(continuous, discrete))
     np.testing.assert_array_equal(told.continuous, continuous)
     np.testing.assert_array_equal(told.discrete, discrete)
@@ -223,7 +237,9 @@ def test_actions_come_in_the_order_in_which_they_were_asked_for(action: ActionSp
 
 def test_actions_of_a_trainer_of_old_are_read():
     action = ActionSpec(branches=(3, 2))
-    raw = codec.Actions(value=[{"vector_actions_deprecated": row} for row in ([2, 1], [0, 1], [1, 0], [0, 0])]).SerializeToString()
+    raw = codec.Actions(
+        value=[{"vector_actions_deprecated": row} for row in ([2, 1], [0, 1], [1, 0], [0, 0])]
+    ).SerializeToString()
     told = codec.read_actions(said(KINDS["vector"], action=action), raw)
     assert told.discrete.tolist() == [[2, 1], [0, 1], [1, 0], [0, 0]]
     assert told.continuous.shape == (4, 0)

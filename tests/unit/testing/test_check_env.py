@@ -19,9 +19,11 @@ class Walk:
     """Every slot draws a number each tick; above 0.8 its episode ends, below 0.1 it is cut."""
 
     def __init__(self) -> None:
-        self.device, self.num_areas = torch.device("cpu"), SLOTS
+        self.device = torch.device("cpu")
+        self.num_areas = SLOTS
         spec = BehaviorSpec((ObsSpec("drawn", (2,)),), ActionSpec(1, (2, 3)), steady=True)
-        self.behaviors, self.parameters = {NAME: spec}, {"wind": 1.0}
+        self.behaviors = {NAME: spec}
+        self.parameters = {"wind": 1.0}
         self.random = torch.Generator()
 
     def reset(self, seed):
@@ -34,7 +36,9 @@ class Walk:
         return {NAME: self.table(torch.rand(SLOTS, generator=self.random), actions[NAME].continuous[:, 0])}
 
     def table(self, drawn, reward):
-        terminated, truncated, rows = drawn > 0.8, drawn < 0.1, torch.arange(SLOTS)
+        terminated = drawn > 0.8
+        truncated = drawn < 0.1
+        rows = torch.arange(SLOTS)
         slots = (terminated | truncated).nonzero()[:, 0]
         return TimeStep(
             obs=(torch.stack([drawn, drawn], 1),),
@@ -88,9 +92,12 @@ class Coming(Walk):
 
     def table(self, drawn, reward):
         n = self.slots
-        rows, nobody = torch.arange(n), torch.zeros(n, dtype=torch.bool)
+        rows = torch.arange(n)
+        nobody = torch.zeros(n, dtype=torch.bool)
         acting = rows % 2 == 0
-        obs, mask, area = (torch.full((n, 2), drawn[0].item()),), acting[:, None].expand(n, 5), rows % SLOTS
+        obs = (torch.full((n, 2), drawn[0].item()),)
+        mask = acting[:, None].expand(n, 5)
+        area = rows % SLOTS
         ends = FinalObs(rows[:0], (torch.zeros(0, 2),))
         return TimeStep(obs, acting, torch.zeros(n), torch.zeros(n), nobody, nobody, ends, mask, area, rows, rows)
 
@@ -113,7 +120,11 @@ class Losing(Coming):
             return step
         lost = torch.arange(self.slots) == self.slots // 2
         step = replace(step, lost=lost, acting=step.acting & (self.slots % 3 > 0))
-        return step if not self.ends_too else replace(step, terminated=lost, final_obs=FinalObs(lost.nonzero()[:, 0], (torch.zeros(1, 2),)))
+        return (
+            step
+            if not self.ends_too
+            else replace(step, terminated=lost, final_obs=FinalObs(lost.nonzero()[:, 0], (torch.zeros(1, 2),)))
+        )
 
     def step(self, actions):
         assert (NAME in actions) == (self.slots % 3 > 0 or self.slots == 1)
@@ -124,7 +135,9 @@ def test_episodes_may_be_lost_where_they_did_not_end():
     check_env(Losing(), ticks=20)
     both = Losing()
     both.ends_too = True
-    with pytest.raises(EnvError, match="slot 1 is lost and ended; an episode that ended counts, one that is lost does not"):
+    with pytest.raises(
+        EnvError, match="slot 1 is lost and ended; an episode that ended counts, one that is lost does not"
+    ):
         check_env(both, ticks=20)
 
 
@@ -154,7 +167,10 @@ def with_nan(step: TimeStep) -> tuple[torch.Tensor, ...]:
     [
         (spoiled(obs=lambda step: list(step.obs)), "obs is a list; the spec has a tuple of 1"),
         (spoiled(obs=lambda step: step.obs * 2), "obs is 2 of them"),
-        (spoiled(obs=lambda step: (step.obs[0][:, :1],)), r"obs\[0\] 'drawn' is torch.float32 \(3, 1\).*expected torch.float32 \(3, 2\)"),
+        (
+            spoiled(obs=lambda step: (step.obs[0][:, :1],)),
+            r"obs\[0\] 'drawn' is torch.float32 \(3, 1\).*expected torch.float32 \(3, 2\)",
+        ),
         (spoiled(obs=lambda step: (step.obs[0].double(),)), r"is torch.float64 \(3, 2\)"),
         (spoiled(obs=lambda step: (step.obs[0].to("meta"),)), "on meta; expected .* on cpu"),
         (spoiled(obs=with_nan), r"obs\[0\] 'drawn'\[1, 0\] is nan; expected finite"),
@@ -167,7 +183,10 @@ def with_nan(step: TimeStep) -> tuple[torch.Tensor, ...]:
         (spoiled(acting=lambda step: None), "acting is a NoneType"),
         (spoiled(final_obs=cut_short), r"final_obs.slots is \[.*\]; expected"),
         (spoiled(final_obs=lambda step: FinalObs(step.final_obs.slots.flip(0), step.final_obs.obs)), "rising"),
-        (spoiled(final_obs=lambda step: FinalObs(step.final_obs.slots, (step.final_obs.obs[0][:, :1],))), r"final_obs.obs\[0\] 'drawn'"),
+        (
+            spoiled(final_obs=lambda step: FinalObs(step.final_obs.slots, (step.final_obs.obs[0][:, :1],))),
+            r"final_obs.obs\[0\] 'drawn'",
+        ),
         (spoiled(final_obs=lambda step: None), "final_obs is a NoneType"),
         (spoiled(action_mask=lambda step: step.action_mask[:, :4]), r"action_mask is torch.bool \(3, 4\)"),
         (spoiled(action_mask=lambda step: step.action_mask & False), "agent 0 may choose nothing in branch 0"),
@@ -177,7 +196,10 @@ def with_nan(step: TimeStep) -> tuple[torch.Tensor, ...]:
         (spoiled(lost=lambda step: step.acting), "lost is a column; expected None, as no episode of a steady behavior"),
         (spoiled(lost=lambda step: step.acting[:1]), r"lost is torch.bool \(1,\)"),
         (
-            spoiled(terminated=lambda step: step.area == 0, final_obs=lambda step: FinalObs(step.area[:1], (step.obs[0][:1],))),
+            spoiled(
+                terminated=lambda step: step.area == 0,
+                final_obs=lambda step: FinalObs(step.area[:1], (step.obs[0][:1],)),
+            ),
             "reset reports ended episodes",
         ),
     ],
@@ -195,7 +217,9 @@ class Image(Walk):
     def table(self, drawn, reward):
         step = super().table(drawn, reward)
         last = torch.zeros(len(step.final_obs.slots), 1, 2, 2)
-        return replace(step, obs=(torch.full((SLOTS, 1, 2, 2), 255.0),), final_obs=FinalObs(step.final_obs.slots, (last,)))
+        return replace(
+            step, obs=(torch.full((SLOTS, 1, 2, 2), 255.0),), final_obs=FinalObs(step.final_obs.slots, (last,))
+        )
 
 
 class Rewriting(Walk):
@@ -314,7 +338,11 @@ def test_final_observations_of_episodes_that_go_on_may_be_anything_on_an_acceler
     """There they have a row for every slot, and those of slots that go on are left from earlier episodes."""
     table = Walk().table(torch.tensor([0.5, 0.9, 0.5]), torch.zeros(SLOTS))
     rows = torch.zeros(3, SLOTS, 2)
-    rows[1, 0], rows[2, 1] = 1.0, 1.0  # of a slot that goes on; of one whose episode ended
-    usual, left, wrong = (hashes_of({NAME: replace(table, final_obs=FinalObs(torch.arange(SLOTS), (one,)))}) for one in rows)
+    # of a slot that goes on; of one whose episode ended
+    rows[1, 0] = 1.0
+    rows[2, 1] = 1.0
+    usual, left, wrong = (
+        hashes_of({NAME: replace(table, final_obs=FinalObs(torch.arange(SLOTS), (one,)))}) for one in rows
+    )
     assert usual == left
     assert usual != wrong

@@ -27,7 +27,10 @@ SPEC = spec_of((2,), (1,), continuous=2, branches=(3, 2))
 
 def trainer(steady: bool, **hyper: object) -> PPO:
     ppo = PPO(
-        dataclasses.replace(SPEC, steady=steady), behavior_settings(hyper=hyper, network={"memory": MEMORY, "normalize": True}), CPU, 0
+        dataclasses.replace(SPEC, steady=steady),
+        behavior_settings(hyper=hyper, network={"memory": MEMORY, "normalize": True}),
+        CPU,
+        0,
     )
     torch.manual_seed(1)
     with torch.no_grad():
@@ -38,7 +41,8 @@ def trainer(steady: bool, **hyper: object) -> PPO:
 @torch.no_grad()
 def played(ppo: PPO, stream: Stream, ticks: int = 30) -> list[Rollout]:
     """Two rollouts in a row of the trainer's own decisions: the second begins in the middle of episodes."""
-    step, rollouts = stream.next(), []
+    step = stream.next()
+    rollouts = []
     ppo.policy.forget()
     decision = ppo.policy.act(step)
     ppo.policy.forget()
@@ -63,11 +67,13 @@ def told(rollout: Rollout, ppo: PPO) -> dict[tuple[int, int], tuple[Tensor, Tens
         length = time if rollout.lengths is None else int(rollout.lengths[slot])
         for t in range(length):
             inputs = network.prepare(tuple(x[t, slot][None] for x in rollout.obs))
-            value, before = network.value_with(inputs, memory), memory
+            value = network.value_with(inputs, memory)
+            before = memory
             _, memory = network.decide(inputs, memory)
             here = t * slots + slot
             following = final.get(here) or [
-                x[slot][None] if t == length - 1 else x[t + 1, slot][None] for x in (rollout.last_obs if t == length - 1 else rollout.obs)
+                x[slot][None] if t == length - 1 else x[t + 1, slot][None]
+                for x in (rollout.last_obs if t == length - 1 else rollout.obs)
             ]
             after = network.value_with(network.prepare(tuple(following)), memory)
             rows[t, slot] = (before[0], value[0], after[0])
@@ -81,7 +87,9 @@ def told(rollout: Rollout, ppo: PPO) -> dict[tuple[int, int], tuple[Tensor, Tens
 @pytest.mark.parametrize("stream", ["steady", "loose", "growing and lossy"])
 def test_a_rollout_is_valued_as_one_decision_at_a_time(stream: str, shared: bool):
     ppo = trainer(stream == "steady", shared_critic=shared)
-    made = Stream(5, steady=stream == "steady", masked=True, **({"grows_at": 20, "losses": 0.05} if "lossy" in stream else {}))
+    made = Stream(
+        5, steady=stream == "steady", masked=True, **({"grows_at": 20, "losses": 0.05} if "lossy" in stream else {})
+    )
     for rollout in played(ppo, made):
         critique = ValueEstimates(ppo.network, rollout, SequenceTable(rollout, 6))
         value = critique.values()

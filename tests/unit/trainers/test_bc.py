@@ -21,7 +21,9 @@ from palaestra.trainers.bc import BC, LEAST_DEVIATION
 from palaestra.trainers.behavior_settings import BehaviorSettings
 
 
-def settings(network: dict[str, Any] | None = None, rest: dict[str, Any] | None = None, **hyper: Any) -> BehaviorSettings:
+def settings(
+    network: dict[str, Any] | None = None, rest: dict[str, Any] | None = None, **hyper: Any
+) -> BehaviorSettings:
     return BehaviorSettings.model_validate(
         {
             "trainer_type": "bc",
@@ -67,7 +69,12 @@ def test_a_rollout_is_learned_as_what_its_teacher_did():
 
 def test_the_deviation_is_that_of_the_teacher(tmp_path: Path):
     # one view, answered with 0.2 and 0.6: their mean is 0.4 and their deviation 0.2
-    bc = trainer(NUMBERS, demo_path=demonstrated(tmp_path, NUMBERS, [(0.5, 0.2, 0), (0.5, 0.6, 0)] * 32), learning_rate=1e-2, num_epoch=100)
+    bc = trainer(
+        NUMBERS,
+        demo_path=demonstrated(tmp_path, NUMBERS, [(0.5, 0.2, 0), (0.5, 0.6, 0)] * 32),
+        learning_rate=1e-2,
+        num_epoch=100,
+    )
     for _ in range(2):
         bc.update(experience(0, steady=True), 0)
     assert_close(bc.network.log_std.exp() / 3, torch.full((2,), 0.2), atol=0.01, rtol=0)
@@ -80,7 +87,9 @@ def test_the_deviation_is_that_of_the_teacher(tmp_path: Path):
 
 
 def test_the_deviation_has_a_floor(tmp_path: Path):
-    bc = trainer(NUMBERS, demo_path=demonstrated(tmp_path, NUMBERS, [(0.5, 0.0, 0)] * 32), learning_rate=1e-2, num_epoch=200)
+    bc = trainer(
+        NUMBERS, demo_path=demonstrated(tmp_path, NUMBERS, [(0.5, 0.0, 0)] * 32), learning_rate=1e-2, num_epoch=200
+    )
     for _ in range(2):
         bc.update(experience(0, steady=True), 0)
     assert bc.network.log_std.tolist() == pytest.approx([math.log(3 * LEAST_DEVIATION)] * 2)
@@ -88,7 +97,8 @@ def test_the_deviation_has_a_floor(tmp_path: Path):
 
 def test_with_demonstrations_the_rollout_only_counts(tmp_path: Path):
     path = demonstrated(tmp_path, HYBRID, [(0.1 * i, 0.3, i % 2) for i in range(20)])
-    one, other = trainer(demo_path=path), trainer(demo_path=path)
+    one = trainer(demo_path=path)
+    other = trainer(demo_path=path)
     one.update(shown(1), 64)
     other.update(shown(2), 64)
     assert differences(one.state_dict(), other.state_dict()) == []
@@ -101,7 +111,10 @@ def test_it_says_once_how_often_it_sees_each_demonstration(tmp_path: Path):
     few, many = (trainer(rest={"max_steps": steps}, demo_path=path, num_epoch=2) for steps in (200, 2000))
     assert few.remarks() == ["It learns from 20 demonstrated decisions, in some 20 passes until max_steps"]
     assert few.remarks() == []
-    assert "in some 200 passes until max_steps; a clone that knows single decisions by heart may get stuck" in many.remarks()[0]
+    assert (
+        "in some 200 passes until max_steps; a clone that knows single decisions by heart may get stuck"
+        in many.remarks()[0]
+    )
     assert trainer(teacher="heuristic").remarks() == []
 
 
@@ -111,7 +124,8 @@ def test_it_goes_on_as_without_a_stop(tmp_path: Path, network: dict[str, Any], s
     path = demonstrated(tmp_path, HYBRID, [(0.1 * i, 0.3, i % 2) for i in range(40)])
     sources: list[dict[str, Any]] = [{"demo_path": path}, {"teacher": "heuristic"}]
     for source in sources:
-        whole, resumed = trainer(network=network, **source), trainer(network=network, seed=7, **source)
+        whole = trainer(network=network, **source)
+        resumed = trainer(network=network, seed=7, **source)
         whole.update(masked(experience(1, steady)), 64)
         resumed.load_state_dict(whole.state_dict())
         for bc in (whole, resumed):
@@ -141,11 +155,18 @@ def test_the_normalizer_knows_what_teachers_see(tmp_path: Path):
 @pytest.mark.parametrize(
     ("hyper", "message"),
     [
-        ("{}", "x.yaml:4: behaviors.A.hyperparameters.teacher: expected either `demo_path`, .*, or `teacher`, .*; got neither"),
+        (
+            "{}",
+            "x.yaml:4: behaviors.A.hyperparameters.teacher: expected either `demo_path`, .*, or `teacher`, .*; got "
+            "neither",
+        ),
         ("{teacher: heuristic, demo_path: d}", "hyperparameters.demo_path: expected either .*; got both"),
         ("{demo_path: d, teacher_behaviour: B}", "unknown key; did you mean 'teacher_behavior'"),
         ("{demo_path: d, teacher_plays: false}", "hyperparameters.teacher_plays: expected true with demo_path"),
-        ("{brain_to_imitate: B, teacher_behavior: B}", "hyperparameters.brain_to_imitate: the old name of teacher_behavior"),
+        (
+            "{brain_to_imitate: B, teacher_behavior: B}",
+            "hyperparameters.brain_to_imitate: the old name of teacher_behavior",
+        ),
     ],
 )
 def test_settings_without_one_teacher_are_refused(tmp_path: Path, hyper: str, message: str):
@@ -163,14 +184,18 @@ def test_the_old_name_of_a_teachers_behavior_is_known():
 def test_what_does_not_imitate_is_refused(tmp_path: Path):
     path = demonstrated(tmp_path, HYBRID, [(0.5, 0.3, 0)] * 8)
     with pytest.raises(
-        ConfigError, match="bc cannot learn this: it does not learn from the reward signals curiosity, rnd, only from extrinsic"
+        ConfigError,
+        match="bc cannot learn this: it does not learn from the reward signals curiosity, rnd, only from extrinsic",
     ):
         trainer(rest={"reward_signals": {"extrinsic": {}, "curiosity": {}, "rnd": {}}}, demo_path=path)
     with pytest.raises(
-        ConfigError, match=r"it does nothing with network_settings\.compile: .*network_settings\.bfloat16: set it to false$"
+        ConfigError,
+        match=r"it does nothing with network_settings\.compile: .*network_settings\.bfloat16: set it to false$",
     ):
         trainer(network={"compile": True, "bfloat16": True}, demo_path=path)
-    with pytest.raises(ConfigError, match="leave out behavioral_cloning; what it imitates is its hyperparameters' demo_path or teacher"):
+    with pytest.raises(
+        ConfigError, match="leave out behavioral_cloning; what it imitates is its hyperparameters' demo_path or teacher"
+    ):
         trainer(rest={"behavioral_cloning": {"demo_path": path}}, demo_path=path)
     with pytest.raises(DemoError, match="recorded from other agents"):
         trainer(NUMBERS, demo_path=path)

@@ -1,4 +1,6 @@
-"""Trainers of one's own: the examples and the guide's learn, resume to the same digits and leave models; what is wrong is told in words."""
+"""Trainers of one's own: the examples and the guide's learn, resume to the same digits and leave models; what is wrong
+is told in words.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,22 @@ from palaestra.trainers.behavior_settings import BehaviorSettings, trainer_class
 ROOT = Path(__file__).parents[3]
 GUIDE = ROOT / "docs" / "guides" / "own-trainer.md"
 SMALL = {
-    "examples.dqn:DQN": {"rollout_size": 64, "batch_size": 16, "buffer_size": 500, "epsilon_steps": 500, "learning_rate": 5e-3},
+    "examples.dqn:DQN": {
+        "rollout_size": 64,
+        "batch_size": 16,
+        "buffer_size": 500,
+        "epsilon_steps": 500,
+        "learning_rate": 5e-3,
+    },
     "examples.a2c:A2C": {"rollout_size": 32, "learning_rate": 2e-2},
 }
 EVERYTHING = BehaviorSpec(
-    (ObsSpec("image", (3, 20, 20)), ObsSpec("vector", (5,)), ObsSpec("goal", (2,), goal=True), ObsSpec("entities", (4, 3))),
+    (
+        ObsSpec("image", (3, 20, 20)),
+        ObsSpec("vector", (5,)),
+        ObsSpec("goal", (2,), goal=True),
+        ObsSpec("entities", (4, 3)),
+    ),
     ActionSpec(branches=(4, 2, 3)),
 )
 
@@ -50,17 +63,23 @@ def at_root(monkeypatch: pytest.MonkeyPatch):
 
 def behavior_settings(name: str, **network: Any) -> BehaviorSettings:
     network = {"hidden_units": 16, "normalize": True, **network}
-    return BehaviorSettings.model_validate({"trainer_type": name, "hyperparameters": SMALL[name], "network_settings": network})
+    return BehaviorSettings.model_validate(
+        {"trainer_type": name, "hyperparameters": SMALL[name], "network_settings": network}
+    )
 
 
 def test_the_dqn_keeps_the_contract_and_refuses_numbers():
-    trainer, given = trainer_class("examples.dqn:DQN"), behavior_settings("examples.dqn:DQN")
+    trainer = trainer_class("examples.dqn:DQN")
+    given = behavior_settings("examples.dqn:DQN")
     refused = check_trainer(trainer, given, SPECS[0], SPECS[1], EVERYTHING)
     assert refused == ("DQN cannot learn this: it takes discrete actions alone, and the behavior has 2 continuous",)
 
 
 def test_the_a2c_keeps_the_contract():
-    assert check_trainer(trainer_class("examples.a2c:A2C"), behavior_settings("examples.a2c:A2C"), *SPECS[:3], EVERYTHING) == ()
+    assert (
+        check_trainer(trainer_class("examples.a2c:A2C"), behavior_settings("examples.a2c:A2C"), *SPECS[:3], EVERYTHING)
+        == ()
+    )
 
 
 def test_the_a2c_with_memory_keeps_the_contract():
@@ -75,7 +94,9 @@ def play(
     stop: list[Callable[[Summary], object]] = [] if until is None else [lambda summary: summary.step >= until]
     tree = settings("Bandit", 1024, trainer_type=name, hyperparameters=SMALL[name], summary_freq=256)
     env = Bandit(16, branches=(3, 2))
-    return palaestra.train(tree, env=env, results_dir=str(results), run_id=run_id, seed=1, quiet=True, callbacks=stop, **more)
+    return palaestra.train(
+        tree, env=env, results_dir=str(results), run_id=run_id, seed=1, quiet=True, callbacks=stop, **more
+    )
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -107,7 +128,10 @@ def test_an_example_is_shorter_than_150_lines_and_shows_settings_that_load(name:
     ("more", "message"),
     [
         ({"network_settings": {"memory": {}}}, "it has no memory: leave out network_settings.memory$"),
-        ({"reward_signals": {"extrinsic": {}, "rnd": {}}}, "it does not learn from the reward signals rnd, only from extrinsic$"),
+        (
+            {"reward_signals": {"extrinsic": {}, "rnd": {}}},
+            "it does not learn from the reward signals rnd, only from extrinsic$",
+        ),
         ({"behavioral_cloning": {"demo_path": "x"}}, "it does not imitate: leave out behavioral_cloning$"),
         ({"network_settings": {"compile": True}}, "it does nothing with network_settings.compile: set it to false$"),
         ({"network_settings": {"bfloat16": True}}, "it does nothing with network_settings.bfloat16: set it to false$"),
@@ -126,12 +150,19 @@ def test_a_trainer_may_say_that_it_heeds_what_others_do_not():
 
 def test_the_refusal_of_a_run_names_the_behavior(tmp_path: Path):
     tree = settings("Bandit", trainer_type="examples.dqn:DQN", hyperparameters={})
-    with pytest.raises(ConfigError, match=r"^behavior 'Bandit': DQN cannot learn this: it takes discrete .* has 2 continuous, discrete 3$"):
-        palaestra.train(tree, env=Bandit(4, continuous=2, branches=(3,)), results_dir=str(tmp_path), run_id="refused", quiet=True)
+    with pytest.raises(
+        ConfigError,
+        match=r"^behavior 'Bandit': DQN cannot learn this: it takes discrete .* has 2 continuous, discrete 3$",
+    ):
+        palaestra.train(
+            tree, env=Bandit(4, continuous=2, branches=(3,)), results_dir=str(tmp_path), run_id="refused", quiet=True
+        )
 
 
 def refused(name: str, hyper: str = "{}") -> str:
-    Path("own.yaml").write_text(f"behaviors:\n  Ball:\n    trainer_type: {name}\n    hyperparameters: {hyper}\n", encoding="utf-8")
+    Path("own.yaml").write_text(
+        f"behaviors:\n  Ball:\n    trainer_type: {name}\n    hyperparameters: {hyper}\n", encoding="utf-8"
+    )
     with pytest.raises(ConfigError) as error:
         load(Path("own.yaml"))
     return str(error.value)
@@ -156,14 +187,25 @@ class Unset(Half):
     [
         ("no_such:Mine", "trainer 'no_such:Mine': there is no module 'no_such', neither in"),
         (f"{__name__}:Hal", f"trainer '{__name__}:Hal': module '{__name__}' .* has no 'Hal'; did you mean 'Half'?"),
-        (f"{__name__}:Half", "lacks Settings, make_network, state_dict, load_state_dict; docs/guides/own-trainer.md says"),
-        (f"{__name__}:Unset", "its Settings is <class 'dict'>; expected a class that inherits from palaestra.core.settings.Settings"),
+        (
+            f"{__name__}:Half",
+            "lacks Settings, make_network, state_dict, load_state_dict; docs/guides/own-trainer.md says",
+        ),
+        (
+            f"{__name__}:Unset",
+            "its Settings is <class 'dict'>; expected a class that inherits from palaestra.core.settings.Settings",
+        ),
         (f"{__name__}:NUMBER", "is 3; expected a class"),
-        ("pp", r"no trainer is named 'pp'; did you mean 'ppo'\? \(there are: ppo, .*; your own as package.module:Class\)"),
+        (
+            "pp",
+            r"no trainer is named 'pp'; did you mean 'ppo'\? \(there are: ppo, .*; your own as package.module:Class\)",
+        ),
         ("'examples.dqn:'", "no trainer is named 'examples.dqn:'"),
     ],
 )
-def test_a_class_that_is_no_trainer_is_refused_with_file_and_line(name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_class_that_is_no_trainer_is_refused_with_file_and_line(
+    name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.chdir(tmp_path)
     assert re.search(rf"^own.yaml:3: behaviors.Ball.trainer_type: .*{message}", refused(name))
 
@@ -172,14 +214,19 @@ def test_hyperparameters_are_checked_by_the_trainers_own_settings(tmp_path: Path
     monkeypatch.chdir(tmp_path)
     told = refused("examples.dqn:DQN", "{n_step: 3, tau: 2}")
     assert "own.yaml:4: behaviors.Ball.hyperparameters.n_step: unknown key; did you mean 'n_steps'?" in told
-    assert "own.yaml:4: behaviors.Ball.hyperparameters.tau: expected a number of at most 1, got 2" not in told  # keys come first
+    assert (
+        "own.yaml:4: behaviors.Ball.hyperparameters.tau: expected a number of at most 1, got 2" not in told
+    )  # keys come first
     assert "expected a number" in refused("examples.dqn:DQN", "{tau: 2}")
 
 
 class Bare:
     """Has no policy, and a rollout of no size."""
 
-    Settings, rollout_size, needs, network = type(BehaviorSettings()), 0, None, None
+    Settings = type(BehaviorSettings())
+    rollout_size = 0
+    needs = None
+    network = None
     make_network = update = state_dict = load_state_dict = print
 
     def __init__(self, *_: Any) -> None: ...
@@ -189,7 +236,9 @@ class Empty(Bare):
     policy = None
 
 
-@pytest.mark.parametrize(("cls", "message"), [(Bare, "lacks policy; docs/guides"), (Empty, "rollout_size is 0; expected a whole number")])
+@pytest.mark.parametrize(
+    ("cls", "message"), [(Bare, "lacks policy; docs/guides"), (Empty, "rollout_size is 0; expected a whole number")]
+)
 def test_an_instance_without_its_members_is_refused(cls: type, message: str):
     given = BehaviorSettings.model_validate({"trainer_type": f"{__name__}:{cls.__name__}", "hyperparameters": {}})
     with pytest.raises(PluginError, match=message):
@@ -203,7 +252,9 @@ def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[ModuleType, 
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "reinforce.py").write_text("\n".join(blocks), encoding="utf-8")
-    file = re.search(r"`reinforce.yaml`:\n```yaml\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    file = re.search(
+        r"`reinforce.yaml`:\n```yaml\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
     assert file is not None
     (tmp_path / "reinforce.yaml").write_text(file[1], encoding="utf-8")
     return import_user_module("reinforce", "guide"), last
@@ -224,6 +275,8 @@ def test_the_trainer_of_the_guide_learns(guide: tuple[ModuleType, str], tmp_path
 
     small = {"max_steps": 16000, "summary_freq": 4000, "hyperparameters.rollout_size": 1024}
     sets = [f"behaviors.*.{key}={value}" for key, value in small.items()]
-    result = palaestra.train("reinforce.yaml", seed=1, quiet=True, results_dir=str(tmp_path), run_id="first", callbacks=[note], sets=sets)
+    result = palaestra.train(
+        "reinforce.yaml", seed=1, quiet=True, results_dir=str(tmp_path), run_id="first", callbacks=[note], sets=sets
+    )
     assert result.finished
     assert rewards[-1] > 1.5 * rewards[0]

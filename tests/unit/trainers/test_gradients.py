@@ -35,7 +35,9 @@ def some_mask(rows: int, spec: BehaviorSpec) -> Tensor:
 
 def rows_of(network: ActorCritic, rows: int, masked: bool) -> Minibatch:
     """Experience whose ratios lie on both sides of the clip range, with odd parameters in the network."""
-    spec, action, dtype = network.spec, network.spec.action, network.log_std.dtype
+    spec = network.spec
+    action = network.spec.action
+    dtype = network.log_std.dtype
     for parameter in network.parameters():
         parameter.data.add_(0.2 * torch.randn_like(parameter))
     inputs = network.prepare((torch.randn(rows, 5, dtype=dtype),))
@@ -50,7 +52,14 @@ def rows_of(network: ActorCritic, rows: int, masked: bool) -> Minibatch:
     old = log_prob + 0.4 * torch.randn_like(log_prob)
     near = value + 0.3 * torch.randn_like(value)
     return Minibatch(
-        inputs, sample.continuous, sample.discrete, old, torch.randn(rows, dtype=dtype), near, value + torch.randn_like(value), mask
+        inputs,
+        sample.continuous,
+        sample.discrete,
+        old,
+        torch.randn(rows, dtype=dtype),
+        near,
+        value + torch.randn_like(value),
+        mask,
     )
 
 
@@ -101,7 +110,9 @@ def test_the_experience_of_these_tests_lies_on_both_sides_of_the_clip_range():
     network = ActorCritic(spec_of((5,), continuous=3), network_settings())
     rows = rows_of(network, 64, masked=False)
     output = network.act(rows.inputs)
-    log_prob, _ = log_prob_and_entropy(output, network.log_std, None, Action(rows.continuous, rows.discrete), network.spec.action)
+    log_prob, _ = log_prob_and_entropy(
+        output, network.log_std, None, Action(rows.continuous, rows.discrete), network.spec.action
+    )
     ratio = (log_prob - rows.log_prob).exp()
     assert (ratio < 0.8).any()
     assert (ratio > 1.2).any()
@@ -109,11 +120,15 @@ def test_the_experience_of_these_tests_lies_on_both_sides_of_the_clip_range():
 
 
 def test_with_a_joint_ratio_the_loss_is_that_of_the_whole_action():
-    ppo = PPO(spec_of((5,), continuous=2, branches=(3,)), behavior_settings({"joint_ratio": True, "epsilon": 0.3}), CPU, 0)
+    ppo = PPO(
+        spec_of((5,), continuous=2, branches=(3,)), behavior_settings({"joint_ratio": True, "epsilon": 0.3}), CPU, 0
+    )
     torch.manual_seed(0)
     rows, (_, c) = rows_of(ppo.network, 64, masked=False), coefficients(ppo.hyper, 0, ppo.settings.max_steps)
     sample = Action(rows.continuous, rows.discrete)
-    log_prob, _ = log_prob_and_entropy(ppo.network.act(rows.inputs), ppo.network.log_std, None, sample, ppo.network.spec.action)
+    log_prob, _ = log_prob_and_entropy(
+        ppo.network.act(rows.inputs), ppo.network.log_std, None, sample, ppo.network.spec.action
+    )
     ratio = (log_prob - rows.log_prob).sum(1).exp()
     gain = torch.minimum(ratio * rows.advantage, ratio.clamp(0.7, 1.3) * rows.advantage)
     torch.testing.assert_close(ppo.gradient(rows, c).policy, -gain.mean())
@@ -124,7 +139,16 @@ def test_masked_choices_get_no_gradient():
     network = ActorCritic(spec_of((5,), branches=(3,)), network_settings())
     rows = rows_of(network, 8, masked=False)
     mask = torch.tensor([[True, True, False]]).expand(8, 3)
-    rows = Minibatch(rows.inputs, rows.continuous, rows.discrete.clamp(max=1), rows.log_prob, rows.advantage, rows.value, rows.target, mask)
+    rows = Minibatch(
+        rows.inputs,
+        rows.continuous,
+        rows.discrete.clamp(max=1),
+        rows.log_prob,
+        rows.advantage,
+        rows.value,
+        rows.target,
+        mask,
+    )
     flatten(network)
     ClosedForm(network)(rows, Coefficients(0.2, 0.03, 0.5, False))
     assert network.action_head.bias.grad is not None

@@ -6,7 +6,13 @@ from palaestra.trainers.group_advantages import group_returns
 
 
 def test_returns_of_a_chain_worked_by_hand():
-    found = group_returns(torch.tensor([0.0, 0.5, 1.0]), torch.tensor([2.0, 4.0, 0.0]), torch.tensor([1, 2, -1]), gamma=0.5, gae_lambda=0.5)
+    found = group_returns(
+        torch.tensor([0.0, 0.5, 1.0]),
+        torch.tensor([2.0, 4.0, 0.0]),
+        torch.tensor([1, 2, -1]),
+        gamma=0.5,
+        gae_lambda=0.5,
+    )
     # last: 1; before: 0.5 + 0.5 (0.5 * 4 + 0.5 * 1) = 1.75; first: 0.5 (0.5 * 2 + 0.5 * 1.75) = 0.9375
     assert_close(found, torch.tensor([0.9375, 1.75, 1.0]))
 
@@ -17,7 +23,10 @@ def test_two_may_have_one_successor():
 
 
 def test_without_a_successor_the_value_of_what_followed_stands_for_all():
-    assert_close(group_returns(torch.ones(1), torch.full((1,), 3.0), torch.tensor([-1]), gamma=0.9, gae_lambda=0.95), torch.tensor([3.7]))
+    assert_close(
+        group_returns(torch.ones(1), torch.full((1,), 3.0), torch.tensor([-1]), gamma=0.9, gae_lambda=0.95),
+        torch.tensor([3.7]),
+    )
 
 
 def test_where_nobody_has_mates_returns_are_those_of_gae():

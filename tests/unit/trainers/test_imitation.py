@@ -18,11 +18,20 @@ from palaestra.demos import DemoRecord
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.rewards.expert_decisions import Decisions
-from palaestra.trainers.imitation import LOSS, Cloning, Imitation, ImitationBatch, cross_entropy, imitation_batches, squared_errors
+from palaestra.trainers.imitation import (
+    LOSS,
+    Cloning,
+    Imitation,
+    ImitationBatch,
+    cross_entropy,
+    imitation_batches,
+    squared_errors,
+)
 from palaestra.trainers.ppo import PPO
 from palaestra.trainers.sac import SAC
 
-NUMBERS, CHOICES = spec_of((2,), continuous=2), spec_of((2,), branches=(3, 2))
+NUMBERS = spec_of((2,), continuous=2)
+CHOICES = spec_of((2,), branches=(3, 2))
 HYBRID = spec_of((2,), (1,), continuous=2, branches=(2, 2))
 
 
@@ -47,7 +56,8 @@ def demonstrated(path: Path, spec: BehaviorSpec, pairs: list[tuple[float, float,
     """A file of episodes of `length` decisions each: view, number and choice of each decision."""
     records = []
     for begin in range(0, len(pairs), length):
-        episode, before = pairs[begin : begin + length], (0.0, 0)
+        episode = pairs[begin : begin + length]
+        before = (0.0, 0)
         for view, number, choice in episode:
             records.append(record(view, spec, *before))
             before = number, choice
@@ -58,7 +68,9 @@ def demonstrated(path: Path, spec: BehaviorSpec, pairs: list[tuple[float, float,
 def cloning(path: str, spec: BehaviorSpec, **settings: Any) -> tuple[Cloning, ActorCritic]:
     memory = settings.pop("memory", None)
     whole = behavior_settings(
-        {"learning_rate": 3e-3}, network={"memory": memory} if memory else None, behavioral_cloning={"demo_path": path, **settings}
+        {"learning_rate": 3e-3},
+        network={"memory": memory} if memory else None,
+        behavioral_cloning={"demo_path": path, **settings},
     )
     torch.manual_seed(0)
     network = PPO.make_network(spec, whole)
@@ -66,11 +78,14 @@ def cloning(path: str, spec: BehaviorSpec, **settings: Any) -> tuple[Cloning, Ac
 
 
 def test_squared_errors_and_cross_entropy_worked_by_hand():
-    played, shown = torch.tensor([[0.5, 0.0], [0.1, 1.0]]), torch.tensor([[0.9, 0.0], [0.1, 0.0]])
+    played = torch.tensor([[0.5, 0.0], [0.1, 1.0]])
+    shown = torch.tensor([[0.9, 0.0], [0.1, 0.0]])
     assert_close(squared_errors(played, shown), torch.tensor([0.08, 0.5]))  # 0.4² / 2, and 1 / 2
     branches = [torch.tensor([[0.5, 0.5], [0.25, 0.75]]).log(), torch.tensor([[0.1, 0.9], [1.0, 1e-9]]).log()]
     # -(ln 0.5 + ln 0.25 + ln 0.9 + ln 1) / 4
-    assert cross_entropy(branches, torch.tensor([[1, 1], [0, 0]])).item() == pytest.approx((0.693147 + 1.386294 + 0.105361) / 4, rel=1e-4)
+    assert cross_entropy(branches, torch.tensor([[1, 1], [0, 0]])).item() == pytest.approx(
+        (0.693147 + 1.386294 + 0.105361) / 4, rel=1e-4
+    )
 
 
 def test_a_loss_is_the_error_of_what_is_played_and_the_entropy_of_what_is_allowed(tmp_path: Path):
@@ -79,11 +94,16 @@ def test_a_loss_is_the_error_of_what_is_played_and_the_entropy_of_what_is_allowe
     obs = (torch.randn(6, 2), torch.randn(6, 1))
     action = Action(torch.rand(6, 2), torch.randint(0, 2, (6, 2)))
     mask = torch.ones(6, 4, dtype=torch.bool)
-    mask[0, 1 - action.discrete[0, 0]] = False  # the first row's first branch leaves one choice: nothing is left to be learned of it
+    mask[0, 1 - action.discrete[0, 0]] = (
+        False  # the first row's first branch leaves one choice: nothing is left to be learned of it
+    )
     loss, errors = imitation.loss(ImitationBatch(Decisions(obs, action, mask)))
     output = network.outputs(network.prepare(obs))
     logits = [output[:, 2:4], output[:, 4:]]
-    terms = [torch.nn.functional.cross_entropy(part, action.discrete[:, i], reduction="none") for i, part in enumerate(logits)]
+    terms = [
+        torch.nn.functional.cross_entropy(part, action.discrete[:, i], reduction="none")
+        for i, part in enumerate(logits)
+    ]
     terms[0][0] = 0.0
     squares = (output[:, :2] / 3 - action.continuous).square()  # a sample of ±3 is ±1 to the environment
     assert_close(errors, squares.mean(0))
@@ -92,7 +112,9 @@ def test_a_loss_is_the_error_of_what_is_played_and_the_entropy_of_what_is_allowe
 
 
 def test_what_was_shown_as_nine_tenths_is_played_as_nine_tenths(tmp_path: Path):
-    made, network = cloning(demonstrated(tmp_path, NUMBERS, [(0.5, 0.9, 0), (-0.5, -0.4, 0)] * 16), NUMBERS, num_epoch=100)
+    made, network = cloning(
+        demonstrated(tmp_path, NUMBERS, [(0.5, 0.9, 0), (-0.5, -0.4, 0)] * 16), NUMBERS, num_epoch=100
+    )
     before = network.log_std.clone()
     losses = [made.update(0)[LOSS] for _ in range(3)]
     assert losses[-1] < 1e-3
@@ -165,7 +187,8 @@ def test_each_gradient_step_of_sac_has_so_many_of_cloning_beside_it(tmp_path: Pa
 
 def test_with_memory_episodes_are_learned_in_order_from_an_empty_one(tmp_path: Path):
     # only what was seen first tells which choice is right in the end
-    spec, episodes = CHOICES, []
+    spec = CHOICES
+    episodes = []
     for choice in (0, 1) * 8:
         episodes += [(2.0 * choice - 1, 0, 0), (0.0, 0, 0), (0.0, 0, choice)]
     path = demonstrated(tmp_path, spec, episodes, length=3)
@@ -188,12 +211,16 @@ def test_with_memory_episodes_are_learned_in_order_from_an_empty_one(tmp_path: P
 @pytest.mark.parametrize("memory", [None, {"sequence_length": 4, "memory_size": 8}])
 def test_ppo_clones_and_goes_on_as_without_a_stop(tmp_path: Path, joint: bool, memory: dict[str, int] | None):
     path = demonstrated(tmp_path, HYBRID, [(0.5, 0.9, 1), (-0.5, -0.4, 0)] * 8)
-    clones = {"behavioral_cloning": {"demo_path": path, "steps": 1000}, "network": {"memory": memory, "normalize": True}}
+    clones = {
+        "behavioral_cloning": {"demo_path": path, "steps": 1000},
+        "network": {"memory": memory, "normalize": True},
+    }
 
     def trainer(seed: int) -> PPO:
         return PPO(HYBRID, behavior_settings({"joint_ratio": joint}, **clones), CPU, seed)
 
-    whole, resumed = trainer(0), trainer(9)
+    whole = trainer(0)
+    resumed = trainer(9)
     first = whole.update(played(whole, 1), 64).read()
     assert first[LOSS] > 0
     resumed.load_state_dict(whole.state_dict())

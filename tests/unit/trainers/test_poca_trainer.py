@@ -49,7 +49,9 @@ def group_critic(trainer: POCA) -> GroupCritic:
 
 def critique_of(trainer: POCA, rollout: Rollout) -> GroupValues:
     memory = trainer.settings.network_settings.memory
-    return GroupValues(trainer.network, rollout, GroupMinibatches(GroupSteps(rollout), memory and memory.sequence_length))
+    return GroupValues(
+        trainer.network, rollout, GroupMinibatches(GroupSteps(rollout), memory and memory.sequence_length)
+    )
 
 
 def rows_of(trainer: POCA, rollout: Rollout) -> Minibatch:
@@ -60,13 +62,16 @@ def rows_of(trainer: POCA, rollout: Rollout) -> Minibatch:
 @torch.no_grad()
 def played(trainer: POCA, stream: Grouped | Stream, ticks: int = 30) -> list[Rollout]:
     """Two rollouts in a row of the trainer's own decisions: the second begins in the middle of episodes."""
-    step, rollouts = stream.next(), list[Rollout]()
+    step = stream.next()
+    rollouts = list[Rollout]()
     buffer: RolloutBuffer | None = None
     for _ in range(2):
         for _ in range(ticks):
             decision = trainer.policy.act(step)
             if buffer is None:
-                buffer = (SteadyBuffer if trainer.network.spec.steady else SlottedBuffer)(step, decision, ticks, trainer.needs)
+                buffer = (SteadyBuffer if trainer.network.spec.steady else SlottedBuffer)(
+                    step, decision, ticks, trainer.needs
+                )
             buffer.open(step, decision)
             step = stream.next()
             buffer.complete(step)
@@ -92,7 +97,9 @@ def steps_to_rollout(trainer: POCA, steps: list[TimeStep]) -> Rollout:
 def mates(step: TimeStep, group_reward: list[float] | None = None) -> TimeStep:
     """All of one group."""
     group_reward = group_reward or [0.0] * len(step.reward)
-    return dataclasses.replace(step, group=torch.zeros(len(step.reward), dtype=torch.int64), group_reward=torch.tensor(group_reward))
+    return dataclasses.replace(
+        step, group=torch.zeros(len(step.reward), dtype=torch.int64), group_reward=torch.tensor(group_reward)
+    )
 
 
 def targets_with_constant_value(trainer: POCA, rollout: Rollout, value: float) -> dict[tuple[int, int], float]:
@@ -102,7 +109,9 @@ def targets_with_constant_value(trainer: POCA, rollout: Rollout, value: float) -
     target = rows_of(trainer, rollout).target[:, 0]
     assert rollout.lengths is not None
     time, slots = rollout.shape
-    return dict(zip([(t, s) for t in range(time) for s in range(slots) if t < rollout.lengths[s]], target.tolist(), strict=True))
+    return dict(
+        zip([(t, s) for t in range(time) for s in range(slots) if t < rollout.lengths[s]], target.tolist(), strict=True)
+    )
 
 
 VECTOR = dataclasses.replace(spec_of((1,), branches=(2,)), steady=False)
@@ -118,7 +127,8 @@ def test_the_return_of_an_agent_that_leaves_its_mates_ends_with_the_value_of_wha
         mates(table(NOTHING, acting=[True, True], terminated=[1]), [0.0, 1.0]),  # which earns 1 two decisions later
     ]
     found = targets_with_constant_value(trainer, steps_to_rollout(trainer, steps), 2.0)
-    # who stays: 1 at its end, 0.5 (0.5 * 2 + 0.5 * 1) = 0.75 before, 0.5 (0.5 * 2 + 0.5 * 0.75) = 0.6875 at first; who leaves: 0.5 * 2
+    # who stays: 1 at its end, 0.5 (0.5 * 2 + 0.5 * 1) = 0.75 before, 0.5 (0.5 * 2 + 0.5 * 0.75) = 0.6875 at first; who
+    # leaves: 0.5 * 2
     assert found == pytest.approx({(2, 1): 1.0, (1, 1): 0.75, (0, 1): 0.6875, (0, 0): 1.0})
 
 
@@ -127,7 +137,8 @@ def test_what_an_agent_leaves_is_worth_as_much_as_if_it_were_still_there(memory:
     trainer = poca(VECTOR, {"lambd": 1.0}, gamma=0.5, memory=memory)
     with torch.no_grad():
         group_critic(trainer).own_head.weight.normal_(generator=torch.Generator().manual_seed(0))
-    obs, final = [torch.tensor([[t], [2.0], [3.0 - t]]) for t in range(3)], torch.tensor([[7.0], [-5.0]])
+    obs = [torch.tensor([[t], [2.0], [3.0 - t]]) for t in range(3)]
+    final = torch.tensor([[7.0], [-5.0]])
     left = mates(table(obs[1], acting=[False, False, True], terminated=[0, 1], final_obs=(final,)), [0.5] * 3)
     rollout = steps_to_rollout(trainer, [mates(table(obs[0])), left, mates(table(obs[2], terminated=[2]))])
     critique = critique_of(trainer, rollout)
@@ -137,7 +148,9 @@ def test_what_an_agent_leaves_is_worth_as_much_as_if_it_were_still_there(memory:
     together = own[[3, 7, 8]].mean()
     target = rows_of(trainer, rollout).target[:, 0]
     assert_close(target[:2], (0.5 + 0.5 * together).expand(2), atol=1e-5, rtol=0)
-    assert_close(target[2:], torch.tensor([0.5, 0.0]), atol=1e-5, rtol=0)  # who stays goes on with what follows, which is nothing here
+    assert_close(
+        target[2:], torch.tensor([0.5, 0.0]), atol=1e-5, rtol=0
+    )  # who stays goes on with what follows, which is nothing here
 
 
 def test_the_last_to_end_has_nothing_left_to_earn_and_all_share_what_each_earns():
@@ -207,7 +220,8 @@ def test_the_ratio_is_1_before_the_first_step(memory: dict[str, int] | None, ste
     trainer = poca(dataclasses.replace(MIXED, steady=steady), normalize=True, memory=memory)
     losses = 0.0 if steady else 0.03
     rollout = played(trainer, Grouped(5, Stream(5, slots=6, steady=steady, losses=losses)))[1]
-    seen, rows = 0, rows_of(trainer, rollout)
+    seen = 0
+    rows = rows_of(trainer, rollout)
     for batch in trainer._minibatches(rows, critique_of(trainer, rollout)):
         output, _ = trainer.network.output_and_features(batch.rows.inputs, batch.rows.sequences)
         sample = Action(batch.rows.continuous, batch.rows.discrete)
@@ -227,10 +241,13 @@ def matrix_game(trainer: POCA) -> tuple[Rollout, Tensor]:
 
     A hundred pairs, each outcome as often as is likely, and what they chose, (100, 2).
     """
-    outcomes, times = torch.cartesian_prod(torch.arange(2), torch.arange(2)), torch.tensor([9, 21, 21, 49])
+    outcomes = torch.cartesian_prod(torch.arange(2), torch.arange(2))
+    times = torch.tensor([9, 21, 21, 49])
     pairs = outcomes.repeat_interleave(times, 0)
-    chosen, earned = pairs.flatten(), GIVES[pairs[:, 0], pairs[:, 1]].repeat_interleave(2)
-    obs, group = torch.eye(2).repeat(len(pairs), 1), torch.arange(len(pairs)).repeat_interleave(2)
+    chosen = pairs.flatten()
+    earned = GIVES[pairs[:, 0], pairs[:, 1]].repeat_interleave(2)
+    obs = torch.eye(2).repeat(len(pairs), 1)
+    group = torch.arange(len(pairs)).repeat_interleave(2)
     step = dataclasses.replace(table(obs), group=group)
     after = dataclasses.replace(table(obs, terminated=list(range(len(chosen)))), group=group, group_reward=earned)
     sample = Action(torch.zeros(len(chosen), 0), chosen.unsqueeze(1))
@@ -258,7 +275,8 @@ def test_the_value_of_an_agent_depends_on_what_only_its_mate_sees():
     trainer = poca(spec_of((1,), branches=(2,)), {"batch_size": 200, "learning_rate": 3e-3, "num_epoch": 5})
     # the first of each two agents sees 1 or -1, which both get whatever they do; the second sees nothing
     sees = torch.tensor([1.0, -1.0]).repeat(100)
-    obs, earned = torch.stack([sees, torch.zeros(200)], 1).view(-1, 1), sees.repeat_interleave(2)
+    obs = torch.stack([sees, torch.zeros(200)], 1).view(-1, 1)
+    earned = sees.repeat_interleave(2)
     group = torch.arange(200).repeat_interleave(2)
     step = dataclasses.replace(table(obs), group=group)
     after = dataclasses.replace(table(obs, terminated=list(range(400))), group=group, group_reward=earned)
@@ -278,11 +296,14 @@ def test_the_value_of_an_agent_depends_on_what_only_its_mate_sees():
 def doors(trainer: POCA, pairs: int = 64) -> Rollout:
     """Pairs of agents that cannot see whether their mate is still there; who finishes earns the group 1 and is gone.
 
-    The first finishes at once. The second, now alone, finishes in half of the pairs and waits one decision in the others.
+    The first finishes at once. The second, now alone, finishes in half of the pairs and waits one decision in the
+    others.
     """
     seats = torch.arange(2 * pairs)
-    first, alone = seats[::2].tolist(), seats[1::2].tolist()
-    finish, wait = alone[: pairs // 2], alone[pairs // 2 :]
+    first = seats[::2].tolist()
+    alone = seats[1::2].tolist()
+    finish = alone[: pairs // 2]
+    wait = alone[pairs // 2 :]
 
     def moment(acting: list[int], left: list[int]) -> TimeStep:
         """Who decides now, and who has just finished."""
@@ -293,7 +314,9 @@ def doors(trainer: POCA, pairs: int = 64) -> Rollout:
 
     steps = [moment(first + alone, []), moment(alone, first), moment(wait, finish), moment([], wait)]
     chosen = [torch.zeros(2 * pairs, 1, dtype=torch.int64) for _ in steps]
-    chosen[1][finish], chosen[2][wait], chosen[0][first] = 1, 1, 1
+    chosen[1][finish] = 1
+    chosen[2][wait] = 1
+    chosen[0][first] = 1
     buffer: RolloutBuffer | None = None
     for (step, after), choice in zip(pairwise(steps), chosen, strict=False):
         sample = Action(torch.zeros(2 * pairs, 0), choice)
@@ -317,7 +340,8 @@ def test_the_last_agent_of_a_group_gains_by_finishing(individual: bool):
     target = rows_of(trainer, rollout).target[:, 0]
     made, earned = completed(rollout, (torch.arange(3).unsqueeze(1).expand(rollout.shape), rollout.group_reward))
     alone = made == 1
-    finishing, waiting = alone & (earned > 0), alone & (earned == 0)
+    finishing = alone & (earned > 0)
+    waiting = alone & (earned == 0)
     assert finishing.sum() == waiting.sum() == 32
     assert following[waiting].max() < 1.1  # no more than is left to earn
     gain = target - baseline[:, 0]
@@ -366,7 +390,8 @@ def test_individual_values_beyond_a_rollout_are_those_of_the_group():
 
 def test_with_individual_values_a_truncated_agent_goes_on_from_what_its_group_is_worth():
     trainer, own = with_individual_values()
-    obs, final = [torch.tensor([[float(t)], [3.0 * t - 1.0]]) for t in range(2)], torch.tensor([[7.0]])
+    obs = [torch.tensor([[float(t)], [3.0 * t - 1.0]]) for t in range(2)]
+    final = torch.tensor([[7.0]])
     steps = [mates(table(obs[0])), mates(table(obs[1], truncated=[0], final_obs=(final,)))]
     target = rows_of(trainer, steps_to_rollout(trainer, steps)).target[:, 0]
     # the first ends with its final observation beside its mate; the mate is then beside the first's next episode
@@ -415,4 +440,7 @@ def test_it_keeps_the_contract_of_a_trainer(network: dict[str, object]):
 
 @pytest.mark.parametrize("memory", [pytest.param(None, marks=pytest.mark.slow), MEMORY], ids=("no memory", "memory"))
 def test_it_keeps_the_contract_with_one_body_for_actor_and_critic(memory: dict[str, int] | None):
-    check_trainer(POCA, behavior_settings({"shared_critic": True, "individual_values": True}, {"memory": memory}, trainer_type="poca"))
+    check_trainer(
+        POCA,
+        behavior_settings({"shared_critic": True, "individual_values": True}, {"memory": memory}, trainer_type="poca"),
+    )

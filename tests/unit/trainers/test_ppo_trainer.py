@@ -45,7 +45,8 @@ def values_first_number(ppo: PPO) -> PPO:
 
 
 def experience(seed: int, steady: bool, ticks: int = 16, **stream: Any) -> Rollout:
-    made, generator = Stream(seed, steady=steady, **stream), torch.Generator().manual_seed(seed)
+    made = Stream(seed, steady=steady, **stream)
+    generator = torch.Generator().manual_seed(seed)
     step = made.next()
     buffer = (SteadyBuffer if steady else SlottedBuffer)(step, decide(step, generator), ticks)
     return buffer.take(fill([buffer], made, step, ticks, generator))
@@ -73,7 +74,8 @@ def slow_rows(rollout: Rollout, horizon: int) -> dict[tuple[int, int], tuple[flo
     rows = {}
     for slot, (decisions, last) in plainly(rollout).items():
         following = [row["obs"][0][0] for row in decisions[1:]] + [last[0][0]]
-        count, cuts = 0, []
+        count = 0
+        cuts = []
         for row in decisions:
             count += 1
             ended = row["terminated"] or row["truncated"]
@@ -84,7 +86,9 @@ def slow_rows(rollout: Rollout, horizon: int) -> dict[tuple[int, int], tuple[flo
             row = decisions[t]
             after = 0.0 if row["terminated"] else row["final"][0][0] if row["truncated"] else following[t]
             value = row["obs"][0][0]
-            later = row["reward"] + row["group_reward"] + GAMMA * after - value + (0 if cuts[t] else GAMMA * LAMBDA * later)
+            later = (
+                row["reward"] + row["group_reward"] + GAMMA * after - value + (0 if cuts[t] else GAMMA * LAMBDA * later)
+            )
             rows[t, slot] = (value, later)
     return dict(sorted(rows.items()))
 
@@ -116,10 +120,12 @@ def test_the_rows_of_slots_that_grew_are_those_of_each_decision():
 
 
 def test_steady_and_slotted_buffers_give_the_same_rows():
-    stream, generator = Stream(1, steady=True), torch.Generator().manual_seed(1)
+    stream = Stream(1, steady=True)
+    generator = torch.Generator().manual_seed(1)
     step = stream.next()
     decision = decide(step, generator)
-    steady, slotted = SteadyBuffer(step, decision, 12), SlottedBuffer(step, decision, 12)
+    steady = SteadyBuffer(step, decision, 12)
+    slotted = SlottedBuffer(step, decision, 12)
     step = fill([steady, slotted], stream, step, 12, generator)
     ppo = trainer()
     one, other = (ppo._rows(*rewarded(ppo, buffer.take(step))).columns() for buffer in (steady, slotted))
@@ -132,7 +138,9 @@ def test_each_signal_has_values_and_targets_of_its_own_and_the_advantage_is_thei
     ppo.network = ActorCritic(SPEC, ppo.settings.network_settings, signals=2)
     values_first_number(ppo).network.value_head.weight.data[1, 0] = 0.5
     ppo.signals = RewardSignals(SPEC, {"extrinsic": ExtrinsicSettings(gamma=GAMMA)}, CPU, 0)
-    ppo.signals.names, ppo.signals.gammas, ppo.signals._strengths = ("extrinsic",) * 2, (GAMMA, 0.5), (1.0, 3.0)
+    ppo.signals.names = ("extrinsic",) * 2
+    ppo.signals.gammas = (GAMMA, 0.5)
+    ppo.signals._strengths = (1.0, 3.0)
     rows = ppo._rows(*rewarded(ppo, rollout))
     expected = torch.tensor([sum(pair) for pair in slow_rows(rollout, 64).values()])
     assert_close(rows.target[:, 0], expected, rtol=1e-4, atol=1e-3)
@@ -168,7 +176,8 @@ def test_the_normalizer_stands_still_while_collecting_and_the_ratio_is_1_at_the_
 
 
 def test_the_normalizer_takes_in_every_settled_decision_once():
-    ppo, rollout = trainer({"num_epoch": 5}, network={"normalize": True}), experience(3, False)
+    ppo = trainer({"num_epoch": 5}, network={"normalize": True})
+    rollout = experience(3, False)
     ppo.update(rollout, 64)
     normalizer = ppo.network.normalizer
     assert normalizer is not None
@@ -204,7 +213,8 @@ def test_a_shared_critic_has_one_body_and_learns():
 
 
 def test_clipping_the_value_changes_what_is_learned():
-    plain, clipped = moved({"epsilon": 0.01}), moved({"epsilon": 0.01, "clip_value": True})
+    plain = moved({"epsilon": 0.01})
+    clipped = moved({"epsilon": 0.01, "clip_value": True})
     assert not torch.equal(plain["value_head.weight"], clipped["value_head.weight"])
     assert torch.equal(plain["action_head.weight"], clipped["action_head.weight"])
 
@@ -228,7 +238,9 @@ def test_max_grad_norm_bounds_the_norm_of_all_gradients_together():
 
 
 def test_schedules_follow_the_step():
-    ppo = trainer({"learning_rate_schedule": "linear", "learning_rate": 1e-2, "epsilon": 0.3, "beta": 1e-2}, max_steps=1000)
+    ppo = trainer(
+        {"learning_rate_schedule": "linear", "learning_rate": 1e-2, "epsilon": 0.3, "beta": 1e-2}, max_steps=1000
+    )
     metrics = ppo.update(experience(4, True), 500).read()
     assert metrics["Policy/Learning Rate"] == pytest.approx(0.5e-2)
     assert metrics["Policy/Epsilon"] == pytest.approx(0.2)
@@ -238,15 +250,22 @@ def test_schedules_follow_the_step():
 
 def test_metrics_bear_ml_agents_tags():
     metrics = trainer().update(experience(4, True), 64).read()
-    assert {"Losses/Policy Loss", "Losses/Value Loss", "Policy/Entropy", "Policy/Extrinsic Value Estimate"} <= metrics.keys()
+    assert {
+        "Losses/Policy Loss",
+        "Losses/Value Loss",
+        "Policy/Entropy",
+        "Policy/Extrinsic Value Estimate",
+    } <= metrics.keys()
 
 
 def test_a_trainer_goes_on_from_its_state_with_the_same_digits():
-    old, new = trainer(network={"normalize": True}), trainer(seed=9, network={"normalize": True})
+    old = trainer(network={"normalize": True})
+    new = trainer(seed=9, network={"normalize": True})
     old.update(played(old, 1), 64)
     new.load_state_dict(copy.deepcopy(old.state_dict()))
     for seed in (2, 3):
-        first, second = played(old, seed), played(new, seed)
+        first = played(old, seed)
+        second = played(new, seed)
         assert plainly(first) == plainly(second)
         assert old.update(first, 128).read() == new.update(second, 128).read()
     for name, value in old.network.state_dict().items():
@@ -254,7 +273,15 @@ def test_a_trainer_goes_on_from_its_state_with_the_same_digits():
 
 
 @pytest.mark.parametrize(
-    "action", [{"branches": (2,)}, {"branches": (2, 2)}, {"continuous": 1}, {"continuous": 2}, {"continuous": 1, "branches": (2,)}], ids=str
+    "action",
+    [
+        {"branches": (2,)},
+        {"branches": (2, 2)},
+        {"continuous": 1},
+        {"continuous": 2},
+        {"continuous": 1, "branches": (2,)},
+    ],
+    ids=str,
 )
 def test_it_learns_what_is_best_in_a_bandit(action: dict[str, Any]):
     env = Bandit(64, **action)
@@ -301,13 +328,17 @@ def mean_reward(ppo: PPO, env: Bandit, step: TimeStep) -> float:
 
 
 @pytest.mark.parametrize("kind", [PPO, POCA])
-def test_values_of_rewards_that_are_learned_start_at_random_and_those_of_the_environments_at_zero(kind: type[PPO] | type[POCA]):
+def test_values_of_rewards_that_are_learned_start_at_random_and_those_of_the_environments_at_zero(
+    kind: type[PPO] | type[POCA],
+):
     signals = {"curiosity": {}, "extrinsic": {}, "rnd": {}}
     settings = behavior_settings(reward_signals=signals, trainer_type=kind.__name__.lower())
     network = kind(SPEC, settings, CPU, 0).network
     head = network.value_head.own_head if kind is POCA else network.value_head
     assert isinstance(head, nn.Linear)
-    assert head.weight.any(1).tolist() == [name != "extrinsic" for name in settings.reward_signals] == [False, True, True]
+    assert (
+        head.weight.any(1).tolist() == [name != "extrinsic" for name in settings.reward_signals] == [False, True, True]
+    )
     assert not torch.equal(head.weight[1], head.weight[2])
     assert head.weight.abs().max() < (6 / (1 + network.width)) ** 0.5  # Glorot and Bengio 2010, eq. 16
     assert not head.bias.any()

@@ -56,7 +56,9 @@ def test_a_gradient_in_bfloat16_is_that_in_float32_rounded(kind: str):
     assert 1e-5 < error < 0.05
 
 
-@pytest.mark.parametrize(("kind", "units", "expected"), [("image", True, True), ("image", False, False), ("memory", True, False)])
+@pytest.mark.parametrize(
+    ("kind", "units", "expected"), [("image", True, True), ("image", False, False), ("memory", True, False)]
+)
 def test_unless_told_only_large_encoders_are_rounded_and_only_where_the_processor_can(
     kind: str, units: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
 ):

@@ -20,12 +20,15 @@ def replay_of(share: float) -> Replay:
 
 
 def test_a_replay_that_does_not_fit_is_refused_with_a_size_that_does():
-    with pytest.raises(ConfigError, match=r"hyperparameters.buffer_size: .* GiB of memory are free; a buffer_size of .* would fit"):
+    with pytest.raises(
+        ConfigError, match=r"hyperparameters.buffer_size: .* GiB of memory are free; a buffer_size of .* would fit"
+    ):
         check_room(replay_of(1.5))
 
 
 def test_what_other_replays_will_take_is_not_free():
-    first, second = replay_of(0.6), replay_of(0.6)
+    first = replay_of(0.6)
+    second = replay_of(0.6)
     check_room(first)
     check_room(first)  # it is not counted twice
     with pytest.raises(ConfigError, match=r"are free beside the .* GiB that replays of other behaviors will take"):

@@ -43,7 +43,9 @@ def test_gae_does_not_look_over_a_cut_in_the_middle():
 
 
 def test_slots_of_one_table_end_in_their_own_ways():
-    terminated, truncated, cut = (column(1, 2, 4), column(2, 4, 8), column(4, 8, 0), column(0, 0, 1)), None, None
+    terminated = (column(1, 2, 4), column(2, 4, 8), column(4, 8, 0), column(0, 0, 1))
+    truncated = None
+    cut = None
     truncated = (column(1, 2, 4), column(2, 4, 8), column(4, 8, 16), column(0, 0, 1))
     cut = (column(1, 2, 4), column(2, 4, 8), column(4, 6, 16), column(0, 1, 0))
     together = half(*(torch.cat(columns, 1) for columns in zip(terminated, truncated, cut, strict=True)))
@@ -52,7 +54,8 @@ def test_slots_of_one_table_end_in_their_own_ways():
 
 def test_with_lambda_1_advantage_and_value_make_the_discounted_return():
     torch.manual_seed(0)
-    reward, value = torch.randn(20, 1), torch.randn(20, 1)
+    reward = torch.randn(20, 1)
+    value = torch.randn(20, 1)
     next_value = torch.cat([value[1:], torch.zeros(1, 1)])
     cut = torch.zeros(20, 1, dtype=torch.bool)
     advantage = gae(reward, value, next_value, cut, gamma=0.9, gae_lambda=1.0)

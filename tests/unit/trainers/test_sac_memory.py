@@ -1,4 +1,6 @@
-"""A bit that is shown once and asked for ten decisions later: soft actor-critic learns it with a memory, and cannot without."""
+"""A bit that is shown once and asked for ten decisions later: soft actor-critic learns it with a memory, and cannot
+without.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def returns(env: Recall, memory: dict[str, int] | None, max_steps: int, results:
         "max_steps": max_steps,
         "summary_freq": 4000,
     }
-    palaestra.train({"behaviors": {"Recall": block}}, env=env, seed=1, results_dir=str(results), quiet=True, callbacks=[solved])
+    palaestra.train(
+        {"behaviors": {"Recall": block}}, env=env, seed=1, results_dir=str(results), quiet=True, callbacks=[solved]
+    )
     return means
 
 

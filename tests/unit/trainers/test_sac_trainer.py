@@ -27,16 +27,25 @@ def settings(hyper: dict[str, Any] | None = None, gamma: float = GAMMA, **networ
     return BehaviorSettings.model_validate(
         {
             "trainer_type": "sac",
-            "hyperparameters": {"batch_size": 64, "buffer_size": 2000, "learning_rate": 3e-3, "tau": 0.05, **(hyper or {})},
+            "hyperparameters": {
+                "batch_size": 64,
+                "buffer_size": 2000,
+                "learning_rate": 3e-3,
+                "tau": 0.05,
+                **(hyper or {}),
+            },
             "network_settings": {"hidden_units": 32, **network},
             "reward_signals": {"extrinsic": {"gamma": gamma}},
         }
     )
 
 
-def tick(obs: Tensor, reward: Tensor, terminated: Tensor, truncated: Tensor, final: Tensor, mask: Tensor | None = None) -> TimeStep:
+def tick(
+    obs: Tensor, reward: Tensor, terminated: Tensor, truncated: Tensor, final: Tensor, mask: Tensor | None = None
+) -> TimeStep:
     slots = len(reward)
-    none, ends = torch.zeros(slots, dtype=torch.int64), (terminated | truncated).nonzero().squeeze(1)
+    none = torch.zeros(slots, dtype=torch.int64)
+    ends = (terminated | truncated).nonzero().squeeze(1)
     return TimeStep(
         obs=(obs,),
         acting=torch.ones(slots, dtype=torch.bool),
@@ -54,8 +63,11 @@ def tick(obs: Tensor, reward: Tensor, terminated: Tensor, truncated: Tensor, fin
 
 @torch.no_grad()
 def chain(sac: SAC, ticks: int, ends: str) -> Rollout:
-    """A reward of 1 a tick; after `LENGTH` of them it ends. An agent sees how many have passed, or only noise where they never end."""
-    slots, noise = 4, torch.Generator().manual_seed(ticks)
+    """A reward of 1 a tick; after `LENGTH` of them it ends. An agent sees how many have passed, or only noise where
+    they never end.
+    """
+    slots = 4
+    noise = torch.Generator().manual_seed(ticks)
 
     def seen(age: Tensor) -> Tensor:
         return (age / LENGTH if ends == "terminated" else torch.rand(slots, generator=noise)).unsqueeze(1)
@@ -67,7 +79,8 @@ def chain(sac: SAC, ticks: int, ends: str) -> Rollout:
     for _ in range(ticks):
         buffer.open(step, sac.policy.act(step))
         age = age + 1
-        over, final = age == LENGTH, seen(age)
+        over = age == LENGTH
+        final = seen(age)
         age = torch.where(over, 0.0, age)
         terminated, truncated = (over, no) if ends == "terminated" else (no, over)
         step = tick(seen(age), torch.ones(slots), terminated, truncated, final)
@@ -78,7 +91,11 @@ def chain(sac: SAC, ticks: int, ends: str) -> Rollout:
 def values_along(sac: SAC, obs: Tensor) -> Tensor:
     """What the first critic says of views (N, 1) that follow one another."""
     count = len(obs)
-    sequences = Sequences(count, torch.arange(count), torch.zeros(1, sac.network.critics.memory_size)) if sac.network.memory else None
+    sequences = (
+        Sequences(count, torch.arange(count), torch.zeros(1, sac.network.critics.memory_size))
+        if sac.network.memory
+        else None
+    )
     encoding = sac.network.critics.encoding(sac.network.prepare((obs,)), sequences)
     return sac.network.critics(encoding, torch.zeros(count, 0))[0, :, 0, 0].detach()
 
@@ -105,7 +122,8 @@ def test_a_terminated_chain_is_worth_what_is_left_of_it():
 def bandit(sac: SAC, ticks: int) -> Rollout:
     """One decision an episode: numbers are paid the less the further from 0 they are, choices by their number."""
     slots = 16
-    yes, no = torch.ones(slots, dtype=torch.bool), torch.zeros(slots, dtype=torch.bool)
+    yes = torch.ones(slots, dtype=torch.bool)
+    no = torch.zeros(slots, dtype=torch.bool)
     view = torch.zeros(slots, 1)
     step = tick(view, torch.zeros(slots), no, no, view)
     buffer = SteadyBuffer(step, sac.policy.act(step), ticks)
@@ -126,12 +144,17 @@ def test_temperature_brings_entropy_to_its_target(spec: BehaviorSpec, target: fl
     sac = SAC(spec, settings({"steps_per_update": 6, "learning_rate": 1e-2}), CPU, 0)
     metrics = [sac.update(bandit(sac, 40), 0).read() for _ in range(10)][-1]
     assert abs(metrics["Policy/Entropy"] - target) < 0.2
-    assert 0.01 < metrics["Policy/Continuous Entropy Coeff" if spec.action.continuous else "Policy/Discrete Entropy Coeff"] < 0.6
+    assert (
+        0.01
+        < metrics["Policy/Continuous Entropy Coeff" if spec.action.continuous else "Policy/Discrete Entropy Coeff"]
+        < 0.6
+    )
 
 
 def test_a_temperature_falls_by_the_learning_rate_as_long_as_there_is_entropy_to_spare():
     sac = SAC(spec_of((1,), continuous=1), settings({"learning_rate": 1e-3}), CPU, 0)
-    log, steps = sac.network.log_temperature, 3000
+    log = sac.network.log_temperature
+    steps = 3000
     before = log.item()
     for _ in range(steps):
         log.grad = log.detach().exp()  # of 1 above the target
@@ -142,7 +165,8 @@ def test_a_temperature_falls_by_the_learning_rate_as_long_as_there_is_entropy_to
 def test_gradient_steps_are_those_that_decisions_make_due_whatever_the_rollouts():
     counts = []
     for ticks in (1, 7):
-        sac, steps = SAC(spec_of((1,), continuous=1), settings({"steps_per_update": 5, "buffer_init_steps": 100}), CPU, 0), 0
+        sac = SAC(spec_of((1,), continuous=1), settings({"steps_per_update": 5, "buffer_init_steps": 100}), CPU, 0)
+        steps = 0
         for _ in range(56 // ticks):
             sac.update(bandit(sac, ticks), 0)
             steps = int(sac.gradient.optimizer.state_dict()["steps"][0])
@@ -160,14 +184,19 @@ def test_targets_follow_by_tau_and_nothing_else():
     sac.update(bandit(sac, 4), 0)
     before = [p.clone() for p in sac.network.targets.parameters()]
     sac.update(bandit(sac, 4), 0)  # one gradient step
-    for old, new, critic in zip(before, sac.network.targets.parameters(), sac.network.critics.parameters(), strict=True):
+    for old, new, critic in zip(
+        before, sac.network.targets.parameters(), sac.network.critics.parameters(), strict=True
+    ):
         torch.testing.assert_close(new, old + 0.25 * (critic - old))
     assert any(not torch.equal(p, old) for p, old in zip(sac.network.targets.parameters(), before, strict=True))
 
 
 def test_a_replay_that_cannot_fit_is_refused_with_sizes():
     sac = SAC(spec_of((1,), continuous=1), settings({"buffer_size": 10**13}), CPU, 0)
-    with pytest.raises(ConfigError, match=r"buffer_size: a replay of 10,000,000,000,000 decisions takes .* GiB, but .* GiB of memory are"):
+    with pytest.raises(
+        ConfigError,
+        match=r"buffer_size: a replay of 10,000,000,000,000 decisions takes .* GiB, but .* GiB of memory are",
+    ):
         sac.remarks()
 
 
@@ -178,7 +207,9 @@ def test_sizes_are_written_for_people():
 @pytest.mark.parametrize(("asked", "saved"), [(None, True), (True, True), (False, False)])
 def test_the_replay_is_saved_where_it_is_small_or_asked_for(asked: bool | None, saved: bool):
     spec = spec_of((1,), continuous=1)
-    sac, other = (SAC(spec, settings({"save_replay_buffer": asked, "buffer_init_steps": 300}), CPU, 0) for _ in range(2))
+    sac, other = (
+        SAC(spec, settings({"save_replay_buffer": asked, "buffer_init_steps": 300}), CPU, 0) for _ in range(2)
+    )
     assert ("is saved" if saved else "is not saved") in sac.remarks()[0]
     assert sac.remarks() == other.remarks()[1:]
     sac.update(bandit(sac, 30), 0)
@@ -190,7 +221,8 @@ def test_the_replay_is_saved_where_it_is_small_or_asked_for(asked: bool | None, 
 
 
 def test_a_large_replay_is_not_saved_unless_asked_for():
-    spec, large = spec_of((1,), continuous=1), {"buffer_size": 50_000_000}
+    spec = spec_of((1,), continuous=1)
+    large = {"buffer_size": 50_000_000}
     assert not SAC(spec, settings(large), CPU, 0).saves_replay
     assert SAC(spec, settings({**large, "save_replay_buffer": True}), CPU, 0).saves_replay
 

@@ -27,7 +27,8 @@ def test_the_kl_estimates_that_of_two_gaussians():
     """KL(N(0, 1) || N(m, s²)) = ln s + (1 + m²) / (2 s²) - 1/2."""
     mean, std = 0.3, 1.2
     sample = torch.randn(200_000, 1, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    old, new = torch.distributions.Normal(0.0, 1.0), torch.distributions.Normal(mean, std)
+    old = torch.distributions.Normal(0.0, 1.0)
+    new = torch.distributions.Normal(mean, std)
     exact = math.log(std) + (1 + mean**2) / (2 * std**2) - 0.5
     assert float(approximate_kl(new.log_prob(sample) - old.log_prob(sample))) == pytest.approx(exact, rel=0.02)
 
@@ -50,8 +51,13 @@ def test_values_that_mislead_explain_less_than_nothing():
 
 
 def test_the_gradient_norm_is_that_of_all_parameters_together():
-    parameters = [torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.zeros(1)), torch.nn.Parameter(torch.zeros(1))]
-    parameters[0].grad, parameters[1].grad = torch.tensor([2.0, 3.0]), torch.tensor([6.0])
+    parameters = [
+        torch.nn.Parameter(torch.zeros(2)),
+        torch.nn.Parameter(torch.zeros(1)),
+        torch.nn.Parameter(torch.zeros(1)),
+    ]
+    parameters[0].grad = torch.tensor([2.0, 3.0])
+    parameters[1].grad = torch.tensor([6.0])
     assert float(gradient_norm(parameters)) == 7.0
     assert float(gradient_norm(parameters[:1])) == pytest.approx(math.sqrt(13))
 

@@ -20,12 +20,16 @@ POLICY = {KL, CLIP_FRACTION}
 ALWAYS = {GRADIENT_NORM, AT_BOUNDS, "Policy/Extrinsic Explained Variance"}
 
 
-def measured(made: type[PPO] | type[POCA] | type[SAC], settings: BehaviorSettings, updates: int = 1, **actions: Any) -> dict[str, float]:
+def measured(
+    made: type[PPO] | type[POCA] | type[SAC], settings: BehaviorSettings, updates: int = 1, **actions: Any
+) -> dict[str, float]:
     """Of the last of some updates in a bandit."""
     env = Bandit(8, **(actions or {"continuous": 2, "branches": (2,)}))
     trainer = made(env.behaviors["Bandit"], settings, CPU, 0)
     collector = Collector(
-        env, lambda name, spec: BehaviorCollector(name, spec, trainer.policy, trainer.rollout_size, trainer.needs), seed=0
+        env,
+        lambda name, spec: BehaviorCollector(name, spec, trainer.policy, trainer.rollout_size, trainer.needs),
+        seed=0,
     )
     values: dict[str, float] = {}
     for _ in range(updates):
@@ -35,7 +39,9 @@ def measured(made: type[PPO] | type[POCA] | type[SAC], settings: BehaviorSetting
 
 @pytest.mark.parametrize("hyper", [{}, {"max_grad_norm": 0.01}, {"joint_ratio": True}])
 @pytest.mark.parametrize(("trainer", "made"), [("ppo", PPO), ("poca", POCA)])
-def test_ppo_and_poca_measure_the_change_of_the_policy_and_the_gradient(trainer: str, made: type[PPO] | type[POCA], hyper: dict[str, Any]):
+def test_ppo_and_poca_measure_the_change_of_the_policy_and_the_gradient(
+    trainer: str, made: type[PPO] | type[POCA], hyper: dict[str, Any]
+):
     values = measured(made, behavior_settings({"learning_rate": 3e-3, **hyper}, trainer_type=trainer))
     assert values.keys() >= POLICY | ALWAYS
     assert 0 < values[KL] < 1
@@ -58,7 +64,9 @@ def test_a_faster_policy_has_a_larger_kl_and_clips_more():
 
 def test_sac_measures_its_gradient_and_its_critics():
     hyper = {"batch_size": 32, "buffer_size": 500, "steps_per_update": 8}
-    settings = BehaviorSettings.model_validate({"trainer_type": "sac", "hyperparameters": hyper, "network_settings": {"hidden_units": 16}})
+    settings = BehaviorSettings.model_validate(
+        {"trainer_type": "sac", "hyperparameters": hyper, "network_settings": {"hidden_units": 16}}
+    )
     values = measured(SAC, settings, updates=10)
     assert values.keys() >= ALWAYS
     assert not values.keys() & POLICY

@@ -9,7 +9,9 @@ from palaestra.unity.exception import UnityActionException
 
 @pytest.mark.parametrize("action", [np.zeros((1, 2), np.float32), [[0.0, 0.0]]], ids=["array", "list"])
 def test_an_action_that_is_no_action_tuple_is_told_how_to_make_one(action: object):
-    with pytest.raises(UnityActionException, match=r"takes an ActionTuple, got a .*: wrap it as ActionTuple\(continuous=array\)"):
+    with pytest.raises(
+        UnityActionException, match=r"takes an ActionTuple, got a .*: wrap it as ActionTuple\(continuous=array\)"
+    ):
         ActionSpec(2, ()).check(action, 1, "Ball")  # pyright: ignore[reportArgumentType]
 
 

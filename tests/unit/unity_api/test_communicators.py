@@ -122,7 +122,8 @@ def test_a_port_that_is_taken_is_named_and_free_again_after_close():
 
 
 def test_a_silent_game_is_waited_for_until_the_timeout():
-    communicator, calls = RpcCommunicator(base_port=free_port(), timeout_wait=0.2), []
+    communicator = RpcCommunicator(base_port=free_port(), timeout_wait=0.2)
+    calls = []
     start = time.monotonic()
     with pytest.raises(UnityTimeOutException):
         communicator.initialize(UnityInputProto(), lambda: calls.append(1))

@@ -28,7 +28,9 @@ def test_an_episode_that_a_time_limit_ends_is_truncated_and_masks_name_what_is_a
     env = UnityToGymnasiumWrapper(UnityEnvironment("builtin:GridWorld", num_areas=1, seed=1))
     _, info = env.reset(seed=1)
     assert info["action_mask"].tolist() == env.action_masks().astype(int).tolist()
-    truncated, terminated, masks = False, False, [env.action_masks()]
+    truncated = False
+    terminated = False
+    masks = [env.action_masks()]
     while not (truncated or terminated):
         _, _, terminated, truncated, _ = env.step(3 * env.action_masks()[3])
         masks.append(env.action_masks())
@@ -69,7 +71,9 @@ def test_hybrid_actions_are_dictionaries_with_a_mask_to_sample_them():
     _, infos = many.reset()
     assert len(many.agents) == 3
     for _ in range(20):  # the game refuses choices that are forbidden
-        *_, infos = many.step({agent: many.action_space(agent).sample(infos[agent]["action_mask"]) for agent in many.agents})
+        *_, infos = many.step(
+            {agent: many.action_space(agent).sample(infos[agent]["action_mask"]) for agent in many.agents}
+        )
     many.close()
 
 

@@ -68,9 +68,14 @@ def test_the_missing_part_of_an_action_has_no_columns():
 
 
 def test_empty_steps_have_the_types_of_others():
-    decisions, terminals = DecisionSteps.empty(SPEC), TerminalSteps.empty(SPEC)
+    decisions = DecisionSteps.empty(SPEC)
+    terminals = TerminalSteps.empty(SPEC)
     assert decisions.obs[0].shape == (0, 3)
-    assert (decisions.agent_id.dtype, terminals.interrupted.dtype, terminals.group_id.dtype) == (np.int32, np.bool_, np.int32)
+    assert (decisions.agent_id.dtype, terminals.interrupted.dtype, terminals.group_id.dtype) == (
+        np.int32,
+        np.bool_,
+        np.int32,
+    )
     assert decisions.action_mask is None
 
 
@@ -107,13 +112,16 @@ def test_grey_pictures_and_mappings_decode():
 
 
 def test_every_error_is_of_both_trees():
-    kinds = [kind for kind in vars(exception).values() if isinstance(kind, type) and kind.__module__ == exception.__name__]
+    kinds = [
+        kind for kind in vars(exception).values() if isinstance(kind, type) and kind.__module__ == exception.__name__
+    ]
     assert len(kinds) == 11
     assert all(issubclass(kind, PalaestraError) and issubclass(kind, exception.UnityException) for kind in kinds)
 
 
 def test_channels_say_what_the_original_says():
-    engine, parameters = EngineConfigurationChannel(), EnvironmentParametersChannel()
+    engine = EngineConfigurationChannel()
+    parameters = EnvironmentParametersChannel()
     engine.set_configuration(EngineConfig(None, None, 3, 2.0, None, 30))
     parameters.set_gaussian_sampler_parameters("q", 1.0, 2.0, 0x1ACF)
     parameters.set_multirangeuniform_sampler_parameters("q", [(0.0, 1.0)], 1)
@@ -154,7 +162,10 @@ def test_distributions_may_have_their_bounds_in_any_order_and_wrong_ones_are_tol
         env.reset()
     assert "ignores" not in caplog.text
     parameters.set_gaussian_sampler_parameters("mass", 5.0, -1.0, seed=1)
-    with pytest.raises(exception.UnitySideChannelException, match="'mass': the standard deviation is -1; expected a number of at least 0"):
+    with pytest.raises(
+        exception.UnitySideChannelException,
+        match="'mass': the standard deviation is -1; expected a number of at least 0",
+    ):
         env.reset()
     parameters.set_multirangeuniform_sampler_parameters("mass", [], seed=1)
     with pytest.raises(exception.UnitySideChannelException, match="'mass': there are no intervals"):
@@ -163,13 +174,19 @@ def test_distributions_may_have_their_bounds_in_any_order_and_wrong_ones_are_tol
 
 
 def test_channels_keep_what_the_game_says(caplog: pytest.LogCaptureFixture):
-    stats, floats, raw = StatsSideChannel(), FloatPropertiesChannel(), RawBytesChannel(uuid4())
+    stats = StatsSideChannel()
+    floats = FloatPropertiesChannel()
+    raw = RawBytesChannel(uuid4())
     manager = SideChannelManager([stats, floats, raw])
     message = OutgoingMessage()
     message.write_string("score")
     message.write_float32(2.5)
     pair = bytes(message.buffer)
-    fields = [record(stats.channel_id, pair + struct.pack("<i", 2)), record(floats.channel_id, pair), record(raw.channel_id, b"xyz")]
+    fields = [
+        record(stats.channel_id, pair + struct.pack("<i", 2)),
+        record(floats.channel_id, pair),
+        record(raw.channel_id, b"xyz"),
+    ]
     with caplog.at_level(logging.WARNING):
         manager.process_side_channel_message(b"".join(fields) + record(uuid4(), b"?"))
     assert "for which there is none here" in caplog.text
@@ -192,7 +209,12 @@ def test_the_same_seed_and_actions_give_the_same_steps_of_a_built_in():
         for tick in range(60):
             env.step()
             decisions, terminals = env.get_steps("GridWorld?team=0")
-            shown += [decisions.obs[0].tobytes(), decisions.reward.tobytes(), terminals.obs[0].tobytes(), terminals.reward.tobytes()]
+            shown += [
+                decisions.obs[0].tobytes(),
+                decisions.reward.tobytes(),
+                terminals.obs[0].tobytes(),
+                terminals.reward.tobytes(),
+            ]
             env.set_actions("GridWorld?team=0", ActionTuple(discrete=np.full((2, 1), tick % 5)))
         env.close()
         return shown
@@ -243,8 +265,11 @@ def test_agents_of_pettingzoo_see_their_end_and_then_their_new_episode(tmp_path:
     first = parallel.step({agent: [1.0]})
     second = parallel.step({agent: np.array([1.0])})
     assert [first[2][agent], second[2][agent]] == [False, True]
-    last, fresh = second[3][agent]["final_observation"], second[0][agent]
-    assert second[1][agent] == pytest.approx(float(first[0][agent][0]), abs=1e-6)  # with action 1 one earns what one sees
+    last = second[3][agent]["final_observation"]
+    fresh = second[0][agent]
+    assert second[1][agent] == pytest.approx(
+        float(first[0][agent][0]), abs=1e-6
+    )  # with action 1 one earns what one sees
     parallel.close()
     serial = UnityAECEnv(UnityEnvironment(str(build), base_port=free_port()))
     serial.reset()
@@ -279,7 +304,9 @@ def test_a_remote_build_is_fetched_when_it_is_made_and_only_once(tmp_path: Path)
     with zipfile.ZipFile(archive, "w") as file:
         file.write(make_build(tmp_path, "Ball"), "Game/Game.x86_64")
     registry = UnityEnvRegistry()
-    registry.register(RemoteRegistryEntry("Far", 1.0, "far away", archive.as_uri(), None, None, tmp_dir=str(tmp_path / "kept")))
+    registry.register(
+        RemoteRegistryEntry("Far", 1.0, "far away", archive.as_uri(), None, None, tmp_dir=str(tmp_path / "kept"))
+    )
     assert not (tmp_path / "kept").exists()
     for _ in range(2):
         env = registry["Far"].make(base_port=free_port())

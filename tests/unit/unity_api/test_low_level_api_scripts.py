@@ -58,7 +58,11 @@ def test_actions_are_set_agent_by_agent(build: Path):
 
 def test_a_channel_of_ones_own_reaches_the_game_and_is_passed_over_by_other_environments(build: Path, tmp_path: Path):
     assert scripts.strings(str(build), base_port=free_port()) == []
-    sent = [payload for id, payload in unpack(bytes.fromhex(notes(tmp_path)["side_channel"])) if str(id).startswith("621f0a70")]
+    sent = [
+        payload
+        for id, payload in unpack(bytes.fromhex(notes(tmp_path)["side_channel"]))
+        if str(id).startswith("621f0a70")
+    ]
     assert sent[0] == struct.pack("<i", 25) + b"The environment was reset"
     assert [payload[4:] for payload in sent[1:]] == [b"Step 0", b"Step 1", b"Step 2"]
     assert scripts.strings("builtin:Basic") == []
@@ -106,5 +110,7 @@ def test_the_parallel_loop_sees_every_end_with_its_reward(build: Path):
 
 def test_a_registry_makes_a_local_build(build: Path, tmp_path: Path):
     manifest = tmp_path / "manifest.yaml"
-    manifest.write_text(f"environments:\n  - Mine:\n      expected_reward: 4.0\n      description: a ball\n      file_name: {build}\n")
+    manifest.write_text(
+        f"environments:\n  - Mine:\n      expected_reward: 4.0\n      description: a ball\n      file_name: {build}\n"
+    )
     assert scripts.from_registry(str(manifest), "Mine", base_port=free_port()) == (2, 1)

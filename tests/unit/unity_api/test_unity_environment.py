@@ -80,7 +80,9 @@ def test_agents_without_an_action_do_nothing_and_others_act():
     env.step()
     env.step()
     env.close()
-    first, second = ([list(one.discrete_actions) for one in r.unity_input.rl_input.agent_actions[KEY].value] for r in game.replies)
+    first, second = (
+        [list(one.discrete_actions) for one in r.unity_input.rl_input.agent_actions[KEY].value] for r in game.replies
+    )
     assert first == [[0, 0], [2, 150]]
     assert second[:2] == [[], []]  # the spec came again, with other actions
 
@@ -193,8 +195,11 @@ def test_a_game_of_another_protocol_is_refused():
 
 def test_a_build_gets_the_arguments_of_the_original_and_leaves_nothing(tmp_path: Path):
     build = make_build(tmp_path, "Ball", notes=str(tmp_path / "notes"))
-    port, threads = free_port(), threading.active_count()
-    env = UnityEnvironment(str(build), base_port=port - 1, worker_id=1, no_graphics=True, additional_args=["--speed", "3"], timeout_wait=30)
+    port = free_port()
+    threads = threading.active_count()
+    env = UnityEnvironment(
+        str(build), base_port=port - 1, worker_id=1, no_graphics=True, additional_args=["--speed", "3"], timeout_wait=30
+    )
     argv = next((tmp_path / "notes").glob("*.json")).read_text()
     assert f'"-nographics", "-batchmode", "--mlagents-port", "{port}", "--speed", "3"]' in argv
     env.reset()
@@ -237,7 +242,9 @@ def test_agents_that_were_never_described_are_passed_over():
     env.close()
 
 
-@pytest.mark.parametrize("ending", ["raise ValueError('mine')", "pass", "import signal; signal.raise_signal(signal.SIGINT)"])
+@pytest.mark.parametrize(
+    "ending", ["raise ValueError('mine')", "pass", "import signal; signal.raise_signal(signal.SIGINT)"]
+)
 def test_a_program_that_ends_without_closing_takes_its_game_with_it(tmp_path: Path, ending: str):
     build = make_build(tmp_path, "Ball", notes=str(tmp_path / "notes"))
     code = (
@@ -251,7 +258,8 @@ def test_a_program_that_ends_without_closing_takes_its_game_with_it(tmp_path: Pa
 def test_imports_bring_neither_torch_nor_a_download():
     code = (
         "import sys, socket; socket.getaddrinfo = socket.create_connection = None\n"
-        "import palaestra.unity.environment, palaestra.unity.registry, palaestra.unity.envs, palaestra.unity.side_channel, "
+        "import palaestra.unity.environment, palaestra.unity.registry, palaestra.unity.envs, "
+        "palaestra.unity.side_channel, "
         "palaestra.unity.rpc_utils, palaestra.unity.envs.unity_gym_env, palaestra.unity.envs.unity_aec_env\n"
         "assert len(palaestra.unity.registry.default_registry) > 2; palaestra.unity.envs.ThreeDBall\n"
         "assert 'torch' not in sys.modules"

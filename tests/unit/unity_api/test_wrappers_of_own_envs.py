@@ -26,14 +26,22 @@ from palaestra.unity.envs.unity_parallel_env import UnityParallelEnv
 from palaestra.unity.exception import UnityActionException, UnityEnvironmentException
 
 NAME = "Walker?team=0"
-SPEC = BehaviorSpec([ObservationSpec((2,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "place")], ActionSpec.create_continuous(1))
+SPEC = BehaviorSpec(
+    [ObservationSpec((2,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "place")],
+    ActionSpec.create_continuous(1),
+)
 
 
 class OwnEnv(BaseEnv):
-    """Agents 3, 4 and 10; each earns its id a tick, and the last leaves after three ticks. Steps have lists of ids, after `reset` only."""
+    """Agents 3, 4 and 10; each earns its id a tick, and the last leaves after three ticks. Steps have lists of ids,
+    after `reset` only.
+    """
 
     def __init__(self, agents: int = 3) -> None:
-        self.ids, self.tick, self.begun, self.closed = [3, 4, 10][:agents], 0, False, False
+        self.ids = [3, 4, 10][:agents]
+        self.tick = 0
+        self.begun = False
+        self.closed = False
         self.told: list[list[float]] = []
 
     @property
@@ -41,7 +49,8 @@ class OwnEnv(BaseEnv):
         return {NAME: SPEC}
 
     def reset(self) -> None:
-        self.tick, self.begun = 0, True
+        self.tick = 0
+        self.begun = True
 
     def step(self) -> None:
         if not self.begun:
@@ -71,7 +80,11 @@ class OwnEnv(BaseEnv):
 
     def _columns(self, ids: list[int]) -> tuple[Any, Any, Any]:
         earned = ids if self.tick else [0] * len(ids)
-        return [np.array([[one, self.tick] for one in ids], np.float32).reshape(-1, 2)], np.array(earned, np.float32), list(ids)
+        return (
+            [np.array([[one, self.tick] for one in ids], np.float32).reshape(-1, 2)],
+            np.array(earned, np.float32),
+            list(ids),
+        )
 
     def _groups(self, ids: list[int]) -> tuple[list[int], Any]:
         return [0] * len(ids), np.zeros(len(ids), np.float32)

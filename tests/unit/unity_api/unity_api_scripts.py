@@ -1,6 +1,7 @@
 """Short programs as users of the low-level API write them; each takes the environment to play and gives what it found.
 
-They name nothing of Palaestra but `palaestra.unity`: with another package's name in the imports they are programs for that one.
+They name nothing of Palaestra but `palaestra.unity`: with another package's name in the imports they are programs for
+that one.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ def strings(file_name: str, **options) -> list[str]:
 
 def engine_and_parameters(file_name: str, parameters: dict[str, float], **options) -> BaseEnv:
     """Sets both before the first reset, and one parameter again later."""
-    engine, settings = EngineConfigurationChannel(), EnvironmentParametersChannel()
+    engine = EngineConfigurationChannel()
+    settings = EnvironmentParametersChannel()
     env = UnityEnvironment(file_name, side_channels=[engine, settings], **options)
     engine.set_configuration_parameters(time_scale=2.0, width=120, height=90)
     for key, value in parameters.items():
@@ -104,7 +106,9 @@ def gym_loop(file_name: str, episodes: int = 2, **options) -> list[float]:
     env = UnityToGymWrapper(UnityEnvironment(file_name, **options), action_space_seed=5)
     returns = []
     for _ in range(episodes):
-        state, done, total = env.reset(), False, 0.0
+        state = env.reset()
+        done = False
+        total = 0.0
         while not done:
             assert env.observation_space.contains(state)
             state, reward, done, _ = env.step(env.action_space.sample())
@@ -121,7 +125,8 @@ def aec_loop(file_name: str, turns: int = 60, **options) -> tuple[int, float]:
     ends, total = 0, 0.0
     for agent in env.agent_iter(turns):
         _, reward, done, _ = env.last()
-        ends, total = ends + done, total + float(reward)
+        ends = ends + done
+        total = total + float(reward)
         env.step(None if done else env.action_space(agent).sample())
     env.close()
     return ends, total
@@ -135,7 +140,8 @@ def parallel_loop(file_name: str, steps: int = 30, **options) -> tuple[int, floa
     for _ in range(steps):
         assert set(observations) == set(env.agents)
         observations, rewards, dones, _ = env.step({agent: env.action_space(agent).sample() for agent in env.agents})
-        ends, total = ends + sum(dones.values()), total + float(sum(rewards.values()))
+        ends = ends + sum(dones.values())
+        total = total + float(sum(rewards.values()))
     env.close()
     return ends, total
 

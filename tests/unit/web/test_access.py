@@ -27,7 +27,9 @@ def guarded(*hosts: str) -> Access:
     return Access(inside, TOKEN, PORT, ("localhost", *hosts))
 
 
-def get(*headers: tuple[str, str], path: str = "/", query: str = "", method: str = "GET", hosts: tuple[str, ...] = ()) -> Answer:
+def get(
+    *headers: tuple[str, str], path: str = "/", query: str = "", method: str = "GET", hosts: tuple[str, ...] = ()
+) -> Answer:
     return call(guarded(*hosts), path, query, list(headers), method)
 
 

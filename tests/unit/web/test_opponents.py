@@ -20,7 +20,9 @@ def make_run(results: Path, name: str, behavior: str, steps: list[int]) -> None:
     (folder / f"{behavior}.onnx").touch()
     for step in steps:
         (folder / behavior / f"{behavior}-{step}.onnx").touch()
-    ratings = [{"behavior": behavior, "step": step, "elapsed": 1.0, "Self-play/ELO": 1200 + step / 10} for step in steps]
+    ratings = [
+        {"behavior": behavior, "step": step, "elapsed": 1.0, "Self-play/ELO": 1200 + step / 10} for step in steps
+    ]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in ratings))
     (folder / "run_logs").mkdir()
     (folder / "run_logs" / "training_status.json").write_text(json.dumps({behavior: {"elo": 1290.0}}))
@@ -30,7 +32,15 @@ def test_models_of_a_behavior_can_be_chosen_with_their_steps_the_newest_first(tm
     make_run(tmp_path, "first", "Duel", [100, 900, 500])
     make_run(tmp_path, "other", "Ball", [100])
     found = choices(tmp_path, ["first", "other"], "Duel")
-    assert list(found) == ["", "heuristic", "random", "model:first", "model:first@900", "model:first@500", "model:first@100"]
+    assert list(found) == [
+        "",
+        "heuristic",
+        "random",
+        "model:first",
+        "model:first@900",
+        "model:first@500",
+        "model:first@100",
+    ]
     assert found["model:first@900"] == "run first, step 900"
 
 

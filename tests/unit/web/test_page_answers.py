@@ -27,7 +27,9 @@ from palaestra.web.site import Site
 
 def test_the_token_is_the_same_after_the_command_was_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    first, again, public = listen(), listen(), listen("0.0.0.0")
+    first = listen()
+    again = listen()
+    public = listen("0.0.0.0")
     for each in (first, again, public):
         each.socket.close()
     assert first.token == again.token == user_token()
@@ -43,7 +45,9 @@ def test_no_page_waits_for_files_before_it_is_sent(tmp_path: Path):
     from nicegui import Client
 
     add_pages(Site(tmp_path), SceneStreams(), lambda path: Invitation(path, True))
-    builders = {path: builder for builder, path in Client.page_routes.items() if builder.__module__.startswith("palaestra.")}
+    builders = {
+        path: builder for builder, path in Client.page_routes.items() if builder.__module__.startswith("palaestra.")
+    }
     assert {"/", "/run", "/watch", "/play", "/demos"} <= set(builders)
     assert [path for path, builder in builders.items() if inspect.iscoroutinefunction(builder)] == []
 
@@ -53,7 +57,9 @@ def started(results: Path, code: str) -> None:
     log = results / FOLDER / "a-b.log"
     log.parent.mkdir()
     with log.open("wb") as output:
-        demo_files._processes[log] = subprocess.Popen([sys.executable, "-Sc", code], stdin=subprocess.PIPE, stdout=output)
+        demo_files._processes[log] = subprocess.Popen(
+            [sys.executable, "-Sc", code], stdin=subprocess.PIPE, stdout=output
+        )
 
 
 def test_a_run_that_is_starting_is_known_and_one_that_died_shows_what_it_printed(tmp_path: Path):
@@ -92,7 +98,10 @@ def test_other_names_are_no_starting_runs(tmp_path: Path, name: str):
 RUNS = {
     "metrics": ({}, "only metrics"),
     "fresh": ({"configuration.yaml": "behaviors: {Basic: {trainer_type: ppo}}"}, "no model yet .* and no checkpoint"),
-    "gone": ({"configuration.yaml": "env_settings: {env_path: ./Gone.x86_64}\nbehaviors: {A: {}}", "A.onnx": ""}, r"Gone\.x86_64|run code"),
+    "gone": (
+        {"configuration.yaml": "env_settings: {env_path: ./Gone.x86_64}\nbehaviors: {A: {}}", "A.onnx": ""},
+        r"Gone\.x86_64|run code",
+    ),
 }
 
 

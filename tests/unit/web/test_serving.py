@@ -79,7 +79,9 @@ def test_a_port_that_is_taken_leads_to_the_next_one():
     assert mine.wanted == taken
 
 
-@pytest.mark.parametrize(("bind", "why"), [("nowhere", "expected an IP address"), ("192.0.2.77", "is not an address of this machine")])
+@pytest.mark.parametrize(
+    ("bind", "why"), [("nowhere", "expected an IP address"), ("192.0.2.77", "is not an address of this machine")]
+)
 def test_an_address_that_is_not_this_machines_is_refused(bind: str, why: str):
     with pytest.raises(ConfigError, match=why):
         listen(bind, free_port())
@@ -125,11 +127,15 @@ def test_a_page_for_others_warns_that_it_can_be_reached(tmp_path: Path):
 
 def test_without_the_library_one_line_says_how_to_get_it(tmp_path: Path):
     code = (
-        "import sys; sys.modules['nicegui'] = None\nfrom palaestra.cli.main import main\nsys.argv = ['palaestra', 'view']\nsys.exit(main())"
+        "import sys; sys.modules['nicegui'] = None\nfrom palaestra.cli.main import main\nsys.argv = ['palaestra', "
+        "'view']\nsys.exit(main())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 1
-    assert done.stderr.strip() == "palaestra: error: the page needs NiceGUI, which is not installed: pip install 'palaestra[view]'"
+    assert (
+        done.stderr.strip()
+        == "palaestra: error: the page needs NiceGUI, which is not installed: pip install 'palaestra[view]'"
+    )
 
 
 def pages_of(run: str) -> list[int]:
@@ -140,7 +146,16 @@ def pages_of(run: str) -> list[int]:
 @pytest.mark.slow
 def test_a_page_beside_a_training_ends_with_it_even_if_it_is_killed(tmp_path: Path):
     run = f"killed-{os.getpid()}"
-    command = [sys.executable, "-m", "palaestra", "learn", "--env=Basic", f"--run-id={run}", "--view", "--max-steps=1e9"]
+    command = [
+        sys.executable,
+        "-m",
+        "palaestra",
+        "learn",
+        "--env=Basic",
+        f"--run-id={run}",
+        "--view",
+        "--max-steps=1e9",
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path)
     try:
         assert process.stdout is not None
@@ -163,7 +178,16 @@ def test_a_page_beside_a_training_ends_with_it_even_if_it_is_killed(tmp_path: Pa
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_page_beside_a_training_ends_quietly_on_a_signal_and_the_run_says_so_and_goes_on(name: str, tmp_path: Path):
     run = f"signalled-{name}-{os.getpid()}"
-    command = [sys.executable, "-m", "palaestra", "learn", "--env=Basic", f"--run-id={run}", "--view", "--max-steps=200000"]
+    command = [
+        sys.executable,
+        "-m",
+        "palaestra",
+        "learn",
+        "--env=Basic",
+        f"--run-id={run}",
+        "--view",
+        "--max-steps=200000",
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path)
     try:
         assert process.stdout is not None

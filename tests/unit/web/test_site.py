@@ -13,7 +13,8 @@ from palaestra.web.site import Site
 
 
 @pytest.mark.parametrize(
-    "name", ["./evil.x86_64", "/bin/sh", "python:os:getcwd", "gymnasium:evil_module:Id-v0", "pettingzoo:os:getcwd", "editor"]
+    "name",
+    ["./evil.x86_64", "/bin/sh", "python:os:getcwd", "gymnasium:evil_module:Id-v0", "pettingzoo:os:getcwd", "editor"],
 )
 def test_an_address_cannot_name_a_program_or_a_module(tmp_path: Path, name: str):
     assert not Site(tmp_path).allows_env(name)
@@ -39,7 +40,9 @@ def test_typed_options_are_for_what_was_typed_alone(tmp_path: Path):
     assert Site(tmp_path, run="first", options={"greedy": False}).options_for("second", "") == {}
 
 
-@pytest.mark.parametrize("name", ["../../secret", "/etc/passwd", "..", ".", "", "a/b", "...demo", "-rf", "\0", "C:\\x", "<b>x</b>"])
+@pytest.mark.parametrize(
+    "name", ["../../secret", "/etc/passwd", "..", ".", "", "a/b", "...demo", "-rf", "\0", "C:\\x", "<b>x</b>"]
+)
 def test_a_typed_name_is_a_new_file_in_the_folder_of_demonstrations(tmp_path: Path, name: str):
     path = demo_path(tmp_path, name)
     assert path.resolve().parent == (tmp_path / FOLDER).resolve()

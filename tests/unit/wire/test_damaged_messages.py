@@ -35,7 +35,8 @@ def sound() -> list[bytes]:
 def damaged(raw: bytes, rng: random.Random) -> bytes:
     broken = bytearray(raw)
     for _ in range(rng.choice((1, 1, 1, 2, 5, 30))):
-        at, kind = rng.randrange(len(broken)), rng.choice((0, 0, 0, 1, 1, 1, 2, 3, 4, 5))
+        at = rng.randrange(len(broken))
+        kind = rng.choice((0, 0, 0, 1, 1, 1, 2, 3, 4, 5))
         if kind == 0:
             broken[at] = rng.randrange(256)
         elif kind == 1:
@@ -54,7 +55,8 @@ def damaged(raw: bytes, rng: random.Random) -> bytes:
 
 
 def test_damaged_messages_are_read_or_refused_quickly_with_a_reason() -> None:
-    rng, pool = random.Random(3), sound()
+    rng = random.Random(3)
+    pool = sound()
     steady = {raw: _readers(raw, {}) for raw in pool}
     words: list[str] = []
     for _ in range(MESSAGES):
@@ -72,7 +74,8 @@ def test_damaged_messages_are_read_or_refused_quickly_with_a_reason() -> None:
 
 def _readers(raw: bytes, known: dict[str, AgentInfoReader]) -> dict[str, AgentInfoReader]:
     """Reads a message with these readers, and adds a reader for each behavior that it announces."""
-    came, readers = decode(raw), dict(known)
+    came = decode(raw)
+    readers = dict(known)
     brains = {} if came.hello is None else {one.brain_name: one for one in came.hello.brain_parameters}
     for key, infos in came.infos.items():
         if key not in readers:

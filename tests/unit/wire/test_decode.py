@@ -32,7 +32,8 @@ def test_every_field_of_an_agent_comes_in_its_column_in_the_order_of_the_message
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recorded_message_holds_in_columns_what_it_holds_by_name(name: str) -> None:
     for said in [said for direction, said in read(FOLDER / f"{name}.txt") if direction == "game"]:
-        came, output = decode(said.SerializeToString()), said.unity_output
+        came = decode(said.SerializeToString())
+        output = said.unity_output
         assert came.status == said.header.status
         assert (came.hello is None) == (not output.HasField("rl_initialization_output"))
         assert came.side_channel == output.rl_output.side_channel
@@ -58,7 +59,9 @@ def test_a_key_with_an_empty_list_of_agents_is_left_out() -> None:
 
 
 def test_new_behaviors_are_in_hello() -> None:
-    assert [one.brain_name for one in decode(message({KEY: [agent(0, SEES)]}, [brain(2)])).hello.brain_parameters] == [KEY]
+    assert [one.brain_name for one in decode(message({KEY: [agent(0, SEES)]}, [brain(2)])).hello.brain_parameters] == [
+        KEY
+    ]
 
 
 def test_a_goodbye_is_a_status_alone() -> None:
@@ -71,8 +74,11 @@ def test_an_agent_may_end_and_ask_again_in_one_message() -> None:
 
 
 def test_the_first_of_two_ends_of_an_agent_counts() -> None:
-    first, second = floats([1.0]), floats([2.0])
-    came = infos(agent(4, first, done=True, reward=1), agent(5, first), agent(4, second, done=True, reward=2), agent(4, second))
+    first = floats([1.0])
+    second = floats([2.0])
+    came = infos(
+        agent(4, first, done=True, reward=1), agent(5, first), agent(4, second, done=True, reward=2), agent(4, second)
+    )
     assert came.id.tolist() == [4, 5, 4]
     assert came.reward.tolist() == [1.0, 0.0, 0.0]
     assert came.done.tolist() == [True, False, False]
@@ -86,7 +92,9 @@ def test_two_behaviors_may_use_the_same_ids() -> None:
 
 def test_numbers_are_of_the_promised_types() -> None:
     came = infos(agent(1, SEES))
-    types = [column.dtype for column in (came.id, came.reward, came.done, came.truncated, came.group, came.group_reward)]
+    types = [
+        column.dtype for column in (came.id, came.reward, came.done, came.truncated, came.group, came.group_reward)
+    ]
     assert types == [np.int64, np.float32, np.bool_, np.bool_, np.int64, np.float32]
 
 
@@ -100,8 +108,14 @@ def test_numbers_are_of_the_promised_types() -> None:
         (UnityMessage(header={"status": 200}, unity_input={}).SerializeToString(), "message of a trainer"),
         (message({KEY: [agent(-3, SEES)]}), "'Ball.team=0', agent -3: its id is -3; expected 0 or more"),
         (message({KEY: [agent(1, SEES), agent(3, SEES, group_id=-2)]}), "agent 3: its group is -2"),
-        (message({KEY: [agent(3, SEES), agent(3, SEES)]}), "'Ball.team=0': agent 3 asks for two actions in one message"),
-        (message({KEY: [agent(3, SEES)], "Ball?team=1": [agent(3, SEES)]}), "agent 3 asks for two actions in one message"),
+        (
+            message({KEY: [agent(3, SEES), agent(3, SEES)]}),
+            "'Ball.team=0': agent 3 asks for two actions in one message",
+        ),
+        (
+            message({KEY: [agent(3, SEES)], "Ball?team=1": [agent(3, SEES)]}),
+            "agent 3 asks for two actions in one message",
+        ),
         (message({KEY: [agent(3, SEES), agent(4, SEES, SEES)]}), "agent 3 sent 1 observations and agent 4 sent 2"),
         (message({KEY: [agent(3)]}), "'Ball.team=0', agent 3 sent no observation"),
     ],

@@ -28,7 +28,8 @@ def drawn(spec: ActionSpec, agents: int) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(4)
     sizes = np.array(spec.branches, np.int64)
     discrete = random.integers(0, sizes, (agents, len(sizes)))
-    discrete[0], discrete[-1] = 0, sizes - 1
+    discrete[0] = 0
+    discrete[-1] = sizes - 1
     return random.uniform(-1, 1, (agents, spec.continuous)).astype(np.float32), discrete
 
 
@@ -82,7 +83,12 @@ def test_a_reset_carries_side_channels() -> None:
 @pytest.mark.parametrize("seed", [0, 1, 2**31 - 1])
 def test_a_hello_is_answered_with_versions_and_all_capabilities(seed: int) -> None:
     given = parsed(encode.initialization(seed, 3)).unity_input.rl_initialization_input
-    assert (given.seed, given.num_areas, given.communication_version, given.package_version) == (seed, 3, "1.5.0", "1.1.0")
+    assert (given.seed, given.num_areas, given.communication_version, given.package_version) == (
+        seed,
+        3,
+        "1.5.0",
+        "1.1.0",
+    )
     assert len(encode.CAPABILITIES) == 7
     assert all(getattr(given.capabilities, name) for name in encode.CAPABILITIES)
 

@@ -44,27 +44,38 @@ def only_a_header(width: int, height: int) -> bytes:
 
 
 def test_a_second_header_which_asks_for_more_pixels_is_refused_before_any_is_decoded():
-    data = SIGNATURE + headed(30, 20) + headed(30000, 20000) + chunk(b"IDAT", zlib.compress(bytes(9))) + chunk(b"IEND", b"")
+    data = (
+        SIGNATURE
+        + headed(30, 20)
+        + headed(30000, 20000)
+        + chunk(b"IDAT", zlib.compress(bytes(9)))
+        + chunk(b"IEND", b"")
+    )
     with pytest.raises(ProtocolError, match=r"'camera': its PNG has a second header at byte 33 of \d+; expected one"):
         read_pictures([Picture(data, (), "'camera'")], (3, 20, 30))
 
 
 def test_the_decoder_must_agree_with_the_checked_header(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(images, "PngImageFile", lambda file: SimpleNamespace(size=(4000, 4000), height=4000, width=4000))
+    monkeypatch.setattr(
+        images, "PngImageFile", lambda file: SimpleNamespace(size=(4000, 4000), height=4000, width=4000)
+    )
     with pytest.raises(ProtocolError, match="its decoder takes it for 4000x4000 pixels, its header says 20x30"):
         read_pictures([Picture(png(PIXELS), (), "'camera'")], (3, 20, 30))
 
 
 def test_one_channel_cannot_be_made_of_any_number_of_pngs():
     mapping = (0,) * 30
-    with pytest.raises(ProtocolError, match="its 10 PNGs have 30 channels for 1; expected at most 4 for each and 3 more"):
+    with pytest.raises(
+        ProtocolError, match="its 10 PNGs have 30 channels for 1; expected at most 4 for each and 3 more"
+    ):
         read_pictures([Picture(png(PIXELS) * 10, mapping, "'camera'")], (1, 20, 30))
 
 
 def test_an_agent_that_announces_too_many_numbers_is_refused():
     with pytest.raises(
         ProtocolError,
-        match=r"behavior 'Ball', agent 4: observation 'camera' has shape \(3, 5000, 5000\), and all .* 75,000,000 numbers; expected",
+        match=r"behavior 'Ball', agent 4: observation 'camera' has shape \(3, 5000, 5000\), and all .* 75,000,000 "
+        r"numbers; expected",
     ):
         reader(agent(4, picture((3, 5000, 5000), only_a_header(5000, 5000), name="camera")))
     halves = [picture((3, 4000, 3000), only_a_header(3000, 4000), name=name) for name in ("left", "right")]
@@ -74,10 +85,14 @@ def test_an_agent_that_announces_too_many_numbers_is_refused():
 
 @pytest.mark.parametrize("size", [1, 8])
 def test_an_observation_that_is_far_larger_than_its_shape_is_named(size: int):
-    usual, padded = floats([0.5] * size, name="eyes"), floats([0.5] * size, name="eyes")
+    usual = floats([0.5] * size, name="eyes")
+    padded = floats([0.5] * size, name="eyes")
     padded.compressed_channel_mapping.extend([1] * max_bytes((size,)))
     here = reader(agent(0, usual))
-    says = rf"behavior 'Ball', agent 9: observation 'eyes' came in [\d,]+ bytes; expected at most [\d,]+ for its shape \({size},\)"
+    says = (
+        r"behavior 'Ball', agent 9: observation 'eyes' came in [\d,]+ bytes; expected at most [\d,]+ for its "
+        rf"shape \({size},\)"
+    )
     with pytest.raises(ProtocolError, match=says):
         here.observations(infos(agent(1, usual), agent(9, padded)))
     with pytest.raises(ProtocolError, match=says):
@@ -102,12 +117,15 @@ def behavior(count: int, *shape: int) -> tuple[SimpleNamespace, int, int]:
 def test_a_message_is_limited_in_encoded_and_decoded_size():
     check_tick(10**9, [behavior(12_000, 3, 84, 84)], 1024.0)
     check_tick(10**12, [behavior(10**9, 3, 84, 84)], None)
-    with pytest.raises(ProtocolError, match=r"a message of 2,000.0 MB came; expected at most 1,024 MB .* env_settings.max_message_mb"):
+    with pytest.raises(
+        ProtocolError, match=r"a message of 2,000.0 MB came; expected at most 1,024 MB .* env_settings.max_message_mb"
+    ):
         check_tick(2 * 10**9, [], 1024.0)
     with pytest.raises(ProtocolError) as error:
         check_tick(10**6, [behavior(400, 3, 1000, 1000), behavior(1, 8)], 1024.0)
     assert str(error.value).startswith(
-        "behavior 'Ball', agent 3: observation 'camera' of shape (3, 1000, 1000) takes 4,800.0 MB as numbers for the 400 agents"
+        "behavior 'Ball', agent 3: observation 'camera' of shape (3, 1000, 1000) takes 4,800.0 MB as numbers for the "
+        "400 agents"
     )
 
 
@@ -147,5 +165,7 @@ def test_a_demonstration_with_pictures_that_no_agent_has_is_refused_by_name(tmp_
         pairs.append(pair.SerializeToString())
     head = path.read_bytes()[: demo._start]
     path.write_bytes(head + b"".join(varint(len(pair)) + pair for pair in pairs) + demo.tail)
-    with pytest.raises(DemoError, match=r"x\.demo: behavior 'Thing', agent 0: observation 'camera' has shape \(3, 6000, 6000\)"):
+    with pytest.raises(
+        DemoError, match=r"x\.demo: behavior 'Thing', agent 0: observation 'camera' has shape \(3, 6000, 6000\)"
+    ):
         read_demo(path)

@@ -13,13 +13,20 @@ SEES = floats([1.0, 2.0], name="eyes")
 
 @pytest.mark.parametrize(
     ("key", "expected"),
-    [("Ball?team=0", ("Ball", 0)), ("Ball?team=12", ("Ball", 12)), ("Ball", ("Ball", 0)), ("My/Ball 2?team=-1", ("My/Ball 2", -1))],
+    [
+        ("Ball?team=0", ("Ball", 0)),
+        ("Ball?team=12", ("Ball", 12)),
+        ("Ball", ("Ball", 0)),
+        ("My/Ball 2?team=-1", ("My/Ball 2", -1)),
+    ],
 )
 def test_a_key_is_a_name_and_a_team(key: str, expected: tuple[str, int]) -> None:
     assert split_key(key) == expected
 
 
-@pytest.mark.parametrize("key", ["Ball?team=", "Ball?team=blue", "Ball?side=1", "Ball?team=1.5", "Ball?team=99999999999"])
+@pytest.mark.parametrize(
+    "key", ["Ball?team=", "Ball?team=blue", "Ball?side=1", "Ball?team=1.5", "Ball?team=99999999999"]
+)
 def test_a_team_that_is_no_number_is_an_error(key: str) -> None:
     with pytest.raises(ProtocolError, match=r"expected a name, or a name and a team such as 'Ball.team=0'"):
         split_key(key)
@@ -78,7 +85,9 @@ def test_every_observation_has_a_column() -> None:
 
 
 def test_another_number_of_observations_is_an_error() -> None:
-    with pytest.raises(ProtocolError, match=r"'Ball': its agents sent 2 observations; expected 1 \(eyes\), as at first"):
+    with pytest.raises(
+        ProtocolError, match=r"'Ball': its agents sent 2 observations; expected 1 \(eyes\), as at first"
+    ):
         reader(agent(0, SEES)).observations(infos(agent(0, SEES, SEES)))
 
 
@@ -90,13 +99,16 @@ def test_without_masks_in_the_message_there_is_none(branches: tuple[int, ...]) -
 
 def test_a_mask_says_what_is_allowed() -> None:
     masked = agent(0, SEES, action_mask=[True, False, False, False, True])
-    allowed = reader(masked, branches=(3, 2)).masks(infos(agent(1, SEES), masked, agent(0, SEES, done=True, action_mask=[True] * 5)))
+    allowed = reader(masked, branches=(3, 2)).masks(
+        infos(agent(1, SEES), masked, agent(0, SEES, done=True, action_mask=[True] * 5))
+    )
     assert allowed is not None
     assert allowed.tolist() == [[True] * 5, [False, True, True, True, False], [True] * 5]
 
 
 def test_a_mask_of_a_wrong_length_is_ignored_with_one_warning() -> None:
-    wrong, right = agent(4, SEES, action_mask=[True] * 4), agent(5, SEES, action_mask=[True, False, False, False, False])
+    wrong = agent(4, SEES, action_mask=[True] * 4)
+    right = agent(5, SEES, action_mask=[True, False, False, False, False])
     here = reader(wrong, branches=(3, 2))
     for _ in range(2):
         allowed = here.masks(infos(wrong, right))

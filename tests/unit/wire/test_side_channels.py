@@ -9,7 +9,8 @@ import pytest
 from palaestra.core.errors import EnvError, ProtocolError
 from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage, SideChannel, SideChannels, pack, unpack
 
-ONE, TWO = UUID("00000000-0000-0000-0000-000000000001"), UUID("00000000-0000-0000-0000-000000000002")
+ONE = UUID("00000000-0000-0000-0000-000000000001")
+TWO = UUID("00000000-0000-0000-0000-000000000002")
 
 
 class Echo(SideChannel):
@@ -90,7 +91,11 @@ def test_beyond_the_end_of_a_message_readers_give_their_defaults():
 @pytest.mark.parametrize(
     ("raw", "read", "says"),
     [
-        (b"\1\0", IncomingMessage.read_int32, "of 2 bytes ends inside an int32: at byte 0, 4 bytes were expected and 2 are left"),
+        (
+            b"\1\0",
+            IncomingMessage.read_int32,
+            "of 2 bytes ends inside an int32: at byte 0, 4 bytes were expected and 2 are left",
+        ),
         (b"\1\0\0", IncomingMessage.read_float32, "inside a float32"),
         (b"\2\0\0\0\0\0\0\0", IncomingMessage.read_float32_list, "inside a list of 2 float32: at byte 4, 8 bytes"),
         (b"\5\0\0\0abc", IncomingMessage.read_string, "inside a text of 5 bytes"),
@@ -98,7 +103,9 @@ def test_beyond_the_end_of_a_message_readers_give_their_defaults():
         (b"\xfe\xff\xff\xff", IncomingMessage.read_float32_list, "a list's count is -2"),
     ],
 )
-def test_a_value_that_is_cut_off_is_an_error_that_says_where(raw: bytes, read: Callable[[IncomingMessage], object], says: str):
+def test_a_value_that_is_cut_off_is_an_error_that_says_where(
+    raw: bytes, read: Callable[[IncomingMessage], object], says: str
+):
     with pytest.raises(ProtocolError, match=says):
         read(IncomingMessage(raw))
 
@@ -152,7 +159,8 @@ def test_a_field_that_is_cut_off_is_an_error_that_says_where(raw: bytes, says: s
 
 
 def test_garbled_bytes_are_read_or_refused_and_nothing_else():
-    chance, good = random.Random(1), pack([(ONE, b"12345678"), (TWO, b""), (ONE, b"\0" * 40)])
+    chance = random.Random(1)
+    good = pack([(ONE, b"12345678"), (TWO, b""), (ONE, b"\0" * 40)])
     read = 0
     for _ in range(2000):
         raw = bytearray(good[: chance.randrange(len(good) + 1)])
@@ -167,7 +175,8 @@ def test_garbled_bytes_are_read_or_refused_and_nothing_else():
 
 
 def test_messages_leave_by_channel_and_in_their_order():
-    first, second = Echo(ONE), Echo(TWO)
+    first = Echo(ONE)
+    second = Echo(TWO)
     hub, _ = hub_of(first, second, copies=2)
     second.say(1)
     first.say(2, 0)
@@ -184,7 +193,8 @@ def test_messages_leave_by_channel_and_in_their_order():
 
 
 def test_messages_reach_their_channel_with_the_copy_they_come_from():
-    first, second = Echo(ONE), Echo(TWO)
+    first = Echo(ONE)
+    second = Echo(TWO)
     hub, warnings = hub_of(first, second, copies=3)
     hub.incoming(2, pack([(TWO, b"\5\0\0\0"), (ONE, b"\6\0\0\0"), (TWO, b"")]))
     hub.incoming(0, b"")
@@ -256,7 +266,9 @@ def test_what_a_users_channel_raises_names_channel_and_line():
 
     hub, _ = hub_of(Faulty(), copies=2)
     place = r"test_side_channels\.py, line \d+"
-    with pytest.raises(EnvError, match=rf"side channel Faulty .*: its receive failed: ZeroDivisionError: no such thing \(.*{place}"):
+    with pytest.raises(
+        EnvError, match=rf"side channel Faulty .*: its receive failed: ZeroDivisionError: no such thing \(.*{place}"
+    ):
         hub.incoming(1, pack([(ONE, b"")]))
     with pytest.raises(EnvError, match=r"its on_connect failed: KeyError: 'score'"):
         hub.connected(0)
@@ -264,7 +276,9 @@ def test_what_a_users_channel_raises_names_channel_and_line():
 
 def test_a_message_that_ends_inside_a_value_is_the_games_error():
     hub, _ = hub_of(Echo())
-    with pytest.raises(ProtocolError, match=r"side channel Echo .*: a side channel message of 2 bytes ends inside an int32"):
+    with pytest.raises(
+        ProtocolError, match=r"side channel Echo .*: a side channel message of 2 bytes ends inside an int32"
+    ):
         hub.incoming(0, pack([(ONE, b"\1\0")]))
 
 

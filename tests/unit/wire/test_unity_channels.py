@@ -9,7 +9,14 @@ from palaestra.core.errors import ProtocolError
 from palaestra.core.metrics import Measurement
 from palaestra.wire import unity_channels
 from palaestra.wire.side_channels import IncomingMessage, OutgoingMessage, SideChannel, SideChannels, pack, unpack
-from palaestra.wire.unity_channels import Engine, EngineSender, FloatProperties, ParametersSender, RawBytes, StatsReceiver
+from palaestra.wire.unity_channels import (
+    Engine,
+    EngineSender,
+    FloatProperties,
+    ParametersSender,
+    RawBytes,
+    StatsReceiver,
+)
 
 
 def hub_of(channel: SideChannel, copies: int = 1) -> SideChannels:
@@ -48,7 +55,9 @@ def prop(name: str, value: float, id: UUID = unity_channels.FLOAT_PROPERTIES) ->
 
 
 def test_each_copy_gets_the_engine_settings_whenever_it_connects():
-    hub = hub_of(EngineSender(Engine(width=640, height=480, quality_level=1, time_scale=2.5, target_frame_rate=30)), copies=2)
+    hub = hub_of(
+        EngineSender(Engine(width=640, height=480, quality_level=1, time_scale=2.5, target_frame_rate=30)), copies=2
+    )
     for copy in (0, 1):
         size, quality, scale, target, capture = sent(hub, copy)
         assert [size.read_int32() for _ in range(3)] == [0, 640, 480]
@@ -80,7 +89,10 @@ def test_a_parameter_is_sent_where_it_changes():
     hub = hub_of(channel, copies=2)
     channel.set("gravity", 9.75)
     channel.set("mass", 1.0, 1)
-    assert (parameters(hub, 0), parameters(hub, 1)) == ([("gravity", 0, 9.75)], [("gravity", 0, 9.75), ("mass", 0, 1.0)])
+    assert (parameters(hub, 0), parameters(hub, 1)) == (
+        [("gravity", 0, 9.75)],
+        [("gravity", 0, 9.75), ("mass", 0, 1.0)],
+    )
     channel.set("gravity", 9.75)
     channel.set("gravity", 2.0, 0)
     assert (parameters(hub, 0), parameters(hub, 1)) == ([("gravity", 0, 2.0)], [])
@@ -130,11 +142,21 @@ def test_a_restarted_copy_gets_its_distributions_with_other_seeds_and_new_ones_t
     gravity, mass, wind = sent(hub, 1)
     assert gravity.buffer == before[1][0].buffer
     assert [mass.read_string(), *(mass.read_int32() for _ in range(3)), mass.read_float32()] == ["mass", 1, 8, 0, 0.5]
-    assert [wind.read_string(), *(wind.read_int32() for _ in range(3)), wind.read_float32_list()] == ["wind", 1, 2, 2, [-2.0, -1.0]]
+    assert [wind.read_string(), *(wind.read_int32() for _ in range(3)), wind.read_float32_list()] == [
+        "wind",
+        1,
+        2,
+        2,
+        [-2.0, -1.0],
+    ]
     channel.set_uniform("mass", 0.5, 2.0, 5)  # no other than before, so its numbers go on
     assert sent(hub, 1) == []
     channel.set_uniform("mass", 1.0, 3.0, 6)
-    seeds = [(message.read_string(), message.read_int32(), message.read_int32()) for copy in (0, 1) for message in sent(hub, copy)]
+    seeds = [
+        (message.read_string(), message.read_int32(), message.read_int32())
+        for copy in (0, 1)
+        for message in sent(hub, copy)
+    ]
     assert seeds == [("mass", 1, 6), ("mass", 1, 9)]
 
 
@@ -154,7 +176,11 @@ def test_the_latest_value_is_that_of_the_first_copy():
     hub = hub_of(channel, copies=2)
     for copy in (0, 1):
         hub.incoming(copy, stat("Level", copy, 1) + stat("Deaths", copy, 2))
-    assert channel.take() == [Measurement("Level", 0.0, "latest"), Measurement("Deaths", 0.0, "total"), Measurement("Deaths", 1.0, "total")]
+    assert channel.take() == [
+        Measurement("Level", 0.0, "latest"),
+        Measurement("Deaths", 0.0, "total"),
+        Measurement("Deaths", 1.0, "total"),
+    ]
 
 
 def test_a_statistic_of_an_unknown_kind_is_an_error():

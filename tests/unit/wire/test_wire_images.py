@@ -99,7 +99,9 @@ def test_the_size_is_rows_and_columns() -> None:
 
 
 def bomb(width: int, height: int) -> bytes:
-    return images.SIGNATURE + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) + chunk(b"IEND", b"")
+    return (
+        images.SIGNATURE + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) + chunk(b"IEND", b"")
+    )
 
 
 @pytest.mark.parametrize(

@@ -18,14 +18,18 @@ def shipped() -> bytes:
 
 def test_the_shipped_descriptors_are_those_of_the_proto_files(tmp_path: Path):
     out = tmp_path / "messages.binpb"
-    program = f"import sys; sys.path.insert(0, {str(PROTO)!r}); from compile import compile_into; from pathlib import Path; "
+    program = (
+        f"import sys; sys.path.insert(0, {str(PROTO)!r}); from compile import compile_into; from pathlib import Path; "
+    )
     subprocess.run([sys.executable, "-c", program + f"compile_into(Path({str(out)!r}))"], check=True)
     compiled = descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes())
     assert compiled == descriptor_pb2.FileDescriptorSet.FromString(shipped())
 
 
 def test_another_packages_messages_of_the_same_names_do_not_collide():
-    others = descriptor_pb2.FileDescriptorProto(name="mlagents_envs/communicator_objects/agent_info.proto", package="communicator_objects")
+    others = descriptor_pb2.FileDescriptorProto(
+        name="mlagents_envs/communicator_objects/agent_info.proto", package="communicator_objects"
+    )
     others.message_type.add(name="AgentInfoProto").field.add(name="reward", number=7, type=2, label=1)
     descriptor_pool.Default().Add(others)
     assert ShallowMessage.DESCRIPTOR.file.pool is not descriptor_pool.Default()
@@ -41,7 +45,14 @@ def test_columns_are_the_same_bytes_as_the_whole_message():
     agent.observations.add(shape=[2], float_data={"data": [1, 2]}, name="ball")
     columns = ShallowMessage.FromString(whole.SerializeToString())
     (same,) = columns.unity_output.rl_output.agentInfos["Ball?team=0"].value
-    assert (same.reward, same.done, same.max_step_reached, same.id, same.group_id, same.group_reward) == (0.5, True, True, 7, 2, 1.5)
+    assert (same.reward, same.done, same.max_step_reached, same.id, same.group_id, same.group_reward) == (
+        0.5,
+        True,
+        True,
+        7,
+        2,
+        1.5,
+    )
     assert same.action_mask == b"\x01\x00"
     assert Observation.FromString(same.observations[0]) == agent.observations[0]
     assert columns.SerializeToString(deterministic=True) == whole.SerializeToString(deterministic=True)

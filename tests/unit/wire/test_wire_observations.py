@@ -54,7 +54,9 @@ def test_numbers_one_by_one_instead_of_packed_are_read() -> None:
     unpacked = bytes.fromhex("0a0102 220a 0d0000803f 0d00000040 320101")
     here = reader(agent(0, floats([5, 6])))
     came = infos(agent(0, floats([5, 6])), agent(1, Observation.FromString(unpacked)))
-    as_sent = type(came)(**{name: getattr(came, name) for name in came.__slots__} | {"obs": ((came.obs[0][0], unpacked),)})
+    as_sent = type(came)(
+        **{name: getattr(came, name) for name in came.__slots__} | {"obs": ((came.obs[0][0], unpacked),)}
+    )
     np.testing.assert_array_equal(here.observations(as_sent)[0], [[5, 6], [1, 2]])
 
 
@@ -108,7 +110,9 @@ def test_images_are_channels_first_whatever_the_package(
         ((3, 20, 30), (), "1.0"),
     ],
 )
-def test_the_size_of_a_png_tells_where_the_channels_are(shape: tuple[int, ...], dimensions: tuple[int, ...], version: str) -> None:
+def test_the_size_of_a_png_tells_where_the_channels_are(
+    shape: tuple[int, ...], dimensions: tuple[int, ...], version: str
+) -> None:
     np.testing.assert_array_equal(column(picture(shape, png(PIXELS), dimensions), version=version), PICTURE[None])
 
 
@@ -127,7 +131,8 @@ def test_an_agent_may_send_numbers_and_another_a_png(shape: tuple[int, ...], dim
 
 
 @pytest.mark.parametrize(
-    ("bad", "at"), [([1.0, math.nan], "[1] is nan"), ([-math.inf, 0.0], "[0] is -inf"), ([math.inf, -math.inf], "[0] is inf")]
+    ("bad", "at"),
+    [([1.0, math.nan], "[1] is nan"), ([-math.inf, 0.0], "[0] is -inf"), ([math.inf, -math.inf], "[0] is inf")],
 )
 @pytest.mark.parametrize("name", ["eyes", "another"])
 def test_a_number_that_is_not_finite_is_named(bad: list[float], at: str, name: str) -> None:
@@ -151,15 +156,27 @@ def test_finite_numbers_with_an_infinite_sum_are_read() -> None:
     [
         (floats(1.0), r"agent 0: observation 'obs_0' has shape \(\); expected"),
         (floats(np.zeros((1, 1, 1, 1))), r"has shape \(1, 1, 1, 1\)"),
-        (floats(np.zeros((2, 3))), r"two dimensions \(2, 3\) that are not marked .* \(dimension properties \(1,\), expected \(4, 1\)\)"),
+        (
+            floats(np.zeros((2, 3))),
+            r"two dimensions \(2, 3\) that are not marked .* \(dimension properties \(1,\), expected \(4, 1\)\)",
+        ),
         (floats(np.zeros((2, 3)), ()), "dimension properties absent, expected"),
         (Observation(shape=[0]), r"observation 'obs_0' has shape \(0,\)"),
         (Observation(shape=[1 << 30], float_data={"data": [1, 2]}), "came as 2 numbers; expected 1073741824 numbers"),
-        (Observation(shape=[1 << 30, 20, 30], compression_type=1, compressed_data=png(PIXELS)), "expected at least 1073741824 channels"),
+        (
+            Observation(shape=[1 << 30, 20, 30], compression_type=1, compressed_data=png(PIXELS)),
+            "expected at least 1073741824 channels",
+        ),
         (Observation(shape=[3], compressed_data=png(PIXELS)), "came as a compressed image; expected 3 numbers"),
-        (picture((3, 21, 30), png(PIXELS)), r"a PNG of 20x30 pixels \(height x width\), but its shape is \(3, 21, 30\)"),
+        (
+            picture((3, 21, 30), png(PIXELS)),
+            r"a PNG of 20x30 pixels \(height x width\), but its shape is \(3, 21, 30\)",
+        ),
         (Observation(shape=(3, 2, 2), compression_type=1), "compression type 1 with no data; expected PNG"),
-        (Observation(shape=(3, 2, 2), compression_type=7, compressed_data=b"?"), "compression type 7 with compressed_data"),
+        (
+            Observation(shape=(3, 2, 2), compression_type=7, compressed_data=b"?"),
+            "compression type 7 with compressed_data",
+        ),
     ],
 )
 def test_an_impossible_sensor_is_refused_at_its_first_message(observation: Observation, says: str) -> None:
@@ -171,7 +188,10 @@ def test_an_impossible_sensor_is_refused_at_its_first_message(observation: Obser
 @pytest.mark.parametrize(
     ("observation", "says"),
     [
-        (floats([1, 2, 3], name="ears"), r"agent 9: observation 'eyes' came with shape \(3,\) named 'ears'; expected \(2,\)"),
+        (
+            floats([1, 2, 3], name="ears"),
+            r"agent 9: observation 'eyes' came with shape \(3,\) named 'ears'; expected \(2,\)",
+        ),
         (Observation(shape=[2], float_data={"data": [1]}), "agent 9: observation 'eyes' came as 1 numbers; expected 2"),
     ],
 )

@@ -1,4 +1,6 @@
-"""Runs the layers of a Barracuda file with numpy, tensors laid out as there: (N, H, W, C). Slow, but independent of ONNX."""
+"""Runs the layers of a Barracuda file with numpy, tensors laid out as there: (N, H, W, C). Slow, but independent of
+ONNX.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ Tensors = dict[str, np.ndarray]
 
 
 def evaluate(network: NetworkFile, feeds: Mapping[str, np.ndarray]) -> Tensors:
-    """Returns every tensor, given the inputs and memories (N, H, W, C). Random numbers are 0, so actions are deterministic.
+    """Returns every tensor, given the inputs and memories (N, H, W, C). Random numbers are 0, so actions are
+    deterministic.
 
     Raises PolicyError for a layer that is not supported or gets tensors that do not fit.
     """
@@ -104,20 +107,24 @@ def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
 def windows(layer: Layer, x: np.ndarray, kernel: tuple[int, int], fill: float) -> np.ndarray:
     """Returns the windows (N, H', W', C, kernel height, kernel width) that a convolution or pool sees.
 
-    Raises PolicyError for strides below 1, and for a padding beyond the window's size, which a damaged file may make as large as memory.
+    Raises PolicyError for strides below 1, and for a padding beyond the window's size, which a damaged file may make as
+    large as memory.
     """
     across, down = layer.strides[:2]
     if min(across, down) < 1:
         raise PolicyError(f"layer '{layer.name}' has the strides {list(layer.strides)}; expected at least 1")
     if layer.pads and layer.pads[0] < 0:
-        rows, columns = same_padding(x.shape[1], kernel[0], down), same_padding(x.shape[2], kernel[1], across)
+        rows = same_padding(x.shape[1], kernel[0], down)
+        columns = same_padding(x.shape[2], kernel[1], across)
     else:
         left, top, right, bottom = layer.pads
         if max(left, right) > kernel[1] or max(top, bottom) > kernel[0]:
             raise PolicyError(
-                f"layer '{layer.name}' has the padding {list(layer.pads)}, larger than its window of {kernel[0]} x {kernel[1]}"
+                f"layer '{layer.name}' has the padding {list(layer.pads)}, larger than its window of {kernel[0]} x "
+                f"{kernel[1]}"
             )
-        rows, columns = (top, bottom), (left, right)
+        rows = (top, bottom)
+        columns = (left, right)
     padded = np.pad(x, ((0, 0), rows, columns, (0, 0)), constant_values=fill)
     return np.lib.stride_tricks.sliding_window_view(padded, kernel, (1, 2))[:, ::down, ::across]
 
@@ -175,7 +182,9 @@ def _reshape(layer: Layer, inputs: list[np.ndarray]) -> np.ndarray:
 def reshaped(layer: Layer) -> tuple[int, ...]:
     """Returns the (H, W, C) that a reshaping layer gives. Raises PolicyError if agents would be mixed."""
     if len(layer.pool) != 4 or layer.pool[0] not in (-1, 0, 1) or any(size < 1 for size in layer.pool[1:]):
-        raise PolicyError(f"layer '{layer.name}' reshapes to {list(layer.pool)}; expected four sizes, with the agents first")
+        raise PolicyError(
+            f"layer '{layer.name}' reshapes to {list(layer.pool)}; expected four sizes, with the agents first"
+        )
     return layer.pool[1:]
 
 
@@ -184,7 +193,9 @@ def _flatten(layer: Layer, inputs: list[np.ndarray]) -> np.ndarray:
 
 
 def ranges(layer: Layer) -> list[tuple[int, int]]:
-    """Returns start and end of the H, W and C that a slice takes; an end of 0 is the last. Raises PolicyError for steps and for agents."""
+    """Returns start and end of the H, W and C that a slice takes; an end of 0 is the last. Raises PolicyError for steps
+    and for agents.
+    """
     if len(layer.pads) != 4 or len(layer.pool) != 4 or any(step != 1 for step in layer.strides):
         raise PolicyError(f"layer '{layer.name}' takes a slice with steps {list(layer.strides)}; only 1 is supported")
     if layer.pads[0] or layer.pool[0]:

@@ -1,6 +1,8 @@
-"""Reads Barracuda's binary format, version 16: inputs, outputs, memories, layers, then all weights as one array of float32.
+"""Reads Barracuda's binary format, version 16: inputs, outputs, memories, layers, then all weights as one array of
+float32.
 
-Everything is bounded by the file's size, and anything that does not fit is refused: a file from elsewhere is data, and may be damaged.
+Everything is bounded by the file's size, and anything that does not fit is refused: a file from elsewhere is data, and
+may be damaged.
 """
 
 from __future__ import annotations
@@ -77,20 +79,29 @@ def read_network(path: Path) -> NetworkFile:
     try:
         data = read_whole(path, MOST_BYTES)
     except OSError as error:
-        raise PolicyError(f"{path} cannot be read: {error.strerror or error}; expected a Barracuda model (.nn)") from error
+        raise PolicyError(
+            f"{path} cannot be read: {error.strerror or error}; expected a Barracuda model (.nn)"
+        ) from error
     reader = _Fields(path, data)
     version = reader.long("the version")
     if version != FORMAT:
         if kind := kind_of(data[:4096]):
             raise PolicyError(f"{path} is no Barracuda model: it is {kind}")
         raise PolicyError(
-            f"{path} is no Barracuda model of version {FORMAT} (it begins with {version}); expected an .nn file as ML-Agents wrote them "
+            f"{path} is no Barracuda model of version {FORMAT} (it begins with {version}); expected an .nn file as "
+            "ML-Agents wrote them "
             f"before release 17; models of later releases are ONNX files"
         )
-    inputs = {reader.text("an input's name"): reader.shape("an input's shape") for _ in range(reader.count("inputs", 8))}
+    inputs = {
+        reader.text("an input's name"): reader.shape("an input's shape") for _ in range(reader.count("inputs", 8))
+    }
     outputs = reader.texts("outputs")
     memories = tuple(
-        Memory(abs(prod(reader.shape("a memory's shape"))), reader.text("a memory's input"), reader.text("a memory's output"))
+        Memory(
+            abs(prod(reader.shape("a memory's shape"))),
+            reader.text("a memory's input"),
+            reader.text("a memory's output"),
+        )
         for _ in range(reader.count("memories", 12))
     )
     parts = [_layer(reader) for _ in range(reader.count("layers", 60))]
@@ -108,14 +119,19 @@ class _Place:
 
 
 class _Fields:
-    """Takes values from the file one after another. Raises PolicyError, naming what was expected, where the file ends or makes no sense."""
+    """Takes values from the file one after another. Raises PolicyError, naming what was expected, where the file ends
+    or makes no sense.
+    """
 
     def __init__(self, path: Path, data: bytes) -> None:
-        self.path, self.data, self.at = path, data, 0
+        self.path = path
+        self.data = data
+        self.at = 0
 
     def damaged(self, why: str) -> PolicyError:
         return PolicyError(
-            f"{self.path} is damaged: {why} (at byte {self.at:,} of {len(self.data):,}); copy the file again from its source"
+            f"{self.path} is damaged: {why} (at byte {self.at:,} of {len(self.data):,}); copy the file again from its "
+            "source"
         )
 
     def _take(self, form: str, what: str) -> float:
@@ -172,15 +188,21 @@ def _layer(reader: _Fields) -> tuple[Layer, list[_Place]]:
     what = f"layer '{name}'"
     kind, activation, _, _ = (reader.integer(what) for _ in range(4))
     pads, strides, pool = (reader.integers(f"numbers of {what}") for _ in range(3))
-    axis, alpha, beta, _ = reader.integer(what), reader.number(what), reader.number(what), reader.integer(what)
+    axis = reader.integer(what)
+    alpha = reader.number(what)
+    beta = reader.number(what)
+    _ = reader.integer(what)
     inputs = reader.texts(f"inputs of {what}")
     places = [_place(reader, what) for _ in range(reader.count(f"tensors of {what}", 24))]
     return Layer(name, kind, activation, pads, strides, pool, axis, alpha, beta, inputs, ()), places
 
 
 def _place(reader: _Fields, what: str) -> _Place:
-    name, shape = reader.text(f"a tensor's name of {what}"), reader.shape(f"a tensor's shape of {what}")
-    start, item, size = reader.long(what), reader.integer(what), reader.integer(what)
+    name = reader.text(f"a tensor's name of {what}")
+    shape = reader.shape(f"a tensor's shape of {what}")
+    start = reader.long(what)
+    item = reader.integer(what)
+    size = reader.integer(what)
     if item != 4:
         raise reader.damaged(f"tensor '{name}' has numbers of {item} bytes, where only 4 are supported")
     if len(shape) != 4 or prod(shape) != size or size < 0:
@@ -199,9 +221,12 @@ def _assembled(
     rest = len(reader.data) - reader.at
     used = max((place.start + place.size for _, places in parts for place in places), default=0)
     if rest > 4 * used:
-        raise reader.damaged(f"{rest - 4 * used:,} bytes too many follow the layers, whose tensors have {used:,} numbers")
+        raise reader.damaged(
+            f"{rest - 4 * used:,} bytes too many follow the layers, whose tensors have {used:,} numbers"
+        )
     values = np.frombuffer(reader.data, np.dtype("<f4"), rest // 4, reader.at).astype(np.float32)
-    layers, constants = list[Layer](), dict[str, np.ndarray]()
+    layers = list[Layer]()
+    constants = dict[str, np.ndarray]()
     known = {*inputs, *(memory.entry for memory in memories)}
     for layer, places in parts:
         weights = tuple(_weights(reader, place, values) for place in places)
@@ -224,7 +249,9 @@ def _assembled(
 
 def _weights(reader: _Fields, place: _Place, values: np.ndarray) -> Weights:
     if not 0 <= place.start <= len(values) - place.size:
-        have = f"{len(values):,} numbers follow the layers, and tensor '{place.name}' needs {place.start + place.size:,}"
+        have = (
+            f"{len(values):,} numbers follow the layers, and tensor '{place.name}' needs {place.start + place.size:,}"
+        )
         raise reader.damaged(f"weights are missing: {have}")
     part = values[place.start : place.start + place.size].reshape(place.shape)
     if not np.isfinite(part).all():

@@ -1,6 +1,7 @@
 """Layers of a Barracuda file as ONNX operators: one function for each kind, found by `write`.
 
-Barracuda's tensors are (N, H, W, C). In ONNX one with a single pixel is (N, C), any other an image (N, C, H, W), as Unity hands them over.
+Barracuda's tensors are (N, H, W, C). In ONNX one with a single pixel is (N, C), any other an image (N, C, H, W), as
+Unity hands them over.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ class Writer:
         if not self.is_image(tensor):
             return name
         h, w, c = self.pixels[tensor]
-        return self.graph.add("Reshape", self.graph.add("Transpose", name, perm=[0, 2, 3, 1]), self.numbers(-1, h * w * c))
+        return self.graph.add(
+            "Reshape", self.graph.add("Transpose", name, perm=[0, 2, 3, 1]), self.numbers(-1, h * w * c)
+        )
 
     def numbers(self, *values: int) -> str:
         """Adds a constant of integers, such as the target shape of a Reshape, and returns its name."""
@@ -69,12 +72,16 @@ class Writer:
 
 
 def write_layers(
-    graph: Graph, network: NetworkFile, inputs: Mapping[str, str], quiet: Mapping[str, str], zeros: Mapping[str, np.ndarray]
+    graph: Graph,
+    network: NetworkFile,
+    inputs: Mapping[str, str],
+    quiet: Mapping[str, str],
+    zeros: Mapping[str, np.ndarray],
 ) -> tuple[Writer, Writer]:
     """Writes all layers; returns writers that know the results, with random numbers and without them.
 
-    `inputs`: ONNX tensor of each input; `quiet`: of those that are random, the tensor without randomness; `zeros` (1, H, W, C): the
-    shape of each. What does not depend on random numbers is written once. Raises PolicyError.
+    `inputs`: ONNX tensor of each input; `quiet`: of those that are random, the tensor without randomness; `zeros` (1,
+    H, W, C): the shape of each. What does not depend on random numbers is written once. Raises PolicyError.
     """
     pixels = {name: value.shape[1:] for name, value in evaluate(network, zeros).items()}
     drawn = Writer(graph, network, pixels, dict(inputs), dict(network.constants))
@@ -102,7 +109,8 @@ def write(writer: Writer, layer: Layer) -> str:
 
 def activation(writer: Writer, layer: Layer, x: str) -> str:
     """Writes the layer's activation of x."""
-    graph, kind = writer.graph, layer.activation
+    graph = writer.graph
+    kind = layer.activation
     if kind in (kinds.SOFTMAX, kinds.LOG_SOFTMAX):
         return graph.add("Softmax" if kind == kinds.SOFTMAX else "LogSoftmax", x, axis=1)
     if kind == kinds.SWISH:
@@ -119,8 +127,9 @@ def activation(writer: Writer, layer: Layer, x: str) -> str:
 
 
 PLAIN_ACTIVATIONS = {
-    kinds.RELU: "Relu", kinds.TANH: "Tanh", kinds.SIGMOID: "Sigmoid", kinds.SELU: "Selu", kinds.ABS: "Abs", kinds.NEG: "Neg",
-    kinds.CEIL: "Ceil", kinds.FLOOR: "Floor", kinds.RECIPROCAL: "Reciprocal", kinds.SQRT: "Sqrt", kinds.EXP: "Exp", kinds.LOG: "Log",
+    kinds.RELU: "Relu", kinds.TANH: "Tanh", kinds.SIGMOID: "Sigmoid", kinds.SELU: "Selu", kinds.ABS: "Abs",
+    kinds.NEG: "Neg", kinds.CEIL: "Ceil", kinds.FLOOR: "Floor", kinds.RECIPROCAL: "Reciprocal", kinds.SQRT: "Sqrt",
+    kinds.EXP: "Exp", kinds.LOG: "Log",
 }  # fmt: skip
 """Operators of activations without numbers of their own."""
 
@@ -151,7 +160,9 @@ def max_pool(writer: Writer, layer: Layer) -> str:
     return windowed(writer, layer, "MaxPool", [], (layer.pool[1], layer.pool[0]))
 
 
-def windowed(writer: Writer, layer: Layer, op: str, weights: list[str], kernel: tuple[int, ...], **attributes: Any) -> str:
+def windowed(
+    writer: Writer, layer: Layer, op: str, weights: list[str], kernel: tuple[int, ...], **attributes: Any
+) -> str:
     """Writes an operator that slides over an image."""
     across, down = layer.strides[:2]
     if layer.pads and layer.pads[0] < 0:
@@ -161,14 +172,21 @@ def windowed(writer: Writer, layer: Layer, op: str, weights: list[str], kernel: 
         attributes["pads"] = [top, left, bottom, right]
     image = writer.operand(layer.inputs[0], image=True)
     result = writer.graph.add(op, image, *weights, kernel_shape=list(kernel), strides=[down, across], **attributes)
-    return result if writer.is_image(layer.name) else writer.graph.add("Reshape", result, writer.numbers(-1, writer.pixels[layer.name][2]))
+    return (
+        result
+        if writer.is_image(layer.name)
+        else writer.graph.add("Reshape", result, writer.numbers(-1, writer.pixels[layer.name][2]))
+    )
 
 
 def scale_bias(writer: Writer, layer: Layer) -> str:
     """Writes x times a scale plus a bias, each a number for every channel."""
-    graph, image = writer.graph, writer.is_image(layer.name)
+    graph = writer.graph
+    image = writer.is_image(layer.name)
     shape = (1, -1, 1, 1) if image else (1, -1)
-    scale, bias = (graph.constant(f"{layer.name}.{i}", each.values.reshape(shape)) for i, each in enumerate(layer.weights))
+    scale, bias = (
+        graph.constant(f"{layer.name}.{i}", each.values.reshape(shape)) for i, each in enumerate(layer.weights)
+    )
     return graph.add("Add", graph.add("Mul", writer.operand(layer.inputs[0], image=image), scale), bias)
 
 
@@ -182,11 +200,12 @@ def arithmetic(writer: Writer, layer: Layer) -> str:
 
 
 ARITHMETIC = {
-    kinds.ADD: "Add", kinds.SUB: "Sub", kinds.MUL: "Mul", kinds.DIV: "Div", kinds.POW: "Pow", kinds.MIN: "Min", kinds.MAX: "Max",
+    kinds.ADD: "Add", kinds.SUB: "Sub", kinds.MUL: "Mul", kinds.DIV: "Div", kinds.POW: "Pow", kinds.MIN: "Min",
+    kinds.MAX: "Max",
 }  # fmt: skip
 REDUCTIONS = {
-    kinds.REDUCE_MAX: "ReduceMax", kinds.REDUCE_MEAN: "ReduceMean", kinds.REDUCE_MIN: "ReduceMin", kinds.REDUCE_PROD: "ReduceProd",
-    kinds.REDUCE_SUM: "ReduceSum",
+    kinds.REDUCE_MAX: "ReduceMax", kinds.REDUCE_MEAN: "ReduceMean", kinds.REDUCE_MIN: "ReduceMin",
+    kinds.REDUCE_PROD: "ReduceProd", kinds.REDUCE_SUM: "ReduceSum",
 }  # fmt: skip
 
 
@@ -211,7 +230,8 @@ def reshape(writer: Writer, layer: Layer) -> str:
 def strided_slice(writer: Writer, layer: Layer) -> str:
     """Writes the part of a tensor between a start and an end of H, W and C."""
     (top, bottom), (left, right), (first, last) = ranges(layer)
-    x, image = writer.operand(layer.inputs[0], image=writer.is_image(layer.inputs[0])), writer.is_image(layer.inputs[0])
+    x = writer.operand(layer.inputs[0], image=writer.is_image(layer.inputs[0]))
+    image = writer.is_image(layer.inputs[0])
     axes, starts, ends = ([1, 2, 3], [first, top, left], [last, bottom, right]) if image else ([1], [first], [last])
     part = writer.graph.add("Slice", x, axes=axes, starts=starts, ends=[end or LAST for end in ends])
     if image and not writer.is_image(layer.name):

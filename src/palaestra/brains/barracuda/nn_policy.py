@@ -1,7 +1,8 @@
 """A Barracuda file as an ONNX model of version 3.
 
-Such a file has `vector_observation` (all vectors joined), `visual_observation_0`, ..., and `action`: continuous numbers, or
-log-probabilities of all branches side by side, from which the game drew. `action_masks` holds 1 for an allowed choice.
+Such a file has `vector_observation` (all vectors joined), `visual_observation_0`, ..., and `action`: continuous
+numbers, or log-probabilities of all branches side by side, from which the game drew. `action_masks` holds 1 for an
+allowed choice.
 """
 
 from __future__ import annotations
@@ -39,11 +40,13 @@ class BarracudaPolicy:
     memory_size: int
 
 
-def read_policy(path: Path, obs: Sequence[Shape] | None = None, branches: Sequence[int] | None = None) -> BarracudaPolicy:
+def read_policy(
+    path: Path, obs: Sequence[Shape] | None = None, branches: Sequence[int] | None = None
+) -> BarracudaPolicy:
     """Reads a file. Raises PolicyError if it is damaged, no policy, or has layers that cannot be read.
 
-    `obs`: shape of each observation, where several vectors were joined or images come in another order; `branches`: numbers of
-    choices, where the file does not show them.
+    `obs`: shape of each observation, where several vectors were joined or images come in another order; `branches`:
+    numbers of choices, where the file does not show them.
     """
     network = read_network(path)
     for needed in ("action", "is_continuous_control", "action_output_shape"):
@@ -53,21 +56,28 @@ def read_policy(path: Path, obs: Sequence[Shape] | None = None, branches: Sequen
     unknown = [name for name in network.inputs if not _is_known(name)]
     if unknown:
         raise PolicyError(
-            f"{path} has an input '{unknown[0]}', which cannot be given; inputs that can: {VECTORS}, visual_observation_0, {MASK}"
+            f"{path} has an input '{unknown[0]}', which cannot be given; inputs that can: {VECTORS}, "
+            f"visual_observation_0, {MASK}"
         )
     result = evaluate(network, zeros(network))["action"].shape
-    is_continuous, size = bool(_constant(network, "is_continuous_control")), prod(result[1:])
-    memory = sum(memory.size for memory in network.memories) or (prod(network.inputs[MEMORY_IN][1:]) if MEMORY_IN in network.inputs else 0)
+    is_continuous = bool(_constant(network, "is_continuous_control"))
+    size = prod(result[1:])
+    memory = sum(memory.size for memory in network.memories) or (
+        prod(network.inputs[MEMORY_IN][1:]) if MEMORY_IN in network.inputs else 0
+    )
     if memory and not network.memories and not _has(network, MEMORY_OUT):
         raise PolicyError(f"{path} has the input '{MEMORY_IN}' and no tensor '{MEMORY_OUT}'")
     if is_continuous and branches is not None:
-        raise PolicyError(f"{path} has {size} continuous actions and no choices; got branches {', '.join(map(str, branches))}")
+        raise PolicyError(
+            f"{path} has {size} continuous actions and no choices; got branches {', '.join(map(str, branches))}"
+        )
     found = () if is_continuous else _branches(network, size, branches)
     return BarracudaPolicy(network, _observations(network, obs), size if is_continuous else 0, found, memory)
 
 
 def load_nn(path: Path) -> bytes:
-    """Returns a file as an ONNX model whose observations have the file's own names: `vector_observation` takes all vectors, joined.
+    """Returns a file as an ONNX model whose observations have the file's own names: `vector_observation` takes all
+    vectors, joined.
 
     Raises PolicyError.
     """
@@ -79,7 +89,8 @@ def policy_graph(policy: BarracudaPolicy, *, own_names: bool = False) -> Graph:
 
     Observations are named obs_0, obs_1, ... as Unity expects them, or with `own_names` as the file has them.
     """
-    graph, network = Graph(), policy.network
+    graph = Graph()
+    network = policy.network
     form_outputs(graph, policy.memory_size)
     inputs = _observation_inputs(graph, policy, own_names)
     mask = graph.input(MASK, (BATCH, sum(policy.branches))) if policy.branches else ""
@@ -102,7 +113,9 @@ def policy_graph(policy: BarracudaPolicy, *, own_names: bool = False) -> Graph:
 
 def zeros(network: NetworkFile, rows: int = 1) -> dict[str, np.ndarray]:
     """Returns inputs and memories of zeros, (rows, H, W, C), but for masks, which allow everything."""
-    sizes = {name: _pixels(network, name) for name in network.inputs} | {each.entry: (1, 1, each.size) for each in network.memories}
+    sizes = {name: _pixels(network, name) for name in network.inputs} | {
+        each.entry: (1, 1, each.size) for each in network.memories
+    }
     feeds = {name: np.zeros((rows, *pixels), np.float32) for name, pixels in sizes.items()}
     return feeds | {name: np.ones_like(feeds[name]) for name in (MASK, LENGTH) if name in feeds}
 
@@ -125,7 +138,10 @@ def _constant(network: NetworkFile, name: str) -> float:
 def _pixels(network: NetworkFile, name: str) -> tuple[int, int, int]:
     shape = network.inputs[name]
     if len(shape) != 4:
-        raise PolicyError(f"{network.path}: input '{name}' has shape {list(shape)}; expected four sizes: agents, height, width, channels")
+        raise PolicyError(
+            f"{network.path}: input '{name}' has shape {list(shape)}; expected four sizes: agents, height, width, "
+            "channels"
+        )
     return shape[1], shape[2], shape[3]
 
 
@@ -137,16 +153,26 @@ def _branches(network: NetworkFile, size: int, given: Sequence[int] | None) -> t
     found = tuple(end - start for start, end in ends) if adjoin else ()
     wanted = found if given is None else tuple(given)
     if not wanted or sum(wanted) != size or (found and wanted != found):
-        shown = f"its branches are {', '.join(map(str, found))}" if found else "it does not show to which branch they belong"
+        shown = (
+            f"its branches are {', '.join(map(str, found))}"
+            if found
+            else "it does not show to which branch they belong"
+        )
         raise PolicyError(
             f"{network.path} has {size} discrete outputs, and {shown}"
-            + ("; name the branches, such as --actions discrete:3,2" if given is None else f"; got branches {', '.join(map(str, wanted))}")
+            + (
+                "; name the branches, such as --actions discrete:3,2"
+                if given is None
+                else f"; got branches {', '.join(map(str, wanted))}"
+            )
         )
     return wanted
 
 
 def _observations(network: NetworkFile, given: Sequence[Shape] | None) -> tuple[Shape, ...]:
-    """Returns the observations in Unity's order: those given, if they fit the file's inputs, else the inputs themselves."""
+    """Returns the observations in Unity's order: those given, if they fit the file's inputs, else the inputs
+    themselves.
+    """
     own = [name for name in network.inputs if name == VECTORS or VISUAL.fullmatch(name)]
     if not own:
         raise PolicyError(f"{network.path} sees nothing: it has no input {VECTORS} or visual_observation_0")
@@ -178,7 +204,9 @@ def _observation_inputs(graph: Graph, policy: BarracudaPolicy, own_names: bool) 
 
 def _usable_mask(graph: Graph, branches: Sequence[int], mask: str) -> str:
     """Writes the mask with everything allowed in branches that allow nothing: the file would divide by zero there."""
-    parts, at, one = list[str](), 0, graph.constant("mask.one", 1.0)
+    parts = list[str]()
+    at = 0
+    one = graph.constant("mask.one", 1.0)
     for size in branches:
         part = graph.add("Slice", mask, axes=[1], starts=[at], ends=[at + size])
         none = graph.add("Sub", one, graph.add("ReduceMax", part, axes=[1], keepdims=1))
@@ -191,18 +219,24 @@ def _logits(graph: Graph, values: str, branches: Sequence[int]) -> list[str]:
     """Writes the log-probabilities of each branch, finite also where the file says that a choice is impossible."""
     values = graph.add("Clip", values, min=FORBIDDEN, max=-FORBIDDEN)
     ends = np.cumsum(branches).tolist()
-    return [graph.add("Slice", values, axes=[1], starts=[end - size], ends=[end]) for size, end in zip(branches, ends, strict=True)]
+    return [
+        graph.add("Slice", values, axes=[1], starts=[end - size], ends=[end])
+        for size, end in zip(branches, ends, strict=True)
+    ]
 
 
 def _memory_inputs(graph: Graph, policy: BarracudaPolicy) -> dict[str, str]:
     """Declares Unity's one memory (N, 1, L), and returns the part of it that each of the file's inputs gets."""
-    network, size = policy.network, policy.memory_size
+    network = policy.network
+    size = policy.memory_size
     inputs = {}
     if LENGTH in network.inputs:
         inputs[LENGTH] = graph.constant("sequence_length.one", np.ones((1, 1), np.float32))
     if not size:
         return inputs
-    rows = graph.add("Reshape", graph.input(MEMORY_IN, (BATCH, 1, size)), graph.constant("memory.rows", np.array([-1, size])))
+    rows = graph.add(
+        "Reshape", graph.input(MEMORY_IN, (BATCH, 1, size)), graph.constant("memory.rows", np.array([-1, size]))
+    )
     at = 0
     for memory in network.memories:
         inputs[memory.entry] = graph.add("Slice", rows, axes=[1], starts=[at], ends=[at + memory.size])
@@ -212,7 +246,8 @@ def _memory_inputs(graph: Graph, policy: BarracudaPolicy) -> dict[str, str]:
 
 def _nothing(graph: Graph, policy: BarracudaPolicy, obs: str) -> str:
     """Writes zeros in the shape of the file's random input, (N, size): an observation times nothing."""
-    seen, size = prod(policy.obs[0]), prod(_pixels(policy.network, EPSILON))
+    seen = prod(policy.obs[0])
+    size = prod(_pixels(policy.network, EPSILON))
     rows = graph.add("Reshape", obs, graph.constant("epsilon.rows", np.array([-1, seen])))
     return graph.add("MatMul", rows, graph.constant("epsilon.nothing", np.zeros((seen, size), np.float32)))
 

@@ -1,4 +1,6 @@
-"""An ONNX graph under construction. Only `model` needs the onnx package, which takes a sixth of a second to import; nothing needs torch."""
+"""An ONNX graph under construction. Only `model` needs the onnx package, which takes a sixth of a second to import;
+nothing needs torch.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,8 @@ class Graph:
         array = np.ascontiguousarray(array, np.float32) if array.dtype.kind == "f" else array.astype(np.int64)
         if not np.isfinite(array).all():
             raise ExportError(
-                f"weights '{name}' hold {array[~np.isfinite(array)][0]}: training has diverged, and an older checkpoint is of more use"
+                f"weights '{name}' hold {array[~np.isfinite(array)][0]}: training has diverged, and an older "
+                "checkpoint is of more use"
             )
         self.constants[name] = array.reshape(np.shape(value))
         return name
@@ -82,7 +85,9 @@ class Graph:
             outputs=[info(name, shape, dtype) for name, (shape, dtype) in self.outputs.items()],
             initializer=[numpy_helper.from_array(array, name) for name, array in self.constants.items()],
         )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR, producer_name="palaestra")
+        model = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR, producer_name="palaestra"
+        )
         helper.set_model_props(model, self.metadata)
         return model
 

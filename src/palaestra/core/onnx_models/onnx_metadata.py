@@ -32,7 +32,9 @@ def write_notes(spec: BehaviorSpec) -> dict[str, str]:
     """Returns the metadata to store in the file of a policy with this spec."""
     action = spec.action
     notes = {
-        "observations": [{"name": obs.name} | ({} if obs.raw is None else {"raw": asdict(obs.raw)}) for obs in spec.obs],
+        "observations": [
+            {"name": obs.name} | ({} if obs.raw is None else {"raw": asdict(obs.raw)}) for obs in spec.obs
+        ],
         "actions": {key: value for key in ("low", "high", "starts") if (value := getattr(action, key)) is not None}
         | ({} if action.raw is None else {"raw": asdict(action.raw)}),
     }
@@ -40,10 +42,13 @@ def write_notes(spec: BehaviorSpec) -> dict[str, str]:
 
 
 def read_notes(metadata: Mapping[str, str]) -> ModelNotes:
-    """Reads the metadata of a model file. Missing or damaged metadata gives empty notes: the model runs without them."""
+    """Reads the metadata of a model file. Missing or damaged metadata gives empty notes: the model runs without
+    them.
+    """
     try:
         notes = json.loads(metadata.get(KEY, "{}"))
-        observations, actions = notes.get("observations", []), notes.get("actions", {})
+        observations = notes.get("observations", [])
+        actions = notes.get("actions", {})
         low, high, starts = (None if key not in actions else tuple(actions[key]) for key in ("low", "high", "starts"))
         return ModelNotes(
             tuple(str(obs["name"]) for obs in observations),
@@ -72,7 +77,9 @@ def raw_action(saved: Mapping[str, Any] | None) -> RawAction | None:
         return None
     fields = _with_tuples(saved)
     parts = fields.pop("parts", None)
-    return RawAction(**fields, parts=None if parts is None else tuple(raw for one in parts if (raw := raw_action(one)) is not None))
+    return RawAction(
+        **fields, parts=None if parts is None else tuple(raw for one in parts if (raw := raw_action(one)) is not None)
+    )
 
 
 def _with_tuples(saved: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,17 +29,24 @@ def continuous_outputs(graph: Graph, size: int) -> None:
     graph.output("deterministic_continuous_actions", (BATCH, size))
 
 
-def discrete_outputs(graph: Graph, logits: Iterable[str], branches: Sequence[int], mask: str, *, greedy: bool = False) -> None:
+def discrete_outputs(
+    graph: Graph, logits: Iterable[str], branches: Sequence[int], mask: str, *, greedy: bool = False
+) -> None:
     """Writes choices from the logits (N, branch) of each branch and the mask (N, choices). `greedy`: none is drawn."""
-    one, large = graph.constant("action.one", 1.0), graph.constant("action.forbidden", -FORBIDDEN)
-    drawn, likeliest, at = [], [], 0
+    one = graph.constant("action.one", 1.0)
+    large = graph.constant("action.forbidden", -FORBIDDEN)
+    drawn = []
+    likeliest = []
+    at = 0
     for i, (size, values) in enumerate(zip(branches, logits, strict=True)):
         allowed = graph.add("Slice", mask, axes=[1], starts=[at], ends=[at + size])
         penalty = graph.add("Mul", graph.add("Sub", one, allowed), large)
         masked = graph.add("Sub", graph.add("Mul", values, allowed), penalty)
         chances = graph.add("Softmax", masked, axis=1, output=f"{PROBABILITIES}{i}")
         likeliest.append(graph.add("ArgMax", chances, axis=1, keepdims=1))
-        drawn.append(likeliest[i] if greedy else graph.add("Multinomial", graph.add("Log", chances), dtype=INT64, sample_size=1))
+        drawn.append(
+            likeliest[i] if greedy else graph.add("Multinomial", graph.add("Log", chances), dtype=INT64, sample_size=1)
+        )
         at += size
     graph.add("Concat", *drawn, axis=1, output="discrete_actions")
     graph.add("Concat", *likeliest, axis=1, output="deterministic_discrete_actions")

@@ -35,7 +35,9 @@ def metadata_of(env: Any, name: str) -> Mapping[str, Any]:
     """Returns an environment's metadata, {} for None. Raises EnvError for anything but a dictionary."""
     given = getattr(env, "metadata", None)
     if not isinstance(given, Mapping | None):
-        raise EnvError(f"{name}: `metadata` is {given!r:.80}; expected a dictionary, such as {{'render_modes': ['rgb_array']}}")
+        raise EnvError(
+            f"{name}: `metadata` is {given!r:.80}; expected a dictionary, such as {{'render_modes': ['rgb_array']}}"
+        )
     return given or {}
 
 

@@ -32,10 +32,13 @@ DEFAULT_AREAS = 16
 
 
 class GymnasiumEnv:
-    """A Gymnasium environment as an `Env`. Its only behavior is named after the id; it has no parameters and cannot be saved."""
+    """A Gymnasium environment as an `Env`. Its only behavior is named after the id; it has no parameters and cannot be
+    saved.
+    """
 
     def __init__(self, id: str, areas: int | None = None, /, **options: Any) -> None:
-        """`options` go to the environment's constructor; `render=True` enables `render`, `max_elements` is the room for a Sequence.
+        """`options` go to the environment's constructor; `render=True` enables `render`, `max_elements` is the room for
+        a Sequence.
 
         Raises EnvError for an unknown id, an environment that cannot be built, or unsupported spaces.
         """
@@ -52,10 +55,11 @@ class GymnasiumEnv:
         title: str | None = None,
         conventions: Conventions = UNSAID,
     ) -> GymnasiumEnv:
-        """Wraps existing environments: a single one becomes one area, a vector environment or a sequence one area for each environment.
+        """Wraps existing environments: a single one becomes one area, a vector environment or a sequence one area for
+        each environment.
 
-        The behavior is named after the registered id, or else the class; `title` names the environment in messages; `conventions` come
-        before those of its metadata. Raises EnvError for unsupported spaces.
+        The behavior is named after the registered id, or else the class; `title` names the environment in messages;
+        `conventions` come before those of its metadata. Raises EnvError for unsupported spaces.
         """
         one = made if isinstance(made, gymnasium.Env | VectorEnv) else made[0]
         registered = one.spec
@@ -74,8 +78,10 @@ class GymnasiumEnv:
         return env
 
     def _adapt(self, envs: SingleEnvs | VectorEnvs, name: str, id: str, registered: EnvSpec | None) -> None:
-        self._envs, self.name = envs, name
-        self.device, self.num_areas = torch.device("cpu"), envs.count
+        self._envs = envs
+        self.name = name
+        self.device = torch.device("cpu")
+        self.num_areas = envs.count
         self.parameters: Mapping[str, float] = {}
         self.benchmark = None if registered is None else registered.reward_threshold
         library = "EnvPool" if name.startswith("envpool:") else "Gymnasium"
@@ -83,18 +89,26 @@ class GymnasiumEnv:
         self.notes = envs.masks.notes
         """Sentences for users on what was made of the environment."""
         self.tick_seconds = tick_seconds(envs.metadata)
-        self._leaves, self._actions = envs.leaves, envs.actions
+        self._leaves = envs.leaves
+        self._actions = envs.actions
         self.behavior = id.rpartition(":")[2].replace("/", "-")  # names a folder
         spec = BehaviorSpec(tuple(leaf.spec for leaf in self._leaves), self._actions.spec, steady=envs.steady)
         self.behaviors: Mapping[str, BehaviorSpec] = {self.behavior: spec}
         n = self.num_areas
-        self._all_false, self._all_true = torch.zeros(n, dtype=torch.bool), torch.ones(n, dtype=torch.bool)
-        self._zero_rewards, self._teams = torch.zeros(n), torch.zeros(n, dtype=torch.int64)
-        self._areas, self._no_group = torch.arange(n), torch.full((n,), -1)
+        self._all_false = torch.zeros(n, dtype=torch.bool)
+        self._all_true = torch.ones(n, dtype=torch.bool)
+        self._zero_rewards = torch.zeros(n)
+        self._teams = torch.zeros(n, dtype=torch.int64)
+        self._areas = torch.arange(n)
+        self._no_group = torch.full((n,), -1)
         self._shapes = [(n, *given_shape(leaf)) for leaf in self._leaves]
-        self._no_final_obs = FinalObs(torch.zeros(0, dtype=torch.int64), tuple(torch.zeros(0, *leaf.spec.shape) for leaf in self._leaves))
+        self._no_final_obs = FinalObs(
+            torch.zeros(0, dtype=torch.int64), tuple(torch.zeros(0, *leaf.spec.shape) for leaf in self._leaves)
+        )
         action = spec.action
-        self._no_action = Action(torch.zeros(n, action.continuous), torch.zeros(n, len(action.branches), dtype=torch.int64))
+        self._no_action = Action(
+            torch.zeros(n, action.continuous), torch.zeros(n, len(action.branches), dtype=torch.int64)
+        )
         self._last_obs: tuple[Tensor | np.ndarray, ...] = ()
         self._acting = self._all_true
         self._self_resets = SelfResetDetector()
@@ -104,7 +118,8 @@ class GymnasiumEnv:
         start = self._envs.reset(seed)
         obs = self._columns(start.obs, self._areas)
         self._self_resets.add_first(obs)
-        self._last_obs, self._acting = obs, self._all_true
+        self._last_obs = obs
+        self._acting = self._all_true
         step = TimeStep(
             obs=obs,
             acting=self._acting,
@@ -123,7 +138,8 @@ class GymnasiumEnv:
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
         """Simulates one tick.
 
-        Raises NotFinite for a number that is NaN or infinite, EnvError if actions are missing or final observations are lost.
+        Raises NotFinite for a number that is NaN or infinite, EnvError if actions are missing or final observations are
+        lost.
         """
         if not actions.keys() <= self.behaviors.keys():
             raise unknown(actions, self.behaviors)
@@ -132,7 +148,9 @@ class GymnasiumEnv:
         return self._tables(self._envs.step(self._actions.batch(actions.get(self.behavior, self._no_action))))
 
     def step_arrays(self, arrays: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, TimeStep] | None:
-        """Simulates a tick. If all agents go on, writes observations and rewards to `arrays` and returns None, else as `step`."""
+        """Simulates a tick. If all agents go on, writes observations and rewards to `arrays` and returns None, else as
+        `step`.
+        """
         own = arrays[self.behavior]
         tick = self._envs.step(self._actions.batch_arrays(own["continuous"], own["discrete"]))
         if len(tick.ended) or tick.acting is not None or tick.mask is not None or self._acting is not self._all_true:
@@ -156,19 +174,25 @@ class GymnasiumEnv:
 
     def _tables(self, tick: Tick) -> dict[str, TimeStep]:
         """Returns the table after a tick."""
-        obs, reward = self._columns(tick.obs, self._areas), torch.from_numpy(tick.reward).to(torch.float32)
+        obs = self._columns(tick.obs, self._areas)
+        reward = torch.from_numpy(tick.reward).to(torch.float32)
         if not math.isfinite(reward.sum()):
             self._refuse("reward", tick.reward, self._areas)
-        final_obs, terminated, truncated, success = self._no_final_obs, self._all_false, self._all_false, None
+        final_obs = self._no_final_obs
+        terminated = self._all_false
+        truncated = self._all_false
+        success = None
         if len(tick.ended):
             slots = torch.from_numpy(tick.ended)
-            terminated, truncated = torch.from_numpy(tick.terminated), torch.from_numpy(tick.truncated & ~tick.terminated)
+            terminated = torch.from_numpy(tick.terminated)
+            truncated = torch.from_numpy(tick.truncated & ~tick.terminated)
             final_obs = FinalObs(slots, self._columns(tick.last, slots))
             success = None if tick.success is None else torch.from_numpy(tick.success)
         acting = self._all_true if tick.acting is None else torch.from_numpy(tick.acting)
         if self._self_resets.undecided and (len(tick.ended) or acting is not self._acting):
             self._warn_of_self_resets(obs, acting, final_obs)
-        self._last_obs, self._acting = obs, acting
+        self._last_obs = obs
+        self._acting = acting
         step = TimeStep(
             obs=obs,
             acting=self._acting,
@@ -189,10 +213,14 @@ class GymnasiumEnv:
         """Warns once if final observations look as if the environment resets itself within `step`."""
         has_begun = ~self._acting & acting
         if len(final_obs.slots):
-            if self._self_resets.add_ended(final_obs.obs, tuple(torch.as_tensor(column)[final_obs.slots] for column in self._last_obs)):
+            if self._self_resets.add_ended(
+                final_obs.obs, tuple(torch.as_tensor(column)[final_obs.slots] for column in self._last_obs)
+            ):
                 warnings.warn(
-                    f"{self.name} seems to reset itself inside `step`: every final observation so far looks like a first one, unlike the "
-                    f"observation before it. If so, the final observation, which learning needs, is lost: return it, and leave the reset "
+                    f"{self.name} seems to reset itself inside `step`: every final observation so far looks like a "
+                    "first one, unlike the "
+                    "observation before it. If so, the final observation, which learning needs, is lost: return it, "
+                    "and leave the reset "
                     f"to the caller",
                     stacklevel=3,
                 )
@@ -206,7 +234,9 @@ class GymnasiumEnv:
             raise EnvError(f"{self.name} has no parameters; '{next(iter(values))}' cannot be set")
 
     def render(self, area: int) -> np.ndarray:
-        """Returns an image of an area. Raises EnvError unless made with `render=True`, or if a package for drawing is missing."""
+        """Returns an image of an area. Raises EnvError unless made with `render=True`, or if a package for drawing is
+        missing.
+        """
         return self._envs.render(area)
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -216,7 +246,9 @@ class GymnasiumEnv:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Raises EnvError for any state but the empty one."""
         if state:
-            raise EnvError(f"{self.name} cannot be restored from a saved state (it has none; this one has {', '.join(state)})")
+            raise EnvError(
+                f"{self.name} cannot be restored from a saved state (it has none; this one has {', '.join(state)})"
+            )
 
     def close(self) -> None:
         """Closes every environment."""
@@ -248,7 +280,8 @@ class GymnasiumEnv:
         value = float(given[tuple(bad[0])])
         if math.isfinite(value):
             raise EnvError(
-                f"behavior '{self.behavior}', agent {int(agents[agent])}: {what}{place} is {value:g}, too large for float32 (at most "
+                f"behavior '{self.behavior}', agent {int(agents[agent])}: {what}{place} is {value:g}, too large for "
+                "float32 (at most "
                 f"{np.finfo(np.float32).max:.2g}), in which networks compute: scale or clip it in the environment"
             )
         raise NotFinite(self.behavior, int(agents[agent]), what + place, value)

@@ -31,7 +31,15 @@ OURS = {
     "max_num_players": "each area has one agent",
 }
 """Options of EnvPool that cannot be given, and why."""
-LEAST = {"num_threads": 0, "max_episode_steps": 1, "frame_skip": 1, "frame_stack": 1, "stack_num": 1, "img_height": 1, "img_width": 1}
+LEAST = {
+    "num_threads": 0,
+    "max_episode_steps": 1,
+    "frame_skip": 1,
+    "frame_stack": 1,
+    "stack_num": 1,
+    "img_height": 1,
+    "img_width": 1,
+}
 """Least values of options: with lower ones EnvPool stands still or ends the process."""
 
 
@@ -42,25 +50,38 @@ def open_envpool(task: str, areas: int | None, options: Mapping[str, Any]) -> Gy
     if count < 1:
         raise EnvError(f"{name} was asked for {areas} areas; expected at least 1")
     if find_spec("envpool") is None:
-        raise EnvError(f"{name} needs the package envpool, which is not installed: pip install 'palaestra[envpool]' (Python 3.11 or newer)")
+        raise EnvError(
+            f"{name} needs the package envpool, which is not installed: pip install 'palaestra[envpool]' (Python 3.11 "
+            "or newer)"
+        )
     given = dict(options)
-    rendered, conventions = given.pop("render", False), Conventions.taken_from(given)
+    rendered = given.pop("render", False)
+    conventions = Conventions.taken_from(given)
     if taken := [option for option in given if option in OURS]:
         raise EnvError(f"{name} takes no option '{taken[0]}': {OURS[taken[0]]}")
-    return GymnasiumEnv.wrap(PoolTask(task, count, given | ({"render_mode": "rgb_array"} if rendered else {})), name, conventions)
+    return GymnasiumEnv.wrap(
+        PoolTask(task, count, given | ({"render_mode": "rgb_array"} if rendered else {})), name, conventions
+    )
 
 
 class PoolTask(VectorEnv):
-    """A task of EnvPool that is made again at each `reset` with a seed, since EnvPool takes seeds only when a task is made."""
+    """A task of EnvPool that is made again at each `reset` with a seed, since EnvPool takes seeds only when a task is
+    made.
+    """
 
     def __init__(self, task: str, count: int, options: Mapping[str, Any]) -> None:
         """Raises EnvError for an unknown task, a task of several players, or a wrong option."""
-        self._task, self._options, self._name = task, dict(options), f"envpool:{task}"
+        self._task = task
+        self._options = dict(options)
+        self._name = f"envpool:{task}"
         given = {key: value for key, value in options.items() if key != "render_mode"}
         defaults = self._spec({}).config
         self._check(given, {key: value for key, value in defaults._asdict().items() if key not in OURS})
         if defaults.max_num_players > 1:
-            raise EnvError(f"{self._name} has {defaults.max_num_players} players in each area; only tasks of one player can be trained")
+            raise EnvError(
+                f"{self._name} has {defaults.max_num_players} players in each area; only tasks of one player can be "
+                "trained"
+            )
         self._facts = self._spec(given)
         self.num_envs = count
         self.render_mode = self._options.get("render_mode")
@@ -70,7 +91,9 @@ class PoolTask(VectorEnv):
             self.single_action_space = self._facts.gymnasium_action_space
         self.observation_space = batch_space(self.single_observation_space, count)
         self.action_space = batch_space(self.single_action_space, count)
-        self.spec = EnvSpec(task, reward_threshold=self._facts.reward_threshold, max_episode_steps=self._facts.config.max_episode_steps)
+        self.spec = EnvSpec(
+            task, reward_threshold=self._facts.reward_threshold, max_episode_steps=self._facts.config.max_episode_steps
+        )
         self._pool: Any = None
 
     def _check(self, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
@@ -79,7 +102,9 @@ class PoolTask(VectorEnv):
                 near = nearest(key, [*defaults, *NAMES])
                 raise EnvError(f"{self._name} takes no option '{key}'{near} (it takes: {', '.join(defaults)})")
             if not _alike(value, defaults[key]):
-                raise EnvError(f"{self._name}: option '{key}' is {value!r}; expected a value like its default, {defaults[key]!r}")
+                raise EnvError(
+                    f"{self._name}: option '{key}' is {value!r}; expected a value like its default, {defaults[key]!r}"
+                )
             if key in LEAST and value < LEAST[key]:
                 raise EnvError(f"{self._name}: option '{key}' is {value}; expected at least {LEAST[key]}")
 
@@ -109,7 +134,9 @@ class PoolTask(VectorEnv):
         envpool = import_module("envpool")
         try:
             with _quietly():
-                return envpool.make(self._task, env_type="gymnasium", num_envs=self.num_envs, seed=seed, **self._options)
+                return envpool.make(
+                    self._task, env_type="gymnasium", num_envs=self.num_envs, seed=seed, **self._options
+                )
         except PalaestraError:
             raise
         except Exception as error:  # EnvPool raises what its options' types and values cause

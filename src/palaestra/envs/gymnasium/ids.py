@@ -23,10 +23,12 @@ from palaestra.envs.spaces.conventions import Conventions
 
 def build(spec: EnvSpec, count: int, options: dict[str, Any]) -> SingleEnvs | VectorEnvs:
     """Makes `count` copies of a registered environment. Raises EnvError if they cannot be made."""
-    options, name = dict(options), f"gymnasium:{spec.id}"
+    options = dict(options)
+    name = f"gymnasium:{spec.id}"
     if (newest := newest_version(spec.id)) != spec.id:
         warnings.warn(f"{name} is out of date: {newest} replaces it", stacklevel=3)
-    rendered, conventions = options.pop("render", False), Conventions.taken_from(options)
+    rendered = options.pop("render", False)
+    conventions = Conventions.taken_from(options)
     if rendered:
         draw_in_memory()
     try:
@@ -38,7 +40,9 @@ def build(spec: EnvSpec, count: int, options: dict[str, Any]) -> SingleEnvs | Ve
                 has = ", ".join(modes) or "none"
                 raise EnvError(f"{name} cannot be drawn: that needs the render mode rgb_array, and it has {has}")
             options["render_mode"] = "rgb_array"
-        return SingleEnvs([gymnasium.make(spec, disable_env_checker=True, **options) for _ in range(count)], name, conventions)
+        return SingleEnvs(
+            [gymnasium.make(spec, disable_env_checker=True, **options) for _ in range(count)], name, conventions
+        )
     except (PalaestraError, *STOPS):
         raise
     except BaseException as error:  # a user's environment may raise anything
@@ -50,7 +54,10 @@ def _explained(error: BaseException, spec: EnvSpec, name: str, options: Mapping[
     point = spec.entry_point or spec.vector_entry_point
     lacking = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
     if lacking and isinstance(point, str) and f"{point.partition(':')[0]}.".startswith(f"{lacking}."):
-        return EnvError(f"{name}: its entry point is '{point}', but there is no module '{lacking}', neither in {Path.cwd()} nor installed")
+        return EnvError(
+            f"{name}: its entry point is '{point}', but there is no module '{lacking}', neither in {Path.cwd()} nor "
+            "installed"
+        )
     if (missing := missing_package(error)) is not None:
         return EnvError(f"{name} {missing}")
     unknown = next((each for each in options if f"unexpected keyword argument '{each}'" in str(error)), None)
@@ -69,12 +76,19 @@ def _wrong_option(unknown: str, spec: EnvSpec, name: str, options: Mapping[str, 
     unknown = next((each for each in options if each not in takes), unknown)
     other = next((each for each in options if each in single and each not in vector and each != "render_mode"), None)
     if unknown in vector and other is not None:
-        return EnvError(f"{name}: the options '{unknown}', of the vector environment, and '{other}', of single games, exclude one another")
-    return EnvError(f"{name} takes no option '{unknown}'{nearest(unknown, takes)} (it takes: {', '.join(takes) or 'none'})")
+        return EnvError(
+            f"{name}: the options '{unknown}', of the vector environment, and '{other}', of single games, exclude one "
+            "another"
+        )
+    return EnvError(
+        f"{name} takes no option '{unknown}'{nearest(unknown, takes)} (it takes: {', '.join(takes) or 'none'})"
+    )
 
 
 def drawn_by(id: str) -> str | None:
-    """Returns the module of the environment's class if it declares the render mode rgb_array, else None. Makes no environment."""
+    """Returns the module of the environment's class if it declares the render mode rgb_array, else None. Makes no
+    environment.
+    """
     try:
         creator = _creator(spec_of(id))
     except (EnvError, gymnasium.error.Error, ImportError, AttributeError):
@@ -83,7 +97,9 @@ def drawn_by(id: str) -> str | None:
 
 
 def _render_modes(creator: Any) -> Sequence[str] | None:
-    """Returns the render modes that an environment's class declares; None if unknown, for example for a factory function."""
+    """Returns the render modes that an environment's class declares; None if unknown, for example for a factory
+    function.
+    """
     return (getattr(creator, "metadata", None) or {}).get("render_modes")
 
 
@@ -96,7 +112,10 @@ def spec_of(id: str) -> EnvSpec:
     """Looks up an id, after importing the module before its colon. Raises EnvError for an unknown id."""
     module, _, name = id.rpartition(":")
     if not name:
-        raise EnvError(f"'gymnasium:{id}' is incomplete; expected gymnasium:ID or gymnasium:module:ID, such as gymnasium:CartPole-v1")
+        raise EnvError(
+            f"'gymnasium:{id}' is incomplete; expected gymnasium:ID or gymnasium:module:ID, such as "
+            "gymnasium:CartPole-v1"
+        )
     if module:
         import_user_module(module, f"gymnasium:{id}")
     elif name not in gymnasium.registry:

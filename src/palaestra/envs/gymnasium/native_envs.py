@@ -46,7 +46,9 @@ WHOLE_SCREEN = {"grayscale": False, "img_height": 210, "img_width": 160, "stack_
 def native_envs(
     spec: EnvSpec, count: int, options: dict[str, Any], conventions: Conventions, *, rendered: bool
 ) -> SingleEnvs | VectorEnvs | None:
-    """Makes the environment's own vector version if it is the only version, or acts in every area on every tick; else returns None."""
+    """Makes the environment's own vector version if it is the only version, or acts in every area on every tick; else
+    returns None.
+    """
     spec = _with_usual_pictures(spec)
     if spec.vector_entry_point is None:
         return None
@@ -69,13 +71,18 @@ def native_envs(
 def vector_options(spec: EnvSpec) -> list[str]:
     """Returns the names of the options that the vector version of an Atari game takes; none for other environments."""
     creator = _with_usual_pictures(spec).vector_entry_point
-    return [] if creator != ATARI_GAMES else [each for each in signature(load_env_creator(ATARI_GAMES)).parameters if each not in FIXED]
+    return (
+        []
+        if creator != ATARI_GAMES
+        else [each for each in signature(load_env_creator(ATARI_GAMES)).parameters if each not in FIXED]
+    )
 
 
 def _with_usual_pictures(spec: EnvSpec) -> EnvSpec:
     """Gives ids such as PongNoFrameskip-v4 the vector environment that ALE/Pong-v5 has.
 
-    Such an id names the emulator's single frames for wrappers to make the usual pictures of: gray, small, four frames a decision, stacked.
+    Such an id names the emulator's single frames for wrappers to make the usual pictures of: gray, small, four frames a
+    decision, stacked.
     """
     if spec.entry_point != ATARI_GAME or spec.vector_entry_point is not None or spec.kwargs.get("frameskip") != 1:
         return spec
@@ -117,7 +124,9 @@ def _check_atari(name: str, creator: Callable[..., Any], options: dict[str, Any]
 
 
 class WithScreens(VectorWrapper):
-    """Atari games with pictures, from a second vector environment that plays the same games: same seeds, same actions, whole screens."""
+    """Atari games with pictures, from a second vector environment that plays the same games: same seeds, same actions,
+    whole screens.
+    """
 
     def __init__(self, envs: VectorEnv, screens: VectorEnv) -> None:
         """`screens`: the same games with `WHOLE_SCREEN`."""

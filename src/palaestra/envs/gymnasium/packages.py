@@ -13,10 +13,18 @@ import gymnasium
 from palaestra.core.errors import EnvError, exception_summary
 
 REGISTERING = (
-    (r"ALE/|.+(NoFrameskip|Deterministic)-v[04]$|(Pong|Breakout|SpaceInvaders|Seaquest|Qbert|BeamRider)-", "ale_py", "'palaestra[atari]'"),
+    (
+        r"ALE/|.+(NoFrameskip|Deterministic)-v[04]$|(Pong|Breakout|SpaceInvaders|Seaquest|Qbert|BeamRider)-",
+        "ale_py",
+        "'palaestra[atari]'",
+    ),
     (r"MiniGrid-|BabyAI-", "minigrid", "minigrid"),
     (r"MiniWorld-", "miniworld", "miniworld"),
-    (r"(Fetch|HandReach|HandManipulate|AntMaze|PointMaze|FrankaKitchen|AdroitHand)", "gymnasium_robotics", "gymnasium-robotics"),
+    (
+        r"(Fetch|HandReach|HandManipulate|AntMaze|PointMaze|FrankaKitchen|AdroitHand)",
+        "gymnasium_robotics",
+        "gymnasium-robotics",
+    ),
     (r"(highway|merge|roundabout|parking|intersection|racetrack)(-\w+)*-v\d", "highway_env", "highway-env"),
     (r"dm_control/", "shimmy", "'shimmy[dm-control]'"),
     (r"flappy_bird|FlappyBird-", "flappy_bird_gymnasium", "flappy-bird-gymnasium"),
@@ -30,7 +38,9 @@ def registering_package(id: str) -> tuple[str, str] | None:
 
 
 def import_registering_package(id: str) -> bool:
-    """Imports the module that registers an id, if it is known and installed. Returns whether it did. Raises EnvError if that fails."""
+    """Imports the module that registers an id, if it is known and installed. Returns whether it did. Raises EnvError if
+    that fails.
+    """
     found = registering_package(id)
     if found is None or find_spec(found[0]) is None:
         return False
@@ -38,7 +48,8 @@ def import_registering_package(id: str) -> bool:
         import_module(found[0])
     except (Exception, SystemExit) as error:  # a package may raise anything
         raise EnvError(
-            f"gymnasium:{id}: the module '{found[0]}', which registers it, cannot be imported: {exception_summary(error)}"
+            f"gymnasium:{id}: the module '{found[0]}', which registers it, cannot be imported: "
+            f"{exception_summary(error)}"
         ) from error
     return True
 
@@ -48,16 +59,22 @@ def explain_unknown(id: str) -> EnvError:
     title = f"Gymnasium has no environment '{id}'"
     found = registering_package(id)
     if found is not None and find_spec(found[0]) is None:
-        return EnvError(f"gymnasium:{id} comes with the package {found[0]}, which is not installed: pip install {found[1]}")
+        return EnvError(
+            f"gymnasium:{id} comes with the package {found[0]}, which is not installed: pip install {found[1]}"
+        )
     near = nearest_ids(id, gymnasium.registry)
     if not near:
         return EnvError(f"{title} (for one of another package, name its module: gymnasium:module:Id-v0)")
     listed = ", ".join(f"'{one}'" for one in near)
-    return EnvError(f"{title}; did you mean {listed}? (for one of another package, name its module: gymnasium:module:Id-v0)")
+    return EnvError(
+        f"{title}; did you mean {listed}? (for one of another package, name its module: gymnasium:module:Id-v0)"
+    )
 
 
 def nearest_ids(id: str, known: Iterable[str], most: int = 4) -> list[str]:
-    """Returns known ids like this one, best first: all versions if only the version or the case differs, else the newest of each name."""
+    """Returns known ids like this one, best first: all versions if only the version or the case differs, else the
+    newest of each name.
+    """
     names: dict[str, list[str]] = {}
     for one in known:
         names.setdefault(_name_of(one), []).append(one)
@@ -65,7 +82,9 @@ def nearest_ids(id: str, known: Iterable[str], most: int = 4) -> list[str]:
         versions.sort(key=_version_of, reverse=True)
     wanted = _name_of(id)
     space = wanted.rpartition("/")[0]
-    order = sorted(names, key=lambda name: (name.rpartition("/")[0] == space, -len(name)))  # those of the namespace that was given win
+    order = sorted(
+        names, key=lambda name: (name.rpartition("/")[0] == space, -len(name))
+    )  # those of the namespace that was given win
     last = {name.rpartition("/")[2]: name for name in order}
     same = [name for name in (wanted, last.get(wanted.rpartition("/")[2])) if name in names]
     near = [last[name] for name in get_close_matches(wanted.rpartition("/")[2], last, n=most, cutoff=0.7)]

@@ -1,7 +1,8 @@
-"""Detects Gymnasium environments that reset themselves inside `step`, so that the final observation of an episode is lost.
+"""Detects Gymnasium environments that reset themselves inside `step`, so that the final observation of an episode is
+lost.
 
-`ResetWatch` notices calls of the environment's own `reset`; `SelfResetDetector` recognizes other ways of restarting by the observations
-at episode ends.
+`ResetWatch` notices calls of the environment's own `reset`; `SelfResetDetector` recognizes other ways of restarting by
+the observations at episode ends.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ EPISODES_NEEDED = 20
 
 def final_observation(info: Any) -> Any:
     """Returns the final observation in an info, or None."""
-    return next((info[key] for key in FINAL_KEYS if key in info and info[key] is not None), None) if isinstance(info, dict) else None
+    return (
+        next((info[key] for key in FINAL_KEYS if key in info and info[key] is not None), None)
+        if isinstance(info, dict)
+        else None
+    )
 
 
 class ResetWatch:
@@ -35,7 +40,9 @@ class ResetWatch:
         base = env.unwrapped
         self._seen: dict[str, Any] = {}
         self.transforms = _transforms(env)
-        """Whether a wrapper changes observations, so that the innermost environment's cannot be compared with the returned ones."""
+        """Whether a wrapper changes observations, so that the innermost environment's cannot be compared with the
+        returned ones.
+        """
         try:
             if "reset" not in vars(base):
                 base.reset = MethodType(_recording(type(base).reset), base)
@@ -56,7 +63,8 @@ class ResetWatch:
 def _recording(reset: Callable[..., Any]) -> Callable[..., Any]:
     """Wraps `reset` so that it records its result, and keeps the signature that Gymnasium's checks inspect.
 
-    Bound to the environment rather than closing over it, so that a deep copy (as in tree search) resets itself, not the original.
+    Bound to the environment rather than closing over it, so that a deep copy (as in tree search) resets itself, not the
+    original.
     """
 
     @wraps(reset)
@@ -80,8 +88,8 @@ def _transforms(env: gymnasium.Env) -> bool:
 class SelfResetDetector:
     """Compares final observations with first ones.
 
-    If an environment resets itself within `step`, every final observation looks like a first one, while the observation before it does
-    not. Decides once, after `EPISODES_NEEDED` episodes.
+    If an environment resets itself within `step`, every final observation looks like a first one, while the observation
+    before it does not. Decides once, after `EPISODES_NEEDED` episodes.
     """
 
     def __init__(self) -> None:
@@ -89,18 +97,23 @@ class SelfResetDetector:
         """Whether it has not decided yet."""
         self._low: list[Tensor] = []
         self._high: list[Tensor] = []
-        self._ends, self._alike, self._before = 0, 0, 0
+        self._ends = 0
+        self._alike = 0
+        self._before = 0
 
     def add_first(self, obs: Sequence[Tensor]) -> None:
         """Adds the first observations of N episodes, each (N, *shape)."""
         if not len(obs[0]):
             return
-        low, high = [column.amin(0) for column in obs], [column.amax(0) for column in obs]
+        low = [column.amin(0) for column in obs]
+        high = [column.amax(0) for column in obs]
         self._low = low if not self._low else [torch.minimum(a, b) for a, b in zip(self._low, low, strict=True)]
         self._high = high if not self._high else [torch.maximum(a, b) for a, b in zip(self._high, high, strict=True)]
 
     def add_ended(self, last: Sequence[Tensor], before: Sequence[Tensor]) -> bool:
-        """Adds final observations of episodes and the ones before them. Returns True, once, if the environment seems to reset itself."""
+        """Adds final observations of episodes and the ones before them. Returns True, once, if the environment seems to
+        reset itself.
+        """
         self._ends += len(last[0])
         self._alike += int(self._like_first(last).sum())
         self._before += int(self._like_first(before).sum())
@@ -110,7 +123,9 @@ class SelfResetDetector:
         return self._alike == self._ends and self._before <= self._ends // 10
 
     def _like_first(self, obs: Sequence[Tensor]) -> Tensor:
-        """Whether each observation, (N,), is within the range of first ones, extended by half of its width on either side."""
+        """Whether each observation, (N,), is within the range of first ones, extended by half of its width on either
+        side.
+        """
         inside = torch.ones(len(obs[0]), dtype=torch.bool)
         for column, low, high in zip(obs, self._low, self._high, strict=True):
             margin = (high - low) / 2

@@ -38,7 +38,9 @@ class Tick:
     ended: np.ndarray  # (E,) int64, rising
     last: BatchedObs  # (E, ...) final observations of the ended episodes; () if none ended
     acting: np.ndarray | None = None  # (N,) bool: awaits an action; None: all do
-    success: np.ndarray | None = None  # (N,) float32: 1 or 0 where an ended episode reports it, else NaN; None: nothing reported
+    success: np.ndarray | None = (
+        None  # (N,) float32: 1 or 0 where an ended episode reports it, else NaN; None: nothing reported
+    )
     mask: np.ndarray | None = None  # (N, choices) bool: True: allowed; None: the environment gives no masks
 
 
@@ -51,13 +53,16 @@ class Start:
 
 
 class SingleEnvs:
-    """Steps a list of single environments. Faster than Gymnasium's SyncVectorEnv, because infos are read only where needed."""
+    """Steps a list of single environments. Faster than Gymnasium's SyncVectorEnv, because infos are read only where
+    needed.
+    """
 
     steady = True
 
     def __init__(self, envs: Sequence[gymnasium.Env], name: str, conventions: Conventions = UNSAID) -> None:
         """`name` is for error messages."""
-        self._envs, self._name = list(envs), name
+        self._envs = list(envs)
+        self._name = name
         for env in envs[:1]:
             check_methods(env, name)
         self.metadata = metadata_of(envs[0], name)
@@ -69,7 +74,8 @@ class SingleEnvs:
         self._check_alike()
         self._mask_methods = [found for env in envs if (found := self.masks.method(env)) is not None]
         self._watches = [ResetWatch(env) for env in envs]
-        self._none, self._nobody = np.zeros(len(envs), np.bool_), np.zeros(0, np.int64)
+        self._none = np.zeros(len(envs), np.bool_)
+        self._nobody = np.zeros(0, np.int64)
 
     @property
     def count(self) -> int:
@@ -80,7 +86,8 @@ class SingleEnvs:
         """Resets every environment, each with its own seed."""
         seeds = np.random.SeedSequence(seed).generate_state(len(self._envs)).tolist()
         results = [self._reset(i, seed=one) for i, one in enumerate(seeds)]
-        obs, infos = [obs for obs, _ in results], [info for _, info in results]
+        obs = [obs for obs, _ in results]
+        infos = [info for _, info in results]
         return Start(gathered(self.leaves, obs, self._name), self._mask(obs, infos, first=True))
 
     def step(self, actions: Any) -> Tick:
@@ -101,7 +108,8 @@ class SingleEnvs:
         except (TypeError, ValueError):
             if None in steps:
                 raise EnvError(
-                    f"{self._name}, area {steps.index(None)}: `step` returned None; expected obs, reward, terminated, truncated, info: "
+                    f"{self._name}, area {steps.index(None)}: `step` returned None; expected obs, reward, terminated, "
+                    "truncated, info: "
                     f"does it end without `return`?"
                 ) from None
             raise EnvError(f"{self._name}: {OLD_STEP.format(_described(steps))}") from None
@@ -113,14 +121,16 @@ class SingleEnvs:
         if not any(terminated) and not any(truncated):
             next_obs = gathered(self.leaves, obs, self._name)
             return Tick(next_obs, earned, self._none, self._none, self._nobody, (), mask=self._mask(obs, infos))
-        terminated, truncated = np.array(terminated, np.bool_), np.array(truncated, np.bool_)
+        terminated = np.array(terminated, np.bool_)
+        truncated = np.array(truncated, np.bool_)
         ended = np.flatnonzero(terminated | truncated)
         over = ended.tolist()
         last = gathered(self.leaves, [self._last(i, obs[i], infos[i]) for i in over], self._name, over)
         success = successes(ended, [infos[i] for i in ended], len(self._envs))
         for i in over:
             obs[i], infos[i] = self._reset(i)
-        next_obs, mask = gathered(self.leaves, obs, self._name), self._mask(obs, infos)
+        next_obs = gathered(self.leaves, obs, self._name)
+        mask = self._mask(obs, infos)
         return Tick(next_obs, earned, terminated, truncated, ended, last, success=success, mask=mask)
 
     def render(self, area: int) -> np.ndarray:
@@ -128,7 +138,8 @@ class SingleEnvs:
         env = self._envs[area]
         if env.render_mode is None:
             raise EnvError(
-                f"{self._name} can only be drawn if its render_mode is 'rgb_array', and it is None: give the option render=True; a "
+                f"{self._name} can only be drawn if its render_mode is 'rgb_array', and it is None: give the option "
+                "render=True; a "
                 "class of your own takes the argument `render_mode=None` and keeps it as self.render_mode"
             )
         try:
@@ -150,9 +161,12 @@ class SingleEnvs:
         first = self._envs[0]
         for i, env in enumerate(self._envs[1:], 1):
             for what in ("observation_space", "action_space"):
-                own, other = getattr(first, what), space_of(env, what, f"{self._name}, area {i}")
+                own = getattr(first, what)
+                other = space_of(env, what, f"{self._name}, area {i}")
                 if own is not other and own != other and self._form(what, own) != self._form(what, other):
-                    raise EnvError(f"{self._name}: area {i} has the {what} {other}, but area 0 has {own}; all areas need the same")
+                    raise EnvError(
+                        f"{self._name}: area {i} has the {what} {other}, but area 0 has {own}; all areas need the same"
+                    )
 
     def _form(self, what: str, space: gymnasium.Space) -> Any:
         """Returns what must be the same in all areas."""
@@ -168,7 +182,9 @@ class SingleEnvs:
         return check_reset(result, f"{self._name}, area {i}")
 
     def _blame(self, error: BaseException, method: str, area: int) -> BaseException:
-        """Returns an exception of an environment as an EnvError that says where it came from; what stops a run stays as it is."""
+        """Returns an exception of an environment as an EnvError that says where it came from; what stops a run stays as
+        it is.
+        """
         if isinstance(error, (PalaestraError, *STOPS)):
             return error
         if method == "step" and is_old_step(error):
@@ -176,7 +192,8 @@ class SingleEnvs:
         if isinstance(error, TypeError) and "unexpected keyword argument 'seed'" in str(error):
             return EnvError(f"{self._name}: {OLD_RESET.format('takes no seed')}")
         return EnvError(
-            f"{self._name} raised an error in {method}, area {area}: {exception_summary(error)}; --debug shows the whole traceback"
+            f"{self._name} raised an error in {method}, area {area}: {exception_summary(error)}; --debug shows the "
+            "whole traceback"
         )
 
     def _mask(self, obs: Sequence[Any], infos: Sequence[Any], *, first: bool = False) -> np.ndarray | None:
@@ -184,7 +201,9 @@ class SingleEnvs:
         if self.masks.path is not None:
             return self.masks.in_observations(obs, None, self._area)
         if not self._mask_methods:
-            return self.masks.in_infos(infos, lambda key: [_entry(info, key) for info in infos], self._area, first=first)
+            return self.masks.in_infos(
+                infos, lambda key: [_entry(info, key) for info in infos], self._area, first=first
+            )
         masks = []
         try:
             for _, method in self._mask_methods:
@@ -199,8 +218,8 @@ class SingleEnvs:
     def _last(self, i: int, obs: Any, info: Any) -> Any:
         """Returns the final observation of environment `i`, whose `step` returned `obs` at the end of an episode.
 
-        If the info has a final observation, `obs` may be the next episode's first. The caller resets the environment in any case, which
-        also resets the clocks of its wrappers.
+        If the info has a final observation, `obs` may be the next episode's first. The caller resets the environment in
+        any case, which also resets the clocks of its wrappers.
         """
         given = final_observation(info)
         if given is not None:
@@ -208,8 +227,10 @@ class SingleEnvs:
         watch = self._watches[i]
         if watch.seen is not None and (watch.transforms or self._same(obs, watch.seen[0])):
             raise EnvError(
-                f"{self._name} resets itself inside `step`: what it returns at an episode's end is the next episode's first observation, "
-                f"and the last one, which learning needs, is lost. Leave out the call of `reset` in `step` (or the wrapper that makes it) "
+                f"{self._name} resets itself inside `step`: what it returns at an episode's end is the next episode's "
+                "first observation, "
+                "and the last one, which learning needs, is lost. Leave out the call of `reset` in `step` (or the "
+                "wrapper that makes it) "
                 f"and return the last observation; or keep it and give the last observation as info['final_obs']"
             )
         return obs
@@ -223,13 +244,19 @@ def _entry(info: Any, key: str) -> Any:
 
 
 def _described(steps: Sequence[Any]) -> str:
-    counts = sorted({f"{len(step)} values" if isinstance(step, tuple | list) else f"a {type(step).__name__}" for step in steps})
+    counts = sorted(
+        {f"{len(step)} values" if isinstance(step, tuple | list) else f"a {type(step).__name__}" for step in steps}
+    )
     return " or ".join(counts)
 
 
 def successes(ended: np.ndarray, infos: Sequence[Any], count: int) -> np.ndarray | None:
     """Returns `Tick.success` from the info of each ended episode."""
-    reported = {i: info[SUCCESS] for i, info in zip(ended, infos, strict=True) if isinstance(info, dict) and info.get(SUCCESS) is not None}
+    reported = {
+        i: info[SUCCESS]
+        for i, info in zip(ended, infos, strict=True)
+        if isinstance(info, dict) and info.get(SUCCESS) is not None
+    }
     if not reported:
         return None
     success = np.full(count, np.nan, np.float32)

@@ -1,7 +1,7 @@
 """Adapts Gymnasium's vector environments, with an area for each of their environments.
 
-`metadata["autoreset_mode"]` names when they restart an episode: on the tick on which it ends (SAME_STEP), on the next tick, whose
-action is then ignored (NEXT_STEP), or when the caller resets it (DISABLED).
+`metadata["autoreset_mode"]` names when they restart an episode: on the tick on which it ends (SAME_STEP), on the next
+tick, whose action is then ignored (NEXT_STEP), or when the caller resets it (DISABLED).
 """
 
 from __future__ import annotations
@@ -35,9 +35,12 @@ class VectorEnvs:
 
     def __init__(self, envs: VectorEnv, name: str, conventions: Conventions = UNSAID) -> None:
         """`name` is for error messages."""
-        self._envs, self._name = envs, name
+        self._envs = envs
+        self._name = name
         self.metadata = metadata_of(envs, name)
-        observation, action = (space_of(envs, each, name) for each in ("single_observation_space", "single_action_space"))
+        observation, action = (
+            space_of(envs, each, name) for each in ("single_observation_space", "single_action_space")
+        )
         self.actions = SpaceActions(action)
         conventions = conventions.completed(self.metadata)
         self.masks = MaskSource(name, observation, action, self.actions.spec, conventions)
@@ -91,7 +94,9 @@ class VectorEnvs:
             raise told from told.__cause__
 
     def _split(self, observation: Any) -> BatchedObs:
-        """Returns an array for each leaf, with a row for each environment. Raises EnvError for observations that do not fit the spaces."""
+        """Returns an array for each leaf, with a row for each environment. Raises EnvError for observations that do not
+        fit the spaces.
+        """
         count = self.count
         try:
             columns = tuple([leaf.gather(pick(leaf, observation)) for leaf in self.leaves])
@@ -101,7 +106,9 @@ class VectorEnvs:
         except ObservationMisfit as error:
             raise error.of(self._name) from None
         except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise EnvError(f"{self._name}: observations are not batched as their space says: {exception_summary(error)}") from error
+            raise EnvError(
+                f"{self._name}: observations are not batched as their space says: {exception_summary(error)}"
+            ) from error
         return columns
 
     def _area(self, i: int) -> str:
@@ -112,19 +119,31 @@ class VectorEnvs:
         base = self._envs.unwrapped
         if (found := self.masks.method(self._envs) or self.masks.method(base)) is not None:
             return found
-        if not isinstance(base, SyncVectorEnv | AsyncVectorEnv) or not self.masks.choices or self.masks.path is not None:
+        if (
+            not isinstance(base, SyncVectorEnv | AsyncVectorEnv)
+            or not self.masks.choices
+            or self.masks.path is not None
+        ):
             return None
-        names = [name for name in self.masks.methods if name != KEY]  # one of this name may need arguments, as Taxi's does
+        names = [
+            name for name in self.masks.methods if name != KEY
+        ]  # one of this name may need arguments, as Taxi's does
         name = next((name for name in names if all(base.call("has_wrapper_attr", name))), None)
         return None if name is None else (name, lambda: base.call(name))
 
-    def _mask(self, obs: Any, infos: dict[str, Any], acting: np.ndarray | None = None, *, first: bool = False) -> np.ndarray | None:
-        """Returns the masks of the next actions; `acting` leaves out areas that have none, `first`: after `reset` of all."""
+    def _mask(
+        self, obs: Any, infos: dict[str, Any], acting: np.ndarray | None = None, *, first: bool = False
+    ) -> np.ndarray | None:
+        """Returns the masks of the next actions; `acting` leaves out areas that have none, `first`: after `reset` of
+        all.
+        """
         if self.masks.path is not None:
             return self.masks.in_batch(obs, self.count, acting, self._area)
         if self._mask_method is not None:
             name, method = self._mask_method
-            return self.masks.of_method(name, self._for_all(self._called(name, method), f"{name}()"), acting, self._area)
+            return self.masks.of_method(
+                name, self._for_all(self._called(name, method), f"{name}()"), acting, self._area
+            )
 
         def column(key: str) -> Any:
             return self._for_all(rows_of(infos, key, self.count), f"info['{key}']")
@@ -135,18 +154,24 @@ class VectorEnvs:
         """Returns masks as they are. Raises EnvError unless there is one for each area."""
         given = len(masks) if isinstance(masks, Sequence) or (isinstance(masks, np.ndarray) and masks.ndim) else 0
         if given != self.count:
-            raise EnvError(f"{self._name}: {source} has masks for {given} areas; expected {self.count}, one for each area")
+            raise EnvError(
+                f"{self._name}: {source} has masks for {given} areas; expected {self.count}, one for each area"
+            )
         return masks
 
 
 class SameStep(VectorEnvs):
-    """Adapts environments that restart an episode on the tick on which it ends and return its final observation in the infos."""
+    """Adapts environments that restart an episode on the tick on which it ends and return its final observation in the
+    infos.
+    """
 
     def step(self, actions: Any) -> Tick:
         """Simulates one tick."""
         given, reward, terminated, truncated, infos = self._step(actions)
-        obs, ended = self._split(given), np.flatnonzero(terminated | truncated)
-        last, success = (), None
+        obs = self._split(given)
+        ended = np.flatnonzero(terminated | truncated)
+        last = ()
+        success = None
         if len(ended):
             last = self._last(infos, ended)
             success = _success(infos.get("final_info", infos), ended, self.count)
@@ -157,8 +182,10 @@ class SameStep(VectorEnvs):
         final = next((infos[key] for key in FINAL_KEYS if key in infos), None)
         if final is None:
             raise EnvError(
-                f"{self._name} names SAME_STEP as its autoreset mode, but at an episode's end its infos lack 'final_obs' (they have: "
-                f"{', '.join(infos) or 'nothing'}): the last observation, which learning needs, is lost. Give it there, or restart "
+                f"{self._name} names SAME_STEP as its autoreset mode, but at an episode's end its infos lack "
+                "'final_obs' (they have: "
+                f"{', '.join(infos) or 'nothing'}): the last observation, which learning needs, is lost. Give it "
+                "there, or restart "
                 f"episodes in mode NEXT_STEP or DISABLED"
             )
         if isinstance(final, np.ndarray) and final.dtype == object:
@@ -167,7 +194,9 @@ class SameStep(VectorEnvs):
 
 
 class NextStep(VectorEnvs):
-    """Adapts environments that restart an episode on the next tick. The area does not act until then: its action would be ignored."""
+    """Adapts environments that restart an episode on the next tick. The area does not act until then: its action would
+    be ignored.
+    """
 
     steady = False
 
@@ -183,21 +212,26 @@ class NextStep(VectorEnvs):
     def step(self, actions: Any) -> Tick:
         """Simulates one tick."""
         given, reward, terminated, truncated, infos = self._step(actions)
-        obs, now = self._split(given), terminated | truncated
+        obs = self._split(given)
+        now = terminated | truncated
         wrong = np.flatnonzero(now & self._ended)
         if len(wrong):
             raise EnvError(
-                f"{self._name} names NEXT_STEP as its autoreset mode, but area {wrong[0]} ended on two ticks in a row: on the tick after "
-                f"an end it should start the next episode and ignore the action. Name the mode that it has in metadata['autoreset_mode']"
+                f"{self._name} names NEXT_STEP as its autoreset mode, but area {wrong[0]} ended on two ticks in a "
+                "row: on the tick after "
+                "an end it should start the next episode and ignore the action. Name the mode that it has in "
+                "metadata['autoreset_mode']"
             )
         if keys := [key for key in FINAL_KEYS if key in infos]:
             raise EnvError(
-                f"{self._name} names NEXT_STEP as its autoreset mode, but its infos have '{keys[0]}', as of mode SAME_STEP. "
+                f"{self._name} names NEXT_STEP as its autoreset mode, but its infos have '{keys[0]}', as of mode "
+                "SAME_STEP. "
                 f"Name the mode that it has in metadata['autoreset_mode']"
             )
         reward[self._ended] = 0  # the reward of a reset belongs to no decision
         self._ended = now
-        ended, mask = np.flatnonzero(now), self._mask(given, infos, ~now)
+        ended = np.flatnonzero(now)
+        mask = self._mask(given, infos, ~now)
         if not len(ended):
             return Tick(obs, reward, terminated, truncated, ended, (), mask=mask)
         last = tuple([column[ended] for column in obs])
@@ -214,15 +248,18 @@ class Disabled(VectorEnvs):
     def step(self, actions: Any) -> Tick:
         """Simulates one tick and resets the environments whose episodes ended."""
         given, reward, terminated, truncated, infos = self._step(actions)
-        obs, mask = self._split(given), terminated | truncated
+        obs = self._split(given)
+        mask = terminated | truncated
         ended = np.flatnonzero(mask)
         if not len(ended):
             return Tick(obs, reward, terminated, truncated, ended, (), mask=self._mask(given, infos))
-        last, success = tuple([column[ended] for column in obs]), _success(infos, ended, self.count)
+        last = tuple([column[ended] for column in obs])
+        success = _success(infos, ended, self.count)
         others = None if self._mask_checked or mask.all() else tuple([column[~mask] for column in obs])
         before = self._mask(given, infos, ~mask)
         given, infos = self._called("reset", self._envs.reset, options={"reset_mask": mask.copy()})
-        obs, allowed = self._split(given), self._mask(given, infos, mask)
+        obs = self._split(given)
+        allowed = self._mask(given, infos, mask)
         if before is not None and allowed is not None:
             allowed[~mask] = before[~mask]
         if others is not None:
@@ -234,13 +271,17 @@ class Disabled(VectorEnvs):
         self._mask_checked = True
         if not all(np.array_equal(one, other) for one, other in zip(before, after, strict=True)):
             raise EnvError(
-                f"{self._name} names DISABLED as its autoreset mode, but reset(options={{'reset_mask': mask}}) also changed environments "
-                f"that the mask leaves out: it should reset only those whose mask is true, and return the others' observations unchanged"
+                f"{self._name} names DISABLED as its autoreset mode, but reset(options={{'reset_mask': mask}}) also "
+                "changed environments "
+                "that the mask leaves out: it should reset only those whose mask is true, and return the others' "
+                "observations unchanged"
             )
 
 
 class CartPoleVectors(VectorEnvs):
-    """Adapts Gymnasium's vectorized CartPole, which restarts on the next tick: resets its state directly, so that every tick acts."""
+    """Adapts Gymnasium's vectorized CartPole, which restarts on the next tick: resets its state directly, so that every
+    tick acts.
+    """
 
     _envs: CartPoleVectorEnv
 
@@ -274,14 +315,18 @@ def adapted(envs: VectorEnv, name: str, conventions: Conventions = UNSAID) -> Ve
         modes = ", ".join(f"AutoresetMode.{mode.name}" for mode in AutoresetMode)
         what = "has no metadata['autoreset_mode']" if given is None else f"has metadata['autoreset_mode'] = {given!r}"
         raise EnvError(
-            f"{name} {what}, so it is unknown when its episodes restart: set it to the one of {modes} (of gymnasium.vector) that applies"
+            f"{name} {what}, so it is unknown when its episodes restart: set it to the one of {modes} (of "
+            "gymnasium.vector) that applies"
         ) from None
     return adapter(envs, name, conventions)
 
 
 def rows_of(infos: dict[str, Any], key: str, count: int) -> Any:
-    """Returns the entry of each environment for a key of batched infos, None where it is missing; all at once if none is."""
-    values, has = infos.get(key), infos.get(f"_{key}")
+    """Returns the entry of each environment for a key of batched infos, None where it is missing; all at once if none
+    is.
+    """
+    values = infos.get(key)
+    has = infos.get(f"_{key}")
     if values is None:
         return [None] * count
     present = np.ones(count, np.bool_) if has is None else np.asarray(has, np.bool_)

@@ -19,23 +19,33 @@ class VectorErrors:
     """Explains the exceptions of a vector environment."""
 
     def __init__(self, envs: VectorEnv, name: str) -> None:
-        """`name` begins messages. In an AsyncVectorEnv, takes a place between it and the queue of its workers' errors."""
+        """`name` begins messages. In an AsyncVectorEnv, takes a place between it and the queue of its workers'
+        errors.
+        """
         base: Any = envs.unwrapped
-        self._base, self._name = base, name
+        self._base = base
+        self._name = name
         self._workers: _WorkerErrors | None = None
         if isinstance(base, AsyncVectorEnv):
             self._workers = _WorkerErrors(base.error_queue)
             vars(base)["error_queue"] = self._workers
 
     def explained(self, error: BaseException, method: str) -> EnvError:
-        """Returns the error for an exception that a method raised; its cause is the exception, or the traceback of the worker."""
+        """Returns the error for an exception that a method raised; its cause is the exception, or the traceback of the
+        worker.
+        """
         if self._workers is not None and (taken := self._workers.take()):
             area, kind, value, *trace = taken[0]
-            summary, cause = _summary(kind, value, trace), WorkerTraceback(*trace)
+            summary = _summary(kind, value, trace)
+            cause = WorkerTraceback(*trace)
         else:
-            area, summary, cause = self._area_of(error), exception_summary(error), error
+            area = self._area_of(error)
+            summary = exception_summary(error)
+            cause = error
         where = "" if area is None else f", area {area}"
-        told = EnvError(f"{self._name} raised an error in {method}{where}: {summary}; --debug shows the whole traceback")
+        told = EnvError(
+            f"{self._name} raised an error in {method}{where}: {summary}; --debug shows the whole traceback"
+        )
         told.__cause__ = cause
         return told
 
@@ -56,27 +66,33 @@ class WorkerTraceback(Exception):
 class _WorkerErrors:
     """The queue of the errors of an AsyncVectorEnv's workers, which keeps those that were read.
 
-    Gymnasium warns of each, with its whole traceback, and raises the last without the number of its worker; here one message says it all,
-    so its logger is silent from the first one on.
+    Gymnasium warns of each, with its whole traceback, and raises the last without the number of its worker; here one
+    message says it all, so its logger is silent from the first one on.
     """
 
     def __init__(self, queue: Any) -> None:
-        self._queue, self._taken, self._level = queue, list[tuple[Any, ...]](), gymnasium.logger.min_level
+        self._queue = queue
+        self._taken = list[tuple[Any, ...]]()
+        self._level = gymnasium.logger.min_level
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._queue, name)
 
     def get(self, *arguments: Any, **options: Any) -> tuple[Any, ...]:
-        """Reads an error: the worker's number, the exception's type, the exception, and from Gymnasium 1.1 on its traceback."""
+        """Reads an error: the worker's number, the exception's type, the exception, and from Gymnasium 1.1 on its
+        traceback.
+        """
         item = self._queue.get(*arguments, **options)
         if not self._taken:
-            self._level, gymnasium.logger.min_level = gymnasium.logger.min_level, SILENT
+            self._level = gymnasium.logger.min_level
+            gymnasium.logger.min_level = SILENT
         self._taken.append(item)
         return item
 
     def take(self) -> list[tuple[Any, ...]]:
         """Returns the errors that were read, by worker, and lets Gymnasium's logger speak again."""
-        taken, self._taken = self._taken, []
+        taken = self._taken
+        self._taken = []
         if taken:
             gymnasium.logger.min_level = self._level
         return sorted(taken, key=lambda item: item[0])

@@ -25,7 +25,8 @@ class AgentSpaces:
 
     def __init__(self, observation: spaces.Space, action: spaces.Space, where: str, conventions: Conventions) -> None:
         """`where` begins messages. Raises EnvError for unsupported spaces."""
-        self._where, self._first = where, True
+        self._where = where
+        self._first = True
         try:
             self._actions = SpaceActions(action)
             self._masks = MaskSource(where, observation, action, self._actions.spec, conventions)
@@ -35,7 +36,9 @@ class AgentSpaces:
         self.spec = BehaviorSpec(tuple(leaf.spec for leaf in self._leaves), self._actions.spec)
 
     def columns(self, observations: Sequence[Any], agents: Sequence[str], behavior: str) -> tuple[Tensor, ...]:
-        """Converts N observations to a column (N, *shape) for each part. Raises NotFinite, or EnvError for other shapes."""
+        """Converts N observations to a column (N, *shape) for each part. Raises NotFinite, or EnvError for other
+        shapes.
+        """
         columns = []
         for leaf in self._leaves:
             try:
@@ -47,10 +50,18 @@ class AgentSpaces:
                     raise ValueError(f"shape {values.shape[1:]} came")
             except (EnvError, ValueError, TypeError, KeyError, IndexError, RuntimeError) as error:
                 who, why = self._misfit(leaf, observations, agents, error)
-                raise EnvError(f"{self._where}: observation '{leaf.spec.name}' of {who} does not fit its space: {why}") from error
-            if values.dtype.kind not in "biu" and not np.isfinite(column.sum().item()) and len(bad := (~column.isfinite()).nonzero()):
+                raise EnvError(
+                    f"{self._where}: observation '{leaf.spec.name}' of {who} does not fit its space: {why}"
+                ) from error
+            if (
+                values.dtype.kind not in "biu"
+                and not np.isfinite(column.sum().item())
+                and len(bad := (~column.isfinite()).nonzero())
+            ):
                 at = [int(i) for i in bad[0]]
-                raise NotFinite(behavior, agents[at[0]], f"observation '{leaf.spec.name}'{at[1:]}", float(column[tuple(bad[0])]))
+                raise NotFinite(
+                    behavior, agents[at[0]], f"observation '{leaf.spec.name}'{at[1:]}", float(column[tuple(bad[0])])
+                )
             columns.append(column)
         return tuple(columns)
 
@@ -72,11 +83,15 @@ class AgentSpaces:
         return agents[0], f"{type(error).__name__}: {error}"
 
     def mask_method(self, env: Any) -> tuple[str, Callable[..., Any]] | None:
-        """Returns the name of an environment's method that returns masks, of an agent or of all, and the method, if they come from it."""
+        """Returns the name of an environment's method that returns masks, of an agent or of all, and the method, if
+        they come from it.
+        """
         return self._masks.method(env, most=1)
 
     def masks(self, observations: Sequence[Any], infos: Sequence[Any], agents: Sequence[str]) -> np.ndarray | None:
-        """Returns the allowed choices (N, choices), of observations or infos; None: neither has masks. Raises EnvError for a wrong one."""
+        """Returns the allowed choices (N, choices), of observations or infos; None: neither has masks. Raises EnvError
+        for a wrong one.
+        """
         if not self._masks.choices or not agents:
             return None
 
@@ -85,7 +100,8 @@ class AgentSpaces:
 
         if self._masks.path is not None:
             return self._masks.in_observations(observations, None, who)
-        first, self._first = self._first, False
+        first = self._first
+        self._first = False
         given = [info if isinstance(info, Mapping) else {} for info in infos]
         return self._masks.in_infos(given, lambda key: [info.get(key) for info in given], who, first=first)
 
@@ -101,4 +117,7 @@ def check_left_out(conventions: Conventions, observations: Sequence[spaces.Space
     names = list(dict.fromkeys(name for space in observations for name in entry_names(space)))
     if unknown := [name for name in conventions.leave_out or () if name not in names]:
         has = ", ".join(names) or "no entries"
-        raise EnvError(f"{where}: there is no observation '{unknown[0]}' to leave out{nearest(unknown[0], names)} (agents have: {has})")
+        raise EnvError(
+            f"{where}: there is no observation '{unknown[0]}' to leave out{nearest(unknown[0], names)} (agents have: "
+            f"{has})"
+        )

@@ -28,11 +28,18 @@ class AgentTable:
     """
 
     def __init__(self, behavior: str, spaces: AgentSpaces, roster: Roster, lasting: Sequence[Member]) -> None:
-        self.behavior, self.spaces = behavior, spaces
-        self._roster, self._slots = roster, Slots(len(lasting))
+        self.behavior = behavior
+        self.spaces = spaces
+        self._roster = roster
+        self._slots = Slots(len(lasting))
         self._slot_of: dict[Member, int] = {}
-        self._numbers, self._ids = count(), dict[Member, int]()
-        self._membership = [np.zeros(0, np.int64), np.zeros(0, np.int64), np.full(0, NO_GROUP)]  # area, team, group of each slot
+        self._numbers = count()
+        self._ids = dict[Member, int]()
+        self._membership = [
+            np.zeros(0, np.int64),
+            np.zeros(0, np.int64),
+            np.full(0, NO_GROUP),
+        ]  # area, team, group of each slot
         self._lasting = set(lasting)
         self._begun = set[Member]()
         """Agents that acted in their present episode."""
@@ -59,7 +66,8 @@ class AgentTable:
     def tick(self, ended: Sequence[tuple[int, AgentView]], asking: Sequence[tuple[int, AgentView]]) -> TimeStep:
         """Returns the table after a tick, from the views of each area's agents of this behavior.
 
-        An end counts if the agent acted in that episode. Raises NotFinite and EnvError for what the environment should not send.
+        An end counts if the agent acted in that episode. Raises NotFinite and EnvError for what the environment should
+        not send.
         """
         ended = [(area, view) for area, view in ended if (area, view.agent) in self._begun]
         members = [(area, view.agent) for area, view in asking]
@@ -69,15 +77,18 @@ class AgentTable:
         size = len(self._slots)
         slots = np.array([self._slot_of[member] for member in members], np.int64)
         final = np.array([self._slot_of[member] for member in over], np.int64)
-        reward, group_reward = np.zeros(size, np.float32), np.zeros(size, np.float32)
+        reward = np.zeros(size, np.float32)
+        group_reward = np.zeros(size, np.float32)
         for at, rows in ((slots, asking), (final, ended)):  # an end's reward comes last: the next episode has none yet
             reward[at] = [view.reward for _, view in rows]
             group_reward[at] = [view.group_reward for _, view in rows]
         if not np.isfinite(reward.sum() + group_reward.sum()):
             self._refuse([*asking, *ended])
-        terminated, truncated = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
+        terminated = np.zeros(size, np.bool_)
+        truncated = np.zeros(size, np.bool_)
         cut = np.array([view.truncated for _, view in ended], np.bool_)
-        terminated[final], truncated[final] = ~cut, cut
+        terminated[final] = ~cut
+        truncated[final] = cut
         acting = np.zeros(size, np.bool_)
         acting[slots] = True
         area, team, group = (torch.from_numpy(column) for column in self._membership)
@@ -95,7 +106,8 @@ class AgentTable:
             group=group,
         )
         order = np.argsort(slots)
-        self.asking, self.asking_slots = [members[i] for i in order], slots[order]
+        self.asking = [members[i] for i in order]
+        self.asking_slots = slots[order]
         self._leave([member for member in over if member not in self._lasting and member not in set(members)])
         return step
 
@@ -108,17 +120,23 @@ class AgentTable:
 
     def _final_obs(self, slots: np.ndarray, rows: Sequence[tuple[int, AgentView]]) -> FinalObs:
         if not rows:
-            return FinalObs(torch.zeros(0, dtype=torch.int64), tuple(torch.zeros(0, *obs.shape) for obs in self.spaces.spec.obs))
+            return FinalObs(
+                torch.zeros(0, dtype=torch.int64), tuple(torch.zeros(0, *obs.shape) for obs in self.spaces.spec.obs)
+            )
         order = np.argsort(slots)
         columns = self._columns([rows[i] for i in order])
         return FinalObs(torch.from_numpy(slots[order]), columns)
 
     def _columns(self, rows: Sequence[tuple[int, AgentView]]) -> tuple[Tensor, ...]:
-        return self.spaces.columns([view.obs for _, view in rows], [_name(area, view.agent) for area, view in rows], self.behavior)
+        return self.spaces.columns(
+            [view.obs for _, view in rows], [_name(area, view.agent) for area, view in rows], self.behavior
+        )
 
     def _mask(self, slots: np.ndarray, rows: Sequence[tuple[int, AgentView]], size: int) -> Tensor | None:
         allowed = self.spaces.masks(
-            [view.obs for _, view in rows], [view.info for _, view in rows], [_name(area, view.agent) for area, view in rows]
+            [view.obs for _, view in rows],
+            [view.info for _, view in rows],
+            [_name(area, view.agent) for area, view in rows],
         )
         if allowed is None:
             return None
@@ -142,11 +160,14 @@ class AgentTable:
         self._slot_of.update(zip(new, slots.tolist(), strict=True))
         had = len(self._membership[0])
         more = len(self._slots) - had
-        area, team, group = (np.pad(column, (0, more)) for column in self._membership)  # new columns: earlier tables keep theirs
+        area, team, group = (
+            np.pad(column, (0, more)) for column in self._membership
+        )  # new columns: earlier tables keep theirs
         group[had:] = NO_GROUP
         for (where, agent), slot in zip(new, slots.tolist(), strict=True):
             role = self._roster[agent]
-            area[slot], team[slot] = where, role.team
+            area[slot] = where
+            team[slot] = role.team
             group[slot] = NO_GROUP if role.group == NO_GROUP else where * self._roster.num_groups + role.group
         self._membership = [area, team, group]
 

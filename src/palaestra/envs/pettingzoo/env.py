@@ -32,18 +32,24 @@ COOPERATIVE = ("hanabi",)
 class PettingZooEnv:
     """Steps several copies of a PettingZoo environment. It has no parameters and cannot be saved."""
 
-    def __init__(self, envs: Sequence[ParallelEnv | AECEnv], name: str, options: Mapping[str, Any] | None = None) -> None:
-        """`options`: `behaviors`, `teams` and `groups` map agents or patterns of their names; `shared_reward` is a switch; `Conventions`
-        has the others.
+    def __init__(
+        self, envs: Sequence[ParallelEnv | AECEnv], name: str, options: Mapping[str, Any] | None = None
+    ) -> None:
+        """`options`: `behaviors`, `teams` and `groups` map agents or patterns of their names; `shared_reward` is a
+        switch; `Conventions` has the others.
 
         `name` is for messages. Raises EnvError for options that fit no agent and for unsupported spaces.
         """
         options = {} if options is None else dict(options)
         for key in options:
             if key not in OWN_OPTIONS:
-                raise EnvError(f"{name} takes no option '{key}'{nearest(key, OWN_OPTIONS)} (it takes: {', '.join(OWN_OPTIONS)})")
-        self.name, self._envs = name, list(envs)
-        self.device, self.num_areas = torch.device("cpu"), len(envs)
+                raise EnvError(
+                    f"{name} takes no option '{key}'{nearest(key, OWN_OPTIONS)} (it takes: {', '.join(OWN_OPTIONS)})"
+                )
+        self.name = name
+        self._envs = list(envs)
+        self.device = torch.device("cpu")
+        self.num_areas = len(envs)
         self.parameters: Mapping[str, float] = {}
         first = envs[0]
         metadata: Any = getattr(first, "metadata", None)
@@ -54,7 +60,9 @@ class PettingZooEnv:
         self._areas = [self._area(env, i, nothing_shared) for i, env in enumerate(envs)]
         agents = self._areas[0].agents
         lasting = agents if getattr(first, "possible_agents", None) else []
-        self._roster = Roster(agents, self._spaces, options, in_turns=_opposed(first), name=name, complete=bool(lasting))
+        self._roster = Roster(
+            agents, self._spaces, options, in_turns=_opposed(first), name=name, complete=bool(lasting)
+        )
         if self._roster.shares_rewards:
             for area in self._areas:
                 area.shared = SharedRewards(self._roster.group_of)
@@ -68,7 +76,9 @@ class PettingZooEnv:
         self.behaviors: Mapping[str, BehaviorSpec] = self._specs
         check_left_out(self._conventions, [self._spaces(agent)[0] for agent in self._roster.kinds.values()], name)
         for behavior in self._roster.kinds:
-            members = [(i, agent) for i in range(len(envs)) for agent in lasting if self._roster[agent].behavior == behavior]
+            members = [
+                (i, agent) for i in range(len(envs)) for agent in lasting if self._roster[agent].behavior == behavior
+            ]
             self._add(behavior, members)
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
@@ -97,7 +107,9 @@ class PettingZooEnv:
             raise EnvError(f"{self.name} has no parameters; '{next(iter(values))}' cannot be set")
 
     def render(self, area: int) -> np.ndarray:
-        """Returns an image of an area. Raises EnvError unless the environment was made with the render mode rgb_array."""
+        """Returns an image of an area. Raises EnvError unless the environment was made with the render mode
+        rgb_array.
+        """
         return self._areas[area].render()
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -107,7 +119,9 @@ class PettingZooEnv:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Raises EnvError for any state but the empty one."""
         if state:
-            raise EnvError(f"{self.name} cannot be restored from a saved state (it has none; this one has {', '.join(state)})")
+            raise EnvError(
+                f"{self.name} cannot be restored from a saved state (it has none; this one has {', '.join(state)})"
+            )
 
     def close(self) -> None:
         """Closes every environment. Raises the first error, after all were closed."""
@@ -135,7 +149,8 @@ class PettingZooEnv:
             area.mask_method = area.mask_method or spaces.mask_method(area.env)
 
     def _steps(self, ticks: Sequence[AreaTick]) -> dict[str, TimeStep]:
-        ended, asking = self._by_behavior([tick.ended for tick in ticks]), self._by_behavior([tick.asking for tick in ticks])
+        ended = self._by_behavior([tick.ended for tick in ticks])
+        asking = self._by_behavior([tick.asking for tick in ticks])
         return {name: table.tick(ended.get(name, ()), asking.get(name, ())) for name, table in self._tables.items()}
 
     def _by_behavior(self, views: Sequence[Sequence[AgentView]]) -> dict[str, list[tuple[int, AgentView]]]:
@@ -150,7 +165,9 @@ class PettingZooEnv:
 
 
 def _opposed(env: ParallelEnv | AECEnv) -> bool:
-    """Whether each agent is a team unless the options say otherwise: in games whose players act one after another by the rules."""
+    """Whether each agent is a team unless the options say otherwise: in games whose players act one after another by
+    the rules.
+    """
     metadata = getattr(env, "metadata", None)
     if not isinstance(env, AECEnv) or not isinstance(metadata, Mapping):
         return False

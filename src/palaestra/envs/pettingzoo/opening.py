@@ -1,7 +1,7 @@
 """Finds and makes PettingZoo environments by name.
 
-`pettingzoo:mpe2.simple_spread_v3` is a module with `parallel_env`, `env` or `raw_env`; `pettingzoo:classic.chess_v6` is one of the package
-pettingzoo; `pettingzoo:module:function` names the function.
+`pettingzoo:mpe2.simple_spread_v3` is a module with `parallel_env`, `env` or `raw_env`; `pettingzoo:classic.chess_v6` is
+one of the package pettingzoo; `pettingzoo:module:function` names the function.
 """
 
 from __future__ import annotations
@@ -37,33 +37,42 @@ EXTRAS = ("atari", "butterfly", "classic", "sisl")
 def open_pettingzoo(place: str, areas: int | None, options: Mapping[str, Any]) -> PettingZooEnv:
     """Makes the environment that `pettingzoo:place` names, with `areas` copies of it.
 
-    `options` go to the function that makes it, apart from `OWN_OPTIONS`, `api` (parallel or aec) and `render`. Raises EnvError.
+    `options` go to the function that makes it, apart from `OWN_OPTIONS`, `api` (parallel or aec) and `render`. Raises
+    EnvError.
     """
-    name, count = f"pettingzoo:{place}", DEFAULT_AREAS if areas is None else areas
+    name = f"pettingzoo:{place}"
+    count = DEFAULT_AREAS if areas is None else areas
     if count < 1:
         raise EnvError(f"{name} was asked for {areas} areas; expected at least 1")
     must_be_installed(name)
     from palaestra.envs.pettingzoo.env import PettingZooEnv
 
     own = {key: value for key, value in options.items() if key not in OWN_OPTIONS}
-    api, drawn = own.pop("api", None), own.pop("render", False)
+    api = own.pop("api", None)
+    drawn = own.pop("render", False)
     maker, module = _maker(place, name, api)
     if drawn:
         own["render_mode"] = "rgb_array"
         draw_in_memory()
     _check_options(maker, module, own, name)
     return PettingZooEnv(
-        [_made(maker, own, name) for _ in range(count)], name, {key: options[key] for key in OWN_OPTIONS if key in options}
+        [_made(maker, own, name) for _ in range(count)],
+        name,
+        {key: options[key] for key in OWN_OPTIONS if key in options},
     )
 
 
 def is_published(place: str) -> bool:
-    """Whether `pettingzoo:place` names an environment that lies in the installed package pettingzoo or mpe2, rather than a user's code."""
+    """Whether `pettingzoo:place` names an environment that lies in the installed package pettingzoo or mpe2, rather
+    than a user's code.
+    """
     return _published(place) is not None
 
 
 def _published(place: str) -> str | None:
-    """Returns the module of an environment of pettingzoo or mpe2, or None for a user's. Imports nothing from the current folder."""
+    """Returns the module of an environment of pettingzoo or mpe2, or None for a user's. Imports nothing from the
+    current folder.
+    """
     top, *parts = place.replace("/", ".").removeprefix("pettingzoo.").split(".")
     if top not in ("mpe2", *EXTRAS) or not parts or not all(part.isidentifier() for part in parts):
         return None
@@ -110,15 +119,22 @@ def _maker(place: str, name: str, api: str | None) -> tuple[Callable[..., Any], 
         raise EnvError(f"{name}: the option api is {api!r}; expected parallel or aec{nearest(str(api), MAKERS)}")
     module_name, colon, function = place.partition(":")
     if not module_name or (colon and not function):
-        raise EnvError(f"'{name}' is incomplete; expected pettingzoo:module or pettingzoo:module:function, such as {_EXAMPLE}")
+        raise EnvError(
+            f"'{name}' is incomplete; expected pettingzoo:module or pettingzoo:module:function, such as {_EXAMPLE}"
+        )
     module = _module(module_name, name)
     names = (function,) if function else MAKERS[api] if api else (*MAKERS["parallel"], *MAKERS["aec"])
     found = next((getattr(module, one) for one in names if hasattr(module, one)), None)
     if found is None:
         there = nearest(function, vars(module)) if function else ""
-        raise EnvError(f"{name}: module '{module.__name__}' ({module.__file__}) has no {' or '.join(map(repr, names))}{there}")
+        raise EnvError(
+            f"{name}: module '{module.__name__}' ({module.__file__}) has no {' or '.join(map(repr, names))}{there}"
+        )
     if not callable(found):
-        raise EnvError(f"{name}: '{names[0]}' is an instance of {type(found).__name__}; expected a function or class that makes one")
+        raise EnvError(
+            f"{name}: '{names[0]}' is an instance of {type(found).__name__}; expected a function or class that makes "
+            "one"
+        )
     return found, module
 
 
@@ -126,9 +142,12 @@ _EXAMPLE = "pettingzoo:mpe2.simple_spread_v3"
 
 
 def _module(given: str, name: str) -> ModuleType:
-    """Imports a module, which may be one of the package pettingzoo by its short name (classic.chess_v6). Raises EnvError."""
+    """Imports a module, which may be one of the package pettingzoo by its short name (classic.chess_v6). Raises
+    EnvError.
+    """
     place = given.replace("/", ".").removeprefix("pettingzoo.")
-    published, top = _published(given), place.partition(".")[0]
+    published = _published(given)
+    top = place.partition(".")[0]
     if top in ("mpe2", "mpe") and find_spec("mpe2") is None and not Path(top).exists():
         raise EnvError(f"{name} needs the package mpe2: {PIP}")
     try:
@@ -147,7 +166,10 @@ def _unknown(given: str, place: str, name: str) -> EnvError:
     known = _known()
     hint = _close(place, known) or _absent(place, known)
     where = "" if hint else f", neither in {Path.cwd()} nor installed"
-    return EnvError(f"{name}: there is no module '{given}'{hint or where} (such as {_EXAMPLE}; pettingzoo:module:function for yours)")
+    return EnvError(
+        f"{name}: there is no module '{given}'{hint or where} (such as {_EXAMPLE}; pettingzoo:module:function for "
+        "yours)"
+    )
 
 
 def _registered(place: str) -> str | None:
@@ -185,22 +207,31 @@ def _known() -> list[str]:
     for package, prefix in (("mpe2", "mpe2"), *((f"pettingzoo.{part}", part) for part in EXTRAS)):
         spec = find_spec(package) if _exists(package) else None
         places = None if spec is None else spec.submodule_search_locations
-        found += [f"{prefix}.{one.name}" for one in pkgutil.iter_modules(places or []) if re.fullmatch(r"\w+_v\d+", one.name)]
+        found += [
+            f"{prefix}.{one.name}" for one in pkgutil.iter_modules(places or []) if re.fullmatch(r"\w+_v\d+", one.name)
+        ]
     return found
 
 
 def _absent(place: str, known: list[str]) -> str:
-    """Says what the installed PettingZoo has in the named part of it, which lacks the environment; '' if it is no part of it."""
+    """Says what the installed PettingZoo has in the named part of it, which lacks the environment; '' if it is no part
+    of it.
+    """
     part, _, environment = place.partition(".")
     there = [one.partition(".")[2] for one in known if one.startswith(f"{part}.")]
     if part not in EXTRAS or not there or not re.fullmatch(r"\w+_v\d+", environment):
         return ""
     has = version("pettingzoo")
-    return f": PettingZoo {has} has {', '.join(there)} in {part}. An earlier release may have it: pip install 'pettingzoo[{part}]<{has}'"
+    return (
+        f": PettingZoo {has} has {', '.join(there)} in {part}. An earlier release may have it: pip install "
+        f"'pettingzoo[{part}]<{has}'"
+    )
 
 
 def _close(place: str, known: list[str]) -> str:
-    """Returns a hint at the nearest environment, by its name within its package, or ''; within the part of PettingZoo that was named."""
+    """Returns a hint at the nearest environment, by its name within its package, or ''; within the part of PettingZoo
+    that was named.
+    """
     short = {one.rpartition(".")[2]: one for one in known}
     last = place.rpartition(".")[2]
     if last in short:
@@ -213,7 +244,9 @@ def _close(place: str, known: list[str]) -> str:
 
 
 def _check_options(maker: Callable[..., Any], module: ModuleType, options: Mapping[str, Any], name: str) -> None:
-    """Raises EnvError for an option that the function does not take, nor `raw_env` beside it, if the function passes all on."""
+    """Raises EnvError for an option that the function does not take, nor `raw_env` beside it, if the function passes
+    all on.
+    """
     takes = _parameters(maker) or (_parameters(module.raw_env) if hasattr(module, "raw_env") else None)
     if takes is None:
         return

@@ -31,8 +31,8 @@ class AgentRole:
 class Roster:
     """The role of each agent.
 
-    Agents whose names are equal up to a number at the end, and whose spaces are equal, share a behavior, named by what is equal. If agents
-    of such a name differ in their spaces, each kind is named after its first agent.
+    Agents whose names are equal up to a number at the end, and whose spaces are equal, share a behavior, named by what
+    is equal. If agents of such a name differ in their spaces, each kind is named after its first agent.
     """
 
     def __init__(
@@ -45,11 +45,13 @@ class Roster:
         name: str,
         complete: bool = True,
     ) -> None:
-        """`options`: those of `MAPPINGS`. `in_turns`: agents act one after another by the rules, as in board games: each is a team.
+        """`options`: those of `MAPPINGS`. `in_turns`: agents act one after another by the rules, as in board games:
+        each is a team.
 
         `name` is for messages. `complete`: no other agents come later. Raises EnvError for options that fit no agent.
         """
-        self._name, self._spaces_of = name, spaces_of
+        self._name = name
+        self._spaces_of = spaces_of
         self._patterns = {key: _mapping(options.get(key), key, name) for key in ("behaviors", "teams", "groups")}
         self._shared = options.get("shared_reward", False)
         if not isinstance(self._shared, bool):
@@ -125,11 +127,17 @@ class Roster:
                 kinds.append([agent])
             else:
                 kind.append(agent)
-        return {agent: base if len(kinds) == 1 else str(kind[0]) for base, kinds in bases.items() for kind in kinds for agent in kind}
+        return {
+            agent: base if len(kinds) == 1 else str(kind[0])
+            for base, kinds in bases.items()
+            for kind in kinds
+            for agent in kind
+        }
 
     def _default_name(self, agent: Hashable) -> str:
         """Returns the behavior of an agent that was not there at first."""
-        base, its_spaces = _base(agent), self._spaces_of(agent)
+        base = _base(agent)
+        its_spaces = self._spaces_of(agent)
         for name, other in self.kinds.items():
             if _base(other) == base and self._spaces_of(other) == its_spaces:
                 return name
@@ -138,33 +146,48 @@ class Roster:
     def _add(self, agent: Hashable, default: str) -> None:
         behavior = self._chosen("behaviors", agent, default, default)
         if not isinstance(behavior, str) or not behavior:
-            raise EnvError(f"{self._name}: the behavior of agent '{agent}' is {behavior!r}; expected a name (env_options.behaviors)")
+            raise EnvError(
+                f"{self._name}: the behavior of agent '{agent}' is {behavior!r}; expected a name "
+                "(env_options.behaviors)"
+            )
         if behavior in self.kinds:
             self._must_fit(agent, behavior)
         self.kinds.setdefault(behavior, agent)
         team = self._chosen("teams", agent, behavior, len(self._roles) if self._in_turns else 0)
         if isinstance(team, bool) or not isinstance(team, int) or team < 0:
             raise EnvError(
-                f"{self._name}: the team of agent '{agent}' is {team!r}; expected a whole number of at least 0 (env_options.teams)"
+                f"{self._name}: the team of agent '{agent}' is {team!r}; expected a whole number of at least 0 "
+                "(env_options.teams)"
             )
-        group = self._chosen("groups", agent, behavior, ("team", team) if self._shared and not self._patterns["groups"] else None)
+        group = self._chosen(
+            "groups", agent, behavior, ("team", team) if self._shared and not self._patterns["groups"] else None
+        )
         if not isinstance(group, Hashable):
-            raise EnvError(f"{self._name}: the group of agent '{agent}' is {group!r}; expected a name or number (env_options.groups)")
+            raise EnvError(
+                f"{self._name}: the group of agent '{agent}' is {group!r}; expected a name or number "
+                "(env_options.groups)"
+            )
         number = NO_GROUP if group is None else self._groups.setdefault(group, len(self._groups))
         self._roles[agent] = AgentRole(behavior, team, number)
 
     def _must_fit(self, agent: Hashable, behavior: str) -> None:
         first = self.kinds[behavior]
-        for what, one, other in zip(("observations", "actions"), self._spaces_of(first), self._spaces_of(agent), strict=True):
+        for what, one, other in zip(
+            ("observations", "actions"), self._spaces_of(first), self._spaces_of(agent), strict=True
+        ):
             if one != other:
                 raise EnvError(
-                    f"{self._name}: agents '{first}' and '{agent}' cannot share behavior '{behavior}', because their {what} differ: "
+                    f"{self._name}: agents '{first}' and '{agent}' cannot share behavior '{behavior}', because their "
+                    f"{what} differ: "
                     f"{one} and {other}; a wrapper such as SuperSuit's pad_observations_v0 makes them equal"
                 )
 
     def _chosen(self, key: str, agent: Hashable, behavior: str, default: Any) -> Any:
-        """Returns what an option says of an agent: by its name, else by the first pattern that fits, else by its behavior's name."""
-        patterns, name = self._patterns[key], str(agent)
+        """Returns what an option says of an agent: by its name, else by the first pattern that fits, else by its
+        behavior's name.
+        """
+        patterns = self._patterns[key]
+        name = str(agent)
         if name in patterns:
             return patterns[name]
         for pattern, value in patterns.items():
@@ -180,7 +203,8 @@ class Roster:
             for pattern in patterns:
                 if not any(fnmatchcase(one, pattern) for one in [*known, *own]):
                     raise EnvError(
-                        f"{self._name}: env_options.{key} names '{pattern}', which fits no agent{nearest(pattern, known)} "
+                        f"{self._name}: env_options.{key} names '{pattern}', which fits no "
+                        f"agent{nearest(pattern, known)} "
                         f"(agents: {_listed(agents)}; patterns such as adversary_* name several)"
                     )
 
@@ -193,7 +217,10 @@ def _mapping(given: Any, key: str, name: str) -> dict[str, Any]:
     if given is None:
         return {}
     if not isinstance(given, Mapping) or not given:
-        raise EnvError(f"{name}: env_options.{key} is {given!r}; expected a map from agents to their {key}, such as {{player_*: 0}}")
+        raise EnvError(
+            f"{name}: env_options.{key} is {given!r}; expected a map from agents to their {key}, such as {{player_*: "
+            "0}"
+        )
     return {str(pattern): value for pattern, value in given.items()}
 
 

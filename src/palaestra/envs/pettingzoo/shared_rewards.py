@@ -20,14 +20,21 @@ class SharedRewards:
         return self._group_of is not None
 
     def parts(self, earned: Mapping[Hashable, float]) -> dict[Hashable, float]:
-        """Returns what each agent earned as its group's reward: the mean of the members present, exactly if all earned the same."""
+        """Returns what each agent earned as its group's reward: the mean of the members present, exactly if all earned
+        the same.
+        """
         if self._group_of is None:
             return {}
         members: dict[int, list[Hashable]] = {}
         for agent in earned:
             members.setdefault(self._group_of(agent), []).append(agent)
         members.pop(-1, None)
-        return {agent: part for agents in members.values() for part in [_common([earned[one] for one in agents])] for agent in agents}
+        return {
+            agent: part
+            for agents in members.values()
+            for part in [_common([earned[one] for one in agents])]
+            for agent in agents
+        }
 
 
 def _common(rewards: list[float]) -> float:

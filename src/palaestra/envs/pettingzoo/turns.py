@@ -47,7 +47,9 @@ class AgentView:
 
 @dataclass(slots=True)
 class AreaTick:
-    """Agents whose episode ended on a tick, and agents that await an action; an agent may be in both, if the next episode began."""
+    """Agents whose episode ended on a tick, and agents that await an action; an agent may be in both, if the next
+    episode began.
+    """
 
     ended: list[AgentView] = field(default_factory=list)
     asking: list[AgentView] = field(default_factory=list)
@@ -58,7 +60,10 @@ class Area:
 
     def __init__(self, env: Any, number: int, name: str, shared: SharedRewards) -> None:
         """`name` is for messages. `shared` finds the rewards that a group shares."""
-        self.env, self.number, self.name, self.shared = env, number, name, shared
+        self.env = env
+        self.number = number
+        self.name = name
+        self.shared = shared
         self._warned = set[str]()
         self.mask_method: tuple[str, Callable[..., Any]] | None = None
         """The name of the method that returns the masks of actions, and the method, if there is one."""
@@ -75,7 +80,9 @@ class Area:
         agents = list(getattr(self.env, listed))
         twice = next((agent for agent, times in Counter(agents).items() if times > 1), None)
         if twice is not None:
-            raise self.wrong(f"`{listed}` has '{twice}' {agents.count(twice)} times; expected a name of its own for each agent")
+            raise self.wrong(
+                f"`{listed}` has '{twice}' {agents.count(twice)} times; expected a name of its own for each agent"
+            )
         return agents
 
     def reset(self, seed: int | None) -> AreaTick:
@@ -89,10 +96,15 @@ class Area:
     def render(self) -> np.ndarray:
         """Returns an image (H, W, 3). Raises EnvError if the environment cannot draw."""
         if getattr(self.env, "render_mode", None) != "rgb_array":
-            raise EnvError(f"{self.name} can only be drawn if it is made with render_mode='rgb_array' (the option render=True)")
+            raise EnvError(
+                f"{self.name} can only be drawn if it is made with render_mode='rgb_array' (the option render=True)"
+            )
         frame = self.guarded("render", self.env.render)
         if not isinstance(frame, np.ndarray) or frame.ndim != 3:
-            raise EnvError(f"{self.name}, area {self.number}: render returned a {type(frame).__name__}; expected an array (H, W, 3)")
+            raise EnvError(
+                f"{self.name}, area {self.number}: render returned a {type(frame).__name__}; expected an array (H, W, "
+                "3)"
+            )
         return np.array(frame, np.uint8)
 
     def guarded(self, what: str, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -103,7 +115,8 @@ class Area:
             raise
         except BaseException as error:  # whatever a user's environment does
             raise EnvError(
-                f"{self.name}, area {self.number}: {what} raised {exception_summary(error)}; --debug shows the whole traceback"
+                f"{self.name}, area {self.number}: {what} raised {exception_summary(error)}; --debug shows the whole "
+                "traceback"
             ) from error
 
     def space(self, what: str, agent: Agent) -> spaces.Space:
@@ -112,7 +125,9 @@ class Area:
         if not callable(method):
             is_space = isinstance(method, spaces.Space)
             came = f"the space {method} itself" if is_space else f"{method!r:.80}"
-            raise self.wrong(f"`{what}` is {came}; expected a method {what}(self, agent) that returns a space of gymnasium.spaces")
+            raise self.wrong(
+                f"`{what}` is {came}; expected a method {what}(self, agent) that returns a space of gymnasium.spaces"
+            )
         given = self.guarded(what, method, agent)
         if not isinstance(given, spaces.Space):
             raise self.wrong(f"`{what}('{agent}')` returned {given!r:.80}; expected a space of gymnasium.spaces")
@@ -161,7 +176,8 @@ class Area:
     def unflagged(self, agent: Agent) -> None:
         """Warns, once for all agents, of one that left without an end."""
         self.warn(
-            f"agent '{agent}' was no longer in `agents` although it neither terminated nor was truncated; such an episode counts as "
+            f"agent '{agent}' was no longer in `agents` although it neither terminated nor was truncated; such an "
+            "episode counts as "
             f"truncated. Set one of the two on the step with which an agent leaves",
             "left without an end",
         )
@@ -181,56 +197,82 @@ class ParallelArea(Area):
         """Starts an episode."""
         given = self.guarded("reset", self.env.reset, seed=seed)
         if not isinstance(given, tuple) or len(given) != 2 or not isinstance(given[0], Mapping):
-            raise self.wrong(f"reset returned {_form(given)}; expected observations (by agent) and infos, as in PettingZoo 1.24 and later")
+            raise self.wrong(
+                f"reset returned {_form(given)}; expected observations (by agent) and infos, as in PettingZoo 1.24 "
+                "and later"
+            )
         if not isinstance(given[1], Mapping | None):
-            raise self.wrong(f"reset returned a {type(given[1]).__name__} as infos; expected a dict with an entry for each agent")
-        self._living, self._last = list(self.env.agents), given[0]
+            raise self.wrong(
+                f"reset returned a {type(given[1]).__name__} as infos; expected a dict with an entry for each agent"
+            )
+        self._living = list(self.env.agents)
+        self._last = given[0]
         if not self._living:
             raise self.wrong("no agent is there after reset; expected at least one in `agents`")
-        obs, infos = given[0], self._infos(given[1])
-        views = [AgentView(agent, self._of(obs, agent, "observations"), self.info(infos.get(agent), agent)) for agent in self._living]
+        obs = given[0]
+        infos = self._infos(given[1])
+        views = [
+            AgentView(agent, self._of(obs, agent, "observations"), self.info(infos.get(agent), agent))
+            for agent in self._living
+        ]
         return AreaTick(asking=views)
 
     def step(self, actions: Mapping[Agent, Any]) -> AreaTick:
         """Steps the environment once."""
         given = self.guarded("step", self.env.step, actions)
         if not isinstance(given, tuple) or len(given) != 5:
-            raise self.wrong(f"step returned {_form(given)}; expected observations, rewards, terminations, truncations and infos")
+            raise self.wrong(
+                f"step returned {_form(given)}; expected observations, rewards, terminations, truncations and infos"
+            )
         for what, values in zip(PARTS, given, strict=True):
             if not isinstance(values, Mapping) and not (values is None and what == "infos"):
-                raise self.wrong(f"step returned {type(values).__name__} as {what}; expected a dict with an entry for each agent")
+                raise self.wrong(
+                    f"step returned {type(values).__name__} as {what}; expected a dict with an entry for each agent"
+                )
         obs, rewards, terminations, truncations, infos = given
         infos = self._infos(infos)
-        over, cut = self._flags(terminations, PARTS[2]), self._flags(truncations, PARTS[3])
+        over = self._flags(terminations, PARTS[2])
+        cut = self._flags(truncations, PARTS[3])
         living = [agent for agent in self.env.agents if not over.get(agent, False) and not cut.get(agent, False)]
-        now, acted = set(living), set(self._living)
+        now = set(living)
+        acted = set(self._living)
         earned = {agent: self.number_of(self._of(rewards, agent, "rewards"), agent) for agent in self._living}
         if any(rewards[agent] for agent in rewards if agent not in acted and agent not in now):
             self.warn("an agent whose episode ended got a reward on a later step; such rewards are lost")
-        shared, tick = self.shared.parts(earned), AreaTick()
+        shared = self.shared.parts(earned)
+        tick = AreaTick()
         for agent in self._living:
             part = shared.get(agent, 0.0)
             if agent in now:
                 info = self.info(infos.get(agent), agent)
-                tick.asking.append(AgentView(agent, self._of(obs, agent, "observations"), info, earned[agent] - part, part))
+                tick.asking.append(
+                    AgentView(agent, self._of(obs, agent, "observations"), info, earned[agent] - part, part)
+                )
                 continue
-            terminated, truncated = over.get(agent, False), cut.get(agent, False)
+            terminated = over.get(agent, False)
+            truncated = cut.get(agent, False)
             if not terminated and not truncated:
                 self.unflagged(agent)
             last = self._last[agent] if obs.get(agent) is None else obs[agent]  # some games show nothing to the dead
-            tick.ended.append(AgentView(agent, last, infos.get(agent) or {}, earned[agent] - part, part, not terminated))
+            tick.ended.append(
+                AgentView(agent, last, infos.get(agent) or {}, earned[agent] - part, part, not terminated)
+            )
         if not living:
             tick.asking = self.reset(None).asking
             return tick
         new = [agent for agent in living if agent not in acted]
-        tick.asking += [AgentView(agent, self._of(obs, agent, "observations"), self.info(infos.get(agent), agent)) for agent in new]
-        self._living, self._last = living, obs
+        tick.asking += [
+            AgentView(agent, self._of(obs, agent, "observations"), self.info(infos.get(agent), agent)) for agent in new
+        ]
+        self._living = living
+        self._last = obs
         return tick
 
     def _flags(self, given: Mapping[Agent, Any], what: str) -> dict[Agent, bool]:
         """Returns the flag of each agent that acted or is there. Raises EnvError for one that is missing or is no flag.
 
-        Those that have left `agents` may be missing. An entry for all of them counts for each, beside or without its own.
+        Those that have left `agents` may be missing. An entry for all of them counts for each, beside or without its
+        own.
         """
         every = self.flag(given[ALL], ALL, what) if ALL in given else False
         there = dict.fromkeys((*self._living, *self.env.agents))
@@ -244,7 +286,10 @@ class ParallelArea(Area):
         """Returns infos. Raises EnvError if none of their names is an agent's, because what they say would be lost."""
         known = {*self.env.agents, *self._living, *(getattr(self.env, "possible_agents", None) or ()), ALL, COMMON}
         if given and known.isdisjoint(given):
-            raise self.wrong(f"the infos are of {', '.join(map(str, given))}, and no agent has such a name ({_names(self.env.agents)})")
+            raise self.wrong(
+                f"the infos are of {', '.join(map(str, given))}, and no agent has such a name "
+                f"({_names(self.env.agents)})"
+            )
         return given or {}
 
     def _of(self, given: Mapping[Agent, Any], agent: Agent, what: str) -> Any:
@@ -256,8 +301,8 @@ class ParallelArea(Area):
 class TurnArea(Area):
     """Steps an AECEnv: one agent acts, then all that follows up to the next agent's turn happens on the same tick.
 
-    An agent's reward is what `last()` gives at its turn: the sum since its turn before. An agent that died gets it, with its final
-    observation, when its turn for the action None comes.
+    An agent's reward is what `last()` gives at its turn: the sum since its turn before. An agent that died gets it,
+    with its final observation, when its turn for the action None comes.
     """
 
     env: AECEnv
@@ -275,7 +320,8 @@ class TurnArea(Area):
     def reset(self, seed: int | None) -> AreaTick:
         """Starts an episode."""
         self.guarded("reset", self.env.reset, seed=seed)
-        self._open, self._parts = {}, {}
+        self._open = {}
+        self._parts = {}
         tick = AreaTick()
         if not self.env.agents or not self._advance(tick):
             raise self.wrong("no agent has a turn after reset; expected a living one as `agent_selection`")
@@ -300,19 +346,25 @@ class TurnArea(Area):
             self._parts[one] = self._parts.get(one, 0.0) + part
 
     def _advance(self, tick: AreaTick) -> bool:
-        """Takes the turns of dead agents up to that of a living one, which asks. Returns False if the episode is over."""
-        env, turns = self.env, 0
+        """Takes the turns of dead agents up to that of a living one, which asks. Returns False if the episode is
+        over.
+        """
+        env = self.env
+        turns = 0
         while agents := env.agents:
             if len(self._open) > len(agents) or not self._open.keys() <= set(agents):
                 self._collect_gone(tick, agents)
             if getattr(env, "agent_selection", None) is None:
-                raise self.wrong("`agent_selection` is not set; expected `reset` and `step` to set it to the agent whose turn it is")
+                raise self.wrong(
+                    "`agent_selection` is not set; expected `reset` and `step` to set it to the agent whose turn it is"
+                )
             self._turn = agent = env.agent_selection
             obs, reward, terminated, truncated, info = self._last_of(agent)
             part = self._parts.pop(agent, 0.0)
             own = self.number_of(reward, agent) - part
             own = 0.0 if abs(own) <= ZERO * abs(part) else own
-            terminated, truncated = self.flag(terminated, agent, PARTS[2]), self.flag(truncated, agent, PARTS[3])
+            terminated = self.flag(terminated, agent, PARTS[2])
+            truncated = self.flag(truncated, agent, PARTS[3])
             is_over = terminated or truncated  # the dead have no mask
             view = AgentView(agent, obs, {} if is_over else self.info(info, agent), own, part, truncated=not terminated)
             if not terminated and not truncated:
@@ -324,36 +376,55 @@ class TurnArea(Area):
             self.guarded("step(None)", env.step, None)
             turns += 1
             if turns > MOST_DEAD_TURNS:
-                raise self.wrong(f"agent '{agent}' is dead, and still has its turn after step(None); a dead agent leaves `agents`")
+                raise self.wrong(
+                    f"agent '{agent}' is dead, and still has its turn after step(None); a dead agent leaves `agents`"
+                )
         self._collect_gone(tick, ())
         return False
 
     def _last_of(self, agent: Agent) -> Any:
-        """Returns what `last` does. Raises EnvError if a dictionary of the environment lacks the agent whose turn it is."""
+        """Returns what `last` does. Raises EnvError if a dictionary of the environment lacks the agent whose turn it
+        is.
+        """
         try:
             return self.guarded("last", self.env.last)
         except EnvError as error:
             if not isinstance(error.__cause__, KeyError | TypeError | AttributeError):
                 raise
-            names = {"terminations": PARTS[2], "truncations": PARTS[3], "_cumulative_rewards": "_cumulative_rewards", "infos": PARTS[4]}
+            names = {
+                "terminations": PARTS[2],
+                "truncations": PARTS[3],
+                "_cumulative_rewards": "_cumulative_rewards",
+                "infos": PARTS[4],
+            }
             for name, what in names.items():
                 has = getattr(self.env, name, None)
                 if has is None:
                     continue  # a wrapper keeps it to itself
                 if not isinstance(has, Mapping):
-                    raise self.wrong(f"`{name}` is {has!r:.80}; expected a dictionary with an entry for each agent") from None
+                    raise self.wrong(
+                        f"`{name}` is {has!r:.80}; expected a dictionary with an entry for each agent"
+                    ) from None
                 if agent not in has:
-                    raise self.wrong(f"the {what} lack agent '{agent}', whose turn it is (there are: {_names(has)})") from None
+                    raise self.wrong(
+                        f"the {what} lack agent '{agent}', whose turn it is (there are: {_names(has)})"
+                    ) from None
             raise
 
     def _collect_gone(self, tick: AreaTick, agents: Collection[Agent]) -> None:
-        """Ends the episodes of agents that left without a turn, with what the environment still says of their ends and rewards."""
-        ends, cuts, sums = (getattr(self.env, name, {}) for name in ("terminations", "truncations", "_cumulative_rewards"))
+        """Ends the episodes of agents that left without a turn, with what the environment still says of their ends and
+        rewards.
+        """
+        ends, cuts, sums = (
+            getattr(self.env, name, {}) for name in ("terminations", "truncations", "_cumulative_rewards")
+        )
         for agent in [agent for agent in self._open if agent not in agents]:
-            terminated, truncated = bool(ends.get(agent, False)), bool(cuts.get(agent, False))
+            terminated = bool(ends.get(agent, False))
+            truncated = bool(cuts.get(agent, False))
             if not terminated and not truncated:
                 self.unflagged(agent)
-            last, part = self._open.pop(agent), self._parts.pop(agent, 0.0)
+            last = self._open.pop(agent)
+            part = self._parts.pop(agent, 0.0)
             own = self.number_of(sums.get(agent, part), agent) - part
             tick.ended.append(AgentView(agent, last.obs, last.info, own, part, truncated=not terminated))
 

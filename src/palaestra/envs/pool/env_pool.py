@@ -1,8 +1,9 @@
-"""Copies of an environment in processes of their own (`--num-envs`) or on other machines (`--env-runners`), as one environment.
+"""Copies of an environment in processes of their own (`--num-envs`) or on other machines (`--env-runners`), as one
+environment.
 
-A tick consists of the copies that are ready; slow ones appear on a later tick, in whose table their slots act again. Which copies are
-ready depends on the machine, so that two runs with one seed differ. A copy that crashes or hangs is started again; its open episodes
-are `lost`.
+A tick consists of the copies that are ready; slow ones appear on a later tick, in whose table their slots act again.
+Which copies are ready depends on the machine, so that two runs with one seed differ. A copy that crashes or hangs is
+started again; its open episodes are `lost`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class EnvPool:
     busy_cores = True
     """True: the copies compute while a policy chooses."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0915
         self,
         copies: Iterable[EnvCopy],
         *,
@@ -57,12 +58,13 @@ class EnvPool:
     ) -> None:
         """Waits for all copies, which start as they come out of `copies`. Raises what the environment raises.
 
-        `timeout`: seconds after which a silent copy has hung; None: DEFAULT_TIMEOUT. `start_timeout`: seconds without a sign of any copy at
-        the start; None: `timeout`. `tell` takes level and text of a message to the user; None: warnings of Python. `afterwards` is called
-        when all copies have ended.
+        `timeout`: seconds after which a silent copy has hung; None: DEFAULT_TIMEOUT. `start_timeout`: seconds without a
+        sign of any copy at the start; None: `timeout`. `tell` takes level and text of a message to the user; None:
+        warnings of Python. `afterwards` is called when all copies have ended.
         """
         self._timeout = DEFAULT_TIMEOUT if timeout is None else timeout
-        self._tell, self._afterwards = tell, afterwards
+        self._tell = tell
+        self._afterwards = afterwards
         self._heard_at = monotonic()
         """Time of the last sign of any copy."""
         self._awake, self._wake = Pipe(duplex=False)
@@ -106,8 +108,11 @@ class EnvPool:
         self._first_area = np.cumsum([0, *(one.num_areas for one in facts)]).tolist()
         self.num_areas: int = self._first_area[-1]
         self.parameters: Mapping[str, float] = facts[0].parameters
-        self.name, self.tick_seconds = facts[0].name, facts[0].tick_seconds
-        self.shared_areas, self.notes, self.opponents = facts[0].shared_areas, facts[0].notes, facts[0].opponents
+        self.name = facts[0].name
+        self.tick_seconds = facts[0].tick_seconds
+        self.shared_areas = facts[0].shared_areas
+        self.notes = facts[0].notes
+        self.opponents = facts[0].opponents
         self._takes_any_parameter = facts[0].samples
         if facts[0].samples:  # only then it is a `SamplesParameters`
             self.draw_parameter = self._draw_parameter
@@ -130,7 +135,9 @@ class EnvPool:
         return [copy.facts for copy in self._copies if copy.facts is not None]
 
     def _receive_first(self, copy: EnvCopy, tries: dict[int, int]) -> CopyReply | None:
-        """Returns a copy's first answer; None if it ended without a reason of its environment's and is started again."""
+        """Returns a copy's first answer; None if it ended without a reason of its environment's and is started
+        again.
+        """
         try:
             return _received(copy)
         except WorkerLost as error:
@@ -163,7 +170,9 @@ class EnvPool:
         return self._merged(ready)
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
-        """Starts a tick in the copies of the newest tables and waits for the next. Raises GameGone if a copy is not to be restarted."""
+        """Starts a tick in the copies of the newest tables and waits for the next. Raises GameGone if a copy is not to
+        be restarted.
+        """
         self.send(actions)
         return self.receive()
 
@@ -178,7 +187,9 @@ class EnvPool:
         self._ready = []
 
     def receive(self) -> dict[str, TimeStep]:
-        """Waits until a copy is ready, and returns the tables of all that are. Raises GameGone if a copy is not to be restarted."""
+        """Waits until a copy is ready, and returns the tables of all that are. Raises GameGone if a copy is not to be
+        restarted.
+        """
         ready = list[int]()
         while not ready and not self._interrupted:
             ready = self._gather()
@@ -186,7 +197,9 @@ class EnvPool:
         return self._merged(ready)
 
     def _gather(self) -> list[int]:
-        """Waits for at least one copy, or for a time limit, and takes in the answers that are there. Returns the copies with tables."""
+        """Waits for at least one copy, or for a time limit, and takes in the answers that are there. Returns the copies
+        with tables.
+        """
         ready = list[int]()
         for copy in self._answered(max(0.0, self._check_at - monotonic())):
             try:
@@ -278,12 +291,15 @@ class EnvPool:
         return (self._seed + self._first_area[index] + self._seeds_used(index)) & 0x7FFFFFFF
 
     def _seeds_used(self, index: int) -> int:
-        """Returns the number of seeds that all copies would have had, if each had been started again as often as this one."""
+        """Returns the number of seeds that all copies would have had, if each had been started again as often as this
+        one.
+        """
         return self._policies[index].restarts * self.num_areas
 
     def _fail(self, index: int, reason: str) -> None:
         """Ends a copy and schedules its restart. Raises GameGone if there is to be none."""
-        copy, reason = self._copies[index], self._ended_for.pop(index, reason)
+        copy = self._copies[index]
+        reason = self._ended_for.pop(index, reason)
         self._busy_before[index] = self._busy(copy)
         copy.kill()
         self._listen_no_more(copy.connection)
@@ -320,7 +336,9 @@ class EnvPool:
         """Sets a value for each area. Raises EnvError for an unknown name."""
         unknown = [name for name in values if name not in self.parameters]
         if unknown and not self._takes_any_parameter:
-            raise EnvError(f"{self.name} has no parameter '{unknown[0]}' (it has: {', '.join(self.parameters) or 'none'})")
+            raise EnvError(
+                f"{self.name} has no parameter '{unknown[0]}' (it has: {', '.join(self.parameters) or 'none'})"
+            )
         self._forget(values)
         self._parameters |= dict(values)
         for copy in self._copies:
@@ -334,13 +352,17 @@ class EnvPool:
             copy.calls.append(self._drawn_by(copy.index, call))
 
     def _forget(self, names: Iterable[str]) -> None:
-        """Forgets the values and distributions of parameters that get others, which a copy would be told after the new ones."""
+        """Forgets the values and distributions of parameters that get others, which a copy would be told after the new
+        ones.
+        """
         for name in names:
             self._parameters.pop(name, None)
             self._calls.pop(("draw", name), None)
             for copy in self._copies:
                 copy.parameters.pop(name, None)
-                copy.calls[:] = [(method, given) for method, given in copy.calls if method != "draw_parameter" or given[0] != name]
+                copy.calls[:] = [
+                    (method, given) for method, given in copy.calls if method != "draw_parameter" or given[0] != name
+                ]
 
     def training_starts(self, facts: TrainingFacts) -> None:
         """Passes the facts on to the first copy, if it accepts them."""
@@ -366,7 +388,9 @@ class EnvPool:
         ]
 
     def _drawn_by(self, index: int, call: Call) -> Call:
-        """Returns a call of `draw_parameter` with the seeds of one copy's areas; other seeds once it was started again."""
+        """Returns a call of `draw_parameter` with the seeds of one copy's areas; other seeds once it was started
+        again.
+        """
         method, (*others, seeds) = call
         shift = spacing(self._seeds_used(index))
         own = seeds[self._first_area[index] : self._first_area[index + 1]]
@@ -374,7 +398,8 @@ class EnvPool:
 
     def take_measurements(self) -> list[Measurement]:
         """Returns what the copies have measured since the last call."""
-        measurements, self._measurements = self._measurements, []
+        measurements = self._measurements
+        self._measurements = []
         return measurements
 
     def busy_seconds(self) -> dict[str, float]:
@@ -387,13 +412,16 @@ class EnvPool:
     def render(self, area: int) -> np.ndarray:
         """Returns an image of one area.
 
-        Raises EnvError if the environment cannot draw, or if its copy is simulating just now. A copy that ends or hangs while it draws is
-        started again on the next tick.
+        Raises EnvError if the environment cannot draw, or if its copy is simulating just now. A copy that ends or hangs
+        while it draws is started again on the next tick.
         """
         index = int(np.searchsorted(self._first_area, area, side="right")) - 1
         copy = self._copies[index]
         if copy.waiting or index in self._starts_at:
-            raise EnvError(f"area {area} cannot be drawn now: its copy is {'simulating a tick' if copy.waiting else 'started again soon'}")
+            raise EnvError(
+                f"area {area} cannot be drawn now: its copy is "
+                f"{'simulating a tick' if copy.waiting else 'started again soon'}"
+            )
         try:
             copy.ask("render", area - self._first_area[index])
             if not copy.connection.poll(self._timeout):
@@ -429,7 +457,9 @@ class EnvPool:
             copy.kill()
 
     def close(self) -> None:
-        """Ends all copies. May be called again. Raises the first error of an environment that cannot be closed, after all have ended."""
+        """Ends all copies. May be called again. Raises the first error of an environment that cannot be closed, after
+        all have ended.
+        """
         if self._closed:
             return
         self._closed = True

@@ -24,7 +24,9 @@ class EnvProcess:
     """Starts a copy and exchanges tables with it. One request at a time: each is answered before the next."""
 
     def __init__(self, index: int, make: MakeEnv, arguments: tuple[Any, ...], areas: int | None) -> None:
-        self.index, self.title, self._task = index, f"copy {index} of the environment", (make, arguments, areas)
+        self.index = index
+        self.title = f"copy {index} of the environment"
+        self._task = (make, arguments, areas)
         self.facts: EnvFacts | None = None
         self.tables: SharedTables | None = None
         self.start()
@@ -74,7 +76,8 @@ class EnvProcess:
 
         Raises what the environment raises when it is closed, and EnvError if it is not closed in time.
         """
-        ends_at, self._ends_at = self._ends_at, None
+        ends_at = self._ends_at
+        self._ends_at = None
         try:
             if ends_at is not None:
                 self._wait_for_end(ends_at)
@@ -82,7 +85,8 @@ class EnvProcess:
             self.worker.close()
 
     def _wait_for_end(self, ends_at: float) -> None:
-        busy, self.asked_at = self.asked_at is not None, None
+        busy = self.asked_at is not None
+        self.asked_at = None
         with suppress(WorkerLost, OSError):
             while self.worker.ready(max(0.0, ends_at - monotonic())):
                 try:
@@ -123,7 +127,8 @@ class EnvProcess:
     def _changes(self) -> Changes | None:
         """Returns what the environment is told before its next tick, once."""
         changes = Changes(self.parameters, self.calls) if self.parameters or self.calls else None
-        self.parameters, self.calls = {}, []
+        self.parameters = {}
+        self.calls = []
         return changes
 
     def receive(self) -> CopyReply:

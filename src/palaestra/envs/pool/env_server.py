@@ -59,10 +59,23 @@ class EnvFacts:
     @classmethod
     def of(cls, env: Env) -> EnvFacts:
         """Returns the facts about an environment."""
-        name, tick_seconds = getattr(env, "name", ""), getattr(env, "tick_seconds", None)
-        shared, samples = bool(getattr(env, "shared_areas", False)), isinstance(env, SamplesParameters)
-        notes, opponents = tuple(getattr(env, "notes", ())), tuple(getattr(env, "opponents", ()))
-        return cls(env.num_areas, dict(env.parameters), name, tick_seconds, shared, samples, isinstance(env, RunAware), notes, opponents)
+        name = getattr(env, "name", "")
+        tick_seconds = getattr(env, "tick_seconds", None)
+        shared = bool(getattr(env, "shared_areas", False))
+        samples = isinstance(env, SamplesParameters)
+        notes = tuple(getattr(env, "notes", ()))
+        opponents = tuple(getattr(env, "opponents", ()))
+        return cls(
+            env.num_areas,
+            dict(env.parameters),
+            name,
+            tick_seconds,
+            shared,
+            samples,
+            isinstance(env, RunAware),
+            notes,
+            opponents,
+        )
 
 
 @dataclass(slots=True)
@@ -108,7 +121,9 @@ def serve(connection: Connection, make: MakeEnv, arguments: tuple[Any, ...], are
 
 def _answer_until_close(connection: Connection, env: Env, caught: list[warnings.WarningMessage]) -> None:
     server = EnvServer(env)
-    connection.send_bytes(pickle.dumps(CopyReply(EnvFacts.of(env), behaviors=dict(env.behaviors), warnings=texts_of(caught))))
+    connection.send_bytes(
+        pickle.dumps(CopyReply(EnvFacts.of(env), behaviors=dict(env.behaviors), warnings=texts_of(caught)))
+    )
     caught.clear()
     while True:
         name, _, value = connection.recv_bytes().partition(b":")
@@ -131,7 +146,8 @@ class EnvServer:
 
     def __init__(self, env: Env, block: type[SharedBlock] | type[LocalBlock] = SharedBlock) -> None:
         """`block`: the memory of the tables."""
-        self._env, self._block = env, block
+        self._env = env
+        self._block = block
         self._direct = env if isinstance(env, StepsArrays) else None
         self._measures = env if isinstance(env, Measures) else None
         self.tables: SharedTables | None = None
@@ -179,7 +195,9 @@ class EnvServer:
         except BaseException as error:  # whatever a user's environment does
             return CopyReply(undrawn=reason_of(error))
         if not isinstance(image, np.ndarray):
-            return CopyReply(undrawn=f"its `render` returned {type(image).__name__}; expected an array (height, width, 3)")
+            return CopyReply(
+                undrawn=f"its `render` returned {type(image).__name__}; expected an array (height, width, 3)"
+            )
         return CopyReply(image=image)
 
     def _change(self, changes: Changes | None) -> None:
@@ -193,13 +211,15 @@ class EnvServer:
     def _tick(self, steps: Mapping[str, Any]) -> CopyReply:
         reply = CopyReply()
         if len(self._env.behaviors) != self._known:
-            self._known, reply.behaviors = len(self._env.behaviors), dict(self._env.behaviors)
+            self._known = len(self._env.behaviors)
+            reply.behaviors = dict(self._env.behaviors)
         if self.tables is None or not self.tables.holds(steps):
             try:
                 self.tables = SharedTables.create(steps, self._env.behaviors, self._block)
             except OSError as error:
                 raise EnvError(
-                    f"there is no shared memory for its tables ({explain(error)}): make room in /dev/shm, or use fewer areas"
+                    f"there is no shared memory for its tables ({explain(error)}): make room in /dev/shm, or use "
+                    "fewer areas"
                 ) from error
             reply.layout = self.tables.layout
         self.tables.write(steps)

@@ -36,7 +36,8 @@ class MergedTable:
     """Puts the tables of the copies that are ready together. Each copy has slots of its own, which it keeps."""
 
     def __init__(self, spec: BehaviorSpec) -> None:
-        self.spec, self.slots = spec, 0
+        self.spec = spec
+        self.slots = 0
         self.slots_of: dict[int, NDArray[np.int64]] = {}
         """By copy, the slots (S of the copy,) of its rows."""
         self._rows: dict[int, tuple[int, Rows]] = {}
@@ -55,7 +56,9 @@ class MergedTable:
 
     def clear(self) -> None:
         """Forgets what has happened on this tick."""
-        self._now, self._ends, self._begun = {}, [], False
+        self._now = {}
+        self._ends = []
+        self._begun = False
 
     def take(self, copy: int, arrays: Mapping[str, NDArray[Any]], first_area: int) -> None:
         """Takes in the table of one copy."""
@@ -101,12 +104,16 @@ class MergedTable:
 
     def table(self) -> TimeStep:
         """Returns the table of the tick, and starts the next. Its columns are not written to again."""
-        shared, now = self._shared, self._now
+        shared = self._shared
+        now = self._now
         for name in (*PLACES, "action_mask") if self._masked else PLACES:
             if name not in shared:
                 shared[name] = torch.from_numpy(self._kept[name])
         obs = tuple(torch.from_numpy(self._kept[name]) for name in self._obs)
-        columns = {name: torch.from_numpy(now[name]) if name in now else self._quiet(name) for name in ("acting", "reward", *ENDS)}
+        columns = {
+            name: torch.from_numpy(now[name]) if name in now else self._quiet(name)
+            for name in ("acting", "reward", *ENDS)
+        }
         step = TimeStep(
             obs=obs,
             final_obs=self._final_obs(obs),
@@ -172,5 +179,6 @@ class MergedTable:
             before = self._kept.get(name)
             self._kept[name] = new if before is None else np.concatenate([before, new])
         self._now = {name: np.concatenate([column, self._new(name, more)]) for name, column in self._now.items()}
-        self._shared, self._nothing = {}, {}
+        self._shared = {}
+        self._nothing = {}
         self.slots += more

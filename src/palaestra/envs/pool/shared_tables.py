@@ -20,7 +20,9 @@ from palaestra.parallel.shared_memory import ALIGNMENT, LocalBlock, SharedBlock
 
 FLAGS = 6
 HAS_MASK, HAS_LOST, HAS_SUCCESS, PRESENT, QUIET, SETTLED = range(FLAGS)
-"""Numbers of the flags of a table. QUIET: the columns `ENDS` are all zeros. SETTLED: `PLACES` are those of the tick before."""
+"""Numbers of the flags of a table. QUIET: the columns `ENDS` are all zeros. SETTLED: `PLACES` are those of the tick
+before.
+"""
 ENDS, PLACES = ("group_reward", "terminated", "truncated"), ("area", "team", "group")
 BUSY = FLAGS
 """Place after the flags: microseconds that the copy has been busy with requests."""
@@ -56,20 +58,29 @@ class SharedTables:
     """The arrays of a layout, by behavior and name."""
 
     def __init__(self, layout: Layout, block: SharedBlock | LocalBlock) -> None:
-        self.layout, self._block = layout, block
+        self.layout = layout
+        self._block = block
         self._written: dict[str, TimeStep] = {}
         """Tables that were written last."""
         self.arrays: dict[str, dict[str, NDArray[Any]]] = {
-            behavior: {column.name: block.array(column.offset, np.dtype(column.dtype), column.shape) for column in columns}
+            behavior: {
+                column.name: block.array(column.offset, np.dtype(column.dtype), column.shape) for column in columns
+            }
             for behavior, columns in layout.columns.items()
         }
 
     @classmethod
     def create(
-        cls, steps: Mapping[str, TimeStep], specs: Mapping[str, BehaviorSpec], block: type[SharedBlock] | type[LocalBlock] = SharedBlock
+        cls,
+        steps: Mapping[str, TimeStep],
+        specs: Mapping[str, BehaviorSpec],
+        block: type[SharedBlock] | type[LocalBlock] = SharedBlock,
     ) -> SharedTables:
-        """Reserves memory for these tables, by default memory that can be shared. Raises OSError if there is no room."""
-        offset, columns = 0, dict[str, tuple[Column, ...]]()
+        """Reserves memory for these tables, by default memory that can be shared. Raises OSError if there is no
+        room.
+        """
+        offset = 0
+        columns = dict[str, tuple[Column, ...]]()
         for behavior, step in steps.items():
             placed = list[Column]()
             for name, dtype, shape in _shapes(step, specs[behavior]):
@@ -112,7 +123,9 @@ class SharedTables:
                 arrays["end_slots"][:count] = ends
 
     def mark_quiet(self) -> None:
-        """Notes that a tick was written to the arrays on which no episode ended, no group was rewarded, and all agents act as before."""
+        """Notes that a tick was written to the arrays on which no episode ended, no group was rewarded, and all agents
+        act as before.
+        """
         for arrays in self.arrays.values():
             arrays["flags"][:FLAGS] = _QUIET_TICK
             arrays["ends"][0] = 0
@@ -129,8 +142,11 @@ class SharedTables:
 
     @staticmethod
     def _write_plain(arrays: dict[str, NDArray[Any]], step: TimeStep, before: TimeStep | None) -> None:
-        """Writes the flags and all columns but observations. What an environment gave on the tick `before` too is there already."""
-        flags, optional = [0] * FLAGS, ((HAS_MASK, "action_mask"), (HAS_LOST, "lost"), (HAS_SUCCESS, "success"))
+        """Writes the flags and all columns but observations. What an environment gave on the tick `before` too is there
+        already.
+        """
+        flags = [0] * FLAGS
+        optional = ((HAS_MASK, "action_mask"), (HAS_LOST, "lost"), (HAS_SUCCESS, "success"))
         changed = set[str]()
         for name in PLAIN:
             column = getattr(step, name)
@@ -144,8 +160,12 @@ class SharedTables:
             if given is not None and name in arrays:
                 flags[flag] = 1
                 arrays[name][...] = _host(given)
-        quiet = not any(arrays[name].any() for name in ENDS) if changed.intersection(ENDS) else bool(arrays["flags"][QUIET])
-        flags[PRESENT], flags[QUIET], flags[SETTLED] = 1, quiet, not changed.intersection(PLACES)
+        quiet = (
+            not any(arrays[name].any() for name in ENDS) if changed.intersection(ENDS) else bool(arrays["flags"][QUIET])
+        )
+        flags[PRESENT] = 1
+        flags[QUIET] = quiet
+        flags[SETTLED] = not changed.intersection(PLACES)
         arrays["flags"][:FLAGS] = flags
 
     def write_actions(self, actions: Mapping[str, Action], slots_of: Mapping[str, NDArray[np.int64]]) -> None:

@@ -1,4 +1,6 @@
-"""Connections between a run and its runners: each runner calls home over TCP, and says by a secret word which one it is."""
+"""Connections between a run and its runners: each runner calls home over TCP, and says by a secret word which one it
+is.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ CALL_SECONDS = 30.0
 GREETING_SECONDS = 10.0
 """Seconds that a caller has to say its word."""
 IDLE, INTERVAL, COUNT = 5, 2, 3
-"""Seconds of silence after which the system asks whether the other machine is there, seconds between questions, and their number."""
+"""Seconds of silence after which the system asks whether the other machine is there, seconds between questions, and
+their number.
+"""
 
 Arrived = Callable[[Connection, str], None]
 """Takes the connection and the address of the machine that has called."""
@@ -39,7 +43,9 @@ class Arrivals:
     def __init__(self, host: str) -> None:
         """Raises EnvError if this machine cannot listen there."""
         try:
-            self._socket = socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=128)
+            self._socket = socket.create_server(
+                (host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=128
+            )
         except OSError as error:
             raise EnvError(f"the run cannot listen for its runners on {host}: {error.strerror}") from error
         self._host, self._port = host, self._socket.getsockname()[1]
@@ -92,14 +98,17 @@ def call_home(address: Address) -> Connection:
         home.sendall(address.word)
     except OSError as error:
         raise EnvError(
-            f"the machine {socket.gethostname()} does not reach the run at {address.host}, port {address.port}: {error.strerror or error}; "
+            f"the machine {socket.gethostname()} does not reach the run at {address.host}, port {address.port}: "
+            f"{error.strerror or error}; "
             "does a firewall stand between them?"
         ) from error
     return _connection(home)
 
 
 def _connection(connected: socket.socket) -> Connection:
-    """Returns a connection for messages, which are sent at once, and which breaks soon after the other machine has vanished."""
+    """Returns a connection for messages, which are sent at once, and which breaks soon after the other machine has
+    vanished.
+    """
     connected.settimeout(None)
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

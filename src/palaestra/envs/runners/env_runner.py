@@ -71,7 +71,9 @@ class _RunnerSession:
     """Requests of the run and the answers to them."""
 
     def __init__(self, connection: Connection, folder: Path) -> None:
-        self._connection, self._folder, self._logs = connection, folder, GrowingLogs(folder)
+        self._connection = connection
+        self._folder = folder
+        self._logs = GrowingLogs(folder)
         self.was_asked = False
         """True once the run has sent a request."""
         self._failure: BaseException | None = None
@@ -82,13 +84,18 @@ class _RunnerSession:
     def hold(self, task: RunnerTask) -> None:
         """Answers requests until the run takes its leave."""
         if task.version != palaestra_version():
-            raise EnvError(f"it has palaestra {palaestra_version()}, and the run {task.version}: every machine needs the same version")
+            raise EnvError(
+                f"it has palaestra {palaestra_version()}, and the run {task.version}: every machine needs the same "
+                "version"
+            )
         if task.folder is not None and os.path.isdir(task.folder):
             os.chdir(task.folder)
         sys.path += [folder for folder in task.path if folder not in sys.path and os.path.isdir(folder)]
         with warnings.catch_warnings(record=True) as self._caught:
             warnings.simplefilter("always")
-            env = task.make(*task.arguments, logs=self._folder, tell=lambda level, text: self._told.append((level, text)))
+            env = task.make(
+                *task.arguments, logs=self._folder, tell=lambda level, text: self._told.append((level, text))
+            )
             try:
                 self._serve(env)
             except BaseException as error:

@@ -1,7 +1,7 @@
 """Tables and actions of a copy as bytes for another machine: whole columns one after another, nothing is pickled.
 
-Observations travel only for the agents that act, final observations only for episodes that ended. Both sides have tables of one layout
-(`pool.shared_tables`), in which the other columns stay as they were.
+Observations travel only for the agents that act, final observations only for episodes that ended. Both sides have
+tables of one layout (`pool.shared_tables`), in which the other columns stay as they were.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class _PackedArrays:
     """Reads arrays from bytes, one after another."""
 
     def __init__(self, packed: bytes | memoryview) -> None:
-        self._packed, self._at = packed, 0
+        self._packed = packed
+        self._at = 0
 
     def take(self, like: NDArray[Any], rows: int) -> NDArray[Any]:
         """Returns an array with the type and columns of `like`."""

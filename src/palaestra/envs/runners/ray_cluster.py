@@ -38,10 +38,13 @@ REACH_SECONDS = 5.0
 
 
 class Placed:
-    """An actor that Ray has been asked for. Ray's calls may wait for a machine that has vanished, so they are made in other threads."""
+    """An actor that Ray has been asked for. Ray's calls may wait for a machine that has vanished, so they are made in
+    other threads.
+    """
 
     def __init__(self, cluster: RayCluster, address: Address, task: RunnerTask, ended: Callable[[], None]) -> None:
-        self._cluster, self._ended = cluster, ended
+        self._cluster = cluster
+        self._ended = ended
         self._actor: Any = None
         self._error: BaseException | None = None
         self._done = threading.Event()
@@ -126,14 +129,19 @@ class RayCluster:
 
     def explain_waiting(self) -> str:
         """Returns why a runner may have no place, as the end of a sentence."""
-        free, there = (resources.get("CPU", 0.0) for resources in (self.ray.available_resources(), self.ray.cluster_resources()))
+        free, there = (
+            resources.get("CPU", 0.0) for resources in (self.ray.available_resources(), self.ray.cluster_resources())
+        )
         if free >= self._cpus:
             return ""
         return f": it needs {self._cpus:g} CPUs, and of the cluster's {there:g} are {free:g} free (--runner-cpus)"
 
     def missing_room(self) -> str:
-        """Returns what all runners together need and the cluster has not free now, as a sentence; empty where they find a place."""
-        needed, free = self._cpus * self._runners, self.ray.available_resources().get("CPU", 0.0)
+        """Returns what all runners together need and the cluster has not free now, as a sentence; empty where they find
+        a place.
+        """
+        needed = self._cpus * self._runners
+        free = self.ray.available_resources().get("CPU", 0.0)
         if free >= needed:
             return ""
         return f"{self._runners} runners need {needed:g} CPUs, and the Ray cluster has {free:g} free (--runner-cpus)"
@@ -152,9 +160,11 @@ class RayCluster:
 
 
 def import_ray(who: str, address: str | None) -> Any:
-    """Returns the module. `who` begins the message, such as 'palaestra tune --ray needs'. Raises EnvError if it is not installed.
+    """Returns the module. `who` begins the message, such as 'palaestra tune --ray needs'. Raises EnvError if it is not
+    installed.
 
-    Without an address, a cluster is going to be started: it asks for a token, which Ray makes, where this Ray knows tokens.
+    Without an address, a cluster is going to be started: it asks for a token, which Ray makes, where this Ray knows
+    tokens.
     """
     if address in OURS and "ray" not in sys.modules:
         os.environ.setdefault(TOKEN, "token")
@@ -166,8 +176,14 @@ def import_ray(who: str, address: str | None) -> Any:
 
 
 def connect(ray: Any, options: RunnerOptions, address: str | None) -> None:
-    """Connects with the cluster at the address, with that of a submitted job, or with one that it starts. Raises EnvError."""
-    common: dict[str, Any] = {"configure_logging": False, "log_to_driver": options.show_output, "logging_level": logging.ERROR}
+    """Connects with the cluster at the address, with that of a submitted job, or with one that it starts. Raises
+    EnvError.
+    """
+    common: dict[str, Any] = {
+        "configure_logging": False,
+        "log_to_driver": options.show_output,
+        "logging_level": logging.ERROR,
+    }
     if options.working_dir is not None:
         if not os.path.isdir(options.working_dir):
             raise EnvError(f"there is no folder '{options.working_dir}' to bring to the runners (--ray-working-dir)")
@@ -176,7 +192,12 @@ def connect(ray: Any, options: RunnerOptions, address: str | None) -> None:
     if ours:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster of ours reports nothing to anybody
         cpus = max(usable_cores(), options.runners)
-        common |= {"address": "local", "num_cpus": cpus, "include_dashboard": False, "object_store_memory": OBJECT_STORE}
+        common |= {
+            "address": "local",
+            "num_cpus": cpus,
+            "include_dashboard": False,
+            "object_store_memory": OBJECT_STORE,
+        }
     else:
         common["address"] = address
     logging.getLogger("ray").setLevel(logging.ERROR)
@@ -187,7 +208,10 @@ def connect(ray: Any, options: RunnerOptions, address: str | None) -> None:
             where = "start on this machine" if ours else f"be reached at {address}"
             hint = "" if TOKEN in os.environ else f" (a cluster that asks for a token needs {TOKEN}=token)"
             if ours:
-                hint = "; the machine may be too busy: start Ray beforehand with 'ray start --head', and add --ray-address=auto"
+                hint = (
+                    "; the machine may be too busy: start Ray beforehand with 'ray start --head', and add "
+                    "--ray-address=auto"
+                )
             raise EnvError(f"Ray could not {where}: {' '.join(str(error).split())[:400]}{hint}") from error
 
 
@@ -212,14 +236,18 @@ def check_address(address: str) -> None:
 
 @contextmanager
 def _on_loopback() -> Iterator[None]:
-    """Has Ray listen on this machine's loopback address only, within the block, with all processes of a cluster that starts there.
+    """Has Ray listen on this machine's loopback address only, within the block, with all processes of a cluster that
+    starts there.
 
-    Ray does so by itself on Windows and macOS; the variable that changes it there works everywhere. It is read when Ray is imported.
+    Ray does so by itself on Windows and macOS; the variable that changes it there works everywhere. It is read when Ray
+    is imported.
     """
     from ray._private import ray_constants
 
-    before, constant = os.environ.get(CLUSTER), getattr(ray_constants, "ENABLE_RAY_CLUSTER", None)
-    os.environ[CLUSTER], ray_constants.ENABLE_RAY_CLUSTER = "0", False
+    before = os.environ.get(CLUSTER)
+    constant = getattr(ray_constants, "ENABLE_RAY_CLUSTER", None)
+    os.environ[CLUSTER] = "0"
+    ray_constants.ENABLE_RAY_CLUSTER = False
     try:
         yield
     finally:
@@ -232,8 +260,9 @@ def _on_loopback() -> Iterator[None]:
 
 @contextmanager
 def _without_current_folder() -> Iterator[None]:
-    """Leaves the current folder within the block. Ray would put it near the front of its processes' import path, and it may hold a
-    stranger's files; runners go back there themselves."""
+    """Leaves the current folder within the block. Ray would put it near the front of its processes' import path, and it
+    may hold a stranger's files; runners go back there themselves.
+    """
     here = os.getcwd()
     os.chdir(sys.prefix)
     try:
@@ -257,7 +286,9 @@ def _signals_kept() -> Iterator[None]:
 def _reason(error: BaseException) -> str:
     """Returns why an actor ended, as a predicate."""
     text = " ".join(str(error).split())
-    if "node" in text and ("node failure" in text or "node died" in text or "node has died" in text or "node is dead" in text):
+    if "node" in text and (
+        "node failure" in text or "node died" in text or "node has died" in text or "node is dead" in text
+    ):
         return "is gone with its machine"
     if "unavailable" in text or "Socket closed" in text:
         return "is not reached any more"

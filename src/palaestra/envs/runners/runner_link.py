@@ -41,11 +41,22 @@ class RunnerLink:
     """Has Ray start a runner, and exchanges tables with it over a connection of its own."""
 
     def __init__(
-        self, index: int, cluster: RayCluster, task: RunnerTask, logs: Path | None, tell: Callable[[str, str], None] | None
+        self,
+        index: int,
+        cluster: RayCluster,
+        task: RunnerTask,
+        logs: Path | None,
+        tell: Callable[[str, str], None] | None,
     ) -> None:
-        """`logs`: the folder that games' logs are brought home to. `tell` takes level and text of a message to the user."""
-        self.index, self.title = index, f"runner {index}"
-        self._cluster, self._task, self._logs, self._tell = cluster, task, logs, tell
+        """`logs`: the folder that games' logs are brought home to. `tell` takes level and text of a message to the
+        user.
+        """
+        self.index = index
+        self.title = f"runner {index}"
+        self._cluster = cluster
+        self._task = task
+        self._logs = logs
+        self._tell = tell
         self.facts: EnvFacts | None = None
         self.machine = ""
         """Address of the machine that it runs on."""
@@ -61,7 +72,8 @@ class RunnerLink:
         self.ticks = 0
         self._ends_at: float | None = None
         """Time until which it is waited for, after it was asked to end."""
-        self.parameters, self.calls = {}, []
+        self.parameters = {}
+        self.calls = []
         self._waiting, self._wake = Pipe(duplex=False)
         self._home: Connection | None = None
         self._called: Connection | None = None
@@ -70,7 +82,8 @@ class RunnerLink:
 
     def _arrived(self, home: Connection, machine: str) -> None:
         """Takes the runner's connection, in another thread."""
-        self.machine, self._called = machine, home
+        self.machine = machine
+        self._called = home
         self._ring()
 
     def _ended(self) -> None:
@@ -137,7 +150,8 @@ class RunnerLink:
 
     def _changes(self) -> Changes | None:
         changes = Changes(self.parameters, self.calls) if self.parameters or self.calls else None
-        self.parameters, self.calls = {}, []
+        self.parameters = {}
+        self.calls = []
         return changes
 
     def receive(self) -> CopyReply:
@@ -159,7 +173,9 @@ class RunnerLink:
         return reply
 
     def _receive(self) -> bytes:
-        """Returns the next message with an answer; passes on what comes before it. Raises what the environment raised."""
+        """Returns the next message with an answer; passes on what comes before it. Raises what the environment
+        raised.
+        """
         assert self._home is not None
         while self._is_note(message := self._home.recv_bytes()):
             pass
@@ -200,7 +216,8 @@ class RunnerLink:
                 self._home.send_bytes(f"{CLOSE}:".encode())
 
     def close(self) -> None:
-        """Waits for the runner to close its environment, brings the last of its logs home, and ends the actor. May be called again.
+        """Waits for the runner to close its environment, brings the last of its logs home, and ends the actor. May be
+        called again.
 
         Raises what the environment raises when it is closed.
         """
@@ -217,7 +234,9 @@ class RunnerLink:
 
     def _wait_for_end(self, home: Connection) -> None:
         ends_at = time.monotonic() + GRACE if self._ends_at is None else self._ends_at
-        busy, self.asked_at, failure = self.asked_at is not None, None, None
+        busy = self.asked_at is not None
+        self.asked_at = None
+        failure = None
         with suppress(*_GONE):
             while home.poll(max(0.0, ends_at - time.monotonic())):
                 message = home.recv_bytes()

@@ -1,8 +1,8 @@
 """Converts masks of Gymnasium environments, in any of the forms in use, to one row of choices for each agent.
 
-A mask is an array for a Discrete; for a MultiDiscrete the choices of all integers in one array, or an array for each; for a Dict or Tuple
-a dictionary or tuple, or the choices of all branches in one array. For a MultiBinary it may also hold 0, 1 or 2 (free) for each bit, as
-Gymnasium's `sample` takes it. True, or a number other than 0, is allowed.
+A mask is an array for a Discrete; for a MultiDiscrete the choices of all integers in one array, or an array for each;
+for a Dict or Tuple a dictionary or tuple, or the choices of all branches in one array. For a MultiBinary it may also
+hold 0, 1 or 2 (free) for each bit, as Gymnasium's `sample` takes it. True, or a number other than 0, is allowed.
 """
 
 from __future__ import annotations
@@ -24,15 +24,19 @@ class ActionMasks:
     """Reads masks for an action space."""
 
     def __init__(self, space: spaces.Space, spec: ActionSpec) -> None:
-        self._space, self._sizes = space, spec.branches
+        self._space = space
+        self._sizes = spec.branches
         self.choices = spec.choices
         """Length of a row; 0: masks mean nothing to the space."""
         self._starts = np.cumsum((0, *spec.branches[:-1]))
 
-    def rows(self, masks: Any, source: str, acting: np.ndarray | None = None, who: Callable[[int], str] = "area {}".format) -> np.ndarray:
+    def rows(
+        self, masks: Any, source: str, acting: np.ndarray | None = None, who: Callable[[int], str] = "area {}".format
+    ) -> np.ndarray:
         """Returns the masks of N agents, None for one that has none, as (N, choices) bool. Raises EnvError.
 
-        `acting` (N,) leaves out agents whose masks are not used; `source` names the masks and `who` the agents in messages.
+        `acting` (N,) leaves out agents whose masks are not used; `source` names the masks and `who` the agents in
+        messages.
         """
         if self._is_plain(masks):
             allowed = masks != 0
@@ -45,7 +49,8 @@ class ActionMasks:
         if not possible.all():
             area, branch = np.argwhere(~possible)[0].tolist()
             raise EnvError(
-                f"{who(area)}: the mask {source} forbids all {self._sizes[branch]} choices of branch {branch}; it must allow at least one "
+                f"{who(area)}: the mask {source} forbids all {self._sizes[branch]} choices of branch {branch}; it "
+                "must allow at least one "
                 f"(where an agent can do nothing, end the episode or allow a choice that does nothing)"
             )
         return allowed
@@ -60,7 +65,11 @@ class ActionMasks:
         if mask is None:
             return np.ones(self.choices, np.bool_)
         try:
-            if isinstance(self._space, spaces.Dict | spaces.Tuple) and not isinstance(mask, Mapping) and np.shape(mask) == (self.choices,):
+            if (
+                isinstance(self._space, spaces.Dict | spaces.Tuple)
+                and not isinstance(mask, Mapping)
+                and np.shape(mask) == (self.choices,)
+            ):
                 return _allowed(np.asarray(mask), what)
         except ValueError:
             pass  # arrays of different lengths: a tuple of masks
@@ -73,12 +82,18 @@ class ActionMasks:
         if isinstance(space, spaces.Dict):
             if mask is not None and (not isinstance(mask, Mapping) or set(mask) - set(space.spaces)):
                 given = ", ".join(map(str, mask)) if isinstance(mask, Mapping) else type(mask).__name__
-                raise EnvError(f"{what} should be a dictionary with some of the keys {', '.join(map(str, space.spaces))}; it is: {given}")
+                raise EnvError(
+                    f"{what} should be a dictionary with some of the keys {', '.join(map(str, space.spaces))}; it is: "
+                    f"{given}"
+                )
             entries = [(key, one, None if mask is None else mask.get(key)) for key, one in space.spaces.items()]
             return [part for key, one, entry in entries for part in self._flat(one, entry, f"{what}['{key}']")]
         if isinstance(space, spaces.Tuple):
             if mask is not None and (not isinstance(mask, Sequence | np.ndarray) or len(mask) != len(space)):
-                raise EnvError(f"{what} should have a part for each of {len(space)} entries of the action, None for one without choices")
+                raise EnvError(
+                    f"{what} should have a part for each of {len(space)} entries of the action, None for one without "
+                    "choices"
+                )
             entries = enumerate(zip(space.spaces, [None] * len(space) if mask is None else mask, strict=True))
             return [part for i, (one, entry) in entries for part in self._flat(one, entry, f"{what}[{i}]")]
         sizes = _branch_sizes(space)
@@ -90,7 +105,9 @@ class ActionMasks:
             return [np.stack([flat != 1, flat != 0], 1).ravel()]
         if flat.size != sizes.sum():
             each = f" ({' + '.join(map(str, sizes.tolist()))})" if 1 < sizes.size <= 8 else ""
-            raise EnvError(f"{what} has {flat.size} entries; expected {int(sizes.sum())}{each}, one for each choice of a {space}")
+            raise EnvError(
+                f"{what} has {flat.size} entries; expected {int(sizes.sum())}{each}, one for each choice of a {space}"
+            )
         return [allowed]
 
 

@@ -1,7 +1,7 @@
 """Converts the actions of policies to those of Gymnasium's spaces.
 
-Each Box gives continuous actions, each Discrete, MultiDiscrete and MultiBinary a branch for each of its integers; a Dict or Tuple
-of these is a hybrid action.
+Each Box gives continuous actions, each Discrete, MultiDiscrete and MultiBinary a branch for each of its integers; a
+Dict or Tuple of these is a hybrid action.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ NO_BOUND = 1e30
 OPEN_WIDTH = 2.0
 """Distance from a finite bound to the one that is missing on the other side."""
 FEW = 64
-"""Most integers that an entry of an integer Box may have, to become a branch; with more it becomes a continuous action."""
+"""Most integers that an entry of an integer Box may have, to become a branch; with more it becomes a continuous
+action.
+"""
 MOST_CHOICES = 2**16
 """Most choices of all branches of a space."""
 MOST_NUMBERS = 2**16
@@ -36,8 +38,12 @@ class SpaceActions:
         parts = _Parts()
         raw = parts.add(space, ())
         if not parts.low and not parts.sizes:
-            raise EnvError(f"the actions are a {space}, which leaves nothing to choose; an agent needs at least one number or choice")
-        low, high = np.array(parts.low, np.float64), np.array(parts.high, np.float64)
+            raise EnvError(
+                f"the actions are a {space}, which leaves nothing to choose; an agent needs at least one number or "
+                "choice"
+            )
+        low = np.array(parts.low, np.float64)
+        high = np.array(parts.high, np.float64)
         scaled = bool((low != -1).any() or (high != 1).any())
         bounds = {"low": tuple(low.tolist()), "high": tuple(high.tolist())} if scaled else {}
         self.space = space
@@ -49,12 +55,17 @@ class SpaceActions:
             remark=parts.remark(),
             **bounds,
         )
-        self._raw, self._low, self._high = raw, low, high
-        self._middle, self._half = low / 2 + high / 2, high / 2 - low / 2
+        self._raw = raw
+        self._low = low
+        self._high = high
+        self._middle = low / 2 + high / 2
+        self._half = high / 2 - low / 2
         self._starts = np.array(parts.starts, np.int64)
 
     def batch(self, action: Action) -> Any:
-        """Converts N rows to the form that vector environments take: arrays (N, *shape), in a dictionary or tuple as in the space."""
+        """Converts N rows to the form that vector environments take: arrays (N, *shape), in a dictionary or tuple as in
+        the space.
+        """
         return self.batch_arrays(action.continuous.cpu().numpy(), action.discrete.cpu().numpy())
 
     def batch_arrays(self, continuous: np.ndarray, discrete: np.ndarray) -> Any:
@@ -82,8 +93,11 @@ class _Parts:
     def add(self, space: spaces.Space, path: tuple[Any, ...]) -> RawAction:
         """Adds a space and returns its form. Raises EnvError."""
         if isinstance(space, spaces.Dict):
-            keys, inner = tuple(space.spaces), tuple(space.spaces.values())
-            return RawAction(keys=keys, parts=tuple(self.add(one, (*path, key)) for key, one in zip(keys, inner, strict=True)))
+            keys = tuple(space.spaces)
+            inner = tuple(space.spaces.values())
+            return RawAction(
+                keys=keys, parts=tuple(self.add(one, (*path, key)) for key, one in zip(keys, inner, strict=True))
+            )
         if isinstance(space, spaces.Tuple):
             return RawAction(parts=tuple(self.add(one, (*path, i)) for i, one in enumerate(space.spaces)))
         name = f"action '{'.'.join(map(str, path))}' is" if path else "the actions are"
@@ -114,7 +128,8 @@ class _Parts:
         return "; ".join(texts)
 
     def _add_box(self, space: spaces.Box, name: str) -> RawAction:
-        low, high = space.low.ravel().astype(np.float64), space.high.ravel().astype(np.float64)
+        low = space.low.ravel().astype(np.float64)
+        high = space.high.ravel().astype(np.float64)
         if low.size > MOST_NUMBERS:
             raise EnvError(f"{name} a {space} of {low.size} numbers; at most {MOST_NUMBERS} can be learned")
         if np.isnan(low).any() or np.isnan(high).any() or (low > high).any():
@@ -122,10 +137,15 @@ class _Parts:
         if not np.issubdtype(space.dtype, np.floating):
             widest = int((high - low).max(initial=0.0))
             if widest > 2**30:
-                raise EnvError(f"{name} a {space} of integers without bounds; give it a low and high that the agent needs")
+                raise EnvError(
+                    f"{name} a {space} of integers without bounds; give it a low and high that the agent needs"
+                )
             if widest < FEW:
-                return self._add_branches(space, name, (high - low + 1).astype(np.int64).reshape(space.shape), space.low)
-        no_low, no_high = low <= -NO_BOUND, high >= NO_BOUND
+                return self._add_branches(
+                    space, name, (high - low + 1).astype(np.int64).reshape(space.shape), space.low
+                )
+        no_low = low <= -NO_BOUND
+        no_high = high >= NO_BOUND
         self._open += int((no_low & no_high).sum())
         self._half_open += int((no_low ^ no_high).sum())
         self.low += np.where(no_low, np.where(no_high, -1.0, high - OPEN_WIDTH), low).tolist()
@@ -136,5 +156,8 @@ class _Parts:
         self.sizes += sizes.ravel().tolist()
         self.starts += starts.ravel().tolist()
         if sum(self.sizes) > MOST_CHOICES:
-            raise EnvError(f"{name} a {space}: more than {MOST_CHOICES} choices can hardly be learned; split them into several integers")
+            raise EnvError(
+                f"{name} a {space}: more than {MOST_CHOICES} choices can hardly be learned; split them into several "
+                "integers"
+            )
         return RawAction(sizes.shape, np.dtype(space.dtype).name)

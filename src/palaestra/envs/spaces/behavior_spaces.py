@@ -20,8 +20,8 @@ CONTINUOUS, DISCRETE = "continuous", "discrete"
 class BehaviorSpaces:
     """Spaces of one agent.
 
-    One observation is a Box, several are a Dict by their names. Actions are a Box within -1..1, a Discrete, a MultiDiscrete, or for
-    hybrid ones a Dict of `continuous` and `discrete`.
+    One observation is a Box, several are a Dict by their names. Actions are a Box within -1..1, a Discrete, a
+    MultiDiscrete, or for hybrid ones a Dict of `continuous` and `discrete`.
     """
 
     def __init__(self, spec: BehaviorSpec, always_dict: bool = False) -> None:
@@ -31,7 +31,9 @@ class BehaviorSpaces:
         boxes = [_box(obs) for obs in spec.obs]
         self._is_dict = always_dict or len(boxes) != 1
         self.observation: spaces.Space[Any] = (
-            spaces.Dict(list(zip(self.names, boxes, strict=True))) if self._is_dict else boxes[0]  # a list keeps its order
+            spaces.Dict(list(zip(self.names, boxes, strict=True)))
+            if self._is_dict
+            else boxes[0]  # a list keeps its order
         )
         self.action = action_space(spec.action)
         self._ends = np.cumsum(spec.action.branches)[:-1].tolist()
@@ -54,7 +56,9 @@ class BehaviorSpaces:
         return boxes[0] if len(boxes) == 1 else spaces.Tuple(boxes)
 
     def mask(self, allowed: NDArray[np.bool_]) -> Any:
-        """Returns the mask (choices,) in the form that `action.sample(mask)` takes: 1 for an allowed choice, an array for each branch."""
+        """Returns the mask (choices,) in the form that `action.sample(mask)` takes: 1 for an allowed choice, an array
+        for each branch.
+        """
         ones = allowed.astype(np.int8)
         return ones if len(self.spec.action.branches) == 1 else tuple(np.split(ones, self._ends))
 
@@ -63,8 +67,12 @@ class BehaviorSpaces:
         return {CONTINUOUS: None, DISCRETE: self.mask(allowed)}
 
     def read_action(self, agent: str, action: Any) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Converts an agent's action to its numbers, clipped to -1..1, and its choices. Raises gymnasium.error.InvalidAction."""
-        spec, continuous, discrete = self.spec.action, _NO_NUMBERS, _NO_CHOICES
+        """Converts an agent's action to its numbers, clipped to -1..1, and its choices. Raises
+        gymnasium.error.InvalidAction.
+        """
+        spec = self.spec.action
+        continuous = _NO_NUMBERS
+        discrete = _NO_CHOICES
         try:
             given = action if spec.continuous and spec.branches else {CONTINUOUS: action, DISCRETE: action}
             if spec.continuous:
@@ -73,9 +81,15 @@ class BehaviorSpaces:
                 discrete = np.atleast_1d(np.asarray(given[DISCRETE]))
         except (TypeError, ValueError, KeyError, IndexError):
             continuous = np.full(spec.continuous + 1, np.nan)
-        fits = continuous.shape == (spec.continuous,) and discrete.shape == (len(spec.branches),) and discrete.dtype.kind in "iu"
+        fits = (
+            continuous.shape == (spec.continuous,)
+            and discrete.shape == (len(spec.branches),)
+            and discrete.dtype.kind in "iu"
+        )
         if not fits or not np.isfinite(continuous).all() or (discrete < 0).any() or (discrete >= spec.branches).any():
-            raise InvalidAction(f"{agent} was given the action {action!r}; expected one of {self.action}, with finite numbers")
+            raise InvalidAction(
+                f"{agent} was given the action {action!r}; expected one of {self.action}, with finite numbers"
+            )
         return continuous.clip(-1, 1), discrete.astype(np.int64)
 
 
@@ -84,19 +98,26 @@ def action_space(spec: ActionSpec) -> spaces.Space[Any]:
     box = spaces.Box(-1.0, 1.0, (spec.continuous,), np.float32)
     if not spec.branches:
         return box
-    choices = spaces.Discrete(spec.branches[0]) if len(spec.branches) == 1 else spaces.MultiDiscrete(list(spec.branches))
+    choices = (
+        spaces.Discrete(spec.branches[0]) if len(spec.branches) == 1 else spaces.MultiDiscrete(list(spec.branches))
+    )
     return spaces.Dict({CONTINUOUS: box, DISCRETE: choices}) if spec.continuous else choices
 
 
 def _box(obs: ObsSpec) -> spaces.Box:
-    return spaces.Box(0.0, 1.0, obs.shape, np.float32) if obs.is_visual else spaces.Box(-np.inf, np.inf, obs.shape, np.float32)
+    return (
+        spaces.Box(0.0, 1.0, obs.shape, np.float32)
+        if obs.is_visual
+        else spaces.Box(-np.inf, np.inf, obs.shape, np.float32)
+    )
 
 
 def _unique(names: Sequence[str]) -> tuple[str, ...]:
     """Returns the names with a number added to those that occurred before."""
     seen: list[str] = []
     for name in names:
-        number, one = 1, name
+        number = 1
+        one = name
         while one in seen:
             number += 1
             one = f"{name}_{number}"
@@ -104,4 +125,5 @@ def _unique(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(seen)
 
 
-_NO_NUMBERS, _NO_CHOICES = np.zeros(0, np.float32), np.zeros(0, np.int64)
+_NO_NUMBERS = np.zeros(0, np.float32)
+_NO_CHOICES = np.zeros(0, np.int64)

@@ -24,7 +24,9 @@ class Conventions:
     leave_out: tuple[str, ...] | None = None
     """Names of entries of the observation that the agent does not see; None: not said."""
     mask_key: str | bool | None = None
-    """Name of the mask in observations and infos, or of the method that returns it; False: there is none; None: the usual names."""
+    """Name of the mask in observations and infos, or of the method that returns it; False: there is none; None: the
+    usual names.
+    """
 
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> Conventions:
@@ -32,21 +34,27 @@ class Conventions:
         return _checked(*(options.pop(name, None) for name in NAMES))
 
     def completed(self, metadata: Mapping[str, Any]) -> Conventions:
-        """Returns these, with what is not said taken from an environment's metadata. Raises EnvError for a wrong value."""
+        """Returns these, with what is not said taken from an environment's metadata. Raises EnvError for a wrong
+        value.
+        """
         elements = metadata.get(MAX_ELEMENTS, MOST_ELEMENTS) if self.max_elements is None else self.max_elements
         allow = metadata.get(ALLOW_ALL, False) if self.missing_mask_allows_all is None else self.missing_mask_allows_all
         out = metadata.get(LEAVE_OUT, ()) if self.leave_out is None else self.leave_out
         return _checked(elements, allow, out, metadata.get(MASK_KEY) if self.mask_key is None else self.mask_key)
 
     def leaves(self, space: gymnasium.Space, mask: str | None = None) -> list[Leaf]:
-        """Returns the leaves of an observation space without the entry that is a mask. Raises EnvError for an unsupported one."""
+        """Returns the leaves of an observation space without the entry that is a mask. Raises EnvError for an
+        unsupported one.
+        """
         out = (*(self.leave_out or ()), *([] if mask is None else [mask]))
         return observation_leaves(space, most=self.max_elements or MOST_ELEMENTS, leave_out=out)
 
     def leaves_of_one(self, space: gymnasium.Space, mask: str | None = None) -> list[Leaf]:
         """Returns the leaves of the observation space of one kind of agent, which may lack what another leaves out."""
         there = entry_names(space)
-        return replace(self, leave_out=tuple(name for name in self.leave_out or () if name in there)).leaves(space, mask)
+        return replace(self, leave_out=tuple(name for name in self.leave_out or () if name in there)).leaves(
+            space, mask
+        )
 
 
 UNSAID = Conventions()
@@ -67,5 +75,7 @@ def _checked(most: Any, allow: Any, out: Any, key: Any) -> Conventions:
     if not isinstance(names, list | tuple | None) or any(not isinstance(name, str | int) for name in names or ()):
         raise EnvError(f"{LEAVE_OUT} is {out!r}; expected a list of names of observations")
     if key is not None and key is not False and (not isinstance(key, str) or not key):
-        raise EnvError(f"{MASK_KEY} is {key!r}; expected the name of the mask in observations or infos, or false for none")
+        raise EnvError(
+            f"{MASK_KEY} is {key!r}; expected the name of the mask in observations or infos, or false for none"
+        )
     return Conventions(most, allow, None if names is None else tuple(map(str, names)), key)

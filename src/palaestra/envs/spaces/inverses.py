@@ -1,4 +1,6 @@
-"""Converts columns back to arrays of Gymnasium's spaces, and actions of a space to those of a policy: for recorded data."""
+"""Converts columns back to arrays of Gymnasium's spaces, and actions of a space to those of a policy: for recorded
+data.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from palaestra.envs.spaces.observation_spaces import Elements, Image, Leaf, OneH
 
 
 def space_observations(space: spaces.Space[Any], leaves: Sequence[Leaf], columns: Sequence[NDArray[np.float32]]) -> Any:
-    """Returns N observations as arrays (N, *shape), in a dictionary or tuple as in the space, from a column for each leaf.
+    """Returns N observations as arrays (N, *shape), in a dictionary or tuple as in the space, from a column for each
+    leaf.
 
     Raises EnvError for a Sequence.
     """
@@ -25,11 +28,14 @@ def space_observations(space: spaces.Space[Any], leaves: Sequence[Leaf], columns
 
 
 def policy_actions(actions: SpaceActions, batched: Any, count: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Returns the continuous actions (N, numbers), scaled to -1..1, and the choices (N, branches) from 0, of N actions of the space.
+    """Returns the continuous actions (N, numbers), scaled to -1..1, and the choices (N, branches) from 0, of N actions
+    of the space.
 
     Raises EnvError for arrays of other shapes, KeyError, IndexError or TypeError for actions of another form.
     """
-    spec, numbers, choices = actions.spec, list[NDArray[Any]](), list[NDArray[Any]]()
+    spec = actions.spec
+    numbers = list[NDArray[Any]]()
+    choices = list[NDArray[Any]]()
     if spec.raw is not None:
         _collect(spec.raw, batched, count, numbers, choices)
     continuous = np.concatenate(numbers, 1) if numbers else np.zeros((count, 0))
@@ -38,8 +44,10 @@ def policy_actions(actions: SpaceActions, batched: Any, count: int) -> tuple[NDA
         discrete = discrete - np.array(spec.starts, np.int64)
     if spec.low is None or spec.high is None:
         return continuous.astype(np.float32), discrete
-    low, high = np.array(spec.low, np.float64), np.array(spec.high, np.float64)
-    middle, half = low / 2 + high / 2, high / 2 - low / 2
+    low = np.array(spec.low, np.float64)
+    high = np.array(spec.high, np.float64)
+    middle = low / 2 + high / 2
+    half = high / 2 - low / 2
     return np.where(half > 0, (continuous - middle) / np.where(half > 0, half, 1), 0).astype(np.float32), discrete
 
 
@@ -63,18 +71,26 @@ def _restored(leaf: Leaf, column: NDArray[np.float32]) -> NDArray[Any]:
     shape = leaf.spec.shape if raw is None else raw.shape
     if isinstance(leaf, OneHot):
         starts = np.cumsum(leaf.sizes) - leaf.sizes
-        chosen = [column[:, at : at + size].argmax(1) for at, size in zip(starts.tolist(), leaf.sizes.tolist(), strict=True)]
+        chosen = [
+            column[:, at : at + size].argmax(1) for at, size in zip(starts.tolist(), leaf.sizes.tolist(), strict=True)
+        ]
         return (np.stack(chosen, 1) + starts - leaf.offset).reshape(len(column), *shape)
     if isinstance(leaf, Image):
         values = column.astype(np.float64) / leaf.scale
         if leaf.channels is None:
             return values.reshape(len(column), *shape)
-        first = (*(size for axis, size in enumerate(shape) if axis < len(shape) - 3), shape[leaf.channels], *leaf.spec.shape[1:])
+        first = (
+            *(size for axis, size in enumerate(shape) if axis < len(shape) - 3),
+            shape[leaf.channels],
+            *leaf.spec.shape[1:],
+        )
         return np.moveaxis(values.reshape(len(column), *first), -3, leaf.channels + 1)
     return column.reshape(len(column), *shape)
 
 
-def _assembled(space: spaces.Space[Any], path: tuple[Any, ...], by_path: Mapping[tuple[Any, ...], NDArray[Any]], count: int) -> Any:
+def _assembled(
+    space: spaces.Space[Any], path: tuple[Any, ...], by_path: Mapping[tuple[Any, ...], NDArray[Any]], count: int
+) -> Any:
     if isinstance(space, spaces.Dict):
         return {key: _assembled(one, (*path, key), by_path, count) for key, one in space.spaces.items()}
     if isinstance(space, spaces.Tuple):

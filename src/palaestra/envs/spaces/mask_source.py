@@ -1,7 +1,9 @@
-"""Finds where an environment gives the masks of its agents' next actions: one list of conventions for Gymnasium and PettingZoo.
+"""Finds where an environment gives the masks of its agents' next actions: one list of conventions for Gymnasium and
+PettingZoo.
 
-A mask is an entry of the observation, which the agent then does not observe, or what a method returns, or an entry of an info.
-`action_mask` is one whatever it holds; under the other names it must have the form of a mask, since they may mean something else.
+A mask is an entry of the observation, which the agent then does not observe, or what a method returns, or an entry of
+an info. `action_mask` is one whatever it holds; under the other names it must have the form of a mask, since they may
+mean something else.
 """
 
 from __future__ import annotations
@@ -37,9 +39,13 @@ Who = Callable[[int], str]
 class MaskSource:
     """Reads the masks of N agents from where their environment gives them."""
 
-    def __init__(self, where: str, observation: spaces.Space, action: spaces.Space, spec: ActionSpec, conventions: Conventions) -> None:
+    def __init__(
+        self, where: str, observation: spaces.Space, action: spaces.Space, spec: ActionSpec, conventions: Conventions
+    ) -> None:
         """`where` begins messages; `conventions` are complete."""
-        self._where, self._action, self._masks = where, action, ActionMasks(action, spec)
+        self._where = where
+        self._action = action
+        self._masks = ActionMasks(action, spec)
         self.choices = self._masks.choices
         """Length of a row; 0: masks mean nothing to the actions."""
         own = conventions.mask_key
@@ -53,9 +59,15 @@ class MaskSource:
         """Keys of the observation's entry that is the mask; None: it is elsewhere, or there is none."""
         if self.choices:
             found = [
-                (self._keys.index(path[-1]), len(path), path, space) for path, space in _entries(observation) if path[-1] in self._keys
+                (self._keys.index(path[-1]), len(path), path, space)
+                for path, space in _entries(observation)
+                if path[-1] in self._keys
             ]
-            fitting = sorted((order, depth, path) for order, depth, path, space in found if self._sure(path[-1]) or self._fits_space(space))
+            fitting = sorted(
+                (order, depth, path)
+                for order, depth, path, space in found
+                if self._sure(path[-1]) or self._fits_space(space)
+            )
             self.path = fitting[0][2] if fitting else None
         self._space: Any = None if self.path is None else dict(_entries(observation))[self.path]
 
@@ -69,13 +81,19 @@ class MaskSource:
         """A sentence for users if the mask is an entry of the observation."""
         if self.name is None:
             return ()
-        return (f"'{self.name}' in the observation is the mask of the actions, not observed (env_options.{MASK_KEY}=false: observed)",)
+        return (
+            f"'{self.name}' in the observation is the mask of the actions, not observed "
+            f"(env_options.{MASK_KEY}=false: observed)",
+        )
 
     def in_observations(self, observations: Sequence[Any], acting: np.ndarray | None, who: Who) -> np.ndarray:
         """Returns the masks in N single observations, (N, choices). Raises EnvError."""
         assert self.path is not None
         try:
-            masks = [reduce(getitem, self.path, one) if acting is None or acting[i] else None for i, one in enumerate(observations)]
+            masks = [
+                reduce(getitem, self.path, one) if acting is None or acting[i] else None
+                for i, one in enumerate(observations)
+            ]
         except (KeyError, IndexError, TypeError):
             lacking = next(i for i, one in enumerate(observations) if not _has(one, self.path))
             raise EnvError(f"{who(lacking)}: the observation has no '{self.name}', although its space has") from None
@@ -108,11 +126,18 @@ class MaskSource:
         return self._rows(masks, f"{name}()", acting, who)
 
     def in_infos(
-        self, infos: Sequence[Any], column: Callable[[str], Any], who: Who, *, first: bool, acting: np.ndarray | None = None
+        self,
+        infos: Sequence[Any],
+        column: Callable[[str], Any],
+        who: Who,
+        *,
+        first: bool,
+        acting: np.ndarray | None = None,
     ) -> np.ndarray | None:
         """Returns the masks in infos, (N, choices); None: they have none.
 
-        `column` returns the entries of all N for a key, None where it is missing; `infos` are theirs, or in a list of one those of all.
+        `column` returns the entries of all N for a key, None where it is missing; `infos` are theirs, or in a list of
+        one those of all.
         `first`: these are of `reset`, which decides whether there are masks. Raises EnvError for masks that come later.
         """
         if not self.choices:
@@ -129,7 +154,9 @@ class MaskSource:
             masks = self._noticed(key, [self._unlisted(key, mask) for mask in masks], acting, who)
         return self._rows(masks, f"in info['{key}']", acting, who)
 
-    def _key_of(self, infos: Sequence[Any], column: Callable[[str], Any], acting: np.ndarray | None, who: Who) -> str | None:
+    def _key_of(
+        self, infos: Sequence[Any], column: Callable[[str], Any], acting: np.ndarray | None, who: Who
+    ) -> str | None:
         """Returns the first key under which an info has a mask; warns of what it has there instead."""
         there = set[Any]().union(*(info for info in infos if isinstance(info, (dict, Mapping))))
         for key in self._keys:
@@ -144,7 +171,8 @@ class MaskSource:
             if key != "mask" and key not in self._told:
                 self._told.add(key)
                 warnings.warn(
-                    f"{who(row)}: info['{key}'] is no mask of the actions, and is ignored: expected {self._masks.choices} times True or "
+                    f"{who(row)}: info['{key}'] is no mask of the actions, and is ignored: expected "
+                    f"{self._masks.choices} times True or "
                     f"False, one for each choice",
                     stacklevel=2,
                 )
@@ -159,19 +187,30 @@ class MaskSource:
             values = np.asarray(mask)
         except ValueError:
             return False
-        return values.size == self.choices and values.dtype.kind in "biuf" and bool(((values == 0) | (values == 1)).all())
+        return (
+            values.size == self.choices and values.dtype.kind in "biuf" and bool(((values == 0) | (values == 1)).all())
+        )
 
     def _fits_space(self, space: spaces.Space) -> bool:
         """Whether a space holds zeros and ones, one for each choice."""
         if isinstance(space, spaces.Box):
-            return int(np.prod(space.shape)) == self.choices and bool((space.low >= 0).all() and (space.high <= 1).all())
+            return int(np.prod(space.shape)) == self.choices and bool(
+                (space.low >= 0).all() and (space.high <= 1).all()
+            )
         if isinstance(space, spaces.MultiDiscrete):
             return space.nvec.size == self.choices and bool((space.nvec <= 2).all() and (space.start == 0).all())
         return isinstance(space, spaces.MultiBinary) and int(np.prod(space.shape)) == self.choices
 
     def _unlisted(self, key: str, mask: Any) -> Any:
-        """Returns a mask as it is, and for the numbers of the allowed choices their mask. Raises EnvError if it may be both."""
-        if key not in LISTS or mask is None or not isinstance(self._action, spaces.Discrete) or isinstance(mask, Mapping):
+        """Returns a mask as it is, and for the numbers of the allowed choices their mask. Raises EnvError if it may be
+        both.
+        """
+        if (
+            key not in LISTS
+            or mask is None
+            or not isinstance(self._action, spaces.Discrete)
+            or isinstance(mask, Mapping)
+        ):
             return mask
         values = np.asarray(mask if isinstance(mask, Sequence | np.ndarray) else list(mask)).ravel()
         if values.size and values.dtype.kind not in "iu":
@@ -180,7 +219,8 @@ class MaskSource:
         is_list = len(np.unique(choices)) == len(choices) and bool(((choices >= 0) & (choices < self.choices)).all())
         if is_list and self._fits(values) and values.itemsize == 8 and values.tolist() == sorted(values.tolist()):
             raise EnvError(
-                f"{self._where}: info['{key}'] is {values.tolist()}, which may be a mask or the numbers of the allowed choices; "
+                f"{self._where}: info['{key}'] is {values.tolist()}, which may be a mask or the numbers of the "
+                "allowed choices; "
                 f"give True or False for each choice"
             )
         return np.isin(np.arange(self.choices), choices) if is_list and not self._fits(values) else mask
@@ -196,13 +236,17 @@ class MaskSource:
 
     def _late(self, key: str) -> EnvError:
         return EnvError(
-            f"{self._where} gives info['{key}'] in `step` but not in `reset`, so the first decision of each episode would have no mask: "
+            f"{self._where} gives info['{key}'] in `step` but not in `reset`, so the first decision of each episode "
+            "would have no mask: "
             f"give it in the info of `reset` too. If everything is allowed there, say so: "
-            f"--set env_settings.env_options.{ALLOW_ALL}=true (or metadata['{ALLOW_ALL}'] = True in the environment's class)"
+            f"--set env_settings.env_options.{ALLOW_ALL}=true (or metadata['{ALLOW_ALL}'] = True in the environment's "
+            "class)"
         )
 
     def _noticed(self, key: str, masks: list[Any], acting: np.ndarray | None, who: Who) -> list[Any]:
-        """Returns masks, and warns the first time that one which acts is None, unless the conventions say that this is meant."""
+        """Returns masks, and warns the first time that one which acts is None, unless the conventions say that this is
+        meant.
+        """
         missing = [i for i, mask in enumerate(masks) if mask is None and (acting is None or acting[i])]
         if missing and not self._allows_all and not self._told.intersection([ALLOW_ALL]):
             self._told.add(ALLOW_ALL)
@@ -214,7 +258,9 @@ class MaskSource:
         return masks
 
 
-def _entries(space: spaces.Space, path: tuple[Hashable, ...] = ()) -> Iterator[tuple[tuple[Hashable, ...], spaces.Space]]:
+def _entries(
+    space: spaces.Space, path: tuple[Hashable, ...] = ()
+) -> Iterator[tuple[tuple[Hashable, ...], spaces.Space]]:
     """Yields each entry of a Dict and of the Dicts in it, with its keys."""
     for key, one in space.spaces.items() if isinstance(space, spaces.Dict) else ():
         yield (*path, key), one
@@ -244,4 +290,7 @@ def arguments(method: Callable[..., Any]) -> int:
         takes = signature(method).parameters.values()
     except (TypeError, ValueError):
         return 0
-    return sum(one.default is Parameter.empty and one.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD) for one in takes)
+    return sum(
+        one.default is Parameter.empty and one.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+        for one in takes
+    )

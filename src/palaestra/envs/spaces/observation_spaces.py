@@ -1,7 +1,7 @@
 """Converts Gymnasium's observation spaces to specs, and their arrays to columns.
 
-Each leaf of a space becomes one observation: a plain space has one leaf, a Dict or Tuple one for each entry. `gather` puts the leaf's
-values of N environments together, `column` converts them to float32.
+Each leaf of a space becomes one observation: a plain space has one leaf, a Dict or Tuple one for each entry. `gather`
+puts the leaf's values of N environments together, `column` converts them to float32.
 """
 
 from __future__ import annotations
@@ -43,10 +43,14 @@ class ObservationMisfit(EnvError):
     def __init__(self, row: int | None, name: str, problem: str) -> None:
         """`row`: which of N observations; None: all of them together. `problem` follows the observation's name."""
         super().__init__(f"{'' if row is None else f'row {row}: '}observation '{name}' {problem}")
-        self.row, self.name, self.problem = row, name, problem
+        self.row = row
+        self.name = name
+        self.problem = problem
 
     def of(self, env: str, areas: Sequence[int] | Tensor | np.ndarray | None = None) -> EnvError:
-        """Returns the error that names the environment and the area; `areas` are those of the N rows, None: 0 to N - 1."""
+        """Returns the error that names the environment and the area; `areas` are those of the N rows, None: 0 to N -
+        1.
+        """
         area = "" if self.row is None else f", area {self.row if areas is None else int(areas[self.row])}"
         return EnvError(f"{env}{area}: observation '{self.name}' {self.problem}")
 
@@ -87,19 +91,24 @@ class OneHot:
         return as_numbers(values)
 
     def column(self, values: np.ndarray) -> Tensor:
-        """Converts N batched values to zeros and ones, (N, sum of sizes). Raises ObservationMisfit for an integer outside its space."""
+        """Converts N batched values to zeros and ones, (N, sum of sizes). Raises ObservationMisfit for an integer
+        outside its space.
+        """
         values = np.reshape(values, (len(values), -1))
         whole = values.astype(np.int64)
         if values.dtype.kind == "f" and (whole != values).any():
             row, place = np.argwhere(whole != values)[0].tolist()
-            raise ObservationMisfit(row, self.spec.name, f"is {values[row, place]}; expected a whole number, as its space says")
+            raise ObservationMisfit(
+                row, self.spec.name, f"is {values[row, place]}; expected a whole number, as its space says"
+            )
         places = whole + self.offset
         ends = np.cumsum(self.sizes)
         wrong = (places < ends - self.sizes) | (places >= ends)
         if wrong.any():
             row, place = np.argwhere(wrong)[0].tolist()
             least = int((ends - self.sizes - self.offset)[place])
-            value, most = int(places[row, place] - self.offset[place]), least + int(self.sizes[place]) - 1
+            value = int(places[row, place] - self.offset[place])
+            most = least + int(self.sizes[place]) - 1
             raise ObservationMisfit(row, self.spec.name, f"is {value}; its space says {least} to {most}")
         return torch.zeros(len(values), *self.spec.shape).scatter_(1, torch.from_numpy(places), 1.0)
 
@@ -143,7 +152,9 @@ class Elements:
     parts: tuple[Vector | OneHot, ...]  # the leaves of one element
 
     def gather(self, values: Any) -> np.ndarray:
-        """Returns N sequences as rows (N, most, size) float32. Raises ObservationMisfit for one that is too long or does not fit."""
+        """Returns N sequences as rows (N, most, size) float32. Raises ObservationMisfit for one that is too long or
+        does not fit.
+        """
         column = np.zeros((len(values), *self.spec.shape), np.float32)
         for row, sequence in enumerate(values):
             elements = list(self._elements(sequence))
@@ -151,8 +162,10 @@ class Elements:
                 raise ObservationMisfit(
                     row,
                     self.spec.name,
-                    f"has {len(elements)} elements; there is room for {len(column[row])}: --set env_settings.env_options.max_elements="
-                    f"NUMBER makes more for an environment named by its id, metadata['max_elements'] in its class for any",
+                    f"has {len(elements)} elements; there is room for {len(column[row])}: --set "
+                    "env_settings.env_options.max_elements="
+                    "NUMBER makes more for an environment named by its id, metadata['max_elements'] in its class for "
+                    "any",
                 )
             if elements:
                 parts = [self._part(part, row, elements) for part in self.parts]
@@ -165,9 +178,13 @@ class Elements:
             values = part.gather([pick(part, element) for element in elements])
             if values.shape[1:] == given_shape(part) and values.dtype.kind in NUMBERS:
                 return part.column(values).numpy()
-            problem = f"has elements of shape {values.shape[1:]} and type {values.dtype}; its space says {given_shape(part)}"
+            problem = (
+                f"has elements of shape {values.shape[1:]} and type {values.dtype}; its space says {given_shape(part)}"
+            )
         except ObservationMisfit as error:
-            problem = f"has {'' if not part.path else f'a {part.spec.name} in '}element {error.row} that {error.problem}"
+            problem = (
+                f"has {'' if not part.path else f'a {part.spec.name} in '}element {error.row} that {error.problem}"
+            )
         except (KeyError, IndexError, TypeError, ValueError) as error:
             problem = f"has elements that do not fit their space: {type(error).__name__}: {error}"
         raise ObservationMisfit(row, self.spec.name, problem)
@@ -216,7 +233,9 @@ def pick(leaf: Leaf, observation: Any) -> Any:
 
 
 def check_form(leaf: Leaf, values: np.ndarray, rows: int) -> None:
-    """Raises ObservationMisfit unless gathered values have this number of rows, the shape that the space says, and are numbers."""
+    """Raises ObservationMisfit unless gathered values have this number of rows, the shape that the space says, and are
+    numbers.
+    """
     name = leaf.spec.name
     if values.shape[:1] != (rows,):
         given = f"{len(values)} rows" if values.ndim else "no rows"
@@ -233,22 +252,31 @@ def given_shape(leaf: Leaf) -> tuple[int, ...]:
     return leaf.spec.shape if raw is None or isinstance(leaf, Elements) else raw.shape
 
 
-def observation_leaves(space: spaces.Space, *, most: int = MOST_ELEMENTS, leave_out: Collection[str] | None = None) -> list[Leaf]:
+def observation_leaves(
+    space: spaces.Space, *, most: int = MOST_ELEMENTS, leave_out: Collection[str] | None = None
+) -> list[Leaf]:
     """Returns the leaves of an observation space; entries without numbers are left out.
 
-    `most`: elements of a Sequence; `leave_out`: names of entries that are not observed; None: the user has no way to name them.
-    Raises EnvError for an unsupported space, and for an entry to leave out that is missing.
+    `most`: elements of a Sequence; `leave_out`: names of entries that are not observed; None: the user has no way to
+    name them. Raises EnvError for an unsupported space, and for an entry to leave out that is missing.
     """
     names = entry_names(space)
     if unknown := [name for name in leave_out or () if name not in names]:
         has = ", ".join(names) or "no entries"
-        raise EnvError(f"there is no observation '{unknown[0]}' to leave out{nearest(unknown[0], names)} (the environment has: {has})")
+        raise EnvError(
+            f"there is no observation '{unknown[0]}' to leave out{nearest(unknown[0], names)} (the environment has: "
+            f"{has})"
+        )
     leaves = list(_leaves(space, (), most, leave_out))
     if not leaves:
-        raise EnvError(f"the observations are a {space}, which holds no number; an agent needs at least one (a constant 0 will do)")
+        raise EnvError(
+            f"the observations are a {space}, which holds no number; an agent needs at least one (a constant 0 will do)"
+        )
     names = [leaf.spec.name for leaf in leaves]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise EnvError(f"two observations are named '{twice[0]}' in {space}; rename a key (a dot joins the keys of nested entries)")
+        raise EnvError(
+            f"two observations are named '{twice[0]}' in {space}; rename a key (a dot joins the keys of nested entries)"
+        )
     return leaves
 
 
@@ -260,10 +288,16 @@ def _entries(space: spaces.Space) -> Iterable[tuple[Hashable, spaces.Space]]:
 
 def entry_names(space: spaces.Space, path: tuple[Hashable, ...] = ()) -> list[str]:
     """Returns the names of all entries of a space, those within others as well."""
-    return [name for key, one in _entries(space) for name in (".".join(map(str, (*path, key))), *entry_names(one, (*path, key)))]
+    return [
+        name
+        for key, one in _entries(space)
+        for name in (".".join(map(str, (*path, key))), *entry_names(one, (*path, key)))
+    ]
 
 
-def _leaves(space: spaces.Space, path: tuple[Hashable, ...], most: int, leave_out: Collection[str] | None = None) -> Iterator[Leaf]:
+def _leaves(
+    space: spaces.Space, path: tuple[Hashable, ...], most: int, leave_out: Collection[str] | None = None
+) -> Iterator[Leaf]:
     name = ".".join(map(str, path)) or "observation"
     if path and name in (leave_out or ()):
         return
@@ -281,7 +315,8 @@ def _leaves(space: spaces.Space, path: tuple[Hashable, ...], most: int, leave_ou
         raise EnvError(_refusal(name, space, may_leave_out=bool(path) and leave_out is not None))
     elif np.prod(space.shape) > MOST_NUMBERS:
         raise EnvError(
-            f"observation '{name}' is a {space} of {np.prod(space.shape)} numbers; at most {MOST_NUMBERS} can be learned from: "
+            f"observation '{name}' is a {space} of {np.prod(space.shape)} numbers; at most {MOST_NUMBERS} can be "
+            "learned from: "
             f"make it smaller with a wrapper (gymnasium.wrappers.ResizeObservation for images)"
         )
     elif 0 not in space.shape:
@@ -294,12 +329,17 @@ def _refusal(name: str, space: spaces.Space, *, may_leave_out: bool) -> str:
     if isinstance(space, spaces.Text):
         instead = "encode the text as numbers, such as MultiDiscrete with the index of each character"
     if isinstance(space, spaces.Graph):
-        instead = "give the nodes as a Sequence of Box (with what an agent needs of the edges in each), or as a Box of fixed size"
+        instead = (
+            "give the nodes as a Sequence of Box (with what an agent needs of the edges in each), or as a Box "
+            "of fixed size"
+        )
     if isinstance(space, spaces.OneOf):
         instead = "give a Tuple of all alternatives, zeros for those absent, and a Discrete that says which one holds"
     return (
-        f"observation '{name}' is a {space}; supported are Box (vectors, images), Discrete, MultiDiscrete, MultiBinary, Sequence, "
-        f"and Dict or Tuple of these: {instead}" + (f". {LEAVE_OUT.format(name)} leaves it out" if may_leave_out else "")
+        f"observation '{name}' is a {space}; supported are Box (vectors, images), Discrete, MultiDiscrete, "
+        "MultiBinary, Sequence, "
+        f"and Dict or Tuple of these: {instead}"
+        + (f". {LEAVE_OUT.format(name)} leaves it out" if may_leave_out else "")
     )
 
 
@@ -311,17 +351,23 @@ def _vector(path: tuple[Hashable, ...], name: str, given: tuple[int, ...]) -> Ve
 def _one_hot(path: tuple[Hashable, ...], name: str, sizes: np.ndarray, start: np.ndarray) -> OneHot:
     if sum(sizes.ravel().tolist()) > MOST_CHOICES:
         raise EnvError(
-            f"observation '{name}' has {sum(sizes.ravel().tolist())} values, each a number of a one-hot; at most {MOST_CHOICES} can be "
+            f"observation '{name}' has {sum(sizes.ravel().tolist())} values, each a number of a one-hot; at most "
+            f"{MOST_CHOICES} can be "
             f"learned from: give coordinates or bits instead, as a Box or MultiBinary"
         )
     raw = RawObs(sizes.shape, tuple(sizes.ravel().tolist()), tuple(start.ravel().tolist()))
-    sizes, start = sizes.ravel(), start.ravel()
+    sizes = sizes.ravel()
+    start = start.ravel()
     return OneHot(path, ObsSpec(name, (int(sizes.sum()),), raw=raw), sizes, np.cumsum(sizes) - sizes - start)
 
 
 def _image(path: tuple[Hashable, ...], name: str, space: spaces.Box) -> Image | None:
-    """Returns an Image leaf, or None if the box is no image. Four axes are a stack of images, whose channels are concatenated."""
-    is_uint8, axes, most = space.dtype == np.uint8, len(space.shape), float(space.high.max())
+    """Returns an Image leaf, or None if the box is no image. Four axes are a stack of images, whose channels are
+    concatenated.
+    """
+    is_uint8 = space.dtype == np.uint8
+    axes = len(space.shape)
+    most = float(space.high.max())
     scale = 1 / most if most > 1 else 1.0  # a board of 0 to 2 fills 0..1, as an image of 0 to 255 does
     if axes == 2 and is_uint8:
         return Image(path, ObsSpec(name, (1, *space.shape), raw=RawObs(space.shape, scale=scale)), None, scale)
@@ -333,7 +379,9 @@ def _image(path: tuple[Hashable, ...], name: str, space: spaces.Box) -> Image | 
     channels = axes - 3 if last > MAX_CHANNELS and first < last and first != middle else axes - 1
     height, width = (size for axis, size in enumerate(space.shape) if axis >= axes - 3 and axis != channels)
     raw = RawObs(space.shape, channels=channels, scale=scale)
-    return Image(path, ObsSpec(name, (int(np.prod(stack)) * space.shape[channels], height, width), raw=raw), channels, scale)
+    return Image(
+        path, ObsSpec(name, (int(np.prod(stack)) * space.shape[channels], height, width), raw=raw), channels, scale
+    )
 
 
 def _elements(path: tuple[Hashable, ...], name: str, space: spaces.Sequence, most: int) -> Elements:
@@ -346,14 +394,20 @@ def _elements(path: tuple[Hashable, ...], name: str, space: spaces.Sequence, mos
 def _flat(leaf: Leaf) -> Vector | OneHot:
     """Returns a leaf of an element, with images as vectors."""
     if isinstance(leaf, Elements):
-        raise EnvError(f"observation '{leaf.spec.name}' is a {leaf.space} within a Sequence; elements of a Sequence have a fixed size")
+        raise EnvError(
+            f"observation '{leaf.spec.name}' is a {leaf.space} within a Sequence; elements of a Sequence have a fixed "
+            "size"
+        )
     if isinstance(leaf, Image):
         return _vector(leaf.path, leaf.spec.name, leaf.spec.raw.shape if leaf.spec.raw else leaf.spec.shape)
     return leaf
 
 
-def gathered(leaves: Sequence[Leaf], observations: Sequence[Any], env: str, areas: Sequence[int] | None = None) -> tuple[np.ndarray, ...]:
-    """Returns an array (N, ...) for each leaf of N single observations. `env` and the `areas` of the observations are for messages.
+def gathered(
+    leaves: Sequence[Leaf], observations: Sequence[Any], env: str, areas: Sequence[int] | None = None
+) -> tuple[np.ndarray, ...]:
+    """Returns an array (N, ...) for each leaf of N single observations. `env` and the `areas` of the observations are
+    for messages.
 
     Raises EnvError for one that does not fit its space.
     """
@@ -371,8 +425,12 @@ def gathered(leaves: Sequence[Leaf], observations: Sequence[Any], env: str, area
 
 def _unreadable(leaves: Sequence[Leaf], observations: Sequence[Any], error: Exception | None) -> ObservationMisfit:
     """Returns the error for the first observation that does not fit its space."""
-    found = next((wrong for row, one in enumerate(observations) for leaf in leaves if (wrong := misfit(leaf, row, one))), None)
-    return found or ObservationMisfit(None, leaves[0].spec.name, f"cannot be read: {error or 'expected numbers, as its space says'}")
+    found = next(
+        (wrong for row, one in enumerate(observations) for leaf in leaves if (wrong := misfit(leaf, row, one))), None
+    )
+    return found or ObservationMisfit(
+        None, leaves[0].spec.name, f"cannot be read: {error or 'expected numbers, as its space says'}"
+    )
 
 
 def misfit(leaf: Leaf, row: int, observation: Any) -> ObservationMisfit | None:
@@ -392,7 +450,9 @@ def misfit(leaf: Leaf, row: int, observation: Any) -> ObservationMisfit | None:
     try:
         array = as_numbers(value)
     except ValueError:
-        return ObservationMisfit(row, leaf.spec.name, f"is no array of shape {shape}: it has parts of different lengths")
+        return ObservationMisfit(
+            row, leaf.spec.name, f"is no array of shape {shape}: it has parts of different lengths"
+        )
     if array.shape != shape:
         return ObservationMisfit(row, leaf.spec.name, f"has shape {array.shape}; its space says {shape}")
     if array.dtype.kind not in NUMBERS:

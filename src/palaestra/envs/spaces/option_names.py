@@ -1,4 +1,5 @@
-"""Names of options, and of entries of an environment's metadata, that state facts which its spaces do not tell; see `conventions`.
+"""Names of options, and of entries of an environment's metadata, that state facts which its spaces do not tell; see
+`conventions`.
 
 They are on their own so that they can be read without importing Gymnasium.
 """

@@ -15,15 +15,21 @@ OWN_THREADS = 7
 FILES = 8
 """Open files of this process for each copy: ports, connection and log."""
 USABLE_SHARE, ADVISED_SHARE = 0.9, 0.85
-"""Shares of the free memory that copies may take, and that the advised number takes; the rest is for what is loaded later."""
+"""Shares of the free memory that copies may take, and that the advised number takes; the rest is for what is loaded
+later.
+"""
 MIB = 2**20
 
 
 class CopyCapacity:
-    """Number of copies of a game that fit. If memory may be short, the first copy is measured before the others start."""
+    """Number of copies of a game that fit. If memory may be short, the first copy is measured before the others
+    start.
+    """
 
     def __init__(self, copies: int) -> None:
-        """Checks the limits that are known beforehand. Raises EnvError if the system would not allow so many processes or files."""
+        """Checks the limits that are known beforehand. Raises EnvError if the system would not allow so many processes
+        or files.
+        """
         self._copies = copies
         memory = free_memory()
         self.bytes_per_copy: int | None = PLENTY if copies * PLENTY <= memory else None
@@ -38,10 +44,14 @@ class CopyCapacity:
         self.bytes_per_copy = max(memory_of(pid), LEAST_MEMORY)
         threads = threads_of(pid)
         memory = int(USABLE_SHARE * free_memory()) // self.bytes_per_copy
-        processes, files = _per(free_processes(), OWN_THREADS + threads), _per(free_files(), FILES)
+        processes = _per(free_processes(), OWN_THREADS + threads)
+        files = _per(free_files(), FILES)
         processes, files = (None if more is None else running + more for more in (processes, files))
         self._check_limits(
-            running + memory, processes, files, f"with the first, which takes {self.bytes_per_copy / MIB:,.0f} MiB and {threads} threads"
+            running + memory,
+            processes,
+            files,
+            f"with the first, which takes {self.bytes_per_copy / MIB:,.0f} MiB and {threads} threads",
         )
 
     def fits_another(self, loading: int) -> bool:
@@ -56,7 +66,8 @@ class CopyCapacity:
         if what is not None and self._copies > known[what]:
             fit = max(1, int(known[what] * ADVISED_SHARE / USABLE_SHARE) if known[what] == memory else known[what])
             raise EnvError(
-                f"--num-envs={self._copies}: so many copies of the game do not fit here; by the {what}, {fit} fit {about} "
+                f"--num-envs={self._copies}: so many copies of the game do not fit here; by the {what}, {fit} fit "
+                f"{about} "
                 f"({free_memory() / MIB:,.0f} MiB of memory are left): --num-envs={fit}"
             )
 

@@ -1,4 +1,6 @@
-"""Environment of a Unity game's copies, or of the Editor: each agent of each copy has a row in the table of its behavior."""
+"""Environment of a Unity game's copies, or of the Editor: each agent of each copy has a row in the table of its
+behavior.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,8 @@ Tell = Callable[[str, str], None]
 class UnityEnv:
     """Steps all copies at once. A tick holds the copies that are ready; rows of the others are inactive.
 
-    Games start at the first `reset`. A copy that crashes is restarted while the run makes progress; its open episodes are `lost`.
+    Games start at the first `reset`. A copy that crashes is restarted while the run makes progress; its open episodes
+    are `lost`.
     """
 
     summary = "a Unity game"
@@ -65,20 +68,27 @@ class UnityEnv:
     reassigns_slots = True
     """True: Unity gives an agent a new id in each episode."""
 
-    def __init__(self, options: UnityOptions, side_channels: Sequence[SideChannel] = (), tell: Tell | None = None) -> None:
+    def __init__(
+        self, options: UnityOptions, side_channels: Sequence[SideChannel] = (), tell: Tell | None = None
+    ) -> None:
         """Finds the build. Raises EnvError if there is none."""
-        self.options, self._tell = options, tell or log
+        self.options = options
+        self._tell = tell or log
         self._executable = None if options.executable is None else executable.find(options.executable)
         if options.executable is not None and self._executable is None:
             raise EnvError(executable.explain_missing(options.executable))
         if options.executable is None and options.copies != 1:
             raise EnvError(f"the Editor runs one copy of the game; {options.copies} need a build (--env)")
-        self.device, self.num_areas = torch.device("cpu"), options.copies
+        self.device = torch.device("cpu")
+        self.num_areas = options.copies
         self._specs: dict[str, BehaviorSpec] = {}
         self.behaviors: Mapping[str, BehaviorSpec] = self._specs
-        self.parameters: Mapping[str, float] = MappingProxyType({})  # a game accepts any name and does not report its defaults
+        self.parameters: Mapping[str, float] = MappingProxyType(
+            {}
+        )  # a game accepts any name and does not report its defaults
         self.inbox: Inbox = SimpleQueue()
-        self.seed, self.progress = 0, 0
+        self.seed = 0
+        self.progress = 0
         self._parameters = ParametersSender(options.copies)
         self._limiter = WarningLimiter(lambda text: self.tell("warning", text))
         self._stats = StatsReceiver(self.warn)
@@ -126,11 +136,14 @@ class UnityEnv:
         self._lost.append(source)
 
     def add_behavior(self, reader: AgentInfoReader) -> None:
-        """Adds a behavior of a copy and team to the table of its name. Raises ProtocolError if another spec has the name."""
+        """Adds a behavior of a copy and team to the table of its name. Raises ProtocolError if another spec has the
+        name.
+        """
         known = self.behaviors.get(reader.name)
         if known is None:
             self._specs[reader.name] = reader.spec
-            self._tables[reader.name], self._writers[reader.name] = BehaviorTable(reader.spec), ActionWriter(reader.spec.action)
+            self._tables[reader.name] = BehaviorTable(reader.spec)
+            self._writers[reader.name] = ActionWriter(reader.spec.action)
         else:
             reader.matches(known)
 
@@ -144,11 +157,13 @@ class UnityEnv:
             self._open()
         else:
             for copy in self.copies:
-                copy.arrivals, copy.fresh = [], False
+                copy.arrivals = []
+                copy.fresh = False
                 if copy.phase not in (Phase.DOWN, Phase.STARTING, Phase.GREETED):
                     copy.reset()
             self._tables = {name: BehaviorTable(spec) for name, spec in self.behaviors.items()}
-            self._lost, self._waiting = [], {}
+            self._lost = []
+            self._waiting = {}
         while True:
             self._gather()
             steps = self._tables_of_tick()
@@ -161,7 +176,9 @@ class UnityEnv:
             self.send({})
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
-        """Sends actions to the copies of the last tick and waits for the next. Raises GameGone if no copy is to be restarted."""
+        """Sends actions to the copies of the last tick and waits for the next. Raises GameGone if no copy is to be
+        restarted.
+        """
         self.send(actions)
         return self.receive()
 
@@ -185,7 +202,9 @@ class UnityEnv:
             raise
         if self._executable is None:
             port = self.copies[0].server.port
-            self.tell("info", f"Listening on port {port}. Start training by pressing the Play button in the Unity Editor.")
+            self.tell(
+                "info", f"Listening on port {port}. Start training by pressing the Play button in the Unity Editor."
+            )
 
     def _add_copy(self) -> None:
         copy = GameInstance(len(self.copies), self.options, self, self._executable, self._logs)
@@ -207,7 +226,8 @@ class UnityEnv:
                     number = len(self.copies)
                     self.tell(
                         "warning",
-                        f"no memory is left for more than {number} of {self.options.copies} copies: the run continues with {number}",
+                        f"no memory is left for more than {number} of {self.options.copies} copies: the run continues "
+                        f"with {number}",
                     )
                 return
             self._add_copy()
@@ -240,7 +260,8 @@ class UnityEnv:
         """Returns a behavior's actions as arrays; zeros for None."""
         if action is not None:
             return action.continuous.numpy(), action.discrete.numpy()
-        slots, spec = len(self._tables[name]), self.behaviors[name].action
+        slots = len(self._tables[name])
+        spec = self.behaviors[name].action
         return np.zeros((slots, spec.continuous), np.float32), np.zeros((slots, len(spec.branches)), np.int64)
 
     def _gather(self) -> None:
@@ -275,7 +296,11 @@ class UnityEnv:
                 copy.receive(event)
             elif event.call is copy.call:
                 copy.call = None
-                raise GameGone("play mode was stopped, or the connection broke" if copy.editor else f"it hung up{self._exit_of(copy)}")
+                raise GameGone(
+                    "play mode was stopped, or the connection broke"
+                    if copy.editor
+                    else f"it hung up{self._exit_of(copy)}"
+                )
         except (ProtocolError, NotFinite, GameGone) as error:
             self._failed(copy, error)
         except EnvError as error:  # a restart would not help, such as for another version
@@ -319,7 +344,9 @@ class UnityEnv:
         if copy.process is not None:
             for log in {copy.process.output, copy.process.log}:
                 if size := empty_long_log(log):
-                    self.warn(f"{copy.name}: {log} has grown to {size >> 20} MiB; only what is written from now on is kept")
+                    self.warn(
+                        f"{copy.name}: {log} has grown to {size >> 20} MiB; only what is written from now on is kept"
+                    )
 
     def _failed(self, copy: GameInstance, error: EnvError) -> None:
         """Ends a copy and schedules its restart. Raises the error if the copy is not to be restarted."""
@@ -346,7 +373,8 @@ class UnityEnv:
                 copy.fresh = False
                 for arrival in copy.arrivals:
                     arrivals[arrival.name].append(arrival)
-        lost, self._lost = self._lost, []
+        lost = self._lost
+        self._lost = []
         messages = np.array([copy.delivered for copy in self.copies])
         steps: dict[str, TimeStep] = {}
         for name, table in self._tables.items():
@@ -366,7 +394,8 @@ class UnityEnv:
         self._engine.set_time_scale(min(self.options.engine.time_scale * speed, MAX_TIME_SCALE))
 
     def draw_parameter(self, name: str, kind: Distribution, numbers: Sequence[float], seeds: Sequence[int]) -> None:
-        """Sets a sampler in each copy with its own seed. Sent once, because sending it again would restart its random numbers.
+        """Sets a sampler in each copy with its own seed. Sent once, because sending it again would restart its random
+        numbers.
 
         A restarted game gets it with another seed.
         """
@@ -377,7 +406,9 @@ class UnityEnv:
                 case "gaussian":
                     self._parameters.set_gaussian(name, numbers[0], numbers[1], seed, copy)
                 case "multirangeuniform":
-                    self._parameters.set_multirange_uniform(name, [*zip(numbers[::2], numbers[1::2], strict=True)], seed, copy)
+                    self._parameters.set_multirange_uniform(
+                        name, [*zip(numbers[::2], numbers[1::2], strict=True)], seed, copy
+                    )
 
     def training_starts(self, facts: TrainingFacts) -> None:
         """Sends facts about the run to the first copy, if the game asks for them."""
@@ -407,7 +438,9 @@ class UnityEnv:
 
     def render(self, area: int) -> NDArray[np.uint8]:
         """Raises EnvError: a Unity game draws in its own window."""
-        raise EnvError("a Unity game draws in its own window: run it with --time-scale 1 and without --no-graphics to watch it")
+        raise EnvError(
+            "a Unity game draws in its own window: run it with --time-scale 1 and without --no-graphics to watch it"
+        )
 
     def state_dict(self) -> dict[str, Tensor]:
         """Returns an empty state: a game cannot be saved."""
@@ -432,7 +465,8 @@ class UnityEnv:
 
     def close(self) -> None:
         """Tells the games to quit, kills those that do not, and frees ports and threads."""
-        copies, self.copies = self.copies, []
+        copies = self.copies
+        self.copies = []
         for copy in copies:
             copy.send_quit()
         begin = time.monotonic()

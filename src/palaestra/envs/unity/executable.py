@@ -13,18 +13,25 @@ from pathlib import Path
 SUFFIXES = (".x86_64", ".x86", ".app", ".exe")
 SCRIPT = ".py"
 """Suffix of a game written in Python (palaestra.sdk), which is started with the interpreter of this process."""
-_PROGRAMS = (b"\x7fELF", b"#!", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")  # ELF, a script, Mach-O, Mach-O for several processors
+_PROGRAMS = (
+    b"\x7fELF",
+    b"#!",
+    b"\xcf\xfa\xed\xfe",
+    b"\xca\xfe\xba\xbe",
+)  # ELF, a script, Mach-O, Mach-O for several processors
 _GYM_NAME = re.compile(r"([\w.]+:)*[\w.-]+/[\w.-]+-v\d+")
 
 
 def find(name: str, platform: str = sys.platform) -> Path | None:
-    """Returns the file to start for a build's name, with or without the suffix, or for its folder; None if there is none.
+    """Returns the file to start for a build's name, with or without the suffix, or for its folder; None if there is
+    none.
 
     The path is absolute. Permission to run it is checked only at the start.
     """
     if not name.strip():
         return None
-    path, system = _path(name), _system(platform)
+    path = _path(name)
+    system = _system(platform)
     if is_script(path) and os.path.isfile(path):
         return path
     candidates = [path] if path.suffix.lower() in system.suffixes else []
@@ -64,14 +71,18 @@ def explain_missing(name: str, platform: str = sys.platform) -> str:
     """Explains why `find` returned None: where it looked, what is there instead, and what to do."""
     if not name.strip():
         return "the name of the build is empty"
-    path, system = _path(name), _system(platform)
+    path = _path(name)
+    system = _system(platform)
     stem = _stem(path)
     script = is_script(path)
     looked = ", ".join(map(str, [path] if script else [*system.named(stem), stem]))
     message = f"found no {'game' if script else f'{system.title} build'} '{name.strip()}' (looked for {looked})"
     several = [build for folder in (path, stem) for build in system.inside(folder)]
     if several:
-        return f"{message}; the folder holds several, so name one: {', '.join(str(build) for build in dict.fromkeys(several))}"
+        return (
+            f"{message}; the folder holds several, so name one: "
+            f"{', '.join(str(build) for build in dict.fromkeys(several))}"
+        )
     if foreign := _foreign(path, system):
         return f"{message}; {foreign[1]} is a {foreign[0]} build: build the game for {system.title} in Unity"
     if os.path.isfile(path):
@@ -147,7 +158,9 @@ def _inside_linux(folder: Path) -> list[Path]:
 
 def _named_macos(stem: Path) -> list[Path]:
     programs = Path(f"{stem}.app", "Contents", "MacOS")
-    files = sorted((entry for entry in _entries(programs) if os.path.isfile(entry)), key=lambda file: not os.access(file, os.X_OK))
+    files = sorted(
+        (entry for entry in _entries(programs) if os.path.isfile(entry)), key=lambda file: not os.access(file, os.X_OK)
+    )
     return [programs / stem.name, *(file for file in files if file.name != stem.name)]
 
 

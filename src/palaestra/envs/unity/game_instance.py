@@ -65,9 +65,13 @@ class InstanceOwner(Protocol):
 class GameInstance:
     """Starts, serves, ends and restarts one copy of the game."""
 
-    def __init__(self, index: int, options: UnityOptions, owner: InstanceOwner, build: Path | None, logs: Path) -> None:
+    def __init__(self, index: int, options: UnityOptions, owner: InstanceOwner, build: Path | None, logs: Path) -> None:  # noqa: PLR0915
         """Listens for the game; `start` starts it."""
-        self.index, self.options, self._owner, self._executable, self._logs = index, options, owner, build, logs
+        self.index = index
+        self.options = options
+        self._owner = owner
+        self._executable = build
+        self._logs = logs
         self.number = options.first_copy + index
         """Number among the copies of all processes, in names, ports and seeds."""
         self._all_copies = options.all_copies or options.copies
@@ -76,7 +80,8 @@ class GameInstance:
         self.server = Server(index, owner.inbox, port, bind=options.bind, fixed=self.editor)
         self.process: GameProcess | None = None
         self.policy = RestartPolicy(f"copy {self.number} of the game", options.restarts)
-        self._phase, self.since = Phase.DOWN, time.monotonic()
+        self._phase = Phase.DOWN
+        self.since = time.monotonic()
         self.start_at = 0.0
         self.game: GameVersion | None = None
         self.call: Call | None = None
@@ -112,18 +117,23 @@ class GameInstance:
         self._readers: dict[str, AgentInfoReader] = {}
         self.reminders = 0
         """Number of reminders sent about the current silence."""
-        self._notice_after, self._noticed_since = FIRST_NOTICE, 0.0
+        self._notice_after = FIRST_NOTICE
+        self._noticed_since = 0.0
         """Seconds of silence until the user is first told of it, and the start of the silence last reported."""
 
     @property
     def seeds_used(self) -> int:
-        """Number of seeds that were for earlier games of this copy, and for as many of every other: its next game gets one after these."""
+        """Number of seeds that were for earlier games of this copy, and for as many of every other: its next game gets
+        one after these.
+        """
         return self.policy.restarts * self._all_copies
 
     @property
     def name(self) -> str:
         """Name of the copy in messages."""
-        return "the Editor" if self.editor else "the game" if self._all_copies == 1 else f"copy {self.number} of the game"
+        return (
+            "the Editor" if self.editor else "the game" if self._all_copies == 1 else f"copy {self.number} of the game"
+        )
 
     @property
     def phase(self) -> Phase:
@@ -142,11 +152,18 @@ class GameInstance:
         self._rejection = ""
         if self._executable is not None:
             log = self._logs / f"Player-{self.number}.log"
-            command = [*executable.command(self._executable), *arguments(self.options, self.number, self.server.port, log)]
+            command = [
+                *executable.command(self._executable),
+                *arguments(self.options, self.number, self.server.port, log),
+            ]
             self.process = GameProcess(
-                command, player_log(self.options, log), self._logs / f"Player-{self.number}.out", self.options.show_output
+                command,
+                player_log(self.options, log),
+                self._logs / f"Player-{self.number}.out",
+                self.options.show_output,
             )
-        self.since, self.phase = time.monotonic(), Phase.STARTING
+        self.since = time.monotonic()
+        self.phase = Phase.STARTING
 
     def receive(self, call: Call) -> None:
         """Handles a request; ignores one from any program but the game.
@@ -164,7 +181,8 @@ class GameInstance:
         """Handles a request of the current game."""
         self.received += len(call.raw)
         if self._answered_at is not None:
-            self.busy, self._answered_at = self.busy + call.arrived - self._answered_at, None
+            self.busy = self.busy + call.arrived - self._answered_at
+            self._answered_at = None
         incoming = decode(call.raw)
         if introduces(incoming, connected=True) and self.editor:
             self._greet(call, incoming, read_game_version(incoming.hello))
@@ -192,7 +210,8 @@ class GameInstance:
                 raise GameGone(self.quit_message())
             if not introduces(incoming, connected=self.game is not None):
                 raise ProtocolError(
-                    "its first message does not introduce it (rl_initialization_output): it continues another training, or is not a game"
+                    "its first message does not introduce it (rl_initialization_output): it continues another "
+                    "training, or is not a game"
                 )
             game = read_game_version(incoming.hello)
         except GameGone:
@@ -219,13 +238,14 @@ class GameInstance:
     def _may_take_over(self, origin: Origin, call: Call) -> bool:
         """Whether a first message replaces the current connection.
 
-        A build replaces one that may be another program's. The Editor may reconnect, but another program cannot take its connection
-        while that lasts.
+        A build replaces one that may be another program's. The Editor may reconnect, but another program cannot take
+        its connection while that lasts.
         """
         if not self.editor:
             return origin is Origin.GAME and not self._peer_verified
         port = self.server.port
-        former, latter = program_of(self._peer, port), program_of(call.peer, port)
+        former = program_of(self._peer, port)
+        latter = program_of(call.peer, port)
         return former is None or latter is None or former.pid == latter.pid
 
     def _drop(self, call: Call, program: PeerProgram | None, reason: str = "") -> None:
@@ -236,11 +256,15 @@ class GameInstance:
         if self.dropped == 1:
             sender = f"a program that is not the game ({program})" if program else "someone other than the game"
             because = f": {reason}" if reason else ""
-            self._owner.tell("warning", f"{self.name}: {sender} sent messages on port {self.server.port}, which are ignored{because}")
+            self._owner.tell(
+                "warning", f"{self.name}: {sender} sent messages on port {self.server.port}, which are ignored{because}"
+            )
 
     def quit_message(self) -> str:
         """Returns the error message for a game that quits."""
-        return "play mode was stopped" if self.editor else "it quit by itself (Application.Quit, or its window was closed)"
+        return (
+            "play mode was stopped" if self.editor else "it quit by itself (Application.Quit, or its window was closed)"
+        )
 
     def _greet(self, call: Call, incoming: GameMessage, game: GameVersion) -> None:
         if self.call is not None:
@@ -249,9 +273,12 @@ class GameInstance:
             self._owner.tell("warning", f"{self.name} reconnected without quitting. Its open episodes are left out")
         self.forget()
         self._former_peers.discard(call.peer)
-        self._peer, self.game, self._was_connected = call.peer, game, True
+        self._peer = call.peer
+        self.game = game
+        self._was_connected = True
         self._learn_brains(incoming)
-        self.phase, self.since = Phase.GREETED, time.monotonic()
+        self.phase = Phase.GREETED
+        self.since = time.monotonic()
         owner = self._owner
         seed = (owner.seed + self.index + self.seeds_used) & 0x7FFFFFFF
         owner.connected(self.index, self.game)
@@ -269,11 +296,13 @@ class GameInstance:
             self._wait_in(Phase.EMPTY)
             self.answer({})
             return
-        self.arrivals, self.fresh = self._read(incoming.infos), True
+        self.arrivals = self._read(incoming.infos)
+        self.fresh = True
         self.delivered += 1
         if any((~arrival.infos.done).any() for arrival in self.arrivals):
             self.decided = True
-            self.phase, self.reminders = Phase.RUNNING, 0
+            self.phase = Phase.RUNNING
+            self.reminders = 0
         else:
             self._wait_in(Phase.UNDECIDED)
         self._note_progress()
@@ -285,7 +314,9 @@ class GameInstance:
         self.phase = phase
 
     def _note_progress(self) -> None:
-        if self.decided and (self.delivered % PROGRESS == 0 or any(arrival.infos.done.any() for arrival in self.arrivals)):
+        if self.decided and (
+            self.delivered % PROGRESS == 0 or any(arrival.infos.done.any() for arrival in self.arrivals)
+        ):
             self._owner.progress += 1
 
     def _learn_brains(self, incoming: GameMessage) -> None:
@@ -293,7 +324,9 @@ class GameInstance:
             self._brains.update({brain.brain_name: brain for brain in incoming.hello.brain_parameters})
 
     def _read(self, infos: Mapping[str, AgentInfos]) -> list[Arrival]:
-        """Decodes the agents. New behaviors are added after the whole message was read, so that a damaged one adds none."""
+        """Decodes the agents. New behaviors are added after the whole message was read, so that a damaged one adds
+        none.
+        """
         keys = sorted(infos)  # messages have no fixed order, and slots must not depend on it
         readers = {key: self._readers.get(key) or self._reader(key, infos[key]) for key in keys}
         agents = [(readers[key], len(infos[key].id), int(infos[key].id[0])) for key in keys]
@@ -313,7 +346,16 @@ class GameInstance:
         return AgentInfoReader(key, brain, infos, "" if self.game is None else self.game.package)
 
     def _arrival(self, key: str, reader: AgentInfoReader, infos: AgentInfos) -> Arrival:
-        arrival = Arrival(reader.name, key, self.index, self.source, reader.team, infos, reader.observations(infos), reader.masks(infos))
+        arrival = Arrival(
+            reader.name,
+            key,
+            self.index,
+            self.source,
+            reader.team,
+            infos,
+            reader.observations(infos),
+            reader.masks(infos),
+        )
         while reader.warnings:
             self._owner.warn(f"{self.name}: {reader.warnings.pop(0)}")
         return arrival
@@ -322,7 +364,9 @@ class GameInstance:
         """Sends actions by behavior key, with the messages of side channels."""
         assert self.call is not None
         now = time.monotonic()
-        self.since = now if self.phase is Phase.RUNNING else self.since + now - self.call.arrived  # time in which it waited for us
+        self.since = (
+            now if self.phase is Phase.RUNNING else self.since + now - self.call.arrived
+        )  # time in which it waited for us
         self._send(encode.step(actions, self._owner.channels.outgoing(self.index)))
 
     def reset(self) -> None:
@@ -330,18 +374,25 @@ class GameInstance:
         if self.call is None:
             self.must_reset = True
             return
-        self.must_reset, self.phase, self.since = False, Phase.RESET, time.monotonic()
+        self.must_reset = False
+        self.phase = Phase.RESET
+        self.since = time.monotonic()
         self._send(encode.reset(self._owner.channels.outgoing(self.index)))
 
     def _send(self, raw: bytes) -> None:
-        call, self.call, self.arrivals, self.fresh = self.call, None, [], False
+        call = self.call
+        self.call = None
+        self.arrivals = []
+        self.fresh = False
         assert call is not None
         self.sent += len(raw)
         self._answered_at = time.monotonic()
         call.answer(raw)
 
     def check(self) -> None:
-        """Reminds the user of a silent game. Raises GameGone if the process has ended or the silence exceeds the timeout."""
+        """Reminds the user of a silent game. Raises GameGone if the process has ended or the silence exceeds the
+        timeout.
+        """
         if self.process is not None and self.process.code() is not None:
             raise GameGone(f"it {self.process.describe_exit()}{self._unplayed()}{self.log_tail()}")
         if self.phase is Phase.DOWN or (self.call is not None and self.phase is not Phase.UNDECIDED):
@@ -357,15 +408,22 @@ class GameInstance:
             return
         if reminds:
             self.reminders += 1
-            self._owner.tell("warning", f"{self.name}: {explanation}" if self.delivered or not self.editor else explanation)
+            self._owner.tell(
+                "warning", f"{self.name}: {explanation}" if self.delivered or not self.editor else explanation
+            )
             return
-        other = f"; messages on its port were not from it: {self._rejection}" if self._rejection and self.game is None else ""
+        other = (
+            f"; messages on its port were not from it: {self._rejection}"
+            if self._rejection and self.game is None
+            else ""
+        )
         raise GameGone(explanation + other + self.log_tail())
 
     def _awaited(self, pause: float) -> tuple[Phase, float]:
         """Returns what is awaited, and since when.
 
-        A game that has played may pause without decisions while it answers; if it does not answer for `pause` seconds, it hangs.
+        A game that has played may pause without decisions while it answers; if it does not answer for `pause` seconds,
+        it hangs.
         """
         answered = self._answered_at
         if self.decided and self.phase in PAUSES and answered is not None and time.monotonic() - answered >= pause:
@@ -373,7 +431,9 @@ class GameInstance:
         return self.phase, self.since
 
     def _send_first_notice(self, phase: Phase, since: float, waited: float, explanation: str) -> None:
-        """Tells the user of a silence before it is an error: once for each, and later each time if slow ticks repeat."""
+        """Tells the user of a silence before it is an error: once for each, and later each time if slow ticks
+        repeat.
+        """
         if waited >= self._notice_after and self._noticed_since != since:
             self._noticed_since = since
             self._notice_after *= 2 if phase is Phase.RUNNING else 1
@@ -384,7 +444,10 @@ class GameInstance:
         python = self._executable is not None and self._executable.suffix == ".py"
         if not python or self.phase is not Phase.STARTING or self.process is None or self.process.code():
             return ""
-        return "; a game in Python must play when it is run: end its file with 'my_game.play()', under 'if __name__ == \"__main__\":'"
+        return (
+            "; a game in Python must play when it is run: end its file with 'my_game.play()', under 'if __name__ "
+            '== "__main__":\''
+        )
 
     def log_tail(self) -> str:
         """Returns the end of the game's log, if it has one."""
@@ -397,24 +460,33 @@ class GameInstance:
         if self.delivered:
             self._owner.lose(self.source)
             self.source = self._owner.new_source()
-        self.call, self.arrivals, self.fresh, self.must_reset, self._answered_at = None, [], False, False, None
-        self.delivered, self.decided = 0, False
+        self.call = None
+        self.arrivals = []
+        self.fresh = False
+        self.must_reset = False
+        self._answered_at = None
+        self.delivered = 0
+        self.decided = False
         self._former_peers.add(self._peer)
-        self.game, self._brains, self._readers = None, {}, {}
+        self.game = None
+        self._brains = {}
+        self._readers = {}
 
     def drop(self) -> None:
         """Ends the connection and the process; `start` restarts them."""
         self.send_quit()
         if self.process is not None:
             self.process.stop(0)
-        self.process, self.phase = None, Phase.DOWN
+        self.process = None
+        self.phase = Phase.DOWN
         self.forget()
 
     def send_quit(self) -> None:
         """Answers a waiting request with the command to quit."""
         if self.call is not None:
             self.call.answer(encode.goodbye())
-            self.call, self.phase = None, Phase.DOWN
+            self.call = None
+            self.phase = Phase.DOWN
 
 
 def introduces(incoming: GameMessage, *, connected: bool) -> bool:

@@ -21,19 +21,36 @@ from palaestra.envs.unity.executable import is_script
 from palaestra.envs.unity.options import UnityOptions
 
 TERMINATE_GRACE = 2.0  # seconds between SIGTERM and SIGKILL
-_TAIL_BYTES, _TAIL_LINES, _LINE_LENGTH = 256 * 1024, 200, 400
-_ERROR_LINE = re.compile(r"(?!\s*at |\S+:\w+ ?\().*(Exception|Error|Crash|Segmentation)")  # in messages, not in stack frames
+_TAIL_BYTES = 256 * 1024
+_TAIL_LINES = 200
+_LINE_LENGTH = 400
+_ERROR_LINE = re.compile(
+    r"(?!\s*at |\S+:\w+ ?\().*(Exception|Error|Crash|Segmentation)"
+)  # in messages, not in stack frames
 _BAD_PROCESSOR = 86  # macOS's EBADARCH, which errno does not name
 _MACHINES = {3: "x86", 40: "ARM", 62: "x86-64", 183: "ARM64"}  # e_machine of ELF
-_CRASHES = {0xC0000005: "access violation", 0xC00000FD: "stack overflow", 0xC0000135: "a DLL is missing", 0xC000013A: "Ctrl-C"}
+_CRASHES = {
+    0xC0000005: "access violation",
+    0xC00000FD: "stack overflow",
+    0xC0000135: "a DLL is missing",
+    0xC000013A: "Ctrl-C",
+}
 
 
 def arguments(options: UnityOptions, copy: int, port: int, log: Path | None) -> list[str]:
-    """Returns a build's arguments in the order of the original toolkit. Without `log` the build uses its default log file."""
+    """Returns a build's arguments in the order of the original toolkit. Without `log` the build uses its default log
+    file.
+    """
     blind = options.no_graphics or (options.no_graphics_monitor and copy != 0)
     display = ["-nographics", "-batchmode"] if blind else []
     logged = any(arg.lower() == "-logfile" for arg in options.args)
-    return [*display, "--mlagents-port", str(port), *([] if logged or log is None else ["-logFile", str(log)]), *options.args]
+    return [
+        *display,
+        "--mlagents-port",
+        str(port),
+        *([] if logged or log is None else ["-logFile", str(log)]),
+        *options.args,
+    ]
 
 
 def player_log(options: UnityOptions, log: Path) -> Path:
@@ -55,8 +72,9 @@ def needs_display(options: UnityOptions, environ: Mapping[str, str], platform: s
 class GameProcess:
     """A running game, with all its child processes.
 
-    It has its own session, so that Ctrl-C reaches only us. Its process group is killed by `stop` and `kill`, when `code` sees that the
-    first process has exited, and when this process ends in any way (not on Windows, where a game quits when its connection breaks).
+    It has its own session, so that Ctrl-C reaches only us. Its process group is killed by `stop` and `kill`, when
+    `code` sees that the first process has exited, and when this process ends in any way (not on Windows, where a game
+    quits when its connection breaks).
     """
 
     def __init__(self, command: list[str], log: Path, output: Path, show_output: bool) -> None:
@@ -64,9 +82,12 @@ class GameProcess:
 
         Raises EnvError if the file cannot be run, GameGone if the system cannot start it now.
         """
-        self.command, self.log, self.output = command, log, output
+        self.command = command
+        self.log = log
+        self.output = output
         self._former_log = _stamp(log)
-        self._show_output, self._swept = show_output, False
+        self._show_output = show_output
+        self._swept = False
         self._process = self._start()
         self.pid = self._process.pid
         self._guard = _guard(self.pid)
@@ -89,7 +110,9 @@ class GameProcess:
                 raise _launch_error(self.command[0], error) from error
 
     def code(self) -> int | None:
-        """Returns the exit code of the first process, negative for a signal; None: it runs. Kills its children after it has exited."""
+        """Returns the exit code of the first process, negative for a signal; None: it runs. Kills its children after it
+        has exited.
+        """
         code = self._process.poll()
         if code is not None:
             self._sweep()
@@ -138,7 +161,9 @@ class GameProcess:
         return False
 
     def _sweep(self) -> None:
-        """Kills the children of a game that has exited. Only once, since another process group may get its number later."""
+        """Kills the children of a game that has exited. Only once, since another process group may get its number
+        later.
+        """
         if self._swept:
             return
         if sys.platform != "win32":
@@ -175,7 +200,9 @@ def _signal_name(number: int) -> str:
 
 
 def _launch(command: list[str], output: BinaryIO | None, retry_after: float = 0.5) -> subprocess.Popen[bytes]:
-    """Starts a process in its own group. Retries once if the file is being written, such as a build that is still copied."""
+    """Starts a process in its own group. Retries once if the file is being written, such as a build that is still
+    copied.
+    """
     try:
         return subprocess.Popen(
             command,
@@ -195,15 +222,17 @@ def _launch(command: list[str], output: BinaryIO | None, retry_after: float = 0.
 def _guard(group: int) -> subprocess.Popen[bytes] | None:
     """Starts a shell that kills the process group when our end of its pipe closes, however this process ends.
 
-    A connected game quits by itself, but one that is still loading finds no trainer and plays on forever. PR_SET_PDEATHSIG would need
-    preexec_fn, which is unsafe with gRPC's threads, and is sent when a thread ends.
+    A connected game quits by itself, but one that is still loading finds no trainer and plays on forever.
+    PR_SET_PDEATHSIG would need preexec_fn, which is unsafe with gRPC's threads, and is sent when a thread ends.
     """
     if sys.platform == "win32":
         return None
     command = ["/bin/sh", "-c", 'read -r _; kill -KILL "-$0"', str(group)]
     quiet = subprocess.DEVNULL
     try:
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True, cwd="/")
+        return subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True, cwd="/"
+        )
     except OSError:
         return None  # no shell: games run without a guard
 
@@ -216,7 +245,9 @@ def _launch_error(file: str, error: OSError) -> EnvError:
     if isinstance(error, PermissionError):
         if not os.access(file, os.X_OK):
             return EnvError(f"{file} is not marked as a program; run: chmod +x '{file}'")
-        return EnvError(f"the system does not let {file} run; is it, or the interpreter it names, on a file system mounted noexec?")
+        return EnvError(
+            f"the system does not let {file} run; is it, or the interpreter it names, on a file system mounted noexec?"
+        )
     if isinstance(error, FileNotFoundError):
         if not os.path.exists(file):
             return EnvError(f"{file} does not exist")
@@ -237,7 +268,9 @@ def _head(file: str) -> bytes:
 def _interpreter(head: bytes) -> str:
     if head.startswith(b"#!"):
         line = head[2:].split(b"\n")[0].decode(errors="replace")
-        ending = " (its line ends in a carriage return: save the script with Unix line ends)" if line.endswith("\r") else ""
+        ending = (
+            " (its line ends in a carriage return: save the script with Unix line ends)" if line.endswith("\r") else ""
+        )
         return f"the interpreter {line.strip()}{ending}"
     return "the loader that it was linked for (a build needs a system with glibc)"
 

@@ -43,7 +43,10 @@ class _GameAgents:
     """Agents of one game and behavior key that have slots."""
 
     def __init__(self) -> None:
-        self._id, self._group, self._slots = _NO_SLOTS, _NO_SLOTS, _NO_SLOTS  # sorted by id
+        # sorted by id
+        self._id = _NO_SLOTS
+        self._group = _NO_SLOTS
+        self._slots = _NO_SLOTS
         # of the last message, in its order; the next message usually has the same agents
         self._last = _NO_SLOTS, _NO_SLOTS, _NO_SLOTS
 
@@ -63,9 +66,12 @@ class _GameAgents:
 
     def assign(self, infos: AgentInfos, slots: Ids) -> None:
         """Assigns slots to agents; an agent that ended and requests a decision has the group of its new episode."""
-        rows = np.argsort(infos.done, kind="stable")  # decision requests first, since np.unique keeps the first of equals
+        rows = np.argsort(
+            infos.done, kind="stable"
+        )  # decision requests first, since np.unique keeps the first of equals
         id, first = np.unique(infos.id[rows], return_index=True)
-        rows, others = rows[first], ~np.isin(self._id, id)
+        rows = rows[first]
+        others = ~np.isin(self._id, id)
         id = np.concatenate([self._id[others], id])
         order = np.argsort(id)
         self._id = id[order]
@@ -76,7 +82,9 @@ class _GameAgents:
     def leave(self, ids: Ids) -> None:
         """Removes agents from their slots."""
         stay = ~np.isin(self._id, ids)
-        self._id, self._group, self._slots = self._id[stay], self._group[stay], self._slots[stay]
+        self._id = self._id[stay]
+        self._group = self._group[stay]
+        self._slots = self._slots[stay]
         self._last = _NO_SLOTS, _NO_SLOTS, _NO_SLOTS
 
 
@@ -88,12 +96,18 @@ class BehaviorTable:
 
     def __init__(self, spec: BehaviorSpec) -> None:
         self.spec = spec
-        self._no_final_obs = FinalObs(torch.zeros(0, dtype=torch.int64), tuple(torch.zeros(0, *obs.shape) for obs in spec.obs))
+        self._no_final_obs = FinalObs(
+            torch.zeros(0, dtype=torch.int64), tuple(torch.zeros(0, *obs.shape) for obs in spec.obs)
+        )
         self._slots = Slots()
-        self._last_messages = np.zeros(0, np.int64)  # (S,) number of the game's message in which the slot's agent last appeared
+        self._last_messages = np.zeros(
+            0, np.int64
+        )  # (S,) number of the game's message in which the slot's agent last appeared
         self._membership = _membership(0)
         self._agents: defaultdict[int, _GameAgents] = defaultdict(_GameAgents)
-        self._key_numbers: dict[tuple[int, str], int] = {}  # for each source and key, the high bits of its agents' global numbers
+        self._key_numbers: dict[
+            tuple[int, str], int
+        ] = {}  # for each source and key, the high bits of its agents' global numbers
         self._numbers = count()
         self._idle: TimeStep | None = None
 
@@ -106,19 +120,25 @@ class BehaviorTable:
     ) -> tuple[TimeStep, dict[tuple[int, str], Ids]]:
         """Returns the TimeStep, and by copy and key the slots that wait for an action, in the order of their requests.
 
-        `messages` (copies,) counts the messages of each copy's current game. Episodes of agents of `lost_sources` are lost.
+        `messages` (copies,) counts the messages of each copy's current game. Episodes of agents of `lost_sources` are
+        lost.
         """
         if not arrivals and not lost_sources:
             return self._idle_step(), {}
-        found, lost, new_arrivals = [self._find(arrival) for arrival in arrivals], list[Ids](), list[Arrival]()
+        found = [self._find(arrival) for arrival in arrivals]
+        lost = list[Ids]()
+        new_arrivals = list[Arrival]()
         if any(slots is None for slots in found):
-            lost = self._free_silent([arrival for arrival, slots in zip(arrivals, found, strict=True) if slots is None], messages)
+            lost = self._free_silent(
+                [arrival for arrival, slots in zip(arrivals, found, strict=True) if slots is None], messages
+            )
             # searches again, because agents of other arrivals may have lost their slots
             new_arrivals = [arrival for arrival in arrivals if self._find(arrival) is None]
             for arrival in new_arrivals:
                 self._add_agents(arrival)
             found = [self._find(arrival) for arrival in arrivals]
-        rows, waiting = _TickColumns(self.spec, len(self), self._no_final_obs), dict[tuple[int, str], Ids]()
+        rows = _TickColumns(self.spec, len(self), self._no_final_obs)
+        waiting = dict[tuple[int, str], Ids]()
         for arrival, slots in zip(arrivals, found, strict=True):
             assert slots is not None
             waiting[arrival.copy, arrival.key] = rows.add(arrival, slots)
@@ -157,17 +177,25 @@ class BehaviorTable:
         more = len(self._slots) - len(self._last_messages)
         if more > 0:
             self._last_messages = np.pad(self._last_messages, (0, more))
-            self._membership = tuple(torch.cat([x, new]) for x, new in zip(self._membership, _membership(more), strict=True))
+            self._membership = tuple(
+                torch.cat([x, new]) for x, new in zip(self._membership, _membership(more), strict=True)
+            )
         self._agents[self._key_number(arrival)].assign(arrival.infos, slots)
 
     def _free_silent(self, new_arrivals: Sequence[Arrival], messages: NDArray[np.int64]) -> list[Ids]:
-        """Frees slots of agents that have not appeared for long, if the table would have to grow. Returns these slots."""
+        """Frees slots of agents that have not appeared for long, if the table would have to grow. Returns these
+        slots.
+        """
         ids = np.unique(np.concatenate([self._ids(arrival) for arrival in new_arrivals]))
         num_new = len(ids) - int(np.isin(self._slots.agent, ids).sum())
         taken = self._slots.taken
         if num_new <= len(self) - int(taken.sum()):
             return []
-        silent = taken & (messages[self._membership[0].numpy()] - self._last_messages > FORGET_AFTER) & ~np.isin(self._slots.agent, ids)
+        silent = (
+            taken
+            & (messages[self._membership[0].numpy()] - self._last_messages > FORGET_AFTER)
+            & ~np.isin(self._slots.agent, ids)
+        )
         slots = silent.nonzero()[0]
         self._leave(self._slots.agent[slots])
         return [slots]
@@ -176,12 +204,16 @@ class BehaviorTable:
         """Updates area, team and group of slots in new columns, since earlier TimeSteps hold the old ones."""
         area, team, group = (column.numpy().copy() for column in self._membership)
         for arrival in new_arrivals:
-            infos, slots = arrival.infos, self._find(arrival)
+            infos = arrival.infos
+            slots = self._find(arrival)
             assert slots is not None
-            area[slots], team[slots] = arrival.copy if arrival.areas is None else arrival.areas, arrival.team
+            area[slots] = arrival.copy if arrival.areas is None else arrival.areas
+            team[slots] = arrival.team
             groups = np.where(infos.group > 0, (arrival.source << 32) | infos.group, NO_GROUP)
             group[slots[infos.done]] = groups[infos.done]
-            group[slots[~infos.done]] = groups[~infos.done]  # an agent that ended and requests a decision has its new episode's group
+            group[slots[~infos.done]] = groups[
+                ~infos.done
+            ]  # an agent that ended and requests a decision has its new episode's group
         self._membership = torch.from_numpy(area), torch.from_numpy(team), torch.from_numpy(group)
 
     def _lost_slots(self, sources: Sequence[int]) -> Ids:
@@ -207,13 +239,18 @@ class _TickColumns:
     """Columns of one tick while they are filled."""
 
     def __init__(self, spec: BehaviorSpec, slots: int, no_final_obs: FinalObs) -> None:
-        self._spec, self._no_final_obs = spec, no_final_obs
+        self._spec = spec
+        self._no_final_obs = no_final_obs
         self._slots = slots
         self._obs: list[NDArray[np.float32]] = []
         self._acting = np.zeros(slots, np.bool_)
-        self._reward, self._group_reward = np.zeros(slots, np.float32), np.zeros(slots, np.float32)
-        self.terminated, self.truncated = np.zeros(slots, np.bool_), np.zeros(slots, np.bool_)
-        self._mask: NDArray[np.bool_] | None = np.ones((slots, spec.action.choices), np.bool_) if spec.action.branches else None
+        self._reward = np.zeros(slots, np.float32)
+        self._group_reward = np.zeros(slots, np.float32)
+        self.terminated = np.zeros(slots, np.bool_)
+        self.truncated = np.zeros(slots, np.bool_)
+        self._mask: NDArray[np.bool_] | None = (
+            np.ones((slots, spec.action.choices), np.bool_) if spec.action.branches else None
+        )
         self._ended: list[Ids] = []
         self._last: list[tuple[NDArray[np.float32], ...]] = []
 
@@ -222,19 +259,23 @@ class _TickColumns:
 
         If an agent's episode ends and a new one begins, its row has the reward of the ended episode.
         """
-        infos, ended = arrival.infos, arrival.infos.done
+        infos = arrival.infos
+        ended = arrival.infos.done
         ends = bool(ended.any())
         asks = slice(None) if not ends else ~ended
         asking = slots[asks]
-        self._reward[asking], self._group_reward[asking] = infos.reward[asks], infos.group_reward[asks]
+        self._reward[asking] = infos.reward[asks]
+        self._group_reward[asking] = infos.group_reward[asks]
         self._acting[asking] = True
         self._write(asking, [values[asks] for values in arrival.obs])
         if self._mask is not None and arrival.mask is not None:
             self._mask[asking] = arrival.mask[asks]
         if ends:
             ending = slots[ended]
-            self._reward[ending], self._group_reward[ending] = infos.reward[ended], infos.group_reward[ended]
-            self.terminated[ending], self.truncated[ending] = ~infos.truncated[ended], infos.truncated[ended]
+            self._reward[ending] = infos.reward[ended]
+            self._group_reward[ending] = infos.group_reward[ended]
+            self.terminated[ending] = ~infos.truncated[ended]
+            self.truncated[ending] = infos.truncated[ended]
             self._ended.append(ending)
             self._last.append(tuple(values[ended] for values in arrival.obs))
         return asking
@@ -257,7 +298,9 @@ class _TickColumns:
         return [np.zeros((self._slots, *obs.shape), np.float32) for obs in self._spec.obs]
 
     def step(self, membership: Sequence[Tensor], lost: Sequence[Ids]) -> TimeStep:
-        """Returns the TimeStep. An end in a slot of `lost` belongs to an agent that got the slot on this tick, and is left out."""
+        """Returns the TimeStep. An end in a slot of `lost` belongs to an agent that got the slot on this tick, and is
+        left out.
+        """
         marks = None
         if lost:
             marks = np.zeros(self._slots, np.bool_)

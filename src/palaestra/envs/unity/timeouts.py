@@ -5,7 +5,8 @@ from __future__ import annotations
 from enum import Enum
 
 DECISIONS = (
-    "give the agent a Decision Requester (or call RequestDecision), see that it is enabled in the first scene, and that its Behavior Type "
+    "give the agent a Decision Requester (or call RequestDecision), see that it is enabled in the first scene, and "
+    "that its Behavior Type "
     "is Default, not Heuristic Only or Inference Only"
 )
 
@@ -31,15 +32,18 @@ PAUSES = (Phase.EMPTY, Phase.UNDECIDED)
 
 ADVICE = {
     Phase.STARTING: (
-        "it runs but has not connected: is it still loading, does a window wait for a click, is its first scene one with agents and "
+        "it runs but has not connected: is it still loading, does a window wait for a click, is its first scene one "
+        "with agents and "
         "built with com.unity.ml-agents? Its log tells more; --timeout-wait gives it more time"
     ),
-    Phase.GREETED: "it connected but never asked for a command: it hangs while its first scene loads; its log tells more",
+    Phase.GREETED: "it connected but never asked for a command: it hangs while its first scene loads; its log tells "
+    "more",
     Phase.RESET: f"it connected and was reset, but no agent has asked for a decision: {DECISIONS}",
     Phase.EMPTY: f"it connected and answers, but without any behavior: no agent is enabled in its scene; {DECISIONS}",
     Phase.UNDECIDED: f"its agents end their episodes but none asks for a decision: {DECISIONS}",
     Phase.RUNNING: (
-        "it has stopped answering: an endless loop, a dialog that waits for a click, or a very slow tick; its log tells more, "
+        "it has stopped answering: an endless loop, a dialog that waits for a click, or a very slow tick; its log "
+        "tells more, "
         "--timeout-wait gives it more time"
     ),
 }

@@ -22,7 +22,9 @@ from palaestra.runtime.collect.env_checks import check_ends, check_rollout, chec
 from palaestra.runtime.collect.episodes import EpisodeMeter
 
 FEW = 16
-"""A rollout that would hold fewer decisions of each agent is made longer (`BehaviorCollector`), or the run warns (`Learner`)."""
+"""A rollout that would hold fewer decisions of each agent is made longer (`BehaviorCollector`), or the run warns
+(`Learner`).
+"""
 
 
 class ActingPolicy(Protocol):
@@ -83,23 +85,34 @@ class BehaviorCollector:
         patience: int = 0,
         longest: int = 0,
     ) -> None:
-        """`rollout_size`: decisions in a rollout; None if nothing is learned. `needs`: what else the trainer needs of a rollout.
+        """`rollout_size`: decisions in a rollout; None if nothing is learned. `needs`: what else the trainer needs of a
+        rollout.
 
-        `patience`: where `rollout_size` holds fewer than `FEW` decisions of each agent, and fewer than this, a rollout waits for
-        this many of each, but for no more than `longest` in all; 0: it never waits.
+        `patience`: where `rollout_size` holds fewer than `FEW` decisions of each agent, and fewer than this, a rollout
+        waits for this many of each, but for no more than `longest` in all; 0: it never waits.
         """
-        self.name, self.spec, self.policy, self.rollout_size, self.needs = name, spec, policy, rollout_size, needs
-        self.patience, self.longest, self.agents = patience, longest, 0
+        self.name = name
+        self.spec = spec
+        self.policy = policy
+        self.rollout_size = rollout_size
+        self.needs = needs
+        self.patience = patience
+        self.longest = longest
+        self.agents = 0
         """`agents`: the most of the learning policy that have decided within a rollout."""
         self._asked_for = rollout_size or 0
         self.buffer: RolloutBuffer | None = None
         self.meter = EpisodeMeter(0)
         self.decisions = 0
-        """Completed decisions since the run began, including those of lost episodes; in inference, all decisions that were asked for."""
+        """Completed decisions since the run began, including those of lost episodes; in inference, all decisions that
+        were asked for.
+        """
         self.shared = False
         """Whether fixed policies (self-play opponents) play some of its slots."""
         self.counted: Tensor | None = None
-        """Slots (S,) played by the learning policy in the episodes that end with the present tables; None: all slots."""
+        """Slots (S,) played by the learning policy in the episodes that end with the present tables; None: all
+        slots.
+        """
 
     def open(self, step: TimeStep, chosen: PendingDecision) -> None:
         """Stores a decision if anything is learned from it."""
@@ -119,8 +132,9 @@ class BehaviorCollector:
         return (SteadyBuffer if self.steady else SlottedBuffer)(step, decision, ticks, self.needs)
 
     def complete(self, step: TimeStep) -> int:
-        """Completes decisions in the buffer, and returns how many. Agents that came, or first decided, since it was made may make a
-        rollout longer."""
+        """Completes decisions in the buffer, and returns how many. Agents that came, or first decided, since it was
+        made may make a rollout longer.
+        """
         assert self.buffer is not None
         assert self.rollout_size is not None
         completed = self.buffer.complete(step)
@@ -151,7 +165,11 @@ class BehaviorCollector:
 
     def may_be_full(self, more: int) -> bool:
         """Whether its rollout would be complete after `more` further decisions."""
-        return self.rollout_size is not None and self.buffer is not None and self.buffer.decisions + more >= self.rollout_size
+        return (
+            self.rollout_size is not None
+            and self.buffer is not None
+            and self.buffer.decisions + more >= self.rollout_size
+        )
 
 
 class TickObserver(Protocol):
@@ -180,9 +198,14 @@ class Collector:
         watchers: Sequence[TickObserver] = (),
         staggers: StaggersEpisodes | None = None,
     ) -> None:
-        """`staggers`: the environment, if its first episodes are to end at different times; these are not counted then."""
+        """`staggers`: the environment, if its first episodes are to end at different times; these are not counted
+        then.
+        """
         self._staggers = staggers
-        self.env, self.collectors, self._join, self.watchers = env, dict[str, BehaviorCollector](), join, watchers
+        self.env = env
+        self.collectors = dict[str, BehaviorCollector]()
+        self._join = join
+        self.watchers = watchers
         self.seconds = {"environment": 0.0, "inference": 0.0}
         self._on_host = env.device.type == "cpu"
         self._async_env = env if isinstance(env, AsyncEnv) else None
@@ -238,8 +261,13 @@ class Collector:
 
     def _tick(self) -> None:
         """Makes one tick. The environment gets its actions first, so that it works while the rest is done."""
-        start, sending = perf_counter(), 0.0
-        chosen = {name: self.collectors[name].policy.choose(step) for name, step in self.steps.items() if self._may_ask(name, step)}
+        start = perf_counter()
+        sending = 0.0
+        chosen = {
+            name: self.collectors[name].policy.choose(step)
+            for name, step in self.steps.items()
+            if self._may_ask(name, step)
+        }
         for name, step in self.steps.items():
             if name not in chosen:
                 self.collectors[name].policy.see(step)
@@ -285,7 +313,9 @@ class Collector:
             collector.decisions += len(step.acting) if collector.steady else int(collector.own(step).sum())
 
     def take(self, name: str) -> Rollout:
-        """Returns a behavior's rollout and begins the next one. Raises EnvError where the environment sent numbers that are not finite."""
+        """Returns a behavior's rollout and begins the next one. Raises EnvError where the environment sent numbers that
+        are not finite.
+        """
         collector = self.collectors[name]
         assert collector.buffer is not None
         rollout = collector.buffer.take(self.steps[collector.name])
@@ -315,10 +345,13 @@ class Collector:
         }
 
     def _fits(self, state: Mapping[str, Any]) -> bool:
-        """Whether the environment can continue from these tables. Only behaviors that are not steady may have more slots now."""
+        """Whether the environment can continue from these tables. Only behaviors that are not steady may have more
+        slots now.
+        """
         now = {name: len(step.reward) for name, step in self.steps.items()}
         then = {name: len(saved["reward"]) for name, saved in state["steps"].items()}
-        same_place, same_areas = state.get("on_host", self._on_host) == self._on_host, state.get("areas") == self.env.num_areas
+        same_place = state.get("on_host", self._on_host) == self._on_host
+        same_areas = state.get("areas") == self.env.num_areas
         if not state["env"] or not same_place or now.keys() != then.keys():
             return False
         may_grow = {name: same_areas and not self.collectors[name].spec.steady for name in now}
@@ -335,8 +368,8 @@ class Collector:
     def load_state_dict(self, state: Mapping[str, Any], seed: int, *, episodes: bool = True) -> bool:
         """Restores a state. Returns whether its episodes go on as well; never if `episodes` is False.
 
-        They do not where the environment cannot be saved, or has other areas, behaviors or columns or moved to or from an
-        accelerator since: it then starts new ones from `seed`, and what the rollouts held is collected again.
+        They do not where the environment cannot be saved, or has other areas, behaviors or columns or moved to or from
+        an accelerator since: it then starts new ones from `seed`, and what the rollouts held is collected again.
         """
         restored = episodes and self._fits(state) and self._restores(state["env"])
         if restored:
@@ -351,14 +384,17 @@ class Collector:
                 continue
             collector = self.collectors[name]
             collector.decisions = saved["decisions"]
-            brains, positions = brains_of(collector), saved.get("brains", [])
+            brains = brains_of(collector)
+            positions = saved.get("brains", [])
             if len(brains) == len(positions):  # else they are others now
                 for brain, position in zip(brains, positions, strict=True):
                     brain.random_state = position
             if restored:
                 collector.agents = saved.get("agents", 0)
                 collector.meter.load_state_dict(saved["meter"])
-                collector.policy.recurrent_state = on(saved.get("memory", collector.policy.recurrent_state), self.env.device)
+                collector.policy.recurrent_state = on(
+                    saved.get("memory", collector.policy.recurrent_state), self.env.device
+                )
             if restored and saved["buffer"] is not None and collector.rollout_size is not None:
                 collector.buffer = collector.make_buffer(self.steps[name], collector.policy.blank(self.steps[name]))
                 kind = type(collector.buffer).__name__

@@ -64,15 +64,21 @@ def check_shapes(name: str, spec: BehaviorSpec, step: TimeStep) -> None:
     slots = len(step.reward)
     wanted = {f"observation '{obs.name}'": (slots, *obs.shape) for obs in spec.obs}
     if len(step.obs) != len(wanted):
-        raise EnvError(f"behavior '{name}': {len(step.obs)} observations came; its spec has {len(wanted)} ({', '.join(wanted)})")
+        raise EnvError(
+            f"behavior '{name}': {len(step.obs)} observations came; its spec has {len(wanted)} ({', '.join(wanted)})"
+        )
     given = dict(zip(wanted, step.obs, strict=True))
     if step.action_mask is not None:
-        wanted["action_mask"], given["action_mask"] = (slots, spec.action.choices), step.action_mask
+        wanted["action_mask"] = (slots, spec.action.choices)
+        given["action_mask"] = step.action_mask
     for column in ("acting", "terminated", "truncated"):
-        wanted[column], given[column] = (slots,), getattr(step, column)
+        wanted[column] = (slots,)
+        given[column] = getattr(step, column)
     for what, column in given.items():
         if tuple(column.shape) != wanted[what]:
-            raise EnvError(f"behavior '{name}': {what} has shape {tuple(column.shape)}; expected {wanted[what]} ({slots} slots)")
+            raise EnvError(
+                f"behavior '{name}': {what} has shape {tuple(column.shape)}; expected {wanted[what]} ({slots} slots)"
+            )
         if what.startswith("observation") and column.dtype != torch.float32:
             raise EnvError(f"behavior '{name}': {what} has type {column.dtype}; expected torch.float32")
 
@@ -118,7 +124,9 @@ def refuse(name: str, what: str, values: Tensor, agents: Tensor | None = None) -
     if len(bad):
         row, *index = bad[0].tolist()
         value = float(values[tuple(bad[0])])
-        raise NotFinite(name, row if agents is None else int(agents[row]), what + "".join(f"[{i}]" for i in index), value)
+        raise NotFinite(
+            name, row if agents is None else int(agents[row]), what + "".join(f"[{i}]" for i in index), value
+        )
 
 
 def check_mask(name: str, spec: BehaviorSpec, mask: Tensor, acting: Tensor, agents: Tensor | None = None) -> None:

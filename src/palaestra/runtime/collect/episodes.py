@@ -25,7 +25,9 @@ class Episodes:
     group_returns: NDArray[np.float64]  # (E,) sum of its group's
     lengths: NDArray[np.int64]  # (E,) decisions
     in_group: NDArray[np.bool_]  # (E,) whether the agent was in a group
-    last_of_group: NDArray[np.bool_]  # (E,) whether its group ended with it: its group_returns are what the whole group earned
+    last_of_group: NDArray[
+        np.bool_
+    ]  # (E,) whether its group ended with it: its group_returns are what the whole group earned
     older: NDArray[np.bool_]  # (E,) whether it had begun when `mark` was last called
     success: NDArray[np.float64]  # (E,) 1 if it succeeded, else 0; NaN where the environment does not report success
 
@@ -44,9 +46,13 @@ class OpenEpisodes:
     """Sums over the unfinished episodes of S slots."""
 
     def __init__(self, slots: int) -> None:
-        self.returns, self.group_returns = np.zeros(slots), np.zeros(slots)
-        self.lengths, self.waiting = np.zeros(slots, np.int64), np.zeros(slots, bool)  # waiting: decided, outcome not known yet
-        self.living, self.groups = np.zeros(slots, bool), np.full(slots, -1, np.int64)
+        self.returns = np.zeros(slots)
+        self.group_returns = np.zeros(slots)
+        # waiting: decided, outcome not known yet
+        self.lengths = np.zeros(slots, np.int64)
+        self.waiting = np.zeros(slots, bool)
+        self.living = np.zeros(slots, bool)
+        self.groups = np.full(slots, -1, np.int64)
 
     def __len__(self) -> int:
         return len(self.returns)
@@ -60,7 +66,9 @@ class OpenEpisodes:
             self.groups = np.pad(self.groups, (0, more), constant_values=-1)
 
     def add_rewards(self, acting: Flags, ended: Flags, reward: Numbers, group_reward: Numbers) -> None:
-        """Adds a tick's rewards, each (S,), where a decision's outcome is known now: its agent acts again or its episode ended."""
+        """Adds a tick's rewards, each (S,), where a decision's outcome is known now: its agent acts again or its
+        episode ended.
+        """
         completed = self.waiting & (acting | ended)
         self.returns += reward * completed
         self.group_returns += group_reward * completed
@@ -68,7 +76,9 @@ class OpenEpisodes:
         self.waiting &= ~completed
 
     def last_of_groups(self, ended: Flags) -> NDArray[np.int64]:
-        """Returns the slots whose `group_returns` are what a whole group earned, of the groups that `ended` (S,) leaves empty."""
+        """Returns the slots whose `group_returns` are what a whole group earned, of the groups that `ended` (S,) leaves
+        empty.
+        """
         return last_of_groups(ended, self.living, self.groups, self.lengths)
 
     def close(self, ended: Flags) -> None:
@@ -104,7 +114,8 @@ class EpisodeMeter:
 
     def _resize(self, slots: int) -> None:
         self._open = OpenEpisodes(slots)
-        self._older, self._partial = np.zeros(slots, bool), np.zeros(slots, bool)
+        self._older = np.zeros(slots, bool)
+        self._partial = np.zeros(slots, bool)
 
     def mark(self) -> None:
         """Remembers which episodes are unfinished now. Call `take` first."""
@@ -112,14 +123,17 @@ class EpisodeMeter:
         self._older = self._open.waiting | (self._open.lengths > 0)
 
     def begin(self, step: TimeStep, *, partial: bool = False) -> None:
-        """Starts with the first tables after a reset. `partial`: the episodes that begin now are incomplete and not counted."""
+        """Starts with the first tables after a reset. `partial`: the episodes that begin now are incomplete and not
+        counted.
+        """
         self._ticks.clear()
         self._lost.clear()
         self._counted.clear()
         self._success.clear()
         self._resize(len(step.reward))
         self._open.waiting = step.acting.cpu().numpy().copy()
-        self._open.living, self._open.groups = self._open.waiting.copy(), step.group.cpu().numpy().copy()
+        self._open.living = self._open.waiting.copy()
+        self._open.groups = step.group.cpu().numpy().copy()
         self._partial[:] = partial
 
     def add(self, step: TimeStep, counted: Tensor | None = None) -> None:
@@ -145,11 +159,21 @@ class EpisodeMeter:
 
     def take(self) -> Episodes:
         """Sums the ticks since the last call; waits for the device once."""
-        returns, groups, lengths, in_group, last, older, success = [], [], [], [], [], [], []
-        ticks, self._ticks = self._ticks, []
-        lost, self._lost = self._lost, []
-        counted, self._counted = self._counted, []
-        successes, self._success = self._success, []
+        returns = []
+        groups = []
+        lengths = []
+        in_group = []
+        last = []
+        older = []
+        success = []
+        ticks = self._ticks
+        self._ticks = []
+        lost = self._lost
+        self._lost = []
+        counted = self._counted
+        self._counted = []
+        successes = self._success
+        self._success = []
         columns = [[] if not ticks else host(column) for column in zip(*ticks, strict=True)] or [[]] * 6
         for reward, group, acting, terminated, truncated, ids, gone, counts, succeeded in zip(
             *columns, lost, counted, successes, strict=True
@@ -159,12 +183,15 @@ class EpisodeMeter:
             self._summed += 1
             if gone is not None:
                 self._forget(gone.cpu().numpy())
-            ended, open_ = terminated | truncated, self._open
+            ended = terminated | truncated
+            open_ = self._open
             open_.add_rewards(acting, ended, reward, group)
             open_.waiting |= acting
             if ended.any():
                 counted_ends = ended if counts is None else ended & counts.cpu().numpy()
-                slots = (counted_ends & ~self._partial & (open_.lengths > 0)).nonzero()[0]  # an episode without a decision does not count
+                slots = (counted_ends & ~self._partial & (open_.lengths > 0)).nonzero()[
+                    0
+                ]  # an episode without a decision does not count
                 returns.append(open_.returns[slots])
                 groups.append(open_.group_returns[slots])
                 lengths.append(open_.lengths[slots])
@@ -195,13 +222,19 @@ class EpisodeMeter:
         more = slots - len(self._open)
         if more > 0:
             self._open.widen(slots)
-            self._older, self._partial = np.pad(self._older, (0, more)), np.pad(self._partial, (0, more))
+            self._older = np.pad(self._older, (0, more))
+            self._partial = np.pad(self._partial, (0, more))
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the open sums. Call `take` first."""
         assert not self._ticks
         sums = self._open
-        arrays = {"returns": sums.returns, "group": sums.group_returns, "lengths": sums.lengths, "waiting": sums.waiting}
+        arrays = {
+            "returns": sums.returns,
+            "group": sums.group_returns,
+            "lengths": sums.lengths,
+            "waiting": sums.waiting,
+        }
         arrays |= {"living": sums.living, "groups": sums.groups, "older": self._older, "partial": self._partial}
         return {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
 
@@ -217,9 +250,12 @@ class EpisodeMeter:
         )
         sums.living = sums.waiting.copy()
         if "living" in state:  # not in checkpoints of earlier versions
-            sums.living, sums.groups = state["living"].numpy().copy(), state["groups"].numpy().copy()
+            sums.living = state["living"].numpy().copy()
+            sums.groups = state["groups"].numpy().copy()
         none = np.zeros(len(sums), bool)
-        self._older, self._partial = (state[name].numpy().copy() if name in state else none.copy() for name in ("older", "partial"))
+        self._older, self._partial = (
+            state[name].numpy().copy() if name in state else none.copy() for name in ("older", "partial")
+        )
 
 
 def host(column: tuple[Tensor, ...]) -> list[NDArray[Any]]:
@@ -234,7 +270,8 @@ def last_of_groups(
 ) -> NDArray[np.int64]:
     """Returns, for each group that these ends leave empty, the slot of the member that decided most, (G,).
 
-    That member's group return is what the whole group earned: members that left earlier received only part of it. All columns are (S,);
+    That member's group return is what the whole group earned: members that left earlier received only part of it. All
+    columns are (S,);
     `living`: slots whose episodes were open before; `group`: the group of each, -1 without one.
     """
     slots = (ended & (group >= 0)).nonzero()[0]
@@ -251,16 +288,20 @@ class AreaEpisodes:
         self._living: dict[str, Tensor] = {}
         """By behavior, the slots (S,) whose episode goes on."""
         self.going: dict[str, Tensor] = {}
-        """By behavior, the slots (S,) whose agents were there before the last tables and whose episodes did not end with them."""
+        """By behavior, the slots (S,) whose agents were there before the last tables and whose episodes did not end
+        with them.
+        """
 
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
         """Starts with the first tables after a reset."""
         self._living = {name: step.acting.clone() for name, step in steps.items()}
 
     def over(self, steps: Mapping[str, TimeStep]) -> Tensor | None:
-        """Returns the areas (areas,) whose episode these tables end, so that agents acting there start the next one. None: no area's.
+        """Returns the areas (areas,) whose episode these tables end, so that agents acting there start the next one.
+        None: no area's.
 
-        On an accelerator, where finding out would mean waiting, there always is a column. Takes each tick's tables once.
+        On an accelerator, where finding out would mean waiting, there always is a column. Takes each tick's tables
+        once.
         """
         if all(_quiet(step) for step in steps.values()):
             self.going = {name: self._widened(name, step) for name, step in steps.items()}
@@ -273,7 +314,8 @@ class AreaEpisodes:
 
     def _over(self, steps: Mapping[str, TimeStep], ended: Mapping[str, Tensor]) -> Tensor:
         device = next(iter(steps.values())).reward.device
-        some, others = torch.zeros(self.areas, device=device), torch.zeros(self.areas, device=device)
+        some = torch.zeros(self.areas, device=device)
+        others = torch.zeros(self.areas, device=device)
         for name, step in steps.items():
             some.index_add_(0, step.area, ended[name].float())
             others.index_add_(0, step.area, self.going[name].float())

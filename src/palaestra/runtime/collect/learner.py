@@ -54,16 +54,21 @@ class Learner:
     ) -> None:
         """`scratch`: the folder for demonstrations that are too large for memory; None: the system's temporary one.
 
-        `own_areas`: the environment has its own number of areas, which nobody chose: rollouts wait for its agents, as in ML-Agents.
+        `own_areas`: the environment has its own number of areas, which nobody chose: rollouts wait for its agents, as
+        in ML-Agents.
         """
-        self.name, self.spec, self.settings = name, spec, settings
+        self.name = name
+        self.spec = spec
+        self.settings = settings
         try:
             self.trainer: Trainer | TrainerProcess
             if settings.threaded and not inference:
                 self.trainer = TrainerProcess(name, spec, settings, device, seed, scratch, trainer_and_oddities)
                 self.oddities = self.trainer.oddities
             else:
-                self.trainer, self.oddities = trainer_and_oddities(spec, settings, device, seed, scratch, inference=inference)
+                self.trainer, self.oddities = trainer_and_oddities(
+                    spec, settings, device, seed, scratch, inference=inference
+                )
             if any(isinstance(module, OwnModule) for module in self.trainer.network.modules()):
                 from palaestra.export.custom import check_exportable
 
@@ -71,7 +76,8 @@ class Learner:
         except (ConfigError, PluginError, ExportError, DemoError) as error:
             raise type(error)(f"behavior '{name}': {error}") from error
         self.inference = inference
-        self._watches_groups, self._found = getattr(settings.hyperparameters, "adds_group_rewards", False), list[str]()
+        self._watches_groups = getattr(settings.hyperparameters, "adds_group_rewards", False)
+        self._found = list[str]()
         """Warnings about the demonstrations that it learns from, one line each."""
         self._watches_length = isinstance(settings.hyperparameters, PPOSettings | POCASettings)
         self.collector = BehaviorCollector(
@@ -83,15 +89,19 @@ class Learner:
             min(settings.time_horizon, ENOUGH) if own_areas and self._watches_length else 0,
             max(settings.max_steps // ranks.size(), 1),  # a short run learns, too
         )
-        self.next_summary, self.next_checkpoint = settings.summary_freq, settings.checkpoint_interval
-        self.agreed, self.met = 0, 0
+        self.next_summary = settings.summary_freq
+        self.next_checkpoint = settings.checkpoint_interval
+        self.agreed = 0
+        self.met = 0
         """Decisions of all ranks, and of this one, when the ranks last met."""
         self._aligned = ranks.size() == 1
         self.changes: dict[str, float] = {}
         """Hyperparameters that were given a constant value while the run learned, which is part of its state."""
 
     def current(self, name: str) -> float | None:
-        """Returns the value of a hyperparameter that follows a schedule, at this step; None if its trainer has none of that name."""
+        """Returns the value of a hyperparameter that follows a schedule, at this step; None if its trainer has none of
+        that name.
+        """
         hyper = self.settings.hyperparameters
         first: float | None = getattr(hyper, name, None)
         kind: Any = getattr(hyper, f"{name}_schedule", "constant")
@@ -126,7 +136,9 @@ class Learner:
     def collected_bytes(self) -> int:
         """Size of the observations in the rollout under way."""
         buffer = self.collector.buffer
-        return 0 if buffer is None else buffer.decisions * sum(FLOAT_BYTES * math.prod(obs.shape) for obs in self.spec.obs)
+        return (
+            0 if buffer is None else buffer.decisions * sum(FLOAT_BYTES * math.prod(obs.shape) for obs in self.spec.obs)
+        )
 
     def finish(self) -> None:
         """Waits for an update in another process and lets it take effect, so that the network is the newest."""
@@ -154,7 +166,8 @@ class Learner:
 
     def warnings(self) -> list[str]:
         """Returns the warnings since the last call, including its trainer's."""
-        found, self._found = self._found, []
+        found = self._found
+        self._found = []
         return found + (self.trainer.warnings() if isinstance(self.trainer, Warns) and not self.inference else [])
 
     def tell(self, info: Callable[[str], object], warning: Callable[[str], object]) -> None:
@@ -193,13 +206,24 @@ class Learner:
     def ticks_ahead(self) -> int:
         """Returns the least number of ticks until something is due."""
         slots = max(self.slots, 1)
-        due = min(self.next_summary, self.next_checkpoint, self.settings.max_steps if self.training else self.next_summary)
+        due = min(
+            self.next_summary, self.next_checkpoint, self.settings.max_steps if self.training else self.next_summary
+        )
         return max(-(-self.left(due) // slots), 1)
 
     @property
     def due(self) -> bool:
         """Whether this rank has made its share of the decisions until something is due."""
-        return self.left(min(self.next_summary, self.next_checkpoint, self.settings.max_steps if self.training else self.next_summary)) <= 0
+        return (
+            self.left(
+                min(
+                    self.next_summary,
+                    self.next_checkpoint,
+                    self.settings.max_steps if self.training else self.next_summary,
+                )
+            )
+            <= 0
+        )
 
     @property
     def slots(self) -> int:
@@ -221,7 +245,9 @@ class Learner:
         self._look_for_groups(rollout)
         self._look_at_length(rollout)
         if not self._aligned:  # networks of a user's own may have begun differently
-            self.trainer.network.load_state_dict(ranks.from_first({k: v.cpu() for k, v in self.trainer.network.state_dict().items()}))
+            self.trainer.network.load_state_dict(
+                ranks.from_first({k: v.cpu() for k, v in self.trainer.network.state_dict().items()})
+            )
             self._aligned = True
         measured = self.trainer.update(rollout, self.step).read()
         for tag, value in measured.items():
@@ -232,9 +258,11 @@ class Learner:
     def _look_for_groups(self, rollout: Rollout) -> None:
         """Warns at the first group reward if the trainer is not made for groups."""
         if self._watches_groups and bool(rollout.group_reward.any()):
-            self._watches_groups, kind = False, self.settings.trainer_type
+            self._watches_groups = False
+            kind = self.settings.trainer_type
             self._found.append(
-                f"Group rewards arrive, but trainer_type is {kind}: {kind} adds them to each agent's own rewards and does not learn which "
+                f"Group rewards arrive, but trainer_type is {kind}: {kind} adds them to each agent's own rewards and "
+                "does not learn which "
                 "agent of a group earned them; trainer_type: poca does"
             )
 
@@ -243,21 +271,32 @@ class Learner:
         hyper, horizon, (time, _) = self.settings.hyperparameters, self.settings.time_horizon, rollout.shape
         if not (self._watches_length and isinstance(hyper, PPOSettings | POCASettings)):
             return
-        self._watches_length, agents, held = False, self.collector.agents * ranks.size(), min(horizon, ENOUGH)
-        few = f"buffer_size {hyper.buffer_size:,} holds {hyper.buffer_size // agents:,} decisions of each of {agents:,} agents"
+        self._watches_length = False
+        agents = self.collector.agents * ranks.size()
+        held = min(horizon, ENOUGH)
+        few = (
+            f"buffer_size {hyper.buffer_size:,} holds {hyper.buffer_size // agents:,} decisions of each of "
+            f"{agents:,} agents"
+        )
         if self.collector.rollout_size != self.trainer.rollout_size:
             self._found.append(
-                f"{few}: a rollout waits for {time} of each ({agents * time:,} in all), as ML-Agents does up to time_horizon"
+                f"{few}: a rollout waits for {time} of each ({agents * time:,} in all), as ML-Agents does up to "
+                "time_horizon"
             )
         elif time < min(horizon, FEW):
             self._found.append(
-                f"{few}, and rewards that come later are only estimated. Without num_areas a rollout would wait for {held} of each, as "
+                f"{few}, and rewards that come later are only estimated. Without num_areas a rollout would wait for "
+                f"{held} of each, as "
                 f"ML-Agents does up to time_horizon: buffer_size {agents * held:,}"
             )
 
     def must_be_finite(self) -> None:
         """Raises Diverged if a weight is not finite, or so large that outputs are not. Waits for an accelerator."""
-        newest = self.trainer.learned if isinstance(self.trainer, TrainerProcess) else dict(self.trainer.network.named_parameters())
+        newest = (
+            self.trainer.learned
+            if isinstance(self.trainer, TrainerProcess)
+            else dict(self.trainer.network.named_parameters())
+        )
         for name, weights in newest.items():
             lost = ~(weights.abs() < MOST_WEIGHT)
             if lost.any():
@@ -265,12 +304,15 @@ class Learner:
 
     def _diverged(self, sign: str) -> Diverged:
         return Diverged(
-            f"behavior '{self.name}': {sign} at step {self.step:,}: training has diverged. A smaller learning_rate, or rewards of another "
+            f"behavior '{self.name}': {sign} at step {self.step:,}: training has diverged. A smaller learning_rate, "
+            "or rewards of another "
             "size (reward_signals.extrinsic.strength, or normalize: true) may prevent it"
         )
 
     def summary_due(self) -> int | None:
-        """Returns the step of a summary that is due: the multiple of summary_freq that was passed, as in ML-Agents; else None."""
+        """Returns the step of a summary that is due: the multiple of summary_freq that was passed, as in ML-Agents;
+        else None.
+        """
         return self._passed("next_summary", self.settings.summary_freq)
 
     def checkpoint_due(self) -> bool:
@@ -301,7 +343,8 @@ class Learner:
         """Restores a state; a summary or checkpoint that new settings make due earlier comes at once."""
         self.trainer.load_state_dict(state["trainer"])
         self.change(state.get("changes", {}))
-        every, interval = self.settings.summary_freq, self.settings.checkpoint_interval
+        every = self.settings.summary_freq
+        interval = self.settings.checkpoint_interval
         self.next_summary = min(state["next_summary"], (self.step // every + 1) * every)
         self.next_checkpoint = min(state["next_checkpoint"], (self.step // interval + 1) * interval)
 
@@ -321,15 +364,20 @@ class Learner:
     def initialize(self, state: Mapping[str, Any], origin: Path) -> bool:
         """Copies another run's network. Raises ConfigError if the networks differ in shape.
 
-        Returns whether values were copied: they belong to that run's reward signals and trainer, and start anew if these differ.
+        Returns whether values were copied: they belong to that run's reward signals and trainer, and start anew if
+        these differ.
         """
         network = self.trainer.network
-        saved, own = state["trainer"]["network"], network.state_dict()
-        differ, heads = self._differences(saved), network.reward_heads
+        saved = state["trainer"]["network"]
+        own = network.state_dict()
+        differ = self._differences(saved)
+        heads = network.reward_heads
         if self.misfits(saved):
             raise ConfigError(
-                f"behavior '{self.name}' cannot start from {origin}: its network has another shape ({'; '.join(differ[:3])}); use the same "
-                "network_settings, observations and actions, and trainers with the same networks (ppo, poca and bc have)"
+                f"behavior '{self.name}' cannot start from {origin}: its network has another shape "
+                f"({'; '.join(differ[:3])}); use the same "
+                "network_settings, observations and actions, and trainers with the same networks (ppo, poca and bc "
+                "have)"
             )
         others = differ or state["signals"] != sorted(self.settings.reward_signals)
         anew = {key: value for key, value in own.items() if others and key.startswith(heads)}
@@ -340,9 +388,17 @@ class Learner:
 
 
 def trainer_and_oddities(
-    spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int, scratch: Path | None, *, inference: bool = False
+    spec: BehaviorSpec,
+    settings: BehaviorSettings,
+    device: torch.device,
+    seed: int,
+    scratch: Path | None,
+    *,
+    inference: bool = False,
 ) -> tuple[Trainer, list[str]]:
-    """Returns a behavior's trainer, and warnings about its demonstrations. Raises ConfigError, PluginError, DemoError."""
+    """Returns a behavior's trainer, and warnings about its demonstrations. Raises ConfigError, PluginError,
+    DemoError.
+    """
     with scratch_in(scratch):
         trainer = make_trainer(spec, settings, device, seed)
         found = [load_demonstrations(path, spec, device) for path in ([] if inference else _demo_paths(settings))]
@@ -361,9 +417,16 @@ def _demo_paths(settings: BehaviorSettings) -> Iterator[str | Sequence[str]]:
 
 @torch.no_grad()
 def multiplications(network: Trunk) -> int:
-    """Returns the multiplications of one row's forward pass through actor and critics; of attention it counts only the linear layers."""
+    """Returns the multiplications of one row's forward pass through actor and critics; of attention it counts only the
+    linear layers.
+    """
     sized = [module for module in network.modules() if isinstance(module, StackedMLP | LSTMLayer)]
-    total = sum(weight.numel() for module in sized for weight in module.parameters() if weight.dim() > 1 and weight.shape[-2] > 1)
+    total = sum(
+        weight.numel()
+        for module in sized
+        for weight in module.parameters()
+        if weight.dim() > 1 and weight.shape[-2] > 1
+    )
 
     def count(layer: nn.Module, _: object, out: Tensor) -> None:
         nonlocal total
@@ -371,7 +434,9 @@ def multiplications(network: Trunk) -> int:
         assert isinstance(weight, Tensor)
         total += out.numel() * weight[0].numel()
 
-    hooks = [layer.register_forward_hook(count) for layer in network.modules() if isinstance(layer, nn.Linear | nn.Conv2d)]
+    hooks = [
+        layer.register_forward_hook(count) for layer in network.modules() if isinstance(layer, nn.Linear | nn.Conv2d)
+    ]
     device = next(network.parameters()).device
     # ones: an entity of zeros would count as none
     inputs = network.prepare(tuple(torch.ones((1, *obs.shape), device=device) for obs in network.spec.obs))

@@ -1,8 +1,8 @@
 """A trainer in a process of its own, so that collecting goes on while it learns (`threaded: true`).
 
-The lag is fixed: while one rollout is learned from, the next is collected with the weights of the update before. Nothing depends on
-which of the two is faster, so the same seed gives the same digits. A process and not a thread: the many small calls of an update and of
-a tick hold the interpreter's lock, and two threads take as long as one.
+The lag is fixed: while one rollout is learned from, the next is collected with the weights of the update before.
+Nothing depends on which of the two is faster, so the same seed gives the same digits. A process and not a thread: the
+many small calls of an update and of a tick hold the interpreter's lock, and two threads take as long as one.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ MakeTrainer = Callable[[BehaviorSpec, BehaviorSettings, torch.device, int, Path 
 
 
 class FlatWeights:
-    """A network's weights as one flat tensor for each data type: dozens of small tensors would cost more to pass on than a small update."""
+    """A network's weights as one flat tensor for each data type: dozens of small tensors would cost more to pass on
+    than a small update.
+    """
 
     def __init__(self, network: nn.Module) -> None:
         self._tensors: dict[str, Tensor] = network.state_dict()
@@ -103,15 +105,20 @@ class TrainerProcess:
     ) -> None:
         """Starts the process. `make`: a module-level function that makes the trainer there. Raises what that raises."""
         title = f"the trainer of '{name}'"
-        self._worker = WorkerProcess(serve, ranks.place_for(title), spec, settings, str(device), seed, scratch, make, title=title)
-        self._sender, self._receiver = SharedSender(), SharedReceiver()
+        self._worker = WorkerProcess(
+            serve, ranks.place_for(title), spec, settings, str(device), seed, scratch, make, title=title
+        )
+        self._sender = SharedSender()
+        self._receiver = SharedReceiver()
         keep_freed_memory()  # as the trainer would here: rollouts and networks' outputs reuse it
         try:
             facts: TrainerFacts = self._receive()
         except PalaestraError:
             self.close()
             raise
-        self.rollout_size, self.needs, self.oddities = facts.rollout_size, facts.needs, facts.oddities
+        self.rollout_size = facts.rollout_size
+        self.needs = facts.needs
+        self.oddities = facts.oddities
         self.network: Trunk = trainer_class(settings.trainer_type).make_network(spec, settings).to(device)
         self.network.load_state_dict(facts.network)
         self._flat = FlatWeights(self.network)
@@ -127,7 +134,8 @@ class TrainerProcess:
         """Whether the other process has the weights of `network`, which may be another run's at first."""
         self.hyper: Any = None
         """Hyperparameters for the next updates; None: those of the settings."""
-        self.learning_seconds, self.waiting_seconds = 0.0, 0.0
+        self.learning_seconds = 0.0
+        self.waiting_seconds = 0.0
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> Trunk:
@@ -135,7 +143,9 @@ class TrainerProcess:
         return trainer_class(settings.trainer_type).make_network(spec, settings)
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
-        """Lets the update before take effect, then starts one with this rollout. Returns the metrics of the update before."""
+        """Lets the update before take effect, then starts one with this rollout. Returns the metrics of the update
+        before.
+        """
         if not self._sent_network:
             self._ask("network", self.network.state_dict())
             self._sent_network = True
@@ -157,7 +167,8 @@ class TrainerProcess:
 
     def _take_effect(self) -> Metrics:
         """Lets the newest outcome take effect. Returns its metrics."""
-        metrics, done = Metrics(), self._updated
+        metrics = Metrics()
+        done = self._updated
         if done is not None:
             self.network.load_state_dict(self._flat.named(done.network))
             metrics.add({**done.metrics, STALENESS: 1.0})
@@ -172,7 +183,8 @@ class TrainerProcess:
         done: Updated = self._receive()
         self.waiting_seconds += perf_counter() - start
         self.learning_seconds += done.seconds
-        self._updating, self._updated = False, done
+        self._updating = False
+        self._updated = done
         self._told = Told(done.told.remarks, self._told.warnings + done.told.warnings)
 
     @property
@@ -182,16 +194,20 @@ class TrainerProcess:
 
     def remarks(self) -> list[str]:
         """Returns the trainer's newest remarks."""
-        remarks, self._told = self._told.remarks, Told([], self._told.warnings)
+        remarks = self._told.remarks
+        self._told = Told([], self._told.warnings)
         return remarks
 
     def warnings(self) -> list[str]:
         """Returns the trainer's warnings that have arrived since the last call."""
-        warnings, self._told = self._told.warnings, Told(self._told.remarks, [])
+        warnings = self._told.warnings
+        self._told = Told(self._told.remarks, [])
         return warnings
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the trainer's state after the update under way, for which it waits, and what acts until that takes effect."""
+        """Returns the trainer's state after the update under way, for which it waits, and what acts until that takes
+        effect.
+        """
         self._wait()
         state = self._ask("state")
         acting = {"network": dict(self.network.state_dict()), "rng": self.policy.generator.get_state()}
@@ -208,7 +224,9 @@ class TrainerProcess:
         self.network.load_state_dict(acting["network"])
         self.policy.generator.set_state(acting["rng"].cpu())
         outcome = None if pipeline is None else pipeline["outcome"]
-        self._updated = None if outcome is None else Updated(outcome["network"], dict(outcome["metrics"]), Told([], []), 0.0)
+        self._updated = (
+            None if outcome is None else Updated(outcome["network"], dict(outcome["metrics"]), Told([], []), 0.0)
+        )
 
     def close(self) -> None:
         """Ends the process."""
@@ -241,12 +259,22 @@ def serve(
     scratch: Path | None,
     make: MakeTrainer,
 ) -> None:
-    """Makes a trainer and answers the requests of its `TrainerProcess`, in the process of its own. `place`: that of its rank, if any."""
+    """Makes a trainer and answers the requests of its `TrainerProcess`, in the process of its own. `place`: that of its
+    rank, if any.
+    """
     ranks.take_place(place)
     trainer, oddities = make(spec, settings, torch.device(device), seed, scratch)
-    sender, receiver, flat = SharedSender(), SharedReceiver(), FlatWeights(trainer.network)
+    sender = SharedSender()
+    receiver = SharedReceiver()
+    flat = FlatWeights(trainer.network)
     policy = trainer.policy
-    facts = (trainer.rollout_size, trainer.needs, trainer.network.state_dict(), policy.generator.get_state(), policy.deterministic)
+    facts = (
+        trainer.rollout_size,
+        trainer.needs,
+        trainer.network.state_dict(),
+        policy.generator.get_state(),
+        policy.deterministic,
+    )
     connection.send_bytes(sender.pack(TrainerFacts(*facts, oddities, _told(trainer))))
     while True:
         request, value = receiver.unpack(connection.recv_bytes())

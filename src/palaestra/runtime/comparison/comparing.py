@@ -15,7 +15,14 @@ from palaestra.core.metrics import GROUP_REWARD, REWARD
 from palaestra.core.plugins import nearest
 from palaestra.runtime.comparison.intervals import Estimate, Floats, estimate, improvement
 from palaestra.runtime.comparison.scores import Measure, RunScore, cleaned, ranges, score
-from palaestra.runtime.comparison.selection import RunGroup, differences, grouped, pattern_words, select_runs, short_names
+from palaestra.runtime.comparison.selection import (
+    RunGroup,
+    differences,
+    grouped,
+    pattern_words,
+    select_runs,
+    short_names,
+)
 from palaestra.runtime.logging.history import History, Points, find_tag, read_history, tags
 
 MOST_PAIRS_OF = 8
@@ -84,21 +91,25 @@ def compare(
 ) -> RunComparison:
     """Compares groups of runs as `palaestra compare` does.
 
-    `runs`: ids, folders or patterns. `groups`: 'settings' (equal settings apart from the seed), 'names' (equal names apart from a number at
-    their end), 'runs' (each on its own), or NAME=PATTERN words. Further keywords are fields of `Measure`: metric, behaviors, bar, at, last,
-    normalize, lower, confidence. Raises ConfigError or RunError.
+    `runs`: ids, folders or patterns. `groups`: 'settings' (equal settings apart from the seed), 'names' (equal names
+    apart from a number at their end), 'runs' (each on its own), or NAME=PATTERN words. Further keywords are fields of
+    `Measure`: metric, behaviors, bar, at, last, normalize, lower, confidence. Raises ConfigError or RunError.
     """
     known = {one.name for one in fields(Measure)}
     for key in measure:
         if key not in known:
-            raise ConfigError(f"compare() knows no keyword '{key}'{nearest(key, known)} (there are: {', '.join(sorted(known))})")
+            raise ConfigError(
+                f"compare() knows no keyword '{key}'{nearest(key, known)} (there are: {', '.join(sorted(known))})"
+            )
     how = [groups] if isinstance(groups, str) else list(groups)
     for key in ("behaviors", "normalize"):
         if isinstance(measure.get(key), str):
             measure[key] = [measure[key]]
     words = [str(run) for run in ([runs] if isinstance(runs, (str, Path)) else runs)] or pattern_words(how)
     if not words:
-        raise ConfigError("name runs to compare, such as 'first-seed-*', or groups of them: --groups ppo='ppo-*' sac='sac-*'")
+        raise ConfigError(
+            "name runs to compare, such as 'first-seed-*', or groups of them: --groups ppo='ppo-*' sac='sac-*'"
+        )
     folders = short_names(select_runs(words, Path(results_dir), "compare").values())
     return compare_groups(grouped(folders, how), folders, Measure(**measure))
 
@@ -108,7 +119,10 @@ def compare_groups(groups: Sequence[RunGroup], folders: Mapping[str, Path], meas
     names = [run for group in groups for run in group.runs]
     histories = {run: _by_task(read_history(folders[run]), folders[run]) for run in names}
     metrics = task_metrics(histories, measure)
-    raw = {task: {run: histories[run][task][tag] for run in names if tag in histories[run].get(task, {})} for task, tag in metrics.items()}
+    raw = {
+        task: {run: histories[run][task][tag] for run in names if tag in histories[run].get(task, {})}
+        for task, tag in metrics.items()
+    }
     bounds = ranges(measure.normalize, {task: list(curves.values()) for task, curves in raw.items()})
     notes: list[str] = []
     results = {}
@@ -118,18 +132,28 @@ def compare_groups(groups: Sequence[RunGroup], folders: Mapping[str, Path], meas
             if found:
                 results[group.name, task] = _of_group(found, measure)
     if not results:
-        raise RunError(f"no run reaches the step {measure.at:,.0f} at which they are to be compared (--at)" if measure.at else "no metrics")
+        raise RunError(
+            f"no run reaches the step {measure.at:,.0f} at which they are to be compared (--at)"
+            if measure.at
+            else "no metrics"
+        )
     overall = _overall(groups, list(metrics), bounds, results, measure, notes)
     pairs = list(combinations([group.name for group in groups], 2))
     pairs = pairs if len(groups) <= MOST_PAIRS_OF else [pair for pair in pairs if pair[0] == groups[0].name]
-    between = {pair: found for pair in pairs if (found := _improvement(pair, list(metrics), results, measure)) is not None}
+    between = {
+        pair: found for pair in pairs if (found := _improvement(pair, list(metrics), results, measure)) is not None
+    }
     notes = [*remarks(groups, results, measure), *notes]
     differ = differences(groups, folders) if len(groups) > 1 else {}
-    return RunComparison(measure, tuple(groups), metrics, bounds, results, overall, between, differ, tuple(dict.fromkeys(notes)))
+    return RunComparison(
+        measure, tuple(groups), metrics, bounds, results, overall, between, differ, tuple(dict.fromkeys(notes))
+    )
 
 
 def _by_task(history: History, folder: Path) -> History:
-    """Names a task by its behavior. Runs of other tools have none where their event files lie in the run's own folder."""
+    """Names a task by its behavior. Runs of other tools have none where their event files lie in the run's own
+    folder.
+    """
     return {
         UNNAMED if name == folder.name and len(history) == 1 and not (folder / name).is_dir() else name: tagged
         for name, tagged in history.items()
@@ -140,7 +164,9 @@ def task_metrics(histories: Mapping[str, History], measure: Measure) -> dict[str
     """Returns the metric of each task that is compared. Raises RunError for a metric or a behavior that no run has."""
     tasks = list(dict.fromkeys(task for history in histories.values() for task in history))
     if unknown := [name for name in measure.behaviors if name not in tasks]:
-        raise RunError(f"no run has a behavior '{unknown[0]}'{nearest(unknown[0], tasks)} (there are: {', '.join(tasks)})")
+        raise RunError(
+            f"no run has a behavior '{unknown[0]}'{nearest(unknown[0], tasks)} (there are: {', '.join(tasks)})"
+        )
     tasks = [task for task in tasks if not measure.behaviors or task in measure.behaviors]
     known = tags(histories.values())
     wanted = None if measure.metric is None else find_tag(measure.metric, known)
@@ -154,13 +180,20 @@ def task_metrics(histories: Mapping[str, History], measure: Measure) -> dict[str
         if any(tag in one for one in tagged):
             found[task] = tag
     if len(found) > MOST_TASKS:
-        raise RunError(f"the runs have {len(found):,} behaviors; at most {MOST_TASKS} are compared at once: choose some with --behavior")
+        raise RunError(
+            f"the runs have {len(found):,} behaviors; at most {MOST_TASKS} are compared at once: choose some with "
+            "--behavior"
+        )
     if not found:
-        raise RunError(f"no run has the metric '{wanted or REWARD}'; choose one with --metric (there are: {', '.join(known)})")
+        raise RunError(
+            f"no run has the metric '{wanted or REWARD}'; choose one with --metric (there are: {', '.join(known)})"
+        )
     return found
 
 
-def _scores(curves: Mapping[str, Points], measure: Measure, bounds: tuple[float, float] | None, notes: list[str]) -> list[RunScore]:
+def _scores(
+    curves: Mapping[str, Points], measure: Measure, bounds: tuple[float, float] | None, notes: list[str]
+) -> list[RunScore]:
     found = []
     for run, points in curves.items():
         curve = cleaned(points, bounds)
@@ -170,7 +203,9 @@ def _scores(curves: Mapping[str, Points], measure: Measure, bounds: tuple[float,
         elif curve is None:
             notes.append(f"{run} is left out: its values are not finite")
         else:
-            notes.append(f"{run} is left out: its summaries are of the steps {curve.step[0]:,.0f} to {curve.step[-1]:,.0f}")
+            notes.append(
+                f"{run} is left out: its summaries are of the steps {curve.step[0]:,.0f} to {curve.step[-1]:,.0f}"
+            )
     return found
 
 
@@ -180,7 +215,9 @@ def _of_group(runs: Sequence[RunScore], measure: Measure) -> TaskScores:
     if measure.bar is None:
         return TaskScores(tuple(runs), value)
     steps = estimate([np.array([run.bar_step for run in runs])], confidence=confidence)
-    return TaskScores(tuple(runs), value, steps, estimate([np.array([run.bar_seconds for run in runs])], confidence=confidence))
+    return TaskScores(
+        tuple(runs), value, steps, estimate([np.array([run.bar_seconds for run in runs])], confidence=confidence)
+    )
 
 
 def _overall(
@@ -191,7 +228,9 @@ def _overall(
     measure: Measure,
     notes: list[str],
 ) -> dict[str, Estimate]:
-    """Returns the estimate over all tasks of each group that has them all, if there are several tasks and all are normalized."""
+    """Returns the estimate over all tasks of each group that has them all, if there are several tasks and all are
+    normalized.
+    """
     if len(tasks) < 2:
         return {}
     if any(task not in bounds for task in tasks):
@@ -204,7 +243,10 @@ def _overall(
             notes.append(f"{group.name} has no estimate over all tasks: it has runs of {len(strata)} of {len(tasks)}")
             continue
         if len(set(map(len, strata))) > 1:
-            notes.append(f"{group.name} has more runs in some tasks than in others: these count more in its estimate over all tasks")
+            notes.append(
+                f"{group.name} has more runs in some tasks than in others: these count more in its estimate over all "
+                "tasks"
+            )
         found[group.name] = estimate(strata, confidence=measure.confidence)
     return found
 

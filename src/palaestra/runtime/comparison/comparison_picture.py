@@ -34,9 +34,13 @@ WIDEST = 3
 
 
 def picture(found: RunComparison, *, by_time: bool = False) -> Figure:
-    """Draws a panel with bands for each task, and one with the estimates: over all tasks if there are some, else of each task."""
+    """Draws a panel with bands for each task, and one with the estimates: over all tasks if there are some, else of
+    each task.
+    """
     looks = looks_of([group.name for group in found.groups])
-    estimates = {"over all tasks": found.overall} if found.overall else {task: _scores(found, task) for task in found.tasks}
+    estimates = (
+        {"over all tasks": found.overall} if found.overall else {task: _scores(found, task) for task in found.tasks}
+    )
     panels = len(found.tasks) + len(estimates)
     columns = 2 if panels == 4 else min(panels, WIDEST)
     rows = math.ceil(panels / columns)
@@ -58,7 +62,9 @@ def _scores(found: RunComparison, task: str) -> dict[str, Estimate]:
     return {group.name: one.score for group in found.groups if (one := found.results.get((group.name, task)))}
 
 
-def _bands(axes: Axes, found: RunComparison, task: str, looks: Mapping[str, Look], *, by_time: bool, single: bool) -> None:
+def _bands(
+    axes: Axes, found: RunComparison, task: str, looks: Mapping[str, Look], *, by_time: bool, single: bool
+) -> None:
     results = {group.name: one for group in found.groups if (one := found.results.get((group.name, task)))}
     curves = [run.curve for one in results.values() for run in one.runs]
     seconds, unit = time_unit(curves) if by_time else (1.0, "")
@@ -82,7 +88,9 @@ def _bands(axes: Axes, found: RunComparison, task: str, looks: Mapping[str, Look
         label_ends(axes, ends)
 
 
-def _estimates(axes: Axes, task: str, values: Mapping[str, Estimate], looks: Mapping[str, Look], found: RunComparison) -> None:
+def _estimates(
+    axes: Axes, task: str, values: Mapping[str, Estimate], looks: Mapping[str, Look], found: RunComparison
+) -> None:
     """Draws a dot and its interval for each group, the first one at the top."""
     for row, (name, one) in enumerate(values.items()):
         color = looks[name].color
@@ -99,9 +107,22 @@ def _estimates(axes: Axes, task: str, values: Mapping[str, Estimate], looks: Map
     axes.grid(visible=False, axis="y")
     axes.grid(axis="x", color=GRID, linewidth=0.8)
     span = f"last {100 * found.measure.last:g} %" if found.measure.last else "last value"
-    _title(axes, "Score", "  ·  ".join(part for part in (drawable(task), span, "normalized" if found.ranges else "") if part))
+    _title(
+        axes,
+        "Score",
+        "  ·  ".join(part for part in (drawable(task), span, "normalized" if found.ranges else "") if part),
+    )
 
 
 def _title(axes: Axes, title: str, below: str) -> None:
     axes.set_title(drawable(title), loc="left", fontsize=14, fontweight="bold", color=INK, pad=28, parse_math=False)
-    axes.annotate(below, (0, 1), (0, 12), xycoords="axes fraction", textcoords="offset points", fontsize=10, color=SOFT, parse_math=False)
+    axes.annotate(
+        below,
+        (0, 1),
+        (0, 12),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        fontsize=10,
+        color=SOFT,
+        parse_math=False,
+    )

@@ -14,7 +14,9 @@ MOST_SETTINGS = 12
 
 
 def table(found: RunComparison) -> str:
-    """Returns tables of all tasks, the estimates over all of them, probabilities of improvement, differing settings and notes."""
+    """Returns tables of all tasks, the estimates over all of them, probabilities of improvement, differing settings and
+    notes.
+    """
     parts = ["\n".join(_task(found, task)) for task in found.tasks]
     if found.overall:
         rows = [
@@ -25,7 +27,8 @@ def table(found: RunComparison) -> str:
     if found.improvements:
         title = [["probability that a run is better", "P", _percent(found)]]
         pairs = [
-            [f"{left} > {right}", f"{one.value:.2f}", _ends(one, "{:.2f}".format)] for (left, right), one in found.improvements.items()
+            [f"{left} > {right}", f"{one.value:.2f}", _ends(one, "{:.2f}".format)]
+            for (left, right), one in found.improvements.items()
         ]
         parts.append("\n".join(columns([*title, *pairs])))
     if found.settings:
@@ -62,7 +65,14 @@ def _task(found: RunComparison, task: str) -> Iterator[str]:
         if result is None:
             continue
         scores = result.scores
-        row = [group.name, str(len(scores)), _number(result.score.value), _ends(result.score), _number(scores.min()), _number(scores.max())]
+        row = [
+            group.name,
+            str(len(scores)),
+            _number(result.score.value),
+            _ends(result.score),
+            _number(scores.min()),
+            _number(scores.max()),
+        ]
         rows.append(row + ([] if bar is None else _to_bar(result)))
     yield from columns(rows)
 
@@ -70,15 +80,24 @@ def _task(found: RunComparison, task: str) -> Iterator[str]:
 def _to_bar(result: TaskScores) -> list[str]:
     assert result.to_bar is not None
     assert result.seconds_to_bar is not None
-    steps, seconds = result.to_bar, result.seconds_to_bar
-    return [_steps(steps.value), _ends(steps, _steps), duration(seconds.value), f"{result.reached} of {len(result.runs)}"]
+    steps = result.to_bar
+    seconds = result.seconds_to_bar
+    return [
+        _steps(steps.value),
+        _ends(steps, _steps),
+        duration(seconds.value),
+        f"{result.reached} of {len(result.runs)}",
+    ]
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Returns lines of a table, whose first column is aligned to the left and all others to the right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [
-        "  ".join(cell.rjust(width) if i else cell.ljust(width) for i, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
+        "  ".join(
+            cell.rjust(width) if i else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
         for row in rows
     ]
 
@@ -98,7 +117,8 @@ def _steps(value: float) -> str:
 def _ends(one: Estimate, form: Any = _number) -> str:
     if one.low is None or one.high is None:
         return ""
-    low, high = form(one.low), form(one.high)
+    low = form(one.low)
+    high = form(one.high)
     return low if low == high else f"{low} to {high}"
 
 
@@ -111,7 +131,13 @@ def duration(seconds: float) -> str:
     """Returns a time in the unit that suits it."""
     if math.isinf(seconds):
         return "never"
-    return f"{seconds:.1f} s" if seconds < 180 else f"{seconds / 60:.1f} min" if seconds < 3 * 3600 else f"{seconds / 3600:.1f} h"
+    return (
+        f"{seconds:.1f} s"
+        if seconds < 180
+        else f"{seconds / 60:.1f} min"
+        if seconds < 3 * 3600
+        else f"{seconds / 3600:.1f} h"
+    )
 
 
 def as_json(found: RunComparison) -> dict[str, Any]:
@@ -121,16 +147,22 @@ def as_json(found: RunComparison) -> dict[str, Any]:
             task: {
                 "metric": found.metrics[task],
                 "range": found.ranges.get(task),
-                "groups": {group.name: _numbers(one) for group in found.groups if (one := found.results.get((group.name, task)))},
+                "groups": {
+                    group.name: _numbers(one)
+                    for group in found.groups
+                    if (one := found.results.get((group.name, task)))
+                },
             }
             for task in found.tasks
         },
         "overall": {name: _estimate(one) for name, one in found.overall.items()},
         "improvements": [
-            {"better": left, "than": right, **_estimate(one, "probability")} for (left, right), one in found.improvements.items()
+            {"better": left, "than": right, **_estimate(one, "probability")}
+            for (left, right), one in found.improvements.items()
         ],
         "settings": {
-            path: dict(zip((group.name for group in found.groups), values, strict=True)) for path, values in found.settings.items()
+            path: dict(zip((group.name for group in found.groups), values, strict=True))
+            for path, values in found.settings.items()
         },
         "confidence": found.measure.confidence,
         "notes": list(found.notes),
@@ -139,12 +171,22 @@ def as_json(found: RunComparison) -> dict[str, Any]:
 
 def _numbers(result: TaskScores) -> dict[str, Any]:
     runs = [
-        {"run": one.run, "score": one.score, "step": one.step, "bar_step": _finite(one.bar_step), "bar_seconds": _finite(one.bar_seconds)}
+        {
+            "run": one.run,
+            "score": one.score,
+            "step": one.step,
+            "bar_step": _finite(one.bar_step),
+            "bar_seconds": _finite(one.bar_seconds),
+        }
         for one in result.runs
     ]
     numbers: dict[str, Any] = {"score": _estimate(result.score), "runs": runs}
     if result.to_bar is not None and result.seconds_to_bar is not None:
-        numbers |= {"to_bar": _estimate(result.to_bar), "seconds_to_bar": _estimate(result.seconds_to_bar), "reached": result.reached}
+        numbers |= {
+            "to_bar": _estimate(result.to_bar),
+            "seconds_to_bar": _estimate(result.seconds_to_bar),
+            "reached": result.reached,
+        }
     return numbers
 
 

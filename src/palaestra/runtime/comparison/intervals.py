@@ -1,7 +1,9 @@
-"""Interquartile means of few runs, with bootstrap intervals: what can be said of a setting that was trained with several seeds.
+"""Interquartile means of few runs, with bootstrap intervals: what can be said of a setting that was trained with
+several seeds.
 
-Agarwal et al. 2021, "Deep Reinforcement Learning at the Edge of the Statistical Precipice", https://arxiv.org/abs/2108.13264. The intervals
-are percentiles of a bootstrap that is stratified by task: runs are drawn again with replacement, within each task.
+Agarwal et al. 2021, "Deep Reinforcement Learning at the Edge of the Statistical Precipice",
+https://arxiv.org/abs/2108.13264. The intervals are percentiles of a bootstrap that is stratified by task: runs are
+drawn again with replacement, within each task.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ class Estimate:
 
 
 def interquartile_mean(values: Floats) -> Floats:
-    """Returns the mean of the middle half, along the last axis: a quarter of the values, rounded down, is left out at each end.
+    """Returns the mean of the middle half, along the last axis: a quarter of the values, rounded down, is left out at
+    each end.
 
     Infinite values are allowed: they count as greater than all others.
     """
@@ -42,14 +45,17 @@ def interquartile_mean(values: Floats) -> Floats:
     return np.sort(values, axis=-1)[..., cut : count - cut].mean(axis=-1)
 
 
-def estimate(strata: Sequence[Floats], *, confidence: float = CONFIDENCE, seed: int = 0, resamples: int = RESAMPLES) -> Estimate:
+def estimate(
+    strata: Sequence[Floats], *, confidence: float = CONFIDENCE, seed: int = 0, resamples: int = RESAMPLES
+) -> Estimate:
     """Returns the interquartile mean of all scores together. `strata` has the scores of each task, (runs of it,)."""
     value = float(interquartile_mean(np.concatenate(strata)))
     if max(map(len, strata)) < 2:
         return Estimate(value, None, None)
     rng = np.random.default_rng(seed)
     drawn = [
-        interquartile_mean(np.concatenate([_again(scores, count, rng) for scores in strata], axis=1)) for count in _parts(strata, resamples)
+        interquartile_mean(np.concatenate([_again(scores, count, rng) for scores in strata], axis=1))
+        for count in _parts(strata, resamples)
     ]
     low, high = interval(np.concatenate(drawn), confidence)
     return Estimate(value, float(low), float(high))
@@ -58,15 +64,16 @@ def estimate(strata: Sequence[Floats], *, confidence: float = CONFIDENCE, seed: 
 def band(
     curves: Floats, *, confidence: float = CONFIDENCE, seed: int = 0, resamples: int = BAND_RESAMPLES
 ) -> tuple[Floats, Floats, Floats]:
-    """Returns interquartile mean, lower and upper end at each point of `curves` (runs, points). Whole runs are drawn, so that neighboring
-    points belong together. With a single run all three are equal.
+    """Returns interquartile mean, lower and upper end at each point of `curves` (runs, points). Whole runs are drawn,
+    so that neighboring points belong together. With a single run all three are equal.
     """
     middle = interquartile_mean(curves.T)
     runs, points = curves.shape
     if runs < 2:
         return middle, middle, middle
     chosen = np.random.default_rng(seed).integers(runs, size=(resamples, runs))
-    low, high = np.empty(points), np.empty(points)
+    low = np.empty(points)
+    high = np.empty(points)
     step = max(1, PART // chosen.size)
     for at in range(0, points, step):
         drawn = interquartile_mean(np.moveaxis(curves[:, at : at + step][chosen], 1, -1))  # (resamples, points)
@@ -75,14 +82,19 @@ def band(
 
 
 def improvement_probability(left: Sequence[Floats], right: Sequence[Floats]) -> float:
-    """Returns how probably a run of `left` scores higher than one of `right`: the mean over tasks of the share of pairs that it wins, where
-    a tie is half a win (Mann and Whitney's U over the number of pairs).
+    """Returns how probably a run of `left` scores higher than one of `right`: the mean over tasks of the share of pairs
+    that it wins, where a tie is half a win (Mann and Whitney's U over the number of pairs).
     """
     return float(np.mean([_wins(mine[None], theirs[None])[0] for mine, theirs in zip(left, right, strict=True)]))
 
 
 def improvement(
-    left: Sequence[Floats], right: Sequence[Floats], *, confidence: float = CONFIDENCE, seed: int = 0, resamples: int = RESAMPLES
+    left: Sequence[Floats],
+    right: Sequence[Floats],
+    *,
+    confidence: float = CONFIDENCE,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
 ) -> Estimate:
     """Returns `improvement_probability` with its interval. Both have the scores of each task, (runs of it,)."""
     value = improvement_probability(left, right)
@@ -91,14 +103,19 @@ def improvement(
     rng = np.random.default_rng(seed)
     drawn = []
     for count in _parts([np.repeat(mine, len(theirs)) for mine, theirs in zip(left, right, strict=True)], resamples):
-        wins = [_wins(_again(mine, count, rng), _again(theirs, count, rng)) for mine, theirs in zip(left, right, strict=True)]
+        wins = [
+            _wins(_again(mine, count, rng), _again(theirs, count, rng))
+            for mine, theirs in zip(left, right, strict=True)
+        ]
         drawn.append(np.mean(wins, axis=0))
     low, high = interval(np.concatenate(drawn), confidence)
     return Estimate(value, float(low), float(high))
 
 
 def interval(drawn: Floats, confidence: float) -> Floats:
-    """Returns the two percentiles, along the first axis, that enclose this share of the values; infinite ones are allowed."""
+    """Returns the two percentiles, along the first axis, that enclose this share of the values; infinite ones are
+    allowed.
+    """
     ends = [(1 - confidence) / 2, (1 + confidence) / 2]
     if np.isfinite(drawn).all():
         return np.quantile(drawn, ends, axis=0)
@@ -112,7 +129,8 @@ def _again(scores: Floats, count: int, rng: np.random.Generator) -> Floats:
 
 def _wins(left: Floats, right: Floats) -> Floats:
     """Returns the share of pairs that the left one wins, in each row."""
-    mine, theirs = left[:, :, None], right[:, None, :]
+    mine = left[:, :, None]
+    theirs = right[:, None, :]
     return ((mine > theirs) + 0.5 * (mine == theirs)).mean(axis=(1, 2))
 
 

@@ -64,9 +64,13 @@ class RunScore:
 
 
 def cleaned(points: Points, bounds: Range | None) -> Points | None:
-    """Returns the finite values of a curve in the order of their steps, the last of each step, normalized; None if there are none."""
+    """Returns the finite values of a curve in the order of their steps, the last of each step, normalized; None if
+    there are none.
+    """
     good = np.isfinite(points.value) & np.isfinite(points.step)
-    step, seconds, value = points.step[good], points.seconds[good], points.value[good]
+    step = points.step[good]
+    seconds = points.seconds[good]
+    value = points.value[good]
     if not len(step):
         return None
     _, last = np.unique(step[::-1], return_index=True)
@@ -91,30 +95,43 @@ def score(run: str, curve: Points, measure: Measure) -> RunScore | None:
     if measure.bar is not None:
         reached = (curve.value <= measure.bar if measure.lower else curve.value >= measure.bar).nonzero()[0]
         if len(reached):
-            step, seconds = float(curve.step[reached[0]]), float(curve.seconds[reached[0]])
+            step = float(curve.step[reached[0]])
+            seconds = float(curve.seconds[reached[0]])
     return RunScore(run, value, float(curve.step[until][-1]), step, seconds, curve)
 
 
 def resampled(curves: Sequence[Points], *, by_time: bool) -> tuple[Floats, Floats]:
-    """Returns x, (points,), and the curves at these, (runs, points), linear between summaries, over the part that all runs have."""
+    """Returns x, (points,), and the curves at these, (runs, points), linear between summaries, over the part that all
+    runs have.
+    """
     places = [curve.seconds if by_time else curve.step for curve in curves]
-    first, last = max(x[0] for x in places), min(x[-1] for x in places)
-    grid = np.unique(np.concatenate([x[(x >= first) & (x <= last)] for x in places])) if last > first else np.array([last])
+    first = max(x[0] for x in places)
+    last = min(x[-1] for x in places)
+    grid = (
+        np.unique(np.concatenate([x[(x >= first) & (x <= last)] for x in places])) if last > first else np.array([last])
+    )
     if len(grid) > GRID:
         grid = np.linspace(first, last, GRID)
     return grid, np.array([np.interp(grid, x, curve.value) for x, curve in zip(places, curves, strict=True)])
 
 
 def ranges(words: Sequence[str], curves: Mapping[str, Sequence[Points]]) -> dict[str, Range]:
-    """Returns the values of each task that become 0 and 1. `curves`: all runs' curves of each task. Raises ConfigError."""
+    """Returns the values of each task that become 0 and 1. `curves`: all runs' curves of each task. Raises
+    ConfigError.
+    """
     found: dict[str, Range] = {}
     for word in words:
         task, equal, text = word.rpartition("=")
         if word == "minmax":
-            values = {name: np.concatenate([points.value[np.isfinite(points.value)] for points in some]) for name, some in curves.items()}
+            values = {
+                name: np.concatenate([points.value[np.isfinite(points.value)] for points in some])
+                for name, some in curves.items()
+            }
             found |= {name: (float(some.min()), float(some.max())) for name, some in values.items() if len(some)}
         elif equal and task not in curves:
-            raise ConfigError(f"--normalize: there is no task '{task}'{nearest(task, curves)} (there are: {', '.join(curves)})")
+            raise ConfigError(
+                f"--normalize: there is no task '{task}'{nearest(task, curves)} (there are: {', '.join(curves)})"
+            )
         else:
             bounds = _bounds(text, word)
             found |= dict.fromkeys([task] if equal else curves, bounds)

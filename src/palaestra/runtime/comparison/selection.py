@@ -28,7 +28,9 @@ NUMBER = re.compile(r"[-_. ]*((seed|run|s)[-_. ]?)?[0-9]+$", re.IGNORECASE)
 """End of a run's name that tells the seeds of one setting apart, as in `first-seed-3`."""
 OUTSIDE = frozenset(("checkpoint_settings", "torch_settings", "debug", "trackers"))
 """Sections that say where a run is kept and what computes it, not how it learns."""
-ASIDE = frozenset(("seed", "base_port", "summary_freq", "checkpoint_interval", "keep_checkpoints", "keep_best", "even_checkpoints"))
+ASIDE = frozenset(
+    ("seed", "base_port", "summary_freq", "checkpoint_interval", "keep_checkpoints", "keep_best", "even_checkpoints")
+)
 """Keys, in other sections, that do not change what is learned either."""
 
 
@@ -41,7 +43,8 @@ class RunGroup:
 
 
 def select_runs(words: Sequence[str], results: Path, purpose: str) -> dict[str, Path]:
-    """Returns the folders of runs, by the words that name them: run ids, folders, or patterns, which mean all matching runs with metrics.
+    """Returns the folders of runs, by the words that name them: run ids, folders, or patterns, which mean all matching
+    runs with metrics.
 
     `purpose` is what an error says that they are wanted for. Raises RunError.
     """
@@ -50,7 +53,9 @@ def select_runs(words: Sequence[str], results: Path, purpose: str) -> dict[str, 
         if Path(word).is_dir():
             found[word] = Path(word)
         elif any(sign in word for sign in SIGNS):
-            runs = _matching(str(Path(escape(str(results))) / word)) or _matching(word)  # '*' is not the folder of all runs
+            runs = _matching(str(Path(escape(str(results))) / word)) or _matching(
+                word
+            )  # '*' is not the folder of all runs
             if not runs:
                 raise RunError(f"no run with metrics matches '{word}', neither in {results} nor here")
             found |= {str(path): path for path in runs}
@@ -64,7 +69,9 @@ def select_runs(words: Sequence[str], results: Path, purpose: str) -> dict[str, 
 
 def _matching(pattern: str) -> list[Path]:
     """Returns runs with metrics, 'seed-2' before 'seed-10'."""
-    paths = sorted(glob(pattern), key=lambda path: [int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", path)])
+    paths = sorted(
+        glob(pattern), key=lambda path: [int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", path)]
+    )
     return [path for path in map(Path, paths) if path.is_dir() and has_metrics(path)]
 
 
@@ -79,18 +86,23 @@ def short_names(folders: Iterable[Path]) -> dict[str, Path]:
 
 
 def grouped(runs: Mapping[str, Path], how: Sequence[str]) -> list[RunGroup]:
-    """Groups runs, given by their short names, in one of the ways of HOW, or by NAME=PATTERN, where a pattern is of names or of folders,
-    several are separated by commas, and runs that no pattern matches are left out. Raises ConfigError.
+    """Groups runs, given by their short names, in one of the ways of HOW, or by NAME=PATTERN, where a pattern is of
+    names or of folders, several are separated by commas, and runs that no pattern matches are left out. Raises
+    ConfigError.
     """
     if len(how) == 1 and how[0] in HOW:
-        keys = {"settings": _by_settings, "names": _by_names, "runs": lambda runs: {name: name for name in runs}}[how[0]](runs)
+        keys = {"settings": _by_settings, "names": _by_names, "runs": lambda runs: {name: name for name in runs}}[
+            how[0]
+        ](runs)
         return _named({key: [run for run in runs if keys[run] == key] for key in dict.fromkeys(keys.values())}, runs)
     patterns: dict[str, list[str]] = {}
     for word in how:
         name, equal, pattern = word.partition("=")
         if not equal or not name or not pattern:
             near = nearest(word, HOW)
-            raise ConfigError(f"--groups: '{word}' is neither {', '.join(HOW)} nor NAME=PATTERN (runs stand before --groups){near}")
+            raise ConfigError(
+                f"--groups: '{word}' is neither {', '.join(HOW)} nor NAME=PATTERN (runs stand before --groups){near}"
+            )
         patterns.setdefault(name, []).extend(filter(None, pattern.split(",")))
     return _by_patterns(runs, patterns)
 
@@ -101,7 +113,9 @@ def pattern_words(how: Sequence[str]) -> list[str]:
 
 
 def differences(groups: Sequence[RunGroup], runs: Mapping[str, Path]) -> dict[str, list[Any]]:
-    """Returns the settings in which groups differ, as dotted paths with a value for each group; of each group its first run counts."""
+    """Returns the settings in which groups differ, as dotted paths with a value for each group; of each group its first
+    run counts.
+    """
     flat = [_flat(tree) if (tree := learned_settings(runs[group.runs[0]])) is not None else {} for group in groups]
     paths = dict.fromkeys(path for one in flat for path in one)
     values = {path: [one.get(path) for one in flat] for path in paths}
@@ -114,11 +128,15 @@ def learned_settings(run: Path) -> dict[str, Any] | None:
         tree = yaml_file.read(run / CONFIGURATION).tree
     except PalaestraError:
         return None
-    return {key: _without(value) for key, value in tree.items() if key not in OUTSIDE} if isinstance(tree, dict) else None
+    return (
+        {key: _without(value) for key, value in tree.items() if key not in OUTSIDE} if isinstance(tree, dict) else None
+    )
 
 
 def _without(value: Any) -> Any:
-    return {key: _without(inner) for key, inner in value.items() if key not in ASIDE} if isinstance(value, dict) else value
+    return (
+        {key: _without(inner) for key, inner in value.items() if key not in ASIDE} if isinstance(value, dict) else value
+    )
 
 
 def _flat(tree: Mapping[str, Any], above: str = "") -> dict[str, Any]:
@@ -143,14 +161,23 @@ def _by_names(runs: Mapping[str, Path]) -> dict[str, str]:
 def _by_settings(runs: Mapping[str, Path]) -> dict[str, str]:
     trees = {run: learned_settings(path) for run, path in runs.items()}
     stems = _by_names(runs)
-    return {run: f"name {stems[run]}" if tree is None else repr(sorted(_flat(tree).items())) for run, tree in trees.items()}
+    return {
+        run: f"name {stems[run]}" if tree is None else repr(sorted(_flat(tree).items())) for run, tree in trees.items()
+    }
 
 
 def _named(members: Mapping[str, list[str]], runs: Mapping[str, Path]) -> list[RunGroup]:
-    """Names each group by what the names of its runs have in common; where that is the same for several, by their first runs."""
+    """Names each group by what the names of its runs have in common; where that is the same for several, by their first
+    runs.
+    """
     stems = _by_names(runs)
-    names = [inside[0] if len(inside) == 1 and stems[inside[0]] == inside[0] else stems[inside[0]] for inside in members.values()]
-    names = [name if names.count(name) == 1 else inside[0] for name, inside in zip(names, members.values(), strict=True)]
+    names = [
+        inside[0] if len(inside) == 1 and stems[inside[0]] == inside[0] else stems[inside[0]]
+        for inside in members.values()
+    ]
+    names = [
+        name if names.count(name) == 1 else inside[0] for name, inside in zip(names, members.values(), strict=True)
+    ]
     return [RunGroup(name, tuple(inside)) for name, inside in zip(names, members.values(), strict=True)]
 
 
@@ -159,7 +186,9 @@ def _by_patterns(runs: Mapping[str, Path], patterns: Mapping[str, Sequence[str]]
     for name, wanted in patterns.items():
         inside = [run for run, path in runs.items() if any(_fits(run, path, pattern) for pattern in wanted)]
         if not inside:
-            raise ConfigError(f"--groups: no run matches {name}={','.join(wanted)} (runs: {', '.join(list(runs)[:10])})")
+            raise ConfigError(
+                f"--groups: no run matches {name}={','.join(wanted)} (runs: {', '.join(list(runs)[:10])})"
+            )
         for run in inside:
             if run in owners:
                 raise ConfigError(f"--groups: the run {run} is in two groups, {owners[run]} and {name}")
@@ -172,5 +201,7 @@ def _fits(run: str, path: Path, pattern: str) -> bool:
     plain = Path(pattern).as_posix()
     ends = plain if Path(pattern).is_absolute() else f"*/{plain}"
     if any(sign in pattern for sign in SIGNS):
-        return any(fnmatchcase(name, form) for name, form in ((run, pattern), (path.name, pattern), (path.as_posix(), ends)))
+        return any(
+            fnmatchcase(name, form) for name, form in ((run, pattern), (path.name, pattern), (path.as_posix(), ends))
+        )
     return pattern in (run, path.name, path.as_posix()) or path.as_posix().endswith(f"/{plain}")

@@ -33,11 +33,16 @@ class Course:
     """The same as a sentence."""
 
     def value(self, settings: StopSettings) -> float | None:
-        """Returns the mean over the newest summaries; None until there are enough, or if none of them has the metric."""
+        """Returns the mean over the newest summaries; None until there are enough, or if none of them has the
+        metric.
+        """
         total = count = 0.0
         for number, (sums, weight, _) in enumerate(self.newest):
             total, count = (total + sums, count + weight) if number >= self._first(settings) else (total, count)
-        enough = len(self.newest) >= settings.summaries and sum(episodes for _, _, episodes in self.newest) >= settings.episodes
+        enough = (
+            len(self.newest) >= settings.summaries
+            and sum(episodes for _, _, episodes in self.newest) >= settings.episodes
+        )
         return total / count if enough and count else None
 
     def forget(self, settings: StopSettings) -> None:
@@ -68,7 +73,8 @@ class Goals:
     def note(self, summary: Summary, settings: StopSettings | None, *, last_lesson: bool = True) -> Course | None:
         """Takes a summary; returns the behavior's course if it needs no more training as of now.
 
-        `last_lesson`: no curriculum has a lesson to come. Before that no behavior is good enough, unless it is measured by lessons.
+        `last_lesson`: no curriculum has a lesson to come. Before that no behavior is good enough, unless it is measured
+        by lessons.
         """
         mixed = summary.behavior in self._mixed
         self._mixed.discard(summary.behavior)
@@ -90,9 +96,13 @@ class Goals:
         if counts and high and low and (settings.at_least, settings.at_most) != (None, None):
             return self._end(course, "goal", f"{what}, {_bounds(settings)}, over {_extent(course)}")
         if course.best is None or (value < course.best if settings.falls else value > course.best):
-            course.best, course.best_step = value, summary.step
+            course.best = value
+            course.best_step = summary.step
         elif settings.no_progress is not None and summary.step - course.best_step >= settings.no_progress:
-            best = f"no better than {course.best:.4g} at step {course.best_step:,}, {summary.step - course.best_step:,} decisions ago"
+            best = (
+                f"no better than {course.best:.4g} at step {course.best_step:,}, "
+                f"{summary.step - course.best_step:,} decisions ago"
+            )
             return self._end(course, "no progress", f"{what}, {best}")
         return None
 
@@ -116,11 +126,15 @@ class Goals:
         self._without[name] = NEVER + 1 if metric in summary.values else self._without.get(name, 0) + 1
         if self._without[name] == NEVER:
             hint = nearest(metric, summary.values)
-            self._warn(f"stop_when of '{name}': there is no metric '{metric}'{hint}; unless it comes, nothing ends the training early")
+            self._warn(
+                f"stop_when of '{name}': there is no metric '{metric}'{hint}; unless it comes, nothing ends the "
+                "training early"
+            )
 
     @staticmethod
     def _end(course: Course, ending: Ending, reason: str) -> Course:
-        course.ending, course.reason = ending, reason
+        course.ending = ending
+        course.reason = reason
         return course
 
     def state_dict(self, *, ended: bool = False) -> dict[str, Any]:
@@ -135,14 +149,20 @@ class Goals:
         self._mixed = {name for name, one in state.items() if one.get("mixed", False)}
         self.courses = {
             name: Course(
-                [list(entry) for entry in one["newest"]], one["best"], one["best_step"], one.get("ending", ""), one.get("reason", "")
+                [list(entry) for entry in one["newest"]],
+                one["best"],
+                one["best_step"],
+                one.get("ending", ""),
+                one.get("reason", ""),
             )
             for name, one in state.items()
         }  # the last two, and `mixed`, are not in checkpoints of earlier versions
 
 
 def _entry(summary: Summary, metric: str) -> list[float]:
-    """Returns sum, count and episodes of a summary. Each episode's reward counts once, any other metric once for each summary."""
+    """Returns sum, count and episodes of a summary. Each episode's reward counts once, any other metric once for each
+    summary.
+    """
     if metric == REWARD:
         returns = summary.judged
         return [float(returns.sum()), float(len(returns)), float(len(returns))]
@@ -156,5 +176,6 @@ def _bounds(settings: StopSettings) -> str:
 
 
 def _extent(course: Course) -> str:
-    episodes, summaries = int(sum(entry[2] for entry in course.newest)), len(course.newest)
+    episodes = int(sum(entry[2] for entry in course.newest))
+    summaries = len(course.newest)
     return f"{episodes:,} episodes in {summaries} {'summary' if summaries == 1 else 'summaries'}"

@@ -1,8 +1,9 @@
 """Handles Ctrl-C, SIGTERM and a closed terminal.
 
-Before a run begins they break it off, as Ctrl-C does anywhere; while it goes on the first asks it to end, saved, and Ctrl-C after it ends
-the process. The others may come any number of times: job systems and `timeout` send SIGTERM more than once, and then SIGKILL. A program
-that trains is then given the signal itself (`pass_on`): it must not go on with its next run.
+Before a run begins they break it off, as Ctrl-C does anywhere; while it goes on the first asks it to end, saved, and
+Ctrl-C after it ends the process. The others may come any number of times: job systems and `timeout` send SIGTERM more
+than once, and then SIGKILL. A program that trains is then given the signal itself (`pass_on`): it must not go on with
+its next run.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from palaestra.core.display import is_terminal
 
 SHOW_CURSOR = "\x1b[?25h"
 LAUNCHED = "PALAESTRA_LAUNCHED"
-"""Environment variable of ranks that `--processes` has started: their standard input closes when the process that did so ends."""
+"""Environment variable of ranks that `--processes` has started: their standard input closes when the process that did
+so ends.
+"""
 
 
 class Stoppable(Protocol):
@@ -53,8 +56,10 @@ class Terminated(KeyboardInterrupt):
 
 
 class Breaker:
-    """A signal handler that raises Terminated. Where a command is all that the process is for (`process`), a signal during an import, which
-    may swallow the exception or turn it into another, ends the process instead, as a second signal does."""
+    """A signal handler that raises Terminated. Where a command is all that the process is for (`process`), a signal
+    during an import, which may swallow the exception or turn it into another, ends the process instead, as a second
+    signal does.
+    """
 
     def __init__(self, process: bool) -> None:
         self.heard: int | None = None
@@ -72,9 +77,13 @@ class Breaker:
 
 @contextmanager
 def break_on_signals(*, process: bool = False) -> Iterator[None]:
-    """Within the block each signal raises KeyboardInterrupt, so that what was opened is closed. Outside the main thread, or within
-    another such block: nothing. `process`: also hears Ctrl-C, and ends the process where it cannot be interrupted."""
-    if threading.current_thread() is not threading.main_thread() or isinstance(signal.getsignal(signal.SIGTERM), Breaker):
+    """Within the block each signal raises KeyboardInterrupt, so that what was opened is closed. Outside the main
+    thread, or within another such block: nothing. `process`: also hears Ctrl-C, and ends the process where it cannot be
+    interrupted.
+    """
+    if threading.current_thread() is not threading.main_thread() or isinstance(
+        signal.getsignal(signal.SIGTERM), Breaker
+    ):
         yield
         return
     hear = Breaker(process)
@@ -99,7 +108,9 @@ def is_read() -> bool:
 
 
 SAME_WISH = 1.0
-"""Seconds within which Ctrl-C after a signal of another kind is one wish with it: a job system may send several kinds at once."""
+"""Seconds within which Ctrl-C after a signal of another kind is one wish with it: a job system may send several kinds
+at once.
+"""
 
 
 class Stopper:
@@ -123,7 +134,8 @@ class Stopper:
                 self.leave()
             self._run.abandon()
             leave(number, quietly=True)
-        self.heard, self._heard_at = number, time.monotonic()
+        self.heard = number
+        self._heard_at = time.monotonic()
         if self.outer is not None:
             self.outer.answered += 1
         again = "once more" if number == signal.SIGINT else "Ctrl-C"
@@ -134,12 +146,20 @@ class Stopper:
         if not reports():
             return
         wait = self._run.wait()
-        saving = "" if self._run.inference else f": {wait}; then what was learned is saved" if wait else ": saving what was learned"
+        saving = (
+            ""
+            if self._run.inference
+            else f": {wait}; then what was learned is saved"
+            if wait
+            else ": saving what was learned"
+        )
         say(f"\nstopping{saving} ({again} ends at once{', without saving' if saving else ''})\n")
 
     @property
     def leave(self) -> Callable[[], NoReturn] | None:
-        """Ends the process with the run's own exit status; None while the run goes on, or where the process is a program's."""
+        """Ends the process with the run's own exit status; None while the run goes on, or where the process is a
+        program's.
+        """
         return self._leave if self.status is not None and self.outer is not None and self.outer.process else None
 
     def _leave(self) -> NoReturn:
@@ -149,10 +169,11 @@ class Stopper:
 
 @contextmanager
 def stop_on_signals(run: Stoppable) -> Iterator[Stopper]:
-    """Within the block, a signal stops the run; once that has ended (`status`) it does nothing. Ctrl-C after it ends the process.
+    """Within the block, a signal stops the run; once that has ended (`status`) it does nothing. Ctrl-C after it ends
+    the process.
 
-    Outside the main thread, where Python hears no signals, it does nothing. Raises Terminated for a signal that came before, and whose
-    exception someone has swallowed.
+    Outside the main thread, where Python hears no signals, it does nothing. Raises Terminated for a signal that came
+    before, and whose exception someone has swallowed.
     """
     hear = Stopper(run)
     if threading.current_thread() is not threading.main_thread():
@@ -172,7 +193,9 @@ def stop_on_signals(run: Stoppable) -> Iterator[Stopper]:
 
 
 class _Guard:
-    """Ends the process if a signal is not handled within a second because the main thread is in native code, such as a compiler."""
+    """Ends the process if a signal is not handled within a second because the main thread is in native code, such as a
+    compiler.
+    """
 
     PATIENCE = 1.0  # seconds
 
@@ -213,7 +236,9 @@ def _importing(frame: FrameType | None) -> bool:
 
 
 def pass_on(number: int) -> None:
-    """Sends a signal that ended a run to the program around it, as its own handlers are set: where it has none, it ends."""
+    """Sends a signal that ended a run to the program around it, as its own handlers are set: where it has none, it
+    ends.
+    """
     if threading.current_thread() is threading.main_thread():
         signal.raise_signal(number)
 

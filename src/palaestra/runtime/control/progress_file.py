@@ -1,4 +1,6 @@
-"""Progress of a run as files for pages, scripts and colleagues: `run_logs/progress.json` each second, `run_logs/console.log`."""
+"""Progress of a run as files for pages, scripts and colleagues: `run_logs/progress.json` each second,
+`run_logs/console.log`.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ class ProgressFile:
 
     def __init__(self, run: Path, since: float) -> None:
         """`since`: when the session began, in Unix seconds."""
-        self._file, self._since = run / "run_logs" / PROGRESS, since
+        self._file = run / "run_logs" / PROGRESS
+        self._since = since
         self._due = 0.0
         self._seen: deque[tuple[float, int]] = deque()
 
@@ -44,16 +47,23 @@ class ProgressFile:
         return time.monotonic() >= self._due
 
     def write(self, state: str, behaviors: dict[str, dict[str, Any]], message: str = "", **more: Any) -> None:
-        """Writes the state (learning, stopped, finished, failed), and for each behavior its step, max_steps, reward and so on."""
+        """Writes the state (learning, stopped, finished, failed), and for each behavior its step, max_steps, reward and
+        so on.
+        """
         now = time.monotonic()
         self._due = now + EVERY
         steps = sum(int(entry["step"]) for entry in behaviors.values())
         self._seen.append((now, steps))
         while len(self._seen) > 2 and now - self._seen[0][0] > WINDOW:
             self._seen.popleft()
-        seconds, before = now - self._seen[0][0], self._seen[0][1]
+        seconds = now - self._seen[0][0]
+        before = self._seen[0][1]
         rate = (steps - before) / seconds if seconds > 0 and state == "learning" else None
-        left = sum(max(int(entry["max_steps"]) - int(entry["step"]), 0) for entry in behaviors.values() if entry.get("max_steps"))
+        left = sum(
+            max(int(entry["max_steps"]) - int(entry["step"]), 0)
+            for entry in behaviors.values()
+            if entry.get("max_steps")
+        )
         whole = {
             "state": state,
             "message": message,
@@ -80,7 +90,9 @@ def read_progress(run: Path) -> dict[str, Any] | None:
 
 
 class ConsoleLog:
-    """Appends each line with its time, also when the run is resumed. A folder that is lost or full is noticed elsewhere."""
+    """Appends each line with its time, also when the run is resumed. A folder that is lost or full is noticed
+    elsewhere.
+    """
 
     def __init__(self, run: Path) -> None:
         self._file = run / "run_logs" / CONSOLE

@@ -1,7 +1,8 @@
-"""Requests to a run while it learns: stop, save, change a value. Files, so that they work for any process that shares the folder.
+"""Requests to a run while it learns: stop, save, change a value. Files, so that they work for any process that shares
+the folder.
 
-A request is a file in `run_logs/requests/`. The run reads it, carries it out or refuses it, removes it, and writes what happened to
-`run_logs/requests.jsonl`, where it stays.
+A request is a file in `run_logs/requests/`. The run reads it, carries it out or refuses it, removes it, and writes what
+happened to `run_logs/requests.jsonl`, where it stays.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ class RunAnswer:
     time: float
 
 
-_REQUEST, _ANSWER = TypeAdapter(RunRequest), TypeAdapter(RunAnswer)
+_REQUEST = TypeAdapter(RunRequest)
+_ANSWER = TypeAdapter(RunAnswer)
 
 
 def ask(run: Path, request: RunRequest) -> str:
@@ -110,7 +112,8 @@ class RequestBox:
 
     def __init__(self, run: Path, warn: Callable[[str], object] = lambda text: None) -> None:
         """`warn`: gets a sentence about each file that is not a request to this session of the run."""
-        self._run, self._warn = run, warn
+        self._run = run
+        self._warn = warn
         self._folder = run / "run_logs" / WAITING
         self._since = time.time()
         self._looked = 0.0
@@ -119,7 +122,9 @@ class RequestBox:
         self._earlier = set(self._names())
 
     def take(self) -> list[RunRequest]:
-        """Returns the requests since the last call, at most every `POLL` seconds; files that are none of this session are refused here."""
+        """Returns the requests since the last call, at most every `POLL` seconds; files that are none of this session
+        are refused here.
+        """
         now = time.monotonic()
         if now - self._looked < POLL:
             return []
@@ -149,12 +154,20 @@ class RequestBox:
                 continue
             except OSError as error:
                 self._kept.add(name)
-                request = f"{request if isinstance(request, str) else 'it is not carried out'}; it cannot be removed: {explain(error)}"
+                request = (
+                    f"{request if isinstance(request, str) else 'it is not carried out'}; it cannot be removed: "
+                    f"{explain(error)}"
+                )
             if isinstance(request, RunRequest):
                 yield request
             else:
                 self._warn(f"Request {name} is refused: {request}")
-                self.tell(RunRequest("save", id=file.stem.encode("utf-8", "backslashreplace").decode()), request, 0, done=False)
+                self.tell(
+                    RunRequest("save", id=file.stem.encode("utf-8", "backslashreplace").decode()),
+                    request,
+                    0,
+                    done=False,
+                )
 
     def _stale(self, name: str, request: RunRequest) -> str:
         """Returns why a request is not one of this session; empty if it is."""

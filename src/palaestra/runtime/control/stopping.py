@@ -19,8 +19,11 @@ class StopAtReward:
         """`behavior`: whose reward; None: any behavior's. Raises ConfigError for less than one episode."""
         if min_episodes < 1:
             raise ConfigError(f"stop_at_reward: expected min_episodes of at least 1, got {min_episodes}")
-        self.reward, self.min_episodes, self.behavior = reward, min_episodes, behavior
-        self._goals, self._settings = Goals(lambda text: None), StopSettings(at_least=float(reward), episodes=min_episodes)
+        self.reward = reward
+        self.min_episodes = min_episodes
+        self.behavior = behavior
+        self._goals = Goals(lambda text: None)
+        self._settings = StopSettings(at_least=float(reward), episodes=min_episodes)
 
     def __call__(self, summary: Summary) -> bool:
         """Returns whether to end the training."""
@@ -31,8 +34,10 @@ class StopAtReward:
 
 
 def stop_at_reward(reward: float, *, min_episodes: int = 100, behavior: str | None = None) -> StopAtReward:
-    """Returns a callback for `train` that saves and ends the run at a mean reward over at least `min_episodes` episodes.
+    """Returns a callback for `train` that saves and ends the run at a mean reward over at least `min_episodes`
+    episodes.
 
-    The episodes are those of the newest summary, or of several if it has fewer. `behavior`: whose reward; None: any behavior's.
+    The episodes are those of the newest summary, or of several if it has fewer. `behavior`: whose reward; None: any
+    behavior's.
     """
     return StopAtReward(reward, min_episodes=min_episodes, behavior=behavior)

@@ -28,21 +28,33 @@ NEVER = 1 << 30
 
 
 class Lessons:
-    """Decides when lessons change, and sets environment parameters accordingly. A `TickObserver` of the run's collector.
+    """Decides when lessons change, and sets environment parameters accordingly. A `TickObserver` of the run's
+    collector.
 
-    Criteria are checked at fixed ticks, so that a resumed run changes lessons at the same ticks as an uninterrupted one.
+    Criteria are checked at fixed ticks, so that a resumed run changes lessons at the same ticks as an uninterrupted
+    one.
     """
 
-    def __init__(self, env: Env, settings: RunSettings, console: Console, saved: Mapping[str, Any] | None, games_seed: int) -> None:
-        """`saved`: the state of a resumed run, whose lessons apply from the first reset on. Raises EnvError as `Parameters` does."""
+    def __init__(
+        self, env: Env, settings: RunSettings, console: Console, saved: Mapping[str, Any] | None, games_seed: int
+    ) -> None:
+        """`saved`: the state of a resumed run, whose lessons apply from the first reset on. Raises EnvError as
+        `Parameters` does.
+        """
         self._settings = settings.environment_parameters or {}
-        self.curricula = Curricula({name: form for name, form in self._settings.items() if isinstance(form, CurriculumSettings)})
-        self.parameters = Parameters(env, self._settings, ranks.own_seed(settings.env_settings.seed), ranks.own_seed(games_seed))
+        self.curricula = Curricula(
+            {name: form for name, form in self._settings.items() if isinstance(form, CurriculumSettings)}
+        )
+        self.parameters = Parameters(
+            env, self._settings, ranks.own_seed(settings.env_settings.seed), ranks.own_seed(games_seed)
+        )
         self._missed: Counter[str] = Counter()
         """Number of summaries that lacked a metric for which a lesson waits, by metric."""
         self._default_behavior: str | None = None
         """Behavior for criteria that name none; None if there is no such criterion, or no behavior learns yet."""
-        self._console, self._ticks, self._inference = console, 0, settings.checkpoint_settings.inference
+        self._console = console
+        self._ticks = 0
+        self._inference = settings.checkpoint_settings.inference
         if saved is not None:
             self.load_state_dict(saved)
         else:
@@ -66,7 +78,8 @@ class Lessons:
             self._default_behavior = behavior
         elif self._default_behavior is not None and self._ticks:
             self._console.warning(
-                f"'{behavior}' learns too: lessons whose completion_criteria name no behavior still wait for '{self._default_behavior}'; "
+                f"'{behavior}' learns too: lessons whose completion_criteria name no behavior still wait for "
+                f"'{self._default_behavior}'; "
                 f"name the behavior to measure"
             )
 
@@ -89,7 +102,8 @@ class Lessons:
         counts = ~ended.older
         returns = ended.returns
         if ended.in_group.any():
-            counts, returns = counts & (ended.last_of_group | ~ended.in_group), returns + ended.group_returns
+            counts = counts & (ended.last_of_group | ~ended.in_group)
+            returns = returns + ended.group_returns
         return returns[counts].tolist()
 
     def summary(self, summary: Summary) -> None:
@@ -97,12 +111,17 @@ class Lessons:
         self.curricula.summary(summary.behavior, summary.values)
         for each in self.curricula.all.values():
             criterion = each.criterion
-            if criterion is None or criterion.behavior != summary.behavior or criterion.measure in (*MEASURES, *summary.values):
+            if (
+                criterion is None
+                or criterion.behavior != summary.behavior
+                or criterion.measure in (*MEASURES, *summary.values)
+            ):
                 continue
             self._missed[criterion.measure] += 1
             if self._missed[criterion.measure] == 2:
                 self._console.warning(
-                    f"{each.parameter} waits for the metric '{criterion.measure}', which no summary of '{summary.behavior}' had so far"
+                    f"{each.parameter} waits for the metric '{criterion.measure}', which no summary of "
+                    f"'{summary.behavior}' had so far"
                     f"{nearest(criterion.measure, summary.values)} (there are: {', '.join(summary.values)})"
                 )
 
@@ -111,9 +130,13 @@ class Lessons:
         for name, number in self.numbers.items():
             statistics.latest(behavior, f"Environment/Lesson Number/{name}", number)
 
-    def advance(self, learners: Mapping[str, Learner], ratings: Mapping[str, float]) -> list[CompletionCriteriaSettings]:
+    def advance(
+        self, learners: Mapping[str, Learner], ratings: Mapping[str, float]
+    ) -> list[CompletionCriteriaSettings]:
         """Advances the lessons whose criteria are met, if a check is due. Returns these criteria."""
-        if self.idle or (self._ticks % CHECK_EVERY and ranks.size() == 1):  # ranks are at different ticks when they meet
+        if self.idle or (
+            self._ticks % CHECK_EVERY and ranks.size() == 1
+        ):  # ranks are at different ticks when they meet
             return []
         progress = {name: min(learner.step / learner.settings.max_steps, 1.0) for name, learner in learners.items()}
         changed = self.curricula.update(progress, ratings)
@@ -132,12 +155,18 @@ class Lessons:
         return f"Parameter '{each.parameter}' is in lesson '{each.lesson.name}' and has value '{sampler}'."
 
     def status(self, behavior: str | None = None) -> list[str]:
-        """Returns a line for each parameter that still has a lesson to reach; with `behavior`, only for criteria that measure it."""
+        """Returns a line for each parameter that still has a lesson to reach; with `behavior`, only for criteria that
+        measure it.
+        """
         return [] if self._inference else self.curricula.status(behavior)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state in plain types and tensors."""
-        return {"ticks": self._ticks, "curricula": self.curricula.state_dict(), "parameters": self.parameters.state_dict()}
+        return {
+            "ticks": self._ticks,
+            "curricula": self.curricula.state_dict(),
+            "parameters": self.parameters.state_dict(),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores the state that `state_dict` returned."""

@@ -32,25 +32,33 @@ from palaestra.scenario.settings import CurriculumSettings, Parameter, SamplerSe
 class Parameters:
     """Sets the parameters of an environment: a `TickObserver` of a run's collector.
 
-    A new value applies when an area begins its next episode. Random values are drawn for many episodes ahead, so that most ticks cost
-    nothing. A Unity game draws by itself: it is sent the distributions, with a seed for each copy.
+    A new value applies when an area begins its next episode. Random values are drawn for many episodes ahead, so that
+    most ticks cost nothing. A Unity game draws by itself: it is sent the distributions, with a seed for each copy.
     """
 
-    def __init__(self, env: Env, forms: Mapping[str, Parameter] | None, seed: int, games_seed: int | None = None) -> None:
-        """`seed` is the run's. `games_seed` is for Unity games, which cannot restore their random streams; it differs in a resumed run.
+    def __init__(
+        self, env: Env, forms: Mapping[str, Parameter] | None, seed: int, games_seed: int | None = None
+    ) -> None:
+        """`seed` is the run's. `games_seed` is for Unity games, which cannot restore their random streams; it differs
+        in a resumed run.
 
         No parameter is set until `set` is called. Raises EnvError if the environment refuses the value of any lesson.
         """
-        self._env, self._settings = env, dict(forms or {})
-        self._seed, self._games_seed = seed, seed if games_seed is None else games_seed
+        self._env = env
+        self._settings = dict(forms or {})
+        self._seed = seed
+        self._games_seed = seed if games_seed is None else games_seed
         behind = env.wrapped if isinstance(env, Transfer) else env
         self._sampling_env = behind if isinstance(behind, SamplesParameters) else None
         self._queue: QueuesParameters = behind if isinstance(behind, QueuesParameters) else ParameterQueue(env)
         self._streams: dict[str, Stream] = {}
         self._episodes_before = torch.zeros_like(self._queue.episodes)
         """Episodes of each area (areas,) before the run was resumed, which the queue does not count."""
-        self._filled_at, self._ticks_left = self._episodes_before, 0
-        """Number of each area's next episode (areas,) when the queue was filled, and the least number of ticks that it lasts."""
+        self._filled_at = self._episodes_before
+        self._ticks_left = 0
+        """Number of each area's next episode (areas,) when the queue was filled, and the least number of ticks that it
+        lasts.
+        """
         self._dropped: list[str] = []
         """Parameters that were set in the resumed run and have no settings in this one."""
         self.fixed: dict[str, float] = {}
@@ -63,7 +71,9 @@ class Parameters:
         return sampler_of(value_of(self._settings[name], lesson))
 
     def set(self, lessons: Mapping[str, int]) -> None:
-        """Sets the lesson of every parameter from each area's next episode on; parameters that are not named get lesson 0."""
+        """Sets the lesson of every parameter from each area's next episode on; parameters that are not named get lesson
+        0.
+        """
         for name in self._dropped:
             self._env.set_parameters({name: torch.full((self._env.num_areas,), self._env.parameters[name])})
         for name, form in self._settings.items():
@@ -89,7 +99,8 @@ class Parameters:
 
     def _set(self, name: str, value: float | SamplerSettings, lesson: int) -> None:
         value = self.fixed.get(name, value)
-        sampler, own = sampler_of(value), own_seed(value)
+        sampler = sampler_of(value)
+        own = own_seed(value)
         self._streams.pop(name, None)
         if isinstance(sampler, Constant):
             self._env.set_parameters({name: torch.full((self._env.num_areas,), sampler.value)})
@@ -108,11 +119,14 @@ class Parameters:
         return self._episodes_before + self._queue.episodes
 
     def _refill(self) -> None:
-        self._filled_at, self._ticks_left = self._next, self._queue.queue_length - 1
+        self._filled_at = self._next
+        self._ticks_left = self._queue.queue_length - 1
         self._fill()
 
     def _fill(self) -> None:
-        """Fills the queue with the values drawn at the last refill, also used ones, so that a resumed run continues with the same."""
+        """Fills the queue with the values drawn at the last refill, also used ones, so that a resumed run continues
+        with the same.
+        """
         if not self._streams:
             return
         length = self._queue.queue_length
@@ -140,7 +154,12 @@ class Parameters:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the episode counts of the areas and their open episodes."""
-        state: dict[str, Any] = {"episode": self._next, "filled": self._filled_at, "left": self._ticks_left, "names": list(self._settings)}
+        state: dict[str, Any] = {
+            "episode": self._next,
+            "filled": self._filled_at,
+            "left": self._ticks_left,
+            "names": list(self._settings),
+        }
         state |= {"fixed": dict(self.fixed)} if self.fixed else {}
         return {**state, "areas": self._queue.state_dict()} if isinstance(self._queue, ParameterQueue) else state
 
@@ -148,9 +167,12 @@ class Parameters:
         """Restores `state_dict`, also for another number of areas. Call `set` next."""
         now = self._queue.episodes
         self._episodes_before = _resized(state["episode"], now) - now
-        self._filled_at, self._ticks_left = _resized(state["filled"], now), state["left"]
+        self._filled_at = _resized(state["filled"], now)
+        self._ticks_left = state["left"]
         self.fixed = {
-            name: value for name, value in state.get("fixed", {}).items() if name in self._env.parameters or not self._env.parameters
+            name: value
+            for name, value in state.get("fixed", {}).items()
+            if name in self._env.parameters or not self._env.parameters
         }
         self._dropped = [name for name in state["names"] if name not in self._settings and name in self._env.parameters]
         if isinstance(self._queue, ParameterQueue) and "areas" in state:
@@ -158,7 +180,9 @@ class Parameters:
 
 
 def invalid_values(env: Env, forms: Mapping[str, Parameter] | None) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yields the path in the settings and an error message for each value that the environment refuses. Unity games accept any value."""
+    """Yields the path in the settings and an error message for each value that the environment refuses. Unity games
+    accept any value.
+    """
     if isinstance(env.wrapped if isinstance(env, Transfer) else env, SamplesParameters):
         return
     for name, form in (forms or {}).items():
@@ -174,7 +198,9 @@ def invalid_values(env: Env, forms: Mapping[str, Parameter] | None) -> Iterator[
 
 
 def _bounds(sampler: Sampler) -> tuple[float, ...]:
-    """Returns the bounds of a distribution. A normal one has none: its samples are clipped, so only its mean is returned."""
+    """Returns the bounds of a distribution. A normal one has none: its samples are clipped, so only its mean is
+    returned.
+    """
     return (sampler.mean,) if isinstance(sampler, Gaussian) else sampler.ends or ()
 
 
@@ -192,7 +218,9 @@ def lessons_of(form: Parameter) -> int:
 
 def value_of(form: Parameter, lesson: int) -> float | SamplerSettings:
     """Returns the value of a parameter in a lesson. Beyond the last lesson, returns that of the last."""
-    return form.curriculum[min(lesson, len(form.curriculum) - 1)].value if isinstance(form, CurriculumSettings) else form
+    return (
+        form.curriculum[min(lesson, len(form.curriculum) - 1)].value if isinstance(form, CurriculumSettings) else form
+    )
 
 
 def _sampling_arguments(sampler: Sampler) -> tuple[Any, list[float]]:
@@ -218,19 +246,25 @@ def with_parameters(env: Env, forms: Mapping[str, Parameter] | None, lessons: Ma
 
 
 def _range(form: Parameter, lesson: int) -> tuple[float, float, float]:
-    """Returns the mean value of a parameter in a lesson, and the bounds of the values of all lessons, made wider if they are one value."""
+    """Returns the mean value of a parameter in a lesson, and the bounds of the values of all lessons, made wider if
+    they are one value.
+    """
     bounds = [bound for number in range(lessons_of(form)) for bound in _bounds(sampler_of(value_of(form, number)))]
     now = _bounds(sampler_of(value_of(form, lesson)))
     value = (min(now) + max(now)) / 2 if now else 0.0
-    low, high = min(bounds, default=value), max(bounds, default=value)
+    low = min(bounds, default=value)
+    high = max(bounds, default=value)
     return (value, low, high) if low < high else (value, min(0.0, 2 * value), max(1.0, 2 * value))
 
 
 class _EnvWithParameters:
     def __init__(self, env: Env, parameters: Parameters, named: Mapping[str, tuple[float, float, float]]) -> None:
-        self._env, self._parameters = env, parameters
+        self._env = env
+        self._parameters = parameters
         self.parameter_ranges = named if not env.parameters else getattr(env, "parameter_ranges", {})
-        """Value, least and greatest value of each parameter: a Unity game names none, so there they are those of the settings."""
+        """Value, least and greatest value of each parameter: a Unity game names none, so there they are those of the
+        settings.
+        """
         self.parameters = env.parameters or {name: value for name, (value, _, _) in named.items()}
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
@@ -248,20 +282,25 @@ class _EnvWithParameters:
 
 
 class ParameterQueue:
-    """Queue of each area's next parameters, for environments that are no `QueuesParameters`: sets them when episodes begin."""
+    """Queue of each area's next parameters, for environments that are no `QueuesParameters`: sets them when episodes
+    begin.
+    """
 
     queue_length = 64
     """See `Env`."""
 
     def __init__(self, env: Env) -> None:
-        self._env, self._areas, self._values = env, AreaEpisodes(env.num_areas), dict[str, Tensor]()
+        self._env = env
+        self._areas = AreaEpisodes(env.num_areas)
+        self._values = dict[str, Tensor]()
         self.episodes = torch.zeros(env.num_areas, dtype=torch.int64, device=env.device)
         """See `Env`."""
         self._filled_at = self.episodes
 
     def queue_parameters(self, values: Mapping[str, Tensor]) -> None:
         """Stores the next `queue_length` values of each area, and sets the first ones."""
-        self._values, self._filled_at = dict(values), self.episodes
+        self._values = dict(values)
+        self._filled_at = self.episodes
         self._set()
 
     def _set(self) -> None:
@@ -286,4 +325,6 @@ class ParameterQueue:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores `state_dict`."""
-        self._areas.load_state_dict({"living": {name: column.to(self._env.device) for name, column in state["living"].items()}})
+        self._areas.load_state_dict(
+            {"living": {name: column.to(self._env.device) for name, column in state["living"].items()}}
+        )

@@ -1,7 +1,7 @@
 """Finds what is wrong with a game or another environment before training.
 
-`stages` follows a game to its first decision; `meters` collects statistics while random actions are played; `findings` lists problems and
-advice; `examination` combines them; `time_scales` compares a game at several time scales.
+`stages` follows a game to its first decision; `meters` collects statistics while random actions are played; `findings`
+lists problems and advice; `examination` combines them; `time_scales` compares a game at several time scales.
 """
 
 from palaestra.runtime.doctor.examination import Examination, Limit, examine

@@ -85,14 +85,16 @@ class Limit:
 
     def reached(self, ticks: int, seconds: float) -> bool:
         """Whether the limit is reached."""
-        return (self.ticks is not None and ticks >= self.ticks) or (self.seconds is not None and seconds >= self.seconds)
+        return (self.ticks is not None and ticks >= self.ticks) or (
+            self.seconds is not None and seconds >= self.seconds
+        )
 
 
 def examine(settings: RunSettings, limit: Limit, visitor: Visitor, *, listed: bool) -> Examination:
     """Opens the environment that `settings` name (without env_path the Editor), plays, and closes it.
 
-    `listed`: the settings come from a user's file. Problems of the environment become findings. The logs of a game are kept if there are
-    errors, whose messages name them.
+    `listed`: the settings come from a user's file. Problems of the environment become findings. The logs of a game are
+    kept if there are errors, whose messages name them.
     """
     logs = Path(tempfile.mkdtemp(prefix="palaestra-doctor-"))
     found = None
@@ -109,7 +111,8 @@ class _ExaminedEnv:
     """Environment under examination."""
 
     def __init__(self, settings: RunSettings, visitor: Visitor, logs: Path) -> None:
-        self.settings, self._visitor = settings, visitor
+        self.settings = settings
+        self._visitor = visitor
         self.name = settings.env_settings.env_path or EDITOR
         self.is_unity = is_game(self.name)
         games = game_settings(settings, logs, here=True)
@@ -143,7 +146,9 @@ class _ExaminedEnv:
         complete = not self.findings
         around = Circumstances(self.settings, listed, self.is_unity, self.timing.ticks if self.timing else 0, complete)
         self._judge(reports, around)
-        copies = worth_starting(self.timing) if self.timing and complete and self.is_unity and self.name != EDITOR else None
+        copies = (
+            worth_starting(self.timing) if self.timing and complete and self.is_unity and self.name != EDITOR else None
+        )
         return Examination(
             self.name,
             tuple(self.stages.stages),
@@ -155,13 +160,16 @@ class _ExaminedEnv:
 
     def _open(self) -> Env:
         place = self.settings.env_settings
-        env = make_env(self.name, areas=place.num_areas, options=place.env_options, games=self.games if self.is_unity else None)
+        env = make_env(
+            self.name, areas=place.num_areas, options=place.env_options, games=self.games if self.is_unity else None
+        )
         if self.progress is not None:
             assert isinstance(env, UnityEnv)
             self.progress.opened(env)
             return env
         self.stages.passed(
-            f"{self.name}: {counted(env.num_areas, 'area')}", *(f"{name}: {describe(spec)}" for name, spec in env.behaviors.items())
+            f"{self.name}: {counted(env.num_areas, 'area')}",
+            *(f"{name}: {describe(spec)}" for name, spec in env.behaviors.items()),
         )
         return env if self.name in registry("envs") else guarded(env, self.name)
 
@@ -186,11 +194,14 @@ class _ExaminedEnv:
     def _play(self, env: Env, steps: dict[str, TimeStep], limit: Limit) -> None:
         generator = torch.Generator().manual_seed(1)
         clock = _Clock(env)
-        ticks, begin = 0, time.perf_counter()
+        ticks = 0
+        begin = time.perf_counter()
         self._visitor.begins("random actions")
         try:
             while not limit.reached(ticks, time.perf_counter() - begin):
-                actions = {name: random_action(env.behaviors[name].action, step, generator) for name, step in steps.items()}
+                actions = {
+                    name: random_action(env.behaviors[name].action, step, generator) for name, step in steps.items()
+                }
                 start = time.perf_counter()
                 steps = env.step(actions)
                 clock.add(time.perf_counter() - start)
@@ -236,7 +247,8 @@ class _Clock:
     def _counts(self) -> list[float]:
         if self._game is None:
             return []
-        copies, seconds = self._game.copies, self._game.seconds
+        copies = self._game.copies
+        seconds = self._game.seconds
         return [
             *(seconds[part] for part in ("waiting", "reading", "answering")),
             sum(copy.received for copy in copies),
@@ -258,7 +270,8 @@ def processor_seconds(pid: int) -> float:
 
 def random_action(spec: ActionSpec, step: TimeStep, generator: torch.Generator) -> Action:
     """Returns a random action for each slot, uniform over the allowed choices."""
-    slots, device = len(step.reward), step.reward.device
+    slots = len(step.reward)
+    device = step.reward.device
     continuous = 2 * torch.rand(slots, spec.continuous, generator=generator) - 1
     priority = torch.rand(slots, spec.choices, generator=generator)
     if step.action_mask is not None:
@@ -269,16 +282,23 @@ def random_action(spec: ActionSpec, step: TimeStep, generator: torch.Generator) 
 
 
 def worth_starting(timing: Timing, processors: int | None = None) -> CopiesAdvice:
-    """Returns how many copies of a game to start with `processors` cores, by default all usable ones. The trainer needs one."""
+    """Returns how many copies of a game to start with `processors` cores, by default all usable ones. The trainer needs
+    one.
+    """
     here = processors or usable_cores()
     game = timing.parts["game"] / timing.seconds
     busy = 1.0 if timing.cores is None else max(0.05, min(timing.cores, 1.0))
     by_processors = max(1, int((here - 1) / busy))
     by_trainer = max(1, round(1 / max(1 - game, 1e-3)))
     number = min(by_processors, by_trainer)
-    keeps = "is assumed to keep one core busy" if timing.cores is None else f"keeps {busy:.0%} of a core busy while it is waited for"
+    keeps = (
+        "is assumed to keep one core busy"
+        if timing.cores is None
+        else f"keeps {busy:.0%} of a core busy while it is waited for"
+    )
     return CopiesAdvice(
         number,
         f"a copy {keeps}, and this machine has {here}, of which one is for the trainer; "
-        f"reading and answering take {1 - game:.0%} of a tick, so about {by_trainer} would keep the trainer busy, learning aside",
+        f"reading and answering take {1 - game:.0%} of a tick, so about {by_trainer} would keep the trainer busy, "
+        "learning aside",
     )

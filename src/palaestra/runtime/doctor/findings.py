@@ -48,7 +48,9 @@ def _of_episodes(report: BehaviorReport, around: Circumstances) -> Iterator[Find
     if around.complete and not report.terminated + report.truncated:
         advice = "set the agents' Max Step, or call EndEpisode" if around.is_unity else "terminate or truncate episodes"
         what = f"behavior '{report.name}': no episode ended in {around.ticks} ticks"
-        yield Finding("warning", what, f"{advice}; if episodes are simply long, examine more ticks: --ticks {10 * around.ticks}")
+        yield Finding(
+            "warning", what, f"{advice}; if episodes are simply long, examine more ticks: --ticks {10 * around.ticks}"
+        )
 
 
 def _of_rewards(report: BehaviorReport) -> Iterator[Finding]:
@@ -57,7 +59,8 @@ def _of_rewards(report: BehaviorReport) -> Iterator[Finding]:
         yield Finding(
             "warning",
             f"behavior '{report.name}': its reward was always zero",
-            "call AddReward or SetReward when the agent does well; if random actions rarely get that far, examine more ticks (--ticks)",
+            "call AddReward or SetReward when the agent does well; if random actions rarely get that far, examine "
+            "more ticks (--ticks)",
         )
 
 
@@ -73,19 +76,25 @@ def _of_observation(behavior: str, seen: ObservationReport, around: Circumstance
             else "check that its camera is enabled, sees an object, and renders to the texture that the sensor reads",
         )
     elif len(seen.constant) == seen.elements:
-        level, what = (
-            "note" if seen.goal else "warning",
-            "the goal signal never changed" if seen.goal else "none of its elements ever changed",
+        level = "note" if seen.goal else "warning"
+        what = "the goal signal never changed" if seen.goal else "none of its elements ever changed"
+        yield Finding(
+            level,
+            f"{where}: {what}",
+            "a constant observation tells agents nothing: check that it is written in every step",
         )
-        yield Finding(level, f"{where}: {what}", "a constant observation tells agents nothing: check that it is written in every step")
     elif seen.constant and seen.kind != "image":
         what = f"{where}: {len(seen.constant)} of {seen.elements} elements never changed: {elements(seen)}"
-        yield Finding("note", what, "leave out elements that are always the same; if they only change rarely, nothing is wrong")
+        yield Finding(
+            "note", what, "leave out elements that are always the same; if they only change rarely, nothing is wrong"
+        )
     if seen.far and seen.kind != "image" and not normalizes(around, behavior):
         yield Finding(
             "warning",
-            f"{where}: {seen.far} of {seen.elements} elements go far outside -1..1 (beyond {FAR:g}; {seen.low:.4g} to {seen.high:.4g})",
-            "set normalize: true in the behavior's network_settings, or divide by the greatest value in the environment",
+            f"{where}: {seen.far} of {seen.elements} elements go far outside -1..1 (beyond {FAR:g}; {seen.low:.4g} to "
+            f"{seen.high:.4g})",
+            "set normalize: true in the behavior's network_settings, or divide by the greatest value in the "
+            "environment",
         )
 
 
@@ -103,7 +112,8 @@ def normalizes(around: Circumstances, behavior: str) -> bool:
 
 def of_settings(settings: RunSettings, behaviors: Mapping[str, BehaviorReport]) -> Iterator[Finding]:
     """Compares the behaviors of the environment with those of a settings file."""
-    listed, there = ", ".join(map(repr, settings.behaviors)) or "none", ", ".join(map(repr, behaviors))
+    listed = ", ".join(map(repr, settings.behaviors)) or "none"
+    there = ", ".join(map(repr, behaviors))
     both = f"(the settings list {listed}; the environment has {there})"
     for name in behaviors:
         if name not in settings.behaviors and settings.default_settings is None:
@@ -114,5 +124,8 @@ def of_settings(settings: RunSettings, behaviors: Mapping[str, BehaviorReport]) 
     for name in settings.behaviors:
         if name not in behaviors:
             what = f"the settings list '{name}', which did not appear{nearest(name, behaviors)} {both}"
-            advice = "it must be the Behavior Name in the agents' Behavior Parameters; ignore this if the behavior appears later"
+            advice = (
+                "it must be the Behavior Name in the agents' Behavior Parameters; ignore this if the behavior "
+                "appears later"
+            )
             yield Finding("warning", what, advice)

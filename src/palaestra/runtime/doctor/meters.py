@@ -18,7 +18,9 @@ FAR = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ObservationReport:
-    """Statistics of one observation of a behavior over all decisions; for a variable-length one, over the rows in use."""
+    """Statistics of one observation of a behavior over all decisions; for a variable-length one, over the rows in
+    use.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -78,7 +80,8 @@ class ObservationMeter:
         self._rows = self._numbers = 0
         self._mean = self._squares = 0.0
         size = spec.shape[1:] if spec.is_entities else spec.shape
-        self._low, self._high = torch.full(size, torch.inf), torch.full(size, -torch.inf)
+        self._low = torch.full(size, torch.inf)
+        self._high = torch.full(size, -torch.inf)
         self._entities: tuple[int, int] | None = None
 
     def add(self, seen: Tensor) -> None:
@@ -92,9 +95,11 @@ class ObservationMeter:
         if not len(seen):
             return
         self._rows += len(seen)
-        self._low, self._high = torch.minimum(self._low, seen.amin(0)), torch.maximum(self._high, seen.amax(0))
+        self._low = torch.minimum(self._low, seen.amin(0))
+        self._high = torch.maximum(self._high, seen.amax(0))
         variance, mean = (float(x) for x in torch.var_mean(seen.double(), correction=0))
-        count, total = seen.numel(), self._numbers + seen.numel()
+        count = seen.numel()
+        total = self._numbers + seen.numel()
         apart = mean - self._mean
         self._squares += variance * count + apart**2 * self._numbers * count / total
         self._mean += apart * count / total
@@ -105,9 +110,12 @@ class ObservationMeter:
         spec = self.spec
         if not self._rows:
             return None
-        low, high = self._low.flatten(), self._high.flatten()
+        low = self._low.flatten()
+        high = self._high.flatten()
         constant = (low == high).nonzero()[:, 0].tolist()
-        of_channels = bool((self._low.flatten(1).amin(1) == self._high.flatten(1).amax(1)).all()) if spec.is_visual else False
+        of_channels = (
+            bool((self._low.flatten(1).amin(1) == self._high.flatten(1).amax(1)).all()) if spec.is_visual else False
+        )
         return ObservationReport(
             name=spec.name,
             shape=spec.shape,
@@ -141,21 +149,26 @@ class RewardMeter:
         rewards = torch.cat(self._rewards).double() if self._rewards else torch.zeros(0)
         if not len(rewards):
             return None
-        return RewardReport(float(rewards.min()), float(rewards.max()), float(rewards.mean()), float((rewards != 0).double().mean()))
+        return RewardReport(
+            float(rewards.min()), float(rewards.max()), float(rewards.mean()), float((rewards != 0).double().mean())
+        )
 
 
 class BehaviorMeter:
     """Collects statistics of one behavior, starting with its first table."""
 
     def __init__(self, name: str, spec: BehaviorSpec, first: TimeStep) -> None:
-        self.name, self.spec = name, spec
+        self.name = name
+        self.spec = spec
         self._observations = [ObservationMeter(obs) for obs in spec.obs]
-        self._reward, self._group_reward = RewardMeter(), RewardMeter()
+        self._reward = RewardMeter()
+        self._group_reward = RewardMeter()
         self._episodes = EpisodeMeter(len(first.reward))
         self._episodes.begin(first)
         self._waiting = torch.zeros(0, dtype=torch.bool)
         self._agents: list[int] = []
-        self._teams, self._groups = set[int](), set[int]()
+        self._teams = set[int]()
+        self._groups = set[int]()
         self._terminated = self._truncated = self._lost = 0
         self._choices = self._forbidden = 0
         self._see(first)

@@ -19,7 +19,12 @@ from palaestra.envs.unity.options import UnityOptions
 from palaestra.envs.unity.timeouts import Phase
 
 FOUND, LISTENING, STARTED, CONNECTED = "build found", "port open", "process started", "connected"
-VERSIONS, RESET, BEHAVIORS, DECISIONS = "versions agree", "first scene reset", "behaviors appear", "agents ask for decisions"
+VERSIONS, RESET, BEHAVIORS, DECISIONS = (
+    "versions agree",
+    "first scene reset",
+    "behaviors appear",
+    "agents ask for decisions",
+)
 OF_BUILDS = (FOUND, STARTED, CONNECTED, VERSIONS, RESET, BEHAVIORS, DECISIONS)
 OF_EDITOR = (LISTENING, CONNECTED, VERSIONS, RESET, BEHAVIORS, DECISIONS)
 
@@ -64,7 +69,8 @@ class StageList:
 
     def __init__(self, names: tuple[str, ...], visitor: Visitor) -> None:
         self.stages: list[CheckStage] = []
-        self._names, self._visitor = names, visitor
+        self._names = names
+        self._visitor = visitor
         self._since = time.perf_counter()
         visitor.begins(names[0])
 
@@ -83,7 +89,8 @@ class StageList:
         self._end(False, tuple(str(error).splitlines()))
 
     def _end(self, ok: bool, details: tuple[str, ...]) -> None:
-        name, now = self.awaited, time.perf_counter()
+        name = self.awaited
+        now = time.perf_counter()
         assert name is not None
         self.stages.append(CheckStage(name, ok, now - self._since, details))
         self._since = now
@@ -96,7 +103,8 @@ class GameProgress:
     """Follows one game from its build or the Editor to its first decision."""
 
     def __init__(self, options: UnityOptions, visitor: Visitor) -> None:
-        self.options, self._visitor = options, visitor
+        self.options = options
+        self._visitor = visitor
         self.stage_list = StageList(OF_EDITOR if options.executable is None else OF_BUILDS, visitor)
         self.warnings: list[str] = []
         """Warnings about the game's messages."""

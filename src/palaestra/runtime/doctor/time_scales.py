@@ -38,7 +38,9 @@ class Comparison:
         return all(each.healthy for each in self.found)
 
 
-def compare(settings: RunSettings, scales: Sequence[float], examine: Callable[[RunSettings, float], Examination]) -> Comparison:
+def compare(
+    settings: RunSettings, scales: Sequence[float], examine: Callable[[RunSettings, float], Examination]
+) -> Comparison:
     """Examines the game of `settings` at each time scale, with the same seed and random actions, until one fails."""
     found: list[Examination] = []
     for scale in scales:
@@ -57,7 +59,9 @@ def differences(scales: Sequence[float], found: Sequence[Examination]) -> Iterat
         both = f"at time scale {scales[0]:g} and {scale:g}"
         for name in first.behaviors:
             if other.healthy and name not in other.behaviors:
-                yield Finding("warning", f"behavior '{name}' appears at time scale {scales[0]:g}, not at {scale:g}", ADVICE)
+                yield Finding(
+                    "warning", f"behavior '{name}' appears at time scale {scales[0]:g}, not at {scale:g}", ADVICE
+                )
         for name in first.behaviors.keys() & other.behaviors.keys():
             yield from _of_behavior(first.behaviors[name], other.behaviors[name], both)
 
@@ -73,13 +77,19 @@ def _of_behavior(first: BehaviorReport, other: BehaviorReport, both: str) -> Ite
             yield Finding("warning", f"{where}: the {what} is {means[0]:.4g} and {means[1]:.4g} {both}", ADVICE)
     ended = [count / max(report.decisions, 1) for count, report in zip(episodes, (first, other), strict=True)]
     if (episodes[0] == 0) != (episodes[1] == 0) and max(episodes) >= 5:
-        yield Finding("warning", f"{where}: {ended[0]:.2%} and {ended[1]:.2%} of decisions end an episode {both}", ADVICE)
+        yield Finding(
+            "warning", f"{where}: {ended[0]:.2%} and {ended[1]:.2%} of decisions end an episode {both}", ADVICE
+        )
     others = {seen.name: seen for seen in other.observations}
     for seen in first.observations:
         twin = others.get(seen.name)
         spread = max(seen.std, twin.std if twin else 0.0)
         if twin and spread and abs(seen.mean - twin.mean) > DEVIATIONS * spread:
-            yield Finding("warning", f"{where}, observation '{seen.name}': its mean is {seen.mean:.4g} and {twin.mean:.4g} {both}", ADVICE)
+            yield Finding(
+                "warning",
+                f"{where}, observation '{seen.name}': its mean is {seen.mean:.4g} and {twin.mean:.4g} {both}",
+                ADVICE,
+            )
 
 
 def _apart(means: Sequence, deviations: Sequence, counts: Sequence[int]) -> bool:

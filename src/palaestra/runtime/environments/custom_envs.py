@@ -17,7 +17,10 @@ from palaestra.envs.base import Env
 from palaestra.envs.pettingzoo.agent_mappings import MAPPINGS
 
 NO_OPTIONS: Mapping[str, Any] = {}
-KINDS = "an Env (palaestra.envs.base), a gymnasium.Env, a gymnasium.vector.VectorEnv, or a ParallelEnv or AECEnv of PettingZoo"
+KINDS = (
+    "an Env (palaestra.envs.base), a gymnasium.Env, a gymnasium.vector.VectorEnv, or a ParallelEnv or AECEnv of "
+    "PettingZoo"
+)
 
 
 def user_env(place: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Env:
@@ -32,16 +35,18 @@ def user_env(place: str, areas: int | None, device: str, options: Mapping[str, A
         raise EnvError(f"{name}: {lacks(module, attribute)}")
     if not callable(factory):
         raise EnvError(
-            f"{name}: '{attribute}' is an instance of {type(factory).__name__}; expected a function or class that makes an environment"
+            f"{name}: '{attribute}' is an instance of {type(factory).__name__}; expected a function or class that "
+            "makes an environment"
         )
     return make_with(factory, name, areas, device, options)
 
 
 def as_env(given: object, areas: int | None, device: str, options: Mapping[str, Any] = NO_OPTIONS) -> tuple[Env, bool]:
-    """Turns the object that a program passes into an `Env`. Returns it, and whether it was made here, so that the caller must close it.
+    """Turns the object that a program passes into an `Env`. Returns it, and whether it was made here, so that the
+    caller must close it.
 
-    A single Gymnasium or PettingZoo environment is one area; a function or class that makes one is called once for each area.
-    `options` go to such a function; those that map agents are for PettingZoo environments. Raises EnvError.
+    A single Gymnasium or PettingZoo environment is one area; a function or class that makes one is called once for each
+    area. `options` go to such a function; those that map agents are for PettingZoo environments. Raises EnvError.
     """
     name = f"env ({getattr(given, '__name__', type(given).__name__)})"
     if not isinstance(given, type) and not _missing(given):
@@ -49,7 +54,8 @@ def as_env(given: object, areas: int | None, device: str, options: Mapping[str, 
     if (known := _from_gymnasium(given) or _from_pettingzoo([given], name, options)) is not None:
         if areas is not None and known.num_areas != areas:
             raise EnvError(
-                f"{name}: num_areas is {areas}, but the environment's is {known.num_areas}; pass a function that makes one "
+                f"{name}: num_areas is {areas}, but the environment's is {known.num_areas}; pass a function that "
+                "makes one "
                 f"environment, such as lambda: gymnasium.make('CartPole-v1'), which is then called once for each area"
             )
         return known, False
@@ -60,16 +66,29 @@ def as_env(given: object, areas: int | None, device: str, options: Mapping[str, 
             return cast(Env, _from_pettingzoo(given, name, options)), False
         if all(_from_gymnasium(one) is not None for one in given):
             return _around(given), False
-    raise EnvError(f"{name} cannot be trained in: expected {KINDS}, or a function or class that makes one; it {_lacking(given)}")
+    raise EnvError(
+        f"{name} cannot be trained in: expected {KINDS}, or a function or class that makes one; it {_lacking(given)}"
+    )
 
 
-def make_with(factory: Callable[..., Any], name: str, areas: int | None, device: str, options: Mapping[str, Any] = NO_OPTIONS) -> Env:
-    """Calls a function or class and returns its environment, with `areas` areas or its own number of them. Raises EnvError."""
-    mapping = {key: value for key, value in options.items() if key in MAPPINGS and key not in signature(factory).parameters}
+def make_with(
+    factory: Callable[..., Any], name: str, areas: int | None, device: str, options: Mapping[str, Any] = NO_OPTIONS
+) -> Env:
+    """Calls a function or class and returns its environment, with `areas` areas or its own number of them. Raises
+    EnvError.
+    """
+    mapping = {
+        key: value for key, value in options.items() if key in MAPPINGS and key not in signature(factory).parameters
+    }
     own = {key: value for key, value in options.items() if key not in mapping}
     made = call(factory, name, areas, device, own)
     if _is_pettingzoos(made):
-        return cast(Env, _from_pettingzoo(_repeated(made, lambda: call(factory, name, areas, device, own), name, areas), name, mapping))
+        return cast(
+            Env,
+            _from_pettingzoo(
+                _repeated(made, lambda: call(factory, name, areas, device, own), name, areas), name, mapping
+            ),
+        )
     if mapping:
         made = call(factory, name, areas, device, options)  # they may mean something else there, or are refused
     gymnasium = sys.modules.get("gymnasium")
@@ -78,11 +97,14 @@ def make_with(factory: Callable[..., Any], name: str, areas: int | None, device:
     env = _from_gymnasium(made)
     if env is None:
         if _missing(made):
-            raise EnvError(f"{name} returned an instance of {type(made).__name__}, which {_lacking(made)}; expected {KINDS}")
+            raise EnvError(
+                f"{name} returned an instance of {type(made).__name__}, which {_lacking(made)}; expected {KINDS}"
+            )
         env = cast(Env, made)
     if areas is not None and env.num_areas != areas:
         raise EnvError(
-            f"{name}: num_areas is {areas}, but the environment's is {env.num_areas}; its factory should take the argument 'areas'"
+            f"{name}: num_areas is {areas}, but the environment's is {env.num_areas}; its factory should take the "
+            "argument 'areas'"
         )
     return env
 
@@ -95,7 +117,10 @@ def _repeated(first: Any, make: Callable[[], Any], name: str, areas: int | None)
     for _ in range((DEFAULT_AREAS if areas is None else areas) - 1):
         another = make()
         if any(another is one for one in made):
-            raise EnvError(f"{name} returned the same environment twice; it is called once for each area and must make a new one each time")
+            raise EnvError(
+                f"{name} returned the same environment twice; it is called once for each area and must make a new one "
+                "each time"
+            )
         made.append(another)
     return made
 
@@ -131,17 +156,24 @@ def _around(given: Any) -> Env:
 
 
 def call(factory: Callable[..., Any], name: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Any:
-    """Calls a factory with the arguments that its signature accepts; it need not accept `areas` and `device`. Raises EnvError."""
+    """Calls a factory with the arguments that its signature accepts; it need not accept `areas` and `device`. Raises
+    EnvError.
+    """
     form = signature(factory)
     takes = form.parameters
     takes_all = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in takes.values())
-    if options.get("render") is True and "render" not in takes:  # as commands that draw ask of every kind of environment
+    if (
+        options.get("render") is True and "render" not in takes
+    ):  # as commands that draw ask of every kind of environment
         drawn = {"render_mode": "rgb_array"} if "render_mode" in takes else {}
         options = drawn | {option: value for option, value in options.items() if option != "render"}
     unknown = [option for option in options if option not in takes and not takes_all]
     if unknown:
         known = [option for option in takes if option not in ("areas", "device")]  # those two are settings of their own
-        raise EnvError(f"{name} takes no option '{unknown[0]}'{nearest(unknown[0], known)} (it takes: {', '.join(known) or 'none'})")
+        raise EnvError(
+            f"{name} takes no option '{unknown[0]}'{nearest(unknown[0], known)} (it takes: "
+            f"{', '.join(known) or 'none'})"
+        )
     if _is_gymnasiums(factory):
         takes_all = False  # further keywords go to the environment, which knows neither `areas` nor `device`
     arguments = {key: value for key, value in {"areas": areas, "device": device}.items() if key in takes or takes_all}
@@ -167,7 +199,9 @@ def _is_gymnasiums(factory: Callable[..., Any]) -> bool:
     inner = factory.func if isinstance(factory, partial) else factory
     if gymnasium is None:
         return False
-    return inner in (gymnasium.make, gymnasium.make_vec) or (isinstance(inner, type) and issubclass(inner, gymnasium.Env))
+    return inner in (gymnasium.make, gymnasium.make_vec) or (
+        isinstance(inner, type) and issubclass(inner, gymnasium.Env)
+    )
 
 
 def _missing(env: object) -> list[str]:
@@ -179,7 +213,10 @@ def _missing(env: object) -> list[str]:
 def _lacking(env: object) -> str:
     """Says what an object lacks to be an environment."""
     if any(base.__module__.partition(".")[0] == "gym" for base in type(env).__mro__):
-        return "is of the package gym, the forerunner of gymnasium: derive its class from gymnasium.Env, or adapt it with shimmy"
+        return (
+            "is of the package gym, the forerunner of gymnasium: derive its class from gymnasium.Env, or adapt it "
+            "with shimmy"
+        )
     if callable(getattr(env, "reset", None)) and callable(getattr(env, "step", None)) and not hasattr(env, "num_areas"):
         return "has `reset` and `step` but is no gymnasium.Env: derive its class from gymnasium.Env"
     return f"lacks {_listed(env)}"

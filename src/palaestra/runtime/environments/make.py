@@ -49,13 +49,16 @@ def make_env(
     options: Mapping[str, Any] = NO_OPTIONS,
     games: GameSettings | None = None,
 ) -> Env:
-    """Opens the environment that `name` means (see the top of this module), with `areas` areas or its own number of them.
+    """Opens the environment that `name` means (see the top of this module), with `areas` areas or its own number of
+    them.
 
-    `device` is a request, for environments that can run on a GPU; `env.device` is the one in use. `games` is only used for Unity games.
-    Raises EnvError.
+    `device` is a request, for environments that can run on a GPU; `env.device` is the one in use. `games` is only used
+    for Unity games. Raises EnvError.
     """
     if not name:
-        raise EnvError("no environment is given: name one with --env, such as --env=3DBall ('palaestra envs' lists them)")
+        raise EnvError(
+            "no environment is given: name one with --env, such as --env=3DBall ('palaestra envs' lists them)"
+        )
     if taken := [key for key in OWN_SETTINGS if key in options]:
         raise EnvError(f"{name}: env_options.{taken[0]} is a setting of its own: {OWN_SETTINGS[taken[0]]}")
     if games is not None and games.runners is not None:
@@ -104,14 +107,18 @@ def _on_runners(name: str, areas: int | None, options: Mapping[str, Any], games:
 
     kind = name.partition(":")[0]
     if kind == "builtin" or (name in registry("envs") and not is_game(name)):
-        raise EnvError(f"{name} is built in: this process simulates all of its areas, and runners are for games (--env-runners)")
+        raise EnvError(
+            f"{name} is built in: this process simulates all of its areas, and runners are for games (--env-runners)"
+        )
     shares = _shares(name, areas, games.copies) if kind in IN_PROCESS else None
     _check_name(name, options, games)
     return open_on_runners(name, areas, shares, options, games, make_on_runner)
 
 
 def _check_name(name: str, options: Mapping[str, Any], games: GameSettings) -> None:
-    """Raises EnvError for a Gymnasium id that does not exist, and for wrong options of a PettingZoo environment, before copies start."""
+    """Raises EnvError for a Gymnasium id that does not exist, and for wrong options of a PettingZoo environment, before
+    copies start.
+    """
     if name.startswith("gymnasium:") and games.runners is None:
         from palaestra.envs.gymnasium.ids import spec_of
 
@@ -121,10 +128,18 @@ def _check_name(name: str, options: Mapping[str, Any], games: GameSettings) -> N
 
 
 def make_on_runner(
-    name: str, areas: int | None, options: Mapping[str, Any], games: GameSettings, *, logs: Path, tell: Callable[[str, str], None]
+    name: str,
+    areas: int | None,
+    options: Mapping[str, Any],
+    games: GameSettings,
+    *,
+    logs: Path,
+    tell: Callable[[str, str], None],
 ) -> Env:
     """Opens the copies of one runner, in its process."""
-    env = make_env(name, areas=areas, options=options, games=replace(games, tell=tell, options=replace(games.options, logs=logs)))
+    env = make_env(
+        name, areas=areas, options=options, games=replace(games, tell=tell, options=replace(games.options, logs=logs))
+    )
     return env if is_game(name) else guarded(env, name)
 
 
@@ -133,7 +148,8 @@ def _shares(name: str, areas: int | None, count: int) -> list[int | None]:
     kind = name.partition(":")[0]
     if kind not in IN_PROCESS:
         raise EnvError(
-            f"{name} is built in: one process simulates all of its areas, so there are no copies of it (--num-envs={count}); "
+            f"{name} is built in: one process simulates all of its areas, so there are no copies of it "
+            f"(--num-envs={count}); "
             "more areas are --num-areas"
         )
     if areas is None and kind in ("gymnasium", "envpool", "pettingzoo"):
@@ -164,7 +180,9 @@ def is_game(name: str | None) -> bool:
 def _builtin(name: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Env:
     envs = registry("envs")
     if not name:
-        raise EnvError("builtin: names no environment; expected builtin:NAME, such as builtin:3DBall ('palaestra envs' lists them)")
+        raise EnvError(
+            "builtin: names no environment; expected builtin:NAME, such as builtin:3DBall ('palaestra envs' lists them)"
+        )
     if name not in envs:
         if Path(name).exists():
             raise EnvError(executable.explain_missing(name))

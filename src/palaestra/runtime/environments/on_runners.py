@@ -27,7 +27,12 @@ START_SECONDS = 120.0
 
 
 def open_on_runners(
-    name: str, areas: int | None, shares: list[int | None] | None, options: Mapping[str, Any], games: GameSettings, make: MakeHere
+    name: str,
+    areas: int | None,
+    shares: list[int | None] | None,
+    options: Mapping[str, Any],
+    games: GameSettings,
+    make: MakeHere,
 ) -> Env:
     """Opens the copies of an environment in runners, each of which calls `make`. Raises EnvError.
 
@@ -44,9 +49,12 @@ def open_on_runners(
         raise
     if games.tell is not None and games.options.logs is not None and RAYS_FOLDERS in games.options.logs.resolve().parts:
         games.tell(
-            "warning", f"the run is written to {games.options.logs.resolve().parent}, which Ray deletes after the job (--results-dir)"
+            "warning",
+            f"the run is written to {games.options.logs.resolve().parent}, which Ray deletes after the job "
+            "(--results-dir)",
         )
-    given, limit = games.options, games.options.timeout_wait or DEFAULT_TIMEOUT
+    given = games.options
+    limit = games.options.timeout_wait or DEFAULT_TIMEOUT
     # a runner with a game or with several copies watches over them itself, and tells when one hangs
     timeout = limit if shares is not None and games.copies == runners.runners else 3 * limit + 30.0
     links = list[RunnerLink]()
@@ -54,7 +62,13 @@ def open_on_runners(
     def started() -> Iterator[RunnerLink]:
         for i, task in enumerate(tasks):
             links.append(
-                RunnerLink(i, cluster, RunnerTask(make, task, folder, palaestra_version(), tuple(sys.path)), given.logs, games.tell)
+                RunnerLink(
+                    i,
+                    cluster,
+                    RunnerTask(make, task, folder, palaestra_version(), tuple(sys.path)),
+                    given.logs,
+                    games.tell,
+                )
             )
             yield links[-1]
 
@@ -93,20 +107,28 @@ def _tasks(
 ) -> Iterator[tuple[Any, ...]]:
     """Yields what each runner makes: its part of the copies."""
     assert games.runners is not None
-    count, first, given = games.runners.runners, 0, games.options
+    count = games.runners.runners
+    first = 0
+    given = games.options
     for i in range(count):
         copies = games.copies // count + (i < games.copies % count)
         own = None if shares is None else shares[first : first + copies]
         of_runner = areas if own is None else None if None in own else sum(cast("list[int]", own))
         own_games = replace(
-            given, copies=copies, first_copy=given.first_copy + first, all_copies=given.all_copies or given.copies, logs=None
+            given,
+            copies=copies,
+            first_copy=given.first_copy + first,
+            all_copies=given.all_copies or given.copies,
+            logs=None,
         )
         yield name, of_runner, dict(options), GameSettings(own_games, games.channels)
         first += copies
 
 
 def _name_there(name: str, cluster: RayCluster) -> str:
-    """Returns the name of the environment on the runners: a build in a folder that Ray brings along has a path within it."""
+    """Returns the name of the environment on the runners: a build in a folder that Ray brings along has a path within
+    it.
+    """
     path = Path(name)
     if cluster.brings_folder and path.is_absolute() and path.is_relative_to(Path.cwd()):
         return str(path.relative_to(Path.cwd()))

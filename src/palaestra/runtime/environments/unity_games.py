@@ -20,7 +20,9 @@ from palaestra.wire.side_channels import SideChannel
 from palaestra.wire.unity_channels import Engine
 
 GIVEN_OTHERWISE = {"executable", "areas", "engine"}
-"""Fields of UnityOptions that are no options of a game: what is opened, how often, and whose fields are options themselves."""
+"""Fields of UnityOptions that are no options of a game: what is opened, how often, and whose fields are options
+themselves.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +40,15 @@ class GameSettings:
         return self.options.copies
 
 
-def game_settings(settings: RunSettings, logs: Path | None, tell: Tell | None = None, *, here: bool = False) -> GameSettings:
+def game_settings(
+    settings: RunSettings, logs: Path | None, tell: Tell | None = None, *, here: bool = False
+) -> GameSettings:
     """Reads the settings of Unity games. `logs` is the folder for the games' own logs; None: a temporary one.
 
     `here`: on this machine, even if the settings name runners.
     """
-    env, engine = settings.env_settings, settings.engine_settings
+    env = settings.env_settings
+    engine = settings.engine_settings
     options = UnityOptions(
         copies=max(env.num_envs, 1 if here else env.env_runners or 1),
         args=env.env_args or (),
@@ -65,29 +70,39 @@ def game_settings(settings: RunSettings, logs: Path | None, tell: Tell | None = 
     return GameSettings(options, env.side_channels or (), tell, runners)
 
 
-def open_games(executable: str | None, areas: int | None, options: Mapping[str, Any], games: GameSettings | None) -> UnityEnv:
+def open_games(
+    executable: str | None, areas: int | None, options: Mapping[str, Any], games: GameSettings | None
+) -> UnityEnv:
     """Opens a build, or the Editor if `executable` is None.
 
-    `options` are fields of UnityOptions and Engine, and `side_channels`, a list. Raises EnvError for an unknown option, a missing
-    build, or arguments that are no list.
+    `options` are fields of UnityOptions and Engine, and `side_channels`, a list. Raises EnvError for an unknown option,
+    a missing build, or arguments that are no list.
     """
     games = games or GameSettings()
     given = dict(options)
     channels = [*user_channels(games.channels), *given.pop("side_channels", ())]
     if wrong := [channel for channel in channels if not isinstance(channel, SideChannel)]:
-        raise EnvError(f"side_channels contains a {type(wrong[0]).__name__}; expected instances of subclasses of SideChannel")
+        raise EnvError(
+            f"side_channels contains a {type(wrong[0]).__name__}; expected instances of subclasses of SideChannel"
+        )
     of_engine, of_games = ({each.name for each in fields(kind)} for kind in (Engine, UnityOptions))
     of_games -= GIVEN_OTHERWISE
     if unknown := [name for name in given if name not in of_engine | of_games]:
         hint = nearest(unknown[0], of_engine | of_games)
-        raise EnvError(f"a Unity game takes no option '{unknown[0]}'{hint} (it takes: {', '.join(sorted(of_engine | of_games))})")
+        raise EnvError(
+            f"a Unity game takes no option '{unknown[0]}'{hint} (it takes: {', '.join(sorted(of_engine | of_games))})"
+        )
     if "args" in given:
         if isinstance(given["args"], str) or not isinstance(given["args"], Iterable):
-            raise EnvError(f"args is {given['args']!r}; expected a list of the game's arguments, such as ['--level', '2']")
+            raise EnvError(
+                f"args is {given['args']!r}; expected a list of the game's arguments, such as ['--level', '2']"
+            )
         given["args"] = [str(each) for each in given["args"]]
     if given.get("logs") is not None:
         given["logs"] = Path(given["logs"])
-    engine = replace(games.options.engine, **_engine_options({name: value for name, value in given.items() if name in of_engine}))
+    engine = replace(
+        games.options.engine, **_engine_options({name: value for name, value in given.items() if name in of_engine})
+    )
     rest = {name: value for name, value in given.items() if name in of_games}
     chosen = replace(games.options, engine=engine, executable=executable, areas=areas or 1, **rest)
     return UnityEnv(chosen, channels, games.tell)
@@ -100,7 +115,8 @@ def _engine_options(given: Mapping[str, Any]) -> dict[str, Any]:
     except ValidationError as error:
         first = error.errors()[0]
         raise EnvError(
-            f"a Unity game's option '{first['loc'][0]}' is {first['input']!r}: {first['msg'][0].lower()}{first['msg'][1:]}"
+            f"a Unity game's option '{first['loc'][0]}' is {first['input']!r}: "
+            f"{first['msg'][0].lower()}{first['msg'][1:]}"
         ) from error
     return {name: getattr(settings, name) for name in given}
 
@@ -120,15 +136,20 @@ def _own_channel(name: str) -> SideChannel:
     if make is None:
         raise EnvError(f"{title}: {lacks(module, attribute)}")
     if not callable(make):
-        raise EnvError(f"{title}: '{attribute}' is an instance of {type(make).__name__}; expected a subclass of SideChannel")
+        raise EnvError(
+            f"{title}: '{attribute}' is an instance of {type(make).__name__}; expected a subclass of SideChannel"
+        )
     try:
         channel = make()
     except PalaestraError:
         raise
     except (Exception, SystemExit) as error:  # a user's constructor may raise anything
-        raise EnvError(f"{title} could not be made (its class is called without arguments): {exception_summary(error)}") from error
+        raise EnvError(
+            f"{title} could not be made (its class is called without arguments): {exception_summary(error)}"
+        ) from error
     if not isinstance(channel, SideChannel):
         raise EnvError(
-            f"{title} is an instance of {type(channel).__name__}; expected a subclass of palaestra.wire.side_channels.SideChannel"
+            f"{title} is an instance of {type(channel).__name__}; expected a subclass of "
+            "palaestra.wire.side_channels.SideChannel"
         )
     return channel

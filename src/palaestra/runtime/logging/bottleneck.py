@@ -6,7 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-ENVIRONMENT, INFERENCE, LEARNING, SAVING, OTHER = "environment", "inference", "learning", "saving", "other"
+ENVIRONMENT = "environment"
+INFERENCE = "inference"
+LEARNING = "learning"
+SAVING = "saving"
+OTHER = "other"
 EVALUATION = "evaluation"
 TRAINER, RANKS, EXCHANGE = "waiting for the trainer", "waiting for other ranks", "exchange with other ranks"
 OWN = (ENVIRONMENT, INFERENCE, LEARNING, TRAINER, SAVING, EVALUATION, OTHER)
@@ -100,7 +104,8 @@ def bottleneck(uses: Sequence[TimeUse], setup: Setup) -> str:
     share = f"{_percent(mean.share(part))} of the time"
     if len(uses) > 1 and waiting > mean.share(part):
         return (
-            f"exchange between ranks is the bottleneck ({_percent(waiting)} of the time): a larger batch_size makes it rarer, and fewer "
+            f"exchange between ranks is the bottleneck ({_percent(waiting)} of the time): a larger batch_size makes "
+            "it rarer, and fewer "
             "ranks (--processes, --gpus) need less of it"
         )
     match part:
@@ -112,14 +117,21 @@ def bottleneck(uses: Sequence[TimeUse], setup: Setup) -> str:
             return f"learning is the bottleneck ({share}): {_learning(mean, setup, len(uses))}"
         case "waiting for the trainer":
             return (
-                f"learning is the bottleneck (collecting waits for the trainer's process {share}): {_more_ranks(setup, len(uses))} "
+                f"learning is the bottleneck (collecting waits for the trainer's process {share}): "
+                f"{_more_ranks(setup, len(uses))} "
                 "share it if minibatches are large"
             )
         case "evaluation":
-            return f"evaluating for keep_best is the bottleneck ({share}): a larger keep_best.every makes it rarer, fewer episodes shorter"
+            return (
+                f"evaluating for keep_best is the bottleneck ({share}): a larger keep_best.every makes it rarer, "
+                "fewer episodes shorter"
+            )
         case "saving":
             return f"writing checkpoints is the bottleneck ({share}): a larger checkpoint_interval makes them rarer"
-    return f"the run's own records are the bottleneck ({share}): a larger summary_freq makes summaries rarer, and callbacks may be slow"
+    return (
+        f"the run's own records are the bottleneck ({share}): a larger summary_freq makes summaries rarer, and "
+        "callbacks may be slow"
+    )
 
 
 def mean_of(uses: Sequence[TimeUse]) -> TimeUse:
@@ -147,22 +159,35 @@ DOING = {
 def _slow_rank(uses: Sequence[TimeUse], waits: Sequence[float]) -> str:
     slow = waits.index(min(waits))
     part = max(OWN, key=uses[slow].share)
-    who, long = "the other waits" if len(uses) == 2 else "others wait", _percent(max(waits))
+    who = "the other waits" if len(uses) == 2 else "others wait"
+    long = _percent(max(waits))
     if part == SAVING:
-        return f"rank {slow} is the bottleneck: {who} up to {long} of the time while it writes checkpoints (checkpoint_interval)"
+        return (
+            f"rank {slow} is the bottleneck: {who} up to {long} of the time while it writes checkpoints "
+            "(checkpoint_interval)"
+        )
     return (
-        f"rank {slow} is the bottleneck: {who} for it up to {long} of the time, and it spends {_percent(uses[slow].share(part))} of its "
-        f"own {DOING[part]}; ranks need equal shares (--num-areas or --num-envs that divide by {len(uses)}) and equally fast machines"
+        f"rank {slow} is the bottleneck: {who} for it up to {long} of the time, and it spends "
+        f"{_percent(uses[slow].share(part))} of its "
+        f"own {DOING[part]}; ranks need equal shares (--num-areas or --num-envs that divide by {len(uses)}) and "
+        "equally fast machines"
     )
 
 
 def _environment(use: TimeUse, setup: Setup, share: str) -> str:
-    busy, more = use.busy, 2 * setup.copies
+    busy = use.busy
+    more = 2 * setup.copies
     what = f"the environment is the bottleneck ({share}"
     if setup.kind == "editor":
-        return f"{what}): a build of the game is faster than the Editor, and can run in several copies (--env=BUILD --num-envs=4)"
+        return (
+            f"{what}): a build of the game is faster than the Editor, and can run in several copies (--env=BUILD "
+            "--num-envs=4)"
+        )
     if setup.kind == "own":
-        return f"{what}): named as --env=python:module:factory it can run in several copies (--num-envs={max(2, setup.cores)})"
+        return (
+            f"{what}): named as --env=python:module:factory it can run in several copies "
+            f"(--num-envs={max(2, setup.cores)})"
+        )
     if setup.kind == "builtin":
         return f"{what}): {_larger_ticks(setup, 1)}"
     if setup.copies == 1:
@@ -177,7 +202,9 @@ def _environment(use: TimeUse, setup: Setup, share: str) -> str:
         return f"{what}): more copies (--num-envs={more}) on more runners (--env-runners)"
     if setup.copies < setup.cores:
         return f"{what}): --num-envs={min(more, setup.cores)} uses more of the {setup.cores} cores"
-    return f"{what}): --num-envs={more} helps if copies leave cores idle, and --env-runners=N puts them on more machines"
+    return (
+        f"{what}): --num-envs={more} helps if copies leave cores idle, and --env-runners=N puts them on more machines"
+    )
 
 
 def _learning(use: TimeUse, setup: Setup, ranks: int) -> str:

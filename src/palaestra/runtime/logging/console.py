@@ -1,4 +1,6 @@
-"""The console of a run: prints lines as ML-Agents does and, on a terminal, a progress line for each behavior below them."""
+"""The console of a run: prints lines as ML-Agents does and, on a terminal, a progress line for each behavior below
+them.
+"""
 
 from __future__ import annotations
 
@@ -43,16 +45,20 @@ class ProgressRow:
 class Console:
     """Prints a run's lines.
 
-    If standard output is a closed pipe or a file on a full disk, the console falls silent and the run continues. A full disk is reported
-    once on standard error.
+    If standard output is a closed pipe or a file on a full disk, the console falls silent and the run continues. A full
+    disk is reported once on standard error.
     """
 
-    def __init__(self, debug: bool, stream: TextIO | None = None, heard: Callable[[str, str], object] | None = None) -> None:
-        """Prints to `stream`, by default standard output. `debug` shows debug lines too, and time and source file in each line.
+    def __init__(
+        self, debug: bool, stream: TextIO | None = None, heard: Callable[[str, str], object] | None = None
+    ) -> None:
+        """Prints to `stream`, by default standard output. `debug` shows debug lines too, and time and source file in
+        each line.
 
         `heard` is called with the level and the text of each line.
         """
-        self._debug, self._heard = debug, heard
+        self._debug = debug
+        self._heard = heard
         self._stream = sys.stdout if stream is None else stream
         self._terminal = _terminal(self._stream)
         self._live: Live | None = None
@@ -68,7 +74,8 @@ class Console:
         """Calls `log` with the level and the text of each line, those so far included."""
         for level, text in self._early or ():
             log(level, text)
-        self._early, self._log = None, log
+        self._early = None
+        self._log = log
 
     def debug(self, text: str) -> None:
         """Prints a line that is shown with --debug only."""
@@ -95,9 +102,11 @@ class Console:
         """Whether `progress` would print now. Lets callers skip computing the rows."""
         return time.monotonic() >= self._due
 
-    def progress(self, rows: Sequence[ProgressRow], shares: Mapping[str, float] | None = None, remarks: Sequence[str] = ()) -> None:
-        """Shows progress. `shares` has the share of time by part, `remarks` are lines shown below. Does nothing if the last
-        call was less than a quarter second ago.
+    def progress(
+        self, rows: Sequence[ProgressRow], shares: Mapping[str, float] | None = None, remarks: Sequence[str] = ()
+    ) -> None:
+        """Shows progress. `shares` has the share of time by part, `remarks` are lines shown below. Does nothing if the
+        last call was less than a quarter second ago.
         """
         now = time.monotonic()
         if now < self._due or self._silent:
@@ -123,7 +132,9 @@ class Console:
                 self._live.stop()
             self._live = None
 
-    def _show(self, terminal: Terminal, rows: Sequence[ProgressRow], shares: Mapping[str, float], remarks: Sequence[str]) -> None:
+    def _show(
+        self, terminal: Terminal, rows: Sequence[ProgressRow], shares: Mapping[str, float], remarks: Sequence[str]
+    ) -> None:
         from rich.console import Group
         from rich.live import Live
         from rich.text import Text
@@ -131,12 +142,20 @@ class Console:
         widest = max((len(escaped(row.behavior)) for row in rows), default=0)
         plain = terminal.options.ascii_only
         lines = [
-            live_line(row, self._paces[row.behavior].rate(), shares if row is rows[-1] else {}, (terminal.width, widest), plain)
+            live_line(
+                row,
+                self._paces[row.behavior].rate(),
+                shares if row is rows[-1] else {},
+                (terminal.width, widest),
+                plain,
+            )
             for row in rows
         ]
         lines += [Text(escaped(remark), "dim", no_wrap=True, overflow="ellipsis") for remark in remarks]
         if self._live is None:
-            self._live = Live(console=terminal, auto_refresh=False, transient=True)  # without a thread, which would compete with training
+            self._live = Live(
+                console=terminal, auto_refresh=False, transient=True
+            )  # without a thread, which would compete with training
             self._live.start()
         self._live.update(Group(*lines), refresh=True)
 
@@ -151,7 +170,9 @@ class Console:
             return
         self._last_output = time.monotonic()
         text = escaped_lines(text)
-        line = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {level} [{_origin()}] {text}" if self._debug else f"[{level}] {text}"
+        line = (
+            f"{time.strftime('%Y-%m-%d %H:%M:%S')} {level} [{_origin()}] {text}" if self._debug else f"[{level}] {text}"
+        )
         try:
             if self._terminal is not None:
                 from rich.text import Text
@@ -164,12 +185,14 @@ class Console:
             self._fall_silent(error)
 
     def _fall_silent(self, error: Exception) -> None:
-        self._silent, self._live = True, None
+        self._silent = True
+        self._live = None
         silence(self._stream)
         if isinstance(error, OSError) and not isinstance(error, BrokenPipeError) and self._stream is not sys.stderr:
             with suppress(OSError, ValueError, AttributeError):
                 sys.stderr.write(
-                    f"[WARNING] standard output cannot be written ({explain(error)}): the run continues and prints nothing more\n"
+                    f"[WARNING] standard output cannot be written ({explain(error)}): the run continues and prints "
+                    "nothing more\n"
                 )
                 flush(sys.stderr)
 
@@ -206,8 +229,12 @@ def sentence(row: ProgressRow, rate: float | None) -> str:
     return f"{escaped(row.behavior)}: {', '.join(parts)}"
 
 
-def live_line(row: ProgressRow, rate: float | None, shares: Mapping[str, float], room: tuple[int, int], plain: bool) -> Text:
-    """Returns progress for a terminal of `room` (columns, columns for the name); a narrow one shows the most important parts."""
+def live_line(
+    row: ProgressRow, rate: float | None, shares: Mapping[str, float], room: tuple[int, int], plain: bool
+) -> Text:
+    """Returns progress for a terminal of `room` (columns, columns for the name); a narrow one shows the most important
+    parts.
+    """
     from rich.text import Text
 
     columns, name = room
@@ -228,7 +255,8 @@ def live_line(row: ProgressRow, rate: float | None, shares: Mapping[str, float],
     if "bar" in parts:
         parts["bar"] = (0, _bar(_share(row), min(_BARS[1], _BARS[0] + spare), plain), "cyan")
     line = Text("  ").join(Text(text, style) for _, text, style in parts.values())
-    line.no_wrap, line.overflow = True, "ellipsis"
+    line.no_wrap = True
+    line.overflow = "ellipsis"
     return line
 
 
@@ -246,14 +274,18 @@ def _left(row: ProgressRow, rate: float | None) -> str:
     if not rate or not row.max_steps or row.step >= row.max_steps:
         return ""
     seconds = int((row.max_steps - row.step) / rate)
-    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    minutes = seconds // 60
+    hours = seconds // 3600
+    days = seconds // 86400
     if days:
         return f"{days} d {hours % 24} h"
     return f"{hours}:{minutes % 60:02}:{seconds % 60:02}" if hours else f"{minutes}:{seconds % 60:02}"
 
 
 def _terminal(stream: TextIO) -> Terminal | None:
-    """Returns a console of rich if `stream` is a terminal that can move its cursor, else None. rich itself reads NO_COLOR."""
+    """Returns a console of rich if `stream` is a terminal that can move its cursor, else None. rich itself reads
+    NO_COLOR.
+    """
     if not is_terminal(stream) or os.environ.get("TERM") == "dumb":
         return None
     from rich.console import Console as Terminal

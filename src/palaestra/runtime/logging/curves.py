@@ -28,7 +28,17 @@ Key = tuple[str, str]
 
 SKILL, LEARNING_RATE = "Self-play/Skill", "Policy/Learning Rate"
 RATINGS = {ELO, SKILL}
-OVERVIEW = (REWARD, GROUP_REWARD, ELO, SKILL, LENGTH, "Policy/Entropy", "Losses/Policy Loss", "Losses/Value Loss", LEARNING_RATE)
+OVERVIEW = (
+    REWARD,
+    GROUP_REWARD,
+    ELO,
+    SKILL,
+    LENGTH,
+    "Policy/Entropy",
+    "Losses/Policy Loss",
+    "Losses/Value Loss",
+    LEARNING_RATE,
+)
 """Panels of `curves.png`. The learning rate is left out in self-play."""
 COLORS = ("#2f6fd0", "#d1495b", "#2a9d6f", "#e08e1b", "#7b52ab", "#0f9bb0", "#8c6d46", "#c2569b")
 PATTERNS = ("-", (0, (5, 2)), (0, (1.2, 1.6)), (0, (6, 1.5, 1.2, 1.5)))
@@ -43,18 +53,31 @@ LONGEST = 120
 INK, SOFT, GRID = "#22262b", "#6d757e", "#e4e7eb"
 
 
-def learning_curves(runs: Mapping[str, History], metrics: Sequence[str], *, by_time: bool = False, smooth: float = 0.0) -> Figure:
+def learning_curves(
+    runs: Mapping[str, History], metrics: Sequence[str], *, by_time: bool = False, smooth: float = 0.0
+) -> Figure:
     """Draws a line for each run and behavior, in a panel for each metric.
 
-    `smooth` is the weight of the past in an exponential mean, from 0 to below 1. A line has the same color and pattern in all panels. Names
-    stand at the ends of the lines; with many lines or several panels, in a legend. Raises RunError for more than a picture can show.
+    `smooth` is the weight of the past in an exponential mean, from 0 to below 1. A line has the same color and pattern
+    in all panels. Names stand at the ends of the lines; with many lines or several panels, in a legend. Raises RunError
+    for more than a picture can show.
     """
-    keys = [(run, name) for run, history in runs.items() for name, tagged in history.items() if any(tag in tagged for tag in metrics)]
+    keys = [
+        (run, name)
+        for run, history in runs.items()
+        for name, tagged in history.items()
+        if any(tag in tagged for tag in metrics)
+    ]
     if len(keys) > MOST_DRAWN:
-        raise RunError(f"the runs have {len(keys):,} curves together; a picture shows at most {MOST_DRAWN:,}: draw fewer runs")
+        raise RunError(
+            f"the runs have {len(keys):,} curves together; a picture shows at most {MOST_DRAWN:,}: draw fewer runs"
+        )
     if len(metrics) > MOST_PANELS:
-        raise RunError(f"{len(metrics):,} metrics are asked for; a picture shows at most {MOST_PANELS}: name fewer with --metric")
-    labels, looks = _labels(keys), dict(zip(keys, _looks(), strict=False))
+        raise RunError(
+            f"{len(metrics):,} metrics are asked for; a picture shows at most {MOST_PANELS}: name fewer with --metric"
+        )
+    labels = _labels(keys)
+    looks = dict(zip(keys, _looks(), strict=False))
     columns = 2 if len(metrics) == 4 else min(len(metrics), 3)
     rows = math.ceil(len(metrics) / columns)
     figure = new_figure(8.0, 4.5) if len(metrics) == 1 else new_figure(5.6 * columns, 3.9 * rows)
@@ -91,7 +114,8 @@ def overview(history: History) -> Figure:
         panels.remove(LEARNING_RATE)  # in self-play, rewards say little about progress
     columns = min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
-    width, height = 3.9 * columns + 0.3, 2.6 * rows + 0.5
+    width = 3.9 * columns + 0.3
+    height = 2.6 * rows + 0.5
     figure = new_figure(width, height)
     looks = dict(zip(history, _looks(), strict=False))
     for at, tag in enumerate(panels):
@@ -101,22 +125,31 @@ def overview(history: History) -> Figure:
                 _draw(axes, tagged[tag].step, tagged[tag].value, looks[name], 0.0)
         dress(axes, 8.0)
         title = "Elo" if tag == ELO else tag.rpartition("/")[2]
-        axes.set_title(drawable(title), loc="left", fontsize=10.5, fontweight="bold", color=INK, pad=9, parse_math=False)
+        axes.set_title(
+            drawable(title), loc="left", fontsize=10.5, fontweight="bold", color=INK, pad=9, parse_math=False
+        )
     figure.subplots_adjust(0.75 / width, 0.6 / height, 1 - 0.25 / width, 1 - 0.85 / height, wspace=0.28, hspace=0.62)
     _legend(figure, looks)
     return figure
 
 
 def save(figure: Figure, file: Path, *, crop: bool = True) -> None:
-    """Writes a picture, whose suffix gives the format. `crop` fits its edges to what was drawn, at twice the time. Raises RunError."""
-    kinds, kind = figure.canvas.get_supported_filetypes(), file.suffix.removeprefix(".").lower()
+    """Writes a picture, whose suffix gives the format. `crop` fits its edges to what was drawn, at twice the time.
+    Raises RunError.
+    """
+    kinds = figure.canvas.get_supported_filetypes()
+    kind = file.suffix.removeprefix(".").lower()
     if kind not in kinds:
-        raise RunError(f"cannot write a picture named '{file}': the name must end in one of .{', .'.join(sorted(kinds))}")
+        raise RunError(
+            f"cannot write a picture named '{file}': the name must end in one of .{', .'.join(sorted(kinds))}"
+        )
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with warnings.catch_warnings():  # a name in letters that the font lacks shows boxes, which is harmless
             warnings.filterwarnings("ignore", r"Glyph \d+", UserWarning)
-            figure.savefig(drawn := io.BytesIO(), format=kind, **({"bbox_inches": "tight", "pad_inches": 0.25} if crop else {}))
+            figure.savefig(
+                drawn := io.BytesIO(), format=kind, **({"bbox_inches": "tight", "pad_inches": 0.25} if crop else {})
+            )
         write_whole(file, drawn.getvalue())  # in place of a link of that name, which may lead elsewhere
     except OSError as error:
         raise RunError(f"cannot write {file}: {explain(error)}") from error
@@ -124,7 +157,8 @@ def save(figure: Figure, file: Path, *, crop: bool = True) -> None:
 
 def save_curves(run: Path) -> Path:
     """Draws the overview of a run as `<run>/curves.png`. Raises RunError."""
-    file, history = run / "curves.png", read_history(run)
+    file = run / "curves.png"
+    history = read_history(run)
     wide = len(history) > LEGEND_COLUMNS or sum(map(len, history)) > LEGEND_LETTERS
     save(overview(history), file, crop=wide)
     return file
@@ -140,7 +174,11 @@ class Look:
 
     def options(self, size: float) -> dict[str, Any]:
         """Returns keywords of matplotlib's lines, with about 12 marks for a line of `size` points."""
-        solid = {"solid_capstyle": "round", "solid_joinstyle": "round"} if self.pattern == "-" else {"dash_capstyle": "butt"}
+        solid = (
+            {"solid_capstyle": "round", "solid_joinstyle": "round"}
+            if self.pattern == "-"
+            else {"dash_capstyle": "butt"}
+        )
         return {"color": self.color, "linestyle": self.pattern, "marker": self.mark, "markersize": size, **solid}
 
 
@@ -151,9 +189,12 @@ def _looks() -> Iterator[Look]:
 
 def smoothed(values: np.ndarray, weight: float) -> np.ndarray:
     """Returns the exponential mean, corrected for its start at zero."""
-    total, norm, out = 0.0, 0.0, np.empty_like(values)
+    total = 0.0
+    norm = 0.0
+    out = np.empty_like(values)
     for i, value in enumerate(values):
-        total, norm = weight * total + value, weight * norm + 1.0
+        total = weight * total + value
+        norm = weight * norm + 1.0
         out[i] = total / norm
     return out
 
@@ -189,12 +230,21 @@ def _draw(axes: Axes, x: np.ndarray, y: np.ndarray, look: Look, smooth: float) -
 
 
 def _title(axes: Axes, metric: str, line: str, smooth: float) -> None:
-    """Sets the title: the metric, and below it in small letters its group, the name of the only line, and the smoothing."""
+    """Sets the title: the metric, and below it in small letters its group, the name of the only line, and the
+    smoothing.
+    """
     group, _, title = metric.rpartition("/")
     axes.set_title(drawable(title), loc="left", fontsize=14, fontweight="bold", color=INK, pad=28, parse_math=False)
     subtitle = "  ·  ".join(part for part in (drawable(group), line, f"smoothed {smooth:g}" if smooth else "") if part)
     axes.annotate(
-        subtitle, (0, 1), (0, 12), xycoords="axes fraction", textcoords="offset points", fontsize=10, color=SOFT, parse_math=False
+        subtitle,
+        (0, 1),
+        (0, 12),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        fontsize=10,
+        color=SOFT,
+        parse_math=False,
     )
 
 
@@ -214,7 +264,9 @@ def dress(axes: Axes, size: float, *, from_zero: bool = True) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10]))
     axes.yaxis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10]))
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}" if abs(value) < 1e5 else f"{value:,.0f}"))
+        axis.set_major_formatter(
+            FuncFormatter(lambda value, _: f"{value:,.6g}" if abs(value) < 1e5 else f"{value:,.0f}")
+        )
     axes.set_xlabel("agent-steps", fontsize=size, color=SOFT, labelpad=size - 2)
 
 
@@ -257,14 +309,18 @@ def legend_beside(figure: Figure, looks: Mapping[str, Look]) -> None:
     """Adds a legend to the right of all panels, with enough columns to be no higher than they are."""
     high = max(1, int(figure.get_figheight() * 72 * (figure.subplotpars.top - figure.subplotpars.bottom) / 15))
     place = {"loc": "upper left", "bbox_to_anchor": (figure.subplotpars.right + 0.015, figure.subplotpars.top + 0.02)}
-    _entries(figure, looks, fontsize=9.5, handlelength=3.0, ncols=math.ceil(len(looks) / high), columnspacing=1.2, **place)
+    _entries(
+        figure, looks, fontsize=9.5, handlelength=3.0, ncols=math.ceil(len(looks) / high), columnspacing=1.2, **place
+    )
 
 
 def _entries(figure: Figure, looks: Mapping[str, Look], **options: Any) -> None:
     from matplotlib.lines import Line2D
 
     # labels begin with a blank because one that began with "_" would be hidden
-    handles = [Line2D([], [], linewidth=2.0, label=f" {drawable(name)}", **look.options(4.5)) for name, look in looks.items()]
+    handles = [
+        Line2D([], [], linewidth=2.0, label=f" {drawable(name)}", **look.options(4.5)) for name, look in looks.items()
+    ]
     legend = figure.legend(handles=handles, frameon=False, labelcolor=INK, **options)
     for text in legend.get_texts():
         text.set_parse_math(False)
@@ -272,7 +328,8 @@ def _entries(figure: Figure, looks: Mapping[str, Look], **options: Any) -> None:
 
 def _labels(keys: Sequence[Key]) -> dict[Key, str]:
     """Returns labels that tell the lines apart: run, behavior, or both."""
-    runs, behaviors = {run for run, _ in keys}, {name for _, name in keys}
+    runs = {run for run, _ in keys}
+    behaviors = {name for _, name in keys}
     if len(runs) == 1 and len(keys) > 1:
         return {key: key[1] for key in keys}
     if len(behaviors) == 1 and len(keys) > 1:

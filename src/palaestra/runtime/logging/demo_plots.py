@@ -41,7 +41,12 @@ def demo_figure(summaries: Sequence[DemoSummary]) -> Figure:
 def _rewards(axes: Axes, summary: DemoSummary, color: str) -> None:
     returns = np.array(summary.returns)
     axes.plot(
-        np.arange(1, len(returns) + 1), returns, color=color, linewidth=1.4, marker="o" if len(returns) < 60 else None, markersize=3.5
+        np.arange(1, len(returns) + 1),
+        returns,
+        color=color,
+        linewidth=1.4,
+        marker="o" if len(returns) < 60 else None,
+        markersize=3.5,
     )
     _dress(axes, f"{Path(summary.demo.title).name}  ·  reward", "episode")
 
@@ -55,7 +60,8 @@ def _actions(axes: Axes, summary: DemoSummary, color: str) -> None:
             axes.step(centers, counts / decisions, where="mid", color=own, linewidth=1.2, alpha=0.8)
         _dress(axes, "continuous actions", "share of decisions by value")
         return
-    at, ticks = 0.0, []
+    at = 0.0
+    ticks = []
     for branch, (counts, own) in enumerate(zip(summary.choices, cycle((color, *COLORS)), strict=False)):
         places = at + np.arange(len(counts))
         axes.bar(places, counts / decisions, color=own, width=0.8)
@@ -75,7 +81,12 @@ def _ranges(axes: Axes, summary: DemoSummary, color: str) -> None:
         chosen = chosen[seen.count[chosen] > 0]
         places = at + np.arange(len(chosen))
         axes.vlines(
-            places, seen.least[chosen], seen.greatest[chosen], color=own, alpha=0.35, linewidth=max(0.6, min(5.0, 200 / MOST_NUMBERS))
+            places,
+            seen.least[chosen],
+            seen.greatest[chosen],
+            color=own,
+            alpha=0.35,
+            linewidth=max(0.6, min(5.0, 200 / MOST_NUMBERS)),
         )
         axes.plot(places, seen.mean[chosen], ".", color=own, markersize=3)
         at += len(chosen) + 2

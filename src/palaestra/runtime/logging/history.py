@@ -44,7 +44,9 @@ def read_history(run: Path) -> History:
     except OSError as error:
         raise RunError(f"cannot read the metrics of {run}: {explain(error)}") from error
     if not history:
-        raise RunError(f"no metrics in {run}: a run writes its first metrics with its first summary, after summary_freq steps")
+        raise RunError(
+            f"no metrics in {run}: a run writes its first metrics with its first summary, after summary_freq steps"
+        )
     return history
 
 
@@ -59,8 +61,8 @@ def has_metrics(run: Path) -> bool:
 
 
 def find_tags(words: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Returns the tags that a user's words select. A word is a name (see `find_tag`), a pattern such as 'Losses/*', or several of them
-    separated by commas. Raises RunError if one selects nothing.
+    """Returns the tags that a user's words select. A word is a name (see `find_tag`), a pattern such as 'Losses/*', or
+    several of them separated by commas. Raises RunError if one selects nothing.
     """
     names = [part.strip() for word in words for part in ([word] if word in known else word.split(",")) if part.strip()]
     found: dict[str, None] = {}
@@ -76,8 +78,8 @@ def find_tags(words: Sequence[str], known: Sequence[str]) -> list[str]:
 
 
 def find_tag(name: str, known: Sequence[str]) -> str:
-    """Returns the tag of a name. The last part, such as 'entropy', is enough if only one tag ends with it. Raises RunError, which names
-    similar tags.
+    """Returns the tag of a name. The last part, such as 'entropy', is enough if only one tag ends with it. Raises
+    RunError, which names similar tags.
     """
     if name in known:
         return name
@@ -86,7 +88,9 @@ def find_tag(name: str, known: Sequence[str]) -> str:
     alike = [tag for tag, forms in names.items() if wanted in forms]
     if len(alike) == 1:
         return alike[0]
-    near = alike or [tag for tag, forms in names.items() if wanted in tag.casefold() or get_close_matches(wanted, forms, n=1)]
+    near = alike or [
+        tag for tag, forms in names.items() if wanted in tag.casefold() or get_close_matches(wanted, forms, n=1)
+    ]
     hint = f"; did you mean {' or '.join(repr(tag) for tag in near)}?" if near else ""
     raise RunError(f"there is no metric '{name}'{hint}\n  there are:\n    " + "\n    ".join(known))
 
@@ -97,8 +101,14 @@ def _read_jsonl(file: Path) -> History:
     for line in read_lines(file):
         try:
             point = json.loads(line)
-            behavior, step, elapsed = str(point["behavior"]), float(point["step"]), float(point["elapsed"])
-            values = {tag: float(value) for tag, value in point.items() if tag not in _HEAD and isinstance(value, (int, float))}
+            behavior = str(point["behavior"])
+            step = float(point["step"])
+            elapsed = float(point["elapsed"])
+            values = {
+                tag: float(value)
+                for tag, value in point.items()
+                if tag not in _HEAD and isinstance(value, (int, float))
+            }
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):  # cut off, or still being written
             continue
         before, since = clocks.get(behavior, (0.0, 0.0))
@@ -119,10 +129,13 @@ def _read_events(run: Path) -> History:
         events = GuardedEvents(folder, EventAccumulator(str(folder), size_guidance={"scalars": 0})).reload()
         scalars = {tag: events.Scalars(tag) for tag in events.Tags()["scalars"]}
         if scalars:
-            began = min(points[0].wall_time for points in scalars.values())  # of the first summary: the start is not recorded
+            began = min(
+                points[0].wall_time for points in scalars.values()
+            )  # of the first summary: the start is not recorded
             name = folder.relative_to(run).as_posix() if folder != run else run.name
             history[name] = {
-                tag: _points([(point.step, point.wall_time - began, point.value) for point in points]) for tag, points in scalars.items()
+                tag: _points([(point.step, point.wall_time - began, point.value) for point in points])
+                for tag, points in scalars.items()
             }
     return history
 

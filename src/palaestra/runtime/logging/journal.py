@@ -15,7 +15,9 @@ Entry = list[Any]
 
 
 class Journal:
-    """Takes measurements in place of `Statistics`. In a single process they go there at once, else when the ranks report to each other."""
+    """Takes measurements in place of `Statistics`. In a single process they go there at once, else when the ranks
+    report to each other.
+    """
 
     def __init__(self, statistics: Statistics, lessons: Callable[[str, Sequence[float]], object]) -> None:
         """`lessons` takes the returns of a behavior's episodes."""
@@ -47,7 +49,13 @@ class Journal:
         self._note("spread", behavior, tag, list(map(float, values)))
 
     def episodes(
-        self, behavior: str, returns: Sequence[float], lengths: Sequence[int], *, grouped: bool = False, **others: Sequence[float]
+        self,
+        behavior: str,
+        returns: Sequence[float],
+        lengths: Sequence[int],
+        *,
+        grouped: bool = False,
+        **others: Sequence[float],
     ) -> None:
         """Takes episodes that ended: returns, numbers of decisions, and the rest that `Statistics.episodes` takes."""
         self._note("episodes", behavior, list(returns), list(lengths), grouped=grouped, **others)
@@ -76,7 +84,8 @@ class Journal:
 
     def take(self) -> list[Entry]:
         """Returns the measurements since the last call."""
-        entries, self._entries = self._entries, []
+        entries = self._entries
+        self._entries = []
         return entries
 
     def deliver(self, journals: Iterable[list[Entry]]) -> None:

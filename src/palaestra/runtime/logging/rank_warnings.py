@@ -27,7 +27,8 @@ class RankWarnings:
 
     def take(self) -> list[str]:
         """Returns the warnings since the last call; rank 0 has none, because it has shown its own."""
-        kept, self._kept = self._kept, []
+        kept = self._kept
+        self._kept = []
         return kept
 
     def show(self, found: Sequence[Sequence[str]], warn: Callable[[str], object]) -> None:

@@ -36,7 +36,9 @@ class LastReward:
     episodes: int
     mean: float  # of their returns, as in the summary
     group: float | None  # mean of what whole groups earned; None: there are no groups
-    judged: tuple[float, int]  # mean and count of the returns that runs are compared by; a group counts once, with its group return
+    judged: tuple[
+        float, int
+    ]  # mean and count of the returns that runs are compared by; a group counts once, with its group return
 
 
 @dataclass
@@ -54,14 +56,21 @@ class _Period:
 class Statistics:
     """Collects values by behavior and tag. NaN is ignored; a tag without values is left out of the summary."""
 
-    def __init__(self, trackers: Mapping[str, Tracker] = NO_TRACKERS, warn: Callable[[str], object] = warnings.warn) -> None:
-        """`trackers`, by name, get the summaries. `warn` is called once for each tracker that fails; training goes on."""
-        self._trackers, self._warn = dict(trackers), warn
+    def __init__(
+        self, trackers: Mapping[str, Tracker] = NO_TRACKERS, warn: Callable[[str], object] = warnings.warn
+    ) -> None:
+        """`trackers`, by name, get the summaries. `warn` is called once for each tracker that fails; training goes
+        on.
+        """
+        self._trackers = dict(trackers)
+        self._warn = warn
         self._watching = {name: tracker for name, tracker in trackers.items() if isinstance(tracker, SeesValues)}
         self._failed: set[str] = set()
         self._periods: defaultdict[str, _Period] = defaultdict(_Period)
         self._since_update: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0])  # sum and count of returns
-        self._before_update: dict[str, list[float]] = {}  # the same between the two updates before, where episodes ended
+        self._before_update: dict[
+            str, list[float]
+        ] = {}  # the same between the two updates before, where episodes ended
         self._last: dict[str, LastReward] = {}  # of the newest summary with an episode
         self._recent: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=FEW))
 
@@ -107,9 +116,10 @@ class Statistics:
     ) -> None:
         """Adds episodes that ended: the return and the number of decisions of each.
 
-        `extrinsic` are the returns as learned from (with strength and group reward), where they differ. `judged` are the returns that
-        `recent_reward` and `last_reward` use, where they differ, as for groups; `grouped`: some agents were in one. The
-        recorded length is the number of decisions less one, as in ML-Agents; docs/reference/metrics.md gives the reason.
+        `extrinsic` are the returns as learned from (with strength and group reward), where they differ. `judged` are
+        the returns that `recent_reward` and `last_reward` use, where they differ, as for groups; `grouped`: some agents
+        were in one. The recorded length is the number of decisions less one, as in ML-Agents; docs/reference/metrics.md
+        gives the reason.
         """
         self.spread(behavior, REWARD, returns)
         self.extend(behavior, LENGTH, [length - 1 for length in lengths])
@@ -123,15 +133,16 @@ class Statistics:
     def recent_reward(self, behavior: str) -> float | None:
         """Returns the mean return of the episodes since the last policy update, which is listed with a checkpoint.
 
-        If no episode has ended since, returns that of the period before the update, or of the newest `FEW` episodes if it had fewer, as
-        with SAC, which updates after every tick; None if no episode has ended at all.
+        If no episode has ended since, returns that of the period before the update, or of the newest `FEW` episodes if
+        it had fewer, as with SAC, which updates after every tick; None if no episode has ended at all.
         """
         total, count = self._since_update[behavior]
         if not count:
             total, count = self._before_update.get(behavior, (0.0, 0))
             if count < FEW:
                 newest = self._recent[behavior]
-                total, count = sum(newest), len(newest)
+                total = sum(newest)
+                count = len(newest)
         return total / count if count else None
 
     def policy_updated(self, behavior: str) -> None:
@@ -146,12 +157,16 @@ class Statistics:
         return None if last is None else last.mean if last.group is None else last.group
 
     def last_reward(self, behavior: str) -> LastReward | None:
-        """Returns the rewards of the newest summary with an episode. Before it, of all episodes so far; None if none has ended."""
+        """Returns the rewards of the newest summary with an episode. Before it, of all episodes so far; None if none
+        has ended.
+        """
         if behavior in self._last:
             return self._last[behavior]
         return _last_reward(self._periods[behavior], None) if behavior in self._periods else None
 
-    def summarize(self, behavior: str, step: int, *, elapsed: float, training: bool, times: Mapping[str, Any] | None = None) -> Summary:
+    def summarize(
+        self, behavior: str, step: int, *, elapsed: float, training: bool, times: Mapping[str, Any] | None = None
+    ) -> Summary:
         """Ends the period, sends its summary to every tracker and begins the next period."""
         period = self._periods.pop(behavior, _Period())
         if (last := _last_reward(period, step)) is not None:
@@ -160,13 +175,16 @@ class Statistics:
         mean = std = math.nan
         if len(returns):
             with np.errstate(over="ignore", invalid="ignore"):  # huge and infinite returns
-                mean, std = float(returns.mean()), float(returns.std())
+                mean = float(returns.mean())
+                std = float(returns.std())
         sums = {
             **{tag: total for tag, (total, _) in period.means.items()},
             **{tag: sum(values) for tag, values in period.spreads.items()},
             **period.totals,
         }
-        counts = {tag: count for tag, (_, count) in period.means.items()} | {tag: len(values) for tag, values in period.spreads.items()}
+        counts = {tag: count for tag, (_, count) in period.means.items()} | {
+            tag: len(values) for tag, values in period.spreads.items()
+        }
         summary = Summary(
             behavior=behavior,
             step=step,
@@ -193,7 +211,9 @@ class Statistics:
         """Shows a model that was written to the trackers that take models."""
         for name, tracker in self._trackers.items():
             if isinstance(tracker, SeesModels):
-                self._attempt(name, partial(tracker.record_model, behavior, path, step, final), f"the model {path.name}")
+                self._attempt(
+                    name, partial(tracker.record_model, behavior, path, step, final), f"the model {path.name}"
+                )
 
     def end(self, outcome: Outcome, reason: str = "") -> None:
         """Tells the trackers that want to know how the run ended."""
@@ -215,12 +235,17 @@ class Statistics:
         """Closes every tracker."""
         for name, tracker in self._trackers.items():
             close_safely(
-                partial(self._attempt, name, tracker.close, "the end of the run"), f"the tracker '{name}'", self._warn, patience=PATIENCE
+                partial(self._attempt, name, tracker.close, "the end of the run"),
+                f"the tracker '{name}'",
+                self._warn,
+                patience=PATIENCE,
             )
 
     def _show(self, behavior: str, tag: str, numbers: Sequence[float], aggregation: Aggregation) -> None:
         for name, tracker in self._watching.items():
-            self._attempt(name, partial(tracker.record_values, behavior, tag, numbers, aggregation), f"a value of {tag!r}")
+            self._attempt(
+                name, partial(tracker.record_values, behavior, tag, numbers, aggregation), f"a value of {tag!r}"
+            )
 
     def _each(self, send: Callable[[Tracker], object], what: str) -> None:
         for name, tracker in self._trackers.items():
@@ -235,7 +260,8 @@ class Statistics:
                 self._failed.add(name)
                 reason = str(error) if isinstance(error, PalaestraError) else exception_summary(error)
                 self._warn(
-                    f"the tracker '{name}' could not record {what}: {reason}; training continues without it, and further failures "
+                    f"the tracker '{name}' could not record {what}: {reason}; training continues without it, and "
+                    "further failures "
                     "of this tracker are not reported"
                 )
 
@@ -272,7 +298,9 @@ def _last_reward(period: _Period, step: int | None) -> LastReward | None:
 
 
 def _add(sum_and_count: list[float], numbers: Sequence[float]) -> None:
-    """Adds numbers one by one: if the sum depended on how they are batched, a resumed run would differ in its last bit."""
+    """Adds numbers one by one: if the sum depended on how they are batched, a resumed run would differ in its last
+    bit.
+    """
     for number in numbers:
         sum_and_count[0] += number
     sum_and_count[1] += len(numbers)

@@ -1,7 +1,8 @@
 """Trackers written for ML-Agents: plug-ins of the entry point group `mlagents.stats_writer`.
 
-Each entry point is a function of the run's options that returns a list of `StatsWriter`. ML-Agents need not be installed: while such a
-plug-in is loaded, the modules that it imports from ML-Agents are replaced by the few classes below.
+Each entry point is a function of the run's options that returns a list of `StatsWriter`. ML-Agents need not be
+installed: while such a plug-in is loaded, the modules that it imports from ML-Agents are replaced by the few classes
+below.
 """
 
 from __future__ import annotations
@@ -28,7 +29,11 @@ from palaestra.runtime.logging.tracker import Summary, TrackedRun
 from palaestra.runtime.settings import RunSettings, behavior_settings
 
 GROUP = "mlagents.stats_writer"
-STATS, SETTINGS, AGGREGATION = "mlagents.trainers.stats", "mlagents.trainers.settings", "mlagents_envs.side_channel.stats_side_channel"
+STATS, SETTINGS, AGGREGATION = (
+    "mlagents.trainers.stats",
+    "mlagents.trainers.settings",
+    "mlagents_envs.side_channel.stats_side_channel",
+)
 """Modules of ML-Agents that these plug-ins import."""
 
 AggregationMethod = Enum("StatsAggregationMethod", {"AVERAGE": 0, "MOST_RECENT": 1, "SUM": 2, "HISTOGRAM": 3})
@@ -83,7 +88,9 @@ class StatsSummary(NamedTuple):
 class StatsWriter(ABC):
     """Base class of ML-Agents' writers, for plug-ins where ML-Agents is not installed."""
 
-    def on_add_stat(self, category: str, key: str, value: float, aggregation: Any = AggregationMethod["AVERAGE"]) -> None:  # noqa: B027
+    def on_add_stat(  # noqa: B027
+        self, category: str, key: str, value: float, aggregation: Any = AggregationMethod["AVERAGE"]
+    ) -> None:
         """Called with each single value; does nothing unless overridden."""
 
     @abstractmethod
@@ -97,12 +104,13 @@ class StatsWriter(ABC):
 class StatsWriterTracker:
     """Passes a run's metrics to one `StatsWriter`, with the arguments that ML-Agents calls it with.
 
-    If a run resumes in the middle of a period, the first summary has only the values after the resume. A tag without any is passed on as
-    one value: the mean, sum or last of those before.
+    If a run resumes in the middle of a period, the first summary has only the values after the resume. A tag without
+    any is passed on as one value: the mean, sum or last of those before.
     """
 
     def __init__(self, writer: Any, run: TrackedRun) -> None:
-        self._writer, self._settings = writer, run.settings
+        self._writer = writer
+        self._settings = run.settings
         self._stats, self._methods = _classes_in_use()
         self._values: defaultdict[str, dict[str, tuple[list[float], Any]]] = defaultdict(dict)
 
@@ -128,7 +136,8 @@ class StatsWriterTracker:
         """Passes a behavior's hyperparameters, and whether it plays against itself, to `add_property`."""
         if tag != "Hyperparameters":
             return
-        settings, kinds = behavior_settings(self._settings, behavior), self._stats.StatsPropertyType
+        settings = behavior_settings(self._settings, behavior)
+        kinds = self._stats.StatsPropertyType
         self._writer.add_property(behavior, kinds.HYPERPARAMETERS, settings.model_dump())
         if settings.self_play is not None:
             self._writer.add_property(behavior, kinds.SELF_PLAY, True)
@@ -138,7 +147,9 @@ class StatsWriterTracker:
 
 
 def find_stats_writers(run: TrackedRun, warn: Callable[[str], object]) -> dict[str, StatsWriterTracker]:
-    """Makes a tracker for each writer that an installed plug-in returns. A plug-in that fails is reported with `warn` and left out."""
+    """Makes a tracker for each writer that an installed plug-in returns. A plug-in that fails is reported with `warn`
+    and left out.
+    """
     points = [point for point in installed(GROUP) if not point.value.startswith("mlagents.")]  # without ML-Agents' own
     if not points:
         return {}
@@ -157,15 +168,22 @@ def find_stats_writers(run: TrackedRun, warn: Callable[[str], object]) -> dict[s
 
 def _written(point: EntryPoint, settings: RunSettings) -> Sequence[Any]:
     writers = point.load()(settings)
-    if not isinstance(writers, list | tuple) or not all(callable(getattr(writer, "write_stats", None)) for writer in writers):
+    if not isinstance(writers, list | tuple) or not all(
+        callable(getattr(writer, "write_stats", None)) for writer in writers
+    ):
         raise PluginError(f"it returned {writers!r}; expected a list of StatsWriter")
     return writers
 
 
 def _classes_in_use() -> tuple[Any, Any]:
-    """Returns the module of the summaries and the enum of the aggregation methods: ML-Agents' own where they are imported."""
-    stats, aggregation = sys.modules.get(STATS), sys.modules.get(AGGREGATION)
-    return stats or sys.modules[__name__], AggregationMethod if aggregation is None else aggregation.StatsAggregationMethod
+    """Returns the module of the summaries and the enum of the aggregation methods: ML-Agents' own where they are
+    imported.
+    """
+    stats = sys.modules.get(STATS)
+    aggregation = sys.modules.get(AGGREGATION)
+    return stats or sys.modules[
+        __name__
+    ], AggregationMethod if aggregation is None else aggregation.StatsAggregationMethod
 
 
 @contextmanager

@@ -1,4 +1,6 @@
-"""Detects from its summaries that a behavior does not learn, and reports each sign once per run; see docs/guides/it-does-not-learn.md."""
+"""Detects from its summaries that a behavior does not learn, and reports each sign once per run; see
+docs/guides/it-does-not-learn.md.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,13 @@ from palaestra.trainers.settings import BCSettings, SACSettings
 from palaestra.trainers.update_metrics import AT_BOUNDS, explained_tag
 
 GUIDE = "docs/guides/it-does-not-learn.md"
-ENTROPY, LEARNING_RATE, VALUES = "Policy/Entropy", "Policy/Learning Rate", explained_tag(EXTRINSIC)
+ENTROPY = "Policy/Entropy"
+LEARNING_RATE = "Policy/Learning Rate"
+VALUES = explained_tag(EXTRINSIC)
 LONG, SHORT = 10, 5
-"""Consecutive summaries that must show a sign before it is reported: LONG for rewards and values, which take time, SHORT for the others."""
+"""Consecutive summaries that must show a sign before it is reported: LONG for rewards and values, which take time,
+SHORT for the others.
+"""
 LONG_SHARE = 0.3
 """Fraction of max_steps before which rewards and values are not checked."""
 CERTAIN = 3.0
@@ -44,7 +50,9 @@ class _Seen:
     """Record of a behavior's summaries, in plain types, so that `state_dict` is JSON."""
 
     judged: bool = True  # False: it was trained before, so rewards need not rise
-    first: dict[str, list[float]] = field(default_factory=dict)  # by tag: mean, standard deviation and count of its first episodes
+    first: dict[str, list[float]] = field(
+        default_factory=dict
+    )  # by tag: mean, standard deviation and count of its first episodes
     lowest: dict[str, list[float]] = field(default_factory=dict)  # the same of the summary with the lowest mean
     recent: dict[str, list[list[float]]] = field(default_factory=dict)  # the same of the newest summaries with episodes
     rewarded: int = 0  # summaries with episodes
@@ -66,7 +74,9 @@ class Symptoms:
     def note(self, summary: Summary, settings: BehaviorSettings, action: ActionSpec) -> list[str]:
         """Adds a summary. Returns a message for each sign of trouble that shows for the first time."""
         seen = self._seen.setdefault(summary.behavior, _Seen())
-        if not summary.training or isinstance(settings.hyperparameters, BCSettings):  # a clone does not learn from rewards
+        if not summary.training or isinstance(
+            settings.hyperparameters, BCSettings
+        ):  # a clone does not learn from rewards
             return []
         _keep(seen, summary)
         found = []
@@ -120,15 +130,18 @@ def _signs(seen: _Seen, summary: Summary, settings: BehaviorSettings, action: Ac
 
 def _of_bounds(share: float) -> str:
     return (
-        f"{share:.0%} of its continuous actions are at -1 or 1, and many have been for {SHORT} summaries. Unless full force is right, "
-        f"observations may be too large (network_settings.normalize: true), rewards too large, or the learning_rate too high"
+        f"{share:.0%} of its continuous actions are at -1 or 1, and many have been for {SHORT} summaries. Unless full "
+        "force is right, "
+        "observations may be too large (network_settings.normalize: true), rewards too large, or the learning_rate "
+        "too high"
     )
 
 
 def _of_entropy(entropy: float, seen: _Seen, settings: BehaviorSettings) -> str:
     key = "init_entcoef" if isinstance(settings.hyperparameters, SACSettings) else "beta"
     return (
-        f"its policy has stopped exploring (entropy {entropy:.2g}), yet {_then_and_now(seen)}: it became deterministic too early. "
+        f"its policy has stopped exploring (entropy {entropy:.2g}), yet {_then_and_now(seen)}: it became "
+        "deterministic too early. "
         f"A larger {key} or a smaller learning_rate keeps it exploring"
     )
 
@@ -136,34 +149,47 @@ def _of_entropy(entropy: float, seen: _Seen, settings: BehaviorSettings) -> str:
 def _of_reward(seen: _Seen, summary: Summary, settings: BehaviorSettings) -> str:
     if _constant(seen):
         return (
-            f"every episode has earned the same so far ({seen.first[_judge(seen)][0]:.3g}), so there is nothing to learn from: "
+            f"every episode has earned the same so far ({seen.first[_judge(seen)][0]:.3g}), so there is nothing to "
+            "learn from: "
             f"rewards may be so rare that random actions do not find them, or are never given"
         )
-    return f"{_then_and_now(seen)}, after {summary.step:,} of {settings.max_steps:,} decisions: it does not learn, or not yet"
+    return (
+        f"{_then_and_now(seen)}, after {summary.step:,} of {settings.max_steps:,} decisions: it does not learn, or "
+        "not yet"
+    )
 
 
 def _of_values(share: float, seen: _Seen) -> str:
     return (
-        f"its critic does not predict what agents earn (explained variance {share:.2f}; 1 is perfect), and {_then_and_now(seen)}: "
+        f"its critic does not predict what agents earn (explained variance {share:.2f}; 1 is perfect), and "
+        f"{_then_and_now(seen)}: "
         f"observations may lack what rewards depend on, or rewards may be too large or too noisy"
     )
 
 
 def _must_rise(seen: _Seen, summary: Summary, settings: BehaviorSettings) -> bool:
-    """Whether a mean reward that does not rise means that nothing is learned. It need not rise in self-play, in later lessons, or when
-    the policy learns from other signals only.
+    """Whether a mean reward that does not rise means that nothing is learned. It need not rise in self-play, in later
+    lessons, or when the policy learns from other signals only.
     """
     lessons = any(value for tag, value in summary.values.items() if tag.startswith("Environment/Lesson Number/"))
-    return seen.judged and EXTRINSIC in settings.reward_signals and ELO not in summary.values and not lessons and bool(seen.first)
+    return (
+        seen.judged
+        and EXTRINSIC in settings.reward_signals
+        and ELO not in summary.values
+        and not lessons
+        and bool(seen.first)
+    )
 
 
 def _risen(seen: _Seen) -> bool:
-    """Whether the newest episodes earn more than the worst period did, by more than chance, or far more than the first one did.
+    """Whether the newest episodes earn more than the worst period did, by more than chance, or far more than the first
+    one did.
 
     The first period alone is no measure: where success ends an episode, the first to end are those that succeed.
     """
     return any(
-        _rise(seen.lowest[tag], seen.recent[tag], CERTAIN, 1e-6) or _rise(seen.first[tag], seen.recent[tag], LIKELY, 0.5)
+        _rise(seen.lowest[tag], seen.recent[tag], CERTAIN, 1e-6)
+        or _rise(seen.first[tag], seen.recent[tag], LIKELY, 0.5)
         for tag in seen.lowest
     )
 
@@ -195,7 +221,8 @@ def _judge(seen: _Seen) -> str:
 def _then_and_now(seen: _Seen) -> str:
     tag = _judge(seen)
     what = "mean group reward" if tag == GROUP_REWARD else "mean reward"
-    first, now = f"{seen.first[tag][0]:.3g}", f"{_pooled(seen.recent[tag])[0]:.3g}"
+    first = f"{seen.first[tag][0]:.3g}"
+    now = f"{_pooled(seen.recent[tag])[0]:.3g}"
     chance = " by more than chance" if float(now) > float(first) else ""
     return f"the {what} has not risen{chance} ({first} in the first summary, {now} now)"
 

@@ -46,7 +46,9 @@ class Timers:
         timer = self._root
         for name in path:
             timer = timer.children.setdefault(name, _TimerNode(self, name, timer))
-        timer.total, timer.count, timer.parallel = seconds, max(timer.count, 1), parallel
+        timer.total = seconds
+        timer.count = max(timer.count, 1)
+        timer.parallel = parallel
 
     def gauge(self, name: str, value: float) -> None:
         """Records a value. A gauge keeps its last, least and greatest value, and the count."""
@@ -54,9 +56,13 @@ class Timers:
         gauge.update(value=value, min=min(gauge["min"], value), max=max(gauge["max"], value), count=gauge["count"] + 1)
 
     def shares(self) -> dict[str, float]:
-        """Returns the share of the total time that each outermost timer took, the largest first; 'other' is the rest."""
+        """Returns the share of the total time that each outermost timer took, the largest first; 'other' is the
+        rest.
+        """
         total = time.perf_counter() - self._root.since
-        parts = sorted(((name, timer.so_far() / total) for name, timer in self._root.children.items()), key=lambda part: -part[1])
+        parts = sorted(
+            ((name, timer.so_far() / total) for name, timer in self._root.children.items()), key=lambda part: -part[1]
+        )
         return {**dict(parts), "other": max(0.0, 1.0 - sum(share for _, share in parts))}
 
     def tree(self) -> dict[str, Any]:
@@ -98,9 +104,15 @@ class _TimerNode:
     __slots__ = ("children", "count", "name", "outer", "parallel", "since", "timers", "total")
 
     def __init__(self, timers: Timers, name: str, outer: _TimerNode | None) -> None:
-        self.timers, self.name, self.outer = timers, name, outer
+        self.timers = timers
+        self.name = name
+        self.outer = outer
         self.children: dict[str, _TimerNode] = {}
-        self.total, self.count, self.since, self.parallel = 0.0, 0, 0.0, False  # since 0: not open
+        # since 0: not open
+        self.total = 0.0
+        self.count = 0
+        self.since = 0.0
+        self.parallel = False
 
     def __enter__(self) -> None:
         self.timers._now = self

@@ -1,7 +1,8 @@
 """The contract of trackers: the members that a class needs to receive a run's metrics.
 
-A tracker is chosen under `trackers` in the settings, by its name among the entry points `palaestra.trackers` or as `module:Class`. It is
-made once, `Class(run, **options)`, and then receives every summary. Its first exception is reported, and training continues.
+A tracker is chosen under `trackers` in the settings, by its name among the entry points `palaestra.trackers` or as
+`module:Class`. It is made once, `Class(run, **options)`, and then receives every summary. Its first exception is
+reported, and training continues.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class Summary:
     mean: float  # of their returns; NaN where none ended
     std: float
     times: Mapping[str, Any] | None = None  # seconds of each rank in the period, and a sentence about the session
-    grouped: bool = False  # whether agents of groups ended episodes: what a group earned counts once it has ended as a whole
+    grouped: bool = (
+        False  # whether agents of groups ended episodes: what a group earned counts once it has ended as a whole
+    )
 
     @property
     def judged(self) -> np.ndarray:
@@ -91,7 +94,9 @@ class SeesModels(Protocol):
     """A tracker that also gets the models of a run."""
 
     def record_model(self, behavior: str, path: Path, step: int, final: bool) -> None:
-        """Records an ONNX file just written, `final` at the end of the run. Later checkpoints delete the others, so read it soon."""
+        """Records an ONNX file just written, `final` at the end of the run. Later checkpoints delete the others, so
+        read it soon.
+        """
         ...
 
 

@@ -1,4 +1,6 @@
-"""Finds and makes the trackers of a run: those named under `trackers`, and ML-Agents' `mlagents.stats_writer` plug-ins."""
+"""Finds and makes the trackers of a run: those named under `trackers`, and ML-Agents' `mlagents.stats_writer`
+plug-ins.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def find_trackers(settings: RunSettings) -> dict[str, Callable[..., Tracker]]:
     return {name: _find(name, options) for name, options in settings.trackers.items()}
 
 
-def make_trackers(found: Mapping[str, Callable[..., Tracker]], run: TrackedRun, warn: Callable[[str], object]) -> dict[str, Tracker]:
+def make_trackers(
+    found: Mapping[str, Callable[..., Tracker]], run: TrackedRun, warn: Callable[[str], object]
+) -> dict[str, Tracker]:
     """Makes each tracker for a run, and those of ML-Agents' plug-ins. Raises PluginError.
 
     A plug-in of ML-Agents that fails is reported with `warn` and left out, since no setting asks for it.
@@ -51,7 +55,9 @@ def _find(name: str, options: Mapping[str, Any]) -> Callable[..., Tracker]:
     try:
         takes.bind(None, **options)
     except TypeError as error:
-        raise PluginError(f"{title} cannot be made from the options in the settings: {error} (its options: {', '.join(names)})") from error
+        raise PluginError(
+            f"{title} cannot be made from the options in the settings: {error} (its options: {', '.join(names)})"
+        ) from error
     return cast(Callable[..., Tracker], found)
 
 
@@ -62,8 +68,11 @@ def _make(name: str, factory: Callable[..., Tracker], run: TrackedRun) -> Tracke
         raise
     except (Exception, SystemExit) as error:  # a user's code may raise anything
         raise PluginError(
-            f"tracker '{name}' could not be made: {exception_summary(error)}; correct its options under `trackers`, or leave it out there"
+            f"tracker '{name}' could not be made: {exception_summary(error)}; correct its options under `trackers`, "
+            "or leave it out there"
         ) from error
     if missing := [member for member in MEMBERS if not callable(getattr(tracker, member, None))]:
-        raise PluginError(f"tracker '{name}' lacks {', '.join(missing)} (a tracker has the methods {', '.join(MEMBERS)})")
+        raise PluginError(
+            f"tracker '{name}' lacks {', '.join(missing)} (a tracker has the methods {', '.join(MEMBERS)})"
+        )
     return tracker

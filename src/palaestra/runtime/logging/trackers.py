@@ -1,4 +1,5 @@
-"""Trackers that come with Palaestra: TensorBoard, `metrics.jsonl`, `metrics.csv`, the console, and the gauges of `timers.json`.
+"""Trackers that come with Palaestra: TensorBoard, `metrics.jsonl`, `metrics.csv`, the console, and the gauges of
+`timers.json`.
 
 When a run resumes, each file drops the values after the step that it resumes from, so that no curve overlaps itself.
 """
@@ -38,7 +39,8 @@ _MOST = float(np.finfo(np.float64).max)
 
 
 class TensorBoardTracker:
-    """Writes event files `<run>/<Behavior>/events.out.tfevents...`. A new run first removes those of an earlier run in its folder.
+    """Writes event files `<run>/<Behavior>/events.out.tfevents...`. A new run first removes those of an earlier run in
+    its folder.
 
     Unlike TensorBoard's own file writer it uses no thread, so that a full disk is reported by the call that fails.
     """
@@ -52,7 +54,10 @@ class TensorBoardTracker:
         """Writes one event with every tag."""
         proto = _proto("summary").Summary
         values = [proto.Value(tag=_utf8(tag), simple_value=value) for tag, value in summary.values.items()]
-        values += [proto.Value(tag=f"{_utf8(tag)}_hist", histo=_histogram(numbers)) for tag, numbers in summary.histograms.items()]
+        values += [
+            proto.Value(tag=f"{_utf8(tag)}_hist", histo=_histogram(numbers))
+            for tag, numbers in summary.histograms.items()
+        ]
         self._append(summary.behavior, step=summary.step, wall_time=summary.time, summary=proto(value=values))
 
     def text(self, behavior: str, tag: str, body: str) -> None:
@@ -95,13 +100,19 @@ class TensorBoardTracker:
             for old in sorted(folder.glob("events.out.tfevents.*")):
                 old.unlink()
                 self._run.info(f"Removed {old}: TensorBoard data of an earlier run in this folder")
-        file = (folder / f"events.out.tfevents.{time.time_ns() // 10**9:010d}.{socket.gethostname()}.{os.getpid()}.{time.time_ns()}").open(
-            "xb"
-        )
-        event, writer = _proto("event").Event, RecordWriter(file)
+        file = (
+            folder / f"events.out.tfevents.{time.time_ns() // 10**9:010d}.{socket.gethostname()}"
+            f".{os.getpid()}.{time.time_ns()}"
+        ).open("xb")
+        event = _proto("event").Event
+        writer = RecordWriter(file)
         writer.write(event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
-        if first and self._run.resumed:  # a session that starts at a step makes TensorBoard drop the points from there on
-            start = event(wall_time=time.time(), step=self._run.resumed.get(behavior, -1) + 1, session_log={"status": "START"})
+        if (
+            first and self._run.resumed
+        ):  # a session that starts at a step makes TensorBoard drop the points from there on
+            start = event(
+                wall_time=time.time(), step=self._run.resumed.get(behavior, -1) + 1, session_log={"status": "START"}
+            )
             writer.write(start.SerializeToString())
         self._begun.add(behavior)
         return file
@@ -110,7 +121,8 @@ class TensorBoardTracker:
 class JSONLTracker:
     """Writes `<run>/metrics.jsonl`: a line for each summary.
 
-    It has behavior, step, time, elapsed, training, episodes, std, every value by its tag, and under `times` what the run did.
+    It has behavior, step, time, elapsed, training, episodes, std, every value by its tag, and under `times` what the
+    run did.
     """
 
     def __init__(self, run: TrackedRun) -> None:
@@ -127,7 +139,10 @@ class JSONLTracker:
             "episodes": summary.episodes,
             "std": _finite(summary.std),
         }
-        values = {f"{tag} (stat)" if tag in head or tag == "times" else tag: _finite(value) for tag, value in summary.values.items()}
+        values = {
+            f"{tag} (stat)" if tag in head or tag == "times" else tag: _finite(value)
+            for tag, value in summary.values.items()
+        }
         times = {} if summary.times is None else {"times": summary.times}
         self._file.append(json.dumps({**head, **values, **times}).encode() + b"\n")
 
@@ -142,17 +157,21 @@ class JSONLTracker:
 class CSVTracker:
     """Writes `<run>/metrics.csv`: a line for each value, with the columns behavior, step, time, elapsed, tag and value.
 
-    With `wide` it writes `<run>/<Behavior>/metrics.csv` instead, as ML-Agents did before release 3: a line for each summary, with the
-    column Steps and one for each tag.
+    With `wide` it writes `<run>/<Behavior>/metrics.csv` instead, as ML-Agents did before release 3: a line for each
+    summary, with the column Steps and one for each tag.
     """
 
     def __init__(self, run: TrackedRun, wide: bool = False) -> None:
         if not isinstance(wide, bool):
             raise PluginError(f"tracker 'csv': wide: expected true or false, got {wide!r}")
-        self._run, self._wide = run, wide
+        self._run = run
+        self._wide = wide
         self._tables: dict[str, _WideFile] = {}
         self._file = _LineFile(
-            run.folder / CSV, {escaped(name): step for name, step in run.resumed.items()}, _place_in_csv, head=_csv_line(CSV_HEAD)
+            run.folder / CSV,
+            {escaped(name): step for name, step in run.resumed.items()},
+            _place_in_csv,
+            head=_csv_line(CSV_HEAD),
         )
 
     def write(self, summary: Summary) -> None:
@@ -160,7 +179,9 @@ class CSVTracker:
         if self._wide:
             name = summary.behavior
             if name not in self._tables:
-                self._tables[name] = _WideFile(self._run.folder / file_name(name) / CSV, self._run.resumed.get(name, -1))
+                self._tables[name] = _WideFile(
+                    self._run.folder / file_name(name) / CSV, self._run.resumed.get(name, -1)
+                )
             self._tables[name].append(summary.step, summary.values)
             return
         head = (summary.behavior, summary.step, summary.time, summary.elapsed)
@@ -177,11 +198,14 @@ class CSVTracker:
 
 
 class _WideFile:
-    """CSV file with a line for each step and a column for each tag. A new tag adds a column, which is empty in the lines before."""
+    """CSV file with a line for each step and a column for each tag. A new tag adds a column, which is empty in the
+    lines before.
+    """
 
     def __init__(self, path: Path, resumed: int) -> None:
         """Lines after the step `resumed` are removed by the first `append`; -1: all."""
-        self._path, self._resumed = path, resumed
+        self._path = path
+        self._resumed = resumed
         self._columns: list[str] = []
         self._file: BinaryIO | None = None
 
@@ -199,7 +223,9 @@ class _WideFile:
             raise RunError(f"cannot write {self._path}: {explain(error)}") from error
 
     def _open(self, tags: Iterable[str]) -> None:
-        """Writes the lines that are kept once more, with a column for each of these tags too, and opens the file for more."""
+        """Writes the lines that are kept once more, with a column for each of these tags too, and opens the file for
+        more.
+        """
         self._path.parent.mkdir(parents=True, exist_ok=True)
         columns, rows = self._kept()
         self._columns = list(dict.fromkeys((*columns, *tags)))
@@ -228,11 +254,20 @@ class _WideFile:
 
 
 class _LineFile:
-    """File that grows by whole lines. The first `append` opens it, and removes lines of later steps than those resumed from."""
+    """File that grows by whole lines. The first `append` opens it, and removes lines of later steps than those resumed
+    from.
+    """
 
-    def __init__(self, path: Path, resumed: Mapping[str, int], place: Callable[[bytes], tuple[str, int]], head: bytes = b"") -> None:
-        """`place` reads behavior and step of a line, or raises ValueError, KeyError or TypeError. `head` is the first line."""
-        self._path, self._resumed, self._place, self._head = path, resumed, place, head
+    def __init__(
+        self, path: Path, resumed: Mapping[str, int], place: Callable[[bytes], tuple[str, int]], head: bytes = b""
+    ) -> None:
+        """`place` reads behavior and step of a line, or raises ValueError, KeyError or TypeError. `head` is the first
+        line.
+        """
+        self._path = path
+        self._resumed = resumed
+        self._place = place
+        self._head = head
         self._file: BinaryIO | None = None
         self._begun = False
 
@@ -255,7 +290,11 @@ class _LineFile:
     def _open(self) -> BinaryIO:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         if not self._begun and self._path.exists():
-            kept = [line for line in read_whole(self._path, MOST_LINES).splitlines() if self._precedes(line)] if self._resumed else []
+            kept = (
+                [line for line in read_whole(self._path, MOST_LINES).splitlines() if self._precedes(line)]
+                if self._resumed
+                else []
+            )
             write_whole(self._path, self._head * bool(kept) + b"".join(line + b"\n" for line in kept))
         self._begun = True
         file = self._path.open("a+b")
@@ -296,7 +335,8 @@ class ConsoleTracker:
 
     def __init__(self, run: TrackedRun, rank: int | None = None) -> None:
         """`rank` is printed where several processes train together."""
-        self._run, self._rank = run, rank
+        self._run = run
+        self._rank = rank
 
     def write(self, summary: Summary) -> None:
         """Prints step, time and mean reward."""
@@ -369,11 +409,14 @@ def _histogram(values: np.ndarray) -> Any:
 
 
 def _bin_edges(low: float, high: float) -> np.ndarray:
-    """Returns rising edges from `low` to `high`, of 30 equal bins, or fewer where floats between the two are too few."""
+    """Returns rising edges from `low` to `high`, of 30 equal bins, or fewer where floats between the two are too
+    few.
+    """
     share = np.arange(_BINS + 1) / _BINS
     edges = np.unique(np.clip(low * (1 - share) + high * share, low, high))  # without high - low, which may overflow
     if len(edges) > 1:
-        edges[0], edges[-1] = low, high
+        edges[0] = low
+        edges[-1] = high
         return edges
     margin = 0.5 + 1e-9 * abs(low)
     return np.clip([low - margin, low + margin], -_MOST, _MOST)

@@ -22,12 +22,14 @@ class WaitingNotice:
 
     def __init__(self, what: str, tell: Callable[[str], object]) -> None:
         """Calls `tell` from another thread, with lines such as 'opening 3DBall: 5 s so far'."""
-        self._what, self._tell = what, tell
+        self._what = what
+        self._tell = tell
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="waiting", daemon=True)
 
     def _watch(self) -> None:
-        begin, pause = time.monotonic(), FIRST
+        begin = time.monotonic()
+        pause = FIRST
         while not self._over.wait(pause):
             self._tell(f"{self._what}: {time.monotonic() - begin:.0f} s so far")
             pause = min(2 * pause, LONGEST)
@@ -36,7 +38,9 @@ class WaitingNotice:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._over.set()
         self._thread.join()
 

@@ -28,7 +28,9 @@ def signature(path: Path | str) -> Signature | None:
 
 
 class ResultsFiles:
-    """Files under one folder. All methods answer None or nothing for what is missing, cannot be read, or lies elsewhere."""
+    """Files under one folder. All methods answer None or nothing for what is missing, cannot be read, or lies
+    elsewhere.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root

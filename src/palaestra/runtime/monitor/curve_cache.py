@@ -21,7 +21,8 @@ class RunCurves:
     """Curves of one run, from `metrics.jsonl` or from event files."""
 
     def __init__(self, files: ResultsFiles, run: Path) -> None:
-        self._metrics, self._events = MetricsReader(files, run / METRICS), EventsReader(files, run)
+        self._metrics = MetricsReader(files, run / METRICS)
+        self._events = EventsReader(files, run)
         self._lock = threading.Lock()
 
     def refresh(self) -> int:
@@ -58,7 +59,8 @@ class CurveCache:
     """Curves by run's folder. Those that were not asked for longest are forgotten. For any thread."""
 
     def __init__(self, files: ResultsFiles, kept: int = KEPT) -> None:
-        self._files, self._kept = files, kept
+        self._files = files
+        self._kept = kept
         self._runs: OrderedDict[Path, RunCurves] = OrderedDict()
         self._lock = threading.Lock()
 

@@ -33,7 +33,11 @@ def event_files(files: ResultsFiles, run: Path) -> dict[Path, Signature]:
     """Returns the event files of a run, oldest first by name, without pipes and those that links elsewhere name."""
     found: list[Path] = []
     _search(run, found, DEPTH)
-    signed = {path: signature(path) for path in sorted(found) if path.is_file() and (not path.is_symlink() or files.contains(path))}
+    signed = {
+        path: signature(path)
+        for path in sorted(found)
+        if path.is_file() and (not path.is_symlink() or files.contains(path))
+    }
     return {path: sign for path, sign in signed.items() if sign is not None}
 
 
@@ -63,7 +67,9 @@ def last_values(files: ResultsFiles, path: Path) -> tuple[int, float, dict[str, 
         if length <= MOST_RECORD:
             starts.append((at + 12, length))
         at += 16 + length
-    step, when, values = 0, 0.0, dict[str, float]()
+    step = 0
+    when = 0.0
+    values = dict[str, float]()
     for start, length in starts[-LAST_RECORDS:]:
         try:
             event = Event.FromString(data[start : start + length])
@@ -99,7 +105,8 @@ class EventsReader:
     """Curves of a run's event files; each folder of them is a behavior. Not for several threads at once."""
 
     def __init__(self, files: ResultsFiles, run: Path) -> None:
-        self._files, self._run = files, run
+        self._files = files
+        self._run = run
         self._readers: dict[Path, GuardedEvents] = {}
         self._seen: dict[Path, Signature] = {}
         self.version = 0
@@ -139,7 +146,9 @@ class EventsReader:
     @property
     def tags(self) -> dict[str, list[str]]:
         """Tags by behavior."""
-        return {self._name(folder): [*_scalars(one.reader), *_tensors(one.reader)] for folder, one in self._readers.items()}
+        return {
+            self._name(folder): [*_scalars(one.reader), *_tensors(one.reader)] for folder, one in self._readers.items()
+        }
 
     def points(self, behavior: str, tag: str) -> Points | None:
         """Returns all values of a tag; None if it has none."""

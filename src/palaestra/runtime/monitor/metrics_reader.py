@@ -72,20 +72,24 @@ class MetricsReader:
     """Content of one `metrics.jsonl` so far. Not for several threads at once."""
 
     def __init__(self, files: ResultsFiles, path: Path) -> None:
-        self._files, self._path = files, path
+        self._files = files
+        self._path = path
         self._seen: tuple[int, int, int] | None = None
         self.version = 0
         """Grows with each change of the content."""
         self._clear()
 
     def _clear(self) -> None:
-        self._offset, self._rest = 0, b""
+        self._offset = 0
+        self._rest = b""
         self._long = False
         """Whether the line that is being read is too long to keep."""
         self.behaviors: dict[str, BehaviorMetrics] = {}
 
     def refresh(self) -> None:
-        """Reads what was written since the last call. A file that was replaced or shortened, as a resumed run does, is read anew."""
+        """Reads what was written since the last call. A file that was replaced or shortened, as a resumed run does, is
+        read anew.
+        """
         now = signature(self._path)
         if now == self._seen:
             return
@@ -104,14 +108,17 @@ class MetricsReader:
             self._long = False
         self._rest = rest  # a line that is still being written waits
         if len(rest) > CHUNK:
-            self._rest, self._long = b"", True
+            self._rest = b""
+            self._long = True
         for line in lines:
             self._add(line)
 
     def _add(self, line: bytes) -> None:
         try:
             point = json.loads(line)
-            behavior, step, elapsed = str(point["behavior"]), float(point["step"]), float(point["elapsed"])
+            behavior = str(point["behavior"])
+            step = float(point["step"])
+            elapsed = float(point["elapsed"])
             self.behaviors.setdefault(behavior, BehaviorMetrics()).add(step, elapsed, point)
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):  # cut off by a crash
             return

@@ -13,7 +13,9 @@ from palaestra.runtime.monitor.bounded_reading import LOG_TAIL, ResultsFiles
 from palaestra.runtime.monitor.run_status import STATUS, TIMERS, BehaviorStatus, RunStatus
 
 MISSING = "(not set)"
-IGNORED = frozenset(("checkpoint_settings.run_id", "checkpoint_settings.resume", "checkpoint_settings.force", "env_settings.base_port"))
+IGNORED = frozenset(
+    ("checkpoint_settings.run_id", "checkpoint_settings.resume", "checkpoint_settings.force", "env_settings.base_port")
+)
 """Keys that say which run it is, not how it learns."""
 LOGS = ("log", "out", "err", "txt")
 """Endings of the files in `run_logs` that are shown as logs."""
@@ -73,7 +75,11 @@ def lessons(files: ResultsFiles, status: RunStatus, settings: Mapping[str, Any])
         lesson = steps[number]
         criterion = lesson.get("completion_criteria") if number + 1 < len(steps) else None
         needs, share = _needs(criterion, status) if isinstance(criterion, Mapping) else ("", None)
-        found.append(LessonStatus(str(name), number, len(steps), str(lesson.get("name", "")), _value(lesson.get("value")), needs, share))
+        found.append(
+            LessonStatus(
+                str(name), number, len(steps), str(lesson.get("name", "")), _value(lesson.get("value")), needs, share
+            )
+        )
     return found
 
 
@@ -90,7 +96,8 @@ def _needs(criterion: Mapping[str, Any], status: RunStatus) -> tuple[str, float 
     """Returns what ends a lesson as a sentence, and how far it is met by the last summary."""
     behavior = next((each for each in status.behaviors if each.name == criterion.get("behavior")), None)
     behavior = behavior or next(iter(status.behaviors), None)
-    measure, threshold = str(criterion.get("measure", "")), criterion.get("threshold")
+    measure = str(criterion.get("measure", ""))
+    threshold = criterion.get("threshold")
     now = None if behavior is None else _measured(behavior, measure)
     what = {"reward": "mean reward", "progress": "progress", "Elo": "Elo", "elo": "Elo"}.get(measure, measure)
     if not isinstance(threshold, (int, float)):
@@ -120,7 +127,8 @@ def _value(value: object) -> str:
     """Returns a lesson's value, or the sampler that draws it, as text."""
     if not isinstance(value, Mapping):
         return "" if value is None else str(value)
-    kind, given = value.get("sampler_type"), value.get("sampler_parameters")
+    kind = value.get("sampler_type")
+    given = value.get("sampler_parameters")
     inner = ", ".join(f"{key} {each}" for key, each in given.items()) if isinstance(given, Mapping) else ""
     return f"{kind} ({inner})" if kind else ", ".join(f"{key} {each}" for key, each in value.items())
 
@@ -129,8 +137,13 @@ def league(files: ResultsFiles, run_id: str) -> LeagueTable | None:
     """Returns what `palaestra league` wrote; None if it was not played."""
     data = files.json(files.root / run_id / "league.json")
     try:
-        entries = [(str(each["behavior"]), int(each["step"]), float(each["skill"]), float(each["deviation"])) for each in data["entries"]]
-        games, wins, draws = data["games"], data["wins"], data["draws"]
+        entries = [
+            (str(each["behavior"]), int(each["step"]), float(each["skill"]), float(each["deviation"]))
+            for each in data["entries"]
+        ]
+        games = data["games"]
+        wins = data["wins"]
+        draws = data["draws"]
         if not 0 < len(entries) <= MOST_ENTRIES:
             return None
         names = list(dict.fromkeys(entry[0] for entry in entries))
@@ -155,11 +168,14 @@ def league(files: ResultsFiles, run_id: str) -> LeagueTable | None:
 
 
 def time_shares(files: ResultsFiles, status: RunStatus) -> TimeShares | None:
-    """Returns where the time of the newest session went, and what holds it up, or in a whole run of the original; None if not known.
+    """Returns where the time of the newest session went, and what holds it up, or in a whole run of the original; None
+    if not known.
 
     Runs of earlier versions tell the time since their last summary alone, in which there may be no update.
     """
-    if isinstance(told := status.progress.get("bottleneck"), str) and isinstance(shares := status.progress.get("shares"), Mapping):
+    if isinstance(told := status.progress.get("bottleneck"), str) and isinstance(
+        shares := status.progress.get("shares"), Mapping
+    ):
         return TimeShares(_sorted(_numbers(shares)), told)
     for each in status.behaviors:
         ranks = each.times.get("ranks")
@@ -169,10 +185,13 @@ def time_shares(files: ResultsFiles, status: RunStatus) -> TimeShares | None:
             if total > 0:
                 return TimeShares(_sorted({name: seconds / total for name, seconds in parts.items()}))
     timers = files.json(files.root / status.run_id / TIMERS)
-    children, metadata = timers.get("children"), timers.get("metadata")
+    children = timers.get("children")
+    metadata = timers.get("metadata")
     if not isinstance(children, Mapping):
         return None
-    seconds = {str(name): _numbers(child).get("total", 0.0) for name, child in children.items() if isinstance(child, Mapping)}
+    seconds = {
+        str(name): _numbers(child).get("total", 0.0) for name, child in children.items() if isinstance(child, Mapping)
+    }
     total = max(_numbers(timers).get("total", 0.0), sum(seconds.values()))
     if total <= 0:
         return None
@@ -181,7 +200,11 @@ def time_shares(files: ResultsFiles, status: RunStatus) -> TimeShares | None:
 
 
 def _numbers(tree: Mapping[str, Any]) -> dict[str, float]:
-    return {str(key): float(each) for key, each in tree.items() if isinstance(each, (int, float)) and not isinstance(each, bool)}
+    return {
+        str(key): float(each)
+        for key, each in tree.items()
+        if isinstance(each, (int, float)) and not isinstance(each, bool)
+    }
 
 
 def _sorted(shares: Mapping[str, float]) -> dict[str, float]:
@@ -195,7 +218,11 @@ def logs(files: ResultsFiles, run_id: str) -> list[str]:
         return []
     try:
         with os.scandir(folder) as entries:
-            names = [entry.name for entry in entries if entry.name.rpartition(".")[2] in LOGS and files.contains(Path(entry.path))]
+            names = [
+                entry.name
+                for entry in entries
+                if entry.name.rpartition(".")[2] in LOGS and files.contains(Path(entry.path))
+            ]
     except OSError:
         return []
     return sorted(names, key=lambda name: (not name.startswith("console"), name))[:MOST_LOGS]
@@ -220,7 +247,9 @@ class Difference:
 
 
 def differences(trees: Sequence[Mapping[str, Any]]) -> list[Difference]:
-    """Returns the keys that differ, in the order of the settings. A single behavior of each run is compared whatever its name."""
+    """Returns the keys that differ, in the order of the settings. A single behavior of each run is compared whatever
+    its name.
+    """
     flat = [dict(_flat(_without_name(tree))) for tree in trees]
     keys = dict.fromkeys(key for values in flat for key in values)
     found = [Difference(key, tuple(values.get(key, MISSING) for values in flat)) for key in keys if key not in IGNORED]
@@ -237,7 +266,11 @@ def _without_name(tree: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(behaviors, Mapping) or len(behaviors) != 1:
         return tree
     ((name, block),) = behaviors.items()
-    return {"behavior": name, "behaviors": {"*": block}, **{key: value for key, value in tree.items() if key != "behaviors"}}
+    return {
+        "behavior": name,
+        "behaviors": {"*": block},
+        **{key: value for key, value in tree.items() if key != "behaviors"},
+    }
 
 
 def _flat(tree: object, path: str = "") -> Iterator[tuple[str, str]]:

@@ -47,13 +47,17 @@ class RunIndex:
         """Grows with each change of any status."""
 
     def statuses(self) -> list[RunStatus]:
-        """Returns the status of every run, those that learn first, then the newest. Call it in a thread: it reads files."""
+        """Returns the status of every run, those that learn first, then the newest. Call it in a thread: it reads
+        files.
+        """
         with self._lock:
             if time.monotonic() - self._looked >= FRESHNESS:
                 self._refresh()
                 self._looked = time.monotonic()
             found = [known.status for known in self._known.values()]
-        return sorted(found, key=lambda status: (status.state != "learning", -(status.started or status.changed), status.run_id))
+        return sorted(
+            found, key=lambda status: (status.state != "learning", -(status.started or status.changed), status.run_id)
+        )
 
     def status(self, run_id: str) -> RunStatus | None:
         """Returns the status of a run of the folder; None for any other id."""
@@ -99,7 +103,9 @@ class RunIndex:
         if writer is not None:
             holder = LockHolder.read(run / WRITER) if self.files.contains(run / WRITER) else None
             # a process of another machine shows that it is alive by touching the file
-            alive: object = None if holder is None else holder.alive if holder.here else time.time() - writer[0] / 1e9 < 120
+            alive: object = (
+                None if holder is None else holder.alive if holder.here else time.time() - writer[0] / 1e9 < 120
+            )
             return settings, signs, alive
         if metrics is None and progress is None:
             events = event_files(self.files, run)

@@ -22,13 +22,19 @@ def find_runs(results: Path) -> list[str]:
 
 
 def run_path(results: Path, run_id: str) -> Path | None:
-    """Returns the folder of a run that `find_runs` would list, so that no id from outside leads to another place; None if there is none."""
+    """Returns the folder of a run that `find_runs` would list, so that no id from outside leads to another place; None
+    if there is none.
+    """
     return results / run_id if run_id in find_runs(results) else None
 
 
 def _search(folder: Path, prefix: str, found: list[str], depth: int) -> None:
     try:
-        entries = [entry for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")]
+        entries = [
+            entry
+            for entry in os.scandir(folder)
+            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")
+        ]
     except OSError:
         return
     for entry in entries:
@@ -63,6 +69,7 @@ def _has_model(folder: Path, depth: int = 2) -> bool:
     except OSError:
         return False
     return any(
-        entry.name.endswith(MODEL_FILES) or (depth > 1 and entry.is_dir(follow_symlinks=False) and _has_model(Path(entry.path), depth - 1))
+        entry.name.endswith(MODEL_FILES)
+        or (depth > 1 and entry.is_dir(follow_symlinks=False) and _has_model(Path(entry.path), depth - 1))
         for entry in found
     )

@@ -21,8 +21,9 @@ from palaestra.runtime.storage.run_folder import CONFIGURATION
 from palaestra.runtime.storage.writer_lock import FRESH, WRITER, LockHolder
 
 RunState: TypeAlias = Literal["learning", "stopped", "died", "finished", "recorded"]
-"""learning: a process writes to it; stopped: saved and ended before max_steps; died: nobody ended it; recorded: other programs' files,
-which do not say."""
+"""learning: a process writes to it; stopped: saved and ended before max_steps; died: nobody ended it; recorded: other
+programs' files, which do not say.
+"""
 TAIL = 64 * 2**10
 """Bytes at the end of `metrics.jsonl` in which each behavior's last summaries are looked for."""
 CLEAN = 10.0
@@ -68,7 +69,9 @@ class RunStatus:
 
     @property
     def step(self) -> int:
-        """Steps of all behaviors together; what one does after its max_steps, while others still learn, does not count."""
+        """Steps of all behaviors together; what one does after its max_steps, while others still learn, does not
+        count.
+        """
         return sum(min(each.step, each.max_steps or each.step) for each in self.behaviors)
 
     @property
@@ -118,9 +121,13 @@ def read_status(files: ResultsFiles, run_id: str, settings: Mapping[str, Any] | 
     summaries = last_summaries(files, run / METRICS)
     if not summaries and not progress:
         return _of_others(files, run_id, tree, status)
-    behaviors = tuple(_behavior(name, lines, tree, progress) for name, lines in _named(summaries, progress, tree).items())
+    behaviors = tuple(
+        _behavior(name, lines, tree, progress) for name, lines in _named(summaries, progress, tree).items()
+    )
     writer = LockHolder.read(run / WRITER) if files.contains(run / WRITER) else None
-    last = max((line["time"] for lines in summaries.values() for line in lines if _is_number(line.get("time"))), default=0.0)
+    last = max(
+        (line["time"] for lines in summaries.values() for line in lines if _is_number(line.get("time"))), default=0.0
+    )
     return RunStatus(
         run_id,
         _state(run, behaviors, writer, progress, last),
@@ -168,15 +175,21 @@ def environment_of(tree: Mapping[str, Any]) -> str:
     return str(name) if name else "Unity Editor" if section else ""
 
 
-def _named(summaries: Mapping[str, Any], progress: Mapping[str, Any], tree: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+def _named(
+    summaries: Mapping[str, Any], progress: Mapping[str, Any], tree: Mapping[str, Any]
+) -> dict[str, list[dict[str, Any]]]:
     """Returns the summaries by behavior, behaviors without one included."""
     live = progress.get("behaviors")
     names = [*summaries, *(live if isinstance(live, Mapping) else {})] or list(_section(tree, "behaviors"))
     return {str(name): summaries.get(name, []) for name in dict.fromkeys(names)}
 
 
-def _behavior(name: str, lines: list[dict[str, Any]], tree: Mapping[str, Any], progress: Mapping[str, Any]) -> BehaviorStatus:
-    values = {tag: float(value) for tag, value in lines[0].items() if tag not in HEAD and _is_number(value)} if lines else {}
+def _behavior(
+    name: str, lines: list[dict[str, Any]], tree: Mapping[str, Any], progress: Mapping[str, Any]
+) -> BehaviorStatus:
+    values = (
+        {tag: float(value) for tag, value in lines[0].items() if tag not in HEAD and _is_number(value)} if lines else {}
+    )
     live = _section(_section(progress, "behaviors"), name)
     rate = None
     if len(lines) == 2 and (passed := lines[0]["elapsed"] - lines[1]["elapsed"]) > 0:
@@ -192,7 +205,9 @@ def _behavior(name: str, lines: list[dict[str, Any]], tree: Mapping[str, Any], p
     )
 
 
-def _state(run: Path, behaviors: Iterable[BehaviorStatus], writer: LockHolder | None, progress: Mapping[str, Any], last: float) -> RunState:
+def _state(
+    run: Path, behaviors: Iterable[BehaviorStatus], writer: LockHolder | None, progress: Mapping[str, Any], last: float
+) -> RunState:
     if writer is not None:
         fresh = (signature(run / WRITER) or (0, 0, 0))[0] / 1e9 > time.time() - FRESH
         return "learning" if (writer.alive if writer.here else fresh) else "died"
@@ -228,7 +243,9 @@ def _of_others(files: ResultsFiles, run_id: str, tree: Mapping[str, Any], status
         name = folder.relative_to(run).as_posix() if folder != run else run.name
         before = behaviors.get(name)
         reward = _first(values.get(GROUP_REWARD), values.get(REWARD), None if before is None else before.reward)
-        behaviors[name] = BehaviorStatus(name, max(step, before.step if before else 0), _most(tree, name), reward, None, values)
+        behaviors[name] = BehaviorStatus(
+            name, max(step, before.step if before else 0), _most(tree, name), reward, None, values
+        )
         last = max(last, when)
     writer = LockHolder.read(run / WRITER) if files.contains(run / WRITER) else None
     ours = "trackers" in tree or writer is not None
@@ -247,11 +264,15 @@ def _of_others(files: ResultsFiles, run_id: str, tree: Mapping[str, Any], status
         state = "recorded"
     timers = _section(files.json(run / TIMERS), "metadata")
     began = _number(timers.get("start_time_seconds")) or (None if writer is None else writer.since)
-    return RunStatus(run_id, state, shown, environment_of(tree), _trainers(tree), began, last, source, str(writer or ""))
+    return RunStatus(
+        run_id, state, shown, environment_of(tree), _trainers(tree), began, last, source, str(writer or "")
+    )
 
 
 def _of_status(tree: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[dict[str, BehaviorStatus], float]:
-    """Returns the behaviors of `training_status.json` with their last model's step and reward, and when that was written."""
+    """Returns the behaviors of `training_status.json` with their last model's step and reward, and when that was
+    written.
+    """
     found: dict[str, BehaviorStatus] = {}
     newest = 0.0
     for name, section in status.items():

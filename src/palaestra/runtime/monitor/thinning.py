@@ -29,7 +29,8 @@ def shown(points: Points, view: CurveView) -> list[list[float]]:
     """Returns pairs of step (or hours of training) and value, smoothed, then thinned, without what is not finite."""
     x = points.seconds / 3600.0 if view.over_time else points.step
     finite = np.isfinite(x) & np.isfinite(points.value)
-    x, y = x[finite], smoothed(points.value[finite], view.smoothing)
+    x = x[finite]
+    y = smoothed(points.value[finite], view.smoothing)
     at = kept(y, view.most)
     return [[_rounded(left), _rounded(right)] for left, right in zip(x[at].tolist(), y[at].tolist(), strict=True)]
 
@@ -38,15 +39,20 @@ def smoothed(values: Numbers, weight: float) -> Numbers:
     """Returns an exponential moving average whose start is not drawn to zero, as TensorBoard shows it."""
     if weight <= 0 or not len(values):
         return values
-    mean, share, out = 0.0, 0.0, []
+    mean = 0.0
+    share = 0.0
+    out = []
     for value in values.tolist():
-        mean, share = weight * mean + (1 - weight) * value, weight * share + (1 - weight)
+        mean = weight * mean + (1 - weight) * value
+        share = weight * share + (1 - weight)
         out.append(mean / share)
     return np.array(out)
 
 
 def kept(values: Numbers, most: int) -> NDArray[np.int64]:
-    """Returns the indices of at most `most` values, rising: the first, the last, and the least and greatest of each equal stretch."""
+    """Returns the indices of at most `most` values, rising: the first, the last, and the least and greatest of each
+    equal stretch.
+    """
     count = len(values)
     if count <= most:
         return np.arange(count)

@@ -68,15 +68,20 @@ class BestModels:
 
 
 def reopening(settings: RunSettings, given: object | None) -> Reopen | None:
-    """Returns a function that opens a run's environment once more; None if that is impossible. `given`: that of `train(env=...)`."""
-    name, options = settings.env_settings.env_path or EDITOR, settings.env_settings.env_options
+    """Returns a function that opens a run's environment once more; None if that is impossible. `given`: that of
+    `train(env=...)`.
+    """
+    name = settings.env_settings.env_path or EDITOR
+    options = settings.env_settings.env_options
 
     def reopen(areas: int) -> Env:
         if given is None:
             made = open_named(name, None, areas, options, settings)
         else:  # a function that chooses the number of areas is only sure to make what the run trains in
             made = as_env(given, areas if _takes_areas(given) else settings.env_settings.num_areas, "cpu", options)[0]
-        return with_parameters(made, settings.environment_parameters, last_lessons(settings), settings.env_settings.seed)
+        return with_parameters(
+            made, settings.environment_parameters, last_lessons(settings), settings.env_settings.seed
+        )
 
     if given is None:
         return None if name == EDITOR else reopen
@@ -88,7 +93,9 @@ def _takes_areas(given: object) -> bool:
 
 
 def last_lessons(settings: RunSettings) -> dict[str, int]:
-    """Returns the last lesson of each curriculum, in which policies are evaluated: values of other lessons could not be compared."""
+    """Returns the last lesson of each curriculum, in which policies are evaluated: values of other lessons could not be
+    compared.
+    """
     forms = (settings.environment_parameters or {}).items()
     return {name: len(form.curriculum) - 1 for name, form in forms if isinstance(form, CurriculumSettings)}
 
@@ -96,7 +103,8 @@ def last_lessons(settings: RunSettings) -> dict[str, int]:
 @contextmanager
 def untouched_random_numbers() -> Iterator[None]:
     """Restores the process's own random generators after the block."""
-    python, numpy = random.getstate(), np.random.get_state()
+    python = random.getstate()
+    numpy = np.random.get_state()
     with torch.random.fork_rng():
         try:
             yield

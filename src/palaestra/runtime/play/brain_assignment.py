@@ -3,12 +3,12 @@
 =====================================  ================================================================
 `Ball=model:first`                     the newest model of the behavior in the run 'first'
 `Ball=model:first@500000`              its model of that step
-`Ball=model:hub:ann/ppo-Ball`          its model in a repository of the Hugging Face Hub; `hub:ann/ppo-Ball/Ball.onnx` is one file
-`Ball=model:Ball.onnx`                 a model file; `model:FILE.onnx,NAMES.yaml` where its tensors have other names than ours
-`Ball?team=1=random`                   one team of a behavior; its other teams are played by what is named without a team
-`heuristic`                            every behavior that nothing else is named for
-`Ball=python:module:function`          code of yours
-=====================================  ================================================================
+`Ball=model:hub:ann/ppo-Ball`          its model in a repository of the Hugging Face Hub; `hub:ann/ppo-Ball/Ball.onnx`
+is one file `Ball=model:Ball.onnx`                 a model file; `model:FILE.onnx,NAMES.yaml` where its tensors have
+other names than ours `Ball?team=1=random`                   one team of a behavior; its other teams are played by what
+is named without a team `heuristic`                            every behavior that nothing else is named for
+`Ball=python:module:function`          code of yours =====================================
+================================================================
 """
 
 from __future__ import annotations
@@ -76,9 +76,13 @@ def read_part(text: str) -> BrainSpec:
     named = NAMED.fullmatch(text)
     if named is None:
         raise ConfigError(f"--brain {text}: {_no_brain(text, known)}")
-    behavior, team, brain = named["behavior"], named["team"], named["brain"]
+    behavior = named["behavior"]
+    team = named["team"]
+    brain = named["brain"]
     if team is not None and not team.isdecimal():
-        raise ConfigError(f"--brain {text}: team '{team}' is no number; expected such as {behavior}?team=1={brain or 'random'}")
+        raise ConfigError(
+            f"--brain {text}: team '{team}' is no number; expected such as {behavior}?team=1={brain or 'random'}"
+        )
     kind, _, argument = brain.partition(":")
     if kind not in known:
         raise ConfigError(f"--brain {text}: {_no_brain(brain, known)}")
@@ -87,7 +91,11 @@ def read_part(text: str) -> BrainSpec:
 
 def _no_brain(brain: str, known: Sequence[str]) -> str:
     kind = brain.partition(":")[0]
-    hint = f"; did you mean 'model:{brain}'?" if kind.endswith(MODEL_FILES) or Path(brain).is_dir() else nearest(kind, known)
+    hint = (
+        f"; did you mean 'model:{brain}'?"
+        if kind.endswith(MODEL_FILES) or Path(brain).is_dir()
+        else nearest(kind, known)
+    )
     return f"there is no brain '{kind}'{hint} (there are: {', '.join(known)})"
 
 
@@ -116,8 +124,11 @@ class BrainAssignment:
         results: Path = Path("results"),
     ) -> None:
         """`results`: the folder of the runs that `model:RUN` means."""
-        self._parts, self._env, self._results = parts, env, results
-        self._seed, self._deterministic = seed, deterministic
+        self._parts = parts
+        self._env = env
+        self._results = results
+        self._seed = seed
+        self._deterministic = deterministic
         self._made: dict[tuple[BrainSpec, str], CheckedBrain] = {}
         self._played: set[tuple[str, int]] = set()
 
@@ -130,7 +141,9 @@ class BrainAssignment:
         return None
 
     def brain(self, behavior: str, team: int) -> CheckedBrain:
-        """Returns the brain of a side, the same for all teams of one spec. Raises PolicyError if there is none, or it cannot be made."""
+        """Returns the brain of a side, the same for all teams of one spec. Raises PolicyError if there is none, or it
+        cannot be made.
+        """
         part = self.part(behavior, team)
         if part is None:
             raise PolicyError(self._missing(behavior, team))
@@ -154,7 +167,8 @@ class BrainAssignment:
         return sorted(team for name, team in self._played if name == behavior)
 
     def _make(self, part: BrainSpec, behavior: str) -> CheckedBrain:
-        spec, seed = self._env.behaviors[behavior], self._seed + len(self._made)
+        spec = self._env.behaviors[behavior]
+        seed = self._seed + len(self._made)
         role = Role(behavior, spec, self._argument(part, behavior), self._env, seed, self._deterministic)
         brain = self._own(part, role) if part.kind == PYTHON else registry("brains").get(part.kind)(role)
         return CheckedBrain(brain, part.brain, behavior, spec)
@@ -173,7 +187,9 @@ class BrainAssignment:
     def _own(self, part: BrainSpec, role: Role) -> Brain:
         module_name, _, attribute = part.argument.partition(":")
         if not module_name or not attribute:
-            raise PolicyError(f"'{part.brain}' is not complete; expected python:module:function, such as python:my_brains:chase")
+            raise PolicyError(
+                f"'{part.brain}' is not complete; expected python:module:function, such as python:my_brains:chase"
+            )
         try:
             module = import_user_module(module_name, part.brain)
         except EnvError as error:

@@ -1,4 +1,6 @@
-"""Lets a brain choose the actions for the table of a behavior: for teachers, for opponents in self-play, and for play."""
+"""Lets a brain choose the actions for the table of a behavior: for teachers, for opponents in self-play, and for
+play.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ class TableAnswers:
     """Asks a brain for the actions of rows of a table, and tells it where episodes begin."""
 
     def __init__(self, brain: Brain, action: ActionSpec) -> None:
-        self.brain, self._action = brain, action
+        self.brain = brain
+        self._action = action
         self._fresh = np.zeros(0, np.bool_)  # (S,) the brain has not been told that an episode begins there
 
     def see(self, step: TimeStep) -> None:
@@ -32,7 +35,9 @@ class TableAnswers:
         self._fresh = np.pad(self._fresh, (0, max(len(over) - len(self._fresh), 0)), constant_values=True)
         self._fresh |= over.cpu().numpy()
 
-    def fill(self, step: TimeStep, rows: NDArray[np.int64], continuous: NDArray[np.float32], discrete: NDArray[np.int64]) -> None:
+    def fill(
+        self, step: TimeStep, rows: NDArray[np.int64], continuous: NDArray[np.float32], discrete: NDArray[np.int64]
+    ) -> None:
         """Writes the brain's actions for these rows into columns (S, ...). Call `see` first. Raises PolicyError."""
         new = rows[self._fresh[rows]]
         if len(new):
@@ -42,18 +47,23 @@ class TableAnswers:
             mask = None if step.action_mask is None else step.action_mask.cpu().numpy()[rows]
             seen = Seen(rows, tuple(x.cpu().numpy()[rows] for x in step.obs), mask, step.team.cpu().numpy()[rows])
             choice = self.brain.decide(seen)
-            continuous[rows], discrete[rows] = choice.continuous, choice.discrete
+            continuous[rows] = choice.continuous
+            discrete[rows] = choice.discrete
 
     def answer(self, step: TimeStep) -> Action:
         """Returns actions for the acting slots, zeros elsewhere. Call `see` first."""
         continuous, discrete = no_actions(len(step.reward), self._action)
         self.fill(step, step.acting.cpu().numpy().nonzero()[0], continuous, discrete)
-        return Action(torch.from_numpy(continuous).to(step.reward.device), torch.from_numpy(discrete).to(step.reward.device))
+        return Action(
+            torch.from_numpy(continuous).to(step.reward.device), torch.from_numpy(discrete).to(step.reward.device)
+        )
 
     def nothing(self, step: TimeStep) -> Action:
         """Returns zeros for every slot; the brain is not asked."""
         continuous, discrete = no_actions(len(step.reward), self._action)
-        return Action(torch.from_numpy(continuous).to(step.reward.device), torch.from_numpy(discrete).to(step.reward.device))
+        return Action(
+            torch.from_numpy(continuous).to(step.reward.device), torch.from_numpy(discrete).to(step.reward.device)
+        )
 
     def forget(self) -> None:
         """Treats the agents of all slots as new ones."""
@@ -69,7 +79,9 @@ class BrainPolicy(TableAnswers):
 
     @property
     def recurrent_state(self) -> Tensor:
-        """(S, 1 + L): 1 where an episode begins, then a model's LSTM memory. The memory of a user's own brain is not in it."""
+        """(S, 1 + L): 1 where an episode begins, then a model's LSTM memory. The memory of a user's own brain is not in
+        it.
+        """
         remembered = self._remembered(len(self._fresh))
         return torch.from_numpy(np.concatenate([self._fresh[:, None].astype(np.float32), remembered], 1))
 

@@ -45,17 +45,24 @@ class _Table:
 class DemoRecorder:
     """Records what an environment shows and what its agents do: a file for each behavior and team.
 
-    Episodes are whole and one after another, in the order in which they end. Those that began first are recorded, `episodes` of each
-    file (None: all). Call `note` with the tables of `reset` and of each `step`, and `decided` with the actions in between.
-    `path` is a file (.demo), beside which those of further behaviors and teams lie, or a folder. In a folder, and beside the file unless
-    `force` is set, nothing is overwritten. `pictures` writes images as PNGs, 8 bits a channel, instead of as numbers.
+    Episodes are whole and one after another, in the order in which they end. Those that began first are recorded,
+    `episodes` of each file (None: all). Call `note` with the tables of `reset` and of each `step`, and `decided` with
+    the actions in between. `path` is a file (.demo), beside which those of further behaviors and teams lie, or a
+    folder. In a folder, and beside the file unless `force` is set, nothing is overwritten. `pictures` writes images as
+    PNGs, 8 bits a channel, instead of as numbers.
 
     Raises:
         DemoError: also in its methods; a file cannot be written.
     """
 
-    def __init__(self, env: Env, path: Path, episodes: int | None = None, *, pictures: bool = False, force: bool = False) -> None:
-        self._env, self._path, self._episodes, self._pictures, self._force = env, path, episodes, pictures, force
+    def __init__(
+        self, env: Env, path: Path, episodes: int | None = None, *, pictures: bool = False, force: bool = False
+    ) -> None:
+        self._env = env
+        self._path = path
+        self._episodes = episodes
+        self._pictures = pictures
+        self._force = force
         self.writers: dict[Side, DemoWriter] = {}
         self._begun: dict[Side, int] = {}
         self._takes: dict[str, dict[int, _Take]] = {}  # by behavior and slot
@@ -65,13 +72,18 @@ class DemoRecorder:
     @property
     def done(self) -> bool:
         """Whether every file has its episodes."""
-        return self._episodes is not None and bool(self.writers) and all(w.ends >= self._episodes for w in self.writers.values())
+        return (
+            self._episodes is not None
+            and bool(self.writers)
+            and all(w.ends >= self._episodes for w in self.writers.values())
+        )
 
     def decided(self, actions: Mapping[str, Action]) -> None:
         """Records the actions of agents that act in the newest tables; other agents keep their last actions."""
         for behavior, action in actions.items():
             new = action.continuous.cpu().numpy(), action.discrete.cpu().numpy()
-            old, acting = self._actions.get(behavior, ()), self._acting[behavior]
+            old = self._actions.get(behavior, ())
+            acting = self._acting[behavior]
             held = [np.array(column) for column in new]
             for column, before in zip(held, old, strict=False):
                 waiting = np.flatnonzero(~acting[: len(before)])
@@ -84,7 +96,9 @@ class DemoRecorder:
             self._note(behavior, step)
 
     def close(self) -> list[Path]:
-        """Names the files and returns them. The longest open episode is written last, without an end, if it has a decision."""
+        """Names the files and returns them. The longest open episode is written last, without an end, if it has a
+        decision.
+        """
         named = []
         for side, writer in self.writers.items():
             if writer.closed:  # it could not be written, and has said so
@@ -101,13 +115,16 @@ class DemoRecorder:
         return named
 
     def _note(self, behavior: str, step: TimeStep) -> None:
-        spec, takes = self._env.behaviors[behavior], self._takes.setdefault(behavior, {})
-        ended, acting = (step.terminated | step.truncated).cpu().numpy(), step.acting.cpu().numpy()
+        spec = self._env.behaviors[behavior]
+        takes = self._takes.setdefault(behavior, {})
+        ended = (step.terminated | step.truncated).cpu().numpy()
+        acting = step.acting.cpu().numpy()
         self._acting[behavior] = acting
         if step.lost is not None:
             for slot in np.flatnonzero(step.lost.cpu().numpy()).tolist():
                 self._lose(takes, slot)
-        table, teams = _table(step), step.team.cpu().numpy()
+        table = _table(step)
+        teams = step.team.cpu().numpy()
         for slot in np.flatnonzero(ended).tolist():
             take = takes.pop(slot, None)
             if take is not None:
@@ -147,7 +164,9 @@ class DemoRecorder:
         action = _nothing(spec.action) if first else tuple(column[slot] for column in self._actions[take.side[0]])
         record = DemoRecord(
             obs=tuple(column[row] for column in (table.final_obs if done else table.obs)),
-            reward=0.0 if first else float(table.reward[slot]),  # what comes with a first view was earned by the episode before
+            reward=0.0
+            if first
+            else float(table.reward[slot]),  # what comes with a first view was earned by the episode before
             group_reward=0.0 if first else float(table.group_reward[slot]),
             done=done,
             truncated=done and bool(table.truncated[slot]),

@@ -26,7 +26,9 @@ class Evaluation:
     lengths: NDArray[np.int64]  # (E,) decisions
     finals: NDArray[np.float64]  # (E,) what the last decision earned: between teams its sign says who won
     group_returns: NDArray[np.float64]  # (G,) what each group earned as one, over an episode of all its members
-    successes: NDArray[np.float64]  # (E,) whether the episode reached its aim, 1 or 0; NaN where the environment did not say
+    successes: NDArray[
+        np.float64
+    ]  # (E,) whether the episode reached its aim, 1 or 0; NaN where the environment did not say
 
     @property
     def mean(self) -> float:
@@ -40,7 +42,9 @@ class Evaluation:
 
     @property
     def success_rate(self) -> float | None:
-        """Share of episodes that succeeded; None if the environment never reports success (`is_success` of Gymnasium's infos)."""
+        """Share of episodes that succeeded; None if the environment never reports success (`is_success` of Gymnasium's
+        infos).
+        """
         told = self.successes[~np.isnan(self.successes)]
         return float(told.mean()) if len(told) else None
 
@@ -64,7 +68,10 @@ def results(players: Players) -> dict[str, Evaluation]:
     """Returns results by behavior, or by `behavior?team=N` if it has several teams."""
     teams = players.teams
     several = {name for name, team in teams if sum(other == name for other, _ in teams) > 1}
-    return {side_name(name, team if name in several else None): _result(episodes) for (name, team), episodes in teams.items()}
+    return {
+        side_name(name, team if name in several else None): _result(episodes)
+        for (name, team), episodes in teams.items()
+    }
 
 
 def _result(episodes: TeamEpisodes) -> Evaluation:
@@ -85,10 +92,14 @@ def model_brains(env: Env, policies: Mapping[str, Policy], *, deterministic: boo
             models = ", ".join(policies) or "none"
             raise PolicyError(
                 f"the environment has the behavior '{behavior}', for which there is no model (models: {models}); "
-                f"'palaestra run' plays each behavior with a brain of your choice, such as --brain '{behavior}=model:FILE.onnx' or =random"
+                "'palaestra run' plays each behavior with a brain of your choice, such as --brain "
+                f"'{behavior}=model:FILE.onnx' or =random"
             )
-        spec, policy = env.behaviors[behavior], policies[behavior]
-        return CheckedBrain(ModelBrain(policy, behavior, spec, deterministic=deterministic), policy.path.name, behavior, spec)
+        spec = env.behaviors[behavior]
+        policy = policies[behavior]
+        return CheckedBrain(
+            ModelBrain(policy, behavior, spec, deterministic=deterministic), policy.path.name, behavior, spec
+        )
 
     return brain_of
 
@@ -102,7 +113,8 @@ def evaluate(
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, Evaluation]:
-    """Plays `episodes` of each behavior (of each team, where it has several) that appears before those seen so far have played theirs.
+    """Plays `episodes` of each behavior (of each team, where it has several) that appears before those seen so far have
+    played theirs.
 
     Raises PolicyError where one of them has no model, or one made for other agents.
     """

@@ -57,12 +57,17 @@ class TeamEpisodes:
     """
 
     def __init__(self, team: int, episodes: int) -> None:
-        self._team, self._episodes, self._begun = team, episodes, 0
-        self._open, self._counted = OpenEpisodes(0), np.zeros(0, bool)
+        self._team = team
+        self._episodes = episodes
+        self._begun = 0
+        self._open = OpenEpisodes(0)
+        self._counted = np.zeros(0, bool)
         self.returns: list[float] = []
         self.lengths: list[int] = []
         self.finals: list[float] = []  # what each episode's last decision earned
-        self.successes: list[float] = []  # 1 for each episode that succeeded, else 0; NaN where the environment does not report success
+        self.successes: list[
+            float
+        ] = []  # 1 for each episode that succeeded, else 0; NaN where the environment does not report success
         self.group_returns: list[float] = []  # what each group earned as one, whose last member's episode counts
 
     @property
@@ -114,14 +119,18 @@ class PlayedAreas:
     """Asks the brains of one behavior, and counts the episodes of each team."""
 
     def __init__(self, behavior: str, spec: BehaviorSpec, brain_of: BrainOf, episodes: Callable[[int], int]) -> None:
-        self._behavior, self._action, self._brain_of, self._episodes = behavior, spec.action, brain_of, episodes
+        self._behavior = behavior
+        self._action = spec.action
+        self._brain_of = brain_of
+        self._episodes = episodes
         self._brains: dict[int, TableAnswers] = {}  # by team
         self.teams: dict[int, TeamEpisodes] = {}  # by team
         self.decisions = 0
 
     def act(self, step: TimeStep) -> Action:
         """Returns actions for the acting slots, zeros elsewhere."""
-        device, teams = step.reward.device, step.team.cpu().numpy()
+        device = step.reward.device
+        teams = step.team.cpu().numpy()
         continuous, discrete = no_actions(len(step.reward), self._action)
         self.decisions += int(step.acting.sum())
         for answers, rows in self._parted(step.acting.cpu().numpy().nonzero()[0], teams):
@@ -135,14 +144,18 @@ class PlayedAreas:
             if team not in self._brains:
                 agents = int((now.acting & (now.team == team)).sum())
                 brain = self._brain_of(self._behavior, team)
-                self._brains[team] = next((one for one in self._brains.values() if one.brain is brain), TableAnswers(brain, self._action))
+                self._brains[team] = next(
+                    (one for one in self._brains.values() if one.brain is brain), TableAnswers(brain, self._action)
+                )
                 self.teams[team] = TeamEpisodes(team, self._episodes(agents))
         for answers in {id(one): one for one in self._brains.values()}.values():
             answers.see(step)
         for episodes in self.teams.values():
             episodes.note(now)
 
-    def _parted(self, rows: NDArray[np.int64], teams: NDArray[np.int64]) -> list[tuple[TableAnswers, NDArray[np.int64]]]:
+    def _parted(
+        self, rows: NDArray[np.int64], teams: NDArray[np.int64]
+    ) -> list[tuple[TableAnswers, NDArray[np.int64]]]:
         """Returns each brain with its rows; a brain that plays several teams gets their rows together."""
         parts: dict[int, tuple[TableAnswers, list[int]]] = {}
         for team, answers in self._brains.items():
@@ -156,17 +169,24 @@ class PlayedAreas:
 class Players:
     """Plays all behaviors of an environment.
 
-    `episodes` maps the number of a side's agents that act when it first appears to the number of its episodes that count.
+    `episodes` maps the number of a side's agents that act when it first appears to the number of its episodes that
+    count.
     """
 
     def __init__(self, env: Env, brain_of: BrainOf, episodes: Callable[[int], int]) -> None:
-        self._env, self._brain_of, self._episodes = env, brain_of, episodes
+        self._env = env
+        self._brain_of = brain_of
+        self._episodes = episodes
         self._behaviors: dict[str, PlayedAreas] = {}
 
     @property
     def teams(self) -> dict[Side, TeamEpisodes]:
         """Episodes of all sides that have acted so far."""
-        return {(name, team): episodes for name, played in self._behaviors.items() for team, episodes in sorted(played.teams.items())}
+        return {
+            (name, team): episodes
+            for name, played in self._behaviors.items()
+            for team, episodes in sorted(played.teams.items())
+        }
 
     @property
     def decisions(self) -> int:

@@ -55,7 +55,9 @@ class Models:
 
 
 def run_folder(run: str, results: Path) -> RunFolder:
-    """Returns the folder of a run given by name or path. Raises RunError, which suggests similar names, if there is none."""
+    """Returns the folder of a run given by name or path. Raises RunError, which suggests similar names, if there is
+    none.
+    """
     path = Path(run)
     is_path = path.is_dir() and (len(path.parts) > 1 or not (results / run).is_dir())
     folder = RunFolder(path.parent, path.name) if is_path else RunFolder(results, run)
@@ -64,17 +66,21 @@ def run_folder(run: str, results: Path) -> RunFolder:
 
 
 def find_models(run: str, results: Path, trust: bool = False, step: int | None = None) -> Models:
-    """Finds the newest model of each behavior of a run, or those of `step` or RUN@STEP; or one model file. Runs no code. Raises RunError.
+    """Finds the newest model of each behavior of a run, or those of `step` or RUN@STEP; or one model file. Runs no
+    code. Raises RunError.
 
     `hub:user/repository` is a run on the Hub, of which settings and models are downloaded.
-    A model file in a run's folder is played in the run's environment; other behaviors of the run play their newest models.
+    A model file in a run's folder is played in the run's environment; other behaviors of the run play their newest
+    models.
     `trust`: its environment may be opened although someone else wrote the run's folder.
     """
     if is_hub_name(run):
         return _of_hub(run, trust, step)
     if run.endswith(MODEL_FILES):
         if step is not None:
-            raise RunError(f"{run} is one model: a step is chosen of a run, such as --step {step} of the run that it lies in")
+            raise RunError(
+                f"{run} is one model: a step is chosen of a run, such as --step {step} of the run that it lies in"
+            )
         return _of_file(Path(run), trust)
     run, named = split_step(run, results)
     return _of_run(run_folder(run, results), trust, named if step is None else step)
@@ -94,18 +100,24 @@ def _of_hub(run: str, trust: bool, step: int | None) -> Models:
     name = read_name(run)
     if name.file is not None:
         return replace(_of_file(fetch_model(run), trust), run=run)
-    folder, step = fetch_run(run), name.step if step is None else step
+    folder = fetch_run(run)
+    step = name.step if step is None else step
     if (folder / CONFIGURATION).is_file():
         place = RunFolder(folder.parent, folder.name)
         place.run_id = run  # the folder's own name is a commit
         return _of_run(place, trust, step)
     if step is not None:
-        raise RunError(f"{run} has no {CONFIGURATION}: name one of its files, such as hub:{name.repo}/FILE.onnx, instead of a step")
+        raise RunError(
+            f"{run} has no {CONFIGURATION}: name one of its files, such as hub:{name.repo}/FILE.onnx, instead of a step"
+        )
     files = {
-        behavior: folder / path for behavior, path in models(path.relative_to(folder).as_posix() for path in folder.rglob("*.onnx")).items()
+        behavior: folder / path
+        for behavior, path in models(path.relative_to(folder).as_posix() for path in folder.rglob("*.onnx")).items()
     }
     if not files:
-        raise RunError(f"{run} has no model at its top: name one of its files, such as hub:{name.repo}/FOLDER/FILE.onnx")
+        raise RunError(
+            f"{run} has no model at its top: name one of its files, such as hub:{name.repo}/FOLDER/FILE.onnx"
+        )
     return Models(files, None, run)
 
 
@@ -149,7 +161,9 @@ def _how_to_get_one(folder: RunFolder) -> str:
     """Returns the rest of a sentence: where the first model of a run comes from."""
     learns = is_written(folder.path)
     if any(path.name.isdecimal() for path in folder.checkpoints.glob("*")):
-        return f": 'palaestra export {folder.path}{' --out=FILE.onnx' if learns else ''}' writes one from its checkpoint"
+        return (
+            f": 'palaestra export {folder.path}{' --out=FILE.onnx' if learns else ''}' writes one from its checkpoint"
+        )
     return ": the first one comes with its first checkpoint" if learns else ", and no checkpoint to write one from"
 
 
@@ -157,10 +171,15 @@ def _at_step(folder: RunFolder, names: Sequence[str], step: int) -> dict[str, Pa
     """Returns the models of a step; for behaviors without one, those of the nearest step."""
     there = {name: models_by_step(folder, name) for name in names}
     if not any(step in models for models in there.values()):
-        steps = "; ".join(f"'{name}': {', '.join(map(str, sorted(models))) or 'none'}" for name, models in there.items())
+        steps = "; ".join(
+            f"'{name}': {', '.join(map(str, sorted(models))) or 'none'}" for name, models in there.items()
+        )
         hint = ""
         if (folder.checkpoints / str(step)).is_dir():
-            hint = f"; there is a checkpoint, of which 'palaestra export {folder.path} --step {step} --out FILE.onnx' writes the model"
+            hint = (
+                f"; there is a checkpoint, of which 'palaestra export {folder.path} --step {step} --out FILE.onnx' "
+                "writes the model"
+            )
         raise RunError(f"the run '{folder.run_id}' has no model of step {step} (models of {steps}){hint}")
     return {name: models[min(models, key=lambda at: abs(at - step))] for name, models in there.items() if models}
 
@@ -182,7 +201,9 @@ def newest(folder: RunFolder, behavior: str, status: TrainingStatus) -> Path | N
 
 
 def env_name(models: Models, env: str | None) -> str:
-    """Returns the name of the given environment, else the run's own (the Editor if it names none). Raises EnvError for a mere model."""
+    """Returns the name of the given environment, else the run's own (the Editor if it names none). Raises EnvError for
+    a mere model.
+    """
     name = env or (models.settings and (models.settings.env_settings.env_path or EDITOR))
     if not name:
         raise EnvError(f"which environment {models.run} was trained in is not known: name it with --env")
@@ -202,11 +223,12 @@ def open_for(
 ) -> Env:
     """Opens the environment to play in: the given one, else the run's own with its last parameters.
 
-    Those are of the lessons that the run has reached, and drawn anew for each episode where they were; `seed` is of what is drawn.
+    Those are of the lessons that the run has reached, and drawn anew for each episode where they were; `seed` is of
+    what is drawn.
 
-    Where `areas` is not given it has the `usual` number, except that a Unity game has the run's, and one of the user's own
-    (python:...) makes as many as it likes. `flags`, settings of Unity games, and `options` go before those of the run.
-    Raises RunError where that would run code which only a folder of someone else's names.
+    Where `areas` is not given it has the `usual` number, except that a Unity game has the run's, and one of the user's
+    own (python:...) makes as many as it likes. `flags`, settings of Unity games, and `options` go before those of the
+    run. Raises RunError where that would run code which only a folder of someone else's names.
     """
     check_trust(models, env, flags)
     own = dict(models.settings.env_settings.env_options) if models.settings and not env else {}
@@ -233,7 +255,9 @@ def open_named(
     flags: Mapping[str, Mapping[str, Any]] | None = None,
     tell: Tell | None = None,
 ) -> Env:
-    """Opens an environment by name; `settings`: those of the run. A Unity game's messages go to `tell`, or to stderr."""
+    """Opens an environment by name; `settings`: those of the run. A Unity game's messages go to `tell`, or to
+    stderr.
+    """
     with WaitingNotice(f"opening {name}", on_stderr):
         if is_game(name):
             return open_game(name, areas, settings, options, flags, tell)

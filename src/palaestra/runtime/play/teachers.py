@@ -30,7 +30,8 @@ class TeacherPolicy:
     """A policy with which the teacher acts; rollouts contain its decisions."""
 
     def __init__(self, teacher: BrainPolicy, device: torch.device) -> None:
-        self._teacher, self._device = teacher, device
+        self._teacher = teacher
+        self._device = device
         self.brains = (teacher,)
         """Brains whose streams of random numbers a checkpoint holds."""
 
@@ -63,10 +64,13 @@ class TeacherPolicy:
 
 
 class LabelledPolicy:
-    """A policy with which the student acts; rollouts contain the teacher's actions and the student's recurrent state."""
+    """A policy with which the student acts; rollouts contain the teacher's actions and the student's recurrent
+    state.
+    """
 
     def __init__(self, student: NetworkPolicy, teacher: BrainPolicy) -> None:
-        self._student, self._teacher = student, teacher
+        self._student = student
+        self._teacher = teacher
         self.brains = (teacher,)
         """Brains whose streams of random numbers a checkpoint holds."""
 
@@ -79,7 +83,8 @@ class LabelledPolicy:
     @recurrent_state.setter
     def recurrent_state(self, recurrent_state: Tensor) -> None:
         size = self._student.network.memory_size
-        self._student.recurrent_state, self._teacher.recurrent_state = recurrent_state[:, :size].clone(), recurrent_state[:, size:]
+        self._student.recurrent_state = recurrent_state[:, :size].clone()
+        self._teacher.recurrent_state = recurrent_state[:, size:]
 
     def forget(self) -> None:
         """Clears the state of all slots, because other agents take them over."""
@@ -94,7 +99,8 @@ class LabelledPolicy:
     def choose(self, step: TimeStep) -> PendingDecision:
         """Returns the student's actions for the environment; the decision holds the teacher's as well."""
         self._teacher.see(step)
-        chosen, right = self._student.choose(step), self._teacher.answer(step)
+        chosen = self._student.choose(step)
+        right = self._teacher.answer(step)
 
         def finish() -> Decision:
             decision = chosen.decision()
@@ -112,8 +118,10 @@ class Teachers:
 
     def __init__(self, settings: RunSettings, env: Env) -> None:
         """Raises ConfigError if a behavior is played by a teacher and has a block of its own."""
-        self._env, self._results = env, Path(settings.checkpoint_settings.results_dir)
-        self._seed, self._inference = settings.env_settings.seed, settings.checkpoint_settings.inference
+        self._env = env
+        self._results = Path(settings.checkpoint_settings.results_dir)
+        self._seed = settings.env_settings.seed
+        self._inference = settings.checkpoint_settings.inference
         self._played: dict[str, BCSettings] = {}
         self.collectors: dict[str, BehaviorCollector] = {}
         """Collectors of the behaviors that teachers play."""
@@ -124,7 +132,8 @@ class Teachers:
         for name in self._played:
             if name in settings.behaviors:
                 raise ConfigError(
-                    f"behaviors.{name}: another behavior has it for its teacher_behavior, so that it is played by the teacher and does not "
+                    f"behaviors.{name}: another behavior has it for its teacher_behavior, so that it is played by the "
+                    "teacher and does not "
                     f"learn; take it out of behaviors"
                 )
 
@@ -138,8 +147,11 @@ class Teachers:
         return self.collectors[name]
 
     def add_student(self, learner: Learner) -> str | None:
-        """Gives a student its teacher. Returns a message about it; None without a teacher. Raises EnvError if their specs differ."""
-        bc, name = bc_settings_of(learner.settings), learner.name
+        """Gives a student its teacher. Returns a message about it; None without a teacher. Raises EnvError if their
+        specs differ.
+        """
+        bc = bc_settings_of(learner.settings)
+        name = learner.name
         if bc is None or bc.teacher is None or self._inference:
             return None
         if bc.teacher_behavior not in (None, name):
@@ -153,7 +165,9 @@ class Teachers:
         return f"'{name}' plays, and learns what {bc.teacher} would have done"
 
     def check_specs_match(self, learners: Mapping[str, Learner]) -> None:
-        """Raises EnvError, which shows both side by side, if a student and the behavior of its teacher have different specs."""
+        """Raises EnvError, which shows both side by side, if a student and the behavior of its teacher have different
+        specs.
+        """
         for name in self.collectors:
             for learner in self.students(name, learners):
                 titles = (f"'{name}', the teacher", f"'{learner.name}', the student")
@@ -165,7 +179,9 @@ class Teachers:
         if name not in self._played:
             return [learners[name]]
         settings_of = {learner.name: bc_settings_of(learner.settings) for learner in learners.values()}
-        return [learners[student] for student, bc in settings_of.items() if bc is not None and bc.teacher_behavior == name]
+        return [
+            learners[student] for student, bc in settings_of.items() if bc is not None and bc.teacher_behavior == name
+        ]
 
     def absent(self, learners: Mapping[str, Learner]) -> Iterator[tuple[str, str]]:
         """Returns students whose teacher's behavior the environment does not have, and its name."""
@@ -179,10 +195,15 @@ class Teachers:
         for name, collector in self.collectors.items():
             students = self.students(name, learners)
             if students and not any(student.training for student in students):
-                collector.rollout_size, collector.buffer = None, None
+                collector.rollout_size = None
+                collector.buffer = None
 
     def _watching_another(self, name: str, there: str, teacher: str) -> str:
-        present = "" if there in self._env.behaviors else f"; it is not there yet (the environment has {', '.join(self._env.behaviors)})"
+        present = (
+            ""
+            if there in self._env.behaviors
+            else f"; it is not there yet (the environment has {', '.join(self._env.behaviors)})"
+        )
         return f"{teacher} plays '{there}', from which '{name}' learns{present}"
 
     def _make_teacher(self, bc: BCSettings, behavior: str, spec: BehaviorSpec) -> BrainPolicy:
@@ -191,14 +212,18 @@ class Teachers:
             part = teacher_spec(bc.teacher)
         except ConfigError as error:
             raise ConfigError(f"behavior '{behavior}': {error}") from error
-        from palaestra.runtime.play.brain_assignment import BrainAssignment  # brings onnxruntime, which most runs never need
+        from palaestra.runtime.play.brain_assignment import (
+            BrainAssignment,
+        )  # brings onnxruntime, which most runs never need
 
         assignment = BrainAssignment([part], self._env, seed=self._seed, deterministic=True, results=self._results)
         return BrainPolicy(assignment.brain(behavior, 0), spec.action)
 
 
 def teacher_spec(text: str) -> BrainSpec:
-    """Returns the brain that `teacher` means: as in `--brain`, a model file, or `package.module:Class`. Raises ConfigError."""
+    """Returns the brain that `teacher` means: as in `--brain`, a model file, or `package.module:Class`. Raises
+    ConfigError.
+    """
     from palaestra.runtime.play.brain_assignment import PYTHON, BrainSpec, kinds
 
     kind, _, argument = text.partition(":")
@@ -209,7 +234,8 @@ def teacher_spec(text: str) -> BrainSpec:
     if argument:
         return BrainSpec(PYTHON, text)
     raise ConfigError(
-        f"there is no teacher '{text}'{nearest(text, kinds())}; expected heuristic, FILE.onnx, model:RUN or package.module:Class"
+        f"there is no teacher '{text}'{nearest(text, kinds())}; expected heuristic, FILE.onnx, model:RUN or "
+        "package.module:Class"
     )
 
 

@@ -1,1 +1,3 @@
-"""Plays an environment for someone who watches or takes part: in a thread, at real speed, with brains that can be exchanged."""
+"""Plays an environment for someone who watches or takes part: in a thread, at real speed, with brains that can be
+exchanged.
+"""

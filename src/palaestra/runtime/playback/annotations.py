@@ -1,4 +1,6 @@
-"""Solids that the page adds to a drawing: arrows above agents that people play, and the rays of the agent that is looked at."""
+"""Solids that the page adds to a drawing: arrows above agents that people play, and the rays of the agent that is
+looked at.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +33,26 @@ def color_of(hit: RayHit) -> Color:
 
 
 def with_arrows(drawing: Drawing, taken: set[Seat]) -> Drawing:
-    """Returns the drawing with an arrow above each agent of the first area that a person plays; none where that is the only agent."""
-    agents = {(group.behavior, slot) for group in drawing.solids if group.slot is not None for slot in group.slot[0].tolist() if slot >= 0}
-    places, sizes = [], []
+    """Returns the drawing with an arrow above each agent of the first area that a person plays; none where that is the
+    only agent.
+    """
+    agents = {
+        (group.behavior, slot)
+        for group in drawing.solids
+        if group.slot is not None
+        for slot in group.slot[0].tolist()
+        if slot >= 0
+    }
+    places = []
+    sizes = []
     for behavior, slot in sorted(taken):
         found = _body(drawing, behavior, slot)
         if found is not None and found[1] == 0:
             group, _, number = found
             wide, tall, deep = group.size[0, number]
             side = max(wide, deep, ARROW * 2 * max(drawing.half)) if wide else 0.0  # none above an agent that is hidden
-            # at a constant place above the agent: what jumps where the agent does is never left behind between two ticks
+            # at a constant place above the agent: what jumps where the agent does is never left behind between two
+            # ticks
             places.append(group.position[0, number] + [0, tall / 2 + ABOVE * side, 0])
             sizes.append([0.8 * side, 1.3 * side, 0.8 * side])
     if not places or len(agents) < 2:
@@ -50,8 +62,12 @@ def with_arrows(drawing: Drawing, taken: set[Seat]) -> Drawing:
     return replace(drawing, solids=(*drawing.solids, replace(arrow, opacity=0.9)))
 
 
-def with_rays(drawing: Drawing, behavior: str, slot: int, fans: Sequence[tuple[RayFan, NDArray[np.float32]]]) -> Drawing:
-    """Returns the drawing with the rays of an agent, in the colors of what they hit. `fans` come with the observation (n,) they are in."""
+def with_rays(
+    drawing: Drawing, behavior: str, slot: int, fans: Sequence[tuple[RayFan, NDArray[np.float32]]]
+) -> Drawing:
+    """Returns the drawing with the rays of an agent, in the colors of what they hit. `fans` come with the observation
+    (n,) they are in.
+    """
     found = _body(drawing, behavior, slot)
     rays = [(fan, hit) for fan, values in fans for hit in fan.hits(values)]
     if found is None or not rays:
@@ -63,21 +79,28 @@ def with_rays(drawing: Drawing, behavior: str, slot: int, fans: Sequence[tuple[R
     start = group.position[area, number] + np.array([[0.0, fan.height, 0.0] for fan, _ in rays])
     far = np.array([hit.distance for _, hit in rays]) / np.cos(tilt)
     way = np.stack([np.cos(tilt) * np.cos(heading), np.sin(tilt), -np.cos(tilt) * np.sin(heading)], 1)
-    sin, cos, sin_tilt, cos_tilt = np.sin(heading / 2), np.cos(heading / 2), np.sin(tilt / 2), np.cos(tilt / 2)
+    sin = np.sin(heading / 2)
+    cos = np.cos(heading / 2)
+    sin_tilt = np.sin(tilt / 2)
+    cos_tilt = np.cos(tilt / 2)
     turn = np.stack([sin * sin_tilt, sin * cos_tilt, cos * sin_tilt, cos * cos_tilt], 1)
     hits = np.array([hit.hit for _, hit in rays])[:, None]
     colors = np.array([color_of(hit) for _, hit in rays])
     extent = 2 * max(drawing.half)
     thick = np.where(hits, THIN, THIN / 2) * extent
     size = np.concatenate([far[:, None], thick, thick], 1)
-    lines = solids("rays", "box", *_everywhere(drawing, area, start + way * far[:, None] / 2, size), colors, rotation=turn)
+    lines = solids(
+        "rays", "box", *_everywhere(drawing, area, start + way * far[:, None] / 2, size), colors, rotation=turn
+    )
     points = _everywhere(drawing, area, start + way * far[:, None], hits * POINT * extent * np.ones(3))
     ends = solids("ray ends", "sphere", *points, colors)
     return replace(drawing, solids=(*drawing.solids, lines, ends))
 
 
 def _body(drawing: Drawing, behavior: str, slot: int) -> tuple[Solids, int, int] | None:
-    """Returns the first group with a solid that is part of the agent, with the solid's area and number; None if there is none."""
+    """Returns the first group with a solid that is part of the agent, with the solid's area and number; None if there
+    is none.
+    """
     for group in drawing.solids:
         if group.slot is None or group.behavior not in ("", behavior):
             continue
@@ -87,9 +110,12 @@ def _body(drawing: Drawing, behavior: str, slot: int) -> tuple[Solids, int, int]
     return None
 
 
-def _everywhere(drawing: Drawing, area: int, position: NDArray[Any], size: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _everywhere(
+    drawing: Drawing, area: int, position: NDArray[Any], size: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """Returns positions and sizes (A, n, 3) of solids (n, 3) of one area; in all others their size is zero."""
-    areas, n = len(drawing.solids[0].position), len(position)
+    areas = len(drawing.solids[0].position)
+    n = len(position)
     sizes = np.zeros((areas, n, 3), np.float32)
     sizes[area] = size
     return np.broadcast_to(position, (areas, n, 3)), sizes

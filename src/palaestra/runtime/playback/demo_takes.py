@@ -31,13 +31,17 @@ class Take:
 class DemoTakes:
     """Watches a playback (see `Playback.watchers`) and keeps the whole episodes of one seat while it records.
 
-    Recording begins and ends with episodes: what was half played when it began is left out, what is half played when it stops too.
+    Recording begins and ends with episodes: what was half played when it began is left out, what is half played when it
+    stops too.
     """
 
     def __init__(self, slot: int, behaviors: Collection[str] = (), *, tally: Tally) -> None:
-        """`behaviors` are those that the agent in this slot may have; empty: all of the environment. `tally`: the playback's, which counts
-        the rewards."""
-        self.slot, self._behaviors, self._tally = slot, frozenset(behaviors), tally
+        """`behaviors` are those that the agent in this slot may have; empty: all of the environment. `tally`: the
+        playback's, which counts the rewards.
+        """
+        self.slot = slot
+        self._behaviors = frozenset(behaviors)
+        self._tally = tally
         self.recording = False
         self.kept: list[Take] = []
         self.ended_reward = 0.0
@@ -46,7 +50,9 @@ class DemoTakes:
 
     def __call__(self, before: Tables, actions: Mapping[str, Action], after: Tables) -> None:
         """Takes a tick in."""
-        before, actions, after = self._own(before), self._own(actions), self._own(after)
+        before = self._own(before)
+        actions = self._own(actions)
+        after = self._own(after)
         if not before:
             self._open = Take(self.slot) if self.recording else None
             return
@@ -56,9 +62,12 @@ class DemoTakes:
         if any(self._is_lost(step) for step in after.values()):
             self._open = Take(self.slot) if self.recording else None
         elif any(self._has_ended(step) for step in after.values()):
-            self.ended_reward = sum(earned for name, slot, earned in self._tally.ended if slot == self.slot and name in after)
+            self.ended_reward = sum(
+                earned for name, slot, earned in self._tally.ended if slot == self.slot and name in after
+            )
             if take is not None and take.ticks:
-                take.last, take.reward = dict(after), self.ended_reward
+                take.last = dict(after)
+                take.reward = self.ended_reward
                 self.kept.append(take)
             self._open = Take(self.slot) if self.recording else None
 
@@ -74,7 +83,8 @@ class DemoTakes:
 
     def stop(self) -> None:
         """Stops; the open episode is dropped."""
-        self.recording, self._open = False, None
+        self.recording = False
+        self._open = None
 
     def drop_last(self) -> bool:
         """Drops the last whole episode. Returns whether there was one."""
@@ -88,7 +98,9 @@ class DemoTakes:
         recorder = DemoRecorder(env, path)
         for take in self.kept:
             for number, (tables, actions) in enumerate(take.ticks):
-                recorder.note({name: _alone(step, take.slot, ends=number > 0, acts=True) for name, step in tables.items()})
+                recorder.note(
+                    {name: _alone(step, take.slot, ends=number > 0, acts=True) for name, step in tables.items()}
+                )
                 recorder.decided(actions)
             recorder.note({name: _alone(step, take.slot, ends=True, acts=False) for name, step in take.last.items()})
         files = recorder.close()

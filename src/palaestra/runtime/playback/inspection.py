@@ -57,17 +57,25 @@ class Inspector:
     def __init__(self, playback: Playback) -> None:
         self._playback = playback
         self.networks: dict[str, Trunk] = {}
-        """Network of each behavior, from a checkpoint; without one there is no value, and the distribution is sampled."""
+        """Network of each behavior, from a checkpoint; without one there is no value, and the distribution is
+        sampled.
+        """
         self._copies: dict[Path, ModelBrain] = {}
 
     def look(self, behavior: str, slot: int) -> AgentInspection | None:
         """Returns what there is to know of an agent; None if it has gone."""
-        step, env, seats, tally = self._playback.steps.get(behavior), self._playback.env, self._playback.seats, self._playback.tally
+        step = self._playback.steps.get(behavior)
+        env = self._playback.env
+        seats = self._playback.seats
+        tally = self._playback.tally
         if step is None or env is None or seats is None or slot >= len(step.reward):
             return None
-        spec, team = env.behaviors[behavior], int(step.team[slot])
+        spec = env.behaviors[behavior]
+        team = int(step.team[slot])
         obs = {part.name: column[slot].cpu().numpy() for part, column in zip(spec.obs, step.obs, strict=True)}
-        reward, length = (float(column[behavior][slot]) if behavior in column else 0.0 for column in (tally.returns, tally.lengths))
+        reward, length = (
+            float(column[behavior][slot]) if behavior in column else 0.0 for column in (tally.returns, tally.lengths)
+        )
         network = self.networks.get(behavior)
         if isinstance(network, ActorCritic) and not network.memory_size and network.spec == spec:
             continuous, discrete, value = _computed(network, step, slot)
@@ -77,7 +85,9 @@ class Inspector:
         return AgentInspection(behavior, slot, team, obs, reward, int(length), continuous, discrete, rays, value)
 
     def _sampled(self, brain: object, spec: BehaviorSpec, step: TimeStep, slot: int) -> Distributions:
-        """Draws actions of a model for this agent's observations; other brains, and models with memory, have no distribution."""
+        """Draws actions of a model for this agent's observations; other brains, and models with memory, have no
+        distribution.
+        """
         model = brain.brain if isinstance(brain, CheckedBrain) else brain
         if not isinstance(model, ModelBrain) or model.policy.memory_size:
             return [], []
@@ -89,11 +99,16 @@ class Inspector:
         obs = tuple(column[slot].cpu().numpy()[None].repeat(SAMPLES, 0) for column in step.obs)
         choice = self._copies[path].decide(Seen(rows, obs, mask, step.team.cpu().numpy()[rows]))
         sizes = spec.action.branches
-        discrete = [(np.bincount(column, minlength=size) / SAMPLES).tolist() for column, size in zip(choice.discrete.T, sizes, strict=True)]
+        discrete = [
+            (np.bincount(column, minlength=size) / SAMPLES).tolist()
+            for column, size in zip(choice.discrete.T, sizes, strict=True)
+        ]
         return [(float(column.mean()), float(column.std())) for column in choice.continuous.T], discrete
 
 
-def _computed(network: ActorCritic, step: TimeStep, slot: int) -> tuple[list[tuple[float, float]], list[list[float]], float]:
+def _computed(
+    network: ActorCritic, step: TimeStep, slot: int
+) -> tuple[list[tuple[float, float]], list[list[float]], float]:
     """Returns the distributions, and the sum of the values of all reward signals."""
     with torch.no_grad():
         inputs = network.prepare(tuple(column[slot : slot + 1].cpu() for column in step.obs))

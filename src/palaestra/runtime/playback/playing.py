@@ -63,7 +63,9 @@ class PlaybackState:
 
 
 class Playback:
-    """Owns an environment from the thread's start to its end. All methods may be called from any thread and return at once."""
+    """Owns an environment from the thread's start to its end. All methods may be called from any thread and return at
+    once.
+    """
 
     def __init__(
         self,
@@ -74,15 +76,23 @@ class Playback:
         paused: bool = False,
         on_error: Callable[[str], object] = lambda text: None,
     ) -> None:
-        """`opener` is called in the thread; what it raises becomes the `error` of the state, and `on_error` is called with it."""
-        self._opener, self._seed, self._speed, self._paused = opener, seed, speed, paused
+        """`opener` is called in the thread; what it raises becomes the `error` of the state, and `on_error` is called
+        with it.
+        """
+        self._opener = opener
+        self._seed = seed
+        self._speed = speed
+        self._paused = paused
         self._on_error = on_error
         self._commands: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._wake = threading.Event()
         self._closed = False
         self._held_until = 0.0
         self._error: str | None = None
-        self._tick, self._made, self._drawn_tick, self._drawn_at = -1, 0.0, -1, 0.0
+        self._tick = -1
+        self._made = 0.0
+        self._drawn_tick = -1
+        self._drawn_at = 0.0
         self._drawing: Drawing | None = None
         self._draws: bool | None = None  # unknown before the first attempt
         self._picture: bytes | None = None
@@ -94,14 +104,17 @@ class Playback:
         self.seats: Seats | None = None
         self.tally = Tally()
         self.presence: Presence | None = None
-        """Slots that have agents, where an agent may get another slot in each episode; None elsewhere: agents stay where they are."""
+        """Slots that have agents, where an agent may get another slot in each episode; None elsewhere: agents stay
+        where they are.
+        """
         self.steps: dict[str, TimeStep] = {}
         """Tables of the newest tick, which are never modified."""
         self.actions: dict[str, Action] = {}
         """Actions that led to the newest tick."""
         self.watchers: list[Callable[[Mapping[str, TimeStep], Mapping[str, Action], Mapping[str, TimeStep]], None]] = []
-        """Called in the thread after each tick with the tables before it, the actions and the tables after it; after a restart with no
-        tables before it and no actions."""
+        """Called in the thread after each tick with the tables before it, the actions and the tables after it; after a
+        restart with no tables before it and no actions.
+        """
         self.followers: list[Callable[[Moves], None]] = []
         """Called in the thread, after the watchers, if agents continue in other slots."""
         self._thread = threading.Thread(target=self._run, name="playback", daemon=True)
@@ -140,7 +153,9 @@ class Playback:
         self._order(lambda: self._set_parameter(name, value))
 
     def set_brains(self, brain_of: BrainOf, *, anew: bool = False) -> None:
-        """Replaces the brains of all sides; those in single seats stay. `anew`: others have come, whose scores are counted from here."""
+        """Replaces the brains of all sides; those in single seats stay. `anew`: others have come, whose scores are
+        counted from here.
+        """
 
         def replace() -> None:
             if self.seats is not None:
@@ -160,7 +175,8 @@ class Playback:
 
     def look_at(self, behavior: str, slot: int) -> None:
         """Draws the rays of an agent into the scene, if the environment tells where they are in its observations."""
-        self._looked, self._changed = (behavior, slot), True
+        self._looked = (behavior, slot)
+        self._changed = True
 
     @property
     def looked(self) -> Seat | None:
@@ -192,7 +208,9 @@ class Playback:
         return not self._thread.is_alive()
 
     def ticks(self) -> tuple[int, float, float]:
-        """Returns the number of the newest tick that is drawn, when it was made and how many seconds it lasts at this speed."""
+        """Returns the number of the newest tick that is drawn, when it was made and how many seconds it lasts at this
+        speed.
+        """
         self._asked_drawing = time.monotonic()
         lasts = 0.0 if self._paused else (self._seconds() / self._speed)
         return self._drawn_tick, self._drawn_at, lasts
@@ -203,7 +221,9 @@ class Playback:
         return self._drawing
 
     def picture(self) -> bytes | None:
-        """Returns the newest picture of an environment that describes no solids, else of its agents' cameras, as a JPEG; None if none."""
+        """Returns the newest picture of an environment that describes no solids, else of its agents' cameras, as a
+        JPEG; None if none.
+        """
         self._asked_picture = time.monotonic()
         return self._picture
 
@@ -218,12 +238,16 @@ class Playback:
         return self._draws is not False
 
     def record_gif(self, seconds: float, rate: int = 10) -> bytes | None:
-        """Returns pictures of the first areas over so many seconds as a GIF; None if the environment cannot draw. Waits for that long."""
+        """Returns pictures of the first areas over so many seconds as a GIF; None if the environment cannot draw. Waits
+        for that long.
+        """
         taken = self.take_pictures(seconds, rate)
         return animated(taken, rate) if taken else None
 
     def take_pictures(self, seconds: float, rate: int = 10) -> list[NDArray[np.uint8]]:
-        """Returns pictures of the first areas over so many seconds; none if the environment cannot draw. Waits for that long."""
+        """Returns pictures of the first areas over so many seconds; none if the environment cannot draw. Waits for that
+        long.
+        """
         frames: queue.SimpleQueue[NDArray[np.uint8] | None] = queue.SimpleQueue()
         taken: list[NDArray[np.uint8]] = []
         for _ in range(max(int(seconds * rate), 1)):
@@ -295,7 +319,9 @@ class Playback:
             due = max(due + self._seconds() / self._speed, time.monotonic())  # lost time is not made up for
 
     def _seconds(self) -> float:
-        return getattr(self.env, "tick_seconds", None) or (SHORTEST_TICK if isinstance(self.env, KeepsTime) else USUAL_TICK)
+        return getattr(self.env, "tick_seconds", None) or (
+            SHORTEST_TICK if isinstance(self.env, KeepsTime) else USUAL_TICK
+        )
 
     def _pass_speed(self) -> None:
         if isinstance(self.env, KeepsTime):
@@ -320,7 +346,8 @@ class Playback:
         self._noted(before, self.actions)
 
     def _noted(self, before: Mapping[str, TimeStep], actions: Mapping[str, Action]) -> None:
-        self._tick, self._made = self._tick + 1, time.monotonic()
+        self._tick = self._tick + 1
+        self._made = time.monotonic()
         for watcher in tuple(self.watchers):
             watcher(before, actions, self.steps)
         if self.presence is not None and (moves := self.presence.note(self.steps, first=not before)):
@@ -350,11 +377,14 @@ class Playback:
             if now - self._drawn_at >= FRAME or self._paused:
                 drawing = self.env.drawing(np.arange(self.env.num_areas))
                 drawing = with_arrows(drawing, self.seats.taken if self.seats is not None else set())
-                self._drawing, self._draws = self._with_rays(drawing), True
-                self._drawn_tick, self._drawn_at = self._tick, self._made
+                self._drawing = self._with_rays(drawing)
+                self._draws = True
+                self._drawn_tick = self._tick
+                self._drawn_at = self._made
         elif now - self._drawn_at >= PICTURE or self._paused:
             self._picture = encoded(self._rendered())
-            self._drawn_tick, self._drawn_at = self._tick, self._made
+            self._drawn_tick = self._tick
+            self._drawn_at = self._made
 
     def _with_rays(self, drawing: Drawing) -> Drawing:
         """Returns the drawing with the rays of the agent that is looked at."""
@@ -378,7 +408,9 @@ class Playback:
 
 
 def in_rows(pictures: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
-    """Returns pictures (H, W, 3) of one size as one, in as many columns as make each as large as it can be in the page's scene."""
+    """Returns pictures (H, W, 3) of one size as one, in as many columns as make each as large as it can be in the
+    page's scene.
+    """
     height, width, _ = pictures[0].shape
 
     def scale(columns: int) -> float:
@@ -389,8 +421,12 @@ def in_rows(pictures: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
     return np.concatenate([np.concatenate(filled[at : at + columns], axis=1) for at in range(0, len(filled), columns)])
 
 
-def rays_of(env: Env, steps: Mapping[str, TimeStep], behavior: str, slot: int) -> list[tuple[RayFan, NDArray[np.float32]]]:
-    """Returns the ray sensors of an agent, each with the observation (n,) that it is in; none if the environment names none."""
+def rays_of(
+    env: Env, steps: Mapping[str, TimeStep], behavior: str, slot: int
+) -> list[tuple[RayFan, NDArray[np.float32]]]:
+    """Returns the ray sensors of an agent, each with the observation (n,) that it is in; none if the environment names
+    none.
+    """
     step = steps.get(behavior)
     if not isinstance(env, SeesRays) or step is None or slot >= len(step.acting):
         return []

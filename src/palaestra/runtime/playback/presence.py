@@ -16,15 +16,18 @@ Moves = Mapping[Seat, int]
 
 
 class Presence:
-    """Follows agents whose next episode may be in another slot, as in Unity games, which give an agent a new id in each episode.
+    """Follows agents whose next episode may be in another slot, as in Unity games, which give an agent a new id in each
+    episode.
 
-    Which new id is which agent's is not sent. A slot that is taken again continues with the agent that was in it; other new agents
-    continue those of their team that went last, in the order of their slots.
+    Which new id is which agent's is not sent. A slot that is taken again continues with the agent that was in it; other
+    new agents continue those of their team that went last, in the order of their slots.
     """
 
     def __init__(self) -> None:
         self._present: dict[str, NDArray[np.bool_]] = {}
-        self._gone: dict[tuple[str, int], list[tuple[int, int]]] = {}  # by behavior and team: tick and slot of each agent that went
+        self._gone: dict[
+            tuple[str, int], list[tuple[int, int]]
+        ] = {}  # by behavior and team: tick and slot of each agent that went
         self._teams: dict[str, NDArray[np.int64]] = {}
         self._numbers: dict[Seat, int] = {}
         self._tick = 0
@@ -38,7 +41,9 @@ class Presence:
         return self._numbers.get((behavior, slot), slot)
 
     def note(self, steps: Mapping[str, TimeStep], *, first: bool = False) -> dict[Seat, int]:
-        """Takes a tick in, or the first one of `reset`. Returns the new slot of each agent that continues in another one."""
+        """Takes a tick in, or the first one of `reset`. Returns the new slot of each agent that continues in another
+        one.
+        """
         if first:
             self._gone.clear()
             for name, before in self._present.items():  # all begin anew, in any slots
@@ -52,18 +57,22 @@ class Presence:
         return moves
 
     def _note(self, name: str, step: TimeStep) -> dict[Seat, int]:
-        acting, team = step.acting.cpu().numpy(), step.team.cpu().numpy()
+        acting = step.acting.cpu().numpy()
+        team = step.team.cpu().numpy()
         over = (step.terminated | step.truncated).cpu().numpy()
         if step.lost is not None:
             over = over | step.lost.cpu().numpy()
         before = self.present(name, len(acting))
         for slot in (over & ~acting & before).nonzero()[0].tolist():
             self._gone.setdefault((name, int(team[slot])), []).append((self._tick, slot))
-        self._present[name], self._teams[name] = (before & ~over) | acting, team
+        self._present[name] = (before & ~over) | acting
+        self._teams[name] = team
         new = (acting & ~before).nonzero()[0]
         moves: dict[Seat, int] = {}
         for number in np.unique(team[new]).tolist():
-            moves |= {(name, old): slot for old, slot in self._continued(name, number, new[team[new] == number].tolist())}
+            moves |= {
+                (name, old): slot for old, slot in self._continued(name, number, new[team[new] == number].tolist())
+            }
         self._number(name, new.tolist(), moves)
         return moves
 

@@ -22,7 +22,8 @@ class Seats:
     """Brains by side, which can be replaced between two ticks, and by seat, which go before them."""
 
     def __init__(self, behaviors: Mapping[str, BehaviorSpec], brain_of: BrainOf) -> None:
-        self._behaviors, self._brain_of = behaviors, brain_of
+        self._behaviors = behaviors
+        self._brain_of = brain_of
         self._sides: dict[Side, TableAnswers] = {}
         self._seats: dict[Seat, TableAnswers] = {}
 
@@ -49,7 +50,11 @@ class Seats:
 
     def move(self, moves: Mapping[Seat, int]) -> None:
         """Lets brains of single seats follow their agents to other slots."""
-        moved = {(name, moves[name, slot]): self._seats.pop((name, slot)) for name, slot in [*self._seats] if (name, slot) in moves}
+        moved = {
+            (name, moves[name, slot]): self._seats.pop((name, slot))
+            for name, slot in [*self._seats]
+            if (name, slot) in moves
+        }
         for answers in moved.values():
             answers.forget()
         self._seats |= moved
@@ -69,7 +74,8 @@ class Seats:
         return {name: self._act(name, step) for name, step in steps.items()}
 
     def _act(self, name: str, step: TimeStep) -> Action:
-        acting, teams = step.acting.cpu().numpy(), step.team.cpu().numpy()
+        acting = step.acting.cpu().numpy()
+        teams = step.team.cpu().numpy()
         continuous, discrete = no_actions(len(acting), self._behaviors[name].action)
         seated = np.zeros(len(acting), np.bool_)
         for (behavior, slot), answers in self._seats.items():
@@ -82,9 +88,13 @@ class Seats:
             answers.see(step)  # ends matter too where nobody of a side acts
         for answers, rows in parts:
             answers.fill(step, rows, continuous, discrete)
-        return Action(torch.from_numpy(continuous).to(step.reward.device), torch.from_numpy(discrete).to(step.reward.device))
+        return Action(
+            torch.from_numpy(continuous).to(step.reward.device), torch.from_numpy(discrete).to(step.reward.device)
+        )
 
-    def _parts(self, name: str, rows: NDArray[np.int64], teams: NDArray[np.int64]) -> list[tuple[TableAnswers, NDArray[np.int64]]]:
+    def _parts(
+        self, name: str, rows: NDArray[np.int64], teams: NDArray[np.int64]
+    ) -> list[tuple[TableAnswers, NDArray[np.int64]]]:
         """Returns each brain with the rows it acts for; a brain that plays several teams gets their rows together."""
         parts: dict[int, tuple[TableAnswers, list[int]]] = {}
         for team in np.unique(teams[rows]).tolist():

@@ -1,4 +1,6 @@
-"""Opens what a playback plays: a run with the models of one of its steps, or an environment with brains of one's choice."""
+"""Opens what a playback plays: a run with the models of one of its steps, or an environment with brains of one's
+choice.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ class PlaybackSource:
     """Options of the environment that go before those of the run."""
 
     def open(self, tell: Tell | None = None) -> Opened:
-        """Opens the environment and returns it with its brains. A Unity game's messages go to `tell`. Raises PalaestraError."""
+        """Opens the environment and returns it with its brains. A Unity game's messages go to `tell`. Raises
+        PalaestraError.
+        """
         models = None if self.run is None else self.models()
         env = self._open_env(models, tell)
         return env, self.brain_of(env, self.parts(models))
@@ -77,7 +81,9 @@ class PlaybackSource:
         return [*read_parts(self.chosen), *typed, *own]
 
     def models(self) -> Models:
-        """Returns the models of the run: those of `step`, made from its checkpoint if there are no files, or the newest."""
+        """Returns the models of the run: those of `step`, made from its checkpoint if there are no files, or the
+        newest.
+        """
         assert self.run is not None
         folder = RunFolder(self.results, self.run)
         if self.step is None:
@@ -143,11 +149,17 @@ class PlaybackSource:
     def _open_env(self, models: Models | None, tell: Tell | None) -> Env:
         name = self.env if models is None else env_name(models, self.env)
         assert name is not None
-        areas, options, flags = self.areas or DEFAULT_AREAS, dict(self.options), None
+        areas = self.areas or DEFAULT_AREAS
+        options = dict(self.options)
+        flags = None
         if is_game(name):
-            areas, flags = None, self.flags
+            areas = None
+            flags = self.flags
             typed = {key for section in flags.values() for key in section}
-            options |= {key: value for key, value in GAME_ON_PAGE.items() if key not in typed} | {"copies": 1, "restarts": NO_RESTARTS}
+            options |= {key: value for key, value in GAME_ON_PAGE.items() if key not in typed} | {
+                "copies": 1,
+                "restarts": NO_RESTARTS,
+            }
         elif name.startswith(DRAWN):
             options["render"] = True
         if models is None:
@@ -157,7 +169,9 @@ class PlaybackSource:
 
 def models_of_checkpoint(folder: RunFolder, step: int, trust: bool) -> Mapping[str, Path]:
     """Returns models of a checkpoint, written once to a temporary folder. Raises RunError or ExportError."""
-    stamp = (folder.checkpoints / str(step)).stat().st_mtime_ns  # a run that was started anew has other networks at this step
+    stamp = (
+        (folder.checkpoints / str(step)).stat().st_mtime_ns
+    )  # a run that was started anew has other networks at this step
     return _written(folder.path.absolute(), step, stamp, trust)
 
 

@@ -1,4 +1,6 @@
-"""Counts what those who watch want to know: rewards of open episodes, results, the score between teams, the rating of a person."""
+"""Counts what those who watch want to know: rewards of open episodes, results, the score between teams, the rating of a
+person.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ class SideScore:
 
 
 class Tally:
-    """Counts the episodes of every behavior. Between teams the sign of an episode's last reward decides it, as in self-play."""
+    """Counts the episodes of every behavior. Between teams the sign of an episode's last reward decides it, as in
+    self-play.
+    """
 
     def __init__(self) -> None:
         self.returns: dict[str, NDArray[np.float64]] = {}
@@ -58,11 +62,15 @@ class Tally:
         """Slots whose open episode began before the scores did."""
 
     def begin_scores(self) -> None:
-        """Begins the scores anew, after other brains have come. Open episodes, which both have played, will not count."""
+        """Begins the scores anew, after other brains have come. Open episodes, which both have played, will not
+        count.
+        """
         self.scores = {}
         self._mixed = {(name, slot) for name, lengths in self.lengths.items() for slot in lengths.nonzero()[0].tolist()}
 
-    def note(self, steps: Mapping[str, TimeStep], *, first: bool = False, presence: Presence | None = None) -> list[tuple[str, int, float]]:
+    def note(
+        self, steps: Mapping[str, TimeStep], *, first: bool = False, presence: Presence | None = None
+    ) -> list[tuple[str, int, float]]:
         """Adds a tick, or the first one of `reset`. Returns the episodes that ended: behavior, slot and return.
 
         `presence` says which slots had an agent before this tick; None: all.
@@ -73,7 +81,8 @@ class Tally:
         for name, step in steps.items():
             slots = len(step.reward)
             if first:  # a table may have fewer slots than before
-                returns, lengths = np.zeros(slots), np.zeros(slots, np.int64)
+                returns = np.zeros(slots)
+                lengths = np.zeros(slots, np.int64)
             else:
                 before = self.returns.get(name, np.zeros(0))
                 returns = np.pad(before, (0, max(slots - len(before), 0)))
@@ -83,16 +92,23 @@ class Tally:
                 returns[counts] += reward[counts]
                 lengths += 1 if presence is None else presence.present(name, len(lengths))
                 ended += self._close(name, step, returns, lengths, reward)
-            self.returns[name], self.lengths[name] = returns, lengths
+            self.returns[name] = returns
+            self.lengths[name] = lengths
         return ended
 
     def _close(
-        self, name: str, step: TimeStep, returns: NDArray[np.float64], lengths: NDArray[np.int64], reward: NDArray[np.float32]
+        self,
+        name: str,
+        step: TimeStep,
+        returns: NDArray[np.float64],
+        lengths: NDArray[np.int64],
+        reward: NDArray[np.float32],
     ) -> list[tuple[str, int, float]]:
         over = (step.terminated | step.truncated).cpu().numpy()
         if step.lost is not None:
             lost = step.lost.cpu().numpy()
-            returns[lost], lengths[lost] = 0, 0
+            returns[lost] = 0
+            lengths[lost] = 0
             self._mixed.difference_update((name, slot) for slot in lost.nonzero()[0].tolist())
         ended = []
         team = step.team.cpu().numpy()
@@ -107,7 +123,8 @@ class Tally:
             score.drawn += bool(reward[slot] == 0)
             score.lost += bool(reward[slot] < 0)
             score.recent.append(float(returns[slot]))
-        returns[over], lengths[over] = 0, 0
+        returns[over] = 0
+        lengths[over] = 0
         return ended
 
 
@@ -119,14 +136,18 @@ class PersonRating:
         self._known: dict[str, dict[str, float]] = {}
         with suppress(OSError, ValueError, AttributeError):
             read = json.loads(read_whole_text(self._file))
-            self._known = {str(name): {key: float(value) for key, value in entry.items()} for name, entry in read.items()}
+            self._known = {
+                str(name): {key: float(value) for key, value in entry.items()} for name, entry in read.items()
+            }
 
     def elo(self, behavior: str) -> float:
         """Returns the person's rating in a behavior."""
         return self._known.get(behavior, {}).get("elo", PERSON_START)
 
     def played(self, behavior: str, opponent: float, result: float) -> float:
-        """Enters a game: 1 won, 0.5 drawn, 0 lost. Returns the new rating, which is stored if the folder can be written."""
+        """Enters a game: 1 won, 0.5 drawn, 0 lost. Returns the new rating, which is stored if the folder can be
+        written.
+        """
         entry = self._known.setdefault(behavior, {"elo": PERSON_START, "games": 0.0})
         entry["elo"] = self.elo(behavior) + elo_change(self.elo(behavior), opponent, result, PERSON_K)
         entry["games"] = entry.get("games", 0.0) + 1

@@ -1,4 +1,6 @@
-"""`palaestra.record` and the command line's `record`: plays models, several steps or runs side by side, and films them."""
+"""`palaestra.record` and the command line's `record`: plays models, several steps or runs side by side, and films
+them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,15 @@ from palaestra.parallel.closing import closing_safely
 from palaestra.runtime.environments.make import DRAWN, is_game
 from palaestra.runtime.play.evaluation import model_brains
 from palaestra.runtime.play.players import Players
-from palaestra.runtime.play.run_models import Models, env_name, find_models, models_by_step, open_for, run_folder, split_step
+from palaestra.runtime.play.run_models import (
+    Models,
+    env_name,
+    find_models,
+    models_by_step,
+    open_for,
+    run_folder,
+    split_step,
+)
 from palaestra.runtime.playback.tally import Tally
 from palaestra.runtime.recording.panels import Panel, compose, tile
 from palaestra.runtime.recording.video_files import check_format, write_recording
@@ -59,7 +69,13 @@ class Film:
     """Options of the environment that go before those of the run."""
 
     def __post_init__(self) -> None:
-        for flag, least, most in (("areas", 1, 100), ("seconds", 0.1, 600), ("episodes", 1, math.inf), ("fps", 1, 60), ("width", 32, 4096)):
+        for flag, least, most in (
+            ("areas", 1, 100),
+            ("seconds", 0.1, 600),
+            ("episodes", 1, math.inf),
+            ("fps", 1, 60),
+            ("width", 32, 4096),
+        ):
             value = getattr(self, flag)
             if value is not None and not least <= value <= most:
                 raise ConfigError(
@@ -100,17 +116,25 @@ def record(
 ) -> Recording:
     """Records trained agents as `palaestra record` does: a GIF, or an MP4 or WebM video by the name of `out`.
 
-    `runs`: ids, folders, RUN@STEP, or model files, side by side; with `steps`, the models of these steps of each run. Further keywords are
-    fields of `Film`: areas, seconds, episodes, fps, width, sampled, seed, titles, title, options. Raises ConfigError, RunError, EnvError,
-    PolicyError, and PluginError where a video's extra is missing.
+    `runs`: ids, folders, RUN@STEP, or model files, side by side; with `steps`, the models of these steps of each run.
+    Further keywords are fields of `Film`: areas, seconds, episodes, fps, width, sampled, seed, titles, title, options.
+    Raises ConfigError, RunError, EnvError, PolicyError, and PluginError where a video's extra is missing.
     """
     known = {one.name for one in fields(Film)}
     for key in film:
         if key not in known:
-            raise ConfigError(f"record() knows no keyword '{key}'{nearest(key, known)} (there are: {', '.join(sorted(known))})")
+            raise ConfigError(
+                f"record() knows no keyword '{key}'{nearest(key, known)} (there are: {', '.join(sorted(known))})"
+            )
     names = [str(run) for run in ([runs] if isinstance(runs, (str, Path)) else runs)]
     return record_film(
-        names, None if out is None else Path(out), Film(**film), steps=steps, env=env, results=Path(results_dir), trust=trust
+        names,
+        None if out is None else Path(out),
+        Film(**film),
+        steps=steps,
+        env=env,
+        results=Path(results_dir),
+        trust=trust,
     )
 
 
@@ -133,14 +157,19 @@ def record_film(
     if game := next((name for name in names if is_game(name)), None):
         if game.endswith(".py"):
             raise EnvError(
-                f"{game} plays in a process of its own, which gives no pictures: record it with --env=python:{Path(game).stem}:FACTORY"
+                f"{game} plays in a process of its own, which gives no pictures: record it with "
+                f"--env=python:{Path(game).stem}:FACTORY"
             )
         raise EnvError(
-            f"{game} is a Unity game, which draws in its own window only: watch it there with 'palaestra learn --run-id=ID --inference "
+            f"{game} is a Unity game, which draws in its own window only: watch it there with 'palaestra learn "
+            "--run-id=ID --inference "
             f"--time-scale=1', and record the screen"
         )
     if film.title is not None:
-        sources = [replace(source, title=film.title if len(sources) == 1 else f"{film.title} {source.title}") for source in sources]
+        sources = [
+            replace(source, title=film.title if len(sources) == 1 else f"{film.title} {source.title}")
+            for source in sources
+        ]
     areas = AREAS if len(sources) == 1 else 1
     with ExitStack() as stack:
         playing = []
@@ -148,7 +177,9 @@ def record_film(
             options = {**film.options, **({"render": True} if name.startswith(DRAWN) else {})}
             opened = open_for(source.models, env, film.areas, areas, film.seed, flags=flags, options=options)
             stack.enter_context(closing_safely(opened, f"the environment of {source.title}", notes.append))
-            playing.append(scenes(opened, source.models.policies(film.seed), film, source.title, shown=film.areas or areas))
+            playing.append(
+                scenes(opened, source.models.policies(film.seed), film, source.title, shown=film.areas or areas)
+            )
         pictures = (partial(_picture, frame, titles=film.titles) for frame in _together(playing))
         width = film.width or (WIDTH if len(sources) == 1 else 240 * len(sources))
         count = write_recording(out, pictures, width, film.fps)
@@ -159,9 +190,14 @@ def _picture(frame: Sequence[Panel], width: int, *, titles: bool) -> Any:
     return compose(frame, width, titles=titles)
 
 
-def find_sources(runs: Sequence[str], steps: Sequence[int], results: Path, *, trust: bool = False) -> tuple[list[FilmSource], list[str]]:
-    """Returns the models of all panels, and notes about steps that have none, for which the nearest are taken. Raises RunError."""
-    sources, notes = [], []
+def find_sources(
+    runs: Sequence[str], steps: Sequence[int], results: Path, *, trust: bool = False
+) -> tuple[list[FilmSource], list[str]]:
+    """Returns the models of all panels, and notes about steps that have none, for which the nearest are taken. Raises
+    RunError.
+    """
+    sources = []
+    notes = []
     for run in runs:
         if not steps:
             models = find_models(run, results, trust)
@@ -172,32 +208,45 @@ def find_sources(runs: Sequence[str], steps: Sequence[int], results: Path, *, tr
             if there != step:
                 notes.append(f"{run} has no model of step {step:,}: the nearest is of step {there:,}")
             sources.append(
-                FilmSource(find_models(run, results, trust, there), f"{Path(run).name + ' ' if len(runs) > 1 else ''}step {there:,}")
+                FilmSource(
+                    find_models(run, results, trust, there),
+                    f"{Path(run).name + ' ' if len(runs) > 1 else ''}step {there:,}",
+                )
             )
     if len(sources) > MOST_PANELS:
-        raise ConfigError(f"{len(sources)} panels are asked for; expected at most {MOST_PANELS} runs and steps together")
+        raise ConfigError(
+            f"{len(sources)} panels are asked for; expected at most {MOST_PANELS} runs and steps together"
+        )
     return sources, notes
 
 
 def nearest_steps(run: str, steps: Sequence[int], results: Path) -> dict[int, int]:
-    """Returns for each step the nearest one of which a run has a model. Raises RunError if that is the same for several."""
+    """Returns for each step the nearest one of which a run has a model. Raises RunError if that is the same for
+    several.
+    """
     if run.endswith(MODEL_FILES) or split_step(run, results)[1] is not None:
         raise RunError(f"{run} is of one step: --steps chooses the steps of whole runs")
     folder = run_folder(run, results)
     there = sorted({at for name in find_models(run, results).files for at in models_by_step(folder, name)})
     if not there:
-        raise RunError(f"the run '{folder.run_id}' has no models of earlier steps: keep_checkpoints and checkpoint_interval keep them")
+        raise RunError(
+            f"the run '{folder.run_id}' has no models of earlier steps: keep_checkpoints and checkpoint_interval keep "
+            "them"
+        )
     found = {step: min(there, key=lambda at: abs(at - step)) for step in steps}
     if len(set(found.values())) < len(found):
         raise RunError(
-            f"the run '{folder.run_id}' has too few models for --steps {','.join(map(str, steps))}: it has those of the steps "
+            f"the run '{folder.run_id}' has too few models for --steps {','.join(map(str, steps))}: it has those of "
+            "the steps "
             f"{', '.join(map(str, there))} (checkpoint_interval and keep_checkpoints say how many it keeps)"
         )
     return found
 
 
 def _usual_place(runs: Sequence[str], sources: Sequence[FilmSource], results: Path, trust: bool) -> Path:
-    """Returns the file to write if none is named. Raises RunError if links would lead out of a run's folder of someone else."""
+    """Returns the file to write if none is named. Raises RunError if links would lead out of a run's folder of someone
+    else.
+    """
     if len(runs) > 1:
         return Path("recording.gif")
     if sources[0].models.settings is None or is_hub_name(runs[0]):
@@ -207,8 +256,12 @@ def _usual_place(runs: Sequence[str], sources: Sequence[FilmSource], results: Pa
     return folder / "recording.gif"
 
 
-def scenes(env: Env, policies: Mapping[str, Policy], film: Film, title: str = "", shown: int = AREAS) -> Iterator[Panel]:
-    """Yields what one panel shows before each decision, until its time is over or every agent has played its episodes."""
+def scenes(
+    env: Env, policies: Mapping[str, Policy], film: Film, title: str = "", shown: int = AREAS
+) -> Iterator[Panel]:
+    """Yields what one panel shows before each decision, until its time is over or every agent has played its
+    episodes.
+    """
     shown = min(env.num_areas, shown)
     tally = Tally()
     steps = env.reset(film.seed)
@@ -238,7 +291,9 @@ def _together(playing: Sequence[Iterator[Panel]]) -> Iterator[list[Panel]]:
 
 
 def reward_text(tally: Tally, steps: Mapping[str, TimeStep]) -> str:
-    """Returns the mean reward so far: of the episodes that ended, else of those that are played; between two teams, the games won."""
+    """Returns the mean reward so far: of the episodes that ended, else of those that are played; between two teams, the
+    games won.
+    """
     texts = []
     for name, returns in tally.returns.items():
         scores = [score for (behavior, _), score in sorted(tally.scores.items()) if behavior == name]
@@ -249,7 +304,9 @@ def reward_text(tally: Tally, steps: Mapping[str, TimeStep]) -> str:
         episodes = sum(score.episodes for score in scores)
         if episodes:
             recent = [value for score in scores for value in score.recent]
-            texts.append(f"{begins}reward {_short(sum(recent) / len(recent))} ({episodes} episode{'' if episodes == 1 else 's'})")
+            texts.append(
+                f"{begins}reward {_short(sum(recent) / len(recent))} ({episodes} episode{'' if episodes == 1 else 's'})"
+            )
             continue
         acting = steps[name].acting.cpu().numpy() if name in steps else returns != 0
         if acting.any():

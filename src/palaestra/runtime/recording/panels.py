@@ -40,13 +40,16 @@ def tile(pictures: Sequence[Picture]) -> Picture:
     height, width = (max(picture.shape[axis] for picture in pictures) for axis in (0, 1))
     canvas = np.full((rows * (height + GAP) - GAP, columns * (width + GAP) - GAP, 3), 255, np.uint8)
     for i, picture in enumerate(pictures):
-        y, x = i // columns * (height + GAP), i % columns * (width + GAP)
+        y = i // columns * (height + GAP)
+        x = i % columns * (width + GAP)
         canvas[y : y + picture.shape[0], x : x + picture.shape[1]] = picture
     return canvas
 
 
 def compose(panels: Sequence[Panel], width: int, *, titles: bool = True) -> Image.Image:
-    """Returns a picture `width` pixels wide. Panels lie beside one another, of one height; letters are drawn at the final size."""
+    """Returns a picture `width` pixels wide. Panels lie beside one another, of one height; letters are drawn at the
+    final size.
+    """
     from PIL import Image
 
     inner = max(len(panels), width - PANEL_GAP * (len(panels) - 1))

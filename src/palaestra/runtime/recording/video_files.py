@@ -33,8 +33,8 @@ MOST_FPS = {".gif": 50, ".mp4": 60, ".webm": 60}
 
 
 def check_format(file: Path, fps: int) -> None:
-    """Raises ConfigError for a name that is none of a recording or for a rate that its format does not have, and PluginError where the
-    extra `video` is missing.
+    """Raises ConfigError for a name that is none of a recording or for a rate that its format does not have, and
+    PluginError where the extra `video` is missing.
     """
     suffix = file.suffix.lower()
     if suffix not in MOST_FPS:
@@ -53,10 +53,11 @@ def require_video() -> None:
 
 
 def write_recording(file: Path, pictures: Iterable[Callable[[int], Image.Image]], width: int, fps: int) -> int:
-    """Writes a recording in the format of its name, and returns the number of pictures. Each is made at the width it is asked for.
+    """Writes a recording in the format of its name, and returns the number of pictures. Each is made at the width it is
+    asked for.
 
-    A GIF that would be larger than GIF_BYTES is made less wide, for which its pictures are kept; those of a video are written as they come.
-    Raises RunError or PluginError.
+    A GIF that would be larger than GIF_BYTES is made less wide, for which its pictures are kept; those of a video are
+    written as they come. Raises RunError or PluginError.
     """
     count = 0
 
@@ -78,7 +79,8 @@ def write_recording(file: Path, pictures: Iterable[Callable[[int], Image.Image]]
 
 
 def write_video(file: Path, images: Iterable[Image.Image], fps: int) -> None:
-    """Writes an MP4 or WebM video; the images have one size, and odd ones get a white edge. Readers see a whole file or none.
+    """Writes an MP4 or WebM video; the images have one size, and odd ones get a white edge. Readers see a whole file or
+    none.
 
     Raises PluginError or RunError, also where ffmpeg fails, and OSError.
     """
@@ -92,11 +94,19 @@ def write_video(file: Path, images: Iterable[Image.Image], fps: int) -> None:
     try:
         imageio_ffmpeg.get_ffmpeg_exe()
     except RuntimeError as error:
-        raise PluginError(f"imageio-ffmpeg has no ffmpeg for this machine: set IMAGEIO_FFMPEG_EXE to one ({error})") from error
+        raise PluginError(
+            f"imageio-ffmpeg has no ffmpeg for this machine: set IMAGEIO_FFMPEG_EXE to one ({error})"
+        ) from error
     try:
         beside.unlink(missing_ok=True)  # of a process that was killed, or a link that leads elsewhere
         beside.touch(exist_ok=False)  # says at once, and by the system's own reason, if the folder cannot be written to
-        options: dict[str, Any] = {"fps": fps, "codec": codec, "quality": None, "macro_block_size": 1, "output_params": parameters}
+        options: dict[str, Any] = {
+            "fps": fps,
+            "codec": codec,
+            "quality": None,
+            "macro_block_size": 1,
+            "output_params": parameters,
+        }
         writer = imageio_ffmpeg.write_frames(str(beside), first.size, ffmpeg_log_level="error", **options)
         writer.send(None)
         try:

@@ -1,1 +1,3 @@
-"""One run from its start to its end: `api` starts and ends it, `loop` is what it does, `run` holds what changes meanwhile."""
+"""One run from its start to its end: `api` starts and ends it, `loop` is what it does, `run` holds what changes
+meanwhile.
+"""

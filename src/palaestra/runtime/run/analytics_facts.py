@@ -1,9 +1,9 @@
 """Collects what a run reports to a game's analytics: its settings as JSON, and the features in use.
 
-Names and paths that a user chose are hashed: behaviors, parameters, lessons, the run and the one it starts from, files, folders and
-classes.
-(ML-Agents leaves the environment's path and arguments, run_id and the demonstrations of rewards as they are, and hashes results_dir
-by a function whose value differs from process to process.) What only Palaestra's own environments take is left out.
+Names and paths that a user chose are hashed: behaviors, parameters, lessons, the run and the one it starts from, files,
+folders and classes. (ML-Agents leaves the environment's path and arguments, run_id and the demonstrations of rewards as
+they are, and hashes results_dir by a function whose value differs from process to process.) What only Palaestra's own
+environments take is left out.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def training_facts(settings: RunSettings, device: torch.device) -> TrainingFacts
 
 def behavior_facts(name: str, behavior: BehaviorSettings, settings: RunSettings) -> BehaviorFacts:
     """Returns the facts of a behavior, from its settings and those of its run."""
-    network, signals = behavior.network_settings, behavior.reward_signals
+    network = behavior.network_settings
+    signals = behavior.reward_signals
     return BehaviorFacts(
         behavior_name=hashed(name),
         trainer_type=behavior.trainer_type,
@@ -68,8 +69,14 @@ def behavior_facts(name: str, behavior: BehaviorSettings, settings: RunSettings)
 
 def _measured(settings: RunSettings) -> set[str | None]:
     """Returns the behaviors whose progress decides on lessons; None stands for the only one that learns."""
-    curricula = [each.curriculum for each in (settings.environment_parameters or {}).values() if isinstance(each, CurriculumSettings)]
-    return {lesson.completion_criteria.behavior for lessons in curricula for lesson in lessons if lesson.completion_criteria}
+    curricula = [
+        each.curriculum
+        for each in (settings.environment_parameters or {}).values()
+        if isinstance(each, CurriculumSettings)
+    ]
+    return {
+        lesson.completion_criteria.behavior for lessons in curricula for lesson in lessons if lesson.completion_criteria
+    }
 
 
 def run_options(settings: RunSettings) -> dict[str, Any]:
@@ -78,7 +85,9 @@ def run_options(settings: RunSettings) -> dict[str, Any]:
     tree["env_settings"] = {key: value for key, value in tree["env_settings"].items() if key not in OURS}
     tree["behaviors"] = {hashed(name): block for name, block in tree["behaviors"].items()}
     if tree["environment_parameters"]:
-        tree["environment_parameters"] = {hashed(name): _parameter(form) for name, form in tree["environment_parameters"].items()}
+        tree["environment_parameters"] = {
+            hashed(name): _parameter(form) for name, form in tree["environment_parameters"].items()
+        }
     return tree
 
 

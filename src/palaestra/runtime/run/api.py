@@ -69,12 +69,16 @@ class Result:
 
     folder: Path
     steps: dict[str, int]  # decisions of each behavior
-    rewards: dict[str, float | None]  # mean return of the episodes of each one's last summary; `evaluate` says how good the end is
+    rewards: dict[
+        str, float | None
+    ]  # mean return of the episodes of each one's last summary; `evaluate` says how good the end is
     episodes: dict[str, int]  # how many these are
     models: dict[str, Path]  # the final ONNX models
     finished: bool  # False: it was stopped early, and resumes
     signal: int | None = None  # the number of the signal that stopped it
-    endings: dict[str, str] = field(default_factory=dict)  # by behavior, "goal" or "no progress", where stop_when ended the run
+    endings: dict[str, str] = field(
+        default_factory=dict
+    )  # by behavior, "goal" or "no progress", where stop_when ended the run
     unwritten: tuple[str, ...] = ()  # behaviors whose final model could not be written
 
 
@@ -90,15 +94,15 @@ def train(
 ) -> Result:
     """Trains as `palaestra learn` does.
 
-    `config` is a file or a tree of settings. `env` is a name as for `--env`; an environment of your own: an `Env`, a Gymnasium
-    environment (one area; a list of them: one each) or vector environment; or a function or class that makes one of these (called
-    `num_areas` times, 16 by default, where it makes single Gymnasium environments). It is left open if you made it. Further keywords
-    are settings of `checkpoint_settings`, `env_settings` and `torch_settings` by their YAML names: run_id, resume,
-    force, results_dir, seed, num_areas, device ... Each callback is given every Summary; one that returns True ends the training, as
-    `palaestra.stop_at_reward(95)` does.
-    `trust`: a resumed run may run the code that its settings name, although its folder was not written by you on this machine.
-    Raises PalaestraError. Ctrl-C and SIGTERM save the run, and then do what they do anywhere: Ctrl-C raises KeyboardInterrupt,
-    SIGTERM ends the program, unless it handles them itself.
+    `config` is a file or a tree of settings. `env` is a name as for `--env`; an environment of your own: an `Env`, a
+    Gymnasium environment (one area; a list of them: one each) or vector environment; or a function or class that makes
+    one of these (called `num_areas` times, 16 by default, where it makes single Gymnasium environments). It is left
+    open if you made it. Further keywords are settings of `checkpoint_settings`, `env_settings` and `torch_settings` by
+    their YAML names: run_id, resume, force, results_dir, seed, num_areas, device ... Each callback is given every
+    Summary; one that returns True ends the training, as `palaestra.stop_at_reward(95)` does.
+    `trust`: a resumed run may run the code that its settings name, although its folder was not written by you on this
+    machine. Raises PalaestraError. Ctrl-C and SIGTERM save the run, and then do what they do anywhere: Ctrl-C raises
+    KeyboardInterrupt, SIGTERM ends the program, unless it handles them itself.
     """
     overrides = sectioned(settings)
     if isinstance(env, str):
@@ -115,7 +119,9 @@ def train(
 
 
 def sectioned(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns keywords by the section of the settings tree that they belong to. Raises ConfigError for an unknown one."""
+    """Returns keywords by the section of the settings tree that they belong to. Raises ConfigError for an unknown
+    one.
+    """
     tree: dict[str, Any] = {}
     sections = ("checkpoint_settings", "env_settings", "torch_settings", "engine_settings")
     for key, value in settings.items():
@@ -139,12 +145,18 @@ def learn(
     quiet: bool = False,
     trust: bool = False,
 ) -> Result:
-    """Loads the settings, builds a run, trains, and writes its files. `env` is as for `train`. Raises PalaestraError."""
-    loaded, folder = settled_settings(config, overrides, sets, agent_code if env is not None else learning_code, trust=trust)
+    """Loads the settings, builds a run, trains, and writes its files. `env` is as for `train`. Raises
+    PalaestraError.
+    """
+    loaded, folder = settled_settings(
+        config, overrides, sets, agent_code if env is not None else learning_code, trust=trust
+    )
     torch_settings = loaded.settings.torch_settings
     if not ranks.asked() and (count := count_of(torch_settings)) > 1 and not plays_alone(loaded):
         raise SeveralProcesses(count)
-    with ranks.joined(torch_settings.rank_timeout, torch_settings.device or ("cpu" if torch_settings.processes else None)):
+    with ranks.joined(
+        torch_settings.rank_timeout, torch_settings.device or ("cpu" if torch_settings.processes else None)
+    ):
         loaded = of_rank(loaded, folder)
         try:
             return train_rank(loaded, folder, env=env, callbacks=callbacks, notes=notes, quiet=quiet)
@@ -159,8 +171,12 @@ def learn(
 
 
 def plays_alone(loaded: Loaded) -> bool:
-    """Whether a run of several processes is only played, which one process does; that the command line asks for several is an error."""
-    typed = loaded.draft is not None and any(loaded.draft.source(("torch_settings", key)).words for key in ("processes", "gpus"))
+    """Whether a run of several processes is only played, which one process does; that the command line asks for several
+    is an error.
+    """
+    typed = loaded.draft is not None and any(
+        loaded.draft.source(("torch_settings", key)).words for key in ("processes", "gpus")
+    )
     return loaded.settings.checkpoint_settings.inference and not typed
 
 
@@ -172,7 +188,9 @@ def reason(error: BaseException) -> str:
 
 
 def of_rank(loaded: Loaded, folder: RunFolder) -> Loaded:
-    """Returns the settings as they hold here: torchrun, when it starts ranks again, means the same run. Raises ConfigError."""
+    """Returns the settings as they hold here: torchrun, when it starts ranks again, means the same run. Raises
+    ConfigError.
+    """
     settings = loaded.settings
     if ranks.size() > 1 and settings.checkpoint_settings.inference:
         raise ConfigError("--inference plays in one process; leave out --processes, --gpus and torchrun")
@@ -184,7 +202,13 @@ def of_rank(loaded: Loaded, folder: RunFolder) -> Loaded:
 
 
 def train_rank(
-    loaded: Loaded, folder: RunFolder, *, env: object | None, callbacks: Sequence[Callback], notes: Sequence[str], quiet: bool
+    loaded: Loaded,
+    folder: RunFolder,
+    *,
+    env: object | None,
+    callbacks: Sequence[Callback],
+    notes: Sequence[str],
+    quiet: bool,
 ) -> Result:
     """Builds the run of this process, trains, and writes its files; of several ranks the first writes."""
     stopper: Stopper | None = None
@@ -204,31 +228,47 @@ def train_rank(
         with WaitingNotice(f"opening {settings.env_settings.env_path or EDITOR}", console.info):
             world, is_ours = (open_env(settings, folder, console), True) if env is None else take_env(env, settings)
         if is_ours:
-            stack.enter_context(closing_safely(world, "the environment", console.warning, lambda: stopper and stopper.leave))
+            stack.enter_context(
+                closing_safely(world, "the environment", console.warning, lambda: stopper and stopper.leave)
+            )
         loaded, settings = fit_settings(loaded, world, settings, console)
         if invalid := list(invalid_values(world, settings.environment_parameters)):
             raise loaded.refusal(invalid, "parameters are not taken by the environment")
         timers = Timers()
-        shown = {**(trackers(found, folder, settings, checkpoint, console) if ranks.leads() else {}), "gauges": GaugeTracker(timers)}
+        shown = {
+            **(trackers(found, folder, settings, checkpoint, console) if ranks.leads() else {}),
+            "gauges": GaugeTracker(timers),
+        }
         statistics = stack.enter_context(closing(Statistics(shown, console.warning)))
         stack.enter_context(statistics.telling_failure())
-        own_areas = env is None and settings.env_settings.num_areas in (None, 1)  # 1: ML-Agents writes its default into files
+        own_areas = env is None and settings.env_settings.num_areas in (
+            None,
+            1,
+        )  # 1: ML-Agents writes its default into files
         with first_wait(settings, env is None, console):
-            run = stack.enter_context(closing(Run(settings, folder, world, statistics, console, timers, checkpoint, own_areas)))
+            run = stack.enter_context(
+                closing(Run(settings, folder, world, statistics, console, timers, checkpoint, own_areas))
+            )
         run.rounds.warnings = warnings
         run.env_kind = "own" if env is not None else report.kind_of(settings.env_settings.env_path or EDITOR)
         prepare(run, reopening(settings, env))
         check(run, loaded)
         if checkpoint is not None:
             resume(run, checkpoint)
-        with stop_on_signals(run) as stopper, stack.pop_all():  # everything is closed before a signal ends the process again
+        with (
+            stop_on_signals(run) as stopper,
+            stack.pop_all(),
+        ):  # everything is closed before a signal ends the process again
             result = carry_out(run, checkpoint, callbacks, stopper)
         return replace(result, signal=stopper.heard)
 
 
 def carry_out(run: Run, checkpoint: Checkpoint | None, callbacks: Sequence[Callback], stopper: Stopper) -> Result:
-    """Trains and writes the run's files. After an error, saves what the run's own folder does not take, and says what is safe."""
-    stopper.status, status = None, 1
+    """Trains and writes the run's files. After an error, saves what the run's own folder does not take, and says what
+    is safe.
+    """
+    stopper.status = None
+    status = 1
     try:
         begin(run, checkpoint)
         try:
@@ -258,21 +298,32 @@ def tell_origin(loaded: Loaded, console: Console) -> None:
 
 
 def first_wait(settings: RunSettings, named: bool, console: Console) -> AbstractContextManager[object]:
-    """Shows what the run waits for until the first decision, if that takes long; waiting for the Editor has its own message."""
+    """Shows what the run waits for until the first decision, if that takes long; waiting for the Editor has its own
+    message.
+    """
     name = settings.env_settings.env_path or EDITOR
     if named and name == EDITOR:
         return nullcontext()
     game = named and is_game(name)
-    what = f"waiting for {name} to ask for decisions" if game else "starting the environment (what is new in it is compiled) and networks"
+    what = (
+        f"waiting for {name} to ask for decisions"
+        if game
+        else "starting the environment (what is new in it is compiled) and networks"
+    )
     return WaitingNotice(what, console.info)
 
 
 def take_env(given: object, settings: RunSettings) -> tuple[Env, bool]:
-    """Returns the environment that a program gave to `train`, and whether it was made here. Raises EnvError or ConfigError."""
+    """Returns the environment that a program gave to `train`, and whether it was made here. Raises EnvError or
+    ConfigError.
+    """
     device = device_of(settings)
     areas = settings.env_settings.num_areas
     env, is_ours = as_env(
-        given, areas if areas is None else share_of(areas, "areas", "--num-areas"), device, settings.env_settings.env_options
+        given,
+        areas if areas is None else share_of(areas, "areas", "--num-areas"),
+        device,
+        settings.env_settings.env_options,
     )
     return (env if env is given else on_device(env, device)), is_ours  # the device of the user's own is its own affair
 
@@ -313,13 +364,23 @@ def warn_all(console: Console, notes: Sequence[str]) -> None:
 
 def open_env(settings: RunSettings, folder: RunFolder, console: Console) -> Env:
     """Opens the environment named in the settings; the Editor if they name none."""
-    env, device = settings.env_settings, device_of(settings)
+    env = settings.env_settings
+    device = device_of(settings)
     name = env.env_path or EDITOR
     same = [name for name in settings.behaviors if name in registry("envs")]
     if env.env_path is None and same:
-        console.info(f"No --env is given: training in the Unity Editor. The built-in environment of that name is --env={same[0]}")
-    logs = None if settings.checkpoint_settings.inference else folder.logs if ranks.leads() else folder.logs / f"rank-{ranks.number()}"
-    games, areas = game_settings(settings, logs, console.tell), env.num_areas
+        console.info(
+            f"No --env is given: training in the Unity Editor. The built-in environment of that name is --env={same[0]}"
+        )
+    logs = (
+        None
+        if settings.checkpoint_settings.inference
+        else folder.logs
+        if ranks.leads()
+        else folder.logs / f"rank-{ranks.number()}"
+    )
+    games = game_settings(settings, logs, console.tell)
+    areas = env.num_areas
     if ranks.size() > 1:
         games, areas = shares(name, games, areas, lambda: make_env(name, device=device, options=env.env_options))
     made = make_env(name, areas=areas, device=device, options=env.env_options, games=games)
@@ -341,7 +402,9 @@ def device_exists(name: str) -> bool:
 
 
 def starting_point(folder: RunFolder, settings: RunSettings, console: Console) -> Checkpoint | None:
-    """Returns the checkpoint to resume or to play; None for a new run or one killed before its first checkpoint. Raises RunError."""
+    """Returns the checkpoint to resume or to play; None for a new run or one killed before its first checkpoint. Raises
+    RunError.
+    """
     chosen = settings.checkpoint_settings
     if not chosen.resume and not chosen.inference:
         folder.must_be_free(chosen.force)
@@ -353,7 +416,8 @@ def starting_point(folder: RunFolder, settings: RunSettings, console: Console) -
             raise RunError(f"the run '{folder.run_id}' has no checkpoint yet ({folder.path}): there is nothing to play")
         if (file := folder.trained_file()) is not None:
             raise RunError(
-                f"the run '{folder.run_id}' has no checkpoint to continue from, but it has results, such as {file}: put its checkpoints/ "
+                f"the run '{folder.run_id}' has no checkpoint to continue from, but it has results, such as {file}: "
+                "put its checkpoints/ "
                 f"back, start a new run under another --run-id, or start this one again with --force"
             )
         console.warning(f"the run '{folder.run_id}' was not saved before it ended: it starts from step 0")
@@ -365,10 +429,16 @@ def starting_point(folder: RunFolder, settings: RunSettings, console: Console) -
 
 
 def trackers(
-    found: Mapping[str, Callable[..., Tracker]], folder: RunFolder, settings: RunSettings, checkpoint: Checkpoint | None, console: Console
+    found: Mapping[str, Callable[..., Tracker]],
+    folder: RunFolder,
+    settings: RunSettings,
+    checkpoint: Checkpoint | None,
+    console: Console,
 ) -> dict[str, Tracker]:
     """Makes the trackers of a run; in inference only the console, because nothing is written then."""
-    run = TrackedRun(folder.path, settings, {} if checkpoint is None else steps_in(checkpoint), console.info, console.debug)
+    run = TrackedRun(
+        folder.path, settings, {} if checkpoint is None else steps_in(checkpoint), console.info, console.debug
+    )
     if settings.checkpoint_settings.inference:
         return {"console": ConsoleTracker(run)} if "console" in found else {}
     return make_trackers(found, run, console.warning)
@@ -391,7 +461,9 @@ def check_lessons(run: Run, loaded: Loaded) -> None:
     for at, sentence in problems:
         if at[-1] == "measure" and "did you mean" not in sentence:
             continue  # a statistic of the game's own, it seems; Lessons warns where none comes
-        run.console.warning(f"parameter '{at[1]}', lesson {int(at[3]) + 1}: {sentence}; unless that changes, the lesson never ends")
+        run.console.warning(
+            f"parameter '{at[1]}', lesson {int(at[3]) + 1}: {sentence}; unless that changes, the lesson never ends"
+        )
 
 
 def warn_of_unused_blocks(run: Run, loaded: Loaded) -> None:
@@ -405,10 +477,14 @@ def check_teachers(run: Run, loaded: Loaded) -> None:
     """Raises ConfigError for students of a behavior that the environment never has."""
     if run.inference or not shows_all(run):
         return
-    problems, there = [], run.env.behaviors
+    problems = []
+    there = run.env.behaviors
     for student, absent in run.teachers.absent(run.learners):
         block = ("behaviors", student) if student in run.settings.behaviors else ("default_settings",)
-        sentence = f"the environment has no behavior '{absent}'{nearest(absent, there)} (there are: {', '.join(map(repr, there))})"
+        sentence = (
+            f"the environment has no behavior '{absent}'{nearest(absent, there)} (there are: "
+            f"{', '.join(map(repr, there))})"
+        )
         problems.append(((*block, "hyperparameters", "teacher_behavior"), sentence))
     if problems:
         raise loaded.refusal(problems, "teachers would never come")
@@ -417,7 +493,9 @@ def check_teachers(run: Run, loaded: Loaded) -> None:
 def shows_all(run: Run) -> bool:
     """Whether all behaviors of the environment appear at the start."""
     name = run.settings.env_settings.env_path or ""
-    return (name.startswith(("builtin:", "gymnasium:", "envpool:", "pettingzoo:")) or name in registry("envs")) and not is_game(name)
+    return (
+        name.startswith(("builtin:", "gymnasium:", "envpool:", "pettingzoo:")) or name in registry("envs")
+    ) and not is_game(name)
 
 
 def begin(run: Run, checkpoint: Checkpoint | None) -> None:
@@ -435,7 +513,11 @@ def begin(run: Run, checkpoint: Checkpoint | None) -> None:
         return
     warnings = [] if checkpoint is None else run.models.status.load()
     run.models.status.forget_endings(name for name in run.learners if not run.goals.met(name))
-    origin = None if chosen.initialize_from is None or chosen.resume else origin_folder(run.folder.results, chosen.initialize_from)
+    origin = (
+        None
+        if chosen.initialize_from is None or chosen.resume
+        else origin_folder(run.folder.results, chosen.initialize_from)
+    )
     if checkpoint is None:
         names = initialize(run, origin)
         ranks.from_first({name: run.learners[name].trainer.network.state_dict() for name in names})
@@ -451,7 +533,9 @@ def begin(run: Run, checkpoint: Checkpoint | None) -> None:
 
 
 def initialize(run: Run, origin: RunFolder | None) -> list[str]:
-    """Loads networks from each behavior's `init_path`, else from `--initialize-from`. Returns the behaviors that have one."""
+    """Loads networks from each behavior's `init_path`, else from `--initialize-from`. Returns the behaviors that have
+    one.
+    """
     names = list[str]()
     if origin is not None:
         origin.must_exist("initialize from it")
@@ -476,7 +560,9 @@ def finish(run: Run) -> Result:
     endings = {} if run.inference else run.endings
     if run.stopped and not run.inference:
         why = "; ".join(f"'{name}': {course.reason}" for name, course in endings.items())
-        run.console.info(f"Training ends early ({why})" if endings else "Training was stopped; saving what it has learned")
+        run.console.info(
+            f"Training ends early ({why})" if endings else "Training was stopped; saving what it has learned"
+        )
     finals = {} if run.inference else ranks.from_first(run.models.finals(run.learners)) or conclude(run)
     with warning_of_failure("the report", run.console.warning):
         report.conclude(run, finals)

@@ -54,7 +54,8 @@ def lifted(before: RunSettings, learners: Mapping[str, Learner]) -> list[RateJum
 
 
 def _jump(learner: Learner, before: BehaviorSettings, max_steps: int) -> RateJump | None:
-    old, now = before.hyperparameters, learner.settings.hyperparameters
+    old = before.hyperparameters
+    now = learner.settings.hyperparameters
     falls = all(getattr(hyper, "learning_rate_schedule", "constant") == "linear" for hyper in (old, now))
     if not falls or not 0 < before.max_steps < max_steps or not learner.step:
         return None
@@ -78,7 +79,8 @@ def sentence(jump: RateJump, command: str, behaviors: int) -> str:
     nothing = "" if jump.kept <= 1.05 * jump.old else f" (at {jump.old:.1e} nothing would be learned)"
     before, now = jump.max_steps
     return (
-        f"{jump.behavior}: its learning rate rises from {jump.old:.1e} to {jump.new:.1e}: it falls on a line from {jump.first:g} to zero "
+        f"{jump.behavior}: its learning rate rises from {jump.old:.1e} to {jump.new:.1e}: it falls on a line from "
+        f"{jump.first:g} to zero "
         f"at max_steps, which went from {before:,} to {now:,}. The reward may fall at first. To hold the rate at "
         f"{jump.kept:g}{nothing}, stop this run and enter: {command}{low_rate([jump], behaviors)}"
     )

@@ -16,7 +16,14 @@ from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.run import report
 from palaestra.runtime.run.keeping_best import keep_best, keep_final
 from palaestra.runtime.run.obeying import obey, tell_progress
-from palaestra.runtime.run.saving import is_late, may_be_lost, must_be_writable, save_if_due, saves_much, write_due_models
+from palaestra.runtime.run.saving import (
+    is_late,
+    may_be_lost,
+    must_be_writable,
+    save_if_due,
+    saves_much,
+    write_due_models,
+)
 from palaestra.runtime.run.training_run import Run
 
 Callback = Callable[[Summary], object]
@@ -29,7 +36,9 @@ PAUSE = 0.25
 def train(run: Run, callbacks: Sequence[Callback] = ()) -> None:
     """Collects, learns, reports and saves, until every behavior has reached its max_steps or the run is stopped."""
     while not run.finished and not run.rounds.stopping:
-        pause = perf_counter() + (0.0 if run.save_due else PAUSE)  # the next tick may be the one on which no trainer is busy
+        pause = perf_counter() + (
+            0.0 if run.save_due else PAUSE
+        )  # the next tick may be the one on which no trainer is busy
         with run.timers("collect"):
             if not run.rounds.meets_first:
                 collect(run, pause)
@@ -42,7 +51,10 @@ def train(run: Run, callbacks: Sequence[Callback] = ()) -> None:
             show(run)
             continue
         full = run.rounds.meet(
-            stopped=run.stopped, late=lambda: is_late(run), lost=lambda: may_be_lost(run), saves_much=lambda: saves_much(run)
+            stopped=run.stopped,
+            late=lambda: is_late(run),
+            lost=lambda: may_be_lost(run),
+            saves_much=lambda: saves_much(run),
         )
         if run.rounds.lost:
             must_be_writable(run)
@@ -66,7 +78,9 @@ def train(run: Run, callbacks: Sequence[Callback] = ()) -> None:
 
 
 def collect(run: Run, pause: float) -> None:
-    """Steps the environment until `pause` or until a rollout is full. Raises Diverged if diverged weights caused an EnvError."""
+    """Steps the environment until `pause` or until a rollout is full. Raises Diverged if diverged weights caused an
+    EnvError.
+    """
     try:
         run.collector.advance(run.ticks_ahead(), lambda: run.stopped or perf_counter() > pause)
     except EnvError:
@@ -99,7 +113,8 @@ def summarize(run: Run, callbacks: Sequence[Callback]) -> list[Summary]:
         if due is None:
             continue
         run.lessons.log(run.statistics, name)
-        training, times = learner.training or run.finished, report.times_since_summary(run, name)
+        training = learner.training or run.finished
+        times = report.times_since_summary(run, name)
         summary = run.statistics.summarize(name, due, elapsed=run.clock.elapsed, training=training, times=times)
         written.append(summary)
         run.lessons.summary(summary)
@@ -137,10 +152,13 @@ def show(run: Run) -> None:
     if not run.console.due():
         return
     rows = [
-        ProgressRow(name, learner.step, None if run.inference else learner.settings.max_steps, run.statistics.reward(name))
+        ProgressRow(
+            name, learner.step, None if run.inference else learner.settings.max_steps, run.statistics.reward(name)
+        )
         for name, learner in run.learners.items()
     ]
-    spent, session = run.clock.spent(), run.clock.session
+    spent = run.clock.spent()
+    session = run.clock.session
     run.console.progress(rows, {name: seconds / session for name, seconds in spent.items()}, run.lessons.status())
 
 
@@ -165,7 +183,9 @@ def note_episodes(run: Run) -> None:
 
 
 def note_measurements(run: Run) -> None:
-    """Adds what the environment measured to the statistics of every behavior, because it belongs to none in particular."""
+    """Adds what the environment measured to the statistics of every behavior, because it belongs to none in
+    particular.
+    """
     if not run.learners or not isinstance(run.env, Measures):
         return
     for tag, value, kind in run.env.take_measurements():

@@ -21,23 +21,29 @@ class ModelWriter:
 
     def __init__(self, folder: RunFolder, console: Console, show: Callable[[str, Path, int, bool], object]) -> None:
         """`show` is called with behavior, file and step of each model written, and whether it is the final one."""
-        self._folder, self._console, self._show = folder, console, show
+        self._folder = folder
+        self._console = console
+        self._show = show
         self.status = TrainingStatus(folder.logs / "training_status.json")
         self._last: dict[str, tuple[int, Path]] = {}  # step and file of the newest model that this process wrote
 
     def write(self, learner: Learner, reward: float | None) -> Path | None:
-        """Writes `<Behavior>/<Behavior>-<step>.onnx` and checks it against the network. Returns None if that failed, which is logged."""
+        """Writes `<Behavior>/<Behavior>-<step>.onnx` and checks it against the network. Returns None if that failed,
+        which is logged.
+        """
         folder = self._models(learner)
         try:
             from palaestra.export import check, onnx
 
-            path, network = folder.path(learner.step), learner.trainer.network
+            path = folder.path(learner.step)
+            network = learner.trainer.network
             onnx.export(network, learner.spec, path)
             error = check.compare(network, learner.spec, path)
             folder.add(path, learner.step, reward)
         except (PalaestraError, OSError, ImportError, RuntimeError, ValueError) as problem:
             self._console.warning(
-                f"the model of '{learner.name}' at step {learner.step} could not be written: {problem}; training goes on, and "
+                f"the model of '{learner.name}' at step {learner.step} could not be written: {problem}; training goes "
+                "on, and "
                 f"'palaestra export {self._folder.path}' repeats it later"
             )
             return None
@@ -69,7 +75,9 @@ class ModelWriter:
             self.status.set_best(learner.name, Model.of(target, learner.step, value))
             self.status.save()
         except (PalaestraError, OSError, ImportError, RuntimeError, ValueError) as problem:
-            self._console.warning(f"the best model of '{learner.name}' could not be written: {problem}; training goes on")
+            self._console.warning(
+                f"the best model of '{learner.name}' could not be written: {problem}; training goes on"
+            )
             return None
         self._show(learner.name, target, learner.step, False)
         return target
@@ -81,7 +89,9 @@ class ModelWriter:
         return path if listed is not None and listed.steps == learner.step and path.is_file() else None
 
     def finals(self, learners: Mapping[str, Learner]) -> dict[str, Path]:
-        """Returns the final models if all were written at their learner's present step, as after resuming a finished run; else none."""
+        """Returns the final models if all were written at their learner's present step, as after resuming a finished
+        run; else none.
+        """
         there = {name: self.final(learner) for name, learner in learners.items()}
         return {} if None in there.values() else {name: path for name, path in there.items() if path is not None}
 
@@ -98,7 +108,10 @@ class ModelsFolder:
 
     def __init__(self, run: Path, behavior: str, keep: int, status: TrainingStatus) -> None:
         """Keeps the newest `keep` models, or all if it is 0 or less."""
-        self._run, self._behavior, self._keep, self._status = run, behavior, keep, status
+        self._run = run
+        self._behavior = behavior
+        self._keep = keep
+        self._status = status
         self._name = file_name(behavior)
         self.folder = run / self._name
 
@@ -111,7 +124,9 @@ class ModelsFolder:
         return self.folder / f"{self._name}-{step}.onnx"
 
     def add(self, file: Path, step: int, reward: float | None) -> None:
-        """Lists a written model, saves the status, and only then deletes those that dropped out of the list. Raises RunError."""
+        """Lists a written model, saves the status, and only then deletes those that dropped out of the list. Raises
+        RunError.
+        """
         dropped = self._status.add(self._behavior, Model.of(file, step, reward), self._keep)
         self._status.save()
         kept = {name for model in self._status.models(self._behavior) for name in _names(model)}

@@ -17,7 +17,9 @@ from palaestra.runtime.logging.bottleneck import OTHER, bottleneck, mean_of
 from palaestra.runtime.run.training_run import Run
 
 HYPERPARAMETERS = {"learning_rate": 0.1, "beta": 1.0, "epsilon": 1.0}
-"""Hyperparameters that follow a schedule, and may be given a constant value instead: at most this, as 3e4 for 3e-4 ruins a network."""
+"""Hyperparameters that follow a schedule, and may be given a constant value instead: at most this, as 3e4 for 3e-4
+ruins a network.
+"""
 
 
 class Refused(Exception):
@@ -25,13 +27,16 @@ class Refused(Exception):
 
 
 def obey(run: Run) -> None:
-    """Carries out the requests that have come. With several ranks, all call it at the same moment, and rank 0 has read them."""
+    """Carries out the requests that have come. With several ranks, all call it at the same moment, and rank 0 has read
+    them.
+    """
     requests = run.requests.take() if run.requests is not None else []
     for request in ranks.from_first(requests) if ranks.size() > 1 else requests:
         try:
             told = carry_out(run, request)
         except Refused as refusal:
-            told, done = str(refusal), False
+            told = str(refusal)
+            done = False
         else:
             done = True
         if run.requests is not None:
@@ -48,7 +53,8 @@ def carry_out(run: Run, request: RunRequest) -> str:
         case "save":
             if run.inference:
                 raise Refused("the run only plays, and has nothing to save")
-            run.save_due, run.save_due_at = True, perf_counter()
+            run.save_due = True
+            run.save_due_at = perf_counter()
             return "a checkpoint is saved"
         case "hyperparameter":
             return change_hyperparameter(run, request)
@@ -67,15 +73,20 @@ def change_hyperparameter(run: Run, request: RunRequest) -> str:
     for name in names:
         if name not in run.learners:
             raise Refused(
-                f"there is no behavior '{name}'{nearest(name, run.learners)} (there are: {', '.join(run.learners) or 'none yet'})"
+                f"there is no behavior '{name}'{nearest(name, run.learners)} (there are: "
+                f"{', '.join(run.learners) or 'none yet'})"
             )
         learner = run.learners[name]
         before = learner.current(request.name)
         if before is None:
             raise Refused(f"behavior '{name}': trainer {learner.settings.trainer_type} has no {request.name}")
-        may_be_0, most = request.name == "beta", HYPERPARAMETERS[request.name]
+        may_be_0 = request.name == "beta"
+        most = HYPERPARAMETERS[request.name]
         if not 0 <= request.value <= most or (request.value == 0 and not may_be_0):
-            raise Refused(f"{request.name} {request.value:g}: expected a positive number{' or 0' if may_be_0 else ''}, at most {most:g}")
+            raise Refused(
+                f"{request.name} {request.value:g}: expected a positive number{' or 0' if may_be_0 else ''}, at most "
+                f"{most:g}"
+            )
         learner.change({**learner.changes, request.name: float(request.value)})
         told.append(f"{name}: {request.name} {before:.3g} -> {request.value:.3g}, constant from the next update on")
     return "; ".join(told)
@@ -99,11 +110,15 @@ def change_lesson(run: Run, request: RunRequest) -> str:
     found = run.lessons.curricula.all.get(request.name)
     if found is None:
         known = ", ".join(run.lessons.curricula.all) or "none"
-        raise Refused(f"there is no curriculum for '{request.name}'{nearest(request.name, run.lessons.curricula.all)} (there are: {known})")
+        raise Refused(
+            f"there is no curriculum for '{request.name}'{nearest(request.name, run.lessons.curricula.all)} (there "
+            f"are: {known})"
+        )
     if request.value not in range(len(found.lessons)):
         raise Refused(f"{request.name} has lessons 0 to {len(found.lessons) - 1}, not {request.value:g}")
     number = int(request.value)
-    before, found.number = found.lesson.name, number
+    before = found.lesson.name
+    found.number = number
     run.lessons.parameters.change(request.name, number)
     return f"{request.name}: lesson '{before}' -> '{found.lesson.name}'"
 

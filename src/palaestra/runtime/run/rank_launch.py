@@ -1,4 +1,6 @@
-"""Starts the ranks of a run on this machine (`--processes`, `--gpus`), as torchrun does, ends them together, and gives each its share."""
+"""Starts the ranks of a run on this machine (`--processes`, `--gpus`), as torchrun does, ends them together, and gives
+each its share.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,10 @@ GRACE = 10.0
 CHECK = 0.05
 """Seconds between two looks at the processes."""
 OURS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-INTERFACES = {platform: {"GLOO_SOCKET_IFNAME": name, "NCCL_SOCKET_IFNAME": name} for platform, name in (("linux", "lo"), ("darwin", "lo0"))}
+INTERFACES = {
+    platform: {"GLOO_SOCKET_IFNAME": name, "NCCL_SOCKET_IFNAME": name}
+    for platform, name in (("linux", "lo"), ("darwin", "lo0"))
+}
 """Network interface of the ranks, which are all on this machine. PyTorch would listen where other machines reach it."""
 PREFIX, TRACEBACK = "palaestra: error: ", "Traceback (most recent call last)"
 GOES_ON = "--resume continues the run"
@@ -95,7 +100,8 @@ class RankProcess:
 
 
 def launch(count: int, arguments: Sequence[str]) -> int:
-    """Runs `palaestra` with these arguments in `count` processes. Returns rank 0's exit status, else that of another that failed.
+    """Runs `palaestra` with these arguments in `count` processes. Returns rank 0's exit status, else that of another
+    that failed.
 
     Raises RankLost if rank 0 could not tell what happened. Signals reach all ranks.
     """
@@ -120,7 +126,9 @@ def _free_port() -> int:
 
 
 def _wait(processes: Sequence[RankProcess]) -> RankProcess | None:
-    """Waits until all have ended; once one has failed, the others have GRACE seconds. Returns the one that failed first."""
+    """Waits until all have ended; once one has failed, the others have GRACE seconds. Returns the one that failed
+    first.
+    """
     first, deadline = None, 0.0
     while any(rank.code is None for rank in processes):
         if first is None:
@@ -133,13 +141,16 @@ def _wait(processes: Sequence[RankProcess]) -> RankProcess | None:
 
 
 def _status(processes: Sequence[RankProcess], first: RankProcess | None, ended: Sequence[int | None]) -> int:
-    """Returns the exit status of all, whose exit codes were `ended` when they were waited for no longer. Raises RankLost."""
+    """Returns the exit status of all, whose exit codes were `ended` when they were waited for no longer. Raises
+    RankLost.
+    """
     if first is None:
         return 0
     for rank in processes[1:]:
         if rank.traceback is not None:
             print(f"{rank.name}:\n{rank.traceback}", file=sys.stderr)
-    told, code = ended[0], first.code or 1
+    told = ended[0]
+    code = first.code or 1
     if told is not None and told > 0:
         return told
     if told == 0:  # all is written: only rank 0 writes
@@ -200,8 +211,12 @@ def count_of(settings: TorchSettings) -> int:
     return count
 
 
-def shares(name: str, games: GameSettings, areas: int | None, make: Callable[[], Env]) -> tuple[GameSettings, int | None]:
-    """Returns this rank's share of a game's copies, or of an environment's areas. Raises ConfigError if there are fewer than ranks."""
+def shares(
+    name: str, games: GameSettings, areas: int | None, make: Callable[[], Env]
+) -> tuple[GameSettings, int | None]:
+    """Returns this rank's share of a game's copies, or of an environment's areas. Raises ConfigError if there are fewer
+    than ranks.
+    """
     if is_game(name) or games.copies > 1:
         first = sum(games.copies // ranks.size() + (i < games.copies % ranks.size()) for i in range(ranks.number()))
         own = share_of(games.copies, "copies of the environment", "--num-envs")

@@ -27,7 +27,8 @@ def announce(run: Run, checkpoint: Checkpoint | None, warnings: Sequence[str]) -
     """Prints where the run starts and, for a new run, its settings."""
     for warning in warnings:
         run.console.warning(warning)
-    name, place = run.folder.run_id, run.folder.path
+    name = run.folder.run_id
+    place = run.folder.path
     if run.inference:
         step = 0 if checkpoint is None else checkpoint.step
         run.console.info(f"Playing '{name}' as it was at step {step:,}; nothing in {place} is changed. Ctrl-C ends it")
@@ -35,7 +36,8 @@ def announce(run: Run, checkpoint: Checkpoint | None, warnings: Sequence[str]) -
         run.console.info(f"Starting '{name}' from step 0; its files are in {place}")
     elif run.finished:
         run.console.info(
-            f"The run '{name}' is finished: it has reached its max_steps of {limit(run):,} (it is at step {farthest(run):,}). To train it "
+            f"The run '{name}' is finished: it has reached its max_steps of {limit(run):,} (it is at step "
+            f"{farthest(run):,}). To train it "
             f"further, raise them: {go_on(run)}"
         )
     else:
@@ -54,7 +56,9 @@ def outline_new(run: Run) -> None:
 
 
 def unused_blocks(run: Run, when: str) -> Iterator[tuple[str, str]]:
-    """Returns each name under `behaviors` that the environment does not have, with a sentence about it. `when`: for example 'so far'."""
+    """Returns each name under `behaviors` that the environment does not have, with a sentence about it. `when`: for
+    example 'so far'.
+    """
     there = run.env.behaviors
     others = [name for name in there if name not in run.settings.behaviors]
     for name in run.settings.behaviors:
@@ -62,21 +66,32 @@ def unused_blocks(run: Run, when: str) -> Iterator[tuple[str, str]]:
             continue
         near = [other for other in others if nearest(other, [name])]
         trains = f", and '{near[0]}' trains with default_settings" if near and run.settings.default_settings else ""
-        hint = f"; is it meant for '{near[0]}'? Then write '{near[0]}' in the settings" if near else "; check its name in the settings"
+        hint = (
+            f"; is it meant for '{near[0]}'? Then write '{near[0]}' in the settings"
+            if near
+            else "; check its name in the settings"
+        )
         must = "it must be the Behavior Name in the agents' Behavior Parameters in Unity, or the environment's own name"
         known = ", ".join(map(repr, there))
-        yield name, f"no behavior '{name}' has appeared {when}, so its settings are not used{trains}{hint}: {must} (there are: {known})"
+        yield (
+            name,
+            f"no behavior '{name}' has appeared {when}, so its settings are not used{trains}{hint}: {must} (there "
+            f"are: {known})",
+        )
 
 
 def conclude(run: Run, finals: Mapping[str, Path]) -> None:
     """Prints how the run went, where its files are, and what can be done with them."""
     for student, absent in () if run.inference else run.teachers.absent(run.learners):
-        run.console.warning(f"'{student}' has learned nothing in this session: its teacher's behavior, '{absent}', never came")
+        run.console.warning(
+            f"'{student}' has learned nothing in this session: its teacher's behavior, '{absent}', never came"
+        )
     for _, text in unused_blocks(run, "in this session"):
         run.console.warning(text)
     total = max(run.clock.session, 1e-9)
     lines = [
-        f"{(run.step - run.first_step):,} decisions in {total:.1f} s: {(run.step - run.first_step) / total:,.0f} a second "
+        f"{(run.step - run.first_step):,} decisions in {total:.1f} s: {(run.step - run.first_step) / total:,.0f} a "
+        "second "
         f"({shares(run.clock.spent(), total)})",
         *([] if run.inference else where_time_went(run)),
         *rewards(run),
@@ -124,7 +139,9 @@ def where_time_went(run: Run) -> list[str]:
         lines.append(f"environment  {len(busy)} {what}, busy {mean} of the time (from {least} to {most})")
     for name, seconds in uses[0].trainers.items():
         share = f"{100 * seconds / uses[0].total:.0f} %"
-        lines.append(f"trainer      busy {share} of the time, beside the run; '{name}' learns from rollouts one update old")
+        lines.append(
+            f"trainer      busy {share} of the time, beside the run; '{name}' learns from rollouts one update old"
+        )
     return [*lines, f"speed        {bottleneck(uses, run.setup())}"]
 
 
@@ -146,14 +163,17 @@ def tell_bottleneck_once(run: Run) -> None:
 
 def times_since_summary(run: Run, behavior: str) -> dict[str, Any]:
     """Returns what each rank did since the last summary of a behavior, and a sentence about the session."""
-    now, before = run.rounds.times, run.times_at_summary.get(behavior)
+    now = run.rounds.times
+    before = run.times_at_summary.get(behavior)
     run.times_at_summary[behavior] = now
     uses = [use.since(None if before is None else before[rank]) for rank, use in enumerate(now)]
     return {"ranks": [use.as_dict() for use in uses], "bottleneck": bottleneck(now, run.setup())}
 
 
 def add_times(run: Run) -> dict[str, str]:
-    """Adds what was measured elsewhere to the timers, under the original's names where it has them. Returns more for their metadata."""
+    """Adds what was measured elsewhere to the timers, under the original's names where it has them. Returns more for
+    their metadata.
+    """
     own, *others = run.rounds.times
     add = run.timers.add
     add(("collect", "env_step"), own.parts[ENVIRONMENT])
@@ -177,19 +197,27 @@ def add_times(run: Run) -> dict[str, str]:
 
 def watching(run: Run) -> list[str]:
     """Returns how the agents can be watched; empty if nothing can draw them."""
-    name, no_graphics = run.settings.env_settings.env_path, run.settings.engine_settings.no_graphics
+    name = run.settings.env_settings.env_path
+    no_graphics = run.settings.engine_settings.no_graphics
     record = f"palaestra record {shlex.quote(str(run.folder.path))}"
-    command = watch_command(name or "", run.collector.env, record, play_command(run.folder), no_graphics=bool(no_graphics))
+    command = watch_command(
+        name or "", run.collector.env, record, play_command(run.folder), no_graphics=bool(no_graphics)
+    )
     return [] if command is None else [command]
 
 
 def rewards(run: Run) -> list[str]:
     """Returns a line for each behavior: the mean reward of its last summary and the number of episodes."""
-    return [f"{name}: {last_reward(run.statistics.last_reward(name), learner.next_summary)}" for name, learner in run.learners.items()]
+    return [
+        f"{name}: {last_reward(run.statistics.last_reward(name), learner.next_summary)}"
+        for name, learner in run.learners.items()
+    ]
 
 
 def last_reward(last: LastReward | None, next_summary: int) -> str:
-    """Returns the mean reward of the newest summary that has an episode, as text; `next_summary` is the step of the next one."""
+    """Returns the mean reward of the newest summary that has an episode, as text; `next_summary` is the step of the
+    next one.
+    """
     if last is None:
         return "no episode ended"
     group = "" if last.group is None else f", mean group reward {last.group:.3f}"
@@ -215,12 +243,15 @@ def curves(run: Run) -> list[Path]:
 
 
 def lifted_rates(run: Run) -> list[str]:
-    """Returns warnings about learning rates that rise because the run has more steps now. Call it before the settings are written again."""
+    """Returns warnings about learning rates that rise because the run has more steps now. Call it before the settings
+    are written again.
+    """
     try:
         before = load(run.folder.path / CONFIGURATION, own_code=False).settings
     except PalaestraError:
         return []
-    command, behaviors = resume_command(run.folder), len(run.learners)
+    command = resume_command(run.folder)
+    behaviors = len(run.learners)
     return [sentence(jump, command, behaviors) for jump in lifted(before, run.learners)]
 
 
@@ -294,7 +325,8 @@ PYGAME = {"classic_control": "classic-control", "toy_text": "toy-text", "box2d":
 
 
 def watch_command(name: str, env: Env, record: str, play: str, *, no_graphics: bool = False) -> str | None:
-    """Returns the command that shows an environment's agents, after what must be installed first; None if nothing draws them.
+    """Returns the command that shows an environment's agents, after what must be installed first; None if nothing draws
+    them.
 
     `record` and `play` are the commands that record the run and that play it.
     A Unity build draws in its own window, so the command turns `no_graphics` off.

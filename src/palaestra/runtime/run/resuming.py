@@ -51,9 +51,14 @@ def resume(run: Run, checkpoint: Checkpoint) -> None:
             reseed(run, checkpoint.step)
     except (KeyError, RuntimeError, ValueError, TypeError) as error:
         reason = str(error).strip().splitlines()[-1].strip() if str(error).strip() else type(error).__name__
-        anew = f", or start a new run from it with --initialize-from={run.folder.run_id}" if _could_initialize(run, checkpoint) else ""
+        anew = (
+            f", or start a new run from it with --initialize-from={run.folder.run_id}"
+            if _could_initialize(run, checkpoint)
+            else ""
+        )
         raise CheckpointError(
-            f"{checkpoint.path} does not fit this environment and these settings: {reason}{_changes(run)}; resume with the "
+            f"{checkpoint.path} does not fit this environment and these settings: {reason}{_changes(run)}; resume "
+            "with the "
             f"settings it was trained with ({run.folder.path / CONFIGURATION}){anew}"
         ) from error
     if not same:
@@ -64,7 +69,8 @@ def resume(run: Run, checkpoint: Checkpoint) -> None:
         )
     elif not restored:
         run.console.warning(
-            "this environment cannot go on with its old episodes (it cannot store them, or has another number of areas now): "
+            "this environment cannot go on with its old episodes (it cannot store them, or has another number of "
+            "areas now): "
             "it starts new ones; everything else goes on"
         )
     _warn_of_scales(run, whole.get("specs", {}))
@@ -76,7 +82,8 @@ def resume(run: Run, checkpoint: Checkpoint) -> None:
             run.symptoms.started_trained(name)
     run.goals.load_state_dict(whole.get("goals", {}))
     run.best.load_state_dict(whole.get("best", {}))
-    run.clock.before, run.first_step = whole["elapsed"], run.step
+    run.clock.before = whole["elapsed"]
+    run.first_step = run.step
     if run.settings.torch_settings.threads is None:
         run.threads = whole["threads"]
         run.set_threads()
@@ -87,10 +94,12 @@ def _warn_of_scales(run: Run, specs: Mapping[str, Any]) -> None:
     """Warns of observations whose numbers are multiplied by another factor than when the run was saved."""
     for name in (name for name in specs if name in run.learners):
         for was, obs in zip(specs[name]["obs"], run.env.behaviors[name].obs, strict=False):
-            before, now = (was.get("raw") or {}).get("scale", 1.0), 1.0 if obs.raw is None else obs.raw.scale
+            before = (was.get("raw") or {}).get("scale", 1.0)
+            now = 1.0 if obs.raw is None else obs.raw.scale
             if before != now:
                 run.console.warning(
-                    f"behavior '{name}': observation '{obs.name}' was multiplied by {before:.3g} when this run was saved and is "
+                    f"behavior '{name}': observation '{obs.name}' was multiplied by {before:.3g} when this run was "
+                    "saved and is "
                     f"multiplied by {now:.3g} now, so what was learned from it does not fit: better start a new run"
                 )
 
@@ -101,7 +110,10 @@ def state_of_rank(state: Mapping[str, Any]) -> dict[str, Any]:
     if not ranks.leads():
         return whole_state(state, saved["others"][ranks.number() - 1])
     run = dict(state["run"])
-    seats = {name: {**seat, "decisions": saved["own"].get(name, seat["decisions"])} for name, seat in run["collector"]["seats"].items()}
+    seats = {
+        name: {**seat, "decisions": saved["own"].get(name, seat["decisions"])}
+        for name, seat in run["collector"]["seats"].items()
+    }
     return {**state, "run": {**run, "collector": {**run["collector"], "seats": seats}}}
 
 
@@ -115,7 +127,8 @@ def divide_decisions(run: Run) -> None:
     for name, seat in run.unseen.collectors.items():
         if name not in run.learners:
             own = seat["decisions"] if ranks.leads() else 0
-            run.rounds.later[name], run.unseen.collectors[name] = [seat["decisions"], own], {**seat, "decisions": own}
+            run.rounds.later[name] = [seat["decisions"], own]
+            run.unseen.collectors[name] = {**seat, "decisions": own}
 
 
 def reseed(run: Run, step: int) -> None:
@@ -142,7 +155,9 @@ def _could_initialize(run: Run, checkpoint: Checkpoint) -> bool:
 
 
 def _changes(run: Run) -> str:
-    """Lists settings of behaviors that changed since the run was saved; empty if none did or the old settings cannot be read."""
+    """Lists settings of behaviors that changed since the run was saved; empty if none did or the old settings cannot be
+    read.
+    """
     try:
         before = load(run.folder.path / CONFIGURATION, own_code=False).settings
     except PalaestraError:
@@ -157,7 +172,8 @@ def _must_share_behaviors(run: Run, checkpoint: Checkpoint) -> None:
     new = [name for name in run.learners if name not in run.unseen.learned]
     if run.unseen.learned and new and len(new) == len(run.learners):
         raise CheckpointError(
-            f"{checkpoint.path} is of a run with other behaviors: it has {', '.join(run.unseen.learned)}, this environment has "
+            f"{checkpoint.path} is of a run with other behaviors: it has {', '.join(run.unseen.learned)}, this "
+            "environment has "
             f"{', '.join(new)}; resume in the environment it was trained in, or choose another --run-id"
         )
     for name in new:

@@ -1,8 +1,8 @@
 """Meetings of the ranks of a run: which rollouts they learn from together, and what they tell each other.
 
-A rank collects by itself until a rollout is full, it has made its share of the decisions until something is due, or it is stopped. Then
-all meet. Everything that a meeting decides follows from numbers that all ranks have, so that all go on alike. A single process meets
-nobody, and decides by itself.
+A rank collects by itself until a rollout is full, it has made its share of the decisions until something is due, or it
+is stopped. Then all meet. Everything that a meeting decides follows from numbers that all ranks have, so that all go on
+alike. A single process meets nobody, and decides by itself.
 """
 
 from __future__ import annotations
@@ -46,7 +46,11 @@ class Rounds:
         self._time_use = time_use
         self.times: list[TimeUse] = []
         """Times of each rank at the last report."""
-        self._collector, self._learners, self._journal, self._self_play, self._warn = collector, learners, journal, self_play, warn
+        self._collector = collector
+        self._learners = learners
+        self._journal = journal
+        self._self_play = self_play
+        self._warn = warn
         self.names: list[str] = []
         """Behaviors that the ranks have agreed on, in one order."""
         self.stopping = False
@@ -60,26 +64,36 @@ class Rounds:
         self.meets_first = False
         """Whether this rank was stopped when it had to meet the others, and does so before it collects again."""
         self.later: dict[str, list[int]] = {}
-        """Decisions of all ranks, and of this one, when the ranks last met, for saved behaviors that have not appeared since."""
+        """Decisions of all ranks, and of this one, when the ranks last met, for saved behaviors that have not appeared
+        since.
+        """
         self.warnings = RankWarnings()
-        self._total, self._reported = 0, 0
-        self._shared, self._waits = set[str](), Counter[str]()
+        self._total = 0
+        self._reported = 0
+        self._shared = set[str]()
+        self._waits = Counter[str]()
 
     def due(self, stopped: bool) -> bool:
         """Whether this rank must meet the others now."""
         if ranks.size() == 1:
             return True
-        if stopped or self.meets_first:  # also where the rollout that was full is lost, because its environment cannot be saved
+        if (
+            stopped or self.meets_first
+        ):  # also where the rollout that was full is lost, because its environment cannot be saved
             return True
         return any(self.counts(name) for name in self._collector.full) or any(
             learner.due for name, learner in self._learners.items() if self.counts(name)
         )
 
     def counts(self, name: str) -> bool:
-        """Whether all ranks have a behavior, as far as they knew when they last met. Only then it is learned, and anything of it is due."""
+        """Whether all ranks have a behavior, as far as they knew when they last met. Only then it is learned, and
+        anything of it is due.
+        """
         return not self._shared or name in self._shared
 
-    def meet(self, *, stopped: bool, late: Callable[[], bool], lost: Callable[[], bool], saves_much: Callable[[], bool]) -> list[str]:
+    def meet(
+        self, *, stopped: bool, late: Callable[[], bool], lost: Callable[[], bool], saves_much: Callable[[], bool]
+    ) -> list[str]:
         """Meets the other ranks. Returns the behaviors whose rollouts are full on all ranks.
 
         `late` and `saves_much`: what rank 0's clock says of checkpoints; `lost`: its folder.
@@ -92,11 +106,16 @@ class Rounds:
         if any(row[0] for row in found):
             self._agree_on_names()
             found = self._exchange(told)
-        self.stopping, self.lost = any(row[1] for row in found), bool(found[0][3])
-        if self.stopping or self.lost:  # nothing else changes, so that a resumed run goes on as if it had never been stopped
+        self.stopping = any(row[1] for row in found)
+        self.lost = bool(found[0][3])
+        if (
+            self.stopping or self.lost
+        ):  # nothing else changes, so that a resumed run goes on as if it had never been stopped
             self.meets_first = self.due(stopped=False)
             return []
-        self.meets_first, self.late, self.saves_much = False, bool(found[0][2]), bool(found[0][4])
+        self.meets_first = False
+        self.late = bool(found[0][2])
+        self.saves_much = bool(found[0][4])
         full = [name for i, name in enumerate(self.names) if all(row[NAMES + 2 * i] == FULL for row in found)]
         for i, name in enumerate(self.names):
             self._note_absence(name, [row[NAMES + 2 * i] for row in found])
@@ -107,7 +126,8 @@ class Rounds:
         for i, name in enumerate(self.names):
             if name in self._learners and self.counts(name):
                 learner = self._learners[name]
-                learner.agreed, learner.met = int(sum(row[NAMES + 2 * i + 1] for row in found)), learner.collector.decisions
+                learner.agreed = int(sum(row[NAMES + 2 * i + 1] for row in found))
+                learner.met = learner.collector.decisions
         self._total = sum(self._learners[name].agreed for name in self._shared if name in self._learners)
         if self._total >= self._reported + REPORT_EVERY:
             self.report()
@@ -139,7 +159,9 @@ class Rounds:
         return ranks.gather_numbers(row)
 
     def _note_absence(self, name: str, states: Sequence[float]) -> None:
-        """Warns once if the rollouts of a behavior are full and cannot be learned from, since other ranks do not have the behavior."""
+        """Warns once if the rollouts of a behavior are full and cannot be learned from, since other ranks do not have
+        the behavior.
+        """
         if FULL not in states or ABSENT not in states:
             return
         self._waits[name] += 1
@@ -147,7 +169,8 @@ class Rounds:
             absent = [str(rank) for rank, one in enumerate(states) if one == ABSENT]
             self._warn(
                 f"'{name}' does not learn: rank{'s' if len(absent) > 1 else ''} {', '.join(absent)} of {len(states)} "
-                f"{'have' if len(absent) > 1 else 'has'} not seen it so far, and a behavior learns once every process has it"
+                f"{'have' if len(absent) > 1 else 'has'} not seen it so far, and a behavior learns once every process "
+                "has it"
             )
 
     def _agree_on_names(self) -> None:
@@ -174,7 +197,8 @@ class Rounds:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state."""
-        self.names, self._shared = list(state["names"]), set(state.get("shared", ()))
+        self.names = list(state["names"])
+        self._shared = set(state.get("shared", ()))
         self._total = self._reported = state["reported"]
         self.later = {name: list(met) for name, met in state["met"].items()}
         for learner in self._learners.values():

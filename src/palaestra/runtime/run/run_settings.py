@@ -30,34 +30,45 @@ def settled_settings(
     *,
     trust: bool = False,
 ) -> tuple[Loaded, RunFolder]:
-    """Returns the settings and the run's folder; a resumed run's own settings if none are given. Raises ConfigError or RunError.
+    """Returns the settings and the run's folder; a resumed run's own settings if none are given. Raises ConfigError or
+    RunError.
 
-    Unless the folder is the user's own or `trust` is given, settings of a run's folder run no code that `code_in` finds in them, and
-    no links lead out of the folder that is written to.
+    Unless the folder is the user's own or `trust` is given, settings of a run's folder run no code that `code_in` finds
+    in them, and no links lead out of the folder that is written to.
     """
     given = overrides.get("checkpoint_settings", {})
-    own, told = None, ()
+    own = None
+    told = ()
     if config is None and (given.get("resume") or given.get("inference")):
         folder = run_folder(Path(given.get("results_dir", "results")), given.get("run_id", "ppo"))
         folder.must_exist("resume" if given.get("resume") else "play")
         config = own = folder.path / CONFIGURATION
         if not own.is_file():
-            raise RunError(f"the run '{folder.run_id}' has no {CONFIGURATION}: give its settings file on the command line")
+            raise RunError(
+                f"the run '{folder.run_id}' has no {CONFIGURATION}: give its settings file on the command line"
+            )
         # what the run was once started with is not what is asked for now, nor need it lie where it lay then
         anew = {"resume": False, "force": False, "inference": False, "initialize_from": None}
         anew |= {"run_id": folder.run_id, "results_dir": str(folder.results)}
         overrides = {**overrides, "checkpoint_settings": {**anew, **given}}
     elif config is None and (config := _preset(overrides)) is not None:
-        told = (f"No settings file is given: training with {config.parent.name}/{config.name}, which is shipped for this environment",)
+        told = (
+            f"No settings file is given: training with {config.parent.name}/{config.name}, which is shipped for this "
+            "environment",
+        )
     config = Path(config) if isinstance(config, str) else config
     try:
         if isinstance(config, Path):
-            must_be_trusted_file(config, overrides, sets, code_in=lambda found: [*code_in(found), *overwrites(found)], trust=trust)
+            must_be_trusted_file(
+                config, overrides, sets, code_in=lambda found: [*code_in(found), *overwrites(found)], trust=trust
+            )
         loaded = load(config, overrides, sets)
     except ConfigError as error:
         if own is None or error.file != own:
             raise
-        raise RunError(f"{error}; the run's own settings cannot be read: give its settings file on the command line") from error
+        raise RunError(
+            f"{error}; the run's own settings cannot be read: give its settings file on the command line"
+        ) from error
     checkpoint = loaded.settings.checkpoint_settings
     folder = run_folder(Path(checkpoint.results_dir), checkpoint.run_id)
     must_stay_inside(folder.path, trust)
@@ -71,7 +82,9 @@ def run_folder(results: Path, run_id: str) -> RunFolder:
 
 
 def must_be_there(loaded: Loaded, folder: RunFolder) -> None:
-    """Raises RunError if the run to resume, or the one that a new run starts from, does not exist. One on the Hub is not looked for."""
+    """Raises RunError if the run to resume, or the one that a new run starts from, does not exist. One on the Hub is
+    not looked for.
+    """
     chosen = loaded.settings.checkpoint_settings
     if chosen.resume:
         source = None if loaded.draft is None else loaded.draft.source(("checkpoint_settings", "resume"))
@@ -98,7 +111,8 @@ def _preset(overrides: Mapping[str, Any]) -> Path | None:
 def fitted_to(loaded: Loaded, env: Env, settings: RunSettings) -> tuple[Loaded, RunSettings]:
     """Returns settings that fit an environment's spaces if there is no file, else the given ones.
 
-    A game tells its spaces only when its agents appear: its behaviors train with ML-Agents' defaults. `settings` has the run's seed.
+    A game tells its spaces only when its agents appear: its behaviors train with ML-Agents' defaults. `settings` has
+    the run's seed.
     """
     name = settings.env_settings.env_path
     if loaded.with_tree is None or not env.behaviors or (name is not None and is_game(name)):

@@ -18,7 +18,9 @@ SURE = 0.2
 
 
 class UpdateTimes:
-    """Seconds of each behavior's last update, and which updates are still to be made. Safe to read in a signal handler."""
+    """Seconds of each behavior's last update, and which updates are still to be made. Safe to read in a signal
+    handler.
+    """
 
     def __init__(self) -> None:
         self._last: dict[str, float] = {}
@@ -39,12 +41,16 @@ class UpdateTimes:
     def ended(self, behavior: str) -> None:
         """Notes that the first of the updates is done."""
         now = time.perf_counter()
-        self._last[behavior], self._began = now - self._began, now
+        self._last[behavior] = now - self._began
+        self._began = now
         self._to_come = self._to_come[1:]
 
     def wait(self, progress: Callable[[str], float | None]) -> str:
-        """Returns what a stopping run has to wait for; empty if the wait is short. `progress`: the share of an update that is done."""
-        to_come, passed = self._to_come, time.perf_counter() - self._began
+        """Returns what a stopping run has to wait for; empty if the wait is short. `progress`: the share of an update
+        that is done.
+        """
+        to_come = self._to_come
+        passed = time.perf_counter() - self._began
         if not to_come:
             return ""
         waits = [self._left(to_come[0], passed, progress(to_come[0])), *(self._last.get(name) for name in to_come[1:])]
@@ -72,10 +78,13 @@ class RunClock:
     """Seconds of a run, and what they were spent on."""
 
     def __init__(self, collecting: Mapping[str, float], waited: Callable[[], float], env: Env) -> None:
-        """`collecting`: seconds of the parts of collecting. `waited`: returns the seconds spent waiting for trainers' processes."""
+        """`collecting`: seconds of the parts of collecting. `waited`: returns the seconds spent waiting for trainers'
+        processes.
+        """
         self.before = 0.0
         """Seconds of the sessions before this one."""
-        self._collecting, self._waited = collecting, waited
+        self._collecting = collecting
+        self._waited = waited
         self._env = env.wrapped if isinstance(env, Transfer) else env
         self._parts: dict[str, float] = {LEARNING: 0.0, SAVING: 0.0, EVALUATION: 0.0, EXCHANGE: 0.0}
         self.start()
@@ -91,7 +100,9 @@ class RunClock:
     @contextmanager
     def spending_on(self, part: str) -> Iterator[None]:
         """Counts the time of a block for LEARNING, SAVING or EVALUATION, less what it waits for other processes."""
-        start, waited, met = time.perf_counter(), self._waited(), ranks.waited()
+        start = time.perf_counter()
+        waited = self._waited()
+        met = ranks.waited()
         try:
             yield
         finally:
@@ -120,7 +131,11 @@ class RunClock:
             SAVING: self._parts[SAVING],
             EVALUATION: self._parts[EVALUATION],
         }
-        return {**self._collecting, LEARNING: self._parts[LEARNING], **{part: seconds for part, seconds in others.items() if seconds > 0}}
+        return {
+            **self._collecting,
+            LEARNING: self._parts[LEARNING],
+            **{part: seconds for part, seconds in others.items() if seconds > 0},
+        }
 
     def use(self, trainers: Mapping[str, float]) -> TimeUse:
         """Returns this rank's times. `trainers`: by behavior, the seconds that a process learned."""

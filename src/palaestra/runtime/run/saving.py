@@ -26,14 +26,20 @@ from palaestra.runtime.storage.rank_states import gather_states
 from palaestra.runtime.storage.run_folder import RunFolder
 
 SAFETY_SECONDS = 60.0
-"""A run is saved at least this often, whatever checkpoint_interval says; models are written only when that has passed."""
+"""A run is saved at least this often, whatever checkpoint_interval says; models are written only when that has
+passed.
+"""
 
 MOST_SHARE, FREE_SECONDS = 0.1, 5.0
-"""Share of a session's time that models and checkpoints may take, beside these seconds: where a GPU makes checkpoint_interval's decisions
-in less time than writing them takes, some are left out, but none of those of `even_checkpoints`, which are few."""
+"""Share of a session's time that models and checkpoints may take, beside these seconds: where a GPU makes
+checkpoint_interval's decisions in less time than writing them takes, some are left out, but none of those of
+`even_checkpoints`, which are few.
+"""
 
 PATIENCE = 30.0
-"""Seconds that a due checkpoint is put off for updates in other processes, and for rollouts of which much is collected."""
+"""Seconds that a due checkpoint is put off for updates in other processes, and for rollouts of which much is
+collected.
+"""
 
 MUCH = 2**28
 """Bytes of an unfinished rollout from which on a checkpoint is put off for its end."""
@@ -55,15 +61,16 @@ def write_due_models(run: Run) -> None:
             for learner in due if ranks.leads() else ():
                 run.models.write(learner, run.statistics.recent_reward(learner.name))
     if not run.save_due and (due or (is_late(run) if ranks.size() == 1 else run.rounds.late)):
-        run.save_due, run.save_due_at = True, perf_counter()
+        run.save_due = True
+        run.save_due_at = perf_counter()
 
 
 def save_if_due(run: Run) -> None:
     """Writes the checkpoint that is due.
 
-    While an update is under way in another process it is put off, since a checkpoint has to wait for that update; so it is while much
-    of a rollout is collected, which nothing needs after its update: 131,072 pictures of GridWorld are 11 GB. After PATIENCE seconds
-    it is written all the same. Ranks put nothing off: all must save at the same moment.
+    While an update is under way in another process it is put off, since a checkpoint has to wait for that update; so it
+    is while much of a rollout is collected, which nothing needs after its update: 131,072 pictures of GridWorld are 11
+    GB. After PATIENCE seconds it is written all the same. Ranks put nothing off: all must save at the same moment.
     """
     if not run.save_due:
         return
@@ -73,14 +80,17 @@ def save_if_due(run: Run) -> None:
 
 
 def save(run: Run) -> None:
-    """Writes a checkpoint of everything, and the list of models that belongs to it. Raises Diverged if weights are not finite."""
+    """Writes a checkpoint of everything, and the list of models that belongs to it. Raises Diverged if weights are not
+    finite.
+    """
     if run.inference:
         return
     run.must_be_finite()
     must_be_writable(run)
     with run.timers("save"), run.clock.spending_on(SAVING):
         state = with_ranks(state_dict(run))
-        run.saved_at, run.save_due = perf_counter(), False
+        run.saved_at = perf_counter()
+        run.save_due = False
         if not ranks.leads():
             return
         run.checkpoints.save(run.step, state)
@@ -124,20 +134,26 @@ def _left_out(run: Run) -> bool:
     if not run.told_of_saving:
         run.told_of_saving = True
         run.console.info(
-            f"Checkpoints come less often than every checkpoint_interval, as they would take more than {MOST_SHARE:.0%} of the time"
+            "Checkpoints come less often than every checkpoint_interval, as they would take more than "
+            f"{MOST_SHARE:.0%} of the time"
         )
     return True
 
 
 def with_ranks(state: dict[str, Any]) -> dict[str, Any]:
-    """Returns the state of a checkpoint: rank 0's, with the decisions of all ranks, and what is different on the others."""
+    """Returns the state of a checkpoint: rank 0's, with the decisions of all ranks, and what is different on the
+    others.
+    """
     others = gather_states(state)
     if not others:
         return state
-    run, collector = state["run"], state["run"]["collector"]
+    run = state["run"]
+    collector = state["run"]["collector"]
     own = {name: seat["decisions"] for name, seat in collector["seats"].items()}
     total = {name: met[0] for name, met in run["rounds"]["now"].items()}
-    seats = {name: {**seat, "decisions": total.get(name, seat["decisions"])} for name, seat in collector["seats"].items()}
+    seats = {
+        name: {**seat, "decisions": total.get(name, seat["decisions"])} for name, seat in collector["seats"].items()
+    }
     saved = {"own": own, "others": others}
     return {**state, "run": {**run, "collector": {**collector, "seats": seats}, "ranks": saved}}
 
@@ -166,11 +182,17 @@ def state_dict(run: Run, *, alone: bool = False) -> dict[str, Any]:
         "seed": run.settings.env_settings.seed,
         "specs": {**run.unseen.specs, **{name: asdict(run.env.behaviors[name]) for name in run.learners}},
     }
-    return {"run": whole, **run.unseen.learned, **{name: learner.state_dict() for name, learner in run.learners.items()}}
+    return {
+        "run": whole,
+        **run.unseen.learned,
+        **{name: learner.state_dict() for name, learner in run.learners.items()},
+    }
 
 
 def conclude(run: Run) -> dict[str, Path]:
-    """Saves a last time and writes final models, settings and timers, each whatever fails before. Returns the models by behavior."""
+    """Saves a last time and writes final models, settings and timers, each whatever fails before. Returns the models by
+    behavior.
+    """
     unsaved: Exception | None = None
     try:
         save(run)
@@ -193,7 +215,9 @@ def conclude(run: Run) -> dict[str, Path]:
 
 
 def _write_models(run: Run) -> dict[str, Path]:
-    """Writes the final snapshots and models. Returns the models by behavior, without those that could not be written."""
+    """Writes the final snapshots and models. Returns the models by behavior, without those that could not be
+    written.
+    """
     for name, behavior in run.self_play.behaviors.items():
         with warning_of_failure(f"the final snapshot of '{name}'", run.console.warning):
             behavior.conclude()
@@ -207,18 +231,25 @@ def _write_models(run: Run) -> dict[str, Path]:
 
 
 def _write_timers(run: Run) -> None:
-    versions = {"palaestra_version": palaestra_version(), "mlagents_version": MLAGENTS, "mlagents_envs_version": MLAGENTS}
+    versions = {
+        "palaestra_version": palaestra_version(),
+        "mlagents_version": MLAGENTS,
+        "mlagents_envs_version": MLAGENTS,
+    }
     metadata = {**versions, "communication_protocol_version": "1.5.0", **report.add_times(run)}
     run.timers.write(run.folder.logs / "timers.json", metadata)
 
 
 def rescue(run: Run, error: RunError) -> FolderLost | None:
-    """Saves what a run has learned after its folder could not be written to. Returns the error that says where it is and how to go on.
+    """Saves what a run has learned after its folder could not be written to. Returns the error that says where it is
+    and how to go on.
 
     Returns None if the run's own folder has everything.
     """
     together = run.rounds.lost  # else rank 0 alone has failed, and the others wait for it
-    if run.inference or (not together and (not ranks.leads() or (run.saved_step == run.step and run.folder.trouble() is None))):
+    if run.inference or (
+        not together and (not ranks.leads() or (run.saved_step == run.step and run.folder.trouble() is None))
+    ):
         return None
     state = with_ranks(state_dict(run)) if together or ranks.size() == 1 else state_dict(run, alone=True)
     lost = save_elsewhere(run, error, state) if ranks.leads() else None
@@ -243,7 +274,9 @@ def save_elsewhere(run: Run, error: RunError, state: dict[str, Any]) -> FolderLo
                 f"{report.resume_command(folder)}",
                 folder.path,
             )
-    return FolderLost(f"{error}. What was learned since could not be saved in another place either ({'; '.join(failed)})")
+    return FolderLost(
+        f"{error}. What was learned since could not be saved in another place either ({'; '.join(failed)})"
+    )
 
 
 def places(run: Run) -> Iterator[RunFolder]:

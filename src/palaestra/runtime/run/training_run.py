@@ -48,7 +48,7 @@ from palaestra.runtime.storage.snapshots import SnapshotFiles
 class Run:
     """Owns all state that changes during a run."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0915
         self,
         settings: RunSettings,
         folder: RunFolder,
@@ -59,22 +59,33 @@ class Run:
         origin: Checkpoint | None = None,
         own_areas: bool = False,
     ) -> None:
-        """`origin`: the checkpoint that will be resumed, if any; its lessons hold from the first reset on. `own_areas`: as in `Learner`."""
-        self.settings, self.folder, self.env, self.own_areas = settings, folder, env, own_areas
-        self.statistics, self.console, self.timers = statistics, console, timers
+        """`origin`: the checkpoint that will be resumed, if any; its lessons hold from the first reset on. `own_areas`:
+        as in `Learner`.
+        """
+        self.settings = settings
+        self.folder = folder
+        self.env = env
+        self.own_areas = own_areas
+        self.statistics = statistics
+        self.console = console
+        self.timers = timers
         self.models = ModelWriter(folder, console, statistics.model)
-        self.device, self.inference = env.device, settings.checkpoint_settings.inference
+        self.device = env.device
+        self.inference = settings.checkpoint_settings.inference
         self.learners: dict[str, Learner] = {}
         self.checkpoints = Checkpoints(folder.checkpoints, most_kept(settings))
         self.stopped = self.told_to_stop = False
-        """Set by a signal, a callback or a goal: the run saves and ends at the next tick. `told_to_stop`: someone waits for it, after a
-        signal or a request, so that an evaluation is left out."""
+        """Set by a signal, a callback or a goal: the run saves and ends at the next tick. `told_to_stop`: someone waits
+        for it, after a signal or a request, so that an evaluation is left out.
+        """
         self.goals = Goals(console.warning)
         self.best = BestModels()
         self.outlined: set[str] = set()
         """Behaviors whose settings have been written to TensorBoard."""
-        self.update_times, self.symptoms = UpdateTimes(), Symptoms()
-        self.save_due, self.save_due_at = False, 0.0
+        self.update_times = UpdateTimes()
+        self.symptoms = Symptoms()
+        self.save_due = False
+        self.save_due_at = 0.0
         """Whether a checkpoint is due, and since when."""
         self.saved_step = -1
         """The step at which this session saved last."""
@@ -92,7 +103,9 @@ class Run:
         self.requests = RequestBox(folder.path, console.warning) if learns else None
         self.progress = ProgressFile(folder.path, time.time()) if learns else None
         saved: Any = None if origin is None else origin.state["run"].get("lessons")
-        self.lessons = Lessons(env, settings, console, saved, settings.env_settings.seed + (0 if origin is None else origin.step))
+        self.lessons = Lessons(
+            env, settings, console, saved, settings.env_settings.seed + (0 if origin is None else origin.step)
+        )
         if isinstance(env, RunAware):
             env.training_starts(training_facts(settings, self.device))
         self.teachers = Teachers(settings, env)
@@ -105,14 +118,21 @@ class Run:
         except BaseException:
             self.close()
             raise
-        self.clock = RunClock(self.collector.seconds, lambda: sum(learner.waited for learner in self.learners.values()), env)
-        self.rounds = Rounds(self.collector, self.learners, self.journal, self.self_play, console.warning, self.time_use)
+        self.clock = RunClock(
+            self.collector.seconds, lambda: sum(learner.waited for learner in self.learners.values()), env
+        )
+        self.rounds = Rounds(
+            self.collector, self.learners, self.journal, self.self_play, console.warning, self.time_use
+        )
         self.set_threads()
         self.clock.start()
 
     def _join(self, name: str, spec: BehaviorSpec) -> BehaviorCollector:
         if belongs_to_run(name):
-            raise EnvError(f"a behavior cannot be named '{name}': a run keeps files of its own under that name; rename the behavior")
+            raise EnvError(
+                f"a behavior cannot be named '{name}': a run keeps files of its own under that name; rename the "
+                "behavior"
+            )
         if (collector := self.teachers.collector_of(name, spec)) is not None:
             self.teachers.check_specs_match(self.learners)
             return collector
@@ -150,7 +170,9 @@ class Run:
 
     @property
     def _acting_threads(self) -> int:
-        """Threads between updates: one where copies of the environment, or trainers, compete for the cores: several would wait for them."""
+        """Threads between updates: one where copies of the environment, or trainers, compete for the cores: several
+        would wait for them.
+        """
         threaded = any(learner.settings.threaded for learner in self.learners.values())
         return 1 if threaded or getattr(self.env, "busy_cores", False) else self.threads or 1
 
@@ -197,16 +219,22 @@ class Run:
     def endings(self) -> dict[str, Course]:
         """Behaviors that need no more training by their `stop_when`; empty while others still train."""
         still = [
-            name for name, learner in self.learners.items() if learner.training and self.rounds.counts(name) and not self.goals.met(name)
+            name
+            for name, learner in self.learners.items()
+            if learner.training and self.rounds.counts(name) and not self.goals.met(name)
         ]
         return {} if still else {name: course for name, course in self.goals.courses.items() if course.ending}
 
     def ticks_ahead(self) -> int:
         """Returns the number of ticks until something is due."""
-        return min((self.lessons.ticks_ahead(), *(learner.ticks_ahead() for learner in self.learners.values())), default=1)
+        return min(
+            (self.lessons.ticks_ahead(), *(learner.ticks_ahead() for learner in self.learners.values())), default=1
+        )
 
     def stop(self) -> None:
-        """Saves and ends at the next tick; an environment that waits for a game stops waiting. Safe in a signal handler."""
+        """Saves and ends at the next tick; an environment that waits for a game stops waiting. Safe in a signal
+        handler.
+        """
         self.stopped = self.told_to_stop = True
         if isinstance(self.env, Interruptible):
             self.env.interrupt()
@@ -232,13 +260,15 @@ class Run:
     def retire(self) -> None:
         """Stops collecting for behaviors that have reached max_steps; their agents go on acting.
 
-        When all have, the run ends and their unfinished rollouts are saved, so that the run can be continued with more steps.
+        When all have, the run ends and their unfinished rollouts are saved, so that the run can be continued with more
+        steps.
         """
         if not any(learner.training for learner in self.learners.values()):
             return
         for learner in self.learners.values():
             if not learner.training and not self.inference:
-                learner.collector.rollout_size, learner.collector.buffer = None, None
+                learner.collector.rollout_size = None
+                learner.collector.buffer = None
         self.teachers.retire(self.learners)
 
     def must_be_finite(self) -> None:
@@ -261,7 +291,9 @@ def most_kept(settings: RunSettings) -> int:
 
 
 def staggering(env: Env, settings: RunSettings) -> StaggersEpisodes | None:
-    """Returns the environment if `stagger_episodes` is on, which spreads the ends of first episodes. Raises ConfigError if it cannot."""
+    """Returns the environment if `stagger_episodes` is on, which spreads the ends of first episodes. Raises ConfigError
+    if it cannot.
+    """
     if not settings.env_settings.stagger_episodes:
         return None
     behind = env.wrapped if isinstance(env, Transfer) else env
@@ -278,7 +310,9 @@ MUCH_WORK = 30_000_000
 
 
 def threads_for(work: int) -> tuple[int, str]:
-    """Returns the number of threads, and why: all cores that it may use (or OMP_NUM_THREADS) if a forward pass is large, else one."""
+    """Returns the number of threads, and why: all cores that it may use (or OMP_NUM_THREADS) if a forward pass is
+    large, else one.
+    """
     told = os.environ.get("OMP_NUM_THREADS", "")
     cores = int(told) if told.isdigit() else usable_cores()
     threads = max(1, cores // ranks.local_size()) if work >= MUCH_WORK else 1
@@ -301,7 +335,8 @@ class UnseenBehaviors:
     def take(self, state: Mapping[str, Any]) -> None:
         """Stores the state of a checkpoint."""
         self.learned = {name: part for name, part in state.items() if name != "run"}
-        self.collectors, self.specs = dict(state["run"]["collector"]["seats"]), dict(state["run"].get("specs", {}))
+        self.collectors = dict(state["run"]["collector"]["seats"])
+        self.specs = dict(state["run"].get("specs", {}))
 
     def give(self, learner: Learner) -> bool:
         """Restores a learner, once. Returns whether there was a state for it."""

@@ -24,7 +24,9 @@ STUCK = 3
 
 
 class SeedProcess:
-    """The process of one seed. Several at once have their lines marked by their seeds; a single one has the terminal."""
+    """The process of one seed. Several at once have their lines marked by their seeds; a single one has the
+    terminal.
+    """
 
     def __init__(self, run: SeedRun, arguments: Sequence[str], at_once: int) -> None:
         self._mark = f"seed {run.seed} | "
@@ -33,9 +35,13 @@ class SeedProcess:
             environment.setdefault("OMP_NUM_THREADS", str(threads_each(at_once)))
         pipe = subprocess.PIPE if at_once > 1 else None
         command = own_python("palaestra", *own_arguments(arguments, run))
-        self._process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=pipe, stderr=pipe, start_new_session=True)
+        self._process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=pipe, stderr=pipe, start_new_session=True
+        )
         streams = ((self._process.stdout, sys.stdout), (self._process.stderr, sys.stderr))
-        self._readers = [threading.Thread(target=self._show, args=pair, daemon=True) for pair in streams if pair[0] is not None]
+        self._readers = [
+            threading.Thread(target=self._show, args=pair, daemon=True) for pair in streams if pair[0] is not None
+        ]
         for reader in self._readers:
             reader.start()
 
@@ -79,9 +85,11 @@ def own_arguments(arguments: Sequence[str], run: SeedRun) -> list[str]:
 
 
 def launch_seeds(plan: SeedPlan, arguments: Sequence[str]) -> tuple[dict[int, str], int]:
-    """Trains all seeds. Returns what became of each, and the exit status of all: 1 if one failed, 3 if one made no progress.
+    """Trains all seeds. Returns what became of each, and the exit status of all: 1 if one failed, 3 if one made no
+    progress.
 
-    A seed that fails does not keep the others from training, unless its run did not even begin: theirs would not either.
+    A seed that fails does not keep the others from training, unless its run did not even begin: theirs would not
+    either.
     """
 
     def started(run: SeedRun) -> SeedProcess:
@@ -109,7 +117,9 @@ def state_of(code: int, *, stopped: bool) -> str:
         return "stopped" if stopped else ""
     if stopped and _interrupted(code):
         return "interrupted"
-    return "no progress" if code == STUCK else f"killed by signal {-code}" if code < 0 else f"failed (exit status {code})"
+    return (
+        "no progress" if code == STUCK else f"killed by signal {-code}" if code < 0 else f"failed (exit status {code})"
+    )
 
 
 def _interrupted(code: int) -> bool:

@@ -33,8 +33,13 @@ class SeedRun:
 
     def sets(self) -> list[str]:
         """Returns what `--set` changes for this run."""
-        name, resume = json.dumps(self.folder.run_id), json.dumps(self.resume)
-        return [f"checkpoint_settings.run_id={name}", f"checkpoint_settings.resume={resume}", f"env_settings.seed={self.seed}"]
+        name = json.dumps(self.folder.run_id)
+        resume = json.dumps(self.resume)
+        return [
+            f"checkpoint_settings.run_id={name}",
+            f"checkpoint_settings.resume={resume}",
+            f"env_settings.seed={self.seed}",
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,9 @@ class SeedPlan:
 
 
 def parse_seeds(given: int | str | Sequence[int]) -> list[int]:
-    """Returns the seeds: 1 to N for a number, those of a list, or of a text such as `3,7,9` or `11-15`. Raises ConfigError."""
+    """Returns the seeds: 1 to N for a number, those of a list, or of a text such as `3,7,9` or `11-15`. Raises
+    ConfigError.
+    """
     if isinstance(given, int):
         if not 1 <= given <= MOST_SEEDS:
             raise ConfigError(f"--seeds is {given}; expected 1 to {MOST_SEEDS} seeds")
@@ -64,7 +71,11 @@ def parse_seeds(given: int | str | Sequence[int]) -> list[int]:
         return parse_seeds(int(given))
     else:
         seeds = [seed for part in given.split(",") if part.strip() for seed in _range(part.strip(), given)]
-    if not seeds or len(seeds) > MOST_SEEDS or any(not isinstance(seed, int) or not 0 <= seed <= LARGEST for seed in seeds):
+    if (
+        not seeds
+        or len(seeds) > MOST_SEEDS
+        or any(not isinstance(seed, int) or not 0 <= seed <= LARGEST for seed in seeds)
+    ):
         raise ConfigError(f"--seeds is '{given}'; {EXPECTED}")
     if repeated := [seed for seed in dict.fromkeys(seeds) if seeds.count(seed) > 1]:
         raise ConfigError(f"--seeds names {repeated[0]} twice; each seed has a run of its own")
@@ -75,19 +86,26 @@ def _range(part: str, given: str) -> list[int]:
     match = re.fullmatch(r"(\d{1,10})(?:\s*-\s*(\d{1,10}))?", part)
     if match is None:
         raise ConfigError(f"--seeds is '{given}'; {EXPECTED}")
-    first, last = int(match[1]), int(match[2] or match[1])
+    first = int(match[1])
+    last = int(match[2] or match[1])
     if last < first or last - first >= MOST_SEEDS:
         raise ConfigError(f"--seeds has the range {part}; expected it to rise, and to have at most {MOST_SEEDS} seeds")
     return list(range(first, last + 1))
 
 
 def plan_seeds(
-    seeds: Sequence[int], config: Config, overrides: Mapping[str, Any], sets: Sequence[str], *, side_by_side: int = 1, own_env: bool = False
+    seeds: Sequence[int],
+    config: Config,
+    overrides: Mapping[str, Any],
+    sets: Sequence[str],
+    *,
+    side_by_side: int = 1,
+    own_env: bool = False,
 ) -> SeedPlan:
     """Returns the runs of the seeds: ID-seed-1 and so on. With `resume`, those that exist go on and the others begin.
 
-    Settings are loaded once, so that mistakes are found before the first run. `own_env`: a program gives the environment itself. Raises
-    ConfigError or RunError.
+    Settings are loaded once, so that mistakes are found before the first run. `own_env`: a program gives the
+    environment itself. Raises ConfigError or RunError.
     """
     if ranks.asked():
         raise ConfigError("--seeds starts processes of its own: leave out torchrun")
@@ -108,7 +126,10 @@ def plan_seeds(
     check_run_id(name)
     at_once = min(side_by_side, len(seeds))
     if at_once > 1 and settings.env_settings.env_path is None and not own_env:
-        raise ConfigError("--side-by-side: runs at once cannot share the Unity Editor; name an environment with --env, or leave it out")
+        raise ConfigError(
+            "--side-by-side: runs at once cannot share the Unity Editor; name an environment with --env, or leave it "
+            "out"
+        )
     runs = []
     for seed in seeds:
         folder = RunFolder(results, f"{name}-seed-{seed}")
@@ -120,7 +141,9 @@ def plan_seeds(
 
 
 def _sibling(results: Path, name: str, seeds: Sequence[int]) -> Path:
-    """Returns the settings file of the first run that exists, which the others begin with. Raises RunError if none does."""
+    """Returns the settings file of the first run that exists, which the others begin with. Raises RunError if none
+    does.
+    """
     folders = [RunFolder(results, f"{name}-seed-{seed}") for seed in seeds]
     found = next((folder for folder in folders if folder.exists), None)
     if found is None:

@@ -33,7 +33,9 @@ def seed_comparison(plan: SeedPlan) -> RunComparison | None:
 
 
 def seed_table(plan: SeedPlan, states: Mapping[int, str], found: RunComparison | None) -> str:
-    """Returns a row for each seed and behavior, and the interquartile mean below. `states`: what became of each seed."""
+    """Returns a row for each seed and behavior, and the interquartile mean below. `states`: what became of each
+    seed.
+    """
     tasks = found.tasks if found is not None else [""]
     return "\n\n".join("\n".join(_task(plan, states, found, task)) for task in tasks)
 
@@ -50,8 +52,11 @@ def _task(plan: SeedPlan, states: Mapping[int, str], found: RunComparison | None
         rows.append([run.folder.run_id, *numbers, states.get(run.seed, "")])
     lines = columns(rows)
     if result is not None:
-        score, values = result.score, result.scores
+        score = result.score
+        values = result.scores
         ends = "" if score.low is None else f", 95 % interval {score.low:.4g} to {score.high:.4g}"
         spread = "" if len(values) < 2 else f" ± {np.std(values, ddof=1):.4g}"
-        lines.append(f"interquartile mean {score.value:.4g}{ends}; mean {values.mean():.4g}{spread} of {len(values)} seeds")
+        lines.append(
+            f"interquartile mean {score.value:.4g}{ends}; mean {values.mean():.4g}{spread} of {len(values)} seeds"
+        )
     return lines

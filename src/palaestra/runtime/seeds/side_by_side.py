@@ -51,7 +51,9 @@ class Signals:
 
 @contextmanager
 def passing_on() -> Iterator[Signals]:
-    """Within the block, signals are passed on to the processes that run. Outside the main thread, where Python hears none: nothing."""
+    """Within the block, signals are passed on to the processes that run. Outside the main thread, where Python hears
+    none: nothing.
+    """
     hear = Signals()
     if threading.current_thread() is not threading.main_thread():
         yield hear
@@ -67,9 +69,9 @@ def passing_on() -> Iterator[Signals]:
 def run_all(
     starts: Sequence[Callable[[], TrainingProcess]], at_once: int, ended: Callable[[int, int, bool], bool]
 ) -> tuple[list[int | None], int | None]:
-    """Runs processes, `at_once` of them at a time, in their order. Returns their exit codes, None of those that were not started, and the
-    signal that stopped them. `ended` is given the number and the exit code of each and whether it ended after a signal, and
-    returns whether more are to be started.
+    """Runs processes, `at_once` of them at a time, in their order. Returns their exit codes, None of those that were
+    not started, and the signal that stopped them. `ended` is given the number and the exit code of each and whether it
+    ended after a signal, and returns whether more are to be started.
     """
     codes: list[int | None] = [None] * len(starts)
     waiting = list(range(len(starts)))

@@ -48,12 +48,14 @@ def train_seeds(
     quiet: bool = False,
     **options: Any,
 ) -> SeedResults:
-    """Trains as `palaestra.train` does, once for each seed, in the runs RUN_ID-seed-1 and so on; with `resume`, those that exist go on.
+    """Trains as `palaestra.train` does, once for each seed, in the runs RUN_ID-seed-1 and so on; with `resume`, those
+    that exist go on.
 
-    `seeds` is a number of them, a list, or a text such as '3,7,9' or '11-15'. With `side_by_side` above 1 so many train at once, each in a
-    process of its own: `config`, `env` and callbacks must then be picklable (functions of a module), a script needs
-    `if __name__ == "__main__":`, and what the runs print goes to their logs only. Further keywords are those of `palaestra.train`. A seed
-    that fails does not stop the others; RunError is raised if all fail. Signals act as in `palaestra.train`.
+    `seeds` is a number of them, a list, or a text such as '3,7,9' or '11-15'. With `side_by_side` above 1 so many train
+    at once, each in a process of its own: `config`, `env` and callbacks must then be picklable (functions of a module),
+    a script needs `if __name__ == "__main__":`, and what the runs print goes to their logs only. Further keywords are
+    those of `palaestra.train`. A seed that fails does not stop the others; RunError is raised if all fail. Signals act
+    as in `palaestra.train`.
     """
     settings = {key: value for key, value in options.items() if key not in SETTLED}
     overrides = sectioned(settings)
@@ -61,10 +63,18 @@ def train_seeds(
         overrides.setdefault("env_settings", {})["env_path"] = env
     own_env = env is not None and not isinstance(env, str)
     if own_env and not callable(env):
-        raise ConfigError("env is an environment, which only one run can use: give its name, or a function that makes it")
+        raise ConfigError(
+            "env is an environment, which only one run can use: give its name, or a function that makes it"
+        )
     sets = tuple(options.get("sets", ()))
     plan = plan_seeds(parse_seeds(seeds), config, overrides, sets, side_by_side=side_by_side, own_env=own_env)
-    job = {"env": env, "callbacks": options.get("callbacks", ()), "trust": options.get("trust", False), "sets": sets, "settings": settings}
+    job = {
+        "env": env,
+        "callbacks": options.get("callbacks", ()),
+        "trust": options.get("trust", False),
+        "sets": sets,
+        "settings": settings,
+    }
     if plan.at_once > 1:
         results, errors = _beside(plan, job, quiet)
     else:
@@ -87,12 +97,24 @@ def _state(run: SeedRun, results: dict[int, Result], errors: dict[int, str]) -> 
 
 
 def _arguments(run: SeedRun, job: dict[str, Any]) -> dict[str, Any]:
-    settings = {**job["settings"], "run_id": run.folder.run_id, "results_dir": str(run.folder.results), "resume": run.resume}
-    return {"env": job["env"], "callbacks": job["callbacks"], "trust": job["trust"], "sets": (*job["sets"], *run.sets()), **settings}
+    settings = {
+        **job["settings"],
+        "run_id": run.folder.run_id,
+        "results_dir": str(run.folder.results),
+        "resume": run.resume,
+    }
+    return {
+        "env": job["env"],
+        "callbacks": job["callbacks"],
+        "trust": job["trust"],
+        "sets": (*job["sets"], *run.sets()),
+        **settings,
+    }
 
 
 def _one_by_one(plan: SeedPlan, job: dict[str, Any], quiet: bool) -> tuple[dict[int, Result], dict[int, str]]:
-    results, errors = {}, {}
+    results = {}
+    errors = {}
     for run in plan.runs:
         try:
             results[run.seed] = train(run.config, quiet=quiet, **_arguments(run, job))
@@ -108,16 +130,21 @@ class SpawnedSeed:
 
     def __init__(self, run: SeedRun, job: dict[str, Any], threads: int, told: Callable[[int, Any], object]) -> None:
         context = multiprocessing.get_context("spawn")
-        self._seed, self._told = run.seed, told
+        self._seed = run.seed
+        self._told = told
         self._results, theirs = context.Pipe(duplex=False)
         arguments = {**_arguments(run, job), "config": run.config}
         self._process = context.Process(target=_train_one, args=(theirs, arguments, threads), name=f"seed {run.seed}")
         try:
             self._process.start()
         except (AttributeError, TypeError, ValueError, ImportError) as error:
-            raise ConfigError(f"side_by_side: what trains cannot be given to another process: {exception_summary(error)}") from error
+            raise ConfigError(
+                f"side_by_side: what trains cannot be given to another process: {exception_summary(error)}"
+            ) from error
         except Exception as error:  # PicklingError has no other base class
-            raise ConfigError(f"side_by_side: what trains cannot be given to another process: {exception_summary(error)}") from error
+            raise ConfigError(
+                f"side_by_side: what trains cannot be given to another process: {exception_summary(error)}"
+            ) from error
         theirs.close()
 
     def poll(self) -> int | None:
@@ -169,7 +196,9 @@ def _beside(plan: SeedPlan, job: dict[str, Any], quiet: bool) -> tuple[dict[int,
 
 
 def _train_one(results: Connection, arguments: dict[str, Any], threads: int) -> None:
-    """Trains in a process that signals of the terminal do not reach, and that stops, saved, when the one that started it ends."""
+    """Trains in a process that signals of the terminal do not reach, and that stops, saved, when the one that started
+    it ends.
+    """
     if hasattr(os, "setsid"):
         os.setsid()
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
@@ -181,7 +210,8 @@ def _train_one(results: Connection, arguments: dict[str, Any], threads: int) -> 
             os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, daemon=True).start()
-    env, config = arguments.pop("env"), arguments.pop("config")
+    env = arguments.pop("env")
+    config = arguments.pop("config")
     rest = {key: arguments.pop(key) for key in SETTLED}
     overrides = sectioned(arguments)
     if isinstance(env, str):

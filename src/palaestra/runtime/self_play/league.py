@@ -21,7 +21,9 @@ Numbers = NDArray[np.int64]
 Progress: TypeAlias = Callable[[int, int], None]
 """A callback that receives the number of games played so far and the total."""
 PATIENCE = 2000
-"""Episodes of agents that may end in an area before it is taken for one with several games, which end at different times."""
+"""Episodes of agents that may end in an area before it is taken for one with several games, which end at different
+times.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +50,30 @@ class League:
         self.skills = [Skill() for _ in self.entries]
 
     def add(self, players: Sequence[int], rewards: Sequence[float]) -> None:
-        """Adds a game: the entry of each side and its last reward. The higher wins; an entry that played several sides gets their mean."""
+        """Adds a game: the entry of each side and its last reward. The higher wins; an entry that played several sides
+        gets their mean.
+        """
         distinct = sorted(set(players))
-        means = [float(np.mean([r for p, r in zip(players, rewards, strict=True) if p == player])) for player in distinct]
+        means = [
+            float(np.mean([r for p, r in zip(players, rewards, strict=True) if p == player])) for player in distinct
+        ]
         for one, gained in zip(distinct, means, strict=True):
             for other, theirs in zip(distinct, means, strict=True):
                 if one != other:
                     self.games[one, other] += 1
                     self.wins[one, other] += gained > theirs
                     self.draws[one, other] += gained == theirs
-        for player, skill in zip(distinct, rate([self.skills[p] for p in distinct], means, learning=False), strict=True):
+        for player, skill in zip(
+            distinct, rate([self.skills[p] for p in distinct], means, learning=False), strict=True
+        ):
             self.skills[player] = skill
 
     @property
     def scores(self) -> NDArray[np.float64]:
         """Mean score of a row against a column, (E, E); NaN if they never met."""
-        return np.divide(self.wins + 0.5 * self.draws, self.games, out=np.full(self.games.shape, np.nan), where=self.games > 0)
+        return np.divide(
+            self.wins + 0.5 * self.draws, self.games, out=np.full(self.games.shape, np.nan), where=self.games > 0
+        )
 
     @property
     def decided(self) -> NDArray[np.float64]:
@@ -85,17 +95,23 @@ def rank_correlation(left: NDArray[np.float64], right: NDArray[np.float64]) -> f
         return float("nan")
     ranks = [np.array([(np.sum(x < value) + np.sum(x <= value) - 1) / 2 for value in x]) for x in (left, right)]
     spread = float(np.std(ranks[0]) * np.std(ranks[1]))
-    return float("nan") if spread == 0 else float(np.mean((ranks[0] - ranks[0].mean()) * (ranks[1] - ranks[1].mean())) / spread)
+    return (
+        float("nan")
+        if spread == 0
+        else float(np.mean((ranks[0] - ranks[0].mean()) * (ranks[1] - ranks[1].mean())) / spread)
+    )
 
 
 def pairings(entries: Sequence[Entry], sides: Sequence[tuple[str, int]]) -> list[list[int]]:
-    """Lists the pairings, each (sides,) entries: of one behavior every ordered pair, one of whom plays one side and the other all
-    others; of several behaviors every entry of one against every entry of another.
+    """Lists the pairings, each (sides,) entries: of one behavior every ordered pair, one of whom plays one side and the
+    other all others; of several behaviors every entry of one against every entry of another.
     """
     own = {name: [i for i, entry in enumerate(entries) if entry.behavior == name] for name, _ in sides}
     teams = list(dict.fromkeys(team for _, team in sides))
     if len(teams) < 2:
-        raise RunError(f"a league needs two teams or more; this environment has {len(teams)} at the beginning of an episode")
+        raise RunError(
+            f"a league needs two teams or more; this environment has {len(teams)} at the beginning of an episode"
+        )
     if len(own) == 1:
         (mine,) = own.values()
         return [
@@ -106,7 +122,11 @@ def pairings(entries: Sequence[Entry], sides: Sequence[tuple[str, int]]) -> list
         there = ", ".join(f"{name}?team={team}" for name, team in sides)
         raise RunError(f"a league of several behaviors needs two, each a team of its own; this environment has {there}")
     names = list(own)
-    return [[{names[0]: a, names[1]: b}.get(name, own[name][-1]) for name, _ in sides] for a in own[names[0]] for b in own[names[1]]]
+    return [
+        [{names[0]: a, names[1]: b}.get(name, own[name][-1]) for name, _ in sides]
+        for a in own[names[0]]
+        for b in own[names[1]]
+    ]
 
 
 def play(
@@ -118,15 +138,20 @@ def play(
     seed: int = 0,
     progress: Progress = lambda done, total: None,
 ) -> None:
-    """Adds `each` games of every pairing to the league, none chosen by its result. `policies` hold entry i as snapshot i.
+    """Adds `each` games of every pairing to the league, none chosen by its result. `policies` hold entry i as snapshot
+    i.
 
-    An area plays one pairing, and as many games as its share; what it plays beyond is left out. `progress` is told how many games have
-    been counted, and how many there will be.
+    An area plays one pairing, and as many games as its share; what it plays beyond is left out. `progress` is told how
+    many games have been counted, and how many there will be.
     """
     steps = env.reset(seed)
     if strange := [name for name in steps if name not in policies]:
-        there, known = ", ".join(f"'{name}'" for name in strange), ", ".join(f"'{name}'" for name in policies)
-        raise RunError(f"this environment has the behavior {there}; the run has snapshots of {known}: name its environment with --env")
+        there = ", ".join(f"'{name}'" for name in strange)
+        known = ", ".join(f"'{name}'" for name in policies)
+        raise RunError(
+            f"this environment has the behavior {there}; the run has snapshots of {known}: name its environment with "
+            "--env"
+        )
     sides = sides_of(steps)
     pairs = pairings(league.entries, sides)
     if not pairs:
@@ -136,7 +161,9 @@ def play(
     for start in range(0, len(pairs), env.num_areas):
         here = pairs[start : start + env.num_areas]
         one = Round(sides, [here[i % len(here)] for i in range(env.num_areas)], len(here), each)
-        _play_some(env, policies, league, one, seed + start, lambda games, before=start * each: progress(before + games, total))
+        _play_some(
+            env, policies, league, one, seed + start, lambda games, before=start * each: progress(before + games, total)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +177,17 @@ class Round:
 
     @property
     def quota(self) -> Numbers:
-        """Returns the number of games that count in each area, (areas,): `each` for a pairing, spread evenly over its areas."""
+        """Returns the number of games that count in each area, (areas,): `each` for a pairing, spread evenly over its
+        areas.
+        """
         at = np.arange(len(self.players))
         areas = np.bincount(at % self.distinct)[at % self.distinct]
         return self.each // areas + (at // self.distinct < self.each % areas)
 
 
-def _play_some(env: Env, policies: Mapping[str, MixedPolicy], league: League, one: Round, seed: int, played: Callable[[int], None]) -> None:
+def _play_some(
+    env: Env, policies: Mapping[str, MixedPolicy], league: League, one: Round, seed: int, played: Callable[[int], None]
+) -> None:
     """Plays one round. `played` is called with the number of its games that were counted so far."""
     left = one.quota
     due = int(left.sum())
@@ -166,7 +197,8 @@ def _play_some(env: Env, policies: Mapping[str, MixedPolicy], league: League, on
     side_of = dict[str, Numbers]()
     for policy in policies.values():
         policy.forget()
-    last, ends = np.zeros((env.num_areas, len(one.sides))), np.zeros(env.num_areas, np.int64)
+    last = np.zeros((env.num_areas, len(one.sides)))
+    ends = np.zeros(env.num_areas, np.int64)
     with torch.no_grad():
         while (left > 0).any():
             for name, step in steps.items():
@@ -182,11 +214,15 @@ def _play_some(env: Env, policies: Mapping[str, MixedPolicy], league: League, on
                 last[step.area.cpu().numpy()[rows], side_of[name][rows]] = reward[rows]
                 np.add.at(ends, step.area.cpu().numpy()[rows], 1)
             if (ends > PATIENCE).any():
-                raise RunError("agents of an area begin and end, but never all together: a league needs areas that hold one game each")
+                raise RunError(
+                    "agents of an area begin and end, but never all together: a league needs areas that hold one game "
+                    "each"
+                )
             for area in [] if over is None else over.nonzero().squeeze(1).tolist():
                 if left[area] > 0:
                     league.add(list(one.players[area]), last[area].tolist())
-                left[area], ends[area] = left[area] - 1, 0
+                left[area] = left[area] - 1
+                ends[area] = 0
             if over is not None:
                 played(due - int(left.clip(0).sum()))
 
@@ -201,5 +237,8 @@ def sides_in(step: TimeStep, name: str, sides: Sequence[tuple[str, int]]) -> Num
     """Returns the side of each slot, (S,)."""
     index = {team: i for i, (behavior, team) in enumerate(sides) if behavior == name}
     if late := [team for team in step.team.unique().tolist() if team not in index]:
-        raise RunError(f"'{name}?team={late[0]}' came after the first episodes had begun; a league needs all teams from the beginning")
+        raise RunError(
+            f"'{name}?team={late[0]}' came after the first episodes had begun; a league needs all teams from the "
+            "beginning"
+        )
     return np.array([index[team] for team in step.team.tolist()], np.int64)

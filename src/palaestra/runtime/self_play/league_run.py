@@ -43,7 +43,8 @@ def run_league(
 ) -> League:
     """Plays every snapshot of a run, or `most` of them evenly chosen, against every other.
 
-    Raises RunError, also where networks are of code that only a folder of someone else's names, unless `trust` is given.
+    Raises RunError, also where networks are of code that only a folder of someone else's names, unless `trust` is
+    given.
     """
     files = SnapshotFiles(run)
     named = load(run / CONFIGURATION, own_code=False).settings
@@ -52,7 +53,9 @@ def run_league(
     specs = specs_of(Checkpoints(run / "checkpoints", 0).load(check=check_state))
     entries = [Entry(name, step) for name in specs for step in chosen(files.steps(name), most)]
     if lacking := [name for name in specs if not any(entry.behavior == name for entry in entries)]:
-        raise RunError(f"{run} has no snapshots of '{lacking[0]}': a league is for behaviors that were trained with self_play")
+        raise RunError(
+            f"{run} has no snapshots of '{lacking[0]}': a league is for behaviors that were trained with self_play"
+        )
     policies = {}
     for number, name in enumerate(specs):
         own = behavior_settings(settings, name, specs)
@@ -63,7 +66,9 @@ def run_league(
 
         mine = {str(i): files.load(name, entry.step) for i, entry in enumerate(entries) if entry.behavior == name}
         network = _fitting(make, mine, f"the snapshots of '{name}' in {run} do not fit its settings and its checkpoint")
-        policy = NetworkPolicy(network, torch.Generator(env.device).manual_seed(seed + number), own.network_settings.deterministic)
+        policy = NetworkPolicy(
+            network, torch.Generator(env.device).manual_seed(seed + number), own.network_settings.deterministic
+        )
         policies[name] = MixedPolicy(policy, network, make, ())
         policies[name].load_state_dict(mine)
     league = League(entries)
@@ -93,7 +98,8 @@ def chosen(steps: Sequence[int], most: int) -> list[int]:
 
 def write_league(league: League, run: Path) -> tuple[Path, Path]:
     """Writes `league.json` and `league.png` in the run's folder. Raises RunError."""
-    table, picture = run / "league.json", run / "league.png"
+    table = run / "league.json"
+    picture = run / "league.png"
     try:
         write_whole(table, json.dumps(as_json(league), indent=1).encode())
     except OSError as error:
@@ -133,8 +139,18 @@ def heat_map(league: League) -> Figure:
     axes.imshow(scores, cmap="RdBu", vmin=0.0, vmax=1.0)
     for (i, j), score in np.ndenumerate(scores):
         if not np.isnan(score):
-            axes.text(j, i, f"{100 * score:.0f}", ha="center", va="center", fontsize=8, color="white" if abs(score - 0.5) > 0.35 else INK)
-    axes.set_xticks(range(len(columns)), [thousands(league.entries[i].step) for i in columns], rotation=60, fontsize=8, color=SOFT)
+            axes.text(
+                j,
+                i,
+                f"{100 * score:.0f}",
+                ha="center",
+                va="center",
+                fontsize=8,
+                color="white" if abs(score - 0.5) > 0.35 else INK,
+            )
+    axes.set_xticks(
+        range(len(columns)), [thousands(league.entries[i].step) for i in columns], rotation=60, fontsize=8, color=SOFT
+    )
     axes.set_yticks(range(len(rows)), [thousands(league.entries[i].step) for i in rows], fontsize=8, color=SOFT)
     axes.set_xlabel(f"{names[-1]} at step", fontsize=9, color=SOFT)
     axes.set_ylabel(f"{names[0]} at step", fontsize=9, color=SOFT)

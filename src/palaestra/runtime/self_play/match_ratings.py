@@ -46,15 +46,19 @@ class Match:
 class MatchRatings:
     """Rates players by finished matches.
 
-    Two teams get Elo as in ML-Agents: an agent of the learning team whose episode was terminated, not truncated, has played a match, and
-    the sign of its last reward and its group's says who won. Where more than two teams meet, or teams are groups, openskill rates them.
+    Two teams get Elo as in ML-Agents: an agent of the learning team whose episode was terminated, not truncated, has
+    played a match, and the sign of its last reward and its group's says who won. Where more than two teams meet, or
+    teams are groups, openskill rates them.
     """
 
     def __init__(self, statistics: Journal, console: Console) -> None:
-        self._statistics, self._console = statistics, console
+        self._statistics = statistics
+        self._console = console
         self._warned = False
         self._last = np.zeros((0, 0))
-        """Mean last rewards (areas, sides), in open episodes, of the agents that ended last; NaN: none did, or some were truncated."""
+        """Mean last rewards (areas, sides), in open episodes, of the agents that ended last; NaN: none did, or some
+        were truncated.
+        """
 
     def warn(self, text: str) -> None:
         """Warns of a problem that makes self-play or its ratings meaningless."""
@@ -66,31 +70,43 @@ class MatchRatings:
 
     def of_agents(self, match: Match, name: str, step: TimeStep, behaviors: Mapping[str, SelfPlayBehavior]) -> None:
         """Updates Elo from the episodes that ended in a behavior's table."""
-        behavior, side_of = behaviors[name], match.side_of.get(name)
+        behavior = behaviors[name]
+        side_of = match.side_of.get(name)
         rows = finished(step)
         if side_of is None or not len(rows):
             return
         rows = rows[rows < len(side_of)]
         reward = (step.reward + step.group_reward).cpu().numpy()
-        area, group = step.area.tolist(), step.group.cpu().numpy()
+        area = step.area.tolist()
+        group = step.group.cpu().numpy()
         left = set(group[match.going[name].cpu().numpy()].tolist()) - {-1}
         by_skill = match.teams > 2 and not match.by_slot
         for slot in rows.tolist():
-            players, own = match.at(name, slot, area[slot]).tolist(), int(side_of[slot])
+            players = match.at(name, slot, area[slot]).tolist()
+            own = int(side_of[slot])
             if own < 0 or players[own] != LEARNING or group[slot] in left:
                 continue
-            result, team = result_of(float(reward[slot])), match.sides[own][1]
+            result = result_of(float(reward[slot]))
+            team = match.sides[own][1]
             if not by_skill:
-                others = [(behaviors[opponent], players[i]) for i, (opponent, other) in enumerate(match.sides) if other != team]
+                others = [
+                    (behaviors[opponent], players[i])
+                    for i, (opponent, other) in enumerate(match.sides)
+                    if other != team
+                ]
                 self._change_elo(behavior, others, result)
                 self._statistics.add(name, ELO, behavior.elo)
             self._tell_opponents(name, match, behaviors, team)
 
-    def _change_elo(self, behavior: SelfPlayBehavior, opponents: Sequence[tuple[SelfPlayBehavior, int]], result: float) -> None:
+    def _change_elo(
+        self, behavior: SelfPlayBehavior, opponents: Sequence[tuple[SelfPlayBehavior, int]], result: float
+    ) -> None:
         """Updates Elo by one match, shared among the opponents; a player of both sides gains what it loses."""
         for other, number in opponents:
             if other is not behavior or not behavior.is_current(number):
-                change = elo_change(behavior.elo, other.rating(number), result, behavior.settings.elo_k / len(opponents))
+                change = elo_change(
+                    behavior.elo, other.rating(number), result, behavior.settings.elo_k / len(opponents)
+                )
                 behavior.elo += change
                 other.change_rating(number, -change)
 
@@ -102,7 +118,9 @@ class MatchRatings:
         self._statistics.latest(name, OPPONENT_ELO, float(np.mean(elos)))
         self._statistics.latest(name, OPPONENT_DEVIATION, float(np.std(elos)))
 
-    def of_areas(self, match: Match, steps: Mapping[str, TimeStep], over: Tensor, behaviors: Mapping[str, SelfPlayBehavior]) -> None:
+    def of_areas(
+        self, match: Match, steps: Mapping[str, TimeStep], over: Tensor, behaviors: Mapping[str, SelfPlayBehavior]
+    ) -> None:
         """Checks whether the results of finished matches balance, and updates skills."""
         self._note_last(match, steps)
         grouped = any(bool((step.group >= 0).any()) for step in steps.values())
@@ -113,7 +131,10 @@ class MatchRatings:
             of_sides = scores[area]
             if np.isnan(of_sides).any():  # some were truncated
                 continue
-            of_teams = [float(np.mean([of_sides[i] for i, (_, other) in enumerate(match.sides) if other == team])) for team in teams]
+            of_teams = [
+                float(np.mean([of_sides[i] for i, (_, other) in enumerate(match.sides) if other == team]))
+                for team in teams
+            ]
             if len(teams) > 1 and not self._warned and not sums_to_zero([result_of(score) for score in of_teams]):
                 self._warn(dict(zip(teams, of_teams, strict=True)))
             if len(teams) > 2 or grouped:
@@ -122,9 +143,11 @@ class MatchRatings:
     def _note_last(self, match: Match, steps: Mapping[str, TimeStep]) -> None:
         """Stores the last rewards of agents whose episodes ended."""
         shape = (len(match.players[""]), len(match.sides))
-        total, count = np.zeros(shape), np.zeros(shape)
+        total = np.zeros(shape)
+        count = np.zeros(shape)
         for name, step in steps.items():
-            ended, side_of = (step.terminated | step.truncated).cpu().numpy(), match.side_of.get(name)
+            ended = (step.terminated | step.truncated).cpu().numpy()
+            side_of = match.side_of.get(name)
             if side_of is None or not ended.any():
                 continue
             rows = ended[: len(side_of)].nonzero()[0]
@@ -134,7 +157,8 @@ class MatchRatings:
             np.add.at(total, at, reward[rows])
             np.add.at(count, at, 1)
         if self._last.shape != shape:
-            before, self._last = self._last, np.full(shape, np.nan)
+            before = self._last
+            self._last = np.full(shape, np.nan)
             self._last[: len(before), : before.shape[1]] = before
         np.divide(total, count, out=self._last, where=count > 0)
 
@@ -142,14 +166,23 @@ class MatchRatings:
         self._warned = True
         told = ", ".join(f"team {team} got {score:.3g}" for team, score in scores.items())
         self._console.warning(
-            f"the results of a game do not balance: with the last rewards of an episode {told}. Self-play tells who won by the sign of the "
-            f"last reward (above 0: won, 0: a draw, below: lost); unless what one team wins the other loses, ratings mean nothing"
+            f"the results of a game do not balance: with the last rewards of an episode {told}. Self-play tells who "
+            "won by the sign of the "
+            "last reward (above 0: won, 0: a draw, below: lost); unless what one team wins the other loses, ratings "
+            "mean nothing"
         )
 
-    def _rate(self, match: Match, area: int, scores: NDArray[np.float64], behaviors: Mapping[str, SelfPlayBehavior]) -> None:
-        """Updates skills by one match. A player of several sides gets their mean; a player that met only itself is not rated."""
+    def _rate(
+        self, match: Match, area: int, scores: NDArray[np.float64], behaviors: Mapping[str, SelfPlayBehavior]
+    ) -> None:
+        """Updates skills by one match. A player of several sides gets their mean; a player that met only itself is not
+        rated.
+        """
         players = match.players[""][area]
-        keys = [(name, LEARNING if behaviors[name].is_current(players[i]) else int(players[i])) for i, (name, _) in enumerate(match.sides)]
+        keys = [
+            (name, LEARNING if behaviors[name].is_current(players[i]) else int(players[i]))
+            for i, (name, _) in enumerate(match.sides)
+        ]
         if len(set(keys)) < 2:
             return
         skills = rate([behaviors[name].skill(number) for name, number in keys], scores.tolist())

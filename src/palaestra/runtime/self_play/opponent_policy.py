@@ -29,11 +29,20 @@ class PolicyRows:
 
 
 class MixedPolicy:
-    """Gives each slot the action of the player that `assign` gave it; each network runs once a tick, for all its slots."""
+    """Gives each slot the action of the player that `assign` gave it; each network runs once a tick, for all its
+    slots.
+    """
 
-    def __init__(self, policy: NetworkPolicy, live: nn.Module, make_network: Callable[[], Any], brains: Sequence[BrainPolicy]) -> None:
-        """`live`: the policy's network. `make_network`: a fresh `Actor` of its shape, on its device. `brains`: fixed opponents."""
-        self.policy, self._live, self._make_network, self.brains = policy, live, make_network, brains
+    def __init__(
+        self, policy: NetworkPolicy, live: nn.Module, make_network: Callable[[], Any], brains: Sequence[BrainPolicy]
+    ) -> None:
+        """`live`: the policy's network. `make_network`: a fresh `Actor` of its shape, on its device. `brains`: fixed
+        opponents.
+        """
+        self.policy = policy
+        self._live = live
+        self._make_network = make_network
+        self.brains = brains
         self._snapshots: dict[int, Shared] = {}
         self._networks: dict[int, Any] = {}
         self._spare: list[Any] = []
@@ -50,7 +59,9 @@ class MixedPolicy:
     def snapshot(self, number: int) -> None:
         """Keeps a snapshot of the policy under a number."""
         self._networks.pop(number, None)
-        self._snapshots[number] = Shared({key: value.detach().clone() for key, value in self._live.state_dict().items()})
+        self._snapshots[number] = Shared(
+            {key: value.detach().clone() for key, value in self._live.state_dict().items()}
+        )
 
     def keep(self, numbers: set[int]) -> None:
         """Forgets all other snapshots."""
@@ -81,7 +92,9 @@ class MixedPolicy:
     def choose(self, step: TimeStep) -> PendingDecision:
         """Returns the actions of all players; the decision to learn from is the learning policy's."""
         recurrent_state = self.see(step)
-        slots, spec, device = len(step.acting), self.policy.network.spec.action, step.reward.device
+        slots = len(step.acting)
+        spec = self.policy.network.spec.action
+        device = step.reward.device
         continuous = torch.zeros((slots, spec.continuous), device=device)
         discrete = torch.zeros((slots, len(spec.branches)), dtype=torch.int64, device=device)
         remembered = recurrent_state.clone() if recurrent_state.shape[1] else recurrent_state
@@ -89,14 +102,20 @@ class MixedPolicy:
         for part in self._parts:
             if (which := fixed(part.number)) is not None:
                 acting = step.acting & torch.zeros_like(step.acting).index_fill_(0, part.rows, True)
-                action, rows = self.brains[which].answer(replace(step, acting=acting)), part.rows
-                continuous[rows], discrete[rows] = action.continuous[rows], action.discrete[rows]
+                action = self.brains[which].answer(replace(step, acting=acting))
+                rows = part.rows
+                continuous[rows] = action.continuous[rows]
+                discrete[rows] = action.discrete[rows]
                 continue
             rows = part.rows if self.policy.network.spec.steady else part.rows[step.acting[part.rows]]
             if not len(rows) and own is not None:
                 continue
             few, after = self.policy.choose_rows(step, rows, recurrent_state, self._network(part.number))
-            for column, values in ((continuous, few.action.continuous), (discrete, few.action.discrete), (remembered, after)):
+            for column, values in (
+                (continuous, few.action.continuous),
+                (discrete, few.action.discrete),
+                (remembered, after),
+            ):
                 if values.numel():
                     column.index_copy_(0, rows, values)
             if part.number == LEARNING or own is None:
@@ -105,10 +124,14 @@ class MixedPolicy:
         action = Action(continuous, discrete)
         return PendingDecision(action, lambda: self._decision(own, action, recurrent_state), self._learned)
 
-    def _decision(self, own: tuple[PendingDecision, Tensor] | None, action: Action, recurrent_state: Tensor) -> Decision:
+    def _decision(
+        self, own: tuple[PendingDecision, Tensor] | None, action: Action, recurrent_state: Tensor
+    ) -> Decision:
         if own is None:  # all slots are fixed opponents'
             components = action.continuous.shape[1] + action.discrete.shape[1]
-            return Decision(action, action, action.continuous.new_zeros((len(recurrent_state), components)), recurrent_state)
+            return Decision(
+                action, action, action.continuous.new_zeros((len(recurrent_state), components)), recurrent_state
+            )
         return whole(*own, action, recurrent_state)
 
     def _network(self, number: int) -> Actor:
@@ -144,7 +167,8 @@ class MixedPolicy:
 
     @recurrent_state.setter
     def recurrent_state(self, recurrent_state: Tensor) -> None:
-        size, sizes = self.policy.network.memory_size, [opponent.recurrent_state.shape[1] for opponent in self.brains]
+        size = self.policy.network.memory_size
+        sizes = [opponent.recurrent_state.shape[1] for opponent in self.brains]
         own, others = recurrent_state.split([size, recurrent_state.shape[1] - size], 1)
         self.policy.recurrent_state = own.clone()
         if sizes and others.shape[1] == sum(sizes):  # else they are other opponents now, who begin anew
@@ -158,5 +182,7 @@ class MixedPolicy:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores the snapshots of a checkpoint."""
         device = self.policy.generator.device
-        self._snapshots = {int(number): Shared({key: x.to(device) for key, x in weights.items()}) for number, weights in state.items()}
+        self._snapshots = {
+            int(number): Shared({key: x.to(device) for key, x in weights.items()}) for number, weights in state.items()
+        }
         self._networks.clear()

@@ -27,19 +27,32 @@ RatingChanges = tuple[dict[int, float], dict[int, "tuple[float, float]"], int]
 
 
 class SelfPlayBehavior:
-    """Numbers its snapshots in the order they are taken. Copies of the policy made at swaps are numbered too, but stay out of the pool."""
+    """Numbers its snapshots in the order they are taken. Copies of the policy made at swaps are numbered too, but stay
+    out of the pool.
+    """
 
-    def __init__(self, learner: Learner, policy: MixedPolicy, settings: SelfPlaySettings, seed: int, files: SnapshotFiles) -> None:
-        self.learner, self.policy, self.settings, self._files = learner, policy, settings, files
-        self.name, self.collector, self.steady = learner.name, learner.collector, learner.spec.steady
-        self.schedule, self.pool = Schedule(), Pool(settings, seed, learner.name)
+    def __init__(
+        self, learner: Learner, policy: MixedPolicy, settings: SelfPlaySettings, seed: int, files: SnapshotFiles
+    ) -> None:
+        self.learner = learner
+        self.policy = policy
+        self.settings = settings
+        self._files = files
+        self.name = learner.name
+        self.collector = learner.collector
+        self.steady = learner.spec.steady
+        self.schedule = Schedule()
+        self.pool = Pool(settings, seed, learner.name)
         self.ghost_step = 0
         """Number of decisions by fixed policies."""
         self.elo = settings.initial_elo
         self.elos: dict[int, float] = {}
         self.skills: dict[int, Skill] = {LEARNING: Skill(deviation=COPY_SPREAD)}
-        self._next, self._copy, self._updates = 0, (LEARNING, -1), 0
-        self._first_written, self._loaded = False, False
+        self._next = 0
+        self._copy = (LEARNING, -1)
+        self._updates = 0
+        self._first_written = False
+        self._loaded = False
         self._unwritten: dict[int, Shared] = {}
         """Snapshots by step that are still to be written as files."""
         self._agreed: dict[int, float] = {}
@@ -53,10 +66,15 @@ class SelfPlayBehavior:
         self._note_agreed()
 
     def rating_changes(self) -> RatingChanges:
-        """Returns the ratings that changed since the ranks last met, by how much, and the decisions of fixed policies."""
-        elos = {number: elo - self._agreed.get(number, elo) for number, elo in {LEARNING: self.elo, **self.elos}.items()}
+        """Returns the ratings that changed since the ranks last met, by how much, and the decisions of fixed
+        policies.
+        """
+        elos = {
+            number: elo - self._agreed.get(number, elo) for number, elo in {LEARNING: self.elo, **self.elos}.items()
+        }
         skills = {number: skill.less(self._agreed_skills.get(number, skill)) for number, skill in self.skills.items()}
-        ghosts, self._ghosts = self._ghosts, 0
+        ghosts = self._ghosts
+        self._ghosts = 0
         return elos, skills, ghosts
 
     def join_ratings(self, changes: Sequence[RatingChanges]) -> None:
@@ -75,7 +93,8 @@ class SelfPlayBehavior:
         self._note_agreed()
 
     def _note_agreed(self) -> None:
-        self._agreed, self._agreed_skills = {LEARNING: self.elo, **self.elos}, dict(self.skills)
+        self._agreed = {LEARNING: self.elo, **self.elos}
+        self._agreed_skills = dict(self.skills)
 
     def retake_first(self) -> None:
         """Replaces the first snapshot with the initialized network, unless the pool was loaded with it."""
@@ -91,7 +110,12 @@ class SelfPlayBehavior:
     def counts(self) -> dict[str, int]:
         """Counters for statistics, by their display names."""
         schedule = self.schedule
-        return {"Snapshots": schedule.saves, "Swaps": schedule.swaps, "Team Changes": schedule.changes, "Ghost Steps": self.ghost_step}
+        return {
+            "Snapshots": schedule.saves,
+            "Swaps": schedule.swaps,
+            "Team Changes": schedule.changes,
+            "Ghost Steps": self.ghost_step,
+        }
 
     @property
     def training(self) -> bool:
@@ -112,7 +136,9 @@ class SelfPlayBehavior:
         return self._copy[0]
 
     def save_if_due(self) -> None:
-        """Adds a snapshot to the pool if it is time. The first one is written only now, when no other network can replace it."""
+        """Adds a snapshot to the pool if it is time. The first one is written only now, when no other network can
+        replace it.
+        """
         if not self._first_written and not self.schedule.saves and self.training:
             self._unwritten[0] = self.policy.weights(self.first)
         self._first_written = True
@@ -190,14 +216,18 @@ class SelfPlayBehavior:
                 del known[number]
 
     def _take(self) -> int:
-        number, self._next = self._next, self._next + 1
+        number = self._next
+        self._next = self._next + 1
         self.policy.snapshot(number)
         return number
 
     def _admit(self, number: int) -> None:
         self.pool.admit(number)
-        self.elos[number], self.skills[number] = self.elo, self.skills[LEARNING]
-        self._agreed[number], self._agreed_skills[number] = self.elo, self.skills[LEARNING]  # ranks admit where they meet
+        self.elos[number] = self.elo
+        self.skills[number] = self.skills[LEARNING]
+        # ranks admit where they meet
+        self._agreed[number] = self.elo
+        self._agreed_skills[number] = self.skills[LEARNING]
 
     def state_dict(self) -> dict[str, Any]:
         """Returns counters, pool, snapshots and ratings."""
@@ -215,7 +245,13 @@ class SelfPlayBehavior:
 
     def _agreed_state(self) -> dict[str, Any]:
         skills = {str(number): asdict(skill) for number, skill in self._agreed_skills.items()}
-        return {"agreed": {"elos": {str(number): elo for number, elo in self._agreed.items()}, "skills": skills, "ghosts": self._ghosts}}
+        return {
+            "agreed": {
+                "elos": {str(number): elo for number, elo in self._agreed.items()},
+                "skills": skills,
+                "ghosts": self._ghosts,
+            }
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores counters, pool, snapshots and ratings."""
@@ -223,7 +259,8 @@ class SelfPlayBehavior:
         self.schedule = Schedule.of(state["schedule"])
         self.pool.load_state_dict(state["pool"])
         self.policy.load_state_dict(state["snapshots"])
-        self.ghost_step, self.elo = state["ghost_step"], state["elo"]
+        self.ghost_step = state["ghost_step"]
+        self.elo = state["elo"]
         self.elos = {int(number): elo for number, elo in state["elos"].items()}
         self.skills = {int(number): Skill(**skill) for number, skill in state["skills"].items()}
         self._note_agreed()
@@ -246,10 +283,15 @@ def join_self_play(learner: Learner, env: Env, settings: RunSettings, files: Sna
     """Adds opponents to a behavior's policy, which then shares its slots with them. Raises ConfigError, EnvError."""
     own = learner.settings.self_play
     assert own is not None
-    trainer, device, seed = learner.trainer, env.device, settings.env_settings.seed
+    trainer = learner.trainer
+    device = env.device
+    seed = settings.env_settings.seed
     fixed = [_asked(text, learner, env, settings) for text in own.opponents]
-    policy = MixedPolicy(trainer.policy, trainer.network, lambda: trainer.make_network(learner.spec, learner.settings).to(device), fixed)
-    learner.collector.policy, learner.collector.shared = policy, True
+    policy = MixedPolicy(
+        trainer.policy, trainer.network, lambda: trainer.make_network(learner.spec, learner.settings).to(device), fixed
+    )
+    learner.collector.policy = policy
+    learner.collector.shared = True
     return SelfPlayBehavior(learner, policy, own, seed, files)
 
 
@@ -257,8 +299,12 @@ def _asked(text: str, learner: Learner, env: Env, settings: RunSettings) -> Brai
     try:
         part = teacher_spec(text)
     except ConfigError as error:
-        raise ConfigError(f"behavior '{learner.name}': self_play.opponents: {str(error).replace('teacher', 'opponent')}") from error
-    from palaestra.runtime.play.brain_assignment import BrainAssignment  # brings onnxruntime, which most runs never need
+        raise ConfigError(
+            f"behavior '{learner.name}': self_play.opponents: {str(error).replace('teacher', 'opponent')}"
+        ) from error
+    from palaestra.runtime.play.brain_assignment import (
+        BrainAssignment,
+    )  # brings onnxruntime, which most runs never need
 
     results = Path(settings.checkpoint_settings.results_dir)
     assignment = BrainAssignment([part], env, seed=settings.env_settings.seed, deterministic=False, results=results)

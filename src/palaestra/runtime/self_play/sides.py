@@ -33,14 +33,17 @@ class Side(NamedTuple):
 class SelfPlay:
     """Runs self-play for all behaviors of a run that have it: a `TickObserver` of the collector.
 
-    One team learns at a time, even if it has several behaviors; each other side has one current opponent. A change takes effect
-    when an area begins its next episode: players and the learning team of an area stay the same until its episode ends. If an area holds
-    several games that cannot be told apart (`envs.base.SharesAreas`), each slot counts as an area of its own.
+    One team learns at a time, even if it has several behaviors; each other side has one current opponent. A change
+    takes effect when an area begins its next episode: players and the learning team of an area stay the same until its
+    episode ends. If an area holds several games that cannot be told apart (`envs.base.SharesAreas`), each slot counts
+    as an area of its own.
     """
 
     def __init__(self, env: Env, ratings: MatchRatings, tell: Callable[[str], None]) -> None:
         """`tell` receives messages for the console."""
-        self.ratings, self.behaviors, self._say = ratings, dict[str, SelfPlayBehavior](), tell
+        self.ratings = ratings
+        self.behaviors = dict[str, SelfPlayBehavior]()
+        self._say = tell
         self.learning: int | None = None
         """The team that learns now."""
         self.sides: list[Side] = []
@@ -50,7 +53,9 @@ class SelfPlay:
         self._areas = AreaEpisodes(env.num_areas)
         self._num_areas = env.num_areas
         self._players: dict[str, Numbers] = {}
-        """Player of each side in the present episode, (areas, sides); by behavior if its slots are areas of their own."""
+        """Player of each side in the present episode, (areas, sides); by behavior if its slots are areas of their
+        own.
+        """
         self._side_of: dict[str, Numbers] = {}
         """Side of each slot (S,), by behavior."""
         self._restarts: int | None = 0
@@ -75,7 +80,10 @@ class SelfPlay:
         if len({side.team for side in self.sides}) == 1 and not self._alone:
             self._alone = True
             names = " and ".join(f"'{name}'" for name in self.behaviors)
-            self.ratings.warn(f"all agents of {names} are of team {self.sides[0].team}: without another team self-play has no opponents")
+            self.ratings.warn(
+                f"all agents of {names} are of team {self.sides[0].team}: without another team self-play has no "
+                "opponents"
+            )
         for name, behavior in self.behaviors.items():
             if self.learning is not None:
                 statistics.latest(name, "Self-play/Learning Team", self.learning)
@@ -118,15 +126,19 @@ class SelfPlay:
             self.behaviors[name].count_ghosts(step)
 
     def _must_end(self, steps: Mapping[str, TimeStep], over: torch.Tensor, restarts: int) -> int | None:
-        """Warns if episodes of agents end again and again while no area's episode is ever over. Counts on from `restarts`."""
+        """Warns if episodes of agents end again and again while no area's episode is ever over. Counts on from
+        `restarts`.
+        """
         if bool(over.any()):
             return 0
         restarts += sum(int((step.terminated | step.truncated).sum()) for step in steps.values())
         if restarts <= PATIENCE * sum(len(step.acting) for step in steps.values()):
             return restarts
         self.ratings.warn(
-            "agents begin new episodes one by one, so that the episode of a whole area never ends: opponents are never exchanged, "
-            "and no other team learns. End the episodes of all agents of an area on one tick, or say with `shared_areas = True` on the "
+            "agents begin new episodes one by one, so that the episode of a whole area never ends: opponents are "
+            "never exchanged, "
+            "and no other team learns. End the episodes of all agents of an area on one tick, or say with "
+            "`shared_areas = True` on the "
             "environment that an agent may change its opponents whenever it begins anew"
         )
         return None
@@ -149,7 +161,11 @@ class SelfPlay:
                     grew = True
             index = {side.team: i for i, side in enumerate(self.sides) if side.behavior == name}
             side_of = np.array([index.get(team, -1) for team in teams.tolist()])
-            grew |= name not in self._side_of or slots != len(self._side_of[name]) or bool((side_of != self._side_of[name]).any())
+            grew |= (
+                name not in self._side_of
+                or slots != len(self._side_of[name])
+                or bool((side_of != self._side_of[name]).any())
+            )
             self._side_of[name] = side_of
         return grew
 
@@ -189,11 +205,14 @@ class SelfPlay:
             self.learning = learning
             first = [self.behaviors[side.behavior].first for side in self.sides]
             self.chosen = np.array(
-                [LEARNING if side.team == learning else one for side, one in zip(self.sides, first, strict=True)], np.int64
+                [LEARNING if side.team == learning else one for side, one in zip(self.sides, first, strict=True)],
+                np.int64,
             )
 
     def _in_order(self) -> list[tuple[int, Side]]:
-        """Returns the sides and their indices, in an order that all ranks have, so that all draw the same opponents for them."""
+        """Returns the sides and their indices, in an order that all ranks have, so that all draw the same opponents for
+        them.
+        """
         numbered = list(enumerate(self.sides))
         return numbered if ranks.size() == 1 else sorted(numbered, key=lambda one: one[1])
 
@@ -214,7 +233,8 @@ class SelfPlay:
         able = {side.team for side in self.sides if self.behaviors[side.behavior].training}
         if self.learning is None or not turn or not able:
             return
-        before, self.learning = self.learning, next_team(self.learning, able)
+        before = self.learning
+        self.learning = next_team(self.learning, able)
         if before != self.learning:
             steps = ", ".join(f"'{name}' is at step {behavior.step:,}" for name, behavior in self.behaviors.items())
             self._say(f"It is team {self.learning}'s turn to learn ({steps})")
@@ -234,7 +254,13 @@ class SelfPlay:
             before = self._players.get(key)
             players = np.tile(self.chosen, (rows, 1))
             if before is not None:
-                stays = self._areas.going[key].cpu().numpy() if self._by_slot else np.ones(rows, bool) if over is None else ~over
+                stays = (
+                    self._areas.going[key].cpu().numpy()
+                    if self._by_slot
+                    else np.ones(rows, bool)
+                    if over is None
+                    else ~over
+                )
                 stays[len(before) :] = False
                 players[stays] = before[stays[: len(before)]]
             self._players[key] = players
@@ -297,7 +323,9 @@ class SelfPlay:
         """Returns the indices of the sides whose behaviors have appeared and are still in self-play."""
         sides = [Side(name, team) for name, team in state["sides"]]
         here = [i for i, side in enumerate(sides) if side.behavior in self.behaviors]
-        self.learning, self.sides, self._side_of = state["learning"], [sides[i] for i in here], {}
+        self.learning = state["learning"]
+        self.sides = [sides[i] for i in here]
+        self._side_of = {}
         self.chosen = self._able(state["chosen"].cpu().numpy()[here])
         teams = {side.team for side in sides if side.behavior in self.behaviors or side.behavior not in steps}
         if self.learning is not None and self.learning not in teams:

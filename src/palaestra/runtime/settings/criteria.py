@@ -15,12 +15,24 @@ from palaestra.scenario.settings import ELO, CompletionCriteriaSettings, Curricu
 from palaestra.trainers.behavior_settings import BehaviorSettings
 
 _ALWAYS = {REWARD, LENGTH, GROUP_REWARD, EXTRINSIC, "Policy/Learning Rate"}
-_LEARNING = {"Policy/Entropy", "Losses/Policy Loss", "Losses/Value Loss", "Policy/Gradient Norm", "Policy/Actions At Bounds"}
+_LEARNING = {
+    "Policy/Entropy",
+    "Losses/Policy Loss",
+    "Losses/Value Loss",
+    "Policy/Gradient Norm",
+    "Policy/Actions At Bounds",
+}
 _ON_POLICY = {*_LEARNING, "Policy/Epsilon", "Policy/Beta", "Policy/KL Divergence", "Policy/Clip Fraction"}
 _OF_TRAINERS = {
     "ppo": _ON_POLICY,
     "poca": {*_ON_POLICY, "Losses/Baseline Loss"},
-    "sac": {*_LEARNING, "Losses/Q1 Loss", "Losses/Q2 Loss", "Policy/Continuous Entropy Coeff", "Policy/Discrete Entropy Coeff"},
+    "sac": {
+        *_LEARNING,
+        "Losses/Q1 Loss",
+        "Losses/Q2 Loss",
+        "Policy/Continuous Entropy Coeff",
+        "Policy/Discrete Entropy Coeff",
+    },
     "bc": {"Losses/Cloning Loss", "Imitation/Teacher Reward"},
 }
 """Metrics that each built-in trainer writes besides those of its reward signals."""
@@ -54,15 +66,22 @@ def criteria(settings: RunSettings) -> Iterator[tuple[Key, CompletionCriteriaSet
     for name, form in (settings.environment_parameters or {}).items():
         for number, lesson in enumerate(form.curriculum[:-1] if isinstance(form, CurriculumSettings) else ()):
             if lesson.completion_criteria is not None:
-                yield ("environment_parameters", name, "curriculum", number, "completion_criteria"), lesson.completion_criteria
+                yield (
+                    ("environment_parameters", name, "curriculum", number, "completion_criteria"),
+                    lesson.completion_criteria,
+                )
 
 
 def missing_lessons(settings: RunSettings) -> Iterator[tuple[Key, str]]:
     """Yields the path of `first_lesson`, and why it cannot be followed, if no curriculum has that lesson."""
-    first, forms = settings.env_settings.first_lesson, (settings.environment_parameters or {}).items()
+    first = settings.env_settings.first_lesson
+    forms = (settings.environment_parameters or {}).items()
     lessons = {name: len(form.curriculum) for name, form in forms if isinstance(form, CurriculumSettings)}
     if first and first >= max(lessons.values(), default=0):
-        there = ", ".join(f"'{name}' has 0 to {count - 1}" for name, count in lessons.items()) or "the settings have no curriculum"
+        there = (
+            ", ".join(f"'{name}' has 0 to {count - 1}" for name, count in lessons.items())
+            or "the settings have no curriculum"
+        )
         yield ("env_settings", "first_lesson"), f"there is no lesson {first}: {there}"
 
 
@@ -75,33 +94,50 @@ def never_met(settings: RunSettings) -> Iterator[tuple[Key, str]]:
             continue  # the behaviors that learn are not known yet
         if block is None:
             there = ", ".join(map(repr, settings.behaviors))
-            yield (*at, "behavior"), f"the settings have no behavior '{name}'{nearest(name, settings.behaviors)} (there are: {there})"
+            yield (
+                (*at, "behavior"),
+                f"the settings have no behavior '{name}'{nearest(name, settings.behaviors)} (there are: {there})",
+            )
             continue
         if criterion.measure == "progress" and criterion.threshold == (0 if criterion.below else 1):
-            sentence = f"progress is never {'less' if criterion.below else 'more'} than {criterion.threshold:g}: the lesson would never end"
+            sentence = (
+                f"progress is never {'less' if criterion.below else 'more'} than {criterion.threshold:g}: the "
+                "lesson would never end"
+            )
             yield (*at, "threshold"), sentence
         if criterion.measure == ELO and block.self_play is None:
             yield (*at, "measure"), f"'{name}' has no rating: its settings have no self_play"
         if criterion.min_lesson_length > block.max_steps:
-            sentence = f"'{name}' cannot have {criterion.min_lesson_length:,} episodes within its max_steps of {block.max_steps:,}"
+            sentence = (
+                f"'{name}' cannot have {criterion.min_lesson_length:,} episodes within its max_steps of "
+                f"{block.max_steps:,}"
+            )
             yield (*at, "min_lesson_length"), sentence
 
 
 def never_measured(settings: RunSettings, behaviors: Collection[str]) -> Iterator[tuple[Key, str]]:
-    """Yields the path of each criterion that can never be met in an environment with these behaviors and no metrics of its own, and why."""
+    """Yields the path of each criterion that can never be met in an environment with these behaviors and no metrics of
+    its own, and why.
+    """
     for at, criterion in criteria(settings):
         name = _name(criterion, behaviors)
         if criterion.behavior is None and len(behaviors) != 1:
             continue  # `ambiguous` reports it
         if name not in behaviors:
             there = ", ".join(f"'{each}'" for each in behaviors)
-            yield (*at, "behavior"), f"the environment has no behavior '{name}' that learns{nearest(name, behaviors)} (there are: {there})"
+            yield (
+                (*at, "behavior"),
+                f"the environment has no behavior '{name}' that learns{nearest(name, behaviors)} (there are: {there})",
+            )
         elif criterion.measure not in MEASURES:
             block = settings.behaviors.get(name) or settings.default_settings
             known = None if block is None else metrics_of(block, settings)
             if known is not None and criterion.measure not in known:
                 hint = nearest(criterion.measure, [*MEASURES, *known])
-                sentence = f"'{name}' writes no metric '{criterion.measure}'{hint} (expected {', '.join(MEASURES)} or one of its tags)"
+                sentence = (
+                    f"'{name}' writes no metric '{criterion.measure}'{hint} (expected {', '.join(MEASURES)} or "
+                    "one of its tags)"
+                )
                 yield (*at, "measure"), sentence
 
 
@@ -109,7 +145,10 @@ def ambiguous(settings: RunSettings, behaviors: Collection[str]) -> Iterator[tup
     """Yields the path of each criterion that names no behavior although several learn, and an error message."""
     for at, criterion in criteria(settings) if len(behaviors) > 1 else ():
         if criterion.behavior is None:
-            yield (*at, "behavior"), f"several behaviors learn ({', '.join(map(repr, behaviors))}): name the one to measure"
+            yield (
+                (*at, "behavior"),
+                f"several behaviors learn ({', '.join(map(repr, behaviors))}): name the one to measure",
+            )
 
 
 def _name(criterion: CompletionCriteriaSettings, behaviors: Collection[str]) -> str:
@@ -120,14 +159,18 @@ def _name(criterion: CompletionCriteriaSettings, behaviors: Collection[str]) -> 
 
 
 def metrics_of(block: BehaviorSettings, settings: RunSettings) -> set[str] | None:
-    """Returns the tags that a behavior may write; None if unknown, because its trainer or a reward signal is user-defined."""
+    """Returns the tags that a behavior may write; None if unknown, because its trainer or a reward signal is
+    user-defined.
+    """
     from palaestra.rewards.signals import title  # imports torch, which commands that only read settings do not need
 
     if block.trainer_type not in _OF_TRAINERS or not block.reward_signals.keys() <= REWARDS.keys():
         return None
     known = _ALWAYS | _OF_TRAINERS[block.trainer_type]
     parameters = settings.environment_parameters or {}
-    known |= {f"Environment/Lesson Number/{name}" for name, form in parameters.items() if isinstance(form, CurriculumSettings)}
+    known |= {
+        f"Environment/Lesson Number/{name}" for name, form in parameters.items() if isinstance(form, CurriculumSettings)
+    }
     known |= {"Losses/Pretraining Loss"} if block.behavioral_cloning is not None else set()
     known |= _OF_SELF_PLAY if block.self_play is not None else set()
     for signal in block.reward_signals:

@@ -141,13 +141,17 @@ class Draft:
             self._put(concrete, deepcopy(parsed), words)
 
     def inherit(self, own_code: bool = True) -> None:
-        """Merges each listed behavior with default_settings, leaving out hyperparameters that its trainer does not have.
+        """Merges each listed behavior with default_settings, leaving out hyperparameters that its trainer does not
+        have.
 
         `own_code`: the user's modules are imported, to find out the hyperparameters of user-defined trainers.
         """
-        default, behaviors = self.tree.get("default_settings"), self.tree.get("behaviors")
+        default = self.tree.get("default_settings")
+        behaviors = self.tree.get("behaviors")
         if isinstance(default, dict) and isinstance(behaviors, dict):
-            self.tree["behaviors"] = {name: _over(default, {} if block is None else block, own_code) for name, block in behaviors.items()}
+            self.tree["behaviors"] = {
+                name: _over(default, {} if block is None else block, own_code) for name, block in behaviors.items()
+            }
 
     def remove(self, path: Key) -> None:
         """Removes a key."""
@@ -178,7 +182,8 @@ class Draft:
         if len(parts) < 2 or parts[0] not in ("behaviors", "environment_parameters"):
             yield tuple(parts)
             return
-        section, rest = self.tree.get(parts[0]) or {}, parts[1:]
+        section = self.tree.get(parts[0]) or {}
+        rest = parts[1:]
         known = list(section) if isinstance(section, dict) else []
         if parts[0] == "behaviors" and rest[0] == "*":
             if "default_settings" in self.tree:
@@ -188,7 +193,9 @@ class Draft:
         size = _name_size(rest, known, BehaviorSettings.model_fields if parts[0] == "behaviors" else _PARAMETER_FORMS)
         name = ".".join(rest[:size])
         if parts[0] == "behaviors" and name not in known and "default_settings" not in self.tree:
-            raise ConfigError(f"{words}: no behavior is named '{name}'{nearest(name, known)} (there are: {', '.join(known)})")
+            raise ConfigError(
+                f"{words}: no behavior is named '{name}'{nearest(name, known)} (there are: {', '.join(known)})"
+            )
         yield (parts[0], name, *rest[size:])
 
 
@@ -199,7 +206,9 @@ def _within(at: Any, key: str | int, above: Key, words: str) -> Any:
     if not isinstance(at, list):
         raise ConfigError(f"{words}: {dotted(above)} is {shortened(repr(at))}, not a map with a key '{key}'")
     if not str(key).isdigit() or int(key) >= len(at):
-        raise ConfigError(f"{words}: {dotted(above)} is a list; expected a position within 0..{len(at) - 1}, got '{key}'")
+        raise ConfigError(
+            f"{words}: {dotted(above)} is a list; expected a position within 0..{len(at) - 1}, got '{key}'"
+        )
     return int(key)
 
 
@@ -208,7 +217,10 @@ def _name_size(parts: list[str], known: list[str], keys: Any) -> int:
     for size in range(len(parts), 0, -1):
         if ".".join(parts[:size]) in known:
             return size
-    return next((i for i, part in enumerate(parts) if i and part in keys), 1 if keys is BehaviorSettings.model_fields else len(parts))
+    return next(
+        (i for i, part in enumerate(parts) if i and part in keys),
+        1 if keys is BehaviorSettings.model_fields else len(parts),
+    )
 
 
 def check_depth(tree: Any) -> None:

@@ -17,7 +17,11 @@ _PACKAGE = Path(__file__).parents[2]
 
 def example_names() -> list[str]:
     """Returns all examples as `folder/name`. Empty if the package was installed without them."""
-    return [f"{folder}/{path.stem}" for folder in FOLDERS for path in sorted((_root() / folder).glob("*.yaml"), key=_alphabetically)]
+    return [
+        f"{folder}/{path.stem}"
+        for folder in FOLDERS
+        for path in sorted((_root() / folder).glob("*.yaml"), key=_alphabetically)
+    ]
 
 
 def find_example(name: str) -> Path:
@@ -33,7 +37,8 @@ def find_example(name: str) -> Path:
         hint = f"; did you mean '{first[short[0]]}'?" if short else nearest(name, names)
         known = "\n    ".join(", ".join(one for one in names if one.startswith(f"{folder}/")) for folder in FOLDERS)
         raise ConfigError(
-            f"there is no example '{name}'{hint}\n  " + (f"there are:\n    {known}" if names else "this installation has none")
+            f"there is no example '{name}'{hint}\n  "
+            + (f"there are:\n    {known}" if names else "this installation has none")
         )
     return _root() / f"{found}.yaml"
 
@@ -44,7 +49,9 @@ def extra_files(folder: str) -> list[Path]:
 
 
 def example_like(path: Path) -> str | None:
-    """Returns the example that a path such as `configs/ppo/3DBall.yaml` most likely means; None if no example has that name."""
+    """Returns the example that a path such as `configs/ppo/3DBall.yaml` most likely means; None if no example has that
+    name.
+    """
     names = example_names()
     return _match("/".join(path.parts[-2:]), names) or _match(path.name, names)
 
@@ -57,7 +64,9 @@ def made_for(name: str) -> Path | None:
 
 
 def example_environment(example: Path, env_path: str | None) -> str | None:
-    """Returns the built-in environment that an example is for; None if its settings name one (`env_path`), or none has its name."""
+    """Returns the built-in environment that an example is for; None if its settings name one (`env_path`), or none has
+    its name.
+    """
     alike = [name for name in registry("envs").names() if example.stem.startswith(name)]
     return None if env_path else max(alike, key=len, default=None)
 
@@ -65,7 +74,9 @@ def example_environment(example: Path, env_path: str | None) -> str | None:
 def _match(name: str, names: list[str]) -> str | None:
     wanted = _plain(name)
     if "/" not in wanted:
-        return next((one for alias in _aliases(wanted) for one in names if one.rpartition("/")[2].casefold() == alias), None)
+        return next(
+            (one for alias in _aliases(wanted) for one in names if one.rpartition("/")[2].casefold() == alias), None
+        )
     folder, _, rest = wanted.rpartition("/")
     return next((one for alias in _aliases(rest) for one in names if one.casefold() == f"{folder}/{alias}"), None)
 

@@ -1,7 +1,8 @@
 """Settings without a settings file: a shipped file that is made for the environment, or settings that fit its spaces.
 
-The fitted values are those with which PPO is usually run: Schulman et al. 2017, https://arxiv.org/abs/1707.06347 (Atari and MuJoCo), and
-Andrychowicz et al. 2021, https://arxiv.org/abs/2006.05990 (normalized observations, rewards and advantages).
+The fitted values are those with which PPO is usually run: Schulman et al. 2017, https://arxiv.org/abs/1707.06347 (Atari
+and MuJoCo), and Andrychowicz et al. 2021, https://arxiv.org/abs/2006.05990 (normalized observations, rewards and
+advantages).
 """
 
 from __future__ import annotations
@@ -25,7 +26,13 @@ SUMMARIES = 50
 ENCODERS = {"nature_cnn": 36, "simple": 20, "match3": 5, "fully_connected": 1}
 """Visual encoders, and the least number of pixels on each side that they take."""
 IMAGES, BOARDS, CONTINUOUS, DISCRETE = "images", "boards", "continuous actions", "discrete actions"
-SELF_PLAY = {"save_steps": 10_000, "team_change": 20_000, "swap_steps": 2000, "window": 100, "play_against_latest_model_ratio": 0.5}
+SELF_PLAY = {
+    "save_steps": 10_000,
+    "team_change": 20_000,
+    "swap_steps": 2000,
+    "window": 100,
+    "play_against_latest_model_ratio": 0.5,
+}
 """Short turns of learning, and opponents of the whole run: bad moves of beginners are answered, too."""
 SAC_VALUES = {
     "batch_size": 256,
@@ -55,13 +62,20 @@ def preset_for(env_path: str | None) -> Path | None:
     return made_for(name.rpartition(":")[2].replace("/", "-")) if kind in ("builtin", "gymnasium", "envpool") else None
 
 
-def fitted(behaviors: Mapping[str, BehaviorSpec], areas: int, trainer: str = "ppo", opponents: Collection[str] = ()) -> dict[str, Any]:
-    """Returns a tree of settings that fit the observations and actions of each behavior. Trainers of your own keep their defaults.
+def fitted(
+    behaviors: Mapping[str, BehaviorSpec], areas: int, trainer: str = "ppo", opponents: Collection[str] = ()
+) -> dict[str, Any]:
+    """Returns a tree of settings that fit the observations and actions of each behavior. Trainers of your own keep
+    their defaults.
 
     `opponents`: behaviors that play against one another, which learn by self-play.
     """
     blocks = {name: _block(spec, areas, trainer) for name, spec in behaviors.items()}
-    return {"behaviors": {name: {**block, "self_play": SELF_PLAY} if name in opponents else block for name, block in blocks.items()}}
+    return {
+        "behaviors": {
+            name: {**block, "self_play": SELF_PLAY} if name in opponents else block for name, block in blocks.items()
+        }
+    }
 
 
 def describe_fit(name: str, spec: BehaviorSpec, settings: BehaviorSettings) -> str:
@@ -71,7 +85,8 @@ def describe_fit(name: str, spec: BehaviorSpec, settings: BehaviorSettings) -> s
     values = [words.format(value) for words, value in known if value is not None]
     opponents = ", self-play because the players are opponents (teams)" if settings.self_play is not None else ""
     return (
-        f"{name}: no settings are given and none are shipped for it: {settings.trainer_type} with settings for {_kind(spec)}, "
+        f"{name}: no settings are given and none are shipped for it: {settings.trainer_type} with settings for "
+        f"{_kind(spec)}, "
         f"{', '.join(values)}, {settings.max_steps:,} decisions{opponents} (--set changes them)"
     )
 
@@ -86,7 +101,11 @@ def _block(spec: BehaviorSpec, areas: int, trainer: str) -> dict[str, Any]:
     kind = _kind(spec)
     horizon = next((horizon for most, horizon in HORIZONS if areas <= most), LEAST_HORIZON)
     numbers = sum(obs.shape[0] for obs in spec.obs if obs.is_vector)
-    network: dict[str, Any] = {"normalize": numbers > 0, "hidden_units": 64 if numbers < LARGE else 256, "num_layers": 2}
+    network: dict[str, Any] = {
+        "normalize": numbers > 0,
+        "hidden_units": 64 if numbers < LARGE else 256,
+        "num_layers": 2,
+    }
     if kind == BOARDS:
         network = {"normalize": numbers > 0, "hidden_units": 256, "num_layers": 2, "vis_encode_type": _encoder(spec)}
     if kind == IMAGES:

@@ -15,16 +15,21 @@ from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.trainers.behavior_settings import BehaviorSettings
 
-_OF_RUN, _OF_BEHAVIOR = RunSettings.model_fields, BehaviorSettings.model_fields
+_OF_RUN = RunSettings.model_fields
+_OF_BEHAVIOR = BehaviorSettings.model_fields
 _BELONGS = "is a setting of a behavior: indent it below the behavior's name"
 
 Generation = Literal["current", "nested", "flat", "samplers", "curricula"]
-"""`nested`: behaviors, with `curriculum` or `parameter_randomization` beside them. `flat`: every key of a behavior on one level,
-with `behaviors` above (release 2) or without (release 1 and before). `samplers` and `curricula` are files that were once separate."""
+"""`nested`: behaviors, with `curriculum` or `parameter_randomization` beside them. `flat`: every key of a behavior on
+one level, with `behaviors` above (release 2) or without (release 1 and before). `samplers` and `curricula` are files
+that were once separate.
+"""
 
 _OLD = (
-    "trainer batch_size buffer_size buffer_init_steps learning_rate beta epsilon lambd gamma tau num_epoch hidden_units num_layers "
-    "normalize use_recurrent memory_size sequence_length vis_encode_type use_curiosity curiosity_strength init_entcoef train_interval "
+    "trainer batch_size buffer_size buffer_init_steps learning_rate beta epsilon lambd gamma tau num_epoch "
+    "hidden_units num_layers "
+    "normalize use_recurrent memory_size sequence_length vis_encode_type use_curiosity curiosity_strength "
+    "init_entcoef train_interval "
     "num_update brain_to_imitate batches_per_epoch pretraining"
 )
 
@@ -40,7 +45,9 @@ _WORDS = {
 
 
 def generation(tree: Mapping[str, Any]) -> Generation:
-    """Returns the generation of a file's tree; `current` if none matches, because that gives the most helpful errors."""
+    """Returns the generation of a file's tree; `current` if none matches, because that gives the most helpful
+    errors.
+    """
     blocks = tree.get("behaviors")
     if isinstance(blocks, Mapping):
         if any(_sections(blocks)):
@@ -58,7 +65,9 @@ def generation(tree: Mapping[str, Any]) -> Generation:
 
 def is_sampler(value: Any) -> bool:
     """Whether a parameter is a sampler of the old form: type and numbers side by side."""
-    return isinstance(value, Mapping) and ("sampler-type" in value or ("sampler_type" in value and "sampler_parameters" not in value))
+    return isinstance(value, Mapping) and (
+        "sampler-type" in value or ("sampler_type" in value and "sampler_parameters" not in value)
+    )
 
 
 def refuse_old(tree: Mapping[str, Any], file: Path) -> None:
@@ -66,9 +75,12 @@ def refuse_old(tree: Mapping[str, Any], file: Path) -> None:
     old = generation(tree)
     if old == "current":
         return
-    before, new = shlex.quote(str(file)), shlex.quote(str(file.with_suffix(".new.yaml")))
+    before = shlex.quote(str(file))
+    new = shlex.quote(str(file.with_suffix(".new.yaml")))
     flag = {"samplers": "--sampler", "curricula": "--curriculum"}.get(old)
-    command = f"palaestra upgrade TRAINER_FILE NEW_FILE {flag} {before}" if flag else f"palaestra upgrade {before} {new}"
+    command = (
+        f"palaestra upgrade TRAINER_FILE NEW_FILE {flag} {before}" if flag else f"palaestra upgrade {before} {new}"
+    )
     raise ConfigError(f"{_WORDS[old]}; upgrade it with `{command}`", file)
 
 
@@ -78,7 +90,9 @@ def is_flat(block: Any) -> bool:
 
 
 def _sections(blocks: Mapping[str, Any]) -> Iterator[bool]:
-    """Yields whether each block is a flat section. A current section, such as `hyperparameters`, that is indented too little is none."""
+    """Yields whether each block is a flat section. A current section, such as `hyperparameters`, that is indented too
+    little is none.
+    """
     yield from (is_flat(block) for name, block in blocks.items() if name not in BehaviorSettings.model_fields)
 
 
@@ -92,14 +106,22 @@ def _keys(block: Mapping[str, Any]) -> Iterator[bool]:
 def misplaced(tree: Mapping[str, Any]) -> Iterator[tuple[Key, str]]:
     """Yields the path and the message of each key that stands one level too high or too low around `behaviors`."""
     blocks = tree.get("behaviors")
-    names = [name for name in blocks if name not in _OF_BEHAVIOR and name not in _OF_RUN] if isinstance(blocks, Mapping) else []
+    names = (
+        [name for name in blocks if name not in _OF_BEHAVIOR and name not in _OF_RUN]
+        if isinstance(blocks, Mapping)
+        else []
+    )
     name = names[0] if len(names) == 1 else "*"
     for key, value in tree.items():
         if key in _OF_RUN:
             continue
         if key in _OF_BEHAVIOR:
             there = "behaviors" in tree or "default_settings" in tree
-            sentence = f"did you mean 'behaviors.{name}.{key}'?" if there else "begin the file with `behaviors:` and the behavior's name"
+            sentence = (
+                f"did you mean 'behaviors.{name}.{key}'?"
+                if there
+                else "begin the file with `behaviors:` and the behavior's name"
+            )
             yield (key,), f"{_BELONGS}; {sentence}"
         elif _is_behavior(value):
             yield (key,), "looks like a behavior: indent it, with all that belongs to it, below `behaviors:`"
@@ -109,7 +131,8 @@ def misplaced(tree: Mapping[str, Any]) -> Iterator[tuple[Key, str]]:
         elif key in _OF_BEHAVIOR:
             yield (
                 ("behaviors", key),
-                f"is a setting of a behavior: indent it below the behavior's name; did you mean 'behaviors.{name}.{key}'?",
+                "is a setting of a behavior: indent it below the behavior's name; did you mean "
+                f"'behaviors.{name}.{key}'?",
             )
 
 

@@ -1,6 +1,7 @@
 """Loads settings: combines file, flags and `--set` into one checked tree; `to_yaml` writes that tree as a file.
 
-The order is built-in default < file < flag < `--set`. The classes are in `tree`; `NOT_YET` lists what is not available yet.
+The order is built-in default < file < flag < `--set`. The classes are in `tree`; `NOT_YET` lists what is not available
+yet.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class Loaded:
     warnings: tuple[str, ...]  # one line each, for the log
     text: str  # the file's text; empty without a file
     draft: Draft | None = field(default=None, repr=False)  # knows where each value was given
-    with_tree: Callable[[Mapping[str, Any]], Loaded] | None = field(default=None, repr=False)  # without a file: loads this tree instead
+    with_tree: Callable[[Mapping[str, Any]], Loaded] | None = field(
+        default=None, repr=False
+    )  # without a file: loads this tree instead
     told: tuple[str, ...] = ()  # lines about where the settings come from
 
     def refusal(self, problems: Iterable[tuple[Key, str]], heading: str) -> ConfigError:
@@ -57,9 +60,10 @@ def load(
 ) -> Loaded:
     """Reads a file, a tree of the same shape, or nothing; applies flags, then `--set`; then checks the result.
 
-    `overrides` is the partial tree of the flags given, such as {"env_settings": {"seed": 3}}; `sets` are PATH=VALUE. In both, `behaviors.*`
-    means every behavior, including default_settings. With `own_code`, the user's trainers are imported to check their hyperparameters;
-    otherwise these are not checked. Raises ConfigError, which names all problems at once.
+    `overrides` is the partial tree of the flags given, such as {"env_settings": {"seed": 3}}; `sets` are PATH=VALUE. In
+    both, `behaviors.*` means every behavior, including default_settings. With `own_code`, the user's trainers are
+    imported to check their hyperparameters; otherwise these are not checked. Raises ConfigError, which names all
+    problems at once.
     """
     repeats: list[tuple[str, int]] = []
     document, draft = _draft(config, repeats)
@@ -69,12 +73,19 @@ def load(
     for text in sets:
         draft.apply_set(text)
     draft.inherit(own_code)
-    warnings = [f"{draft.file}:{line}: the key '{key}' is given twice: this one counts, as in ML-Agents" for key, line in repeats]
+    warnings = [
+        f"{draft.file}:{line}: the key '{key}' is given twice: this one counts, as in ML-Agents"
+        for key, line in repeats
+    ]
     warnings += _drop_framework(draft)
     settings = _checked(draft, warnings, own_code)
     if not settings.behaviors and not settings.default_settings:
         raise ConfigError("no behavior has settings; list it under `behaviors`, or add default_settings", draft.file)
-    if taken := [(("behaviors", name), f"{RESERVED_NAME}; rename the behavior") for name in settings.behaviors if belongs_to_run(name)]:
+    if taken := [
+        (("behaviors", name), f"{RESERVED_NAME}; rename the behavior")
+        for name in settings.behaviors
+        if belongs_to_run(name)
+    ]:
         raise config_error(taken, draft, "names cannot be used")
     if impossible := list(never_met(settings)):
         raise config_error(impossible, draft, "lessons would never end")
@@ -87,15 +98,19 @@ def load(
 
 
 def _lesson_of_old_run(settings: RunSettings, draft: Draft) -> Iterator[tuple[Key, str]]:
-    """Yields the path of a `first_lesson` that the command line gives for a run that goes on, and why it cannot be followed."""
-    run, path = settings.checkpoint_settings, ("env_settings", "first_lesson")
+    """Yields the path of a `first_lesson` that the command line gives for a run that goes on, and why it cannot be
+    followed.
+    """
+    run = settings.checkpoint_settings
+    path = ("env_settings", "first_lesson")
     typed = draft.source(path).words and draft.source(path).path == path
     if typed and settings.env_settings.first_lesson and (run.resume or run.inference):
         yield path, "only a new run can begin with another lesson: this one is in the lesson that it has reached"
 
 
 def behavior_settings(settings: RunSettings, name: str, present: Iterable[str] = ()) -> BehaviorSettings:
-    """Returns the settings of a behavior, or default_settings. `present`: all behaviors of the environment, for the error.
+    """Returns the settings of a behavior, or default_settings. `present`: all behaviors of the environment, for the
+    error.
 
     Raises ConfigError if there are neither.
     """
@@ -112,12 +127,14 @@ def behavior_settings(settings: RunSettings, name: str, present: Iterable[str] =
     raise ConfigError(
         f"the environment has the behavior '{name}', which has no settings{meant} "
         f"(the settings list {', '.join(map(repr, settings.behaviors))}; the environment has {has}); "
-        f"list it under behaviors by this exact name (in Unity: Behavior Name in the agents' Behavior Parameters), or add default_settings"
+        "list it under behaviors by this exact name (in Unity: Behavior Name in the agents' Behavior Parameters), or "
+        "add default_settings"
     )
 
 
 def to_yaml(settings: RunSettings) -> str:
-    """Returns the whole tree as YAML in ML-Agents' key order, including defaults and nulls; `load` reads it back to an equal one.
+    """Returns the whole tree as YAML in ML-Agents' key order, including defaults and nulls; `load` reads it back to an
+    equal one.
 
     `search`, which no run reads, is left out where it is null.
     """
@@ -127,10 +144,12 @@ def to_yaml(settings: RunSettings) -> str:
 
 def _draft(config: Path | Mapping[str, Any] | None, repeats: list[tuple[str, int]]) -> tuple[yaml_file.Document, Draft]:
     if config is None:
-        document, file = yaml_file.Document(tree={"default_settings": {"trainer_type": "ppo"}}), None
+        document = yaml_file.Document(tree={"default_settings": {"trainer_type": "ppo"}})
+        file = None
     elif isinstance(config, Mapping):
         check_depth(config)
-        document, file = yaml_file.Document(tree=deepcopy(dict(config))), None
+        document = yaml_file.Document(tree=deepcopy(dict(config)))
+        file = None
     else:
         file = Path(config)
         document = yaml_file.read(file, repeats)
@@ -141,7 +160,9 @@ def _draft(config: Path | Mapping[str, Any] | None, repeats: list[tuple[str, int
         raise ConfigError("is empty; expected a map with the key `behaviors`", file)
     if not isinstance(tree, dict):
         raise ConfigError(
-            f"holds {'a list' if isinstance(tree, list) else shortened(repr(tree))}; expected a map with the key `behaviors`", file
+            f"holds {'a list' if isinstance(tree, list) else shortened(repr(tree))}; expected a map with the key "
+            "`behaviors`",
+            file,
         )
     return document, Draft(document, file)
 
@@ -167,7 +188,9 @@ def _checked(draft: Draft, warnings: list[str], own_code: bool) -> RunSettings:
         ignored = [error for error in errors if error["type"] == IGNORED_KEY and draft.source(error["loc"]).file]
         if not ignored:
             raise config_error(
-                (problem(error, draft if i < MOST_HINTS else None) for i, error in enumerate(errors)), draft, "settings cannot be used"
+                (problem(error, draft if i < MOST_HINTS else None) for i, error in enumerate(errors)),
+                draft,
+                "settings cannot be used",
             )
         for error in ignored:
             path, sentence = problem(error, draft)
@@ -179,10 +202,14 @@ def _resume_or_initialize(settings: RunSettings, draft: Draft, warnings: list[st
     """Picks one if both are requested: the command line wins over the file, and resuming over initializing."""
     run = settings.checkpoint_settings
     if run.resume and draft.source(("checkpoint_settings", "force")).words and run.force:
-        warnings.append("both resume and --force are set: resume is followed, as in ML-Agents; without it the run starts again")
+        warnings.append(
+            "both resume and --force are set: resume is followed, as in ML-Agents; without it the run starts again"
+        )
     if not (run.resume and run.initialize_from):
         return settings
-    resume_typed, initialize_typed = (bool(draft.source(("checkpoint_settings", key)).words) for key in ("resume", "initialize_from"))
+    resume_typed, initialize_typed = (
+        bool(draft.source(("checkpoint_settings", key)).words) for key in ("resume", "initialize_from")
+    )
     initialize = initialize_typed and not resume_typed
     winner, change = ("initialize_from", {"resume": False}) if initialize else ("resume", {"initialize_from": None})
     warnings.append(f"both resume and initialize_from ('{run.initialize_from}') are set: {winner} is followed")

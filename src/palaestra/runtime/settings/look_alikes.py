@@ -1,4 +1,6 @@
-"""Finds the mistakes in a YAML text that the eye does not see: characters that look like others, tabs, merge marks, indentation."""
+"""Finds the mistakes in a YAML text that the eye does not see: characters that look like others, tabs, merge marks,
+indentation.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +37,15 @@ _EQUALS = re.compile(r"^\s*(?:- +)?[\w.-]+\s*=")
 
 
 def odd_character(text: str) -> str:
-    """Describes the first character that is invisible, looks like a space, or stands for one of YAML's; '' if there is none.
+    """Describes the first character that is invisible, looks like a space, or stands for one of YAML's; '' if there is
+    none.
 
     A letter of another alphabet counts where the rest of its word is ASCII.
     """
     for char in text:
-        if char != " " and (char == "\t" or (not char.isascii() and unicodedata.category(char) in ("Zs", "Cf", "Zl", "Zp"))):
+        if char != " " and (
+            char == "\t" or (not char.isascii() and unicodedata.category(char) in ("Zs", "Cf", "Zl", "Zp"))
+        ):
             return f"{_called(char)}; {'replace it with a space' if _is_space(char) else 'remove it'}"
         if char in _MEANT:
             return f"{_called(char)}; write {_MEANT[char]} instead"
@@ -58,7 +63,10 @@ def syntax_hint(text: str, first: int, last: int) -> tuple[str, int | None]:
     """
     if mark := _MERGE.search(text):
         line = text.count("\n", 0, mark.start()) + 1
-        return f"'{mark[0][:7]}' is a mark of an unfinished merge; choose one of the two versions and remove the marks", line
+        return (
+            f"'{mark[0][:7]}' is a mark of an unfinished merge; choose one of the two versions and remove the marks",
+            line,
+        )
     lines = text.splitlines()
     for line in [last, *range(max(1, first - 1), last)]:
         if 1 <= line <= len(lines) and (hint := _line_hint(lines[line - 1])):
@@ -89,7 +97,10 @@ def _indentation(lines: list[str], last: int) -> str:
         return ""
     before = _indent(above[-1])
     if own > before and re.match(r"\s*(?:- +)?[^\s:]+:\s+[^\s#&|>]", above[-1]):
-        return f"is indented by {_spaces(own)}, more than the line above ({before}), which has a value: only a key without one holds others"
+        return (
+            f"is indented by {_spaces(own)}, more than the line above ({before}), which has a value: only a key "
+            "without one holds others"
+        )
     open_: list[int] = []
     for line in above:
         open_ = [indent for indent in open_ if indent < _indent(line)] + [_indent(line)]
@@ -120,7 +131,9 @@ def _called(char: str) -> str:
 
 
 def _letter(char: str) -> str:
-    """Returns the ASCII letter or digit that a character resembles, by its compatibility form or its place in `_LIKE`; '' if none."""
+    """Returns the ASCII letter or digit that a character resembles, by its compatibility form or its place in `_LIKE`;
+    '' if none.
+    """
     plain = unicodedata.normalize("NFKC", char)
     if plain.isascii() and plain.isalnum():
         return f"'{plain}'"

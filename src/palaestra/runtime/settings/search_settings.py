@@ -39,14 +39,19 @@ class RangeSettings(Settings):
         if len(given) != 1:
             what = f"expected exactly one of {', '.join(KINDS)}, got {' and '.join(given) or 'none'}"
             raise field_error(RangeSettings, given[-1] if given else "uniform", what, given)
-        kind, values = given[0], getattr(self, given[0])
+        kind = given[0]
+        values = getattr(self, given[0])
         if kind == "choice":
             if len(values) < 2 or len({repr(value) for value in values}) < len(values):
-                raise field_error(RangeSettings, "choice", f"expected at least two different values, got {list(values)}", values)
+                raise field_error(
+                    RangeSettings, "choice", f"expected at least two different values, got {list(values)}", values
+                )
             return self
         low, high = values
         if not low < high:
-            raise field_error(RangeSettings, kind, f"expected the smaller number first, got {low:g} and {high:g}", values)
+            raise field_error(
+                RangeSettings, kind, f"expected the smaller number first, got {low:g} and {high:g}", values
+            )
         if kind.startswith("log") and low <= 0:
             raise field_error(RangeSettings, kind, f"expected numbers greater than 0, got {low:g}", values)
         if self.step != 1 and kind != "integer":
@@ -67,7 +72,9 @@ class PopulationSettings(Settings):
     exploit: float = Field(default=0.25, gt=0, le=0.5)
     """Share of the population that continues from a checkpoint of as many of the best: one training at least."""
     perturb: float = Field(default=0.1, gt=0, le=1)
-    """About how far a copied value moves up or down, as a share of its range (on a logarithmic scale where the range has one)."""
+    """About how far a copied value moves up or down, as a share of its range (on a logarithmic scale where the range
+    has one).
+    """
     resample: float = Field(default=0.1, ge=0, le=1)
     """Probability that a copied value is drawn anew from its range instead."""
 
@@ -78,27 +85,39 @@ class SearchSettings(Settings):
     method: Method = "tpe"
     """How values are chosen: tpe (by what the trials so far show), random, or pbt (population-based training)."""
     space: dict[str, RangeSettings] = Field(default={})
-    """Range of each setting by its path, as for --set: `behaviors.*.hyperparameters.learning_rate`; empty: that shipped for the trainer."""
+    """Range of each setting by its path, as for --set: `behaviors.*.hyperparameters.learning_rate`; empty: that shipped
+    for the trainer.
+    """
     trials: int | None = Field(default=None, gt=0, le=1_000_000)
-    """Trials of the study, of all processes together; null: 30, or population.size times population.generations with pbt."""
+    """Trials of the study, of all processes together; null: 30, or population.size times population.generations with
+    pbt.
+    """
     jobs: int = Field(default=1, gt=0, le=10_000)
     """Trials side by side in this process's care, each in a process of its own."""
     seeds: int = Field(default=1, gt=0, le=1000)
-    """Trainings of each trial, with different seeds; its value is their mean. Those after the first only if that was not hopeless."""
+    """Trainings of each trial, with different seeds; its value is their mean. Those after the first only if that was
+    not hopeless.
+    """
     seed: int = Field(default=1, ge=0, le=2**31 - 1000)
     """Seed of the search, and the first one of the trainings unless env_settings.seed is set."""
     objectives: tuple[Objective, ...] | None = None
-    """Values to compare by: reward (at the end), decisions, cpu_seconds (both to the bar); null: decisions with a bar, else reward."""
+    """Values to compare by: reward (at the end), decisions, cpu_seconds (both to the bar); null: decisions with a bar,
+    else reward.
+    """
     bar: float | None = None
     """Mean reward at which a training is good enough, for decisions and cpu_seconds."""
     metric: str = Field(default=REWARD, min_length=1)
-    """Name of the metric that is called reward here, as in TensorBoard; it should rise. The reward of groups is that of whole groups."""
+    """Name of the metric that is called reward here, as in TensorBoard; it should rise. The reward of groups is that of
+    whole groups.
+    """
     behavior: str | None = None
     """Behavior whose metric counts; null: the mean of all, and the last of them to reach the bar."""
     episodes: int = Field(default=100, gt=0)
     """Episodes that a value is the mean of, at least, if there are as many."""
     pruner: Literal["median", "hyperband", "none"] | None = None
-    """The rule that ends hopeless trials early, by the reward with the first seed; null: median with one objective, none otherwise."""
+    """The rule that ends hopeless trials early, by the reward with the first seed; null: median with one objective,
+    none otherwise.
+    """
     report_every: int | None = Field(default=None, gt=0)
     """Decisions between two looks of the pruner; null: a tenth of max_steps."""
     prune_after: int | None = Field(default=None, gt=0)
@@ -110,7 +129,9 @@ class SearchSettings(Settings):
     ray: bool = False
     """Train on a Ray cluster."""
     ray_address: str | None = None
-    """Address of the cluster, such as 10.0.0.1:6379; null: that of a submitted job, else one is started on this machine. Implies ray."""
+    """Address of the cluster, such as 10.0.0.1:6379; null: that of a submitted job, else one is started on this
+    machine. Implies ray.
+    """
     trial_cpus: float = Field(default=1.0, gt=0)
     """CPUs that Ray reserves for each training."""
     population: PopulationSettings = PopulationSettings()
@@ -130,7 +151,9 @@ class SearchSettings(Settings):
         if to_bar and self.bar is None:
             raise field_error(SearchSettings, "bar", f"is missing, but required for the objective {to_bar[0]}", None)
         if self.bar is not None and not to_bar:
-            raise field_error(SearchSettings, "bar", "is given, but no objective needs one (decisions, cpu_seconds)", self.bar)
+            raise field_error(
+                SearchSettings, "bar", "is given, but no objective needs one (decisions, cpu_seconds)", self.bar
+            )
         if len(wanted) > 1 and self.pruner not in (None, "none"):
             what = f"expected none with {len(wanted)} objectives: trials are pruned by one only; got {self.pruner}"
             raise field_error(SearchSettings, "pruner", what, self.pruner)
@@ -151,7 +174,10 @@ class SearchSettings(Settings):
                 expected = "reward" if key == "objectives" else most
                 raise field_error(SearchSettings, key, f"expected {expected} with method pbt, got {value}", value)
         if self.trials not in (None, self.total):
-            what = f"expected population.size times population.generations ({self.total}) with method pbt, got {self.trials}"
+            what = (
+                f"expected population.size times population.generations ({self.total}) with method pbt, got "
+                f"{self.trials}"
+            )
             raise field_error(SearchSettings, "trials", what, self.trials)
 
     @property
@@ -175,7 +201,9 @@ class SearchSettings(Settings):
         return self.ray or self.ray_address is not None
 
     def marks(self, max_steps: int) -> tuple[list[int], int]:
-        """Returns the decisions at which the pruner looks, and how many of these come before the first one at which it may prune."""
+        """Returns the decisions at which the pruner looks, and how many of these come before the first one at which it
+        may prune.
+        """
         every = self.report_every or max(1, max_steps // 10)
         after = self.prune_after or 2 * every
         at = [every * number for number in range(1, math.ceil(max_steps / every) + 1)]

@@ -47,7 +47,9 @@ _EXPECTED = {
 
 
 def config_error(problems: Iterable[tuple[Key, str]], draft: Draft, heading: str) -> ConfigError:
-    """Returns one error for all problems, each a path and a sentence. A problem that several behaviors inherit is named once."""
+    """Returns one error for all problems, each a path and a sentence. A problem that several behaviors inherit is named
+    once.
+    """
     found = list(dict.fromkeys((draft.source(path), _path(path, draft), sentence) for path, sentence in problems))
     if len(found) == 1:
         source, path, sentence = found[0]
@@ -55,14 +57,19 @@ def config_error(problems: Iterable[tuple[Key, str]], draft: Draft, heading: str
         return ConfigError(f"{words}{path}: {sentence}", source.file, source.line)
     found.sort(key=lambda problem: problem[0].line or 0)
     shown = found[:_MOST_LINES]
-    lines = [f"  {source.where}: {path}: {sentence}" if source.where else f"  {path}: {sentence}" for source, path, sentence in shown]
+    lines = [
+        f"  {source.where}: {path}: {sentence}" if source.where else f"  {path}: {sentence}"
+        for source, path, sentence in shown
+    ]
     if len(found) > len(shown):
         lines.append(f"  ... and {len(found) - len(shown):,} more")
     return ConfigError("\n".join([f"{len(found)} {heading}:", *lines]))
 
 
 def problem(error: ErrorDetails, draft: Draft | None = None) -> tuple[Key, str]:
-    """Returns path and message for an error of pydantic. With a draft, the message about an unknown key says where it belongs."""
+    """Returns path and message for an error of pydantic. With a draft, the message about an unknown key says where it
+    belongs.
+    """
     sentence = _sentence(error)
     unknown = error["type"] in (UNKNOWN_KEY, IGNORED_KEY) or sentence.startswith("no such reward signal")
     wrong = error["loc"][-1] if unknown and error["loc"] else error["input"]
@@ -81,11 +88,17 @@ def warning(path: Key, sentence: str, draft: Draft) -> str:
 
 def _path(path: Key, draft: Draft) -> str:
     source = draft.source(path)
-    return dotted(source.path if path[0] == "behaviors" and source.path[0] == "default_settings" and path[2:] == source.path[1:] else path)
+    return dotted(
+        source.path
+        if path[0] == "behaviors" and source.path[0] == "default_settings" and path[2:] == source.path[1:]
+        else path
+    )
 
 
 def _sentence(error: ErrorDetails) -> str:
-    kind, value, context = error["type"], error["input"], error.get("ctx", {})
+    kind = error["type"]
+    value = error["input"]
+    context = error.get("ctx", {})
     if kind in (UNKNOWN_KEY, IGNORED_KEY):
         return error["msg"]
     if kind == "missing":
@@ -109,12 +122,20 @@ def _shown(value: Any) -> str:
 
 
 def hint(path: Key, tree: Any, sentence: str) -> str:
-    """Returns the message about an unknown key at `path`, with the full path of a key of the same or a similar name elsewhere.
+    """Returns the message about an unknown key at `path`, with the full path of a key of the same or a similar name
+    elsewhere.
 
     If the message already names a similar key of the same section, that is kept.
     """
-    key, places = str(path[-1])[:100], dict(_places(path, tree))
-    near = [key] if key in places else [] if "did you mean" in sentence else get_close_matches(key, places, n=1, cutoff=0.8)
+    key = str(path[-1])[:100]
+    places = dict(_places(path, tree))
+    near = (
+        [key]
+        if key in places
+        else []
+        if "did you mean" in sentence
+        else get_close_matches(key, places, n=1, cutoff=0.8)
+    )
     if not near:
         return sentence
     what = re.split(r";| \(", sentence)[0]
@@ -133,13 +154,19 @@ def _places(path: Key, tree: Any) -> Iterator[tuple[str, str]]:
     behaviors = tree.get("behaviors") if isinstance(tree, dict) else None
     names = list(behaviors) if isinstance(behaviors, dict) else []
     if path[0] == "default_settings":
-        head, block = "default_settings", tree.get("default_settings")
+        head = "default_settings"
+        block = tree.get("default_settings")
     else:
         name = path[1] if path[0] == "behaviors" and len(path) > 2 else names[0] if len(names) == 1 else "*"
-        head, block = f"behaviors.{name}", behaviors.get(name) if isinstance(behaviors, dict) else None
+        head = f"behaviors.{name}"
+        block = behaviors.get(name) if isinstance(behaviors, dict) else None
     trainer = block.get("trainer_type") if isinstance(block, dict) else None
     hyperparameters = TRAINERS.get(trainer if isinstance(trainer, str) else "ppo") or TRAINERS["ppo"]
-    yield from ((key, f"{head}.reward_signals.extrinsic.{key}") for key in ExtrinsicSettings.model_fields if key not in _NETWORKS)
+    yield from (
+        (key, f"{head}.reward_signals.extrinsic.{key}")
+        for key in ExtrinsicSettings.model_fields
+        if key not in _NETWORKS
+    )
     yield from ((key, f"{head}.reward_signals.{key}") for key in REWARDS)
     yield from ((key, f"{head}.network_settings.memory.{key}") for key in ("memory_size", "sequence_length"))
     yield from ((key, f"{head}.network_settings.{key}") for key in NetworkSettings.model_fields)

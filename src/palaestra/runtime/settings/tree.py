@@ -22,7 +22,9 @@ class EnvSettings(Settings):
     """The environment, and how many copies of it."""
 
     env_path: str | None = None
-    """A build, a built-in's name, `gymnasium:ID`, `envpool:TASK`, `pettingzoo:module` or `python:module:factory`; null: none is named."""
+    """A build, a built-in's name, `gymnasium:ID`, `envpool:TASK`, `pettingzoo:module` or `python:module:factory`; null:
+    none is named.
+    """
     env_args: tuple[str, ...] | None = None
     """Command line arguments passed on to a Unity build."""
     base_port: int | None = Field(default=None, ge=0, le=65535)
@@ -36,17 +38,25 @@ class EnvSettings(Settings):
     env_runners: int | None = Field(default=None, gt=0, le=100_000)
     """Ray actors that share the copies, on whichever machines Ray has; null: the copies run on this machine."""
     ray_address: str | None = None
-    """Address of a Ray cluster, such as 10.0.0.1:6379; null: that of a submitted job, else one is started on this machine."""
+    """Address of a Ray cluster, such as 10.0.0.1:6379; null: that of a submitted job, else one is started on this
+    machine.
+    """
     runner_cpus: float | None = Field(default=None, gt=0)
     """CPUs that Ray reserves for each runner; null: 1, or equal shares if there are fewer."""
     ray_working_dir: str | None = None
-    """Folder with the build or the Python files that Ray brings to every machine; null: each machine has them already."""
+    """Folder with the build or the Python files that Ray brings to every machine; null: each machine has them
+    already.
+    """
     num_areas: int | None = Field(default=None, gt=0, le=1_000_000)
     """Areas of each copy of a Unity build, else of all copies together; null: the environment's default."""
     first_lesson: int = Field(default=0, ge=0)
-    """Number of the lesson that every curriculum starts with; 0: the first. One with fewer lessons starts with its last."""
+    """Number of the lesson that every curriculum starts with; 0: the first. One with fewer lessons starts with its
+    last.
+    """
     stagger_episodes: bool = False
-    """Let first episodes end at different times, so that a rollout shows all parts of one. Only built-in environments can."""
+    """Let first episodes end at different times, so that a rollout shows all parts of one. Only built-in environments
+    can.
+    """
     timeout_wait: float | None = Field(default=None, gt=0)
     """Seconds to wait for an answer of a game or a copy; null: 60, no limit for the Editor."""
     max_message_mb: float | None = Field(default=1024.0, gt=0)
@@ -67,13 +77,23 @@ class EnvSettings(Settings):
     @model_validator(mode="after")
     def _copies_need_an_environment(self) -> EnvSettings:
         if self.num_envs > 1 and self.env_path is None:
-            raise field_error(EnvSettings, "num_envs", f"expected 1 without env_path (--env), got {self.num_envs}", self.num_envs)
+            raise field_error(
+                EnvSettings, "num_envs", f"expected 1 without env_path (--env), got {self.num_envs}", self.num_envs
+            )
         if self.env_runners is None:
             return self
         if self.env_path is None:
-            raise field_error(EnvSettings, "env_runners", "needs an env_path (--env): the Editor runs on this machine", self.env_runners)
+            raise field_error(
+                EnvSettings,
+                "env_runners",
+                "needs an env_path (--env): the Editor runs on this machine",
+                self.env_runners,
+            )
         if 1 < self.num_envs < self.env_runners:
-            what = f"expected at most num_envs ({self.num_envs}), since each runner has one copy at least; got {self.env_runners}"
+            what = (
+                f"expected at most num_envs ({self.num_envs}), since each runner has one copy at least; got "
+                f"{self.env_runners}"
+            )
             raise field_error(EnvSettings, "env_runners", what, self.env_runners)
         return self
 
@@ -149,7 +169,9 @@ class TorchSettings(Settings):
     processes: int | None = Field(default=None, gt=0, le=10_000)
     """Processes on CPUs that train the run together; null: one, or as many as torchrun starts."""
     gpus: int | None = Field(default=None, ge=-1)
-    """GPUs that train the run together, a process each; -1: all there are; null: one, or as torchrun starts processes."""
+    """GPUs that train the run together, a process each; -1: all there are; null: one, or as torchrun starts
+    processes.
+    """
     rank_timeout: float = Field(default=600.0, gt=0)
     """Seconds after which a process that does not come to a common update is lost, with several of them."""
 
@@ -160,7 +182,11 @@ def _options_by_name(value: Any) -> Any:
         if not all(isinstance(name, str) for name in value):
             raise ValueError("expected a list of names, or a map of names to options")
         return {name: {} for name in value}
-    return {name: {} if options is None else options for name, options in value.items()} if isinstance(value, dict) else value
+    return (
+        {name: {} if options is None else options for name, options in value.items()}
+        if isinstance(value, dict)
+        else value
+    )
 
 
 _OPTIONS_SCHEMA = {"anyOf": [{"type": "object"}, {"type": "null"}]}
@@ -168,7 +194,12 @@ Trackers = Annotated[
     dict[str, dict[str, Any]],
     BeforeValidator(_options_by_name),
     WithJsonSchema(
-        {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "object", "additionalProperties": _OPTIONS_SCHEMA}]}
+        {
+            "anyOf": [
+                {"type": "array", "items": {"type": "string"}},
+                {"type": "object", "additionalProperties": _OPTIONS_SCHEMA},
+            ]
+        }
     ),
 ]
 DEFAULT_TRACKERS: dict[str, dict[str, Any]] = {"console": {}, "tensorboard": {}, "jsonl": {}}
@@ -194,8 +225,9 @@ class RunSettings(Settings):
     debug: bool = False
     """Log in detail."""
     trackers: Trackers = DEFAULT_TRACKERS
-    """Where metrics go: `console`, `tensorboard`, `jsonl`, `csv`, a plug-in's name, or your own `module:Class`, as a list, or as a map with
-    the options of each. Default: console, tensorboard and jsonl."""
+    """Where metrics go: `console`, `tensorboard`, `jsonl`, `csv`, a plug-in's name, or your own `module:Class`, as a
+    list, or as a map with the options of each. Default: console, tensorboard and jsonl.
+    """
     search: SearchSettings | None = None
     """The search of `palaestra tune`; `palaestra learn` does not read it."""
 
@@ -216,9 +248,15 @@ PACE = {"max_steps", "summary_freq", "checkpoint_interval", "keep_checkpoints", 
 
 
 def changes(before: RunSettings, now: RunSettings) -> list[str]:
-    """Returns a line for each setting of a behavior that differs, with both values, if a checkpoint may depend on it."""
+    """Returns a line for each setting of a behavior that differs, with both values, if a checkpoint may depend on
+    it.
+    """
     old, new = (dict(_leaves(settings.model_dump(mode="json")["behaviors"])) for settings in (before, now))
-    paths = [path for path in dict.fromkeys((*new, *old)) if not PACE.intersection(path[1:]) and old.get(path) != new.get(path)]
+    paths = [
+        path
+        for path in dict.fromkeys((*new, *old))
+        if not PACE.intersection(path[1:]) and old.get(path) != new.get(path)
+    ]
     return [f"behaviors.{'.'.join(path)} is {_shown(new, path)}, was {_shown(old, path)}" for path in paths]
 
 
@@ -254,7 +292,8 @@ def json_schema() -> dict[str, Any]:
     behavior["properties"]["trainer_type"]["examples"] = list(TRAINERS)
     behavior["properties"]["reward_signals"].pop("additionalProperties")
     behavior["properties"]["reward_signals"] |= {
-        "properties": {name: _or_empty(settings.__name__) for name, settings in REWARDS.items()} | dict.fromkeys(plugins, OPEN),
+        "properties": {name: _or_empty(settings.__name__) for name, settings in REWARDS.items()}
+        | dict.fromkeys(plugins, OPEN),
         "patternProperties": {".:.": OPEN},
         "additionalProperties": False,
         "minProperties": 1,

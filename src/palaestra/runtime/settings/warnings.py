@@ -59,7 +59,9 @@ def _of_behavior(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str
             ratio = play.play_against_latest_model_ratio
             yield (*at, "self_play", "play_against_latest_model_ratio"), f"expected a share within 0..1, got {ratio}"
         if play.team_change > behavior.max_steps:
-            sentence = f"{play.team_change} is more than max_steps ({behavior.max_steps}): the learning team never changes"
+            sentence = (
+                f"{play.team_change} is more than max_steps ({behavior.max_steps}): the learning team never changes"
+            )
             yield (*at, "self_play", "team_change"), sentence
 
 
@@ -95,7 +97,8 @@ def _of_cloning(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str]
 
 def _of_length(behavior: BehaviorSettings, at: Key) -> Iterator[tuple[Key, str]]:
     """Warns if a new run ends before its first update."""
-    hyper, most = behavior.hyperparameters, behavior.max_steps
+    hyper = behavior.hyperparameters
+    most = behavior.max_steps
     end = f"max_steps ({most}): the run ends before the first update"
     if isinstance(hyper, SACSettings):
         key = "buffer_init_steps" if hyper.buffer_init_steps >= hyper.batch_size else "batch_size"

@@ -1,6 +1,7 @@
 """Reads YAML with the line of every key. Numbers such as `1e3` are numbers, and a duplicate key is an error or noted.
 
-Time and memory are bounded for any file: its bytes, nesting and values (aliases replaced by their content) are checked first.
+Time and memory are bounded for any file: its bytes, nesting and values (aliases replaced by their content) are checked
+first.
 """
 
 from __future__ import annotations
@@ -71,9 +72,13 @@ class Document:
 
 
 def read(path: Path, repeats: list[tuple[str, int]] | None = None) -> Document:
-    """Reads a file; for `repeats` see `parse`. Raises ConfigError for a file that is missing, too large, not UTF-8 or not YAML."""
+    """Reads a file; for `repeats` see `parse`. Raises ConfigError for a file that is missing, too large, not UTF-8 or
+    not YAML.
+    """
     try:
-        with open(path, "rb", opener=None if path.is_relative_to("/dev") else regular) as file:  # the shell's <(...) is a pipe
+        with open(
+            path, "rb", opener=None if path.is_relative_to("/dev") else regular
+        ) as file:  # the shell's <(...) is a pipe
             data = file.read(MAX_BYTES + 1)
         text = _decoded(data) if len(data) <= MAX_BYTES else ""
     except FileNotFoundError:
@@ -81,7 +86,8 @@ def read(path: Path, repeats: list[tuple[str, int]] | None = None) -> Document:
     except IsADirectoryError:
         raise ConfigError("is a folder; expected a YAML file of settings", path) from None
     except UnicodeDecodeError as error:
-        line, begin = error.object.count(b"\n", 0, error.start) + 1, error.object.rfind(b"\n", 0, error.start) + 1
+        line = error.object.count(b"\n", 0, error.start) + 1
+        begin = error.object.rfind(b"\n", 0, error.start) + 1
         column = f"column {error.start - begin + 1}: byte {error.object[error.start]:#04x}"
         raise ConfigError(f"is not UTF-8 text ({column}); save it with the encoding UTF-8", path, line) from None
     except OSError as error:
@@ -89,7 +95,9 @@ def read(path: Path, repeats: list[tuple[str, int]] | None = None) -> Document:
     except ValueError:  # a NUL
         raise ConfigError(f"no file can be named {str(path)!r}") from None
     if len(data) > MAX_BYTES:
-        raise ConfigError(f"is larger than {MAX_BYTES // 2**20} MB; expected a YAML file of settings, usually a few kilobytes", path)
+        raise ConfigError(
+            f"is larger than {MAX_BYTES // 2**20} MB; expected a YAML file of settings, usually a few kilobytes", path
+        )
     return parse(text.replace("\t", " ") if path.suffix == ".json" else text, path, repeats)
 
 
@@ -112,17 +120,25 @@ def _decoded(data: bytes) -> str:
 
 
 def _shipped(path: Path) -> str:
-    """Returns a hint if a missing file has the name of an example, whose place depends on how the package was installed."""
+    """Returns a hint if a missing file has the name of an example, whose place depends on how the package was
+    installed.
+    """
     example = example_like(path)
     out = f"{path.stem}.yaml"
-    return "" if example is None else f"\n  An example of that name comes with Palaestra: palaestra config --example {example} --out {out}"
+    return (
+        ""
+        if example is None
+        else f"\n  An example of that name comes with Palaestra: palaestra config --example {example} --out {out}"
+    )
 
 
-def parse(text: str, file: Path | None = None, repeats: list[tuple[str, int]] | None = None, *, quick: bool = False) -> Document:
+def parse(
+    text: str, file: Path | None = None, repeats: list[tuple[str, int]] | None = None, *, quick: bool = False
+) -> Document:
     """Parses a text. Raises ConfigError with line and column.
 
-    A duplicate key is an error. With `repeats` it is added there, with the line of its last value, which is used. `quick` is for many
-    files that programs wrote: its messages explain less.
+    A duplicate key is an error. With `repeats` it is added there, with the line of its last value, which is used.
+    `quick` is for many files that programs wrote: its messages explain less.
     """
     loader_class = _FastLoader if quick or len(text) > _SMALL else _Loader
     try:
@@ -141,15 +157,22 @@ def parse(text: str, file: Path | None = None, repeats: list[tuple[str, int]] | 
 
 
 def dump(tree: Any, width: int = 80) -> str:
-    """Returns YAML in the order of the keys, which `parse` reads back to the same values. Text is folded beyond `width` columns."""
+    """Returns YAML in the order of the keys, which `parse` reads back to the same values. Text is folded beyond `width`
+    columns.
+    """
     return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=width)
 
 
 class _Reader:
     """Converts nodes to values, recording lines."""
 
-    def __init__(self, loader: Any, lines: dict[Key, int], file: Path | None, repeats: list[tuple[str, int]] | None) -> None:
-        self.loader, self.lines, self.file, self.repeats = loader, lines, file, repeats
+    def __init__(
+        self, loader: Any, lines: dict[Key, int], file: Path | None, repeats: list[tuple[str, int]] | None
+    ) -> None:
+        self.loader = loader
+        self.lines = lines
+        self.file = file
+        self.repeats = repeats
         self._flattened: set[int] = set()  # maps whose merge keys are resolved: several aliases may stand for one
 
     def value(self, node: yaml.Node, at: Key) -> Any:
@@ -220,9 +243,12 @@ class _Reader:
     def _refuse_repeats(self, node: yaml.MappingNode) -> None:
         first: dict[Hashable, int] = {}
         for key, _ in node.value:
-            name, line = self._name(key), key.start_mark.line + 1
+            name = self._name(key)
+            line = key.start_mark.line + 1
             if name in first and self.repeats is None:
-                raise ConfigError(f"the key '{name}' is given twice (first in line {first[name]}); remove one", self.file, line)
+                raise ConfigError(
+                    f"the key '{name}' is given twice (first in line {first[name]}); remove one", self.file, line
+                )
             if name in first and self.repeats is not None:
                 self.repeats.append((name, line))
             first[name] = line
@@ -246,7 +272,9 @@ def _syntax_error(error: yaml.MarkedYAMLError, file: Path | None, text: str) -> 
     what = " ".join(part for part in (error.context, start, error.problem) if part)
     if mark is None:
         return ConfigError(f"is not YAML: {what}", file)
-    first = error.context_mark.line if error.context_mark and error.context == "while scanning a simple key" else mark.line
+    first = (
+        error.context_mark.line if error.context_mark and error.context == "while scanning a simple key" else mark.line
+    )
     hint, line = syntax_hint(text, first + 1, mark.line + 1)
     if hint and line:
         return ConfigError(f"is not YAML: {hint}", file, line)

@@ -17,8 +17,9 @@ MAX_DEPTH = 50
 
 
 def check_limits(loader: Any, file: Path | None) -> None:
-    """Reads all events of a PyYAML loader. Raises ConfigError, with the line, for content that is nested too deeply, contains
-    itself, or stands for too many values once its aliases are followed."""
+    """Reads all events of a PyYAML loader. Raises ConfigError, with the line, for content that is nested too deeply,
+    contains itself, or stands for too many values once its aliases are followed.
+    """
     counter = _Counter(file)
     while loader.check_event():
         counter.add(loader.get_event())
@@ -27,7 +28,8 @@ def check_limits(loader: Any, file: Path | None) -> None:
 class _Counter:
     def __init__(self, file: Path | None) -> None:
         self._file = file
-        self._values, self._aliases = 0, False
+        self._values = 0
+        self._aliases = False
         self._open: list[_Collection] = []
         self._known: dict[str, tuple[int, int]] = {}  # number of values and depth of each anchor's content
 
@@ -45,7 +47,9 @@ class _Counter:
         elif isinstance(event, yaml.AliasEvent):
             self._aliases = True
             if any(each.anchor == event.anchor for each in self._open):
-                raise ConfigError(f"refers to itself: the alias *{event.anchor} is inside &{event.anchor}", self._file, line)
+                raise ConfigError(
+                    f"refers to itself: the alias *{event.anchor} is inside &{event.anchor}", self._file, line
+                )
             self._leaf(*self._known.get(event.anchor, (1, 0)), line)
         elif isinstance(event, yaml.ScalarEvent):
             if event.anchor is not None:
@@ -61,17 +65,23 @@ class _Counter:
         self._values += values
         within = len(self._open) + max(0, depth - 1)
         if within > MAX_DEPTH:
-            raise ConfigError(f"is nested too deeply: more than {MAX_DEPTH} maps or lists within one another", self._file, line)
+            raise ConfigError(
+                f"is nested too deeply: more than {MAX_DEPTH} maps or lists within one another", self._file, line
+            )
         if self._values > MAX_VALUES:
             followed = ", with its aliases (*) replaced by their content" if self._aliases else ""
-            raise ConfigError(f"has more than {MAX_VALUES:,} keys and values{followed}; expected a file of settings", self._file, line)
+            raise ConfigError(
+                f"has more than {MAX_VALUES:,} keys and values{followed}; expected a file of settings", self._file, line
+            )
 
 
 class _Collection:
     """Map or list that is being read."""
 
     def __init__(self, anchor: str | None) -> None:
-        self.anchor, self.values, self.depth = anchor, 1, 1
+        self.anchor = anchor
+        self.values = 1
+        self.depth = 1
 
     def hold(self, values: int, depth: int) -> None:
         """Adds the size of a part."""

@@ -19,9 +19,13 @@ PICTURES = (".gif", ".png", ".jpg")
 
 
 def model_card(name: HubName, rows: Sequence[Row], settings: Mapping[str, Any], files: Sequence[str]) -> str:
-    """Returns the card as Markdown with metadata. `settings` is the cleaned tree; `files` are the paths that are pushed."""
+    """Returns the card as Markdown with metadata. `settings` is the cleaned tree; `files` are the paths that are
+    pushed.
+    """
     trained = sorted({row.trainer.rpartition(":")[2].upper() for row in rows if row.trainer})
-    title = f"# {_joined(row.behavior for row in rows)}" + (f", trained with {_inline(' and '.join(trained))}" if trained else "")
+    title = f"# {_joined(row.behavior for row in rows)}" + (
+        f", trained with {_inline(' and '.join(trained))}" if trained else ""
+    )
     environment = (settings.get("env_settings") or {}).get("env_path")
     where = f" in the environment `{_code(str(environment))}`" if environment else ""
     parts = [
@@ -58,7 +62,9 @@ def metadata(name: HubName, rows: Sequence[Row]) -> dict[str, Any]:
     ]
     head: dict[str, Any] = {
         "library_name": "ml-agents",
-        "tags": list(dict.fromkeys((*tags, "unity-ml-agents", "palaestra", *(row.trainer for row in rows if row.trainer)))),
+        "tags": list(
+            dict.fromkeys((*tags, "unity-ml-agents", "palaestra", *(row.trainer for row in rows if row.trainer)))
+        ),
         "pipeline_tag": "reinforcement-learning",
     }
     return head | ({"model-index": [{"name": name.short, "results": index}]} if index else {})
@@ -94,7 +100,8 @@ def _usage(name: HubName, rows: Sequence[Row], resumable: bool) -> str:
     trust = "  # reads settings of this repository: see Palaestra's guide on trust"
     more = f"\npalaestra learn --run-id={name.short} --resume" if resumable else ""
     return (
-        f"```\npip install 'palaestra[hub]'\npalaestra evaluate hub:{name.repo}{trust}\npalaestra pull {name.repo}{more}\n```\n\n"
+        f"```\npip install 'palaestra[hub]'\npalaestra evaluate hub:{name.repo}{trust}\npalaestra pull "
+        f"{name.repo}{more}\n```\n\n"
         f'```python\nimport palaestra\n\npolicy = palaestra.load_policy("{_code(one)}")\nprint(policy)\n```\n\n'
         "In Unity: put the `.onnx` file into the project's assets and name it as the Model in Behavior Parameters."
     )
@@ -102,7 +109,9 @@ def _usage(name: HubName, rows: Sequence[Row], resumable: bool) -> str:
 
 def _settings(settings: Mapping[str, Any], rows: Sequence[Row]) -> str:
     blocks = settings.get("behaviors") or {}
-    shown: dict[str, Any] = {"behaviors": {row.behavior: blocks[row.behavior] for row in rows if row.behavior in blocks}}
+    shown: dict[str, Any] = {
+        "behaviors": {row.behavior: blocks[row.behavior] for row in rows if row.behavior in blocks}
+    }
     if len(shown["behaviors"]) < len(rows) and settings.get("default_settings"):
         shown["default_settings"] = settings["default_settings"]
     if settings.get("environment_parameters"):
@@ -110,7 +119,8 @@ def _settings(settings: Mapping[str, Any], rows: Sequence[Row]) -> str:
     text = yaml.safe_dump(shown, sort_keys=False, allow_unicode=True)
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
     return (
-        f"All are in `configuration.yaml`.\n\n<details><summary>Those of the agents</summary>\n\n{fence}yaml\n{text}{fence}\n\n</details>"
+        "All are in `configuration.yaml`.\n\n<details><summary>Those of the "
+        f"agents</summary>\n\n{fence}yaml\n{text}{fence}\n\n</details>"
     )
 
 

@@ -24,7 +24,9 @@ MOST_BYTES = 50_000_000_000
 
 
 class Gathered:
-    """The files of a run as they are pushed, in a folder of their own: a run that trains meanwhile may replace its own."""
+    """The files of a run as they are pushed, in a folder of their own: a run that trains meanwhile may replace its
+    own.
+    """
 
     def __init__(self, run: Path, checkpoints: Kept) -> None:
         self.notes: list[str] = []
@@ -46,7 +48,9 @@ class Gathered:
         except BaseException as error:
             self.__exit__()
             if isinstance(error, OSError) and not isinstance(error, PalaestraError):
-                raise RunError(f"the files of {self._run} cannot be gathered: {error.filename or ''}: {explain(error)}") from error
+                raise RunError(
+                    f"the files of {self._run} cannot be gathered: {error.filename or ''}: {explain(error)}"
+                ) from error
             raise
         return self
 
@@ -71,18 +75,22 @@ class Gathered:
         self.place.mkdir(parents=True)
         self.files.clear()
         self.notes.clear()
-        chosen, private = choose(self._run, self._checkpoints), list[str]()
+        chosen = choose(self._run, self._checkpoints)
+        private = list[str]()
         for path in chosen.files:
             if not self._add(path):
                 private.append(path)
         if private:
-            self.notes.append(f"left out, since the path of your home folder or a token is in them: {', '.join(private)}")
+            self.notes.append(
+                f"left out, since the path of your home folder or a token is in them: {', '.join(private)}"
+            )
         folders = [re.sub(r"^(checkpoints/\d+|[^/]+/snapshots)/.*", r"\1/", path) for path in chosen.left_out]
         self.left_out = tuple(sorted({*folders, *private}))
 
     def _add(self, path: str) -> bool:
         """Adds a file of the run; False if it tells of this machine and cannot be cleaned."""
-        source, target = self._run / path, self.place / path
+        source = self._run / path
+        target = self.place / path
         if (size := source.stat().st_size) > MOST_BYTES:
             raise RunError(f"{source} has {size:,} bytes; the Hub takes files of at most {MOST_BYTES:,}")
         target.parent.mkdir(parents=True, exist_ok=True)

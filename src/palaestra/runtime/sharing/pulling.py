@@ -54,12 +54,14 @@ def pull(
 ) -> Pulled:
     """Downloads the run of `user/repository` into `<results_dir>/<run_id>`, which is the repository's name by default.
 
-    `models_only` leaves out checkpoints and event files. `force` replaces a run that is there. An interrupted pull goes on where it was.
-    Nothing that was downloaded is run or unpickled. Raises PalaestraError.
+    `models_only` leaves out checkpoints and event files. `force` replaces a run that is there. An interrupted pull goes
+    on where it was. Nothing that was downloaded is run or unpickled. Raises PalaestraError.
     """
     name = read_name(repo, what="REPO")
     if name.file is not None or name.step is not None or (revision is not None and name.revision is not None):
-        raise ConfigError(f"REPO is '{repo}'; expected user/repository only, with --revision for a branch, a tag or a commit")
+        raise ConfigError(
+            f"REPO is '{repo}'; expected user/repository only, with --revision for a branch, a tag or a commit"
+        )
     name = HubName(name.repo, revision=revision or name.revision)
     run_id = name.short if run_id is None else run_id
     check_run_id(run_id)
@@ -72,7 +74,10 @@ def pull(
     staging = folder.path.with_name(f".{folder.path.name}.pull")
     must_fit(contents.size, folder.results, f"{name.repo}{'' if models_only else ' (--models-only needs less)'}")
     if tell is not None:
-        tell(f"Pulling {len(contents.files)} files ({contents.size / 1e6:.1f} MB) of {name.repo} at {contents.listing.commit[:7]}")
+        tell(
+            f"Pulling {len(contents.files)} files ({contents.size / 1e6:.1f} MB) of {name.repo} at "
+            f"{contents.listing.commit[:7]}"
+        )
     try:
         folder.path.parent.mkdir(parents=True, exist_ok=True)
         with _alone(staging):
@@ -81,14 +86,24 @@ def pull(
     except OSError as error:
         raise RunError(f"cannot write the run to {folder.path}: {error.filename or ''}: {explain(error)}") from error
     has_settings = CONFIGURATION in contents.paths
-    return Pulled(folder.path, name.repo, contents.listing.commit, len(contents.files), contents.size, contents.left_out, has_settings)
+    return Pulled(
+        folder.path,
+        name.repo,
+        contents.listing.commit,
+        len(contents.files),
+        contents.size,
+        contents.left_out,
+        has_settings,
+    )
 
 
 def _must_be_free(folder: RunFolder, force: bool) -> None:
     if folder.path.is_file() or (folder.path.is_symlink() and not folder.path.is_dir()):
         raise RunError(f"{folder.path} is a file; choose another name with --run-id")
     if not force and folder.path.is_dir() and any(folder.path.iterdir()):
-        raise RunError(f"{folder.path} exists already: pull under another name with --run-id=ID, or replace it with --force")
+        raise RunError(
+            f"{folder.path} exists already: pull under another name with --run-id=ID, or replace it with --force"
+        )
 
 
 def _is_model_part(path: str) -> bool:
@@ -114,7 +129,9 @@ def _alone(staging: Path) -> Iterator[None]:
 
 
 def _download(contents: Contents, staging: Path) -> None:
-    """Downloads all files, and checks each against its hash. Files of an earlier, interrupted pull are kept if they are the same."""
+    """Downloads all files, and checks each against its hash. Files of an earlier, interrupted pull are kept if they are
+    the same.
+    """
     staging.mkdir(exist_ok=True)
     for file in contents.files:
         target = staging / file.path
@@ -149,7 +166,11 @@ def _is_same(file: Path, remote: RemoteFile) -> bool:
         return False
     if remote.sha256 is None and remote.blob is None:
         return True
-    digest = hashlib.sha256() if remote.sha256 is not None else hashlib.sha1(b"blob %d\0" % remote.size, usedforsecurity=False)
+    digest = (
+        hashlib.sha256()
+        if remote.sha256 is not None
+        else hashlib.sha1(b"blob %d\0" % remote.size, usedforsecurity=False)
+    )
     with file.open("rb") as stream:
         while block := stream.read(1 << 20):
             digest.update(block)

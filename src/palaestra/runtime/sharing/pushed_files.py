@@ -1,4 +1,6 @@
-"""Says which files of a run are pushed: models, settings, metrics, pictures and a checkpoint, but nothing of one machine."""
+"""Says which files of a run are pushed: models, settings, metrics, pictures and a checkpoint, but nothing of one
+machine.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from palaestra.hub.contents import LOGS
 Kept = Literal["newest", "all", "none"]
 KINDS: tuple[Kept, ...] = get_args(Kept)
 CARD, SETTINGS_JSON, REPLAY = "README.md", "config.json", "replay.mp4"
-"""Files that a push makes: the model card, the settings as JSON, and the recording by the name that the Hub's page plays."""
+"""Files that a push makes: the model card, the settings as JSON, and the recording by the name that the Hub's page
+plays.
+"""
 _ALWAYS = re.compile(
     r"configuration\.yaml|metrics\.(jsonl|csv)|curves\.png|league\.(json|png)|[^/]+\.(onnx|nn|gif|mp4|webm)"
     r"|[^/]+/[^/]+\.(onnx|nn)|[^/]+/events\.out\.tfevents\.[\w.-]+"
@@ -35,7 +39,11 @@ class Chosen:
 def choose(run: Path, checkpoints: Kept) -> Chosen:
     """Chooses what is pushed. Links are left out: they may lead anywhere."""
     found = sorted(_files(run))
-    steps = [int(match["step"]) for path in found if (match := _CHECKPOINT.fullmatch(path)) and match["step"] and not match["best"]]
+    steps = [
+        int(match["step"])
+        for path in found
+        if (match := _CHECKPOINT.fullmatch(path)) and match["step"] and not match["best"]
+    ]
     newest = max(steps, default=None)
     taken = [path for path in found if _is_taken(path, checkpoints, newest) and not (run / path).is_symlink()]
     return Chosen(tuple(taken), tuple(sorted(set(found) - set(taken))))

@@ -14,7 +14,19 @@ import yaml
 
 from palaestra.core.errors import ConfigError, HubError
 from palaestra.hub.contents import CONFIGURATION, belongs, is_run, models
-from palaestra.hub.hub_client import Listing, NoRepository, NoRevision, api, download, explained, host, library, list_files, logged_in, page
+from palaestra.hub.hub_client import (
+    Listing,
+    NoRepository,
+    NoRevision,
+    api,
+    download,
+    explained,
+    host,
+    library,
+    list_files,
+    logged_in,
+    page,
+)
 from palaestra.hub.hub_names import HubName, read_name
 from palaestra.runtime.play.run_models import OF_RUN, Models, find_models, run_folder
 from palaestra.runtime.sharing.card import MARK, model_card
@@ -54,7 +66,8 @@ def push(  # noqa: PLR0913 - keywords for the flags of the command
 ) -> Pushed:
     """Uploads a run to `user/repository`, which is made unless it exists.
 
-    An existing repository gets a new commit if it holds the same behaviors; another one is refused unless `force` is given.
+    An existing repository gets a new commit if it holds the same behaviors; another one is refused unless `force` is
+    given.
     `checkpoints`: 'newest', 'all' or 'none'. `evaluate`: episodes to play for the card, 0 for the numbers of training.
     `prepare` is called with the run's folder before its files are gathered, when it is known that they may be uploaded.
     Raises PalaestraError.
@@ -82,10 +95,15 @@ def push(  # noqa: PLR0913 - keywords for the flags of the command
             gathered.notes.append(f"{CARD} there was changed by hand, and stays as it is")
         else:
             gathered.write(CARD, model_card(name, rows, settings, gathered.files).encode())
-        stale = () if there is None else tuple(f.path for f in there.files if is_pushed(f.path) and f.path not in gathered.files)
+        stale = (
+            ()
+            if there is None
+            else tuple(f.path for f in there.files if is_pushed(f.path) and f.path not in gathered.files)
+        )
         title = message or _title(folder.name, [row.step for row in rows])
         sizes = {path: (gathered.place / path).stat().st_size for path in gathered.files}
-        url, commit = page(name.repo), None
+        url = page(name.repo)
+        commit = None
         if not dry_run:
             url, commit = _upload(name, gathered, stale, title, there, private)
         changed = commit is None or there is None or commit != there.commit
@@ -103,7 +121,10 @@ def _existing(name: HubName, found: Models, private: bool, force: bool) -> Listi
     """Returns what is in the repository; None if there is none. Raises HubError if it is not to be written to."""
     library()
     if not logged_in():
-        raise HubError(f"nobody is logged in to {host()} on this machine: run hf auth login, or set HF_TOKEN to a token with write access")
+        raise HubError(
+            f"nobody is logged in to {host()} on this machine: run hf auth login, or set HF_TOKEN to a token with "
+            "write access"
+        )
     try:
         listing = list_files(HubName(name.repo))
     except NoRepository:
@@ -111,14 +132,19 @@ def _existing(name: HubName, found: Models, private: bool, force: bool) -> Listi
     with suppress(NoRevision):  # it is made of the main branch
         listing = list_files(name)
     if private and not listing.private:
-        raise HubError(f"{name.repo} exists already and is public, so --private would hide nothing: make it private on its page first")
+        raise HubError(
+            f"{name.repo} exists already and is public, so --private would hide nothing: make it private on its page "
+            "first"
+        )
     paths = [file.path for file in listing.files]
     alien = [path for path in paths if not (path.startswith(".") or path in (CARD, "LICENSE"))]
-    theirs, ours = models(paths), {OF_RUN.sub("", file.stem) for file in found.files.values()}
+    theirs = models(paths)
+    ours = {OF_RUN.sub("", file.stem) for file in found.files.values()}
     if alien and not force and not (is_run([path for path in paths if belongs(path)]) and ours & set(theirs)):
         what = ", ".join(sorted(theirs)) if theirs else ", ".join(alien[:3])
         raise HubError(
-            f"the repository {name.repo} exists already and holds something else ({what}): choose another name, or add --force to put "
+            f"the repository {name.repo} exists already and holds something else ({what}): choose another name, or "
+            "add --force to put "
             "this run into it as a new commit"
         )
     return listing
@@ -132,8 +158,11 @@ def _is_own_card(listing: Listing) -> bool:
     if card.size > 1_000_000:
         return True
     with tempfile.TemporaryDirectory() as place:
-        text = download(listing.repo, CARD, listing.commit, folder=Path(place)).read_text(encoding="utf-8", errors="replace")
-    # the Hub itself makes one of a few lines where a repository is made on its page; ML-Agents' tool makes one that names its library
+        text = download(listing.repo, CARD, listing.commit, folder=Path(place)).read_text(
+            encoding="utf-8", errors="replace"
+        )
+    # the Hub itself makes one of a few lines where a repository is made on its page; ML-Agents' tool makes one that
+    # names its library
     return MARK not in text and len(text.splitlines()) > 5 and "library_name: ml-agents" not in text
 
 
@@ -149,8 +178,11 @@ def _title(run: str, steps: Sequence[int | None]) -> str:
     return f"{run} at step {max(known)}" if known else f"{run}"
 
 
-def _upload(name: HubName, gathered: Gathered, stale: Sequence[str], title: str, there: Listing | None, private: bool) -> tuple[str, str]:
-    hub, client = library(), api()
+def _upload(
+    name: HubName, gathered: Gathered, stale: Sequence[str], title: str, there: Listing | None, private: bool
+) -> tuple[str, str]:
+    hub = library()
+    client = api()
     with explained(name, "write"):
         if there is None:
             client.create_repo(name.repo, private=private or None, exist_ok=True)
@@ -159,5 +191,7 @@ def _upload(name: HubName, gathered: Gathered, stale: Sequence[str], title: str,
         operations: list[Any] = [hub.CommitOperationAdd(path, str(gathered.place / path)) for path in gathered.files]
         operations += [hub.CommitOperationDelete(path) for path in stale]
         parent = None if there is None else there.commit
-        done = client.create_commit(name.repo, operations, commit_message=title, revision=name.revision, parent_commit=parent)
+        done = client.create_commit(
+            name.repo, operations, commit_message=title, revision=name.revision, parent_commit=parent
+        )
         return page(name.repo), str(done.oid)

@@ -52,17 +52,21 @@ def rows_of(models: Models, evaluations: Mapping[str, Evaluation]) -> list[Row]:
     assert models.folder is not None
     status = TrainingStatus(models.folder / STATUS)
     status.load()
-    last, rows = last_summaries(models.folder), list[Row]()
+    last = last_summaries(models.folder)
+    rows = list[Row]()
     for name, file in models.files.items():
         block = models.settings.behaviors.get(name, models.settings.default_settings)
         trainer = "" if block is None else block.trainer_type
         path = file.relative_to(models.folder).as_posix()
-        step, elo = _step(status, name, file), status.elo(name)
+        step = _step(status, name, file)
+        elo = status.elo(name)
         played = [result for side, result in evaluations.items() if side == name or side.startswith(f"{name}?team=")]
         if played:
             grouped = any(len(result.group_returns) for result in played)
             returns = np.concatenate([result.group_returns if grouped else result.returns for result in played])
-            rows.append(Row(name, trainer, path, step, float(returns.mean()), float(returns.std()), len(returns), True, elo))
+            rows.append(
+                Row(name, trainer, path, step, float(returns.mean()), float(returns.std()), len(returns), True, elo)
+            )
         else:
             summary = last.get(name) or last.get(file_name(name)) or {}
             episodes = summary.get("episodes")
@@ -86,7 +90,9 @@ def evaluations_of(models: Models, episodes: int, seed: int = 0) -> dict[str, Ev
 
 
 def last_summaries(run: Path) -> dict[str, dict[str, float]]:
-    """Returns mean, spread and number of episodes of each behavior's last summary with a reward; empty without metrics."""
+    """Returns mean, spread and number of episodes of each behavior's last summary with a reward; empty without
+    metrics.
+    """
     found: dict[str, dict[str, float]] = {}
     if (run / METRICS).is_file():
         for line in read_lines(run / METRICS):

@@ -31,7 +31,10 @@ class Cleaner:
     def tree(self, value: Any, at: str = "") -> Any:
         """Returns a tree without private paths and secrets."""
         if isinstance(value, dict):
-            return {self.text(str(key), at): self._entry(str(key), one, f"{at}.{key}" if at else str(key)) for key, one in value.items()}
+            return {
+                self.text(str(key), at): self._entry(str(key), one, f"{at}.{key}" if at else str(key))
+                for key, one in value.items()
+            }
         if isinstance(value, list | tuple):
             return list(self._items(value, at))
         return self.text(value, at) if isinstance(value, str) else value
@@ -61,13 +64,20 @@ class Cleaner:
 
 
 def shareable(file: Path) -> tuple[bytes | None, list[str]]:
-    """Returns the content that a settings or JSON file may be shared with, and what was changed; None: it is shared as it is."""
-    cleaner, text = Cleaner(), read_whole(file).decode("utf-8", "replace")
+    """Returns the content that a settings or JSON file may be shared with, and what was changed; None: it is shared as
+    it is.
+    """
+    cleaner = Cleaner()
+    text = read_whole(file).decode("utf-8", "replace")
     tree = json.loads(text) if file.suffix == ".json" else yaml.safe_load(text)
     clean = cleaner.tree(tree)
     if not cleaner.changed:
         return None, []
-    body = json.dumps(clean, indent=4) if file.suffix == ".json" else yaml.safe_dump(clean, sort_keys=False, allow_unicode=True)
+    body = (
+        json.dumps(clean, indent=4)
+        if file.suffix == ".json"
+        else yaml.safe_dump(clean, sort_keys=False, allow_unicode=True)
+    )
     return body.encode(), list(dict.fromkeys(cleaner.changed))
 
 

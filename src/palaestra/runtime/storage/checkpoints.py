@@ -1,8 +1,8 @@
 """Checkpoints: `checkpoints/<step>/` with a manifest and a safetensors file for each part.
 
-A checkpoint is written to a hidden folder, which one rename turns into the checkpoint. A killed writer leaves hidden folders:
-`.<step>.tmp-<pid>` is not complete; `.<step>.old-<pid>` was about to be replaced, and is used as long as `<step>` is missing;
-`.<step>.gone-<pid>` was about to be removed.
+A checkpoint is written to a hidden folder, which one rename turns into the checkpoint. A killed writer leaves hidden
+folders: `.<step>.tmp-<pid>` is not complete; `.<step>.old-<pid>` was about to be replaced, and is used as long as
+`<step>` is missing; `.<step>.gone-<pid>` was about to be removed.
 
 Tensors that never change are stored once for all checkpoints, in `checkpoints/shared` (see `shared_tensors`).
 """
@@ -42,7 +42,17 @@ MANIFEST = "manifest.json"
 MOST_MANIFEST = 1 << 30
 _REMNANT = re.compile(r"\.\d+\.(tmp|old|gone)-\d+")
 _PART = re.compile(r"[^./\\:\x00][^/\\:\x00]*\.safetensors")
-_DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, struct.error, SafetensorError)
+_DAMAGE = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+    struct.error,
+    SafetensorError,
+)
 """Errors that reading a damaged or forged manifest and its files may raise."""
 
 
@@ -60,8 +70,11 @@ class Checkpoints:
     """Checkpoints of one run. One process at a time may write; any number may read."""
 
     def __init__(self, folder: Path, keep: int) -> None:
-        """`keep` is the number of newest checkpoints to keep; 0 or less keeps all. Nothing is created before the first save."""
-        self.folder, self.keep = folder, keep
+        """`keep` is the number of newest checkpoints to keep; 0 or less keeps all. Nothing is created before the first
+        save.
+        """
+        self.folder = folder
+        self.keep = keep
         self._shared = SharedFiles(folder)
         self._used: dict[int, set[str]] = {}
         """Shared files by step, of the checkpoints that this process wrote."""
@@ -71,7 +84,8 @@ class Checkpoints:
         return sorted(self._committed())
 
     def save(self, step: int, state: Mapping[str, State]) -> Path:
-        """Writes a checkpoint, and removes the oldest ones. Those of later steps are removed too: the run was resumed from an earlier one.
+        """Writes a checkpoint, and removes the oldest ones. Those of later steps are removed too: the run was resumed
+        from an earlier one.
 
         Raises RunError if it cannot be written; earlier checkpoints are unchanged then.
         """
@@ -95,10 +109,13 @@ class Checkpoints:
         self._drop_shared()
         return target
 
-    def load(self, step: int | None = None, check: Callable[[Mapping[str, State]], None] = lambda state: None) -> Checkpoint:
+    def load(
+        self, step: int | None = None, check: Callable[[Mapping[str, State]], None] = lambda state: None
+    ) -> Checkpoint:
         """Loads the checkpoint of `step`, or else the newest intact one, with a warning for each damaged one skipped.
 
-        `check` raises ValueError for an invalid state, such as a forged one. Raises CheckpointError if no checkpoint can be used.
+        `check` raises ValueError for an invalid state, such as a forged one. Raises CheckpointError if no checkpoint
+        can be used.
         """
         for _ in range(5):
             found = self._committed()
@@ -109,11 +126,15 @@ class Checkpoints:
                     raise  # else a running training has replaced them meanwhile
         return self._load(self._committed(), step, check)
 
-    def _load(self, found: Mapping[int, Path], step: int | None, check: Callable[[Mapping[str, State]], None]) -> Checkpoint:
+    def _load(
+        self, found: Mapping[int, Path], step: int | None, check: Callable[[Mapping[str, State]], None]
+    ) -> Checkpoint:
         if not found or step not in (None, *found):
             wanted = "no checkpoint" if step is None else f"no checkpoint of step {step}"
             there = (
-                f"there are: {', '.join(map(str, sorted(found)))}" if found else "no checkpoint was saved there yet; train without --resume"
+                f"there are: {', '.join(map(str, sorted(found)))}"
+                if found
+                else "no checkpoint was saved there yet; train without --resume"
             )
             raise CheckpointError(f"{wanted} in {self.folder} ({there})")
         damaged: list[str] = []
@@ -162,7 +183,9 @@ class Checkpoints:
             self._remove(step)
 
     def _remove(self, step: int) -> None:
-        """Removes a checkpoint. It is hidden first, so that no reader sees half of it; if removing fails, a later save repeats it."""
+        """Removes a checkpoint. It is hidden first, so that no reader sees half of it; if removing fails, a later save
+        repeats it.
+        """
         gone = self._hidden(step, "gone")
         try:
             os.rename(self.folder / str(step), gone)
@@ -171,7 +194,9 @@ class Checkpoints:
         shutil.rmtree(gone, ignore_errors=True)
 
     def sweep(self, *, alone: bool) -> None:
-        """Removes files that killed writers left. `alone`: no other process can be writing here, even if one has a writer's process id."""
+        """Removes files that killed writers left. `alone`: no other process can be writing here, even if one has a
+        writer's process id.
+        """
         for step, path in self._committed().items():
             if path.name != str(step) and (alone or not _is_being_written(path)):
                 with suppress(OSError):
@@ -189,7 +214,9 @@ class Checkpoints:
         for step, path in self._committed().items():
             if step not in self._used:
                 try:
-                    self._used[step] = set(re.findall(r'"\$shared": \["([0-9a-f]{64})"', read_whole_text(path / MANIFEST, MOST_MANIFEST)))
+                    self._used[step] = set(
+                        re.findall(r'"\$shared": \["([0-9a-f]{64})"', read_whole_text(path / MANIFEST, MOST_MANIFEST))
+                    )
                 except (OSError, ValueError):
                     return
             used |= self._used[step]
@@ -200,14 +227,18 @@ class Checkpoints:
 
 
 def _is_being_written(path: Path) -> bool:
-    """Whether a hidden folder belongs to a process that is alive: a Python process with the id in the folder's name, which started before
-    the folder was last written to.
+    """Whether a hidden folder belongs to a process that is alive: a Python process with the id in the folder's name,
+    which started before the folder was last written to.
     """
     pid = int(path.name.rpartition("-")[2])
     try:
         other = psutil.Process(pid)
         words = " ".join((other.exe(), *other.cmdline())).lower()
-        return pid != os.getpid() and other.create_time() <= path.stat().st_mtime + 1.0 and ("python" in words or "palaestra" in words)
+        return (
+            pid != os.getpid()
+            and other.create_time() <= path.stat().st_mtime + 1.0
+            and ("python" in words or "palaestra" in words)
+        )
     except psutil.AccessDenied:
         return True
     except (psutil.Error, OSError, ValueError, OverflowError):
@@ -231,7 +262,9 @@ def _write(folder: Path, step: int, state: Mapping[str, State], shared: SharedFi
         tensors: dict[str, Tensor] = {}
         content = flatten(value, tensors, share)
         file = f"{file_name(name)}.safetensors"
-        while file.casefold() in taken:  # names that differ in case only, on a file system that does not tell them apart
+        while (
+            file.casefold() in taken
+        ):  # names that differ in case only, on a file system that does not tell them apart
             file = f"_{file}"
         taken.add(file.casefold())
         sha256, size = write_tensors(folder / file, tensors)
@@ -255,18 +288,28 @@ def _read(folder: Path, step: int, shared: SharedFiles) -> dict[str, State]:
     if not isinstance(body, dict) or not isinstance(body.get("schema"), int):
         raise ValueError(f"{MANIFEST} is not a checkpoint's manifest")
     if body["schema"] > SCHEMA:
-        raise ValueError(f"written by a newer Palaestra {body.get('palaestra')} (schema {body['schema']}; this one reads up to {SCHEMA})")
+        raise ValueError(
+            f"written by a newer Palaestra {body.get('palaestra')} (schema {body['schema']}; this one reads up to "
+            f"{SCHEMA})"
+        )
     if body.pop("sha256", None) != _seal(body) or body["step"] != step:
         raise ValueError(f"{MANIFEST} was changed after it was written")
     for part in body["parts"].values():
-        if not isinstance(part["file"], str) or not _PART.fullmatch(part["file"]) or (folder / part["file"]).is_symlink():
+        if (
+            not isinstance(part["file"], str)
+            or not _PART.fullmatch(part["file"])
+            or (folder / part["file"]).is_symlink()
+        ):
             raise ValueError(f"{MANIFEST} names the file {part['file']!r}, which is not a file of this folder")
         size = (folder / part["file"]).stat().st_size
         if size != part["bytes"]:
             raise ValueError(f"{part['file']} has {size} bytes instead of {part['bytes']}")
         if digest_of(folder / part["file"])[0] != part["sha256"]:
             raise ValueError(f"{part['file']} was changed after it was written")
-    return {name: restore(part["content"], read_tensors(folder / part["file"]), shared.load) for name, part in body["parts"].items()}
+    return {
+        name: restore(part["content"], read_tensors(folder / part["file"]), shared.load)
+        for name, part in body["parts"].items()
+    }
 
 
 def _finite(text: str) -> float:

@@ -50,11 +50,14 @@ def load_networks(run: Path, step: int | None = None, trust: bool = False) -> di
 
 
 def specs_of(checkpoint: Checkpoint) -> dict[str, BehaviorSpec]:
-    """Returns the spec of each behavior. Raises CheckpointError for a checkpoint of an early version, which has none."""
+    """Returns the spec of each behavior. Raises CheckpointError for a checkpoint of an early version, which has
+    none.
+    """
     whole: Any = checkpoint.state["run"]
     if "specs" not in whole:
         raise CheckpointError(
-            f"{checkpoint.path} was written by an earlier version: resume the run with this version, to save a new checkpoint"
+            f"{checkpoint.path} was written by an earlier version: resume the run with this version, to save a new "
+            "checkpoint"
         )
     return {name: spec_of(saved) for name, saved in whole["specs"].items()}
 
@@ -64,7 +67,10 @@ def must_fit(make: Callable[[], nn.Module], saved: Mapping[str, Tensor]) -> None
 
     A few digits in a folder's settings or manifest ask for a network of any size.
     """
-    with suppress(NotImplementedError), torch.device("meta"):  # a custom network may compute with its weights, which it has none of here
+    with (
+        suppress(NotImplementedError),
+        torch.device("meta"),
+    ):  # a custom network may compute with its weights, which it has none of here
         needed = sum(value.numel() for value in make().state_dict().values())
         there = sum({value.data_ptr(): value.numel() for value in saved.values()}.values())
         if needed > there:
@@ -74,4 +80,6 @@ def must_fit(make: Callable[[], nn.Module], saved: Mapping[str, Tensor]) -> None
 def spec_of(saved: Mapping[str, Any]) -> BehaviorSpec:
     """Restores a spec from `dataclasses.asdict`."""
     obs = tuple(ObsSpec(**{**obs, "raw": raw_obs(obs.get("raw"))}) for obs in saved["obs"])
-    return BehaviorSpec(obs, ActionSpec(**{**saved["action"], "raw": raw_action(saved["action"].get("raw"))}), saved["steady"])
+    return BehaviorSpec(
+        obs, ActionSpec(**{**saved["action"], "raw": raw_action(saved["action"].get("raw"))}), saved["steady"]
+    )

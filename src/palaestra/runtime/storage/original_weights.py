@@ -1,7 +1,8 @@
-"""Weights of ML-Agents' own networks (its `checkpoint.pt`) as those of ours, which have the same architectures in another arrangement.
+"""Weights of ML-Agents' own networks (its `checkpoint.pt`) as those of ours, which have the same architectures in
+another arrangement.
 
-There each observation has a processor, in the order of the observations; here vectors come first, joined and normalized together, then
-images. There actor and critic are networks of their own; here they are stacked.
+There each observation has a processor, in the order of the observations; here vectors come first, joined and normalized
+together, then images. There actor and critic are networks of their own; here they are stacked.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Misfit(ValueError):
 
 
 def converted(modules: Modules, network: Trunk, signals: Sequence[str]) -> tuple[Weights, bool]:
-    """Returns the state of `network` with their weights, and whether the critic's are among them; without, it keeps its own.
+    """Returns the state of `network` with their weights, and whether the critic's are among them; without, it keeps its
+    own.
 
     `signals`: names of the reward signals, in the order of their values. Raises Misfit, which says what differs.
     """
@@ -47,7 +49,9 @@ def converted(modules: Modules, network: Trunk, signals: Sequence[str]) -> tuple
 
 
 def _critic(modules: Modules, network: Trunk, loader: _NetworkState, signals: Sequence[str]) -> bool:
-    """Loads the critic into the state. Returns False where there is none that fits: one of another trainer, or for other rewards."""
+    """Loads the critic into the state. Returns False where there is none that fits: one of another trainer, or for
+    other rewards.
+    """
     if isinstance(network, SoftActorCritic):
         critics = network.critics
         if critics.memory is not None or Q_NETWORKS not in modules:
@@ -63,7 +67,9 @@ def _critic(modules: Modules, network: Trunk, loader: _NetworkState, signals: Se
         except Misfit:
             loader.own.update(before)
             return False
-        loader.own.update({f"targets.{key[8:]}": value.clone() for key, value in loader.own.items() if key.startswith("critics.")})
+        loader.own.update(
+            {f"targets.{key[8:]}": value.clone() for key, value in loader.own.items() if key.startswith("critics.")}
+        )
         return True
     if not isinstance(network, ActorCritic) or CRITIC not in modules or not isinstance(network.value_head, nn.Linear):
         return False
@@ -97,7 +103,9 @@ class _Source:
     def __init__(self, modules: Modules, name: str, prefix: str = "") -> None:
         if name not in modules:
             raise Misfit(f"the file has no '{name}' (it has: {', '.join(modules)})")
-        self.modules, self.name, self.prefix = modules, name, prefix
+        self.modules = modules
+        self.name = name
+        self.prefix = prefix
         self.tensors = modules[name]
         self.taken: set[str] = set()
 
@@ -135,7 +143,9 @@ class _NetworkState:
     """Puts their tensors into the state of our network."""
 
     def __init__(self, network: Trunk, own: Weights) -> None:
-        self.network, self.own, self.spec = network, own, network.spec
+        self.network = network
+        self.own = own
+        self.spec = network.spec
 
     def put(self, name: str, value: Tensor) -> None:
         """Replaces a tensor. Raises Misfit if it has another shape."""
@@ -173,7 +183,9 @@ class _NetworkState:
         self.put("normalizer.m2", torch.cat([part.take("running_variance") for part in parts]))
 
     def body(self, network: Trunk, prefix: str, index: int, source: _Source, extra: int) -> None:
-        """Loads encoders, attention, hidden layers and memory of one network: the one of this number of those stacked in `network`."""
+        """Loads encoders, attention, hidden layers and memory of one network: the one of this number of those stacked
+        in `network`.
+        """
         encoder = source.within(ENCODER)
         for place, i in enumerate(network.images):
             self._image(network, f"{prefix}encoders.{index}.{place}", place, encoder.within(f"processors.{i}."))
@@ -193,7 +205,8 @@ class _NetworkState:
 
     def action_head(self, policy: _Source, *, squashed: bool) -> None:
         """Loads means, deviations and logits."""
-        action, layers = self.spec.action, list[tuple[Tensor, Tensor]]()
+        action = self.spec.action
+        layers = list[tuple[Tensor, Tensor]]()
         continuous, discrete = (policy.within(f"{head}.") for head in HEADS)
         if action.continuous:
             layers.append(continuous.linear("mu"))
@@ -206,19 +219,27 @@ class _NetworkState:
         expected = [action.continuous] * ((1 + squashed) if action.continuous else 0) + list(action.branches)
         if sizes != expected:
             raise Misfit(f"actions: {' + '.join(map(str, sizes))} there, {' + '.join(map(str, expected))} here")
-        self.put_linear("action_head", (torch.cat([weight for weight, _ in layers]), torch.cat([bias for _, bias in layers])))
+        self.put_linear(
+            "action_head", (torch.cat([weight for weight, _ in layers]), torch.cat([bias for _, bias in layers]))
+        )
 
     def _hidden_units(self, network: Trunk) -> int:
         return network.width if network.memory is None else network.memory.lstm(0).input_size
 
     def _columns(self, network: Trunk, hidden: int) -> tuple[list[int], list[int]]:
-        """Returns for each column of our encoding, without entities, the number of theirs; and the same among columns of goals."""
-        starts, goal_starts, at, goal_at = {}, {}, 0, 0
+        """Returns for each column of our encoding, without entities, the number of theirs; and the same among columns
+        of goals.
+        """
+        starts = {}
+        goal_starts = {}
+        at = 0
+        goal_at = 0
         for i, obs in enumerate(self.spec.obs):
             if obs.is_entities:
                 continue
             size = obs.shape[0] if obs.is_vector else hidden
-            starts[i], goal_starts[i] = range(at, at + size), range(goal_at, goal_at + size)
+            starts[i] = range(at, at + size)
+            goal_starts[i] = range(goal_at, goal_at + size)
             at += size
             goal_at += size if obs.goal else 0
         ours = (*network.vectors, *network.images)
@@ -249,9 +270,14 @@ class _NetworkState:
             weight, bias = encoder.linear("x_self_encoder.seq_layers.0")
             self.put_linear(f"{name}itself", (_reordered(weight, torch.tensor(columns)), bias))
         for place, i in enumerate(network.entities):
-            self.put_linear(f"{name}embeddings.{place}", encoder.linear(f"processors.{i}.self_ent_encoder.seq_layers.0"))
+            self.put_linear(
+                f"{name}embeddings.{place}", encoder.linear(f"processors.{i}.self_ent_encoder.seq_layers.0")
+            )
         parts = [encoder.linear(f"rsa.fc_{part}") for part in ("q", "k", "v")]
-        self.put_linear(f"{name}queries_keys_values", (torch.cat([weight for weight, _ in parts]), torch.cat([bias for _, bias in parts])))
+        self.put_linear(
+            f"{name}queries_keys_values",
+            (torch.cat([weight for weight, _ in parts]), torch.cat([bias for _, bias in parts])),
+        )
         self.put_linear(f"{name}out", encoder.linear("rsa.fc_out"))
 
     def _layers(self, name: str, index: int, hidden: _Source, columns: Tensor) -> None:
@@ -281,7 +307,9 @@ class _NetworkState:
 
 
 def _reordered(weight: Tensor, columns: Tensor) -> Tensor:
-    """Returns a layer's weight (out, in) with its inputs in our order. Raises Misfit where it has another number of them."""
+    """Returns a layer's weight (out, in) with its inputs in our order. Raises Misfit where it has another number of
+    them.
+    """
     if weight.shape[1] != len(columns):
         raise Misfit(f"observations: {weight.shape[1]} numbers there, {len(columns)} here")
     return weight[:, columns]

@@ -32,8 +32,8 @@ class FirstWeights:
     def state(self, behavior: str, network: Trunk, signals: Sequence[str]) -> tuple[Mapping[str, Any], bool]:
         """Returns the saved state of the behavior, and whether its critic is part of it.
 
-        `network` and `signals` (reward signals in their order) are those of the new run: ML-Agents' weights are arranged for them. Raises
-        CheckpointError, ConfigError or RunError.
+        `network` and `signals` (reward signals in their order) are those of the new run: ML-Agents' weights are
+        arranged for them. Raises CheckpointError, ConfigError or RunError.
         """
         if self.theirs:
             return self._their_state(behavior, network, signals)
@@ -46,22 +46,27 @@ class FirstWeights:
     def _their_state(self, behavior: str, network: Trunk, signals: Sequence[str]) -> tuple[Mapping[str, Any], bool]:
         saved = read_saved(self.place, str(self.place), CheckpointError)
         if not isinstance(saved, Mapping) or POLICY not in saved:
-            raise CheckpointError(f"{self.place} is no checkpoint of ML-Agents: it has no '{POLICY}'; expected the {THEIRS} of a behavior")
+            raise CheckpointError(
+                f"{self.place} is no checkpoint of ML-Agents: it has no '{POLICY}'; expected the {THEIRS} of a behavior"
+            )
         modules = {str(name): part for name, part in saved.items() if isinstance(part, Mapping)}
         try:
             weights, whole = converted(modules, network, signals)
         except (Misfit, AttributeError, RuntimeError) as error:
             raise ConfigError(
-                f"behavior '{behavior}' cannot start from {self.place}: its network has another shape ({error}); use the same "
+                f"behavior '{behavior}' cannot start from {self.place}: its network has another shape ({error}); use "
+                "the same "
                 f"network_settings, observations and actions"
             ) from error
         return {"trainer": {"network": weights}, "signals": sorted(signals)}, whole
 
 
 def find_origin(behavior: str, init_path: str | None, run: RunFolder | None) -> FirstWeights:
-    """Returns where a behavior starts from: its `init_path`, else the run of --initialize-from. Raises RunError if nothing is there.
+    """Returns where a behavior starts from: its `init_path`, else the run of --initialize-from. Raises RunError if
+    nothing is there.
 
-    `init_path` is a run's folder or one of its checkpoints, or a checkpoint.pt of ML-Agents or the folder that it lies in.
+    `init_path` is a run's folder or one of its checkpoints, or a checkpoint.pt of ML-Agents or the folder that it lies
+    in.
     """
     if init_path is None:
         assert run is not None
@@ -71,13 +76,15 @@ def find_origin(behavior: str, init_path: str | None, run: RunFolder | None) -> 
         if place.suffix != ".pt":
             kind = file_kind(place)
             raise RunError(
-                f"init_path {init_path} is no checkpoint{f': it is {kind}' if kind else ''}; name a run's folder, one of its checkpoints, "
+                f"init_path {init_path} is no checkpoint{f': it is {kind}' if kind else ''}; name a run's folder, one "
+                "of its checkpoints, "
                 f"or a {THEIRS} of ML-Agents"
             )
         return FirstWeights(place, None, True)
     if not place.is_dir():
         raise RunError(
-            f"init_path {init_path} does not exist: name a run's folder, such as results/first, one of its checkpoints, or a {THEIRS} of "
+            f"init_path {init_path} does not exist: name a run's folder, such as results/first, one of its "
+            f"checkpoints, or a {THEIRS} of "
             f"ML-Agents"
         )
     if place.name.isdigit() and place.parent.name == "checkpoints":
@@ -97,6 +104,7 @@ def _in_folder(behavior: str, folder: Path) -> FirstWeights:
     if not wanted:
         there = ", ".join(f"'{path.parent.name}'" for path in found)
         raise RunError(
-            f"behavior '{behavior}' cannot start from {folder}, a run of ML-Agents: it has {there} only; name one with init_path"
+            f"behavior '{behavior}' cannot start from {folder}, a run of ML-Agents: it has {there} only; name one "
+            "with init_path"
         )
     return FirstWeights(wanted[0], None, True)

@@ -12,7 +12,9 @@ from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.settings.yaml_file import Key
 
 LOCAL_TRACKERS = ("console", "tensorboard", "jsonl", "csv")
-"""Trackers that only write to the run's folder and the console. Others send settings and models away, in the user's name."""
+"""Trackers that only write to the run's folder and the console. Others send settings and models away, in the user's
+name.
+"""
 SOURCES = ("demo_path", "teacher", "init_path", "initialize_from", "opponents")
 """Settings that name a run, a model or a file, which may be on the Hub or on another machine."""
 
@@ -28,19 +30,31 @@ def listens(settings: RunSettings) -> list[Reach]:
 
 def calls(settings: RunSettings) -> list[Reach]:
     """Returns clusters, services and other machines that training calls."""
-    place, search = settings.env_settings, settings.search
-    found: list[Reach] = [(("env_settings", key), value) for key in ("ray_address", "ray_working_dir") if (value := getattr(place, key))]
+    place = settings.env_settings
+    search = settings.search
+    found: list[Reach] = [
+        (("env_settings", key), value) for key in ("ray_address", "ray_working_dir") if (value := getattr(place, key))
+    ]
     found += [(("search", "ray_address"), search.ray_address)] if search is not None and search.ray_address else []
     for name, options in settings.trackers.items():
         if name not in LOCAL_TRACKERS and ":" not in name:
-            found.append((("trackers", name), ", ".join(f"{key}={value}" for key, value in options.items()) or "its usual service"))
+            found.append(
+                (
+                    ("trackers", name),
+                    ", ".join(f"{key}={value}" for key, value in options.items()) or "its usual service",
+                )
+            )
     tree = {key: getattr(settings, key) for key in ("checkpoint_settings", "default_settings", "behaviors")}
     return [*found, *_sources(tree, ())]
 
 
 def _sources(tree: Any, above: Key) -> Iterator[Reach]:
     """Yields the settings in SOURCES that name something on the Hub or another machine."""
-    parts = tree if isinstance(tree, Mapping) else {key: getattr(tree, key) for key in getattr(type(tree), "model_fields", ())}
+    parts = (
+        tree
+        if isinstance(tree, Mapping)
+        else {key: getattr(tree, key) for key in getattr(type(tree), "model_fields", ())}
+    )
     for key, value in parts.items():
         if key in SOURCES:
             given = [value] if isinstance(value, str) else value if isinstance(value, Sequence) else []
@@ -52,7 +66,8 @@ def _sources(tree: Any, above: Key) -> Iterator[Reach]:
 def _is_elsewhere(source: str) -> bool:
     """Whether one of the names in a text, with commas between, is on the Hub or on another machine."""
     return any(
-        is_hub_name(one) or one.startswith(("\\\\", "//")) for one in (part.strip().removeprefix("model:") for part in source.split(","))
+        is_hub_name(one) or one.startswith(("\\\\", "//"))
+        for one in (part.strip().removeprefix("model:") for part in source.split(","))
     )
 
 

@@ -19,7 +19,9 @@ RankState = dict[str, Any]
 
 
 def gather_states(state: Mapping[str, State]) -> list[RankState]:
-    """Returns, on rank 0, the states of the other ranks; on these an empty list. Each sends only tensors that rank 0 does not have."""
+    """Returns, on rank 0, the states of the other ranks; on these an empty list. Each sends only tensors that rank 0
+    does not have.
+    """
     if ranks.size() == 1:
         return []
     tensors: dict[str, Tensor] = {}
@@ -45,11 +47,17 @@ def _plain(value: State) -> State:
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_plain(item) for item in value) if not hasattr(value, "_fields") else tuple(_plain(item) for item in value)
+        return (
+            type(value)(_plain(item) for item in value)
+            if not hasattr(value, "_fields")
+            else tuple(_plain(item) for item in value)
+        )
     return value
 
 
 def _digest(tensor: Tensor) -> str:
     whole = tensor.detach().cpu().contiguous()
     kind = f"{whole.dtype}{tuple(whole.shape)}".encode()
-    return hashlib.sha256(kind + (whole.reshape(-1).view(torch.uint8).numpy().tobytes() if whole.numel() else b"")).hexdigest()
+    return hashlib.sha256(
+        kind + (whole.reshape(-1).view(torch.uint8).numpy().tobytes() if whole.numel() else b"")
+    ).hexdigest()

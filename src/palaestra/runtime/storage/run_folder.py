@@ -44,26 +44,38 @@ def their_checkpoints(folder: Path) -> list[Path]:
 
 
 def tensorflow_run(folder: Path) -> str:
-    """Returns what to know about a folder of ML-Agents' with TensorFlow's files, in it or one folder below; '' for any other."""
-    return "" if (folder / "checkpoints").is_dir() else tensorflow_files(path.name for depth in ("*", "*/*") for path in folder.glob(depth))
+    """Returns what to know about a folder of ML-Agents' with TensorFlow's files, in it or one folder below; '' for any
+    other.
+    """
+    return (
+        ""
+        if (folder / "checkpoints").is_dir()
+        else tensorflow_files(path.name for depth in ("*", "*/*") for path in folder.glob(depth))
+    )
 
 
 def check_run_id(run_id: str) -> None:
-    """Raises ConfigError for a name that cannot be a folder on every system, or that leads out of the results folder."""
+    """Raises ConfigError for a name that cannot be a folder on every system, or that leads out of the results
+    folder.
+    """
     for part in run_id.split("/"):
         if len(part) > LONGEST_NAME or len(part.encode("utf-8", "surrogatepass")) > MOST_BYTES:
             raise ConfigError(
-                f"--run-id: '{shortened(part)}' is too long for the name of a folder; expected at most {LONGEST_NAME} characters"
+                f"--run-id: '{shortened(part)}' is too long for the name of a folder; expected at most {LONGEST_NAME} "
+                "characters"
             )
         if part.startswith(("-", ".")) or file_name(part) != part:
             raise ConfigError(
-                f"--run-id: '{run_id}' cannot name a folder; use letters, digits, '-', '_' and '.', beginning with a letter or a digit, "
+                f"--run-id: '{run_id}' cannot name a folder; use letters, digits, '-', '_' and '.', beginning with a "
+                "letter or a digit, "
                 f"such as 'first' or 'ball/first'"
             )
 
 
 def origin_folder(results: Path, run_id: str) -> RunFolder:
-    """Returns the folder of the run that `--initialize-from` names, or its path; of one on the Hub, the newest checkpoint is downloaded."""
+    """Returns the folder of the run that `--initialize-from` names, or its path; of one on the Hub, the newest
+    checkpoint is downloaded.
+    """
     if is_hub_name(run_id):
         place = checkpoint_folder(run_id)
         return RunFolder(place.parent, place.name)
@@ -76,7 +88,8 @@ class RunFolder:
     """Paths of a run's files, and checks of what is there already."""
 
     def __init__(self, results: Path, run_id: str) -> None:
-        self.results, self.run_id = results, run_id
+        self.results = results
+        self.run_id = run_id
         self.path = results / run_id
         self.checkpoints = self.path / "checkpoints"
         self.logs = self.path / "run_logs"
@@ -86,29 +99,39 @@ class RunFolder:
 
     @property
     def exists(self) -> bool:
-        """Whether the folder is a run's: it has settings, checkpoints, logs, metrics or models, of ours or of ML-Agents."""
+        """Whether the folder is a run's: it has settings, checkpoints, logs, metrics or models, of ours or of
+        ML-Agents.
+        """
         if not self.path.is_dir() or self._is_bare():
             return False
         named = (CONFIGURATION, "checkpoints", "run_logs", "metrics.jsonl")
         patterns = (*(f"*{end}" for end in MODEL_FILES), EVENTS, f"*/{EVENTS}", f"*/{THEIRS}")
-        return any((self.path / name).exists() for name in named) or any(any(self.path.glob(pattern)) for pattern in patterns)
+        return any((self.path / name).exists() for name in named) or any(
+            any(self.path.glob(pattern)) for pattern in patterns
+        )
 
     def trained_file(self) -> Path | None:
-        """Returns a file with results of the run's training: a model, or metrics of so long that a checkpoint must have been saved.
+        """Returns a file with results of the run's training: a model, or metrics of so long that a checkpoint must have
+        been saved.
 
         None if there is none. Raises RunError."""
-        folders = [self.path, *(path for path in self.path.glob("*") if not (path / CONFIGURATION).exists())]  # else a run within this one
+        folders = [
+            self.path,
+            *(path for path in self.path.glob("*") if not (path / CONFIGURATION).exists()),
+        ]  # else a run within this one
         models = (path for folder in folders for path in folder.glob("*") if path.name.endswith(MODEL_FILES))
         if (model := next(models, None)) is not None:
             return model
-        metrics, status = self.path / "metrics.jsonl", TrainingStatus(self.logs / "training_status.json")
+        metrics = self.path / "metrics.jsonl"
+        status = TrainingStatus(self.logs / "training_status.json")
         if _elapsed(metrics) > UNSAVED_SECONDS:
             return metrics
         status.load()
         return status.file if status.behaviors() else None
 
     def must_exist(self, purpose: str, asked: str = "") -> None:
-        """Raises RunError, with the nearest names, if there is no such run, or if it is one of ML-Agents that is to go on.
+        """Raises RunError, with the nearest names, if there is no such run, or if it is one of ML-Agents that is to go
+        on.
 
         `asked`: the line of the settings file that asks to resume it, if that was not a flag.
         """
@@ -116,13 +139,16 @@ class RunFolder:
         if self.exists or (not trains and self.path.is_dir() and not self._is_bare()):
             if trains and their_checkpoints(self.path):
                 raise RunError(
-                    f"cannot {purpose}: {self.path} is a run of ML-Agents, whose checkpoints hold less than a run of ours needs; start "
+                    f"cannot {purpose}: {self.path} is a run of ML-Agents, whose checkpoints hold less than a run of "
+                    "ours needs; start "
                     f"a new run with its networks: --run-id=NAME --initialize-from={self.run_id}"
                 )
             return
         if is_hub_name(self.run_id):
             repo = read_name(self.run_id).repo
-            raise RunError(f"cannot {purpose}: {self.run_id} is on the Hub: 'palaestra pull {repo}' brings the run's folder here")
+            raise RunError(
+                f"cannot {purpose}: {self.run_id} is on the Hub: 'palaestra pull {repo}' brings the run's folder here"
+            )
         leave = f"{asked} asks for it: give --set checkpoint_settings.resume=false" if asked else "leave out --resume"
         if self.path.is_dir() and not self._is_bare():
             anew = f"; {leave}, and choose another --run-id, to start a new run" if purpose == "resume" else ""
@@ -131,7 +157,9 @@ class RunFolder:
             begun = f" (the run stopped before it began: {leave} to start it)" if purpose == "resume" else ""
             raise RunError(f"cannot {purpose}: {self.path} is not a run's folder: it has no {CONFIGURATION}{begun}")
         try:
-            names = sorted(entry.name for entry in self.results.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+            names = sorted(
+                entry.name for entry in self.results.iterdir() if entry.is_dir() and not entry.name.startswith(".")
+            )
             names = [name for name in names if name != self.run_id]
         except OSError:
             names = []
@@ -142,7 +170,8 @@ class RunFolder:
         for old in (Path("models") / self.run_id, self.results.absolute().parent / "models" / self.run_id):
             if old.is_dir() and any(old.iterdir()):
                 raise RunError(
-                    f"cannot {purpose}: {old} is a run of ML-Agents before release 3, which saved TensorFlow's networks; "
+                    f"cannot {purpose}: {old} is a run of ML-Agents before release 3, which saved TensorFlow's "
+                    "networks; "
                     f"train it anew into {self.path}{anew}"
                 )
         raise RunError(f"cannot {purpose}: there is no run '{self.run_id}' in {self.results}{hint}{there}{anew}")
@@ -153,7 +182,8 @@ class RunFolder:
             if self.path.is_dir() and not self.exists:
                 raise RunError(f"{self.path} is not free for a new run: {self._content()}; choose another --run-id")
             raise RunError(
-                f"the run '{self.run_id}' exists already ({self.path}): continue it with --resume, start it again with --force, "
+                f"the run '{self.run_id}' exists already ({self.path}): continue it with --resume, start it again "
+                "with --force, "
                 f"or choose another --run-id"
             )
 
@@ -174,15 +204,20 @@ class RunFolder:
         runs = (path.parent for depth in (1, 2, 3) for path in self.path.glob(f"{'*/' * depth}{CONFIGURATION}"))
         if (run := next(runs, None)) is not None:
             return f"it holds other runs, such as '{self.run_id}/{run.relative_to(self.path).as_posix()}'"
-        return tensorflow_run(self.path) or f"it holds other files, such as {next(self._files()).relative_to(self.path).as_posix()}"
+        return (
+            tensorflow_run(self.path)
+            or f"it holds other files, such as {next(self._files()).relative_to(self.path).as_posix()}"
+        )
 
     def create(self, settings: RunSettings) -> None:
         """Starts a run in the folder by writing its resolved settings.
 
-        Of an earlier run in the folder (`force`), checkpoints, snapshots and metrics are removed, since they would mix with the new ones;
-        other files stay. Raises RunError.
+        Of an earlier run in the folder (`force`), checkpoints, snapshots and metrics are removed, since they would mix
+        with the new ones; other files stay. Raises RunError.
         """
-        shutil.rmtree(self.path.with_name(f".{self.path.name}.new"), ignore_errors=True)  # of an earlier version that was killed
+        shutil.rmtree(
+            self.path.with_name(f".{self.path.name}.new"), ignore_errors=True
+        )  # of an earlier version that was killed
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._clear()
@@ -200,8 +235,8 @@ class RunFolder:
         return found
 
     def must_be_writable(self, *, at_once: bool = True) -> None:
-        """Raises FolderLost if the folder was deleted, moved or made read-only while the run trains. Checks once a second, or now if
-        `at_once`.
+        """Raises FolderLost if the folder was deleted, moved or made read-only while the run trains. Checks once a
+        second, or now if `at_once`.
         """
         if at_once or self.check_due():
             self.report(self.trouble())
@@ -217,7 +252,9 @@ class RunFolder:
     def report(self, trouble: str | None) -> None:
         """Raises FolderLost if there is any trouble."""
         if trouble is not None:
-            raise FolderLost(f"the folder of the run '{self.run_id}' ({self.path}) {trouble} while the run was training")
+            raise FolderLost(
+                f"the folder of the run '{self.run_id}' ({self.path}) {trouble} while the run was training"
+            )
 
     def _clear(self) -> None:
         for folder in (self.checkpoints, *self.path.glob("*/snapshots")):

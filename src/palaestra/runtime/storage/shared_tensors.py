@@ -1,6 +1,7 @@
 """Tensors that never change, such as snapshots of self-play: one file each, `checkpoints/shared/<SHA-256>.safetensors`.
 
-Any number of checkpoints refer to a file by its hash. It is complete before the first of them, and removed after the last of them.
+Any number of checkpoints refer to a file by its hash. It is complete before the first of them, and removed after the
+last of them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ class Shared:
     """Tensors, by name, that never change again."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        self.tensors = {name: tensors[name] for name in sorted(tensors)}  # in a fixed order, so that saving them again gives the same hash
+        self.tensors = {
+            name: tensors[name] for name in sorted(tensors)
+        }  # in a fixed order, so that saving them again gives the same hash
         self.digest = ""
         """SHA-256 of the file; empty until it is written."""
 

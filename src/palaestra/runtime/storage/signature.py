@@ -1,7 +1,7 @@
 """Signs a run's folder, so that the folders that this user wrote can be told from others.
 
-The signature covers everything in the folder's settings that runs code. Its key is in the user's configuration folder, never in
-a run's. A copied folder keeps its signature, which cannot be forged without the key.
+The signature covers everything in the folder's settings that runs code. Its key is in the user's configuration folder,
+never in a run's. A copied folder keeps its signature, which cannot be forged without the key.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def is_own(folder: Path, settings: RunSettings) -> bool:
 
 
 def _lines(folder: Path) -> list[bytes]:
-    """Returns the signatures in a folder: its settings', before them others that it had, and those of the best trial of a search."""
+    """Returns the signatures in a folder: its settings', before them others that it had, and those of the best trial of
+    a search.
+    """
     try:
         return read_whole(folder / SIGNATURE, 1024).split()[:MOST]
     except OSError:
@@ -69,7 +71,9 @@ def signing_key() -> bytes | None:
 
 
 def user_key(name: str) -> bytes | None:
-    """Returns a secret of the user, which the first call makes; None if there is no folder that only the user can write to."""
+    """Returns a secret of the user, which the first call makes; None if there is no folder that only the user can write
+    to.
+    """
     with suppress(OSError):  # no folder for temporary files at all
         for folder in _key_folders():
             with suppress(OSError):
@@ -138,7 +142,9 @@ def _signed(settings: RunSettings) -> dict[str, Any]:
     if reach := [*listens(settings), *calls(settings)]:
         signed["reach"] = [f"{dotted(path)} = {value}" for path, value in reach]
     if settings.search is not None:  # only in the folder of a study: choices may name code
-        signed["search"] = {path: each.choice for path, each in settings.search.space.items() if each.choice is not None}
+        signed["search"] = {
+            path: each.choice for path, each in settings.search.space.items() if each.choice is not None
+        }
     return signed
 
 
@@ -158,9 +164,14 @@ def _named(block: BehaviorSettings) -> dict[str, Any]:
 
 
 def signal_modules(name: str, signal: RewardSettings) -> list[str | None]:
-    """Returns encoder and body of a reward signal's network. For a user-defined signal, only those given as `module:Class`."""
+    """Returns encoder and body of a reward signal's network. For a user-defined signal, only those given as
+    `module:Class`.
+    """
     network = getattr(signal, "network_settings", None)  # a map where the signal's class was not imported
-    found = [network.get(key) if isinstance(network, Mapping) else getattr(network, key, None) for key in ("vis_encode_type", "body")]
+    found = [
+        network.get(key) if isinstance(network, Mapping) else getattr(network, key, None)
+        for key in ("vis_encode_type", "body")
+    ]
     return found if name in REWARDS else [value if isinstance(value, str) and ":" in value else None for value in found]
 
 

@@ -1,4 +1,6 @@
-"""Snapshots of self-play as files, `<run>/<Behavior>/snapshots/<step>.safetensors`, which `palaestra league` plays against each other."""
+"""Snapshots of self-play as files, `<run>/<Behavior>/snapshots/<step>.safetensors`, which `palaestra league` plays
+against each other.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from palaestra.core.files import explain, file_name, regular, write_whole
 from palaestra.runtime.storage.shared_tensors import Shared, SharedFiles
 
 MOST = 20
-"""Largest number of snapshot files of a behavior. Beyond it, the file whose removal leaves the most even steps is removed, but never the
-first or the last.
+"""Largest number of snapshot files of a behavior. Beyond it, the file whose removal leaves the most even steps is
+removed, but never the first or the last.
 """
 SUFFIX = ".safetensors"
 
@@ -26,7 +28,9 @@ class SnapshotFiles:
         self._run = run
 
     def add(self, behavior: str, step: int, weights: Shared) -> None:
-        """Writes a snapshot, and removes one if there are too many. Takes no disk space if a checkpoint has it too. Raises RunError."""
+        """Writes a snapshot, and removes one if there are too many. Takes no disk space if a checkpoint has it too.
+        Raises RunError.
+        """
         folder = self.folder(behavior)
         file = folder / f"{step}{SUFFIX}"
         try:
@@ -50,7 +54,11 @@ class SnapshotFiles:
     def steps(self, behavior: str) -> list[int]:
         """Returns the steps of the snapshots, in ascending order."""
         folder = self.folder(behavior)
-        return sorted(int(file.stem) for file in folder.glob(f"*{SUFFIX}") if file.stem.isdecimal()) if folder.is_dir() else []
+        return (
+            sorted(int(file.stem) for file in folder.glob(f"*{SUFFIX}") if file.stem.isdecimal())
+            if folder.is_dir()
+            else []
+        )
 
     def load(self, behavior: str, step: int) -> dict[str, Tensor]:
         """Loads the weights of a snapshot, on the CPU. Raises RunError."""
@@ -68,7 +76,8 @@ class SnapshotFiles:
 
 def too_many(steps: list[int]) -> list[int]:
     """Returns the steps to remove, so that MOST stay and their gaps grow as little as possible."""
-    kept, gone = list(steps), list[int]()
+    kept = list(steps)
+    gone = list[int]()
     while len(kept) > MOST:
         gaps = [kept[i + 1] - kept[i - 1] for i in range(1, len(kept) - 1)]
         gone.append(kept.pop(1 + gaps.index(min(gaps))))

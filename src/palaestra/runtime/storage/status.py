@@ -1,4 +1,6 @@
-"""Reads and writes `run_logs/training_status.json`, which lists a run's models and current lessons for ML-Agents' tools."""
+"""Reads and writes `run_logs/training_status.json`, which lists a run's models and current lessons for ML-Agents'
+tools.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,10 @@ class TrainingStatus:
     def load(self) -> list[str]:
         """Reads the file; returns warnings about versions that differ. Raises RunError for an invalid file."""
         if not self.file.exists():
-            return [f"{self.file} is missing: the list of models starts empty; lessons and ratings are those of the checkpoint"]
+            return [
+                f"{self.file} is missing: the list of models starts empty; lessons and ratings are those of the "
+                "checkpoint"
+            ]
         try:
             data = json.loads(read_whole_text(self.file))
             if not isinstance(data, dict) or not all(isinstance(value, dict) for value in data.values()):
@@ -56,7 +61,9 @@ class TrainingStatus:
         except OSError as error:
             raise RunError(f"cannot read {self.file}: {explain(error)}") from error
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-            raise RunError(f"{self.file} is damaged ({error}); remove it to resume without its list of models") from error
+            raise RunError(
+                f"{self.file} is damaged ({error}); remove it to resume without its list of models"
+            ) from error
         self._data = data
         return self._warnings()
 
@@ -66,7 +73,9 @@ class TrainingStatus:
 
     def behaviors(self) -> list[str]:
         """Returns the behaviors with models, in the order of their first model."""
-        return [name for name, section in self._data.items() if isinstance(section, dict) and section.get("checkpoints")]
+        return [
+            name for name, section in self._data.items() if isinstance(section, dict) and section.get("checkpoints")
+        ]
 
     def final(self, behavior: str) -> Model | None:
         """Returns the final model of a behavior."""
@@ -74,8 +83,8 @@ class TrainingStatus:
         return None if final is None else _model(final)
 
     def add(self, behavior: str, model: Model, keep: int) -> list[Model]:
-        """Adds a model, replacing one of the same step. Returns the models to remove: the oldest beyond `keep` (<= 0: none), and all of
-        later steps, which were written before the run was resumed from an earlier one.
+        """Adds a model, replacing one of the same step. Returns the models to remove: the oldest beyond `keep` (<= 0:
+        none), and all of later steps, which were written before the run was resumed from an earlier one.
         """
         before = self.models(behavior)
         kept = [old for old in before if old.steps < model.steps] + [model]
@@ -129,12 +138,17 @@ class TrainingStatus:
         return self._data.setdefault(name, {})
 
     def _warnings(self) -> list[str]:
-        there, here = self._data.get("metadata"), _metadata()
+        there = self._data.get("metadata")
+        here = _metadata()
         if there is None:
             return [f"{self.file} does not name the version that wrote it: parts of the run may continue differently"]
         other = [
             f"{name} {there[key]} (this is {here[key]})"
-            for key, name in (("mlagents_version", "ML-Agents"), ("palaestra_version", "Palaestra"), ("torch_version", "PyTorch"))
+            for key, name in (
+                ("mlagents_version", "ML-Agents"),
+                ("palaestra_version", "Palaestra"),
+                ("torch_version", "PyTorch"),
+            )
             if there.get(key, here[key]) != here[key]
         ]
         return [f"the run was saved with {name}: parts of it may continue differently" for name in other]
@@ -155,4 +169,10 @@ def _models(section: dict[str, Any]) -> list[Model]:
 
 def _model(entry: dict[str, Any]) -> Model:
     auxiliary: Sequence[str] = entry.get("auxillary_file_paths") or ()
-    return Model(int(entry["steps"]), str(entry["file_path"]), entry.get("reward"), float(entry["creation_time"]), tuple(auxiliary))
+    return Model(
+        int(entry["steps"]),
+        str(entry["file_path"]),
+        entry.get("reward"),
+        float(entry["creation_time"]),
+        tuple(auxiliary),
+    )

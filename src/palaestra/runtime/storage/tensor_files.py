@@ -25,12 +25,14 @@ State: TypeAlias = Any
 """Dicts (keys str or int), lists and tuples of tensors, None, bool, int, float and str."""
 
 Share: TypeAlias = Callable[[State], "tuple[str, int] | None"]
-"""Function that may store a value in a shared file. Returns the file's hash and size, or None for a value that it does not store."""
+"""Function that may store a value in a shared file. Returns the file's hash and size, or None for a value that it does
+not store.
+"""
 
 _DTYPES = {
-    "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2",
-    "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8",
-    "uint64": "U64", "uint32": "U32", "uint16": "U16", "uint8": "U8", "bool": "BOOL",
+    "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2", "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8", "uint64": "U64",
+    "uint32": "U32", "uint16": "U16", "uint8": "U8", "bool": "BOOL",
 }  # fmt: skip
 
 
@@ -39,7 +41,9 @@ def _none_shared(digest: object, size: object) -> State:
 
 
 def flatten(value: State, tensors: dict[str, Tensor], share: Share = lambda value: None, path: str = "") -> Any:
-    """Returns `value` as JSON. Its tensors go into `tensors` under readable names, except those that `share` takes. Raises TypeError."""
+    """Returns `value` as JSON. Its tensors go into `tensors` under readable names, except those that `share` takes.
+    Raises TypeError.
+    """
     if (reference := share(value)) is not None:
         return {"$shared": list(reference)}
     match value:
@@ -62,10 +66,15 @@ def flatten(value: State, tensors: dict[str, Tensor], share: Share = lambda valu
             if all(isinstance(key, str) and not key.startswith("$") for key in value):
                 return dict(items)
             return {"$map": [[flatten(key, tensors, share), item] for key, item in items]}
-    raise TypeError(f"{path or 'state'} is a {type(value).__name__}; only tensors, dicts, lists, tuples and plain values can be saved")
+    raise TypeError(
+        f"{path or 'state'} is a {type(value).__name__}; only tensors, dicts, lists, tuples and plain values can be "
+        "saved"
+    )
 
 
-def restore(value: Any, tensors: Mapping[str, Tensor], shared: Callable[[object, object], State] = _none_shared) -> State:
+def restore(
+    value: Any, tensors: Mapping[str, Tensor], shared: Callable[[object, object], State] = _none_shared
+) -> State:
     """Reverses `flatten`. `shared` loads the value that `share` stored under a hash and size."""
     if isinstance(value, list):
         return [restore(item, tensors, shared) for item in value]
@@ -89,11 +98,13 @@ def restore(value: Any, tensors: Mapping[str, Tensor], shared: Callable[[object,
 
 def write_tensors(file: Path, tensors: Mapping[str, Tensor]) -> tuple[str, int]:
     """Writes a safetensors file, synced to disk; returns its SHA-256 and size in bytes. Raises OSError."""
-    header, end = {}, 0
+    header = {}
+    end = 0
     names = sorted(tensors, key=lambda name: -tensors[name].element_size())  # so that every tensor is aligned
     for name in names:
         tensor = tensors[name]
-        begin, end = end, end + tensor.numel() * tensor.element_size()
+        begin = end
+        end = end + tensor.numel() * tensor.element_size()
         header[name] = {"dtype": _DTYPES[_short(tensor)], "shape": list(tensor.shape), "data_offsets": [begin, end]}
     head = json.dumps(header).encode()
     head += b" " * (-len(head) % 8)
@@ -108,13 +119,16 @@ def write_tensors(file: Path, tensors: Mapping[str, Tensor]) -> tuple[str, int]:
 
 
 def read_tensors(file: Path) -> dict[str, Tensor]:
-    """Reads the tensors of a verified file, on the CPU. They are copied, because the file may be removed while it is mapped."""
+    """Reads the tensors of a verified file, on the CPU. They are copied, because the file may be removed while it is
+    mapped.
+    """
     return {name: tensor.clone() for name, tensor in load_file(file).items()}
 
 
 def digest_of(file: Path) -> tuple[str, int]:
     """Returns SHA-256 and size in bytes. Raises OSError."""
-    digest, size = hashlib.sha256(), 0
+    digest = hashlib.sha256()
+    size = 0
     with open(file, "rb", opener=regular) as source:
         while chunk := source.read(1 << 20):
             digest.update(chunk)

@@ -29,7 +29,8 @@ Code = tuple[Key, str]
 
 
 def must_be_trusted(folder: Path, settings: RunSettings, code: Sequence[Code], trust: bool) -> None:
-    """Raises RunError unless `code` is empty, the user wrote the folder, or `trust` is given, which the folder remembers.
+    """Raises RunError unless `code` is empty, the user wrote the folder, or `trust` is given, which the folder
+    remembers.
 
     `settings` are those in the folder's configuration.yaml, without changes by flags.
     """
@@ -40,9 +41,12 @@ def must_be_trusted(folder: Path, settings: RunSettings, code: Sequence[Code], t
         return
     more = f" and {len(code) - SHOWN} more" if len(code) > SHOWN else ""
     listed = ", ".join(f"{dotted(path)} = {value}" for path, value in code[:SHOWN]) + more
-    own_env = " name an environment of your own with --env, or" if all(path[0] == "env_settings" for path, _ in code) else ""
+    own_env = (
+        " name an environment of your own with --env, or" if all(path[0] == "env_settings" for path, _ in code) else ""
+    )
     raise RunError(
-        f"the settings in {folder} would run code on this machine, or reach beyond it ({listed}), and you did not write that folder on "
+        f"the settings in {folder} would run code on this machine, or reach beyond it ({listed}), and you did not "
+        "write that folder on "
         f"this machine. Read what they name first; then{own_env} add --trust (once: it is remembered)"
     )
 
@@ -55,7 +59,8 @@ def must_be_trusted_file(
     code_in: Callable[[RunSettings], Sequence[Code]],
     trust: bool,
 ) -> None:
-    """Raises RunError as `must_be_trusted` does, if `file` is in a run's folder. Settings from flags (`given`, `sets`) are trusted.
+    """Raises RunError as `must_be_trusted` does, if `file` is in a run's folder. Settings from flags (`given`, `sets`)
+    are trusted.
 
     A settings file elsewhere is trusted, since the user chose it.
     """
@@ -89,22 +94,30 @@ def outward_links(folder: Path) -> Iterator[Code]:
 
 
 def overwrites(settings: RunSettings) -> list[Code]:
-    """Returns the settings by which a training writes outside the current folder, or into a run that is there already."""
+    """Returns the settings by which a training writes outside the current folder, or into a run that is there
+    already.
+    """
     place = settings.checkpoint_settings
     results = Path(place.results_dir)
     outside = results.is_absolute() or ".." in results.parts
     found: list[Code] = [(("checkpoint_settings", "results_dir"), place.results_dir)] if outside else []
     if (results / place.run_id).exists():
         found += [
-            (("checkpoint_settings", key), f"true, for the run '{place.run_id}'") for key in ("force", "resume") if getattr(place, key)
+            (("checkpoint_settings", key), f"true, for the run '{place.run_id}'")
+            for key in ("force", "resume")
+            if getattr(place, key)
         ]
     return found
 
 
 def in_run_folder(file: Path) -> bool:
-    """Whether a settings file is one of those that runs and searches write: it has their name, or lies in such a folder."""
+    """Whether a settings file is one of those that runs and searches write: it has their name, or lies in such a
+    folder.
+    """
     study = file.absolute().parents[2:3] if file.absolute().parents[1].name == "trials" else ()
-    return file.name.lower() == CONFIGURATION or any((folder / mark).exists() for folder in (file.parent, *study) for mark in MARKS)
+    return file.name.lower() == CONFIGURATION or any(
+        (folder / mark).exists() for folder in (file.parent, *study) for mark in MARKS
+    )
 
 
 def env_code(settings: RunSettings, env: str | None = None) -> list[Code]:
@@ -123,7 +136,9 @@ def env_code(settings: RunSettings, env: str | None = None) -> list[Code]:
             found.append((("env_settings", "env_args"), " ".join(place.env_args)))
         found += listens(settings)
     elif not env and name not in registry("envs"):
-        named = {key: value for key, value in place.env_options.items() if set("/\\:") & set("".join(_texts({key: value})))}
+        named = {
+            key: value for key, value in place.env_options.items() if set("/\\:") & set("".join(_texts({key: value})))
+        }
         found += [(("env_settings", "env_options"), f"{key}: {value}") for key, value in named.items()]
     return found
 
@@ -147,7 +162,9 @@ def network_code(settings: RunSettings) -> list[Code]:
         found += [((*at, "trainer_type"), block.trainer_type)] if ":" in block.trainer_type else []
         found += [((*at, "reward_signals", name), name) for name in block.reward_signals if ":" in name]
         modules = {at: [block.network_settings.vis_encode_type, block.network_settings.body]}
-        modules |= {(*at, "reward_signals", name): signal_modules(name, signal) for name, signal in block.reward_signals.items()}
+        modules |= {
+            (*at, "reward_signals", name): signal_modules(name, signal) for name, signal in block.reward_signals.items()
+        }
         for above, values in modules.items():
             for key, value in zip(("vis_encode_type", "body"), values, strict=True):
                 found += [((*above, "network_settings", key), value)] if value and ":" in value else []
@@ -155,12 +172,18 @@ def network_code(settings: RunSettings) -> list[Code]:
 
 
 def agent_code(settings: RunSettings) -> list[Code]:
-    """Returns the code that training runs, networks, teachers, fixed opponents and trackers, and what it calls beyond this machine."""
+    """Returns the code that training runs, networks, teachers, fixed opponents and trackers, and what it calls beyond
+    this machine.
+    """
     found = [*network_code(settings), *calls(settings)]
     found += [(("trackers", name), name) for name in user_trackers(settings)]
     for at, block in blocks_of(settings):
         teacher = getattr(block.hyperparameters, "teacher", None)
-        found += [((*at, "hyperparameters", "teacher"), teacher)] if isinstance(teacher, str) and is_user_brain(teacher) else []
+        found += (
+            [((*at, "hyperparameters", "teacher"), teacher)]
+            if isinstance(teacher, str) and is_user_brain(teacher)
+            else []
+        )
         opponents = block.self_play.opponents if block.self_play else ()
         found += [((*at, "self_play", "opponents"), opponent) for opponent in opponents if is_user_brain(opponent)]
     return found

@@ -1,7 +1,7 @@
 """Allows one writer per run: a process holds a file lock as long as it writes to the run's folder.
 
-The operating system releases the lock when the process ends, however it ends. `.writer.json` beside it names its holder, for the error
-message of other processes; on file systems without locks it is the only protection.
+The operating system releases the lock when the process ends, however it ends. `.writer.json` beside it names its
+holder, for the error message of other processes; on file systems without locks it is the only protection.
 """
 
 from __future__ import annotations
@@ -29,9 +29,25 @@ WRITER = ".writer.json"
 PATIENCE = 0.4
 """Seconds to wait for a lock: a process that was just killed may not have released it yet."""
 FRESH = 120.0
-"""Seconds after its last save for which a writer on another machine counts as alive; a run is saved at least every minute."""
+"""Seconds after its last save for which a writer on another machine counts as alive; a run is saved at least every
+minute.
+"""
 _WITHOUT_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL}
-_NETWORK = ("nfs", "cifs", "smb", "afs", "ceph", "lustre", "gluster", "beegfs", "gpfs", "fuse.sshfs", "ncp", "webdav", "davfs")
+_NETWORK = (
+    "nfs",
+    "cifs",
+    "smb",
+    "afs",
+    "ceph",
+    "lustre",
+    "gluster",
+    "beegfs",
+    "gpfs",
+    "fuse.sshfs",
+    "ncp",
+    "webdav",
+    "davfs",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +129,8 @@ class WriterLock:
             raise
         if kind := network_file_system(self.folder):
             self.warnings.append(
-                f"{self.folder} is on a network file system ({kind}): its server decides whether other machines respect the lock on it"
+                f"{self.folder} is on a network file system ({kind}): its server decides whether other machines "
+                "respect the lock on it"
             )
 
     def release(self) -> None:
@@ -130,7 +147,9 @@ class WriterLock:
         return now is not None and now.token == self.writer.token
 
     def trouble(self) -> str | None:
-        """Returns why the folder can no longer be written; None if it can. Also shows other machines that this writer is alive."""
+        """Returns why the folder can no longer be written; None if it can. Also shows other machines that this writer
+        is alive.
+        """
         try:
             if not self.folder.is_dir():
                 return "was replaced by a file" if self.folder.exists() else "was deleted or renamed"
@@ -177,7 +196,8 @@ class WriterLock:
             self._lock.release()
             reason = "it has none"
         self.warnings.append(
-            f"locks do not work on the file system of {self.folder} ({reason}): make sure that no other process writes to this run; "
+            f"locks do not work on the file system of {self.folder} ({reason}): make sure that no other process "
+            "writes to this run; "
             f"Palaestra only notices one that {WRITER} names"
         )
         return False
@@ -192,17 +212,20 @@ class WriterLock:
         return writer
 
     def _check_previous(self, before: LockHolder, deleted: bool) -> None:
-        """Raises RunInUse, or warns, if the named writer may be alive although nobody holds the lock. `deleted`: there was no lock file,
-        which a writer that is alive must have.
+        """Raises RunInUse, or warns, if the named writer may be alive although nobody holds the lock. `deleted`: there
+        was no lock file, which a writer that is alive must have.
         """
         with suppress(OSError):
             age = time.time() - (self.folder / WRITER).stat().st_mtime
             away = not before.here and age < FRESH
-            if (deleted or not self.locked) and ((before.alive and before.pid != os.getpid()) or (away and not self.locked)):
+            if (deleted or not self.locked) and (
+                (before.alive and before.pid != os.getpid()) or (away and not self.locked)
+            ):
                 raise RunInUse(f"{self._refusal(before)}. If that process is gone, remove {self.folder / WRITER}")
             if away:
                 self.warnings.append(
-                    f"{before} wrote to {self.folder} {age:.0f} s ago: if it still does, stop one of the two, since the lock has no effect "
+                    f"{before} wrote to {self.folder} {age:.0f} s ago: if it still does, stop one of the two, since "
+                    "the lock has no effect "
                     "between these machines"
                 )
 

@@ -34,21 +34,31 @@ Course = Sequence[CoursePoint]
 
 
 def read_courses(run: Path, metric: str, behavior: str | None = None, since: int = 0) -> dict[str, list[CoursePoint]]:
-    """Returns the course of a metric for each behavior that has it, or for one. `since`: only summaries after this step."""
+    """Returns the course of a metric for each behavior that has it, or for one. `since`: only summaries after this
+    step.
+    """
     courses: dict[str, list[CoursePoint]] = {}
     for line in read_lines(run / METRICS):
-        name, step, episodes = line.get("behavior"), line.get("step"), line.get("episodes")
+        name = line.get("behavior")
+        step = line.get("step")
+        episodes = line.get("episodes")
         value = line.get(GROUP_REWARD) if metric == REWARD and GROUP_REWARD in line else line.get(metric)
-        if not (isinstance(name, str) and isinstance(step, int) and isinstance(value, int | float) and math.isfinite(value)):
+        if not (
+            isinstance(name, str) and isinstance(step, int) and isinstance(value, int | float) and math.isfinite(value)
+        ):
             continue
         if behavior in (None, name) and step > since:
             count = episodes if isinstance(episodes, int) else 0
-            courses.setdefault(name, []).append(CoursePoint(step, float(value), float(count) if metric == REWARD else 1.0, count))
+            courses.setdefault(name, []).append(
+                CoursePoint(step, float(value), float(count) if metric == REWARD else 1.0, count)
+            )
     return courses
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
-    """Returns the maps in a file of JSON lines; one that is half written is left out, and so is a file that is missing."""
+    """Returns the maps in a file of JSON lines; one that is half written is left out, and so is a file that is
+    missing.
+    """
     found: list[dict[str, Any]] = []
     with suppress(OSError):
         for line in files.read_lines(file):
@@ -66,11 +76,15 @@ def final_step(run: Path, behavior: str) -> int:
 
 
 def mean_until(course: Course, end: int, episodes: int) -> tuple[float, bool]:
-    """Returns the mean over the newest of the first `end` summaries that have as many episodes, and whether they have."""
+    """Returns the mean over the newest of the first `end` summaries that have as many episodes, and whether they
+    have.
+    """
     total = weight = 0.0
     seen = 0
     for point in reversed(course[:end]):
-        total, weight, seen = total + point.value * point.weight, weight + point.weight, seen + point.episodes
+        total = total + point.value * point.weight
+        weight = weight + point.weight
+        seen = seen + point.episodes
         if seen >= episodes:
             break
     return (total / weight if weight else course[end - 1].value), seen >= episodes
@@ -83,7 +97,9 @@ def final_value(courses: Mapping[str, Course], episodes: int) -> float | None:
 
 
 def value_at(courses: Mapping[str, Course], mark: int, episodes: int) -> float | None:
-    """Returns the mean reward at the first summary at or after `mark` decisions, over all behaviors; None until all are there."""
+    """Returns the mean reward at the first summary at or after `mark` decisions, over all behaviors; None until all are
+    there.
+    """
     found: list[float] = []
     for course in courses.values():
         end = next((number for number, point in enumerate(course, 1) if point.step >= mark), None)
@@ -104,7 +120,11 @@ def step_of_bar(course: Course, bar: float, episodes: int) -> int | None:
 
 def cpu_at(run: Path, behavior: str, step: int | None) -> float:
     """Returns the CPU seconds of a run until a behavior's step, or all of them for None."""
-    lines = [line for line in read_lines(run / CPU) if isinstance(line.get("cpu"), int | float) and isinstance(line.get("step"), int)]
+    lines = [
+        line
+        for line in read_lines(run / CPU)
+        if isinstance(line.get("cpu"), int | float) and isinstance(line.get("step"), int)
+    ]
     if step is not None:
         reached = [float(line["cpu"]) for line in lines if line.get("behavior") == behavior and line["step"] >= step]
         if reached:

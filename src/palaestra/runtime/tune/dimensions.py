@@ -48,7 +48,9 @@ class Dimension:
     def contains(self, value: Any) -> bool:
         """Whether a value is in the range."""
         if self.kind == "choice":
-            return any(value == choice and isinstance(value, bool) == isinstance(choice, bool) for choice in self.values)
+            return any(
+                value == choice and isinstance(value, bool) == isinstance(choice, bool) for choice in self.values
+            )
         if isinstance(value, bool) or not isinstance(value, int | float):
             return False
         low, high = self.values
@@ -61,7 +63,9 @@ class Dimension:
         return rng.choice(self.values) if self.kind == "choice" else self._at(rng.random())
 
     def moved(self, value: Any, share: float, rng: random.Random) -> Any:
-        """Returns a neighbor of a value: about a share of the range up or down, at least one whole number; of choices, the next one."""
+        """Returns a neighbor of a value: about a share of the range up or down, at least one whole number; of choices,
+        the next one.
+        """
         up = rng.random() < 0.5
         share *= rng.uniform(0.5, 1.5)
         if self.kind == "choice":
@@ -82,9 +86,13 @@ class Dimension:
         """Returns the number at a place within the range; places outside are moved to its ends."""
         low, high = self.values
         place = min(max(place, 0.0), 1.0)
-        number = math.exp(math.log(low) + place * math.log(high / low)) if self.logarithmic else low + place * (high - low)
+        number = (
+            math.exp(math.log(low) + place * math.log(high / low)) if self.logarithmic else low + place * (high - low)
+        )
         number = min(max(number, low), high)
-        return low + round((number - low) / self.range.step) * self.range.step if self.kind.endswith("integer") else number
+        return (
+            low + round((number - low) / self.range.step) * self.range.step if self.kind.endswith("integer") else number
+        )
 
 
 def short_names(paths: list[str]) -> dict[str, str]:

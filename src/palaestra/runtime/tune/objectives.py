@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from palaestra.runtime.settings.search_settings import Objective, SearchSettings
-from palaestra.runtime.tune.courses import Course, cpu_at, final_step, final_value, mean_until, read_courses, step_of_bar
+from palaestra.runtime.tune.courses import (
+    Course,
+    cpu_at,
+    final_step,
+    final_value,
+    mean_until,
+    read_courses,
+    step_of_bar,
+)
 
 DIRECTIONS: dict[Objective, str] = {"reward": "maximize", "decisions": "minimize", "cpu_seconds": "minimize"}
 
@@ -17,7 +25,8 @@ class NoValue(Exception):
 
 
 def worth(runs: Sequence[Path], search: SearchSettings, lengths: Mapping[str, int]) -> list[list[float]]:
-    """Returns the value of each objective for each run (one for each seed). `lengths`: max_steps of each behavior; '*': of others.
+    """Returns the value of each objective for each run (one for each seed). `lengths`: max_steps of each behavior; '*':
+    of others.
 
     Raises NoValue where no episode ended.
     """
@@ -28,7 +37,9 @@ def _worth_of_run(run: Path, search: SearchSettings, lengths: Mapping[str, int])
     courses = read_courses(run, search.metric, search.behavior)
     if not courses:
         of = f" of behavior '{search.behavior}'" if search.behavior else ""
-        raise NoValue(f"no summary has the metric '{search.metric}'{of}: a summary needs an episode that ended, within max_steps")
+        raise NoValue(
+            f"no summary has the metric '{search.metric}'{of}: a summary needs an episode that ended, within max_steps"
+        )
     found: list[float] = []
     for objective in search.wanted:
         if objective == "reward":
@@ -37,15 +48,19 @@ def _worth_of_run(run: Path, search: SearchSettings, lengths: Mapping[str, int])
             found.append(value)
         else:
             assert search.bar is not None
-            found.append(max(_to_bar(run, objective, name, course, search, lengths) for name, course in courses.items()))
+            found.append(
+                max(_to_bar(run, objective, name, course, search, lengths) for name, course in courses.items())
+            )
     return found
 
 
-def _to_bar(run: Path, objective: Objective, name: str, course: Course, search: SearchSettings, lengths: Mapping[str, int]) -> float:
+def _to_bar(
+    run: Path, objective: Objective, name: str, course: Course, search: SearchSettings, lengths: Mapping[str, int]
+) -> float:
     """Returns decisions or CPU seconds of one behavior until the bar.
 
-    A training that never reaches it counts as one of max_steps, and up to as much again by how far from the bar it ended: among those
-    the search can tell better from worse.
+    A training that never reaches it counts as one of max_steps, and up to as much again by how far from the bar it
+    ended: among those the search can tell better from worse.
     """
     assert search.bar is not None
     step = step_of_bar(course, search.bar, search.episodes)

@@ -1,8 +1,9 @@
 """The rules of population-based training. Jaderberg et al. 2017, https://arxiv.org/abs/1711.09846.
 
-Trial number `generation * size + member` is one member's training in one generation. After each, the worst share of the population takes
-over checkpoint and values of a random one of the best share (section 3: exploit, by truncation), and its values are moved or drawn anew
-(explore). Theirs multiplies values by 0.8 or 1.2; here they move by a share of their range, so that a range as narrow as gamma's works.
+Trial number `generation * size + member` is one member's training in one generation. After each, the worst share of the
+population takes over checkpoint and values of a random one of the best share (section 3: exploit, by truncation), and
+its values are moved or drawn anew (explore). Theirs multiplies values by 0.8 or 1.2; here they move by a share of their
+range, so that a range as narrow as gamma's works.
 """
 
 from __future__ import annotations
@@ -45,13 +46,18 @@ def members_of(trials: Sequence[FrozenTrial], size: int, generation: int) -> lis
     return [Member(trial.number, trial.params, trial.values[0] if trial.values else None) for trial in found]
 
 
-def origins(members: Sequence[Member], dimensions: Sequence[Dimension], population: PopulationSettings, seed: str) -> list[Descent]:
+def origins(
+    members: Sequence[Member], dimensions: Sequence[Dimension], population: PopulationSettings, seed: str
+) -> list[Descent]:
     """Returns what each member's next training starts from. The same for the same arguments, in whichever process.
 
     Raises ValueError if all have failed.
     """
     rng = random.Random(seed)
-    alive = sorted((member for member in members if member.reward is not None), key=lambda member: (-(member.reward or 0.0), member.number))
+    alive = sorted(
+        (member for member in members if member.reward is not None),
+        key=lambda member: (-(member.reward or 0.0), member.number),
+    )
     if not alive:
         raise ValueError("no training of the population is left")
     share = min(max(1, round(len(members) * population.exploit)), max(1, len(alive) // 2))
@@ -69,7 +75,9 @@ def origins(members: Sequence[Member], dimensions: Sequence[Dimension], populati
 
 
 def _explored(dimension: Dimension, value: Any, population: PopulationSettings, rng: random.Random) -> Any:
-    return dimension.draw(rng) if rng.random() < population.resample else dimension.moved(value, population.perturb, rng)
+    return (
+        dimension.draw(rng) if rng.random() < population.resample else dimension.moved(value, population.perturb, rng)
+    )
 
 
 def lineage(parents: Mapping[int, int | None], number: int) -> list[int]:

@@ -1,7 +1,7 @@
 """Trainings on a Ray cluster: an actor for each, which runs the same process as on this machine.
 
-Where a machine does not see the study's folder, the actor works in a folder of its own: it is given the settings and what the run has so
-far, sends its metrics whenever they grow, and the whole run at the end.
+Where a machine does not see the study's folder, the actor works in a folder of its own: it is given the settings and
+what the run has so far, sends its metrics whenever they grow, and the whole run at the end.
 """
 
 from __future__ import annotations
@@ -39,13 +39,19 @@ class TrialHost:
     """The actor: runs one training on its machine."""
 
     def begin(self, task: TrialTask, token: str, version: str, folder: str, path: list[str]) -> bool:
-        """Takes a task. Returns whether this machine sees the study's folder. Raises EnvError for another version of Palaestra."""
+        """Takes a task. Returns whether this machine sees the study's folder. Raises EnvError for another version of
+        Palaestra.
+        """
         if version != palaestra_version():
-            raise EnvError(f"a machine of the cluster has palaestra {palaestra_version()}, and the search {version}: they must be the same")
+            raise EnvError(
+                f"a machine of the cluster has palaestra {palaestra_version()}, and the search {version}: they must "
+                "be the same"
+            )
         if os.path.isdir(folder):
             os.chdir(folder)
         sys.path += [place for place in path if place not in sys.path and os.path.isdir(place)]
-        self._task, self._sizes = task, dict.fromkeys(NEWS, -1)
+        self._task = task
+        self._sizes = dict.fromkeys(NEWS, -1)
         self._training: LocalTraining | None = None
         with suppress(OSError):
             self._shared = (Path(task.settings).parent / TOKEN).read_text() == token
@@ -54,7 +60,9 @@ class TrialHost:
         return False
 
     def start(self, settings: bytes, run: bytes) -> None:
-        """Starts the training. `settings` and `run`: the settings file, and the run's folder so far as a tar, where they are not seen."""
+        """Starts the training. `settings` and `run`: the settings file, and the run's folder so far as a tar, where
+        they are not seen.
+        """
         if not self._shared:
             self._own = tempfile.TemporaryDirectory(prefix="palaestra-trial-", ignore_cleanup_errors=True)
             place = Path(self._own.name)
@@ -78,7 +86,8 @@ class TrialHost:
             with suppress(OSError):
                 data = (self._task.run / name).read_bytes()
                 if len(data) != self._sizes[name]:
-                    news[name], self._sizes[name] = data, len(data)
+                    news[name] = data
+                    self._sizes[name] = len(data)
         return ended, news
 
     def fetch(self) -> tuple[bytes, bytes]:
@@ -100,7 +109,8 @@ class RayTraining:
     """A training in an actor. Calls of Ray are never waited for longer than a moment."""
 
     def __init__(self, ray: Any, actors: Any, task: TrialTask) -> None:
-        self._ray, self._task = ray, task
+        self._ray = ray
+        self._task = task
         Path(task.outcome).unlink(missing_ok=True)
         token = secrets.token_hex(16)
         (Path(task.settings).parent / TOKEN).write_text(token)
@@ -125,8 +135,14 @@ class RayTraining:
             return self._finish(Outcome("failed", str(error)))
         except Exception as error:  # Ray's own: the actor or its machine is gone, or what the actor raised
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            lost = "ActorDied" in type(error).__name__ or "Unavailable" in type(error).__name__ or "NodeDied" in type(error).__name__
-            return self._finish(Outcome("lost" if lost else "failed", lines[-1][:300] if lines else type(error).__name__))
+            lost = (
+                "ActorDied" in type(error).__name__
+                or "Unavailable" in type(error).__name__
+                or "NodeDied" in type(error).__name__
+            )
+            return self._finish(
+                Outcome("lost" if lost else "failed", lines[-1][:300] if lines else type(error).__name__)
+            )
         return self._take(answer)
 
     def _take(self, answer: Any) -> Outcome | None:
@@ -186,7 +202,11 @@ class RayLauncher:
         if self._ours:
             connect(self._ray, RunnerOptions(1, address, working_dir=working_dir), address)
         self._actors = self._ray.remote(TrialHost).options(
-            num_cpus=search.trial_cpus, scheduling_strategy="SPREAD", max_restarts=0, max_task_retries=0, max_concurrency=1
+            num_cpus=search.trial_cpus,
+            scheduling_strategy="SPREAD",
+            max_restarts=0,
+            max_task_retries=0,
+            max_concurrency=1,
         )
 
     def start(self, task: TrialTask) -> RayTraining:
@@ -224,7 +244,9 @@ def unpack(data: bytes, folder: Path) -> None:
         for member in tar.getmembers():
             target = folder / member.name
             if not member.isfile() or ".." in Path(member.name).parts or Path(member.name).is_absolute():
-                raise EnvError(f"a machine of the cluster sent a file {member.name!r}, which is not in the run's folder")
+                raise EnvError(
+                    f"a machine of the cluster sent a file {member.name!r}, which is not in the run's folder"
+                )
             content = tar.extractfile(member)
             assert content is not None
             target.parent.mkdir(parents=True, exist_ok=True)

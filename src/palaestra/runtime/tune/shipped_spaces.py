@@ -35,7 +35,8 @@ def shipped_spaces() -> dict[str, Path]:
 
 
 def read_block(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a `search` block from a file, from a space that comes with the package, by its name, or from a map. Raises ConfigError.
+    """Returns a `search` block from a file, from a space that comes with the package, by its name, or from a map.
+    Raises ConfigError.
 
     The file has the block under the key `search`, or is the block.
     """
@@ -46,17 +47,23 @@ def read_block(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
     file = shipped.get(str(source), Path(source))
     if not file.is_file() and not file.suffix:
         raise ConfigError(
-            f"there is no file '{source}', and no search space of that name{nearest(str(source), shipped)} ({_listed(shipped)})"
+            f"there is no file '{source}', and no search space of that name{nearest(str(source), shipped)} "
+            f"({_listed(shipped)})"
         )
     document = yaml_file.read(file)
     tree = document.tree
     below: tuple[str, ...] = ()
     if isinstance(tree, dict) and "search" in tree:
-        tree, below = tree["search"], ("search",)
+        tree = tree["search"]
+        below = ("search",)
     if not isinstance(tree, dict):
-        raise ConfigError(f"expected a map with the key `space`, such as {', '.join(map(str, shipped)) or 'ppo'}.yaml has", file)
+        raise ConfigError(
+            f"expected a map with the key `space`, such as {', '.join(map(str, shipped)) or 'ppo'}.yaml has", file
+        )
     lines = {
-        ("search", *path[len(below) :]): line for path, line in document.lines.items() if path[: len(below)] == below and path != below
+        ("search", *path[len(below) :]): line
+        for path, line in document.lines.items()
+        if path[: len(below)] == below and path != below
     }
     return _checked(tree, file, lines)
 
@@ -72,20 +79,30 @@ def _checked(block: dict[str, Any], file: Path | None, lines: dict[Any, int]) ->
         SearchSettings.model_validate(block)
     except ValidationError as error:
         found = [problem(each, None) for each in error.errors()]
-        raise config_error(((("search", *path), sentence) for path, sentence in found), draft, "search settings cannot be used") from None
+        raise config_error(
+            ((("search", *path), sentence) for path, sentence in found), draft, "search settings cannot be used"
+        ) from None
     return block
 
 
 def space_for(trainers: set[str]) -> dict[str, Any]:
-    """Returns the space that comes with the package for the trainer of all behaviors. Raises ConfigError if there is none."""
+    """Returns the space that comes with the package for the trainer of all behaviors. Raises ConfigError if there is
+    none.
+    """
     shipped = shipped_spaces()
     if len(trainers) == 1 and (trainer := next(iter(trainers))) in shipped:
         return read_block(shipped[trainer])["space"]
     why = f"trainers {', '.join(sorted(trainers))}" if len(trainers) > 1 else f"trainer '{next(iter(trainers), '')}'"
-    raise ConfigError(f"no search space comes with Palaestra for the {why} ({_listed(shipped)}): give the ranges under search.space")
+    raise ConfigError(
+        f"no search space comes with Palaestra for the {why} ({_listed(shipped)}): give the ranges under search.space"
+    )
 
 
 def stays_in_population(path: str) -> bool:
     """Whether a setting cannot change between the generations of population-based training."""
     keys = path.split(".")
-    return any(key in FIXED_IN_POPULATION for key in keys) or keys[0] not in ("behaviors", "default_settings", "environment_parameters")
+    return any(key in FIXED_IN_POPULATION for key in keys) or keys[0] not in (
+        "behaviors",
+        "default_settings",
+        "environment_parameters",
+    )

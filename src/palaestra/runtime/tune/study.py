@@ -1,7 +1,8 @@
 """A study: its files, and which trial comes next. Several processes may share one.
 
-Optuna's storage has trials and values. Whoever runs a trial holds a lock on `trials/<number>/.tuner`, which the operating system releases
-when the process ends, however it ends: an unfinished trial whose lock is free is one that was interrupted, and is gone on with.
+Optuna's storage has trials and values. Whoever runs a trial holds a lock on `trials/<number>/.tuner`, which the
+operating system releases when the process ends, however it ends: an unfinished trial whose lock is free is one that was
+interrupted, and is gone on with.
 """
 
 from __future__ import annotations
@@ -41,11 +42,15 @@ CLAIM_SECONDS = 120.0
 
 @contextmanager
 def quiet_optuna() -> Iterator[Any]:
-    """Gives Optuna, without its log lines and its notes about experimental parts. Raises PluginError if it is not installed."""
+    """Gives Optuna, without its log lines and its notes about experimental parts. Raises PluginError if it is not
+    installed.
+    """
     try:
         import optuna
     except ImportError as error:
-        raise PluginError("palaestra tune needs Optuna, which is not installed: pip install 'palaestra[tune]'") from error
+        raise PluginError(
+            "palaestra tune needs Optuna, which is not installed: pip install 'palaestra[tune]'"
+        ) from error
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
@@ -65,7 +70,9 @@ class StudyFolder:
             check_run_id(name)
         except ConfigError as error:
             raise ConfigError(str(error).replace("--run-id", "--study", 1)) from None
-        self.name, self.results, self.path = name, results, results / name
+        self.name = name
+        self.results = results
+        self.path = results / name
         self.plan = self.path / PLAN
 
     @property
@@ -85,7 +92,8 @@ class StudyFolder:
         """Makes the folder of a new study. Raises RunError if it exists, unless `force` is given, which removes it."""
         if self.exists and not force:
             raise RunError(
-                f"the study '{self.name}' exists already ({self.path}): go on with it with --resume, start again with --force, "
+                f"the study '{self.name}' exists already ({self.path}): go on with it with --resume, start again with "
+                "--force, "
                 "or choose another --study"
             )
         if self.path.exists() and not self.exists and any(self.path.iterdir()):
@@ -109,7 +117,9 @@ class StudyFolder:
             try:
                 lock.acquire()
             except Timeout:
-                raise RunError(f"the study '{self.name}' is in use: another process trains {held.parent}; stop it first") from None
+                raise RunError(
+                    f"the study '{self.name}' is in use: another process trains {held.parent}; stop it first"
+                ) from None
             lock.release()
         shutil.rmtree(self.path)
 
@@ -130,7 +140,9 @@ class TuneStudy:
 
     def __init__(self, folder: StudyFolder, plan: StudyPlan, optuna: Any) -> None:
         """Opens a study whose folder exists, or makes it there. Raises RunError for a damaged one."""
-        self.folder, self.plan, self._optuna = folder, plan, optuna
+        self.folder = folder
+        self.plan = plan
+        self._optuna = optuna
         self.states = optuna.trial.TrialState
         self._held: dict[int, FileLock] = {}
         with self._claiming():
@@ -173,7 +185,9 @@ class TuneStudy:
         return len(trials) >= self.plan.search.total and all(trial.state.is_finished() for trial in trials)
 
     def claim(self) -> Trial | None:
-        """Returns a trial to run, which this process then holds: one that was interrupted, else a new one. None if there is none now."""
+        """Returns a trial to run, which this process then holds: one that was interrupted, else a new one. None if
+        there is none now.
+        """
         with self._claiming():
             trials = self.all()
             for trial in trials:
@@ -212,7 +226,9 @@ class TuneStudy:
             with FileLock(self.folder.path / CLAIM, timeout=CLAIM_SECONDS):
                 yield
         except Timeout:
-            raise RunError(f"another process has held {self.folder.path / CLAIM} for {CLAIM_SECONDS:.0f} s; is it suspended?") from None
+            raise RunError(
+                f"another process has held {self.folder.path / CLAIM} for {CLAIM_SECONDS:.0f} s; is it suspended?"
+            ) from None
 
     def _hold(self, number: int) -> bool:
         """Locks a trial; False if another process holds it."""
@@ -231,7 +247,9 @@ class TuneStudy:
         return True
 
     def _take_sampler(self, number: int) -> OptunaStudy:
-        """Gives the study a sampler with a seed of its own, so that no process and no later session draws the same values again."""
+        """Gives the study a sampler with a seed of its own, so that no process and no later session draws the same
+        values again.
+        """
         self.optuna.sampler = sampler_of(self._optuna, self.plan.search, number)
         return self.optuna
 
@@ -245,7 +263,9 @@ class TuneStudy:
                 raise RunError(f"the study in {self.folder.path} does not fit its {PLAN}: {error}") from error
             if not each.contains(value):
                 self.release(trial.number)
-                raise RunError(f"trial {trial.number} of {self.folder.path} has {each.path} = {value!r}, which is not in its range")
+                raise RunError(
+                    f"trial {trial.number} of {self.folder.path} has {each.path} = {value!r}, which is not in its range"
+                )
         return trial
 
     def _next_member(self, trials: list[FrozenTrial]) -> bool:

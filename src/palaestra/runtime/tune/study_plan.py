@@ -1,4 +1,6 @@
-"""The plan of a study: settings that all trials share, the settings that differ, and how values become a trial's settings."""
+"""The plan of a study: settings that all trials share, the settings that differ, and how values become a trial's
+settings.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ class StudyPlan:
     """Values of the file by path, if all are in their ranges."""
 
     def tree_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the settings tree of a trial with these values by path. Raises ConfigError for a path that leads nowhere."""
+        """Returns the settings tree of a trial with these values by path. Raises ConfigError for a path that leads
+        nowhere.
+        """
         draft = Draft(yaml_file.Document(tree=deepcopy(dict(self.tree))), None)
         for path, value in values.items():
             draft.apply_set(f"{path}={json.dumps(value)}")
@@ -57,7 +61,9 @@ class StudyPlan:
     def as_tree(self) -> dict[str, Any]:
         """Returns the whole study as a settings tree, from which it goes on."""
         block = self.search.model_dump(mode="json", exclude_defaults=True)
-        block["space"] = {each.path: each.range.model_dump(mode="json", exclude_defaults=True) for each in self.dimensions}
+        block["space"] = {
+            each.path: each.range.model_dump(mode="json", exclude_defaults=True) for each in self.dimensions
+        }
         return {**deepcopy(dict(self.tree)), "search": block}
 
     @property
@@ -77,7 +83,9 @@ class StudyPlan:
         return list(range(first, first + self.search.seeds))
 
     def sets(self, settings: RunSettings) -> list[str]:
-        """Returns what a trial's process sets besides the trial's own settings: threads, trackers, and where the training ends."""
+        """Returns what a trial's process sets besides the trial's own settings: threads, trackers, and where the
+        training ends.
+        """
         found = ["torch_settings.threads=1"] if settings.torch_settings.threads is None else []
         if "jsonl" not in settings.trackers:
             found.append("trackers.jsonl={}")
@@ -85,7 +93,9 @@ class StudyPlan:
         if "reward" not in search.wanted:  # nothing is to be seen after the bar
             keys = {"metric": search.metric, "at_least": search.bar, "episodes": search.episodes}
             names = [search.behavior] if search.behavior else ["*"]
-            found += [f"behaviors.{name}.stop_when.{key}={json.dumps(value)}" for name in names for key, value in keys.items()]
+            found += [
+                f"behaviors.{name}.stop_when.{key}={json.dumps(value)}" for name in names for key, value in keys.items()
+            ]
         if search.method == "pbt":
             part = max(1, self.longest // search.population.generations)
             blocks = [*settings.behaviors.values(), *([settings.default_settings] if settings.default_settings else [])]
@@ -108,7 +118,9 @@ def make_plan(
     *,
     own_code: bool = True,
 ) -> StudyPlan:
-    """Reads a study's settings. `block`: a `search` block in place of the file's, as for `read_block`. Raises ConfigError."""
+    """Reads a study's settings. `block`: a `search` block in place of the file's, as for `read_block`. Raises
+    ConfigError.
+    """
     flags = overrides.get("search", {})
     if block is not None:
         whole = {**read_block(block), **flags}
@@ -130,7 +142,11 @@ def make_plan(
     notes = [warning for warning in loaded.warnings if FOR_TUNE not in warning]
     if search.method == "pbt":
         given, dropped = _for_population(given, search, loaded)
-        notes += [f"{', '.join(dropped)} cannot change while a population trains, and stays as in the file"] if dropped else []
+        notes += (
+            [f"{', '.join(dropped)} cannot change while a population trains, and stays as in the file"]
+            if dropped
+            else []
+        )
         _check_generations(settings, search)
     dimensions = tuple(Dimension(path, found) for path, found in given.items())
     plan = StudyPlan(tree, settings, search, dimensions)
@@ -138,7 +154,8 @@ def make_plan(
     outside = [each.path for each in dimensions if each.path not in start or not each.contains(start[each.path])]
     if search.start_values and outside:
         notes.append(
-            f"the file's own values are not tried first: {', '.join(outside)} {'is' if len(outside) == 1 else 'are'} outside the ranges"
+            f"the file's own values are not tried first: {', '.join(outside)} {'is' if len(outside) == 1 else 'are'} "
+            "outside the ranges"
         )
     return replace(plan, notes=tuple(notes), start=start if search.start_values and not outside else None)
 
@@ -149,7 +166,9 @@ def blocks_of(settings: RunSettings) -> list[BehaviorSettings]:
 
 
 def check_ranges(plan: StudyPlan, loaded: Loaded, own_code: bool = True) -> dict[str, Any]:
-    """Returns the values of the settings themselves, by path. Raises ConfigError if a path is unknown or a range goes too far."""
+    """Returns the values of the settings themselves, by path. Raises ConfigError if a path is unknown or a range goes
+    too far.
+    """
     problems: list[tuple[tuple[str, ...], str]] = []
     for each in plan.dimensions:
         values = each.values if each.kind == "choice" else (each.values[0], each.values[1])
@@ -215,12 +234,18 @@ def code_of_choices(plan: StudyPlan) -> list[Code]:
 
 
 def differences(before: StudyPlan, now: StudyPlan) -> list[str]:
-    """Returns the paths of settings that differ between two plans of one study, but for those that may change when it goes on."""
+    """Returns the paths of settings that differ between two plans of one study, but for those that may change when it
+    goes on.
+    """
     trees = [plan.as_tree() for plan in (before, now)]
     for tree in trees:
         tree["search"] = {key: value for key, value in tree["search"].items() if key not in OF_A_STUDY}
     old, new = (dict(_leaves(tree)) for tree in trees)
-    return [".".join(map(str, path)) for path in dict.fromkeys((*old, *new)) if old.get(path, _leaves) != new.get(path, _leaves)]
+    return [
+        ".".join(map(str, path))
+        for path in dict.fromkeys((*old, *new))
+        if old.get(path, _leaves) != new.get(path, _leaves)
+    ]
 
 
 def _leaves(tree: Any, above: tuple[Any, ...] = ()) -> list[tuple[tuple[Any, ...], Any]]:
@@ -245,7 +270,8 @@ def _refuse_several_processes(settings: RunSettings) -> None:
     torch = settings.torch_settings
     if (torch.processes or 1) > 1 or torch.gpus not in (None, 0, 1):
         raise ConfigError(
-            "a trial trains in one process: leave out torch_settings.processes and gpus; search.jobs trains trials side by side"
+            "a trial trains in one process: leave out torch_settings.processes and gpus; search.jobs trains trials "
+            "side by side"
         )
 
 
@@ -267,7 +293,9 @@ def _with_own_choices(given: dict[str, RangeSettings], plan: StudyPlan) -> dict[
 
 
 def _for_population(given: dict[str, Any], search: SearchSettings, loaded: Loaded) -> tuple[dict[str, Any], list[str]]:
-    """Returns the ranges that population-based training can search, and the other paths. Raises ConfigError if the user gave those."""
+    """Returns the ranges that population-based training can search, and the other paths. Raises ConfigError if the user
+    gave those.
+    """
     fixed = [path for path in given if stays_in_population(path)]
     if fixed and search.space:
         sentence = "cannot change when a training continues from a checkpoint, as it does with method pbt"
@@ -282,7 +310,8 @@ def _check_generations(settings: RunSettings, search: SearchSettings) -> None:
         rollout = 0 if block.trainer_type in ("sac", "bc") else getattr(block.hyperparameters, "buffer_size", 0)
         if part < rollout:
             raise ConfigError(
-                f"a generation is {part:,} decisions (max_steps {block.max_steps:,} in {search.population.generations} generations), "
+                f"a generation is {part:,} decisions (max_steps {block.max_steps:,} in "
+                f"{search.population.generations} generations), "
                 f"less than a rollout of buffer_size {rollout:,}: take fewer generations or more max_steps"
             )
 

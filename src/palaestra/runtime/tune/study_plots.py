@@ -18,7 +18,8 @@ MANY = 1.6
 
 
 def draw_study(study: TuneStudy) -> list[str]:
-    """Draws history, importance, slices and parallel coordinates, and of several objectives their front. Returns the names of the files.
+    """Draws history, importance, slices and parallel coordinates, and of several objectives their front. Returns the
+    names of the files.
 
     Pictures for which there are too few trials are left out.
     """
@@ -30,7 +31,8 @@ def draw_study(study: TuneStudy) -> list[str]:
     for old in folder.glob("*.png"):
         old.unlink()
     written: list[str] = []
-    objectives, names = study.plan.search.wanted, _names(study)
+    objectives = study.plan.search.wanted
+    names = _names(study)
     varied = len({tuple(trial.params.values()) for trial in _complete(study)}) > 1
     wide = max(7.0, MANY * len(study.plan.dimensions))
     for number, objective in enumerate(objectives):
@@ -46,21 +48,33 @@ def draw_study(study: TuneStudy) -> list[str]:
                 ("slices", drawing.plot_slice, of, wide),
                 ("parallel", drawing.plot_parallel_coordinate, of, wide),
             ]
-        written += [_draw(pyplot, study, folder / f"{name}{end}.png", plot, keywords, width) for name, plot, keywords, width in jobs]
+        written += [
+            _draw(pyplot, study, folder / f"{name}{end}.png", plot, keywords, width)
+            for name, plot, keywords, width in jobs
+        ]
     if len(objectives) in (2, 3) and AT_END not in names:
-        written.append(_draw(pyplot, study, folder / "front.png", drawing.plot_pareto_front, {"target_names": names}, 7.0))
+        written.append(
+            _draw(pyplot, study, folder / "front.png", drawing.plot_pareto_front, {"target_names": names}, 7.0)
+        )
     if study.plan.search.pruning != "none":
         written.append(_draw(pyplot, study, folder / "courses.png", drawing.plot_intermediate_values, {}, 7.0))
     return [f"{FOLDER}/{name}" for name in written if name]
 
 
 def _names(study: TuneStudy) -> list[str]:
-    """Returns what each objective's pictures show. Where trials missed the bar, that is no number that was measured, and the name says so.
+    """Returns what each objective's pictures show. Where trials missed the bar, that is no number that was measured,
+    and the name says so.
 
     Where all did, `_renamed` gives them the reward at the end instead.
     """
     short = study.plan.search.bar is not None and any(missed(study.endings(trial)) for trial in _complete(study))
-    to_bar = AT_END if study.none_reached() else "{0}, raised where " + f"{study.plan.search.bar:g} was missed" if short else "{0}"
+    to_bar = (
+        AT_END
+        if study.none_reached()
+        else "{0}, raised where " + f"{study.plan.search.bar:g} was missed"
+        if short
+        else "{0}"
+    )
     return [objective if objective == "reward" else to_bar.format(objective) for objective in study.plan.search.wanted]
 
 
@@ -80,15 +94,23 @@ def _plot_history_to_bar(_: Any, of: TuneStudy, number: int) -> None:
     axes.set_xlabel("Trial")
     axes.set_ylabel(objective)
     axes.plot(*zip(*reached, strict=True), "o", label=objective)
-    axes.plot([at for at, _ in reached], list(accumulate((value for _, value in reached), min)), color="#d1495b", label="Best Value")
-    high, short = axes.get_ylim()[1], [trial.number for trial, short in trials if short]
+    axes.plot(
+        [at for at, _ in reached],
+        list(accumulate((value for _, value in reached), min)),
+        color="#d1495b",
+        label="Best Value",
+    )
+    high = axes.get_ylim()[1]
+    short = [trial.number for trial, short in trials if short]
     label = f"{of.plan.search.bar:g} not reached"
     axes.plot(short, [high] * len(short), "x", color="#d1495b", clip_on=False, label=label)
     axes.legend()
 
 
 def _evaluator() -> Any:
-    """Returns the evaluator of importances that needs no further library (PED-ANOVA, https://arxiv.org/abs/2304.10255)."""
+    """Returns the evaluator of importances that needs no further library (PED-ANOVA,
+    https://arxiv.org/abs/2304.10255).
+    """
     from optuna.importance import PedAnovaImportanceEvaluator
 
     return PedAnovaImportanceEvaluator()
@@ -115,7 +137,8 @@ def _draw(pyplot: Any, study: TuneStudy, file: Path, plot: Any, keywords: dict[s
 
 
 def _renamed(study: TuneStudy) -> Any:
-    """Returns a copy of the study in memory: parameters have short names, which fit on axes, and courses are rewards by decisions.
+    """Returns a copy of the study in memory: parameters have short names, which fit on axes, and courses are rewards by
+    decisions.
 
     Where no trial reached the bar, its objectives are replaced by the reward at the end.
     """
@@ -125,13 +148,18 @@ def _renamed(study: TuneStudy) -> Any:
     sign = 1.0 if DIRECTIONS[study.plan.search.wanted[0]] == "maximize" else -1.0
     names = short_names([each.path for each in study.plan.dimensions])
     replaced = [name == AT_END for name in _names(study)]
-    directions = [optuna.study.StudyDirection.MAXIMIZE if new else old for new, old in zip(replaced, study.optuna.directions, strict=True)]
+    directions = [
+        optuna.study.StudyDirection.MAXIMIZE if new else old
+        for new, old in zip(replaced, study.optuna.directions, strict=True)
+    ]
     copy = optuna.create_study(directions=directions)
     for trial in study.optuna.get_trials():
         for attribute in ("params", "distributions"):
             setattr(trial, attribute, {names.get(key, key): value for key, value in getattr(trial, attribute).items()})
         trial.intermediate_values = {
-            marks[number - 1]: sign * value for number, value in trial.intermediate_values.items() if 0 < number <= len(marks)
+            marks[number - 1]: sign * value
+            for number, value in trial.intermediate_values.items()
+            if 0 < number <= len(marks)
         }
         if trial.state == study.states.COMPLETE and any(replaced):
             end = reward_at_end(study.endings(trial))
@@ -142,13 +170,17 @@ def _renamed(study: TuneStudy) -> Any:
 
 
 def draw_lineage(study: TuneStudy, best: list[int]) -> str:
-    """Draws rewards and values of a population by generation, a line from each training to the one it continues. Returns the name."""
+    """Draws rewards and values of a population by generation, a line from each training to the one it continues.
+    Returns the name.
+    """
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
     trials = {trial.number: trial for trial in study.all() if trial.values}
     parents = {number: trial.user_attrs.get("parent") for number, trial in trials.items()}
-    numeric = [each for each in study.plan.dimensions if not any(isinstance(value, str | bool | None) for value in each.values)]
+    numeric = [
+        each for each in study.plan.dimensions if not any(isinstance(value, str | bool | None) for value in each.values)
+    ]
     panels: list[Dimension | None] = [None, *numeric]
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
@@ -156,7 +188,10 @@ def draw_lineage(study: TuneStudy, best: list[int]) -> str:
     names = short_names([each.path for each in study.plan.dimensions])
     for at, dimension in enumerate(panels):
         axes = figure.add_subplot(rows, columns, at + 1)
-        heights = {number: trial.values[0] if dimension is None else trial.params[dimension.path] for number, trial in trials.items()}
+        heights = {
+            number: trial.values[0] if dimension is None else trial.params[dimension.path]
+            for number, trial in trials.items()
+        }
         _draw_lines(axes, heights, parents, best, study.plan.search.population.size)
         axes.set_title("reward" if dimension is None else names[dimension.path], fontsize=10)
         axes.set_xlabel("generation", fontsize=9)
@@ -179,9 +214,22 @@ def _draw_lines(axes: Any, heights: dict[int, Any], parents: dict[int, Any], bes
         if parent not in heights:
             continue
         own = parent % size == number % size
-        kind = "the best one's line" if number in best and parent in best else "continued" if own else "copied from another"
+        kind = (
+            "the best one's line"
+            if number in best and parent in best
+            else "continued"
+            if own
+            else "copied from another"
+        )
         color, style, width = kinds[kind]
         label = kind if kind not in axes.get_legend_handles_labels()[1] else None
-        axes.plot([parent // size, number // size], [heights[parent], height], style, color=color, linewidth=width, label=label)
+        axes.plot(
+            [parent // size, number // size],
+            [heights[parent], height],
+            style,
+            color=color,
+            linewidth=width,
+            label=label,
+        )
     axes.plot([number // size for number in heights], list(heights.values()), "o", color="#22262b", markersize=3)
     axes.grid(color="#e4e7eb")

@@ -36,7 +36,9 @@ def write_report(study: TuneStudy, tell: Callable[[str], object]) -> FrozenTrial
     """Writes the report and prints a table. Returns the best trial. Raises RunError if none was completed."""
     complete = ranked(study)
     if not complete:
-        raise RunError(f"no trial of the study was completed: see 'why' in {study.folder.path / TRIALS}, and trials/*/seed-*.log")
+        raise RunError(
+            f"no trial of the study was completed: see 'why' in {study.folder.path / TRIALS}, and trials/*/seed-*.log"
+        )
     best = complete[0]
     try:
         write_whole(study.folder.path / TRIALS, trials_table(study).encode())
@@ -51,7 +53,8 @@ def write_report(study: TuneStudy, tell: Callable[[str], object]) -> FrozenTrial
     if study.none_reached():
         nearest = f"{reward_at_end(study.endings(best)):.4g} at the end"
         tell(
-            f"No trial reached {study.plan.search.bar:g}: {BEST} is only the nearest to it ({nearest}). Search again, in another --study, "
+            f"No trial reached {study.plan.search.bar:g}: {BEST} is only the nearest to it ({nearest}). Search again, "
+            "in another --study, "
             "with a larger --max-steps or a lower --bar"
         )
         return best
@@ -64,9 +67,11 @@ def write_report(study: TuneStudy, tell: Callable[[str], object]) -> FrozenTrial
 
 
 def ranked(study: TuneStudy) -> list[FrozenTrial]:
-    """Returns the completed trials, the best first: by the first objective, and of a population those of the last generation first.
+    """Returns the completed trials, the best first: by the first objective, and of a population those of the last
+    generation first.
 
-    Trials that missed the bar come last, first those with more seeds that reached it, then those with a higher reward at the end.
+    Trials that missed the bar come last, first those with more seeds that reached it, then those with a higher reward
+    at the end.
     """
     search = study.plan.search
     sign = -1.0 if DIRECTIONS[search.wanted[0]] == "maximize" else 1.0
@@ -82,7 +87,9 @@ def ranked(study: TuneStudy) -> list[FrozenTrial]:
 
 
 def measured(study: TuneStudy, trial: FrozenTrial) -> list[float | None]:
-    """Returns the value of each objective of a completed trial; None where it is one to the bar, which not every seed reached."""
+    """Returns the value of each objective of a completed trial; None where it is one to the bar, which not every seed
+    reached.
+    """
     return _without_missed(study, trial.values, reached=not missed(study.endings(trial)))
 
 
@@ -115,30 +122,49 @@ def write_best(study: TuneStudy, best: FrozenTrial) -> None:
             comment += f"; no trial reached {search.bar:g}." if study.none_reached() else "."
         if study.plan.search.method == "pbt":
             comment += (
-                f"\nIts values are those of its last generation; the trained model and its checkpoint are in trials/{number}. "
+                "\nIts values are those of its last generation; the trained model and its checkpoint are in "
+                f"trials/{number}. "
                 "lineage.json has the values of the generations before."
             )
         write_whole(study.folder.path / name, study.plan.text_of(trial.params, comment).encode())
     settings = load(study.folder.path / BEST, own_code=False).settings
-    if set(learning_code(settings)) <= set(code_of(study.plan)):  # the storage, which others may have written, names no other code
+    if set(learning_code(settings)) <= set(
+        code_of(study.plan)
+    ):  # the storage, which others may have written, names no other code
         sign(study.folder.path, settings)
 
 
 def trials_table(study: TuneStudy) -> str:
     """Returns all trials as CSV."""
-    search, paths = study.plan.search, [each.path for each in study.plan.dimensions]
+    search = study.plan.search
+    paths = [each.path for each in study.plan.dimensions]
     best = front(study) if len(search.wanted) > 1 else []
     of_population = ["generation", "member", "parent"] if search.method == "pbt" else []
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     to_bar = [] if search.bar is None else ["reached", "reward_at_end"]
-    head = ["trial", "state", *search.wanted, *to_bar, *(["front"] if best else []), *of_population, *paths, "seconds", "seeds", "why"]
+    head = [
+        "trial",
+        "state",
+        *search.wanted,
+        *to_bar,
+        *(["front"] if best else []),
+        *of_population,
+        *paths,
+        "seconds",
+        "seeds",
+        "why",
+    ]
     writer.writerow(head)
     for trial in study.all():
         complete = trial.state == study.states.COMPLETE
         values = measured(study, trial) if complete else [None] * len(search.wanted)
         endings = study.endings(trial) if complete and to_bar else []
-        reach = [f"{len(endings) - len(missed(endings))} of {len(endings)}", reward_at_end(endings)] if endings else [None] * len(to_bar)
+        reach = (
+            [f"{len(endings) - len(missed(endings))} of {len(endings)}", reward_at_end(endings)]
+            if endings
+            else [None] * len(to_bar)
+        )
         generation, member = divmod(trial.number, search.population.size)
         place = [generation, member, trial.user_attrs.get("parent")] if of_population else []
         seconds = "" if trial.duration is None else round(trial.duration.total_seconds(), 1)
@@ -196,7 +222,8 @@ def _not_reached(endings: list[Ending]) -> str:
 
 def write_lineage(study: TuneStudy, best: FrozenTrial) -> list[str]:
     """Writes who continued from whom, as JSON and as a picture. Returns the picture's name."""
-    trials, size = study.all(), study.plan.search.population.size
+    trials = study.all()
+    size = study.plan.search.population.size
     parents = {trial.number: trial.user_attrs.get("parent") for trial in trials}
     entries = [
         {

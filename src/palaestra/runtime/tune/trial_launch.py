@@ -48,7 +48,8 @@ class LocalTraining:
     """A process on this machine, in a session of its own: Ctrl-C in the terminal reaches it only through us."""
 
     def __init__(self, task: TrialTask) -> None:
-        self._task, self._deadline = task, float("inf")
+        self._task = task
+        self._deadline = float("inf")
         Path(task.outcome).unlink(missing_ok=True)
         Path(task.log).parent.mkdir(parents=True, exist_ok=True)
         environment = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONUNBUFFERED": "1"}
@@ -74,7 +75,9 @@ class LocalTraining:
         self._hang_up()
         found = Outcome.read(Path(self._task.outcome))
         code = self.process.returncode
-        return found or Outcome("lost", f"its process was killed (signal {-code})" if code < 0 else f"its process ended with status {code}")
+        return found or Outcome(
+            "lost", f"its process was killed (signal {-code})" if code < 0 else f"its process ended with status {code}"
+        )
 
     def stop(self) -> None:
         """Asks the training to save and end; it is killed if it has not ended in time."""

@@ -87,7 +87,9 @@ class TrialWatch:
 
         file = self._task.run / CPU
         if self._before is None:  # of earlier processes; what they did after their last checkpoint is done again
-            kept = [line for line in read_lines(file) if isinstance(line.get("step"), int) and line["step"] < summary.step]
+            kept = [
+                line for line in read_lines(file) if isinstance(line.get("step"), int) and line["step"] < summary.step
+            ]
             self._before = max((float(line["cpu"]) for line in kept), default=0.0)
             write_whole(file, b"".join(json.dumps(line).encode() + b"\n" for line in kept))
         line = {"behavior": summary.behavior, "step": summary.step, "cpu": round(self._before + cpu_seconds(), 3)}
@@ -118,11 +120,17 @@ def train_trial(task: TrialTask) -> Outcome:
 
     until = time.monotonic() + PATIENCE
     while True:
-        place = {"run_id": task.run_id, "results_dir": task.results_dir, "resume": RunFolder(Path(task.results_dir), task.run_id).exists}
+        place = {
+            "run_id": task.run_id,
+            "results_dir": task.results_dir,
+            "resume": RunFolder(Path(task.results_dir), task.run_id).exists,
+        }
         watch = TrialWatch(task)
         try:
             overrides = {"checkpoint_settings": place, "env_settings": {"seed": task.seed}}
-            result = learn(Path(task.settings), overrides, task.sets, callbacks=[watch], trust=True)  # the study's was asked for
+            result = learn(
+                Path(task.settings), overrides, task.sets, callbacks=[watch], trust=True
+            )  # the study's was asked for
         except RunInUse as error:
             if time.monotonic() > until:
                 return Outcome("failed", str(error))

@@ -1,4 +1,6 @@
-"""Follows one trial: starts its trainings one after another, reports its reward's course, and tells the study how it ended."""
+"""Follows one trial: starts its trainings one after another, reports its reward's course, and tells the study how it
+ended.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class TrialRun:
         self.endings: list[Ending] = []
         """How each of its trainings ended, once it is complete; empty without a bar."""
         self.pruned = False
-        self._study, self._trial, self._launcher = study, trial, launcher
+        self._study = study
+        self._trial = trial
+        self._launcher = launcher
         self._search = study.plan.search
         self._training: Training | None = None
         self._restarts = 0
@@ -111,7 +115,9 @@ class TrialRun:
         return False
 
     def _next_seed(self) -> bool:
-        """Goes on to the next seed, or ends the trial: after the last one, or where the first has missed the bar that alone counts."""
+        """Goes on to the next seed, or ends the trial: after the last one, or where the first has missed the bar that
+        alone counts.
+        """
         seed = self._seeds.pop(0)
         self._trained.append(seed)
         if self._seeds and "reward" not in self._search.wanted and missed(self._endings()):
@@ -163,7 +169,9 @@ class TrialRun:
         os.rename(beside, run)
 
     def _report(self, ended: Outcome | None) -> None:
-        """Reports the reward of the first seed at the marks that it has passed, and notes whether the trial is to be pruned."""
+        """Reports the reward of the first seed at the marks that it has passed, and notes whether the trial is to be
+        pruned.
+        """
         if self._search.pruning == "none" or self.pruned or self._seeds[:1] != self._study.plan.seeds()[:1]:
             return
         run = self._study.folder.run(self.number, self._seeds[0])
@@ -177,7 +185,9 @@ class TrialRun:
             if number in self._reported:
                 continue
             value = value_at(courses, mark, self._search.episodes)
-            if value is None and ended is not None and ended.kind == "finished":  # it reached the bar: its reward stays there
+            if (
+                value is None and ended is not None and ended.kind == "finished"
+            ):  # it reached the bar: its reward stays there
                 value = final_value(courses, self._search.episodes)
             if value is None:
                 return
@@ -265,5 +275,6 @@ def must_not_all_fail(failed: list[TrialRun], complete: bool, folder: Path) -> N
         return
     last = failed[-1]
     raise RunError(
-        f"the first {len(failed)} trials failed, the last with: {last.failure}\n  Its log: {folder / 'trials' / str(last.number)}"
+        f"the first {len(failed)} trials failed, the last with: {last.failure}\n  Its log: "
+        f"{folder / 'trials' / str(last.number)}"
     )

@@ -17,7 +17,13 @@ from palaestra.runtime.control.os_signals import break_on_signals
 from palaestra.runtime.environments.make import EDITOR
 from palaestra.runtime.run.api import sectioned
 from palaestra.runtime.settings.search_settings import SearchSettings
-from palaestra.runtime.storage.trust import in_run_folder, learning_code, must_be_trusted, must_be_trusted_file, must_stay_inside
+from palaestra.runtime.storage.trust import (
+    in_run_folder,
+    learning_code,
+    must_be_trusted,
+    must_be_trusted_file,
+    must_stay_inside,
+)
 from palaestra.runtime.tune.dimensions import plain, short_names
 from palaestra.runtime.tune.objectives import describe_missed, missed
 from palaestra.runtime.tune.study import StudyFolder, TuneStudy, quiet_optuna
@@ -84,11 +90,11 @@ def tune(
 ) -> TuneResult:
     """Searches settings as `palaestra tune` does.
 
-    `config` is a file or a tree of settings, with a block `search` or without; `search` is such a block, the file of one, or `ppo`, `sac`
-    or `poca` for the one that comes with Palaestra. Further keywords are results_dir, resume and force; keys of `search` (trials, jobs,
-    method, bar ...); and keys of `env_settings`, `engine_settings` and `torch_settings`. With `resume=True`, a study goes on, or this
-    process joins others that run it; `config` may be left out then. Raises PalaestraError. Ctrl-C saves the trials that run, and raises
-    KeyboardInterrupt.
+    `config` is a file or a tree of settings, with a block `search` or without; `search` is such a block, the file of
+    one, or `ppo`, `sac` or `poca` for the one that comes with Palaestra. Further keywords are results_dir, resume and
+    force; keys of `search` (trials, jobs, method, bar ...); and keys of `env_settings`, `engine_settings` and
+    `torch_settings`. With `resume=True`, a study goes on, or this process joins others that run it; `config` may be
+    left out then. Raises PalaestraError. Ctrl-C saves the trials that run, and raises KeyboardInterrupt.
     """
     place = {key: settings.pop(key) for key in ("results_dir", "resume", "force") if key in settings}
     flags = {key: settings.pop(key) for key in list(settings) if key in SearchSettings.model_fields}
@@ -132,33 +138,43 @@ def run_search(request: SearchRequest, tell: Tell = say) -> TuneResult:
         Tuning(study, launcher, tell).run()
         best = write_report(study, tell)
         found = measured(study, best)
-        values = {name: math.inf if value is None else value for name, value in zip(plan.search.wanted, found, strict=True)}
+        values = {
+            name: math.inf if value is None else value for name, value in zip(plan.search.wanted, found, strict=True)
+        }
         done = sum(trial.state == study.states.COMPLETE for trial in study.all())
-        return TuneResult(folder.path, folder.path / "best.yaml", best.number, values, dict(best.params), done, None not in found)
+        return TuneResult(
+            folder.path, folder.path / "best.yaml", best.number, values, dict(best.params), done, None not in found
+        )
 
 
 def settled_plan(request: SearchRequest) -> StudyPlan:
     """Returns the plan of a new study, whose folder is made, or of one that goes on. Raises PalaestraError."""
-    folder, config = request.folder, request.config
+    folder = request.folder
+    config = request.config
     if request.resume and request.force:
         raise ConfigError("--resume goes on with the study and --force starts it again: give one of the two")
     must_be_trusted_files(request)
     must_stay_inside(folder.path, request.trust)
     if not request.resume:
         if config is None:
-            raise ConfigError("name a settings file, such as configs/ppo/3DBall.yaml; only with --resume it can be left out")
+            raise ConfigError(
+                "name a settings file, such as configs/ppo/3DBall.yaml; only with --resume it can be left out"
+            )
         plan = make_plan(config, request.overrides, request.sets, request.block)
         must_name_env(plan)
         folder.begin(plan, force=request.force)
         return plan
     if not folder.exists:
-        raise RunError(f"there is no study '{folder.name}' in {folder.results}: begin it without --resume, with a settings file")
+        raise RunError(
+            f"there is no study '{folder.name}' in {folder.results}: begin it without --resume, with a settings file"
+        )
     kept = kept_plan(folder, trust=request.trust)
     plan = make_plan(config or folder.plan, request.overrides, request.sets, request.block)
     if changed := differences(kept, plan):
         verb = "differs" if len(changed) == 1 else "differ"
         raise ConfigError(
-            f"the study '{folder.name}' was begun with other settings: {', '.join(changed[:4])} {verb} from {folder.plan}; go on with "
+            f"the study '{folder.name}' was begun with other settings: {', '.join(changed[:4])} {verb} from "
+            f"{folder.plan}; go on with "
             f"those (palaestra tune --study={folder.name} --resume), or begin another --study"
         )
     if plan.search.total != kept.search.total:
@@ -167,8 +183,11 @@ def settled_plan(request: SearchRequest) -> StudyPlan:
 
 
 def must_be_trusted_files(request: SearchRequest) -> None:
-    """Raises RunError if the file of the settings or of the search lies in a run's folder of someone else, and names code."""
-    config, block = request.config, request.block
+    """Raises RunError if the file of the settings or of the search lies in a run's folder of someone else, and names
+    code.
+    """
+    config = request.config
+    block = request.block
     if isinstance(config, Path):
         must_be_trusted_file(config, request.overrides, request.sets, code_in=learning_code, trust=request.trust)
     searched = config if block is None else Path(block) if isinstance(block, str | Path) else None
@@ -179,16 +198,26 @@ def must_be_trusted_files(request: SearchRequest) -> None:
 
 
 def must_name_env(plan: StudyPlan) -> None:
-    """Raises ConfigError for a study without an environment: every trial would wait until Play is pressed in the Unity Editor."""
+    """Raises ConfigError for a study without an environment: every trial would wait until Play is pressed in the Unity
+    Editor.
+    """
     if plan.settings.env_settings.env_path is not None:
         return
     same = [name for name in plan.settings.behaviors if name in registry("envs")]
-    hint = f"the built-in environment of that name is --env={same[0]}" if same else "such as --env=Game.x86_64 or --env=3DBall"
-    raise ConfigError(f"no environment is named: add --env; {hint}. --env={EDITOR} waits for the Unity Editor at each trial")
+    hint = (
+        f"the built-in environment of that name is --env={same[0]}"
+        if same
+        else "such as --env=Game.x86_64 or --env=3DBall"
+    )
+    raise ConfigError(
+        f"no environment is named: add --env; {hint}. --env={EDITOR} waits for the Unity Editor at each trial"
+    )
 
 
 def kept_plan(folder: StudyFolder, *, trust: bool) -> StudyPlan:
-    """Returns the plan in a study's folder. Raises RunError if it would run code, and the folder is not the user's own."""
+    """Returns the plan in a study's folder. Raises RunError if it would run code, and the folder is not the user's
+    own.
+    """
     plan = make_plan(folder.plan, {}, own_code=False)
     signed = plan.settings.model_copy(update={"search": plan.search})
     must_be_trusted(folder.path, signed, code_of(plan), trust)
@@ -206,12 +235,20 @@ def launcher_for(plan: StudyPlan) -> Launcher:
 
 def announce(study: TuneStudy, tell: Tell, *, resume: bool) -> None:
     """Prints the study's name, method and objectives, and the range of each setting."""
-    search, trials = study.plan.search, study.all()
+    search = study.plan.search
+    trials = study.all()
     done = sum(trial.state.is_finished() for trial in trials)
     state = f"{done} of {search.total} trials have ended" if resume else f"{search.total} trials"
-    tell(f"Study '{study.folder.name}' ({search.method}): {state}, {search.jobs} side by side, by {measures(search)}; {study.folder.path}")
+    tell(
+        f"Study '{study.folder.name}' ({search.method}): {state}, {search.jobs} side by side, by {measures(search)}; "
+        f"{study.folder.path}"
+    )
     for each in study.plan.dimensions:
-        words = ", ".join(str(value) for value in each.values) if each.kind == "choice" else f"{each.values[0]:g} to {each.values[1]:g}"
+        words = (
+            ", ".join(str(value) for value in each.values)
+            if each.kind == "choice"
+            else f"{each.values[0]:g} to {each.values[1]:g}"
+        )
         tell(f"  {each.path}: {each.kind.replace('_', ' ')} {words}")
 
 
@@ -219,7 +256,9 @@ class Tuning:
     """The loop over the trials that this process runs."""
 
     def __init__(self, study: TuneStudy, launcher: Launcher, tell: Tell) -> None:
-        self._study, self._launcher, self._tell = study, launcher, tell
+        self._study = study
+        self._launcher = launcher
+        self._tell = tell
         self._running: list[TrialRun] = []
         self._failed: list[TrialRun] = []
         self._names = short_names([each.path for each in study.plan.dimensions])
@@ -227,7 +266,9 @@ class Tuning:
         self._waited = False
 
     def run(self) -> None:
-        """Runs trials until all of the study have ended, those of other processes too. Raises KeyboardInterrupt, with all saved."""
+        """Runs trials until all of the study have ended, those of other processes too. Raises KeyboardInterrupt, with
+        all saved.
+        """
         try:
             while not self._step():
                 time.sleep(POLL)
@@ -250,7 +291,9 @@ class Tuning:
         return False
 
     def _fill(self) -> bool:
-        """Takes trials until as many run as shall. Returns whether there is none to run, and none will come, since all have ended."""
+        """Takes trials until as many run as shall. Returns whether there is none to run, and none will come, since all
+        have ended.
+        """
         while len(self._running) < self._study.plan.search.jobs and time.monotonic() >= self._next_claim:
             trial = self._study.claim()
             if trial is None:
@@ -277,7 +320,8 @@ class Tuning:
         elif trial.values is None:
             self._tell(f"trial {trial.number} was ended early (pruned)")
         else:
-            search, short = self._study.plan.search, missed(trial.endings)
+            search = self._study.plan.search
+            short = missed(trial.endings)
             pairs = zip(search.wanted, trial.values, strict=True)
             parts = [f"{name} {plain(value)}" for name, value in pairs if name == "reward" or not short]
             if short and search.bar is not None:

@@ -1,8 +1,8 @@
 """Converts settings files of ML-Agents before release 3, and between it and release 6, into one current file.
 
-`old_file` reads a file; `new_tree` collects the result and remarks. `sections` finds a behavior's values; `blocks` and `reward_signals`
-convert them. `curricula` and `old_samplers` convert environment parameters; `defaults` restores inheritance. `upgrading` calls all of
-them and checks the result.
+`old_file` reads a file; `new_tree` collects the result and remarks. `sections` finds a behavior's values; `blocks` and
+`reward_signals` convert them. `curricula` and `old_samplers` convert environment parameters; `defaults` restores
+inheritance. `upgrading` calls all of them and checks the result.
 """
 
 from palaestra.runtime.upgrade.upgrading import Upgraded, upgrade

@@ -33,7 +33,8 @@ class Block:
     def move(self, key: str, settings: type[Settings], *above: str) -> None:
         """Moves a value of the section, if it is given, to the map at `above`."""
         if key in self.section:
-            place, value = self.section.place(key), self.section.take(key)
+            place = self.section.place(key)
+            value = self.section.take(key)
             self.put((*above, key), plain(value, settings, key), place)
             if above:
                 self.report.became(key, ".".join(above))
@@ -48,7 +49,8 @@ class Block:
         if name != key:
             self.report.became(key, name)
         for inner, item in value.items() if isinstance(value, Mapping) else ():
-            place, now = self.section.place(key, inner), RENAMED.get(inner, inner)
+            place = self.section.place(key, inner)
+            now = RENAMED.get(inner, inner)
             if now not in settings.model_fields:
                 self.unknown(inner, settings.model_fields, place)
                 continue

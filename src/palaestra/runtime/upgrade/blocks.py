@@ -15,7 +15,15 @@ from palaestra.trainers.settings import TRAINERS, BCSettings, BehavioralCloningS
 
 NETWORK = ("normalize", "hidden_units", "num_layers", "vis_encode_type")
 MEMORY = ("sequence_length", "memory_size")
-WHOLE_RUN = ("max_steps", "time_horizon", "summary_freq", "checkpoint_interval", "keep_checkpoints", "even_checkpoints", "threaded")
+WHOLE_RUN = (
+    "max_steps",
+    "time_horizon",
+    "summary_freq",
+    "checkpoint_interval",
+    "keep_checkpoints",
+    "even_checkpoints",
+    "threaded",
+)
 TEACHER_KEYS = ("demo_path", "teacher", "teacher_behavior", "teacher_plays")
 FOLDERS = ("model_path", "summary_path", "output_path", "trainer_path")
 CURIOSITY = ("curiosity_strength", "curiosity_enc_size")
@@ -57,9 +65,16 @@ def convert(block: Block) -> None:
 
 def _trainer(block: Block) -> str:
     section = block.section
-    place, old = section.place("trainer"), section.take("trainer")
+    place = section.place("trainer")
+    old = section.take("trainer")
     if old is None:
-        old = "sac" if "init_entcoef" in section or "tau" in section else "online_bc" if "brain_to_imitate" in section else "ppo"
+        old = (
+            "sac"
+            if "init_entcoef" in section or "tau" in section
+            else "online_bc"
+            if "brain_to_imitate" in section
+            else "ppo"
+        )
         block.report.warn(section.place(), f"no `trainer` is given: assumed to be {old}")
     if old in CLONING:
         return convert_cloning(block, old, place)
@@ -70,13 +85,16 @@ def _trainer(block: Block) -> str:
 
 def _make_batches_of_sequences(block: Block) -> None:
     """Raises a batch size that is smaller than a sequence to one sequence, as old versions did."""
-    batch, length = block.section.peek("batch_size"), block.section.peek("sequence_length")
+    batch = block.section.peek("batch_size")
+    length = block.section.peek("sequence_length")
     if isinstance(batch, int | float) and isinstance(length, int | float) and batch < length:
         place = block.section.place("batch_size")
         block.section.take("batch_size")
         block.put(("hyperparameters", "batch_size"), int(length), place, f"was {batch}, which meant one sequence")
         block.report.became("batch_size", "hyperparameters")
-        block.report.warn(place, f"batch_size {batch} is less than a sequence of {length}, and meant one sequence; it is {length} now")
+        block.report.warn(
+            place, f"batch_size {batch} is less than a sequence of {length}, and meant one sequence; it is {length} now"
+        )
 
 
 def _memory(block: Block, recurrent: bool) -> None:
@@ -91,7 +109,11 @@ def _memory(block: Block, recurrent: bool) -> None:
 
 
 def _report_unused(block: Block, trainer: str) -> None:
-    known = OLD_KEYS | set(BehaviorSettings.model_fields) | {key for settings in TRAINERS.values() for key in settings.model_fields}
+    known = (
+        OLD_KEYS
+        | set(BehaviorSettings.model_fields)
+        | {key for settings in TRAINERS.values() for key in settings.model_fields}
+    )
     for key in block.section:
         place = block.section.place(key)
         if key in REMOVED:
@@ -118,8 +140,11 @@ def convert_cloning(block: Block, old: str, place: str) -> str:
 
 
 def _teacher(block: Block) -> None:
-    """Writes `heuristic` as the teacher. A person or the game's own rule may have played it: the old file does not say which."""
-    place, name = block.section.place("brain_to_imitate"), block.section.take("brain_to_imitate")
+    """Writes `heuristic` as the teacher. A person or the game's own rule may have played it: the old file does not say
+    which.
+    """
+    place = block.section.place("brain_to_imitate")
+    name = block.section.take("brain_to_imitate")
     named = isinstance(name, str) and "<" not in name
     whose = f"'{name}'" if named else "the student's agents"
     remark = f"plays {whose}; a person, a model or your code instead: FILE.onnx, model:RUN, module:Class"
@@ -127,6 +152,10 @@ def _teacher(block: Block) -> None:
     if named:
         block.put(("hyperparameters", "teacher_behavior"), name, place)
         block.report.became("brain_to_imitate", "hyperparameters.teacher_behavior")
-        block.report.warn(place, f"fill in: who plays '{name}'; the environment's own rule is assumed (teacher: heuristic)")
+        block.report.warn(
+            place, f"fill in: who plays '{name}'; the environment's own rule is assumed (teacher: heuristic)"
+        )
     else:
-        block.report.warn(place, "no behavior to learn from is named: the environment's own rule plays the student's agents")
+        block.report.warn(
+            place, "no behavior to learn from is named: the environment's own rule plays the student's agents"
+        )

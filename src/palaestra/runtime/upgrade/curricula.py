@@ -36,14 +36,20 @@ class OldCurriculum:
 
 
 def read_curricula(path: Path, new: NewTree, report: UpgradeReport) -> list[OldCurriculum]:
-    """Reads the curricula in a folder (a file for each behavior), in a file of all behaviors, or in a file of one. Raises ConfigError."""
+    """Reads the curricula in a folder (a file for each behavior), in a file of all behaviors, or in a file of one.
+    Raises ConfigError.
+    """
     if not path.is_dir():
         return _of_file(read(path, report, "curricula"), new, report)
     files = sorted(file for file in path.iterdir() if file.suffix in (".json", ".yaml", ".yml"))
     if not files:
         raise ConfigError("has no curricula: expected .json or .yaml files, each with the name of its behavior", path)
     olds = [read(file, report, "curricula") for file in files]
-    return [found for old in olds for found in ([OldCurriculum(old.file.stem, old, ())] if _is_one(old.tree) else in_map(old, ()))]
+    return [
+        found
+        for old in olds
+        for found in ([OldCurriculum(old.file.stem, old, ())] if _is_one(old.tree) else in_map(old, ()))
+    ]
 
 
 def in_map(old: OldFile, at: Key) -> list[OldCurriculum]:
@@ -59,11 +65,15 @@ def in_map(old: OldFile, at: Key) -> list[OldCurriculum]:
 def convert_curricula(curricula: list[OldCurriculum], new: NewTree, report: UpgradeReport) -> None:
     """Writes curricula as environment parameters. A parameter that exists already is kept, with a warning."""
     for curriculum in curricula:
-        values, old = curriculum.values, curriculum.old
+        values = curriculum.values
+        old = curriculum.old
         if not isinstance(values, Mapping):
             raise old.error(f"expected a map with thresholds and parameters, got {values!r}", *curriculum.at)
         for key in values.keys() - {*CRITERION, "thresholds", "parameters"}:
-            report.warn(old.place(*curriculum.at, key), f"unknown key '{key}'{nearest(key, [*CRITERION, 'thresholds'])}: left out")
+            report.warn(
+                old.place(*curriculum.at, key),
+                f"unknown key '{key}'{nearest(key, [*CRITERION, 'thresholds'])}: left out",
+            )
         for name in _checked(curriculum, "parameters", Mapping):
             place = old.place(*curriculum.at, "parameters", name)
             if name in new.at((PARAMETERS,)):
@@ -79,12 +89,15 @@ def _of_file(old: OldFile, new: NewTree, report: UpgradeReport) -> list[OldCurri
     """Reads a file of one behavior, whose name may be the file's name."""
     if not _is_one(old.tree):
         return in_map(old, ())
-    stem, listed = old.file.stem, list(new.at(("behaviors",)))
+    stem = old.file.stem
+    listed = list(new.at(("behaviors",)))
     if stem in listed or not listed or stem.endswith(("Brain", "Learning")):
         return [OldCurriculum(stem, old, ())]
     if len(listed) > 1:
         report.warn(
-            old.place(), f"names no behavior: its lessons depend on '{listed[0]}'; change `behavior` if they should depend on another"
+            old.place(),
+            f"names no behavior: its lessons depend on '{listed[0]}'; change `behavior` if they should depend on "
+            "another",
         )
     return [OldCurriculum(listed[0], old, ())]
 
@@ -94,7 +107,8 @@ def _is_one(tree: Mapping[str, Any]) -> bool:
 
 
 def _lessons(curriculum: OldCurriculum, parameter: str, new: NewTree) -> list[dict[str, Any]]:
-    old, at = curriculum.old, (*curriculum.at, "parameters", parameter)
+    old = curriculum.old
+    at = (*curriculum.at, "parameters", parameter)
     thresholds = _checked(curriculum, "thresholds", list)
     values = curriculum.values["parameters"][parameter]
     if not isinstance(values, list) or len(values) != len(thresholds) + 1:
@@ -118,18 +132,25 @@ def _checked(curriculum: OldCurriculum, key: str, kind: type) -> Any:
     value = curriculum.values.get(key)
     if not isinstance(value, kind):
         what = "a list of numbers" if kind is list else "a map of parameters, each with its values"
-        raise curriculum.old.error(f"`{key}`: expected {what}, got {'nothing' if value is None else repr(value)}", *curriculum.at, key)
+        raise curriculum.old.error(
+            f"`{key}`: expected {what}, got {'nothing' if value is None else repr(value)}", *curriculum.at, key
+        )
     return value
 
 
 def _add_settings(curriculum: OldCurriculum, new: NewTree, report: UpgradeReport) -> None:
     """Adds empty settings for the measured behavior, if it has none."""
-    name, place = curriculum.behavior, curriculum.old.place(*curriculum.at)
+    name = curriculum.behavior
+    place = curriculum.old.place(*curriculum.at)
     listed = new.at(("behaviors",))
     if name in listed:
         return
     if "default_settings" not in new.tree:
         hint = nearest(name, listed)
-        report.warn(place, f"'{name}' has no settings{hint}: it gets the built-in ones; add settings, or change `behavior` of the lessons")
+        report.warn(
+            place,
+            f"'{name}' has no settings{hint}: it gets the built-in ones; add settings, or change `behavior` of the "
+            "lessons",
+        )
     new.put(("behaviors", name), {}, place)
     new.cite(("behaviors", name), place)

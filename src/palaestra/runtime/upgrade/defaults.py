@@ -1,7 +1,7 @@
 """Turns `default` into default_settings, and removes from each block the values that it inherits.
 
-An old section inherited whole keys of `default`; a current block inherits maps key by key. This module finds the values that a block
-needs for the same result.
+An old section inherited whole keys of `default`; a current block inherits maps key by key. This module finds the values
+that a block needs for the same result.
 """
 
 from __future__ import annotations
@@ -28,8 +28,11 @@ class _CannotOverride(Exception):
 
 
 def let_inherit(new: NewTree, report: UpgradeReport) -> None:
-    """Removes from all blocks the values in default_settings. Removes default_settings, with a warning, if a block cannot override it."""
-    default, blocks = new.tree.get("default_settings"), new.tree.get("behaviors", {})
+    """Removes from all blocks the values in default_settings. Removes default_settings, with a warning, if a block
+    cannot override it.
+    """
+    default = new.tree.get("default_settings")
+    blocks = new.tree.get("behaviors", {})
     if default is None or not blocks:
         return
     for prepared in (dict, _without_plain_signals):
@@ -38,11 +41,13 @@ def let_inherit(new: NewTree, report: UpgradeReport) -> None:
             shorter = {name: _over(prepared(block), _known_to(block, below)) for name, block in blocks.items()}
         except _CannotOverride:
             continue
-        new.tree["default_settings"], new.tree["behaviors"] = below, shorter
+        new.tree["default_settings"] = below
+        new.tree["behaviors"] = shorter
         return
     del new.tree["default_settings"]
     report.warn(
-        new.place(("default_settings",)), "every behavior has all values of `default` itself; add the behaviors that are not listed here"
+        new.place(("default_settings",)),
+        "every behavior has all values of `default` itself; add the behaviors that are not listed here",
     )
 
 
@@ -56,7 +61,10 @@ def _known_to(block: dict[str, Any], default: dict[str, Any]) -> dict[str, Any]:
     if trainer == default["trainer_type"] or "hyperparameters" not in default:
         return default
     known = TRAINERS[trainer].model_fields if trainer in TRAINERS else {}
-    return {**default, "hyperparameters": {key: value for key, value in default["hyperparameters"].items() if key in known}}
+    return {
+        **default,
+        "hyperparameters": {key: value for key, value in default["hyperparameters"].items() if key in known},
+    }
 
 
 def _over(full: dict[str, Any], below: dict[str, Any], at: Key = ()) -> dict[str, Any]:

@@ -31,7 +31,8 @@ class NewTree:
 
     def cite(self, path: Key, place: str) -> None:
         """Adds a comment with the source of a key: file name and line, without the folder, which may change."""
-        self.places[path], self.remarks[path] = place, PurePath(place).name
+        self.places[path] = place
+        self.remarks[path] = PurePath(place).name
 
     def at(self, path: Key) -> dict[str, Any]:
         """Returns the map at a path; empty if there is none."""

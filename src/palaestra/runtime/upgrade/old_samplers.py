@@ -1,4 +1,6 @@
-"""Converts old samplers, which have type and numbers in one map, from a separate file or from `parameter_randomization`."""
+"""Converts old samplers, which have type and numbers in one map, from a separate file or from
+`parameter_randomization`.
+"""
 
 from __future__ import annotations
 

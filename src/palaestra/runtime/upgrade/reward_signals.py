@@ -20,7 +20,8 @@ def convert_signals(block: Block, trainer: str) -> None:
         _of_loose_keys(block)
         return
     for key in ("gamma", "use_curiosity"):
-        place, value = section.place(key), section.take(key)
+        place = section.place(key)
+        value = section.take(key)
         if value:
             block.report.warn(place, f"'{key}' is left out: reward_signals is given too, and replaces it")
     signals = section.take("reward_signals")
@@ -40,7 +41,8 @@ def convert_signals(block: Block, trainer: str) -> None:
 
 
 def _signal(block: Block, name: str, signal: Mapping[str, Any]) -> None:
-    at, known = ("reward_signals", name), REWARDS[name].model_fields
+    at = ("reward_signals", name)
+    known = REWARDS[name].model_fields
     block.put(at, {}, block.section.place(*at))
     for key, value in signal.items():
         place = block.section.place(*at, key)
@@ -56,9 +58,12 @@ def _signal(block: Block, name: str, signal: Mapping[str, Any]) -> None:
 
 
 def _of_loose_keys(block: Block) -> None:
-    """Converts old keys outside `reward_signals`, such as `gamma` and `use_curiosity`; extrinsic and curiosity share the one `gamma`."""
+    """Converts old keys outside `reward_signals`, such as `gamma` and `use_curiosity`; extrinsic and curiosity share
+    the one `gamma`.
+    """
     section = block.section
-    place, gamma = section.place("gamma"), section.take("gamma")
+    place = section.place("gamma")
+    gamma = section.take("gamma")
     if gamma is not None:
         block.put(("reward_signals", "extrinsic", "strength"), 1.0, place)
         block.put(("reward_signals", "extrinsic", "gamma"), gamma, place)
@@ -74,7 +79,8 @@ def _of_loose_keys(block: Block) -> None:
         block.put(("reward_signals", "curiosity", "gamma"), gamma, place)
     for old, key in (("curiosity_strength", "strength"), ("curiosity_enc_size", "encoding_size")):
         if old in section:
-            where, value = section.place(old), section.take(old)
+            where = section.place(old)
+            value = section.take(old)
             if key == "encoding_size":
                 _encoder(block, "curiosity", value, where, old)
             else:
@@ -98,11 +104,18 @@ def convert_updates(block: Block) -> None:
     direct = "steps_per_update" in block.new.at(block.at).get("hyperparameters", {})
     key = next((key for key in UPDATES if key in block.section), UPDATES[0])
     place = block.section.place("train_interval" if "train_interval" in block.section else key)
-    every, updates = _number(block, "train_interval"), _number(block, key)
+    every = _number(block, "train_interval")
+    updates = _number(block, key)
     if direct and (every or updates):
         block.report.warn(place, "'train_interval' and 'num_update' are left out: steps_per_update is given")
     elif every or updates:
-        _put(block, "steps_per_update", (every or 1) / (updates or 1), place, f"train_interval {every or 1} / {key} {updates or 1}")
+        _put(
+            block,
+            "steps_per_update",
+            (every or 1) / (updates or 1),
+            place,
+            f"train_interval {every or 1} / {key} {updates or 1}",
+        )
         block.report.became(f"train_interval / {key}", "hyperparameters.steps_per_update")
     signals = block.section.peek("reward_signals")
     for key in OF_SIGNALS:
@@ -119,7 +132,8 @@ def _put(block: Block, key: str, value: float, place: str, remark: str) -> None:
 
 
 def _number(block: Block, key: str) -> float | None:
-    place, value = block.section.place(key), block.section.take(key)
+    place = block.section.place(key)
+    value = block.section.take(key)
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value <= 0):
         block.report.warn(place, f"'{key}' is {value!r}, not a number greater than 0: left out")
         return None

@@ -15,10 +15,13 @@ DEFAULT = "default"
 
 
 class Section:
-    """Section of a behavior, with the values that it inherits from `default`. Keys that are never taken are unknown or unused."""
+    """Section of a behavior, with the values that it inherits from `default`. Keys that are never taken are unknown or
+    unused.
+    """
 
     def __init__(self, old: OldFile, at: Key, values: Mapping[str, Any], default: Mapping[str, Any]) -> None:
-        self._old, self._at = old, at
+        self._old = old
+        self._at = at
         self._own = dict(values)
         self._left: dict[str, Any] = {**default, **values}
 
@@ -52,7 +55,11 @@ def sections(old: OldFile, report: UpgradeReport) -> dict[str, Section]:
     Raises ConfigError if that name does not exist.
     """
     above: Key = ("behaviors",) if "behaviors" in old.tree else ()
-    there = {name: value for name, value in (old.tree["behaviors"] if above else old.tree).items() if above or _is_section(name, value)}
+    there = {
+        name: value
+        for name, value in (old.tree["behaviors"] if above else old.tree).items()
+        if above or _is_section(name, value)
+    }
     if not above:
         for name in old.tree.keys() - there.keys() - RunSettings.model_fields.keys():
             report.warn(old.place(name), f"'{name}' is not a section: left out")
@@ -60,7 +67,9 @@ def sections(old: OldFile, report: UpgradeReport) -> dict[str, Section]:
     found = {}
     for name in there:
         at = (*above, _end_of(old, there, above, name))
-        found[name] = Section(old, at, _values(old, there, above, str(at[-1]), report), {} if at[-1] == DEFAULT else default)
+        found[name] = Section(
+            old, at, _values(old, there, above, str(at[-1]), report), {} if at[-1] == DEFAULT else default
+        )
     return found
 
 

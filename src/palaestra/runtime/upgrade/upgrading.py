@@ -48,12 +48,15 @@ def upgrade(config: Path, curriculum: Path | None = None, sampler: Path | None =
 
     Raises ConfigError, which names lines of the old files.
     """
-    report, new = UpgradeReport(), NewTree()
+    report = UpgradeReport()
+    new = NewTree()
     old = read(config, report)
     kind = generation(old.tree)
     if kind in ("samplers", "curricula"):
         flag = {"samplers": "--sampler", "curricula": "--curriculum"}[kind]
-        raise ConfigError(f"contains {kind}; give the trainer file that they belong to, and this file with {flag}", config)
+        raise ConfigError(
+            f"contains {kind}; give the trainer file that they belong to, and this file with {flag}", config
+        )
     _behaviors(old, kind, new, report)
     _parameters(old, curriculum, sampler, new, report)
     copy_rest(old, new)
@@ -87,8 +90,12 @@ def _behaviors(old: OldFile, kind: Generation, new: NewTree, report: UpgradeRepo
         convert_block(old, ("behaviors", name), new, report)
 
 
-def _parameters(old: OldFile, curriculum: Path | None, sampler: Path | None, new: NewTree, report: UpgradeReport) -> None:
-    """Converts environment parameters. The first definition counts: samplers before curricula, separate files before the trainer's."""
+def _parameters(
+    old: OldFile, curriculum: Path | None, sampler: Path | None, new: NewTree, report: UpgradeReport
+) -> None:
+    """Converts environment parameters. The first definition counts: samplers before curricula, separate files before
+    the trainer's.
+    """
     if PARAMETERS in old.tree:
         convert_parameters(old, new, report)
     if sampler:
@@ -150,9 +157,14 @@ def check(new: NewTree, report: UpgradeReport) -> None:
         for path, sentence in removed:
             report.warn(new.place(path), f"{dotted(path)}: {sentence}: left out")
         if not removed:
-            found = {(new.place(path), path[-1], sentence): path for path, sentence in reversed([problem(error) for error in errors])}
+            found = {
+                (new.place(path), path[-1], sentence): path
+                for path, sentence in reversed([problem(error) for error in errors])
+            }
             lines = [f"{place}: {dotted(path)}: {sentence}" for (place, _, sentence), path in reversed(found.items())]
-            raise ConfigError(lines[0] if len(lines) == 1 else "\n  ".join([f"{len(lines)} settings cannot be used:", *lines]))
+            raise ConfigError(
+                lines[0] if len(lines) == 1 else "\n  ".join([f"{len(lines)} settings cannot be used:", *lines])
+            )
 
 
 def _remove(tree: Any, path: Key) -> bool:

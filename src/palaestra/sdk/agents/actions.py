@@ -31,13 +31,18 @@ class ActionMask:
         self._allowed: bytearray | None = None
 
     def set_action_enabled(self, branch: int, action: int, enabled: bool) -> None:
-        """Allows or forbids a choice of a branch, both counted from 0. All are allowed at the start of each decision."""
+        """Allows or forbids a choice of a branch, both counted from 0. All are allowed at the start of each
+        decision.
+        """
         if not 0 <= branch < len(self._branches):
             have = f"branches 0 to {len(self._branches) - 1}" if self._branches else "no discrete branches"
-            raise EnvError(f"write_action_mask names branch {branch}; its behavior has {have} (branches={self._branches})")
+            raise EnvError(
+                f"write_action_mask names branch {branch}; its behavior has {have} (branches={self._branches})"
+            )
         if not 0 <= action < self._branches[branch]:
             raise EnvError(
-                f"write_action_mask names choice {action} of branch {branch}, which has choices 0 to {self._branches[branch] - 1} "
+                f"write_action_mask names choice {action} of branch {branch}, which has choices 0 to "
+                f"{self._branches[branch] - 1} "
                 f"(branches={self._branches})"
             )
         if self._allowed is None:
@@ -49,12 +54,14 @@ class ActionMask:
 
         Raises EnvError if a branch has no allowed choice.
         """
-        allowed, self._allowed = self._allowed, None
+        allowed = self._allowed
+        self._allowed = None
         if allowed is not None:
             for branch, (begin, size) in enumerate(zip(self._begins, self._branches, strict=True)):
                 if not any(allowed[begin : begin + size]):
                     raise EnvError(
-                        f"write_action_mask forbids all {size} choices of branch {branch}, and the agent must choose one; "
+                        f"write_action_mask forbids all {size} choices of branch {branch}, and the agent must choose "
+                        "one; "
                         f"leave one allowed, such as a choice that does nothing"
                     )
         return allowed

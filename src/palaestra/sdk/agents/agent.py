@@ -176,7 +176,8 @@ class AgentState:
 
     def begin(self) -> None:
         """Begins an episode: clears actions, step count and sensors."""
-        self.steps, self.actions = 0, Actions(self.behavior.action)
+        self.steps = 0
+        self.actions = Actions(self.behavior.action)
         for sensor in self.sensors:
             if hasattr(sensor, "reset"):
                 sensor.reset()  # type: ignore[attr-defined]
@@ -196,7 +197,9 @@ class AgentState:
 
 
 def call_user_code(state: AgentState | None, method: Callable[..., object], *arguments: Any) -> None:
-    """Calls the author's code. Raises any error of it as an EnvError that names the agent, with the original as its cause."""
+    """Calls the author's code. Raises any error of it as an EnvError that names the agent, with the original as its
+    cause.
+    """
     try:
         method(*arguments)
     except Exception as error:
@@ -221,16 +224,22 @@ def reward_of(value: Any, before: float, agent: object, method: str) -> float:
     except (TypeError, ValueError):
         number = nan
     if not abs(before + number) <= LARGEST:
-        raise EnvError(f"{agent} calls {method}({value!r}); expected a finite number (a common cause is a division by zero)")
+        raise EnvError(
+            f"{agent} calls {method}({value!r}); expected a finite number (a common cause is a division by zero)"
+        )
     return number
 
 
 class Agent:
-    """Base class of agents, as Unity's Agent. Derive from it, set `behavior`, override the methods you need; `Academy.add` adds it."""
+    """Base class of agents, as Unity's Agent. Derive from it, set `behavior`, override the methods you need;
+    `Academy.add` adds it.
+    """
 
     behavior: Behavior
     decision_period: int | None = 5
-    """Steps of the academy between decision requests, as Unity's DecisionRequester; None: only `request_decision` requests them."""
+    """Steps of the academy between decision requests, as Unity's DecisionRequester; None: only `request_decision`
+    requests them.
+    """
     take_actions_between_decisions: bool = True
     """True: `on_action_received` is also called between decisions, with the actions of the last one."""
     max_step: int = 0
@@ -257,7 +266,8 @@ class Agent:
     def heuristic(self, actions: Actions) -> None:
         """Fills in actions chosen by a rule; they are zeros before. Raises EnvError unless overridden."""
         raise EnvError(
-            f"{self._require_state('heuristic')} has no heuristic; write 'def heuristic(self, actions)', which fills in its actions"
+            f"{self._require_state('heuristic')} has no heuristic; write 'def heuristic(self, actions)', which fills "
+            "in its actions"
         )
 
     # For authors to call
@@ -266,9 +276,14 @@ class Agent:
         """Adds a sensor and returns it. Raises EnvError outside `initialize`."""
         state = self._require_state("add_sensor")
         if state.enabled:
-            raise EnvError(f"{state} calls add_sensor after it was added; call it in initialize(), so that trainers know what it sees")
+            raise EnvError(
+                f"{state} calls add_sensor after it was added; call it in initialize(), so that trainers know what it "
+                "sees"
+            )
         if not isinstance(sensor, Sensor):
-            raise EnvError(f"{state} adds a sensor of type {type(sensor).__name__}; expected one with name, shape and read()")
+            raise EnvError(
+                f"{state} adds a sensor of type {type(sensor).__name__}; expected one with name, shape and read()"
+            )
         if any(sensor is other for other in state.sensors):
             raise EnvError(f"{state} adds sensor '{sensor.name}' twice")
         state.sensors.append(sensor)

@@ -37,10 +37,15 @@ class AgentRegistry:
         if not isinstance(agent, Agent):
             raise EnvError(f"academy.add was given a {name}; expected an instance of a class derived from sdk.Agent")
         if agent._agent_state is not None:
-            raise EnvError(f"{agent._agent_state} is added a second time; make another {name}, or use disable() and enable()")
+            raise EnvError(
+                f"{agent._agent_state} is added a second time; make another {name}, or use disable() and enable()"
+            )
         behavior = getattr(agent, "behavior", None)
         if not isinstance(behavior, Behavior):
-            raise EnvError(f"{name} has no behavior; write in its class: behavior = sdk.Behavior('{name}', observations=8, continuous=2)")
+            raise EnvError(
+                f"{name} has no behavior; write in its class: behavior = sdk.Behavior('{name}', observations=8, "
+                "continuous=2)"
+            )
         vector, sensors = _vector(behavior)
         state = AgentState(agent, self, behavior, Actions(behavior.action), vector, sensors)
         state.own_sensor = sensors[0] if sensors else None
@@ -72,7 +77,9 @@ class AgentRegistry:
     def end_episode(self, state: AgentState, truncated: bool, what: str) -> None:
         """Ends an agent's episode and begins the next one; ignores a disabled agent."""
         if state.in_episode_begin:
-            raise EnvError(f"{state} calls {what}() in on_episode_begin, which would end episodes forever; call it on a later step")
+            raise EnvError(
+                f"{state} calls {what}() in on_episode_begin, which would end episodes forever; call it on a later step"
+            )
         if state.enabled:
             state.episodes += not state.episode_ended
             self._report_end(state, truncated, what)
@@ -99,7 +106,9 @@ class AgentRegistry:
         """Begins an episode of an agent."""
         agent = state.agent
         if agent.behavior is not state.behavior:
-            raise EnvError(f"{state} was given another behavior by assignment; call its change_behavior(...) or set_team(...)")
+            raise EnvError(
+                f"{state} was given another behavior by assignment; call its change_behavior(...) or set_team(...)"
+            )
         state.begin()
         state.in_episode_begin = True
         try:
@@ -109,7 +118,8 @@ class AgentRegistry:
 
     def queue_decision(self, state: AgentState) -> None:
         """Queues a decision request of an agent, with its observations and rewards."""
-        obs_bytes, allowed = self._observe(state), None
+        obs_bytes = self._observe(state)
+        allowed = None
         if state.mask is not None:
             self._observing = state
             call_user_code(state, state.agent.write_action_mask, state.mask)
@@ -165,11 +175,13 @@ class AgentRegistry:
             other = next((str(other) for other in self.states if other.id == chosen), "an agent that is gone")
             fault = f"is that of {other}" if chosen in self._ids else "cannot be"
             raise EnvError(
-                f"behavior '{state.behavior.name}', {type(state.agent).__name__} is added with id {chosen!r}, which {fault}; "
+                f"behavior '{state.behavior.name}', {type(state.agent).__name__} is added with id {chosen!r}, which "
+                f"{fault}; "
                 f"ids are whole numbers from 0 on, and unique: leave out id= to have them assigned"
             )
         self._ids.add(chosen)
-        state.id, state.global_id = chosen, number
+        state.id = chosen
+        state.global_id = number
 
     def _activate(self, state: AgentState) -> None:
         self._join_queue(state)

@@ -13,14 +13,17 @@ from palaestra.core.specs import ActionSpec
 
 @dataclass(frozen=True)
 class Behavior:
-    """Behavior parameters, as Unity's BehaviorParameters. Agents with the same name share a policy, so their spaces must be equal.
+    """Behavior parameters, as Unity's BehaviorParameters. Agents with the same name share a policy, so their spaces
+    must be equal.
 
     Raises EnvError for invalid sizes, and if there are no actions.
     """
 
     name: str
     observations: int = 0
-    """Number of values that `collect_observations` adds; 0: the agent has only other sensors (`add_sensor` in `initialize`)."""
+    """Number of values that `collect_observations` adds; 0: the agent has only other sensors (`add_sensor` in
+    `initialize`).
+    """
     continuous: int = 0
     """Number of continuous actions, each within -1..1."""
     branches: int | Iterable[int] = ()
@@ -35,7 +38,10 @@ class Behavior:
         self._check_kinds(branches)
         object.__setattr__(self, "branches", branches)
         if not self.name or any(mark in self.name for mark in "?/\\"):
-            raise EnvError(f"a behavior is named {self.name!r}; expected a name without ?, / and \\, as files and trainers are named by it")
+            raise EnvError(
+                f"a behavior is named {self.name!r}; expected a name without ?, / and \\, as files and trainers are "
+                "named by it"
+            )
         if self.observations < 0 or self.stacked < 1 or self.team < 0:
             raise EnvError(
                 f"behavior '{self.name}': observations={self.observations}, stacked={self.stacked}, team={self.team}; "
@@ -59,7 +65,10 @@ class Behavior:
             if not isinstance(getattr(self, what), Integral):
                 raise EnvError(f"behavior '{self.name}': {what}={getattr(self, what)!r}; expected a whole number")
         if not all(isinstance(count, Integral) for count in branches):
-            raise EnvError(f"behavior '{self.name}': branches={self.branches!r}; expected the choices of each branch, such as 4 or (3, 2)")
+            raise EnvError(
+                f"behavior '{self.name}': branches={self.branches!r}; expected the choices of each branch, such as 4 "
+                "or (3, 2)"
+            )
 
     @cached_property
     def key(self) -> str:

@@ -7,7 +7,9 @@ from palaestra.sdk.agents.agent import Agent, AreaRegistry, reward_of
 
 
 class Group:
-    """Group of agents with shared rewards, as Unity's SimpleMultiAgentGroup. A disabled agent leaves it and must be registered again."""
+    """Group of agents with shared rewards, as Unity's SimpleMultiAgentGroup. A disabled agent leaves it and must be
+    registered again.
+    """
 
     def __init__(self) -> None:
         self._agents: list[Agent] = []
@@ -31,15 +33,18 @@ class Group:
         if state.group is self:
             return
         if self._registry is None:
-            self._registry, self._id = state.registry, state.registry.new_group()
-        state.group, state.group_id = self, self._id
+            self._registry = state.registry
+            self._id = state.registry.new_group()
+        state.group = self
+        state.group_id = self._id
         self._agents.append(agent)
 
     def unregister_agent(self, agent: Agent) -> None:
         """Removes a member; ignores other agents."""
         state = agent._require_state("unregister_agent")
         if state.group is self:
-            state.group, state.group_id = None, 0
+            state.group = None
+            state.group_id = 0
             self._agents.remove(agent)
 
     def add_group_reward(self, reward: float) -> None:

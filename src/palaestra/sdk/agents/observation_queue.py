@@ -29,7 +29,8 @@ class AgentQueue:
     """Outputs of the agents of one behavior and team, in the order in which they came."""
 
     def __init__(self, key: str, spec: BehaviorSpec) -> None:
-        self.key, self.spec = key, spec
+        self.key = key
+        self.spec = spec
         self.waiting: list[AgentState] = []
         self._rows: list[_Row] = []
         self._ends: dict[int, bool] = {}  # truncated or not, by row of an episode's end
@@ -55,25 +56,36 @@ class AgentQueue:
         if not self._rows:
             return None
         states, numbers, rewards, groups, group_rewards, obs_bytes = zip(*self._rows, strict=True)
-        done, truncated = np.zeros(len(states), np.bool_), np.zeros(len(states), np.bool_)
+        done = np.zeros(len(states), np.bool_)
+        truncated = np.zeros(len(states), np.bool_)
         for row, by_limit in self._ends.items():
-            done[row], truncated[row] = True, by_limit
+            done[row] = True
+            truncated[row] = by_limit
         if numbers != self._last[0]:
             self._last = numbers, np.array(numbers, np.int64)
         if groups != self._last_groups[0]:
             self._last_groups = groups, np.array(groups, np.int64)
-        rewarded, group_rewarded = np.array(rewards, np.float32), np.array(group_rewards, np.float32)
+        rewarded = np.array(rewards, np.float32)
+        group_rewarded = np.array(group_rewards, np.float32)
         infos = AgentInfos(self._last[1], rewarded, done, truncated, self._last_groups[1], group_rewarded, (), ())
-        compressed = tuple([len(sensor.shape) == 3 and bool(getattr(sensor, "compressed", False)) for sensor in states[0].sensors])
+        compressed = tuple(
+            [len(sensor.shape) == 3 and bool(getattr(sensor, "compressed", False)) for sensor in states[0].sensors]
+        )
         columns = zip(*obs_bytes, strict=True)
         obs = tuple([self._column(at, column, states, compressed[at]) for at, column in enumerate(columns)])
         outputs = AgentOutputs(self.key, self.spec, compressed, infos, obs, self._mask(len(states)))
-        self.waiting = [state for row, state in enumerate(states) if row not in self._ends] if self._ends else list(states)
+        self.waiting = (
+            [state for row, state in enumerate(states) if row not in self._ends] if self._ends else list(states)
+        )
         self._clear()
         return outputs
 
-    def _column(self, at: int, obs_bytes: tuple[bytes, ...], states: tuple[AgentState, ...], compressed: bool) -> NDArray[np.float32]:
-        """Returns one observation of all rows, (N, *shape). Raises EnvError for a wrong size, NotFinite for NaN or infinity."""
+    def _column(
+        self, at: int, obs_bytes: tuple[bytes, ...], states: tuple[AgentState, ...], compressed: bool
+    ) -> NDArray[np.float32]:
+        """Returns one observation of all rows, (N, *shape). Raises EnvError for a wrong size, NotFinite for NaN or
+        infinity.
+        """
         spec = self.spec.obs[at]
         joined = bytearray().join(obs_bytes)
         if len(joined) != 4 * len(states) * prod(spec.shape):
@@ -84,7 +96,9 @@ class AgentQueue:
         if not compressed and not np.isfinite(column).all():
             row, *place = (int(i) for i in np.argwhere(~np.isfinite(column))[0])
             what = f"observation '{spec.name}'[{', '.join(map(str, place))}]"
-            raise NotFinite(states[row].behavior.name, states[row].id, f"({states[row].name}) {what}", float(column[(row, *place)]))
+            raise NotFinite(
+                states[row].behavior.name, states[row].id, f"({states[row].name}) {what}", float(column[(row, *place)])
+            )
         return column
 
     def _mask(self, rows: int) -> NDArray[np.bool_] | None:
@@ -94,7 +108,9 @@ class AgentQueue:
         return np.frombuffer(bytearray().join(masks), np.bool_).reshape(rows, -1)
 
     def _clear(self) -> None:
-        self._rows, self._ends, self._masks = [], {}, {}
+        self._rows = []
+        self._ends = {}
+        self._masks = {}
 
     def drop(self) -> None:
         """Discards all outputs."""
@@ -103,7 +119,8 @@ class AgentQueue:
 
     def answer(self, actions: AgentActions | None) -> None:
         """Gives actions to the agents in `waiting`, in that order; None: zeros. Raises EnvError for invalid actions."""
-        waiting, self.waiting = self.waiting, []
+        waiting = self.waiting
+        self.waiting = []
         if actions is None:
             for state in waiting:
                 state.actions = Actions(self.spec.action)
@@ -136,30 +153,39 @@ class AgentQueue:
             actions.continuous = [float(0.0 + number) for number in actions.continuous]
             actions.discrete = [_to_integer(choice) for choice in actions.discrete]
         except (TypeError, ValueError, OverflowError):
-            raise EnvError(f"{state}: heuristic filled in {actions}; expected numbers, and whole ones for discrete actions") from None
-        came, wanted = (len(actions.continuous), len(actions.discrete)), (self.spec.action.continuous, len(self.spec.action.branches))
+            raise EnvError(
+                f"{state}: heuristic filled in {actions}; expected numbers, and whole ones for discrete actions"
+            ) from None
+        came = (len(actions.continuous), len(actions.discrete))
+        wanted = (self.spec.action.continuous, len(self.spec.action.branches))
         if came != wanted:
             raise EnvError(
-                f"{state}: heuristic filled in {came[0]} continuous and {came[1]} discrete actions; expected {wanted[0]} and {wanted[1]}"
+                f"{state}: heuristic filled in {came[0]} continuous and {came[1]} discrete actions; expected "
+                f"{wanted[0]} and {wanted[1]}"
             )
         return actions
 
     def _check(self, waiting: list[AgentState], actions: AgentActions, source: str = "") -> None:
         action = self.spec.action
-        came, wanted = (
-            (actions.continuous.shape, actions.discrete.shape),
-            ((len(waiting), action.continuous), (len(waiting), len(action.branches))),
-        )
+        came = (actions.continuous.shape, actions.discrete.shape)
+        wanted = ((len(waiting), action.continuous), (len(waiting), len(action.branches)))
         if came != wanted:
-            raise EnvError(f"behavior '{self.key}' received actions of shapes {came} (continuous, discrete); expected {wanted}")
+            raise EnvError(
+                f"behavior '{self.key}' received actions of shapes {came} (continuous, discrete); expected {wanted}"
+            )
         if action.continuous and not (np.abs(actions.continuous) <= LIMIT).all():
             row, at = (int(i) for i in np.argwhere(~(np.abs(actions.continuous) <= LIMIT))[0])
             number = actions.continuous[row, at]
-            raise EnvError(f"{waiting[row]} received {source}continuous action {at} = {number}; expected -1 to 1: clip it")
+            raise EnvError(
+                f"{waiting[row]} received {source}continuous action {at} = {number}; expected -1 to 1: clip it"
+            )
         if action.branches and ((actions.discrete < 0) | (actions.discrete >= self._sizes)).any():
             row, at = (int(i) for i in np.argwhere((actions.discrete < 0) | (actions.discrete >= self._sizes))[0])
             most = action.branches[at] - 1
-            raise EnvError(f"{waiting[row]} received {source}choice {actions.discrete[row, at]} of branch {at}; expected 0 to {most}")
+            raise EnvError(
+                f"{waiting[row]} received {source}choice {actions.discrete[row, at]} of branch {at}; expected 0 to "
+                f"{most}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,18 +211,24 @@ class ObservationQueue:
         return next(self._groups)
 
     def queue_for(self, state: AgentState) -> AgentQueue:
-        """Returns the queue of an agent's behavior and team. Raises EnvError if its spec differs from the behavior's first agent."""
-        name, spec = state.behavior.name, spec_of(state)
+        """Returns the queue of an agent's behavior and team. Raises EnvError if its spec differs from the behavior's
+        first agent.
+        """
+        name = state.behavior.name
+        spec = spec_of(state)
         known = self._known.setdefault(name, _Known(spec, str(state)))
         if known.spec != spec:
             raise EnvError(
                 f"{state} has {describe(spec)}; but {known.first} of the same behavior has {describe(known.spec)}. "
-                f"Agents that share a behavior must have the same observations and actions: give one of them another behavior name"
+                "Agents that share a behavior must have the same observations and actions: give one of them another "
+                "behavior name"
             )
         self.specs[name] = known.spec
         key = state.behavior.key
         if key not in self.queues:
-            self.queues = dict(sorted([*self.queues.items(), (key, AgentQueue(key, known.spec))]))  # the order in which messages are read
+            self.queues = dict(
+                sorted([*self.queues.items(), (key, AgentQueue(key, known.spec))])
+            )  # the order in which messages are read
         return self.queues[key]
 
     def take(self) -> dict[str, AgentOutputs]:
@@ -228,7 +260,8 @@ def spec_of(state: AgentState) -> BehaviorSpec:
     """Returns an agent's spec. Raises EnvError if it has no sensors, or two share a name."""
     if not state.sensors:
         raise EnvError(
-            f"{state} has no observations; give its Behavior observations=8 (the numbers that collect_observations adds), "
+            f"{state} has no observations; give its Behavior observations=8 (the numbers that collect_observations "
+            "adds), "
             f"or call self.add_sensor(...) in initialize()"
         )
     names = [sensor.name for sensor in state.sensors]
@@ -236,7 +269,9 @@ def spec_of(state: AgentState) -> BehaviorSpec:
         if name == next_name:
             raise EnvError(f"{state} has two sensors named '{name}'; give each a name of its own (name=...)")
     try:
-        obs = tuple(ObsSpec(sensor.name, tuple(sensor.shape), goal=getattr(sensor, "goal", False)) for sensor in state.sensors)
+        obs = tuple(
+            ObsSpec(sensor.name, tuple(sensor.shape), goal=getattr(sensor, "goal", False)) for sensor in state.sensors
+        )
     except EnvError as error:
         raise EnvError(f"{state}: {error}") from None
     return BehaviorSpec(obs, state.behavior.action)

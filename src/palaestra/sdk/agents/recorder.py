@@ -15,14 +15,16 @@ from palaestra.sdk.agents.agent import Agent, AgentState
 class DemonstrationRecorder:
     """Records an agent, as Unity's class does, from construction until `close` or the end of the game.
 
-    The file is `<folder>/<name>.demo`, or `<name>_0.demo` and so on if it exists. A record is a decision, with the action of the decision
-    before it, or an episode's end. The file gets its name at `close`; no file is written if nothing was recorded.
+    The file is `<folder>/<name>.demo`, or `<name>_0.demo` and so on if it exists. A record is a decision, with the
+    action of the decision before it, or an episode's end. The file gets its name at `close`; no file is written if
+    nothing was recorded.
     """
 
     def __init__(self, agent: Agent, name: str, folder: Path | str = "demonstrations") -> None:
         """Starts to record. Raises EnvError for an agent that was not added."""
         self._agent_state = agent._require_state("DemonstrationRecorder")
-        self._name, self._folder = name, Path(folder)
+        self._name = name
+        self._folder = Path(folder)
         self._writer: DemoWriter | None = None
         self._agent_state.recorders.append(self)
         agent.academy.on_close(self.close)
@@ -48,10 +50,14 @@ class DemonstrationRecorder:
         if self._writer is not None:
             self._writer.close()
 
-    def _record(self, state: AgentState, obs_bytes: Sequence[bytes], mask: np.ndarray | None, *, done: bool, truncated: bool) -> DemoRecord:
+    def _record(
+        self, state: AgentState, obs_bytes: Sequence[bytes], mask: np.ndarray | None, *, done: bool, truncated: bool
+    ) -> DemoRecord:
         shapes = [obs.shape for obs in state.queue.spec.obs]
         return DemoRecord(
-            obs=tuple(np.frombuffer(each, np.float32).reshape(shape) for each, shape in zip(obs_bytes, shapes, strict=True)),
+            obs=tuple(
+                np.frombuffer(each, np.float32).reshape(shape) for each, shape in zip(obs_bytes, shapes, strict=True)
+            ),
             reward=state.reward,
             group_reward=state.group_reward,
             done=done,
@@ -66,6 +72,12 @@ class DemonstrationRecorder:
     def _write(self, state: AgentState, record: DemoRecord) -> None:
         if self._writer is None:
             queue = state.queue
-            compressed = [sensor.name for sensor in state.sensors if len(sensor.shape) == 3 and getattr(sensor, "compressed", False)]
-            self._writer = DemoWriter(free_path(self._folder, clean_name(self._name)), self._name, queue.key, queue.spec, compressed)
+            compressed = [
+                sensor.name
+                for sensor in state.sensors
+                if len(sensor.shape) == 3 and getattr(sensor, "compressed", False)
+            ]
+            self._writer = DemoWriter(
+                free_path(self._folder, clean_name(self._name)), self._name, queue.key, queue.spec, compressed
+            )
         self._writer.write(record)

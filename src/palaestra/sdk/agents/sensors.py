@@ -19,15 +19,17 @@ from palaestra.core.errors import EnvError
 class Sensor(Protocol):
     """Protocol of sensors; any class with these members will do.
 
-    A sensor may also have `goal` (True: its observation is a goal signal), `compressed` (True: its images are sent as PNG) and `reset()`,
-    called when an episode begins.
+    A sensor may also have `goal` (True: its observation is a goal signal), `compressed` (True: its images are sent as
+    PNG) and `reset()`, called when an episode begins.
     """
 
     name: str
     shape: tuple[int, ...]  # (n,), (most, size) or (C, H, W) with numbers within 0..1
 
     def read(self) -> ArrayLike | bytes:
-        """Returns the current observation, of `shape`, or its float32 bytes. Called once at each decision and at an episode's end."""
+        """Returns the current observation, of `shape`, or its float32 bytes. Called once at each decision and at an
+        episode's end.
+        """
         ...
 
 
@@ -41,7 +43,9 @@ def _as_bytes(sensor: Sensor, reading: Any) -> bytes:
     try:
         array = np.asarray(reading, np.float32)
     except (TypeError, ValueError) as error:
-        raise EnvError(f"sensor '{sensor.name}' did not read an array of numbers ({error}); expected shape {sensor.shape}") from error
+        raise EnvError(
+            f"sensor '{sensor.name}' did not read an array of numbers ({error}); expected shape {sensor.shape}"
+        ) from error
     if array.shape != tuple(sensor.shape):
         raise EnvError(f"sensor '{sensor.name}' read shape {array.shape}; it declares {sensor.shape}")
     return array.tobytes()
@@ -52,7 +56,8 @@ class VectorSensor:
 
     def __init__(self, size: int, name: str | None = None, *, goal: bool = False) -> None:
         self.name = name or f"VectorSensor_size{size}" + ("_GoalSignal" if goal else "")
-        self.shape, self.goal = (size,), goal
+        self.shape = (size,)
+        self.goal = goal
         self._values: list[Any] = []
         self._packed = Struct(f"{size}f").pack
 
@@ -63,17 +68,26 @@ class VectorSensor:
     def one_hot(self, index: int, size: int) -> None:
         """Adds `size` numbers: 1 at `index`, 0 elsewhere."""
         if not 0 <= index < size:
-            raise EnvError(f"sensor '{self.name}': one_hot({index}, {size}) has no such place; expected 0 to {size - 1}")
+            raise EnvError(
+                f"sensor '{self.name}': one_hot({index}, {size}) has no such place; expected 0 to {size - 1}"
+            )
         row = [0.0] * size
         row[index] = 1.0
         self._values += row
 
     def read(self) -> bytes:
         """Returns all values added since the last read. Raises EnvError for too many or too few."""
-        values, self._values = self._values, []
+        values = self._values
+        self._values = []
         try:
             return self._packed(*values)
-        except (StructError, TypeError, ValueError, OverflowError, DeprecationWarning):  # nested values, or invalid ones
+        except (
+            StructError,
+            TypeError,
+            ValueError,
+            OverflowError,
+            DeprecationWarning,
+        ):  # nested values, or invalid ones
             return self._flattened(values)
 
     def _flattened(self, values: list[Any]) -> bytes:
@@ -107,42 +121,66 @@ class ImageSensor:
         goal: bool = False,
         compressed: bool | None = None,
     ) -> None:
-        """Takes the image from `source` at each read, or from `write`. `compressed`: sent as PNG; None: if the image is uint8."""
-        self.name, self.shape, self.source = name, (channels, height, width), source
-        self.goal, self.compressed = goal, compressed
+        """Takes the image from `source` at each read, or from `write`. `compressed`: sent as PNG; None: if the image is
+        uint8.
+        """
+        self.name = name
+        self.shape = (channels, height, width)
+        self.source = source
+        self.goal = goal
+        self.compressed = compressed
         self._given: Any = None
 
     def write(self, image: ArrayLike) -> None:
-        """Sets the image: (H, W, C), (C, H, W), or (H, W) of one channel; floats within 0..1, or uint8. Copied at the next decision."""
+        """Sets the image: (H, W, C), (C, H, W), or (H, W) of one channel; floats within 0..1, or uint8. Copied at the
+        next decision.
+        """
         self._given = image
 
     def read(self) -> bytes:
-        """Returns the image last written, or that of `source`. Raises EnvError for another size or type, or if there is none."""
+        """Returns the image last written, or that of `source`. Raises EnvError for another size or type, or if there is
+        none.
+        """
         image = np.asarray(self._given if self.source is None else self.source())
         if image.dtype == object:
-            raise EnvError(f"sensor '{self.name}' has no picture: call its write(image) in collect_observations, or give it a source=")
+            raise EnvError(
+                f"sensor '{self.name}' has no picture: call its write(image) in collect_observations, or give it a "
+                "source="
+            )
         channels, height, width = self.shape
         if image.shape == (height, width, channels):
             image = image.transpose(2, 0, 1)
         elif image.shape != self.shape and (channels != 1 or image.shape != (height, width)):
-            raise EnvError(f"sensor '{self.name}' was given a picture of shape {image.shape}; expected {(height, width, channels)}")
+            raise EnvError(
+                f"sensor '{self.name}' was given a picture of shape {image.shape}; expected {(height, width, channels)}"
+            )
         if self.compressed is None:
             self.compressed = image.dtype == np.uint8
         if image.dtype == np.uint8:
             return (image.astype(np.float32) / 255).tobytes()
         if not np.issubdtype(image.dtype, np.floating):
-            raise EnvError(f"sensor '{self.name}' was given a picture of {image.dtype}; expected uint8, or floats within 0..1")
+            raise EnvError(
+                f"sensor '{self.name}' was given a picture of {image.dtype}; expected uint8, or floats within 0..1"
+            )
         if image.size and not (image.min() >= 0 and image.max() <= 1):
-            raise EnvError(f"sensor '{self.name}' was given numbers from {image.min()} to {image.max()}; expected floats within 0..1")
+            raise EnvError(
+                f"sensor '{self.name}' was given numbers from {image.min()} to {image.max()}; expected floats within "
+                "0..1"
+            )
         return image.astype(np.float32).tobytes()
 
 
 class StackedSensor:
-    """Stacks the last `count` observations of a vector or image sensor, the oldest first (images: along channels), zeros at first."""
+    """Stacks the last `count` observations of a vector or image sensor, the oldest first (images: along channels),
+    zeros at first.
+    """
 
     def __init__(self, sensor: Sensor, count: int) -> None:
         if len(sensor.shape) not in (1, 3) or count < 1:
-            raise EnvError(f"sensor '{sensor.name}' of shape {sensor.shape} cannot be stacked {count} times; expected a vector or an image")
+            raise EnvError(
+                f"sensor '{sensor.name}' of shape {sensor.shape} cannot be stacked {count} times; expected a vector "
+                "or an image"
+            )
         self.name = f"StackingSensor_size{count}_{sensor.name}"
         self.shape = (count * sensor.shape[0], *sensor.shape[1:])
         self.goal = getattr(sensor, "goal", False)
@@ -174,12 +212,17 @@ class BufferSensor:
     goal = False
 
     def __init__(self, most: int, size: int, name: str = "BufferSensor") -> None:
-        self.name, self.shape = name, (most, size)
+        self.name = name
+        self.shape = (most, size)
         self._rows: list[bytes] = []
 
     def append(self, *values: Any) -> None:
         """Adds an entity of `size` numbers. Entities beyond `most` are dropped, so append the nearest first."""
-        row = np.concatenate([np.asarray(value, np.float32).ravel() for value in values]) if values else np.zeros(0, np.float32)
+        row = (
+            np.concatenate([np.asarray(value, np.float32).ravel() for value in values])
+            if values
+            else np.zeros(0, np.float32)
+        )
         if len(row) != self.shape[1]:
             raise EnvError(f"sensor '{self.name}' was given a row of {len(row)} numbers; its rows have {self.shape[1]}")
         if len(self._rows) < self.shape[0]:
@@ -187,29 +230,38 @@ class BufferSensor:
 
     def read(self) -> bytes:
         """Returns all rows added since the last read."""
-        rows, self._rows = b"".join(self._rows), []
+        rows = b"".join(self._rows)
+        self._rows = []
         return rows.ljust(4 * prod(self.shape), b"\0")
 
 
 class RaySensor:
-    """Sensor of ray casts in Unity's layout. Each ray has a number for each tag, 1 if it hit nothing, and the hit fraction (0..1)."""
+    """Sensor of ray casts in Unity's layout. Each ray has a number for each tag, 1 if it hit nothing, and the hit
+    fraction (0..1).
+    """
 
     goal = False
 
     def __init__(self, tags: Sequence[str], rays: int, name: str = "RayPerceptionSensor") -> None:
-        self.name, self.tags, self.rays = name, tuple(tags), rays
+        self.name = name
+        self.tags = tuple(tags)
+        self.rays = rays
         self.shape = (rays * (len(self.tags) + 2),)
         self._hits: list[tuple[str | None, float] | None] | None = None
 
     def write(self, hits: Iterable[tuple[str | None, float] | None]) -> None:
-        """Sets the result of each ray: None for no hit, else the tag (None: an object with none of these tags) and the hit fraction."""
+        """Sets the result of each ray: None for no hit, else the tag (None: an object with none of these tags) and the
+        hit fraction.
+        """
         self._hits = list(hits)
 
     def read(self) -> NDArray[np.float32]:
         """Returns all rays. Raises EnvError for another number of rays, or a tag that is not declared."""
         if self._hits is None or len(self._hits) != self.rays:
             given = "none" if self._hits is None else len(self._hits)
-            raise EnvError(f"sensor '{self.name}' was given {given} of {self.rays} rays; write all of them in collect_observations")
+            raise EnvError(
+                f"sensor '{self.name}' was given {given} of {self.rays} rays; write all of them in collect_observations"
+            )
         rows = np.zeros((self.rays, len(self.tags) + 2), np.float32)
         for row, hit in zip(rows, self._hits, strict=True):
             if hit is None:
@@ -217,7 +269,9 @@ class RaySensor:
                 continue
             tag, row[-1] = hit
             if tag is not None and tag not in self.tags:
-                raise EnvError(f"sensor '{self.name}' was given the tag {tag!r}; it declares {', '.join(self.tags) or 'none'}")
+                raise EnvError(
+                    f"sensor '{self.name}' was given the tag {tag!r}; it declares {', '.join(self.tags) or 'none'}"
+                )
             if tag is not None:
                 row[self.tags.index(tag)] = 1
         return rows.ravel()

@@ -17,18 +17,26 @@ from palaestra.wire.messages import EXCHANGE
 
 
 def serve(make: Callable[[int, int], Areas], port: int, tell: Callable[[str], None] | None = None) -> None:
-    """Plays for the trainer on `port` until it ends the game or disconnects. `make(areas, seed)` makes the game as the trainer asks.
+    """Plays for the trainer on `port` until it ends the game or disconnects. `make(areas, seed)` makes the game as the
+    trainer asks.
 
     Raises EnvError if there is no trainer, and for an error in the game.
     """
-    connection, tell = TrainerConnection(port), tell or _print
+    connection = TrainerConnection(port)
+    tell = tell or _print
     try:
         trainer = codec.read_greeting(connection.exchange(codec.hello()))
         if trainer is None:
             return
-        tell(f"Connected to a trainer of version {trainer.package or 'unknown'} on port {port}: {trainer.areas} areas, seed {trainer.seed}")
+        tell(
+            f"Connected to a trainer of version {trainer.package or 'unknown'} on port {port}: {trainer.areas} areas, "
+            f"seed {trainer.seed}"
+        )
         if "multiAgentGroups" not in trainer.capabilities:
-            tell("warning: this trainer does not support groups: it ignores which agents belong together, and group rewards")
+            tell(
+                "warning: this trainer does not support groups: it ignores which agents belong together, and group "
+                "rewards"
+            )
         areas = make(trainer.areas, trainer.seed)
         try:
             _Conversation(areas, connection, codec.MessageWriter(trainer.capabilities), tell).go_on()
@@ -43,12 +51,19 @@ def serve(make: Callable[[int, int], Areas], port: int, tell: Callable[[str], No
 class _Conversation:
     """Exchanges with a trainer after the handshake."""
 
-    def __init__(self, areas: Areas, connection: TrainerConnection, writer: codec.MessageWriter, tell: Callable[[str], None]) -> None:
-        self._areas, self._connection, self._writer = areas, connection, writer
-        academies, self._stats = areas.academies, StatsChannel()
+    def __init__(
+        self, areas: Areas, connection: TrainerConnection, writer: codec.MessageWriter, tell: Callable[[str], None]
+    ) -> None:
+        self._areas = areas
+        self._connection = connection
+        self._writer = writer
+        academies = areas.academies
+        self._stats = StatsChannel()
         parameters = ParametersChannel([academy.environment_parameters for academy in academies])
         own = (parameters, EngineChannel(academies), self._stats, AnalyticsChannel())
-        self._channels = GameSideChannels([*own, *(channel for academy in academies for channel in academy.side_channels)], tell)
+        self._channels = GameSideChannels(
+            [*own, *(channel for academy in academies for channel in academy.side_channels)], tell
+        )
 
     def go_on(self) -> None:
         """Exchanges messages until the trainer ends the game."""
@@ -59,7 +74,9 @@ class _Conversation:
             if reply.reset or not outputs:
                 self._areas.reset()
             else:
-                self._areas.answer({key: codec.read_actions(one, reply.actions.get(key)) for key, one in outputs.items()})
+                self._areas.answer(
+                    {key: codec.read_actions(one, reply.actions.get(key)) for key, one in outputs.items()}
+                )
             outputs = self._areas.advance()
             for academy in self._areas.academies:
                 self._stats.tell(academy.stats_recorder.take())
@@ -83,7 +100,9 @@ _OPTIONS = (
 
 
 class TrainerGone(EnvError):
-    """The connection broke. ML-Agents' trainer may end like this: it closes its server at once, so its last message may be lost."""
+    """The connection broke. ML-Agents' trainer may end like this: it closes its server at once, so its last message may
+    be lost.
+    """
 
 
 class TrainerConnection:
@@ -91,13 +110,16 @@ class TrainerConnection:
 
     def __init__(self, port: int, host: str = "localhost", connect_seconds: float = CONNECT_SECONDS) -> None:
         """Prepares the connection without sending anything."""
-        self.port, self._connect_seconds = port, connect_seconds
+        self.port = port
+        self._connect_seconds = connect_seconds
         self._channel = grpc.insecure_channel(f"{host}:{port}", options=_OPTIONS)
         self._call = self._channel.unary_unary(EXCHANGE)
         self._connected = False
 
     def exchange(self, raw: bytes) -> bytes:
-        """Sends a message and returns the answer. Raises EnvError if there is no trainer, TrainerGone if it disconnected."""
+        """Sends a message and returns the answer. Raises EnvError if there is no trainer, TrainerGone if it
+        disconnected.
+        """
         try:
             if self._connected:
                 return self._call(raw)
@@ -113,7 +135,8 @@ class TrainerConnection:
         except grpc.FutureTimeoutError:
             raise EnvError(
                 f"no trainer listens on port {self.port} of this machine; start one first, such as "
-                f"'palaestra learn SETTINGS --env editor', which listens on port 5004, or let it start the game: --env GAME.py"
+                "'palaestra learn SETTINGS --env editor', which listens on port 5004, or let it start the game: "
+                "--env GAME.py"
             ) from None
         return self._call(raw)
 

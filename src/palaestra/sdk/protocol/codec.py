@@ -28,7 +28,9 @@ _CONTINUOUS = 1  # vector_action_space_type_deprecated
 _DIMENSIONS = {1: (NONE,), 2: (VARIABLE, NONE), 3: (NONE, TRANSLATIONAL, TRANSLATIONAL)}
 _HEADER = UnityMessage(header={"status": OK}).SerializeToString()
 _SCALARS = np.frombuffer(bytes.fromhex("3d00000000 4000 4800 508080808000 708080808000 7d00000000"), np.uint8)
-"""Fields reward, done, max_step_reached, id, group_id and group_reward of an agent, at fixed widths, which protobuf reads as well."""
+"""Fields reward, done, max_step_reached, id, group_id and group_reward of an agent, at fixed widths, which protobuf
+reads as well.
+"""
 
 _Blobs = NDArray[np.uint8] | list[bytes]  # one row for each agent: a matrix if all are equally long
 
@@ -61,7 +63,9 @@ def hello() -> bytes:
     """Returns the first message, which introduces the game."""
     message = UnityMessage(header={"status": OK})
     start = message.unity_output.rl_initialization_output
-    start.name, start.communication_version, start.package_version = "AcademySingleton", COMMUNICATION, PACKAGE
+    start.name = "AcademySingleton"
+    start.communication_version = COMMUNICATION
+    start.package_version = PACKAGE
     for capability in CAPABILITIES:
         setattr(start.capabilities, capability, True)
     return message.SerializeToString()
@@ -84,7 +88,8 @@ class MessageWriter:
         brains = b"".join(self._introduce(key, one) for key, one in outputs.items() if key not in self._known)
         entries = []
         for key, one in outputs.items():
-            name, agents = key.encode(), self._known[key].write(one)
+            name = key.encode()
+            agents = self._known[key].write(one)
             entry = field(1, len(name)) + name + field(2, len(agents)) + agents
             entries.append(field(2, len(entry)) + entry)
         output = b"".join(entries) + (field(3, len(side_channel)) + side_channel if side_channel else b"")
@@ -95,11 +100,15 @@ class MessageWriter:
         for obs in outputs.spec.obs:
             if obs.is_entities and "variableLengthObservation" not in self._capabilities:
                 raise EnvError(
-                    f"behavior '{key}': its observation '{obs.name}' has a variable length, which this trainer does not know; "
+                    f"behavior '{key}': its observation '{obs.name}' has a variable length, which this trainer does "
+                    "not know; "
                     f"use a newer one (ML-Agents 0.26 or later), or a vector of fixed length"
                 )
         brain = _brain(key, outputs.spec.action, "hybridActions" in self._capabilities).SerializeToString()
-        as_png = [flag and obs.is_visual and self._takes_png(obs) for flag, obs in zip(outputs.compressed, outputs.spec.obs, strict=True)]
+        as_png = [
+            flag and obs.is_visual and self._takes_png(obs)
+            for flag, obs in zip(outputs.compressed, outputs.spec.obs, strict=True)
+        ]
         self._known[key] = _Infos(outputs.spec, as_png)
         return field(5, len(brain)) + brain
 
@@ -181,7 +190,8 @@ def _scalars(outputs: AgentOutputs) -> NDArray[np.uint8]:
     rows = _repeated(_SCALARS, len(infos.id))
     for at, values in ((1, infos.reward), (22, infos.group_reward)):
         rows[:, at : at + 4] = np.ascontiguousarray(values, "<f4").view(np.uint8).reshape(-1, 4)
-    rows[:, 6], rows[:, 8] = infos.done, infos.truncated
+    rows[:, 6] = infos.done
+    rows[:, 8] = infos.truncated
     for at, values in ((10, infos.id), (16, infos.group)):
         for byte in range(5):
             rows[:, at + byte] |= ((values >> 7 * byte) & 0x7F).astype(np.uint8)
@@ -197,19 +207,23 @@ def _repeated(head: bytes | NDArray[np.uint8], times: int) -> NDArray[np.uint8]:
 
 
 def read_greeting(raw: bytes) -> TrainerGreeting | None:
-    """Reads the answer to `hello`; None: the trainer refuses the game. Raises ProtocolError for another message or version."""
+    """Reads the answer to `hello`; None: the trainer refuses the game. Raises ProtocolError for another message or
+    version.
+    """
     message = _parsed(raw)
     if message.header.status != OK:
         return None
     start = message.unity_input.rl_initialization_input
     if not message.unity_input.HasField("rl_initialization_input"):
         raise ProtocolError(
-            "the trainer's first answer does not introduce it (rl_initialization_input); is it in the middle of another game?"
+            "the trainer's first answer does not introduce it (rl_initialization_input); is it in the middle of "
+            "another game?"
         )
     version = start.communication_version
     if version.split(".")[0] != COMMUNICATION.split(".")[0]:
         raise ProtocolError(
-            f"the trainer speaks version '{version}' of the communication API, this game {COMMUNICATION}: update the older one"
+            f"the trainer speaks version '{version}' of the communication API, this game {COMMUNICATION}: update the "
+            "older one"
         )
     able = frozenset(name for name in CAPABILITIES if getattr(start.capabilities, name))
     return TrainerGreeting(start.seed, max(1, start.num_areas), start.package_version, version, able)
@@ -224,23 +238,34 @@ def read_reply(raw: bytes) -> Reply:
 
 
 def read_actions(outputs: AgentOutputs, raw: bytes | None) -> AgentActions:
-    """Reads the actions for `outputs` from a reply's bytes for their behavior key. Raises ProtocolError if they do not fit."""
-    action, agents = outputs.spec.action, int((~outputs.infos.done).sum())
+    """Reads the actions for `outputs` from a reply's bytes for their behavior key. Raises ProtocolError if they do not
+    fit.
+    """
+    action = outputs.spec.action
+    agents = int((~outputs.infos.done).sum())
     rows = Actions.FromString(raw or b"").value
     if len(rows) != agents:
-        raise ProtocolError(f"behavior '{outputs.key}': {agents} agents requested decisions, but the trainer sent actions for {len(rows)}")
+        raise ProtocolError(
+            f"behavior '{outputs.key}': {agents} agents requested decisions, but the trainer sent actions for "
+            f"{len(rows)}"
+        )
     if rows and not rows[0].continuous_actions and not rows[0].discrete_actions:  # a trainer older than hybrid actions
-        numbers = _table(outputs, [row.vector_actions_deprecated for row in rows], action.continuous + len(action.branches))
-        continuous, discrete = numbers[:, : action.continuous], numbers[:, action.continuous :]
+        numbers = _table(
+            outputs, [row.vector_actions_deprecated for row in rows], action.continuous + len(action.branches)
+        )
+        continuous = numbers[:, : action.continuous]
+        discrete = numbers[:, action.continuous :]
     else:
         continuous = _table(outputs, [row.continuous_actions for row in rows], action.continuous)
         discrete = _table(outputs, [row.discrete_actions for row in rows], len(action.branches))
-    continuous, discrete = continuous.astype(np.float32), np.rint(discrete).astype(np.int64)
+    continuous = continuous.astype(np.float32)
+    discrete = np.rint(discrete).astype(np.int64)
     outside = (discrete < 0) | (discrete >= np.array(action.branches, np.int64))
     if outside.any():
         row, branch = (int(i) for i in np.argwhere(outside)[0])
         raise ProtocolError(
-            f"behavior '{outputs.key}', agent {outputs.infos.id[~outputs.infos.done][row]}: the trainer chose {discrete[row, branch]} "
+            f"behavior '{outputs.key}', agent {outputs.infos.id[~outputs.infos.done][row]}: the trainer chose "
+            f"{discrete[row, branch]} "
             f"of branch {branch}; expected 0 to {action.branches[branch] - 1}"
         )
     return AgentActions(continuous, discrete)
@@ -252,7 +277,8 @@ def _table(outputs: AgentOutputs, rows: Sequence[Sequence[float]], width: int) -
     if other is not None:
         action = outputs.spec.action
         raise ProtocolError(
-            f"behavior '{outputs.key}': the trainer's actions do not fit; expected {action.continuous} continuous numbers and "
+            f"behavior '{outputs.key}': the trainer's actions do not fit; expected {action.continuous} continuous "
+            "numbers and "
             f"{len(action.branches)} discrete ones an agent, and {len(other)} came for {width}"
         )
     return np.array(list(chain.from_iterable(rows)), np.float64).reshape(len(rows), width)
@@ -262,7 +288,9 @@ def _parsed(raw: bytes) -> Any:
     try:
         return ShallowMessage.FromString(raw)
     except DecodeError as error:
-        raise ProtocolError(f"{len(raw)} bytes ({raw[:16].hex(' ')}) from the trainer are not a message of the protocol") from error
+        raise ProtocolError(
+            f"{len(raw)} bytes ({raw[:16].hex(' ')}) from the trainer are not a message of the protocol"
+        ) from error
 
 
 COLORS = 3
@@ -279,7 +307,9 @@ def mapping(channels: int) -> tuple[int, ...]:
 
 
 def encode(column: NDArray[np.float32]) -> list[bytes]:
-    """Returns the PNG files of each image in (N, C, H, W), values within 0..1 rounded to 255ths. A single channel becomes grey RGB."""
+    """Returns the PNG files of each image in (N, C, H, W), values within 0..1 rounded to 255ths. A single channel
+    becomes grey RGB.
+    """
     pixels = np.rint(np.clip(column, 0, 1) * 255).astype(np.uint8)
     channels = pixels.shape[1]
     if channels == 1:
@@ -292,5 +322,7 @@ def encode(column: NDArray[np.float32]) -> list[bytes]:
 
 def _png(pixels: NDArray[np.uint8]) -> bytes:
     file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "png", compress_level=1)  # higher levels cost more time than a loopback connection saves
+    Image.fromarray(pixels).save(
+        file, "png", compress_level=1
+    )  # higher levels cost more time than a loopback connection saves
     return file.getvalue()

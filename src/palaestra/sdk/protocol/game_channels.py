@@ -36,22 +36,27 @@ class ParametersChannel(SideChannel):
 
     def on_message_received(self, message: IncomingMessage) -> None:
         """Sets a value or a sampler. Raises ProtocolError for an unknown kind."""
-        name, kind = message.read_string(), message.read_int32()
+        name = message.read_string()
+        kind = message.read_int32()
         if kind == 0:
             value = message.read_float32()
             for area in self._areas:
                 area.set(name, value)
             return
-        seed, shape = message.read_int32(), message.read_int32()
+        seed = message.read_int32()
+        shape = message.read_int32()
         if kind != 1 or not 0 <= shape <= 2:
-            raise ProtocolError(f"the parameter '{name}' is of kind {kind} with sampler {shape}; expected kind 0 or 1, sampler 0 to 2")
+            raise ProtocolError(
+                f"the parameter '{name}' is of kind {kind} with sampler {shape}; expected kind 0 or 1, sampler 0 to 2"
+            )
         if shape == 2:
             ends = message.read_float32_list()
             intervals = list(zip(ends[::2], ends[1::2], strict=True))
             for at, area in enumerate(self._areas):
                 area.set_multirange_uniform(name, intervals, seed + at)
             return
-        first, second = message.read_float32(), message.read_float32()
+        first = message.read_float32()
+        second = message.read_float32()
         for at, area in enumerate(self._areas):
             draw = area.set_uniform if shape == 0 else area.set_gaussian
             draw(name, first, second, seed + at)
@@ -134,7 +139,8 @@ class FloatProperties(SideChannel):
 
     def on_message_received(self, message: IncomingMessage) -> None:
         """Stores a value from the trainer and calls its functions."""
-        name, value = message.read_string(), message.read_float32()
+        name = message.read_string()
+        value = message.read_float32()
         self._values[name] = value
         for act in self._callbacks.get(name, ()):
             act(value)
@@ -155,7 +161,8 @@ class RawBytes(SideChannel):
 
     def take(self) -> list[bytes]:
         """Returns the messages received since the last call."""
-        received, self._received = self._received, []
+        received = self._received
+        self._received = []
         return received
 
     def on_message_received(self, message: IncomingMessage) -> None:
@@ -164,7 +171,9 @@ class RawBytes(SideChannel):
 
 
 class EnvironmentParameters:
-    """Environment parameters, as in Unity: a game reads them, usually in `on_episode_begin`, with a default for those not set."""
+    """Environment parameters, as in Unity: a game reads them, usually in `on_episode_begin`, with a default for those
+    not set.
+    """
 
     def __init__(self, values: Mapping[str, float] | None = None) -> None:
         self._draws: dict[str, Callable[[], float]] = {}
@@ -204,7 +213,8 @@ class EnvironmentParameters:
 
     def set_multirange_uniform(self, key: str, intervals: Sequence[tuple[float, float]], seed: int) -> None:
         """Sets a sampler that is uniform over several intervals."""
-        random, ranges = Random(seed), tuple(intervals)
+        random = Random(seed)
+        ranges = tuple(intervals)
         weights = [high - low for low, high in ranges]
         self._draws[key] = lambda: random.uniform(*random.choices(ranges, weights if sum(weights) else None)[0])
 
@@ -240,5 +250,6 @@ class StatsRecorder:
 
     def take(self) -> list[Stat]:
         """Returns all values since the last call."""
-        stats, self._stats = self._stats, []
+        stats = self._stats
+        self._stats = []
         return stats

@@ -24,7 +24,9 @@ class SideChannel:
 
     def on_message_received(self, message: IncomingMessage) -> None:
         """Handles a message of the trainer, before agents receive the actions that came with it."""
-        raise ProtocolError("the channel only sends, and the trainer sent a message on it; override `on_message_received` to take it")
+        raise ProtocolError(
+            "the channel only sends, and the trainer sent a message on it; override `on_message_received` to take it"
+        )
 
     def send(self, message: OutgoingMessage) -> None:
         """Sends a message with the next outputs of agents; it is dropped in process and without a trainer."""
@@ -41,7 +43,8 @@ class GameSideChannels:
     def __init__(self, channels: Iterable[SideChannel], warn: Callable[[str], None]) -> None:
         """Adds the channels. Calls `warn` once for each id that is received and has no channel."""
         self._channels: defaultdict[UUID, list[SideChannel]] = defaultdict(list)
-        self._warn, self._unknown = warn, set[UUID]()
+        self._warn = warn
+        self._unknown = set[UUID]()
         for channel in channels:
             self.add(channel)
 
@@ -49,7 +52,8 @@ class GameSideChannels:
         """Adds a channel. Raises EnvError for one without an id."""
         if not hasattr(channel, "_sent"):
             raise EnvError(
-                f"the side channel {type(channel).__name__} has no id: its __init__ must call super().__init__('...'), with a UUID"
+                f"the side channel {type(channel).__name__} has no id: its __init__ must call "
+                "super().__init__('...'), with a UUID"
             )
         if channel not in self._channels[channel.channel_id]:
             self._channels[channel.channel_id].append(channel)
@@ -59,15 +63,23 @@ class GameSideChannels:
         for id, payload in unpack(raw) if raw else ():
             if id not in self._channels and id not in self._unknown:
                 self._unknown.add(id)
-                self._warn(f"the trainer sends on side channel {id}, for which the game has none: its messages are ignored")
+                self._warn(
+                    f"the trainer sends on side channel {id}, for which the game has none: its messages are ignored"
+                )
             for channel in self._channels.get(id, ()):
                 try:
                     channel.on_message_received(IncomingMessage(payload))
                 except Exception as error:  # any error of a user's channel
                     raise EnvError(
-                        f"the side channel {type(channel).__name__} ({id}): its on_message_received failed: {exception_summary(error)}"
+                        f"the side channel {type(channel).__name__} ({id}): its on_message_received failed: "
+                        f"{exception_summary(error)}"
                     ) from error
 
     def take(self) -> bytes:
         """Returns the encoded messages to send: channel by channel, in the order in which they were sent."""
-        return pack((id, payload) for id, channels in self._channels.items() for channel in channels for payload in channel.take_sent())
+        return pack(
+            (id, payload)
+            for id, channels in self._channels.items()
+            for channel in channels
+            for payload in channel.take_sent()
+        )

@@ -1,4 +1,5 @@
-"""Wrappers with the APIs of Gym and PettingZoo. `palaestra.unity.envs.<Id>.env()` makes a registered environment for PettingZoo.
+"""Wrappers with the APIs of Gym and PettingZoo. `palaestra.unity.envs.<Id>.env()` makes a registered environment for
+PettingZoo.
 
 A leading 3 is spelled out in ids: `palaestra.unity.envs.ThreeDBall`. Imports download nothing.
 """

@@ -25,7 +25,9 @@ def split_agent(name: str) -> tuple[str, int]:
 
 
 def observation(obs: list[np.ndarray], mask: list[np.ndarray] | None) -> Any:
-    """Returns an observation: an array, a list of several, or a dictionary with the action mask (True: forbidden) if there are branches."""
+    """Returns an observation: an array, a list of several, or a dictionary with the action mask (True: forbidden) if
+    there are branches.
+    """
     if mask is not None:
         return {"observation": obs, "action_mask": mask}
     return obs if len(obs) > 1 else obs[0]
@@ -47,5 +49,10 @@ def turns(steps: DecisionSteps | TerminalSteps, behavior: str) -> dict[str, tupl
         info = {"behavior_name": behavior, "group_id": step.group_id, "group_reward": step.group_reward}
         if ended:
             info["interrupted"] = bool(steps[agent].interrupted)
-        out[agent_name(behavior, int(agent))] = (observation(step.obs, getattr(step, "action_mask", None)), step.reward, ended, info)
+        out[agent_name(behavior, int(agent))] = (
+            observation(step.obs, getattr(step, "action_mask", None)),
+            step.reward,
+            ended,
+            info,
+        )
     return out

@@ -23,8 +23,8 @@ else:
 class UnityAECEnv(UnityPettingzooBaseEnv, AECEnv):
     """AEC environment of a BaseEnv: each agent has a turn in every tick, and after the last turn the environment steps.
 
-    An agent that is done takes None as its action. If its next episode begins at once, it has a second turn in the same tick, with the
-    first observation of that episode.
+    An agent that is done takes None as its action. If its next episode begins at once, it has a second turn in the same
+    tick, with the first observation of that episode.
     """
 
     def __init__(self, env: BaseEnv, seed: int | None = None) -> None:
@@ -37,7 +37,8 @@ class UnityAECEnv(UnityPettingzooBaseEnv, AECEnv):
     def step(self, action: Any) -> None:
         """Acts for `agent_selection`, and zeroes `rewards` until the next tick.
 
-        Raises gymnasium.error.Error for an action outside the agent's space or of an agent that is done, and before the first `reset`.
+        Raises gymnasium.error.Error for an action outside the agent's space or of an agent that is done, and before the
+        first `reset`.
         """
         self._check_begun()
         if not self._turns:
@@ -89,5 +90,7 @@ class UnityAECEnv(UnityPettingzooBaseEnv, AECEnv):
 
     def _begin_anew(self, agent: str) -> None:
         self._observations[agent], self._infos[agent] = self._new_episodes.pop(agent)
-        self._rewards[agent], self._earned[agent], self._dones[agent] = 0.0, 0.0, False
+        self._rewards[agent] = 0.0
+        self._earned[agent] = 0.0
+        self._dones[agent] = False
         self._turns.append(agent)

@@ -35,10 +35,11 @@ class ActionFlattener:
 
 
 class UnityToGymWrapper(gymnasium.Env):
-    """Gym environment of a BaseEnv with one behavior and at most one agent, with continuous or discrete actions, not both.
+    """Gym environment of a BaseEnv with one behavior and at most one agent, with continuous or discrete actions, not
+    both.
 
-    The observation is the first image, or all vectors concatenated if there is none. With `allow_multiple_obs` it is a list of all
-    images, then the concatenated vectors.
+    The observation is the first image, or all vectors concatenated if there is none. With `allow_multiple_obs` it is a
+    list of all images, then the concatenated vectors.
     """
 
     _takes_hybrid = False
@@ -52,11 +53,14 @@ class UnityToGymWrapper(gymnasium.Env):
         allow_multiple_obs: bool = False,
         action_space_seed: int | None = None,
     ) -> None:
-        """Wraps an environment. Raises UnityGymException if it has several behaviors or agents, or both kinds of actions.
+        """Wraps an environment. Raises UnityGymException if it has several behaviors or agents, or both kinds of
+        actions.
 
         `uint8_visual`: images are 0..255 instead of 0..1; `flatten_branched`: several branches become one.
         """
-        self._env, self._uint8, self._multiple = unity_env, uint8_visual, allow_multiple_obs
+        self._env = unity_env
+        self._uint8 = uint8_visual
+        self._multiple = allow_multiple_obs
         if not unity_env.behavior_specs:
             unity_env.step()
         self.game_over = False
@@ -76,7 +80,9 @@ class UnityToGymWrapper(gymnasium.Env):
 
     @classmethod
     def with_hybrid_actions(cls, *args: Any) -> UnityToGymWrapper:
-        """Wraps an environment whose actions may be both continuous and discrete: a Dict of `continuous` and `discrete`."""
+        """Wraps an environment whose actions may be both continuous and discrete: a Dict of `continuous` and
+        `discrete`.
+        """
         wrapper = cls.__new__(cls)
         wrapper._takes_hybrid = True
         wrapper.__init__(*args)
@@ -91,7 +97,9 @@ class UnityToGymWrapper(gymnasium.Env):
         return self._single_step(decisions)[0]
 
     def step(self, action: Any) -> GymStepResult:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Returns the observation, reward, done flag and info, with the step under 'step'. Raises UnityGymException after the end."""
+        """Returns the observation, reward, done flag and info, with the step under 'step'. Raises UnityGymException
+        after the end.
+        """
         if self.game_over:
             raise UnityGymException("the episode has ended; call reset() before the next step()")
         self._env.set_actions(self.name, self._row(action))
@@ -131,14 +139,18 @@ class UnityToGymWrapper(gymnasium.Env):
         shapes = [spec.shape for spec in self.group_spec.observation_specs]
         visuals = [shape for shape in shapes if len(shape) == 3]
         if not any(len(shape) in (1, 3) for shape in shapes):
-            raise UnityGymException(f"expected an image or a vector among the observations; behavior '{self.name}' has shapes {shapes}")
+            raise UnityGymException(
+                f"expected an image or a vector among the observations; behavior '{self.name}' has shapes {shapes}"
+            )
         if len(visuals) > 1 and not self._multiple:
             get_logger(__name__).warning(
-                f"behavior '{self.name}' has {len(visuals)} images; only the first is used (allow_multiple_obs=True: all)"
+                f"behavior '{self.name}' has {len(visuals)} images; only the first is used (allow_multiple_obs=True: "
+                "all)"
             )
         if left_out := [spec.name for spec in self.group_spec.observation_specs if len(spec.shape) == 2]:
             get_logger(__name__).warning(
-                f"behavior '{self.name}' has observations of variable length, which are left out: {', '.join(left_out)} (the PettingZoo "
+                f"behavior '{self.name}' has observations of variable length, which are left out: "
+                f"{', '.join(left_out)} (the PettingZoo "
                 f"wrappers show them)"
             )
         if self._uint8 and not visuals:
@@ -156,16 +168,21 @@ class UnityToGymWrapper(gymnasium.Env):
         if self._takes_hybrid and spec.continuous_size and spec.discrete_size:
             return self._hybrid_space(flatten_branched)
         if not spec.is_continuous():
-            raise UnityGymException(f"expected actions that are continuous or discrete; behavior '{self.name}' has {spec}")
+            raise UnityGymException(
+                f"expected actions that are continuous or discrete; behavior '{self.name}' has {spec}"
+            )
         if flatten_branched:
             get_logger(__name__).warning(f"flatten_branched has no effect: behavior '{self.name}' has no branches")
         return spaces.Box(-1.0, 1.0, (spec.continuous_size,), np.float32)
 
     def _hybrid_space(self, flatten_branched: bool) -> Any:
         spec = self.group_spec.action_spec
-        box, branches = spaces.Box(-1.0, 1.0, (spec.continuous_size,), np.float32), list(spec.discrete_branches)
+        box = spaces.Box(-1.0, 1.0, (spec.continuous_size,), np.float32)
+        branches = list(spec.discrete_branches)
         if flatten_branched and len(branches) > 1:
-            raise UnityGymException(f"flatten_branched needs actions that are discrete only; behavior '{self.name}' has {spec}")
+            raise UnityGymException(
+                f"flatten_branched needs actions that are discrete only; behavior '{self.name}' has {spec}"
+            )
         return spaces.Dict({"continuous": box, "discrete": spaces.MultiDiscrete(branches)})
 
     def _make_observation_space(self) -> Any:
@@ -190,4 +207,6 @@ class UnityToGymWrapper(gymnasium.Env):
 
     def _check_agents(self, agents: int) -> None:
         if agents > 1:
-            raise UnityGymException(f"expected one agent; behavior '{self.name}' has {agents} (the PettingZoo wrappers take several)")
+            raise UnityGymException(
+                f"expected one agent; behavior '{self.name}' has {agents} (the PettingZoo wrappers take several)"
+            )

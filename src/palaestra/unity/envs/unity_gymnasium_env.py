@@ -18,11 +18,13 @@ from palaestra.unity.envs.unity_gym_env import UnityToGymWrapper
 
 
 class UnityToGymnasiumWrapper(gymnasium.Env[Any, Any]):
-    """Gymnasium environment of a BaseEnv with one behavior and at most one agent: `reset` returns two values, `step` five.
+    """Gymnasium environment of a BaseEnv with one behavior and at most one agent: `reset` returns two values, `step`
+    five.
 
-    The arguments and spaces are those of UnityToGymWrapper, except that hybrid actions are allowed, as a Dict of `continuous` and
-    `discrete`. With discrete actions, infos have `action_mask` (choices,) int8, 1: allowed, all branches one after another; with
-    `flatten_branched` a choice is one of all branches, allowed if each of its parts is.
+    The arguments and spaces are those of UnityToGymWrapper, except that hybrid actions are allowed, as a Dict of
+    `continuous` and `discrete`. With discrete actions, infos have `action_mask` (choices,) int8, 1: allowed, all
+    branches one after another; with `flatten_branched` a choice is one of all branches, allowed if each of its parts
+    is.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"]}  # noqa: RUF012 - as Gymnasium declares it
@@ -35,23 +37,32 @@ class UnityToGymnasiumWrapper(gymnasium.Env[Any, Any]):
         allow_multiple_obs: bool = False,
         action_space_seed: int | None = None,
     ) -> None:
-        self.spec = EnvSpec("UnityEnvironment", nondeterministic=True)  # a game takes its seed when it starts, not when it is reset
-        self._old = UnityToGymWrapper.with_hybrid_actions(unity_env, uint8_visual, flatten_branched, allow_multiple_obs, action_space_seed)
-        self._unity_env, self._multiple, self._closed = unity_env, allow_multiple_obs, False
+        self.spec = EnvSpec(
+            "UnityEnvironment", nondeterministic=True
+        )  # a game takes its seed when it starts, not when it is reset
+        self._old = UnityToGymWrapper.with_hybrid_actions(
+            unity_env, uint8_visual, flatten_branched, allow_multiple_obs, action_space_seed
+        )
+        self._unity_env = unity_env
+        self._multiple = allow_multiple_obs
+        self._closed = False
         self._spaces = spaces_of(self._old.group_spec)
         self._is_flat = flatten_branched and len(self._spaces.spec.action.branches) > 1
         if self._is_flat:
             choices = int(np.prod(self._spaces.spec.action.branches))
             action = replace(self._spaces.spec.action, branches=(choices,))
             self._spaces = BehaviorSpaces(replace(self._spaces.spec, action=action))
-        self.observation_space, self.action_space = self._old.observation_space, self._old.action_space
+        self.observation_space = self._old.observation_space
+        self.action_space = self._old.action_space
         has_images = any(len(spec.shape) == 3 for spec in self._old.group_spec.observation_specs)
         self.render_mode = "rgb_array" if has_images else None
         self._mask = np.ones(self._spaces.spec.action.choices, np.int8)
         self._info(unity_env.get_steps(self._old.name)[0])
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins a new episode. `seed` is not used for the game, which takes it when it starts: UnityEnvironment(seed=...)."""
+        """Begins a new episode. `seed` is not used for the game, which takes it when it starts:
+        UnityEnvironment(seed=...).
+        """
         super().reset(seed=seed)
         obs = self._old.reset()
         steps, _ = self._unity_env.get_steps(self._old.name)
@@ -60,7 +71,8 @@ class UnityToGymnasiumWrapper(gymnasium.Env[Any, Any]):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Acts for one step; info has the steps under 'step'.
 
-        Raises UnityGymException after the end of an episode, and gymnasium.error.InvalidAction for an action that does not fit.
+        Raises UnityGymException after the end of an episode, and gymnasium.error.InvalidAction for an action that does
+        not fit.
         """
         obs, reward, done, info = self._old.step(self._told(action))
         truncated = done and bool(info["step"].interrupted[0])
@@ -76,7 +88,11 @@ class UnityToGymnasiumWrapper(gymnasium.Env[Any, Any]):
         if image is None:
             return None
         values = image if image.dtype == np.uint8 else (255.0 * image).astype(np.uint8)
-        return np.broadcast_to(values.transpose(1, 2, 0), (*values.shape[1:], 3)) if len(values) == 1 else values.transpose(1, 2, 0)
+        return (
+            np.broadcast_to(values.transpose(1, 2, 0), (*values.shape[1:], 3))
+            if len(values) == 1
+            else values.transpose(1, 2, 0)
+        )
 
     def close(self) -> None:
         """Closes the environment; may be called again."""
@@ -103,7 +119,9 @@ class UnityToGymnasiumWrapper(gymnasium.Env[Any, Any]):
             return {"step": steps}
         forbidden = getattr(steps, "action_mask", None) if len(steps) else None
         rows = [np.ones(size, np.bool_) for size in branches] if forbidden is None else [~mask[0] for mask in forbidden]
-        self._mask = (reduce(np.logical_and.outer, rows).ravel() if self._is_flat else np.concatenate(rows)).astype(np.int8)
+        self._mask = (reduce(np.logical_and.outer, rows).ravel() if self._is_flat else np.concatenate(rows)).astype(
+            np.int8
+        )
         return {"step": steps, "action_mask": self._mask}
 
 

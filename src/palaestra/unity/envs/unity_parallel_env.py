@@ -20,20 +20,25 @@ else:
 class UnityParallelEnv(UnityPettingzooBaseEnv, ParallelEnv):
     """Parallel environment of a BaseEnv.
 
-    An agent whose next episode begins at once is done and has the first observation of that episode; `final_observation` in its info is
-    the last of the old one.
+    An agent whose next episode begins at once is done and has the first observation of that episode;
+    `final_observation` in its info is the last of the old one.
     """
 
     def __init__(self, env: BaseEnv, seed: int | None = None) -> None:
         super().__init__(env, seed)
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Begins new episodes and returns the first observations by agent. The arguments are ignored; PettingZoo's wrappers pass them."""
+        """Begins new episodes and returns the first observations by agent. The arguments are ignored; PettingZoo's
+        wrappers pass them.
+        """
         super().reset()
         return self._show()
 
-    def step(self, actions: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, bool], dict[str, dict[str, Any]]]:
-        """Steps with actions by agent; agents without one get zeros. Returns observations, rewards, dones and infos by agent.
+    def step(
+        self, actions: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, bool], dict[str, dict[str, Any]]]:
+        """Steps with actions by agent; agents without one get zeros. Returns observations, rewards, dones and infos by
+        agent.
 
         Raises gymnasium.error.Error for an action outside the agent's space, and before the first `reset`.
         """

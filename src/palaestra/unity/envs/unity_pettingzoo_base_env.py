@@ -15,7 +15,9 @@ from palaestra.unity.side_channel.side_channel import SideChannel
 
 
 class UnityPettingzooBaseEnv:
-    """Base class of PettingZoo's wrappers. Agents are named '<behavior>?agent_id=<id>'; they join when they appear and leave when done."""
+    """Base class of PettingZoo's wrappers. Agents are named '<behavior>?agent_id=<id>'; they join when they appear and
+    leave when done.
+    """
 
     def __init__(self, env: BaseEnv, seed: int | None = None, metadata: dict[str, Any] | None = None) -> None:
         """Wraps an environment; `seed` seeds the action spaces."""
@@ -59,11 +61,15 @@ class UnityPettingzooBaseEnv:
         return {agent: self.action_space(agent) for agent in self._possible}
 
     def observation_space(self, agent: str) -> Any:
-        """Returns the space of an agent's behavior, also for agents yet to appear. Raises KeyError for an unknown behavior."""
+        """Returns the space of an agent's behavior, also for agents yet to appear. Raises KeyError for an unknown
+        behavior.
+        """
         return self._observation_spaces[split_agent(agent)[0]]
 
     def action_space(self, agent: str) -> Any:
-        """Returns the space of an agent's behavior, also for agents yet to appear. Raises KeyError for an unknown behavior."""
+        """Returns the space of an agent's behavior, also for agents yet to appear. Raises KeyError for an unknown
+        behavior.
+        """
         return self._action_spaces[split_agent(agent)[0]]
 
     @property
@@ -126,7 +132,9 @@ class UnityPettingzooBaseEnv:
 
     def seed(self, seed: int | None = None) -> None:
         """Warns that the seed cannot be set: environments take it when they are made."""
-        get_logger(__name__).warning(f"the seed {seed} is not used: give it to UnityEnvironment, and to this wrapper for its spaces")
+        get_logger(__name__).warning(
+            f"the seed {seed} is not used: give it to UnityEnvironment, and to this wrapper for its spaces"
+        )
 
     def render(self, mode: str = "human") -> None:
         """Does nothing: a game draws in its own window."""
@@ -137,7 +145,8 @@ class UnityPettingzooBaseEnv:
     def close(self) -> None:
         """Closes the environment; may be called again."""
         atexit.unregister(self.close)
-        env, self._env = self._env, None
+        env = self._env
+        self._env = None
         if env is not None:
             env.close()
 
@@ -159,21 +168,37 @@ class UnityPettingzooBaseEnv:
         self._read_steps()
 
     def _read_steps(self) -> None:
-        """Reads this tick's steps. For an agent with an end and a decision, stores the end, and the decision in `_new_episodes`."""
+        """Reads this tick's steps. For an agent with an end and a decision, stores the end, and the decision in
+        `_new_episodes`.
+        """
         env = self._loaded()
-        self._agents, self._new_episodes, self._rows, self._actions = [], {}, {}, {}
-        self._observations, self._rewards, self._dones, self._infos = {}, {}, {}, {}
+        self._agents = []
+        self._new_episodes = {}
+        self._rows = {}
+        self._actions = {}
+        self._observations = {}
+        self._rewards = {}
+        self._dones = {}
+        self._infos = {}
         for behavior in env.behavior_specs:
             self._make_spaces(behavior)
             decisions, terminals = env.get_steps(behavior)
             self._actions[behavior] = env.behavior_specs[behavior].action_spec.empty_action(len(decisions))
-            self._rows.update({agent_name(behavior, int(agent)): row for agent, row in decisions.agent_id_to_index.items()})
-            ended, asking = turns(terminals, behavior), turns(decisions, behavior)
-            self._new_episodes.update({agent: (asking[agent][0], asking[agent][3]) for agent in asking if agent in ended})
+            self._rows.update(
+                {agent_name(behavior, int(agent)): row for agent, row in decisions.agent_id_to_index.items()}
+            )
+            ended = turns(terminals, behavior)
+            asking = turns(decisions, behavior)
+            self._new_episodes.update(
+                {agent: (asking[agent][0], asking[agent][3]) for agent in asking if agent in ended}
+            )
             for agent, (obs, reward, done, info) in {**asking, **ended}.items():
                 self._possible[agent] = None
                 self._agents.append(agent)
-                self._observations[agent], self._rewards[agent], self._dones[agent], self._infos[agent] = obs, reward, done, info
+                self._observations[agent] = obs
+                self._rewards[agent] = reward
+                self._dones[agent] = done
+                self._infos[agent] = info
         self._earned = dict(self._rewards)
 
     def _make_spaces(self, behavior: str) -> None:
@@ -201,8 +226,10 @@ class UnityPettingzooBaseEnv:
             row = None
         if row is None or not _fits(row, spec):
             raise error.Error(f"agent {agent} was given the action {action!r}; expected one of {space}")
-        actions, at = self._actions[behavior], self._rows[agent]
-        actions.continuous[at], actions.discrete[at] = row.continuous[0], row.discrete[0]
+        actions = self._actions[behavior]
+        at = self._rows[agent]
+        actions.continuous[at] = row.continuous[0]
+        actions.discrete[at] = row.discrete[0]
 
     def _forget(self, agent: str) -> None:
         """Removes an agent that is done."""
@@ -223,14 +250,21 @@ def _action_space(spec: ActionSpec) -> Any:
         return box
     if spec.continuous_size:
         return spaces.Tuple((box, spaces.MultiDiscrete(list(spec.discrete_branches))))
-    return spaces.Discrete(spec.discrete_branches[0]) if spec.discrete_size == 1 else spaces.MultiDiscrete(list(spec.discrete_branches))
+    return (
+        spaces.Discrete(spec.discrete_branches[0])
+        if spec.discrete_size == 1
+        else spaces.MultiDiscrete(list(spec.discrete_branches))
+    )
 
 
 def _row(action: Any, spec: ActionSpec) -> ActionTuple:
-    """Converts an agent's action to an ActionTuple: a number, a list, an array, a pair of both parts, or an ActionTuple."""
+    """Converts an agent's action to an ActionTuple: a number, a list, an array, a pair of both parts, or an
+    ActionTuple.
+    """
     if isinstance(action, ActionTuple):
         return action
-    continuous, discrete = np.zeros((1, 0)), np.zeros((1, 0))
+    continuous = np.zeros((1, 0))
+    discrete = np.zeros((1, 0))
     if spec.continuous_size and spec.discrete_size:
         continuous, discrete = (np.asarray(part).reshape(1, -1) for part in action)
     elif spec.continuous_size:

@@ -20,18 +20,21 @@ Values = dict[str, Any]
 class UnityToPettingZooWrapper(ParallelEnv[str, Any, Any]):
     """Parallel environment of all agents of a BaseEnv, named '<behavior>?agent_id=<id>'.
 
-    An agent whose episode ends leaves until `reset`; an id that comes later is a new agent. One observation is a Box, several are a Dict;
-    with discrete actions an agent observes a dictionary of `observation` and `action_mask`, in which 1 is allowed. With hybrid actions the
-    mask is in infos instead, in the form that `action_space.sample` takes.
+    An agent whose episode ends leaves until `reset`; an id that comes later is a new agent. One observation is a Box,
+    several are a Dict; with discrete actions an agent observes a dictionary of `observation` and `action_mask`, in
+    which 1 is allowed. With hybrid actions the mask is in infos instead, in the form that `action_space.sample` takes.
     """
 
     def __init__(self, env: BaseEnv, seed: int | None = None) -> None:
         """Wraps an environment and begins its first episodes; `seed` seeds the action spaces."""
-        self._old, self._seed, self._left = UnityParallelEnv(env, seed), seed, set[str]()
+        self._old = UnityParallelEnv(env, seed)
+        self._seed = seed
+        self._left = set[str]()
         self.metadata = {"name": "unity", "render_modes": [], "is_parallelizable": True}
         self.render_mode = None
         self._old.reset()
-        self.possible_agents, self.agents = list(self._old.agents), []
+        self.possible_agents = list(self._old.agents)
+        self.agents = []
         self._behaviors: dict[str, BehaviorSpaces] = {}
         self._observation_spaces: dict[str, spaces.Space[Any]] = {}
         self._action_spaces: dict[str, spaces.Space[Any]] = {}
@@ -59,23 +62,35 @@ class UnityToPettingZooWrapper(ParallelEnv[str, Any, Any]):
         return self._action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Values, dict[str, Values]]:
-        """Begins new episodes. The arguments are not used: a game takes its seed when it starts, UnityEnvironment(seed=...)."""
-        shown, infos = self._old.reset(), self._old.infos
+        """Begins new episodes. The arguments are not used: a game takes its seed when it starts,
+        UnityEnvironment(seed=...).
+        """
+        shown = self._old.reset()
+        infos = self._old.infos
         self._seen = shown
         self._left.clear()
         self.agents = list(self._old.agents)
         self._note_new()
-        self._last = {agent: (self._observe(agent, shown[agent]), self._info(agent, shown[agent], infos[agent])) for agent in self.agents}
-        return {agent: obs for agent, (obs, _) in self._last.items()}, {agent: info for agent, (_, info) in self._last.items()}
+        self._last = {
+            agent: (self._observe(agent, shown[agent]), self._info(agent, shown[agent], infos[agent]))
+            for agent in self.agents
+        }
+        return {agent: obs for agent, (obs, _) in self._last.items()}, {
+            agent: info for agent, (_, info) in self._last.items()
+        }
 
-    def step(self, actions: Values) -> tuple[Values, dict[str, float], dict[str, bool], dict[str, bool], dict[str, Values]]:
-        """Steps with actions by agent; agents without one get zeros and the first choices that are allowed. Infos have behavior_name,
-        group_id and group_reward.
+    def step(
+        self, actions: Values
+    ) -> tuple[Values, dict[str, float], dict[str, bool], dict[str, bool], dict[str, Values]]:
+        """Steps with actions by agent; agents without one get zeros and the first choices that are allowed. Infos have
+        behavior_name, group_id and group_reward.
 
         Raises gymnasium.error.ResetNeeded if no agents are left, and InvalidAction for an action that does not fit.
         """
         if not self.agents:
-            raise error.ResetNeeded("every agent's episode has ended, or none has begun: call reset() before the next step()")
+            raise error.ResetNeeded(
+                "every agent's episode has ended, or none has begun: call reset() before the next step()"
+            )
         told = {agent: self._told(agent, action) for agent, action in actions.items()}
         idle = {agent: self._idle(agent, old) for agent, old in self._seen.items() if agent not in told}
         seen, rewards, dones, infos = self._old.step({**idle, **told})
@@ -135,18 +150,25 @@ class UnityToPettingZooWrapper(ParallelEnv[str, Any, Any]):
 
     def _idle(self, agent: str, old: Any) -> ActionTuple:
         behavior = self._behavior(agent)
-        spec, allowed = behavior.spec.action, _allowed(behavior, old)
-        choices = [int(mask.argmax()) for mask in np.split(allowed, np.cumsum(spec.branches)[:-1])] if spec.branches else []
+        spec = behavior.spec.action
+        allowed = _allowed(behavior, old)
+        choices = (
+            [int(mask.argmax()) for mask in np.split(allowed, np.cumsum(spec.branches)[:-1])] if spec.branches else []
+        )
         return ActionTuple(np.zeros((1, spec.continuous), np.float32), np.array([choices], np.int32))
 
 
 def unity_aec_env(env: BaseEnv, seed: int | None = None) -> AECEnv[str, Any, Any]:
-    """Returns an AEC environment, in which the agents of UnityToPettingZooWrapper act one after another within each step."""
+    """Returns an AEC environment, in which the agents of UnityToPettingZooWrapper act one after another within each
+    step.
+    """
     return parallel_to_aec(UnityToPettingZooWrapper(env, seed))
 
 
 def _allowed(behavior: BehaviorSpaces, old: Any) -> np.ndarray:
-    """Returns the choices that the old wrapper's mask allows. An agent whose episode ended has no mask, and may choose anything."""
+    """Returns the choices that the old wrapper's mask allows. An agent whose episode ended has no mask, and may choose
+    anything.
+    """
     if isinstance(old, dict) and old["action_mask"] is not None:
         return ~np.concatenate([np.asarray(mask, np.bool_) for mask in old["action_mask"]])
     return np.ones(behavior.spec.action.choices, np.bool_)

@@ -13,7 +13,9 @@ class BaseRegistryEntry(ABC):
 
     def __init__(self, identifier: str, expected_reward: float | None, description: str | None) -> None:
         """Takes the id, the episode return at which it counts as solved, and a description."""
-        self._identifier, self._expected_reward, self._description = identifier, expected_reward, description
+        self._identifier = identifier
+        self._expected_reward = expected_reward
+        self._description = description
 
     @property
     def identifier(self) -> str:

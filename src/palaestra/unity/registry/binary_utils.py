@@ -23,8 +23,15 @@ DOWNLOAD_TIMEOUT = 30.0
 
 
 def get_local_binary_path(name: str, url: str, tmp_dir: str | None = None) -> str:
-    """Returns the executable of the build in the zip file at `url`. Raises UnityEnvironmentException if it cannot be downloaded."""
-    folder = Path(tmp_dir or tempfile.gettempdir(), "ml-agents-binaries", "binaries", f"{name}-{hashlib.md5(url.encode()).hexdigest()}")
+    """Returns the executable of the build in the zip file at `url`. Raises UnityEnvironmentException if it cannot be
+    downloaded.
+    """
+    folder = Path(
+        tmp_dir or tempfile.gettempdir(),
+        "ml-agents-binaries",
+        "binaries",
+        f"{name}-{hashlib.md5(url.encode()).hexdigest()}",
+    )
     if found := _executable(folder):
         return found
     reason: Exception | None = None
@@ -39,7 +46,9 @@ def get_local_binary_path(name: str, url: str, tmp_dir: str | None = None) -> st
                 break
     if found := _executable(folder):
         return found
-    raise UnityEnvironmentException(f"'{name}': {url} gave no build for this system{'' if reason is None else f' ({reason})'}") from reason
+    raise UnityEnvironmentException(
+        f"'{name}': {url} gave no build for this system{'' if reason is None else f' ({reason})'}"
+    ) from reason
 
 
 def load_manifest(place: str) -> dict[str, Any]:
@@ -61,7 +70,8 @@ def _fetch(url: str, folder: Path) -> None:
     """Downloads and unpacks atomically, since other processes may download the same build."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as unfinished:
-        archive, content = Path(unfinished, "archive.zip"), Path(unfinished, "content")
+        archive = Path(unfinished, "archive.zip")
+        content = Path(unfinished, "content")
         get_logger(__name__).info(f"downloading {url}")
         with urllib.request.urlopen(url, timeout=DOWNLOAD_TIMEOUT) as answer, archive.open("wb") as file:
             shutil.copyfileobj(answer, file)

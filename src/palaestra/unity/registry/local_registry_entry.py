@@ -22,7 +22,8 @@ class LocalRegistryEntry(BaseRegistryEntry):
     ) -> None:
         """Takes `additional_args` for the build, which follow those given to `make`."""
         super().__init__(identifier, expected_reward, description)
-        self._file_name, self._args = file_name, list(additional_args or ())
+        self._file_name = file_name
+        self._args = list(additional_args or ())
 
     def make(self, **kwargs: Any) -> UnityEnvironment:
         """Makes an environment; a `file_name` in `kwargs` is ignored."""

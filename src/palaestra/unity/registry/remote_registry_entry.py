@@ -25,17 +25,22 @@ class RemoteRegistryEntry(BaseRegistryEntry):
         additional_args: Sequence[str] | None = None,
         tmp_dir: str | None = None,
     ) -> None:
-        """Takes `additional_args` for the build, which follow those given to `make`; `tmp_dir` keeps builds, None: the system's."""
+        """Takes `additional_args` for the build, which follow those given to `make`; `tmp_dir` keeps builds, None: the
+        system's.
+        """
         super().__init__(identifier, expected_reward, description)
         self._urls = {"linux": linux_url, "darwin": darwin_url, "win32": win_url}
-        self._args, self._tmp_dir = list(additional_args or ()), tmp_dir
+        self._args = list(additional_args or ())
+        self._tmp_dir = tmp_dir
 
     def make(self, **kwargs: Any) -> UnityEnvironment:
         """Downloads the build if necessary and starts it. Raises FileNotFoundError if there is none for this system."""
         url = self._urls.get("linux" if sys.platform.startswith("linux") else sys.platform)
         if url is None:
             offered = ", ".join(system for system, url in self._urls.items() if url) or "none"
-            raise FileNotFoundError(f"'{self.identifier}' has no build for {sys.platform} (it has builds for: {offered})")
+            raise FileNotFoundError(
+                f"'{self.identifier}' has no build for {sys.platform} (it has builds for: {offered})"
+            )
         args = [*(kwargs.pop("additional_args", None) or ()), *self._args]
         path = get_local_binary_path(self.identifier, url, self._tmp_dir)
         return UnityEnvironment(**{**kwargs, "file_name": path}, additional_args=args)

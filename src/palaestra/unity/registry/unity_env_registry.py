@@ -14,7 +14,9 @@ from palaestra.unity.registry.remote_registry_entry import RemoteRegistryEntry
 
 
 class UnityEnvRegistry(Mapping):
-    """Mapping from ids to entries. A manifest registered by its address is downloaded at the first lookup, a build when it is made."""
+    """Mapping from ids to entries. A manifest registered by its address is downloaded at the first lookup, a build when
+    it is made.
+    """
 
     def __init__(self) -> None:
         self._entries: dict[str, BaseRegistryEntry] = {}
@@ -26,7 +28,9 @@ class UnityEnvRegistry(Mapping):
         self._entries[new_entry.identifier] = new_entry
 
     def register_from_yaml(self, path_to_yaml: str) -> None:
-        """Adds the entries of a manifest, a file or an http address. Raises UnityEnvironmentException if a file cannot be read."""
+        """Adds the entries of a manifest, a file or an http address. Raises UnityEnvironmentException if a file cannot
+        be read.
+        """
         if path_to_yaml.startswith(("http://", "https://")):
             self._unread.append(path_to_yaml)
         else:
@@ -34,13 +38,17 @@ class UnityEnvRegistry(Mapping):
 
     def clear(self) -> None:
         """Removes all entries."""
-        self._entries, self._unread = {}, []
+        self._entries = {}
+        self._unread = []
 
     def __getitem__(self, identifier: str) -> BaseRegistryEntry:
         self._read_manifests()
         if identifier not in self._entries:
             known = ", ".join(self._entries) or "none"
-            raise KeyError(f"no environment is registered as '{identifier}'{nearest(identifier, self._entries)} (registered: {known})")
+            raise KeyError(
+                f"no environment is registered as '{identifier}'{nearest(identifier, self._entries)} (registered: "
+                f"{known})"
+            )
         return self._entries[identifier]
 
     def __len__(self) -> int:
@@ -59,12 +67,16 @@ class UnityEnvRegistry(Mapping):
     def _add(self, place: str) -> None:
         for each in load_manifest(place)["environments"]:
             if not isinstance(each, dict) or len(each) != 1:
-                raise UnityEnvironmentException(f"the manifest {place}: each environment is an id with its facts; {each!r} came")
+                raise UnityEnvironmentException(
+                    f"the manifest {place}: each environment is an id with its facts; {each!r} came"
+                )
             (identifier, facts), *_ = each.items()
             try:
                 entry = _entry(identifier, facts)
             except (TypeError, AttributeError) as error:
-                raise UnityEnvironmentException(f"the manifest {place}: '{identifier}' cannot be understood: {error}") from error
+                raise UnityEnvironmentException(
+                    f"the manifest {place}: '{identifier}' cannot be understood: {error}"
+                ) from error
             self._entries[identifier] = entry
 
 
@@ -79,7 +91,9 @@ def _entry(identifier: str, facts: Mapping[str, Any]) -> BaseRegistryEntry:
 def _built_in() -> UnityEnvRegistry:
     entries = UnityEnvRegistry()
     for name in registry("envs").names():
-        entries.register(LocalRegistryEntry(name, f"builtin:{name}", description=f"Palaestra's own {name}; needs no Unity"))
+        entries.register(
+            LocalRegistryEntry(name, f"builtin:{name}", description=f"Palaestra's own {name}; needs no Unity")
+        )
     return entries
 
 

@@ -40,5 +40,7 @@ class DefaultTrainingAnalyticsSideChannel(SideChannel):
             num_environment_parameters=0,
         )
         message = OutgoingMessage()
-        message.set_raw_bytes(Any_(type_url=f"type.googleapis.com/{_MESSAGE}", value=facts.SerializeToString()).SerializeToString())
+        message.set_raw_bytes(
+            Any_(type_url=f"type.googleapis.com/{_MESSAGE}", value=facts.SerializeToString()).SerializeToString()
+        )
         self.queue_message_to_send(message)

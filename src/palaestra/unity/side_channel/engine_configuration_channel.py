@@ -44,7 +44,9 @@ class EngineConfigurationChannel(SideChannel):
 
     def on_message_received(self, msg: IncomingMessage) -> None:
         """Raises UnityCommunicationException: games send nothing on this channel."""
-        raise UnityCommunicationException("the game sent on the channel of engine settings, which only sends; do two channels share an id?")
+        raise UnityCommunicationException(
+            "the game sent on the channel of engine settings, which only sends; do two channels share an id?"
+        )
 
     def set_configuration_parameters(
         self,
@@ -55,9 +57,13 @@ class EngineConfigurationChannel(SideChannel):
         target_frame_rate: int | None = None,
         capture_frame_rate: int | None = None,
     ) -> None:
-        """Sends the given settings. Raises UnitySideChannelException for a width without a height, or a height without a width."""
+        """Sends the given settings. Raises UnitySideChannelException for a width without a height, or a height without
+        a width.
+        """
         if (width is None) != (height is None):
-            raise UnitySideChannelException(f"a window has a width and a height, not one of the two; {width} x {height} was given")
+            raise UnitySideChannelException(
+                f"a window has a width and a height, not one of the two; {width} x {height} was given"
+            )
         kinds = self.ConfigurationType
         if width is not None and height is not None:
             self._send(kinds.SCREEN_RESOLUTION, width, height)

@@ -32,7 +32,9 @@ class EnvironmentParametersChannel(SideChannel):
 
     def on_message_received(self, msg: IncomingMessage) -> None:
         """Raises UnityCommunicationException: games send nothing on this channel."""
-        raise UnityCommunicationException("the game sent on the channel of its parameters, which only sends; do two channels share an id?")
+        raise UnityCommunicationException(
+            "the game sent on the channel of its parameters, which only sends; do two channels share an id?"
+        )
 
     def set_float_parameter(self, key: str, value: float) -> None:
         """Sets a value."""
@@ -56,7 +58,9 @@ class EnvironmentParametersChannel(SideChannel):
         message.write_float32(st_dev)
         self.queue_message_to_send(message)
 
-    def set_multirangeuniform_sampler_parameters(self, key: str, intervals: Sequence[tuple[float, float]], seed: int) -> None:
+    def set_multirangeuniform_sampler_parameters(
+        self, key: str, intervals: Sequence[tuple[float, float]], seed: int
+    ) -> None:
         """Sets a distribution that is uniform over several ranges."""
         message = self._sampler(key, seed, self.SamplerTypes.MULTIRANGEUNIFORM)
         message.write_float32_list([end for interval in intervals for end in interval])

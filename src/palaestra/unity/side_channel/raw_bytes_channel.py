@@ -21,7 +21,8 @@ class RawBytesChannel(SideChannel):
 
     def get_and_clear_received_messages(self) -> list[bytes]:
         """Returns all messages since the last call, in order."""
-        received, self._received = self._received, []
+        received = self._received
+        self._received = []
         return received
 
     def send_raw_data(self, data: bytes | bytearray) -> None:

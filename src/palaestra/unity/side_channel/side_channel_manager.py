@@ -23,13 +23,16 @@ class SideChannelManager:
             other = self.channels.get(channel.channel_id)
             if other is not None:
                 raise UnityEnvironmentException(
-                    f"two side channels, {type(other).__name__} and {type(channel).__name__}, have one id, {channel.channel_id}; "
+                    f"two side channels, {type(other).__name__} and {type(channel).__name__}, have one id, "
+                    f"{channel.channel_id}; "
                     f"give each its own"
                 )
             self.channels[channel.channel_id] = channel
 
     def process_side_channel_message(self, data: bytes) -> None:
-        """Hands messages to their channels; warns once for each id without one. Raises UnityEnvironmentException for invalid data."""
+        """Hands messages to their channels; warns once for each id without one. Raises UnityEnvironmentException for
+        invalid data.
+        """
         try:
             messages = unpack(data)
         except ProtocolError as error:

@@ -34,10 +34,12 @@ class StatsSideChannel(SideChannel):
 
     def on_message_received(self, msg: IncomingMessage) -> None:
         """Stores a value. Raises ValueError for an unknown aggregation."""
-        key, value = msg.read_string(), msg.read_float32()
+        key = msg.read_string()
+        value = msg.read_float32()
         self._stats[key].append((value, StatsAggregationMethod(msg.read_int32())))
 
     def get_and_reset_stats(self) -> EnvironmentStats:
         """Returns all values since the last call, by name."""
-        stats, self._stats = self._stats, defaultdict(list)
+        stats = self._stats
+        self._stats = defaultdict(list)
         return stats

@@ -1,7 +1,7 @@
 """Options of ECharts for curves and heat maps.
 
-Charts draw on a canvas, and tooltips are told to: names of runs and metrics are text there, never HTML. Keys of options are ours alone,
-since NiceGUI evaluates values whose key begins with a colon.
+Charts draw on a canvas, and tooltips are told to: names of runs and metrics are text there, never HTML. Keys of options
+are ours alone, since NiceGUI evaluates values whose key begins with a colon.
 """
 
 from __future__ import annotations
@@ -67,7 +67,11 @@ def curve_options(lines: Sequence[CurveLine], *, over_time: bool, log: bool, sma
             "splitLine": {"show": False},
             "splitNumber": 3 if small else 6,
             "axisLabel": {"color": GREY, "fontSize": 11, "hideOverlap": True, ":formatter": _COUNT},
-            **({} if small else {"name": across, "nameLocation": "middle", "nameGap": 26, "nameTextStyle": {"color": GREY}}),
+            **(
+                {}
+                if small
+                else {"name": across, "nameLocation": "middle", "nameGap": 26, "nameTextStyle": {"color": GREY}}
+            ),
         },
         "yAxis": {**axis, "type": "log" if log else "value", "scale": True, "splitNumber": 3 if small else 5},
         "series": [_series(i, line, small) for i, line in enumerate(lines)],
@@ -84,7 +88,14 @@ def curve_options(lines: Sequence[CurveLine], *, over_time: bool, log: bool, sma
             "pageTextStyle": {"color": GREY},
         }
         options["dataZoom"] = [
-            {"type": "slider", "height": 14, "bottom": 28, "borderColor": LINES, "brushSelect": False, "showDetail": False},
+            {
+                "type": "slider",
+                "height": 14,
+                "bottom": 28,
+                "borderColor": LINES,
+                "brushSelect": False,
+                "showDetail": False,
+            },
             {"type": "inside", "zoomOnMouseWheel": "shift"},
         ]
     return options
@@ -110,7 +121,11 @@ def curve_name(text: str) -> str:
 
 def league_options(table: LeagueTable) -> dict[str, Any]:
     """Returns a heat map of scores: rows against columns."""
-    axis = {"type": "category", "axisLabel": {"color": GREY, "fontSize": 11, "hideOverlap": True}, "axisTick": {"show": False}}
+    axis = {
+        "type": "category",
+        "axisLabel": {"color": GREY, "fontSize": 11, "hideOverlap": True},
+        "axisTick": {"show": False},
+    }
     cells = len(table.rows) * len(table.columns)
     return {
         "animation": False,

@@ -31,14 +31,23 @@ class ControlCard:
             self._buttons = ui.column().classes("w-full gap-2")
             with self._buttons:
                 with ui.row().classes("gap-2"):
-                    ui.button("Stop", icon="stop", color="negative", on_click=self._stop).props("dense no-caps data-mark=stop")
-                    ui.button("Save now", icon="save", on_click=lambda: self._ask(RunRequest("save"))).props("dense no-caps data-mark=save")
+                    ui.button("Stop", icon="stop", color="negative", on_click=self._stop).props(
+                        "dense no-caps data-mark=stop"
+                    )
+                    ui.button("Save now", icon="save", on_click=lambda: self._ask(RunRequest("save"))).props(
+                        "dense no-caps data-mark=save"
+                    )
                 with ui.row().classes("w-full items-center gap-2 no-wrap"):
-                    self._what = ui.select(SCHEDULES, value="learning_rate").props("dense outlined data-mark=change-what").classes("grow")
+                    self._what = (
+                        ui.select(SCHEDULES, value="learning_rate")
+                        .props("dense outlined data-mark=change-what")
+                        .classes("grow")
+                    )
                     self._value = ui.input("New value").props("dense outlined data-mark=change-value").classes("w-28")
                     ui.button("Change", on_click=self._change).props("dense no-caps data-mark=change")
                 quiet(
-                    "A value that is given here stays constant, also after the run is resumed. Parameters take hold at the next episodes."
+                    "A value that is given here stays constant, also after the run is resumed. Parameters take hold "
+                    "at the next episodes."
                 )
             self._outcome = ui.label().classes("text-sm whitespace-pre-line").props("data-mark=outcome")
 
@@ -47,7 +56,9 @@ class ControlCard:
         self._buttons.visible = status.state == "learning" and status.source == "Palaestra"
         self._card.visible = self._buttons.visible or bool(self._told)
         options = SCHEDULES | {f"parameter:{name}": f"Parameter {name}" for name in parameters}
-        options |= {f"lesson:{each.parameter}": f"Lesson of {each.parameter} (from 1 to {each.count})" for each in lessons}
+        options |= {
+            f"lesson:{each.parameter}": f"Lesson of {each.parameter} (from 1 to {each.count})" for each in lessons
+        }
         if options != self._what.options:
             self._what.set_options(options, value=self._what.value if self._what.value in options else "learning_rate")
 
@@ -66,7 +77,9 @@ class ControlCard:
         with dialog_of("Stop the run?") as dialog:
             ui.label("It saves everything and ends; palaestra learn --resume continues it.").classes("text-sm")
             with ui.row():
-                ui.button("Stop it", color="negative", on_click=lambda: dialog.submit(True)).props("dense no-caps data-mark=stop-it")
+                ui.button("Stop it", color="negative", on_click=lambda: dialog.submit(True)).props(
+                    "dense no-caps data-mark=stop-it"
+                )
                 ui.button("Let it learn", on_click=lambda: dialog.submit(False)).props("flat dense no-caps")
         if await dialog:
             await self._ask(RunRequest("stop"))

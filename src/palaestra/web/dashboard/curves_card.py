@@ -49,7 +49,9 @@ class CurvesCard:
                 with ui.row().classes("items-center gap-2 no-wrap"):
                     ui.label("Smoothing").classes("p-quiet text-sm")
                     self._smoothing = (
-                        ui.slider(min=0, max=0.99, step=0.01, value=0.6, on_change=self.refresh).props("label").classes("w-32")
+                        ui.slider(min=0, max=0.99, step=0.01, value=0.6, on_change=self.refresh)
+                        .props("label")
+                        .classes("w-32")
                     )
                     self._smoothing.props("aria-label=Smoothing data-mark=smoothing")
                 self._log = ui.switch("Log scale", on_change=self.refresh).props("dense").props("data-mark=log")
@@ -63,7 +65,9 @@ class CurvesCard:
     async def show(self, runs: Sequence[str], note: str) -> None:
         """Shows other runs, or what is new of the same."""
         self._runs = tuple(runs[:MOST_RUNS])
-        extra = f"{len(runs)} runs are chosen; these are the first {MOST_RUNS} of them." if len(runs) > MOST_RUNS else ""
+        extra = (
+            f"{len(runs)} runs are chosen; these are the first {MOST_RUNS} of them." if len(runs) > MOST_RUNS else ""
+        )
         self._note.set_text(note or extra)
         await self.refresh()
 
@@ -105,11 +109,18 @@ class CurvesCard:
         _, _, view, log = choice
         lines = [CurveLine(name, data, color) for name, color, data in curves]
         options = curve_options(lines, over_time=view.over_time, log=log)
-        before, self._shown = self._shown, state
+        before = self._shown
+        self._shown = state
         if isinstance(before, tuple) and before[0] == choice and self._names == [line.name for line in lines]:
-            changed = [series for series, old in zip(options["series"], self.chart.options["series"], strict=True) if series != old]
+            changed = [
+                series
+                for series, old in zip(options["series"], self.chart.options["series"], strict=True)
+                if series != old
+            ]
             self.chart.options["series"] = options["series"]
-            self.chart.run_chart_method("setOption", {"series": [{"id": each["id"], "data": each["data"]} for each in changed]})
+            self.chart.run_chart_method(
+                "setOption", {"series": [{"id": each["id"], "data": each["data"]} for each in changed]}
+            )
         else:
             self.chart.options.clear()
             self.chart.options.update(options)

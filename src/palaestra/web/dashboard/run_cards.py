@@ -47,11 +47,15 @@ def show_ratings(place: ui.column, elo: Mapping[str, float], run_id: str, table:
             quiet("A league plays all snapshots against each other and shows which are strongest:")
             ui.label(f"palaestra league {escaped(run_id)}").classes("p-log")
             return
-        quiet(f"Score in percent of {escaped(table.behavior)} (rows, by step) against {escaped(table.opponent)} (columns)")
+        quiet(
+            f"Score in percent of {escaped(table.behavior)} (rows, by step) against {escaped(table.opponent)} (columns)"
+        )
         ui.echart(league_options(table)).classes("w-full").style("height: 380px").props(
             'role=img aria-label="Scores of the league" data-mark=league'
         )
-        best = [f"{short(step)}: {skill:.1f} ± {deviation:.1f}" for _, step, skill, deviation in table.ratings[:MOST_RATED]]
+        best = [
+            f"{short(step)}: {skill:.1f} ± {deviation:.1f}" for _, step, skill, deviation in table.ratings[:MOST_RATED]
+        ]
         quiet("Strongest snapshots, by skill: " + ", ".join(best))
 
 
@@ -64,9 +68,12 @@ def show_times(place: ui.column, found: TimeShares | None) -> None:
         if found.bottleneck:
             ui.label(escaped(found.bottleneck[:1].upper() + found.bottleneck[1:])).classes("text-sm")
         with ui.element("div").style(
-            "display: grid; grid-template-columns: minmax(90px, auto) 1fr 48px; gap: 4px 12px; width: 100%; align-items: center"
+            "display: grid; grid-template-columns: minmax(90px, auto) 1fr 48px; gap: 4px 12px; width: 100%; "
+            "align-items: center"
         ):
             for name, share in found.shares.items():
                 ui.label(escaped(name)).classes("text-sm")
-                ui.linear_progress(share, show_value=False, size="8px").props("rounded instant-feedback aria-hidden=true")
+                ui.linear_progress(share, show_value=False, size="8px").props(
+                    "rounded instant-feedback aria-hidden=true"
+                )
                 ui.label(f"{100 * share:.0f} %").classes("text-sm p-quiet").style("text-align: right")

@@ -66,11 +66,14 @@ def add_run_page(site: Site, index: RunIndex) -> None:
 class RunEntrance:
     """Waits for a run that is just starting, and then builds its page.
 
-    The page is sent before any file is read: a server that starts, or reads many runs, would take longer than NiceGUI allows.
+    The page is sent before any file is read: a server that starts, or reads many runs, would take longer than NiceGUI
+    allows.
     """
 
     def __init__(self, site: Site, index: RunIndex, run_id: str) -> None:
-        self._site, self._index, self._id = site, index, run_id
+        self._site = site
+        self._index = index
+        self._id = run_id
         self._place = ui.column().classes("w-full gap-3")
         with self._place:
             quiet("Reading the run...")
@@ -96,11 +99,15 @@ class RunEntrance:
         name = escaped(self._id)
         if started is None:
             with card("No such run"):
-                ui.label(f"There is no run '{name}' in {escaped(str(self._index.results))}. If one begins, it opens here.")
+                ui.label(
+                    f"There is no run '{name}' in {escaped(str(self._index.results))}. If one begins, it opens here."
+                )
                 ui.link("All runs", "/")
             return
         with card("The run has not begun" if started.ended else "Starting"):
-            told = f"'{name}' ended before it began:" if started.ended else f"'{name}' is starting; its page opens here."
+            told = (
+                f"'{name}' ended before it began:" if started.ended else f"'{name}' is starting; its page opens here."
+            )
             ui.label(told).classes("text-negative" if started.ended else "").props("data-mark=starting")
             if started.log:
                 ui.label(started.log).classes("p-log w-full").props("data-mark=log")
@@ -112,7 +119,8 @@ class RunPage:
     """One browser's view of one run."""
 
     def __init__(self, site: Site, index: RunIndex, run_id: str) -> None:
-        self._index, self._id = index, run_id
+        self._index = index
+        self._id = run_id
         self._source = PlaybackSource(site.results, run=run_id, trust=site.trust, flags=site.flags)
         self._log_name = ""
         self._seen: RunView | None = None
@@ -122,11 +130,9 @@ class RunPage:
         self.charts = SmallCharts(index, run_id)
         with ui.element("div").classes("p-columns"):
             with ui.column().classes("gap-3"):
-                self._lessons, self._ratings, self._times = (
-                    ui.column().classes("w-full"),
-                    ui.column().classes("w-full"),
-                    ui.column().classes("w-full"),
-                )
+                self._lessons = ui.column().classes("w-full")
+                self._ratings = ui.column().classes("w-full")
+                self._times = ui.column().classes("w-full")
             with ui.column().classes("gap-3"):
                 self._warnings = ui.column().classes("w-full")
                 self._texts()
@@ -141,7 +147,9 @@ class RunPage:
     def _head(self) -> None:
         with card():
             with ui.row().classes("w-full items-center gap-x-3 gap-y-1"):
-                ui.label(escaped(self._id)).classes("text-lg font-medium").style("overflow-wrap: anywhere").props("data-mark=name")
+                ui.label(escaped(self._id)).classes("text-lg font-medium").style("overflow-wrap: anywhere").props(
+                    "data-mark=name"
+                )
                 self._state = ui.badge("").classes("p-state").props("data-mark=state")
                 self._meaning = quiet("")
                 with ui.row().classes("no-wrap gap-1 ml-auto"):
@@ -149,7 +157,9 @@ class RunPage:
                         Offer("Watch", "visibility", lambda: address("/watch", run=self._id)),
                         Offer("Play", "sports_esports", lambda: address("/play", run=self._id)),
                     )
-            self._bar = ui.linear_progress(0, show_value=False, size="6px").props("rounded instant-feedback aria-label=Progress")
+            self._bar = ui.linear_progress(0, show_value=False, size="6px").props(
+                "rounded instant-feedback aria-label=Progress"
+            )
             self._numbers = ui.label().classes("text-sm").props("data-mark=numbers")
 
     def _texts(self) -> None:
@@ -160,7 +170,9 @@ class RunPage:
             with ui.tab_panels(tabs, value="Console and logs").classes("w-full").style("background: transparent"):
                 with ui.tab_panel("Console and logs").classes("p-0 pt-2 gap-2"):
                     self._which = (
-                        ui.select([], label="File", on_change=self._other_log).props("dense outlined options-dense").classes("p-select")
+                        ui.select([], label="File", on_change=self._other_log)
+                        .props("dense outlined options-dense")
+                        .classes("p-select")
                     )
                     with ui.scroll_area().classes("w-full").style("height: 420px").props("tabindex=0") as self._scroll:
                         self._log = ui.label().classes("p-log w-full").props("data-mark=log")
@@ -181,13 +193,15 @@ class RunPage:
             return
         self._control.tell(await worker.io_bound(self._control.read) or [])
         self._control.show(view.status, view.lessons, self._parameters)
-        before, self._seen = self._seen, view
+        before = self._seen
+        self._seen = view
         if view != before:
             self._show(view, before)
         await self.charts.refresh()
 
     def _read(self, log_name: str) -> RunView | None:
-        files, status = self._index.files, self._index.status(self._id)
+        files = self._index.files
+        status = self._index.status(self._id)
         if status is None:
             return None
         settings = self._index.settings(self._id)
@@ -203,7 +217,9 @@ class RunPage:
             names,
             text,
             warnings_in(console) if names and names[0].startswith("console") else [],
-            "" if self._seen is not None and not self._seen.obstacle else self._source.obstacle() or "",  # a model stays
+            ""
+            if self._seen is not None and not self._seen.obstacle
+            else self._source.obstacle() or "",  # a model stays
         )
 
     def _show(self, view: RunView, before: RunView | None) -> None:
@@ -228,10 +244,14 @@ class RunPage:
         if before is None or view.settings != before.settings:
             self._settings.set_text(view.settings or "This run has no configuration.yaml.")
         if before is None or view.logs != before.logs:
-            self._which.set_options(view.logs, value=self._log_name if self._log_name in view.logs else view.logs[0] if view.logs else None)
+            self._which.set_options(
+                view.logs, value=self._log_name if self._log_name in view.logs else view.logs[0] if view.logs else None
+            )
             self._which.visible = bool(view.logs)
         if before is None or view.log != before.log:
-            self._log.set_text(view.log or "This run has written no log so far. Unity builds write run_logs/Player-0.log.")
+            self._log.set_text(
+                view.log or "This run has written no log so far. Unity builds write run_logs/Player-0.log."
+            )
             self._scroll.scroll_to(percent=1.0)
 
     def _show_warnings(self, found: list[str]) -> None:
@@ -255,7 +275,9 @@ def headline(status: RunStatus) -> str:
         parts.append(f"{duration(status.left)} left")
     for each in status.behaviors:
         if each.reward is not None:
-            parts.append(f"mean reward {number(each.reward)}" + (f" ({escaped(each.name)})" if len(status.behaviors) > 1 else ""))
+            parts.append(
+                f"mean reward {number(each.reward)}" + (f" ({escaped(each.name)})" if len(status.behaviors) > 1 else "")
+            )
     parts += [escaped(text) for text in (status.environment, status.trainer) if text]
     if status.source != "Palaestra":
         parts.append(f"written by {status.source}")
@@ -265,7 +287,9 @@ def headline(status: RunStatus) -> str:
 
 
 def parameters_of(settings: Mapping[str, Any]) -> list[str]:
-    """Returns the parameters of a run's environment: those that its settings name, and all of a built-in environment."""
+    """Returns the parameters of a run's environment: those that its settings name, and all of a built-in
+    environment.
+    """
     named = settings.get("environment_parameters")
     names = list(map(str, named)) if isinstance(named, Mapping) else []
     env = settings.get("env_settings")

@@ -8,7 +8,13 @@ from typing import Any
 from palaestra.core.display import escaped
 from palaestra.runtime.monitor.run_status import RunStatus
 
-COLORS = {"learning": "primary", "finished": "positive", "stopped": "blue-grey-7", "died": "negative", "recorded": "blue-grey-7"}
+COLORS = {
+    "learning": "primary",
+    "finished": "positive",
+    "stopped": "blue-grey-7",
+    "died": "negative",
+    "recorded": "blue-grey-7",
+}
 """Color of each state."""
 MEANINGS = {
     "learning": "a process trains it now",
@@ -41,15 +47,18 @@ SLOTS = {
         :href="'/run?id=' + encodeURIComponent(props.row.key)">{{ props.value }}</a></q-td>""",
     "body-cell-state": """<q-td :props="props"><q-badge :color="props.row.color" :label="props.value" class="p-state">
         <q-tooltip>{{ props.row.meaning }}</q-tooltip></q-badge></q-td>""",
-    "body-cell-share": """<q-td :props="props" class="p-progress"><q-linear-progress v-if="props.value !== null" :value="props.value"
+    "body-cell-share": """<q-td :props="props" class="p-progress"><q-linear-progress v-if="props.value !== null"
+      :value="props.value"
         aria-label="Progress" :color="props.row.color" size="6px" rounded instant-feedback />
         <div class="p-quiet text-xs">{{ props.row.steps }}</div></q-td>""",
     **{
-        f"body-cell-{name}": f'<q-td :props="props" :title="props.row.{name}_text">{{{{ props.row.{name}_text }}}}</q-td>'
+        f"body-cell-{name}": f'<q-td :props="props" :title="props.row.{name}_text">{{{{ props.row.{name}_text '
+        "}}</q-td>"
         for name in ("reward", "rate", "left", "started")
     },
     **{
-        f"body-cell-{name}": f'<q-td :props="props"><div class="p-cut" :title="props.row.{name}">{{{{ props.row.{name} }}}}</div></q-td>'
+        f"body-cell-{name}": f'<q-td :props="props"><div class="p-cut" :title="props.row.{name}">{{{{ '
+        f"props.row.{name} }}}}</div></q-td>"
         for name in ("environment", "trainer")
     },
     "item": """<div class="w-full p-1"><div class="p-run-card">
@@ -61,9 +70,11 @@ SLOTS = {
         :color="props.row.color" size="6px" rounded
         instant-feedback class="q-my-xs" />
         <div class="row p-quiet text-xs"><span class="col">{{ props.row.steps }}</span>
-        <span>{{ [props.row.rate_text && props.row.rate_text + ' steps/s', props.row.left_text && props.row.left_text + ' left']
+        <span>{{ [props.row.rate_text && props.row.rate_text + ' steps/s',
+          props.row.left_text && props.row.left_text + ' left']
         .filter(Boolean).join(', ') }}</span></div>
-        <div class="row text-xs"><span class="col">{{ [props.row.environment, props.row.trainer].filter(Boolean).join(', ') }}</span>
+        <div class="row text-xs"><span class="col">{{ [props.row.environment,
+          props.row.trainer].filter(Boolean).join(', ') }}</span>
         <span v-if="props.row.reward_text">reward {{ props.row.reward_text }}</span></div></div></div>""",
 }
 """Templates of cells; `item` is a run's card on a narrow screen."""
@@ -76,7 +87,8 @@ def row_of(status: RunStatus, now: float | None = None) -> dict[str, Any]:
         "id": escaped(status.run_id),
         "state": status.state,
         "color": COLORS[status.state],
-        "meaning": MEANINGS[status.state] + (f" ({status.writer})" if status.writer and status.state == "learning" else ""),
+        "meaning": MEANINGS[status.state]
+        + (f" ({status.writer})" if status.writer and status.state == "learning" else ""),
         "share": status.share,
         "steps": steps(status),
         "rate": status.rate,
@@ -94,7 +106,11 @@ def row_of(status: RunStatus, now: float | None = None) -> dict[str, Any]:
 
 def steps(status: RunStatus) -> str:
     """Returns the steps that are done, of how many."""
-    return f"{short(status.step)} of {short(status.max_steps)} steps" if status.max_steps else f"{short(status.step)} steps"
+    return (
+        f"{short(status.step)} of {short(status.max_steps)} steps"
+        if status.max_steps
+        else f"{short(status.step)} steps"
+    )
 
 
 def short(count: float) -> str:
@@ -115,7 +131,8 @@ def duration(seconds: float) -> str:
     whole = int(seconds)
     if whole >= 86400:
         return f"{whole // 86400} d {whole // 3600 % 24} h"
-    hours, minutes = whole // 3600, whole // 60
+    hours = whole // 3600
+    minutes = whole // 60
     return f"{hours}:{minutes % 60:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
 
 
@@ -125,7 +142,8 @@ def when(moment: float | None, now: float | None = None) -> str:
         return ""
     now = time.time() if now is None else now
     try:
-        there, here = time.localtime(moment), time.localtime(now)
+        there = time.localtime(moment)
+        here = time.localtime(now)
         same = there[:3] == here[:3]
         return time.strftime("%H:%M" if same else "%d %b" if there[0] == here[0] else "%b %Y", there)
     except (ValueError, OverflowError, OSError):

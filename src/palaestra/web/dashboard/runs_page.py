@@ -66,7 +66,9 @@ class RunsPage:
         self._hint = ui.column().classes("w-full")
         self._hint.visible = False
         with self._hint, card("No runs yet"):
-            ui.label(f"There are no runs in {escaped(str(site.results))}. Start one in a terminal, and it appears here:")
+            ui.label(
+                f"There are no runs in {escaped(str(site.results))}. Start one in a terminal, and it appears here:"
+            )
             ui.label("palaestra learn --env 3DBall --run-id first").classes("p-log")
             quiet("Runs of ML-Agents and folders with TensorBoard's files are shown too.")
 
@@ -75,7 +77,10 @@ class RunsPage:
             self._counts = ui.label().classes("text-sm font-medium").props("data-mark=counts")
             ui.space()
             self._search = (
-                ui.input(placeholder="Search").props("dense outlined clearable aria-label=Search").classes("w-56").props("data-mark=search")
+                ui.input(placeholder="Search")
+                .props("dense outlined clearable aria-label=Search")
+                .classes("w-56")
+                .props("data-mark=search")
             )
             with self._search.add_slot("prepend"):
                 ui.icon("search").classes("text-base")
@@ -105,12 +110,15 @@ class RunsPage:
             return
         self._reading.visible = False
         self._statuses = found
-        self._hint.visible, self._content.visible = not found, bool(found)
+        self._hint.visible = not found
+        self._content.visible = bool(found)
         rows = [row_of(status) for status in found]
         if rows != self.table.rows:
             self.table.rows = rows
             learning = sum(status.state == "learning" for status in found)
-            self._counts.set_text(f"{len(found)} run{'s' * (len(found) != 1)}" + (f", {learning} learning" if learning else ""))
+            self._counts.set_text(
+                f"{len(found)} run{'s' * (len(found) != 1)}" + (f", {learning} learning" if learning else "")
+            )
         if found:
             await self._curves()
 
@@ -122,7 +130,9 @@ class RunsPage:
         chosen = [str(row.get("key")) for row in self.table.selected if row.get("key") in known]
         first = [run for run in self._first if run in known]
         default = first or [status.run_id for status in self._statuses][:UNCHOSEN]
-        note = "" if chosen or first else f"Choose runs in the table to compare them; these are the first {len(default)}."
+        note = (
+            "" if chosen or first else f"Choose runs in the table to compare them; these are the first {len(default)}."
+        )
         await self.curves.show(chosen or default, note if len(known) > 1 else "")
         await self._compare(chosen[:MOST_RUNS], len(chosen))
 
@@ -147,8 +157,15 @@ def difference_table(runs: list[str], found: list[Difference]) -> None:
     if not found:
         quiet("These runs have the same settings.")
         return
-    columns: list[dict[str, Any]] = [{"name": "key", "label": "Setting", "field": "key", "align": "left", "sortable": True}]
-    columns += [{"name": f"run{i}", "label": escaped(run), "field": f"run{i}", "align": "left"} for i, run in enumerate(runs)]
-    rows = [{"key": escaped(each.key), **{f"run{i}": escaped(value) for i, value in enumerate(each.values)}} for each in found]
+    columns: list[dict[str, Any]] = [
+        {"name": "key", "label": "Setting", "field": "key", "align": "left", "sortable": True}
+    ]
+    columns += [
+        {"name": f"run{i}", "label": escaped(run), "field": f"run{i}", "align": "left"} for i, run in enumerate(runs)
+    ]
+    rows = [
+        {"key": escaped(each.key), **{f"run{i}": escaped(value) for i, value in enumerate(each.values)}}
+        for each in found
+    ]
     table = ui.table(rows=rows, columns=columns, row_key="key", pagination=20 if len(rows) > 20 else None)
     table.classes("w-full p-table").props("flat dense data-mark=differences")

@@ -39,15 +39,16 @@ class SmallCharts:
     """A grid of charts; more of them on request."""
 
     def __init__(self, index: RunIndex, run_id: str) -> None:
-        self._index, self._id = index, run_id
+        self._index = index
+        self._id = run_id
         self._charts: dict[str, ui.echart] = {}
         self._shown: object = None
         self._all = self._over_time = self._busy = False
         with card("Curves"):
             with ui.row().classes("w-full items-center gap-4"):
-                ui.toggle({False: "Steps", True: "Time"}, value=False, on_change=lambda event: self._change(time=event.value)).props(
-                    'dense no-caps unelevated aria-label="Horizontal axis"'
-                )
+                ui.toggle(
+                    {False: "Steps", True: "Time"}, value=False, on_change=lambda event: self._change(time=event.value)
+                ).props('dense no-caps unelevated aria-label="Horizontal axis"')
                 ui.switch("All metrics", on_change=lambda event: self._change(every=event.value)).props("dense").props(
                     "data-mark=all-metrics"
                 )
@@ -105,7 +106,10 @@ class SmallCharts:
         for tag, lines in charts.items():
             chart = self._charts[tag]
             new = curve_options(
-                [CurveLine(name, data, i) for i, (name, data) in enumerate(lines)], over_time=self._over_time, log=False, small=True
+                [CurveLine(name, data, i) for i, (name, data) in enumerate(lines)],
+                over_time=self._over_time,
+                log=False,
+                small=True,
             )
             if new != chart.options:
                 chart.options.clear()

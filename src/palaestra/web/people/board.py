@@ -20,7 +20,8 @@ class Board:
 
     def __init__(self, columns: int, there: Callable[[int], bool]) -> None:
         """`there` says whether a cell has a piece."""
-        self._columns, self._there = columns, there
+        self._columns = columns
+        self._there = there
         self.chosen: int | None = None
         self.taken = False
         """Whether the next neighbor is exchanged with the chosen piece."""
@@ -52,9 +53,11 @@ class Board:
         return None
 
     def _pair(self, first: int, second: int) -> tuple[int, int]:
-        self.chosen, self.taken = second, False
+        self.chosen = second
+        self.taken = False
         return first, second
 
     def _neighbors(self, first: int, second: int) -> bool:
-        rows, columns = abs(first // self._columns - second // self._columns), abs(first % self._columns - second % self._columns)
+        rows = abs(first // self._columns - second // self._columns)
+        columns = abs(first % self._columns - second % self._columns)
         return rows + columns == 1

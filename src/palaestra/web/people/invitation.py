@@ -33,7 +33,8 @@ def invitation(listener: PageSocket, path: str) -> Invitation:
 
 def network_address(version: int) -> str:
     """Returns an address of this machine in its network; empty if there is none."""
-    family, up = socket.AF_INET if version == 4 else socket.AF_INET6, psutil.net_if_stats()
+    family = socket.AF_INET if version == 4 else socket.AF_INET6
+    up = psutil.net_if_stats()
     found = [
         ipaddress.ip_address(entry.address.partition("%")[0])
         for name, entries in psutil.net_if_addrs().items()

@@ -42,7 +42,8 @@ def add_play_page(site: Site, streams: SceneStreams, invitation_to: Callable[[st
         if refused(site, run, env, runs):
             return
         if not run and not env:
-            run, env = site.run or "", "" if site.run else site.env or "3DBall"
+            run = site.run or ""
+            env = "" if site.run else site.env or "3DBall"
         with page("Play", "Play"):
             if join:
                 game = games.get(join)
@@ -67,8 +68,13 @@ def add_play_page(site: Site, streams: SceneStreams, invitation_to: Callable[[st
 class PlayPage:
     """One person's window."""
 
-    def __init__(self, game: PlayedGame, runs: list[str], results: Path, invitation_to: Callable[[str], Invitation]) -> None:
-        self.game, self._runs, self._results, self._name = game, runs, results, uuid.uuid4().hex
+    def __init__(
+        self, game: PlayedGame, runs: list[str], results: Path, invitation_to: Callable[[str], Invitation]
+    ) -> None:
+        self.game = game
+        self._runs = runs
+        self._results = results
+        self._name = uuid.uuid4().hex
         self._invitation_to = invitation_to
         self.person: Person | None = None
         self._shown = 0
@@ -80,7 +86,9 @@ class PlayPage:
             with ui.column().classes("p-grow gap-3") as self._stage, card():
                 with ui.element("div").classes("w-full p-stage"):
                     self._canvas = SceneCanvas(game.key, self._pick).classes("w-full p-canvas").props("data-mark=scene")
-                    self._start = ui.button("", on_click=self._begin).props("no-caps data-mark=begin").classes("p-start")
+                    self._start = (
+                        ui.button("", on_click=self._begin).props("no-caps data-mark=begin").classes("p-start")
+                    )
                     self._count = ui.label().classes("p-count").props("role=status data-mark=countdown")
                 self._start.visible = False
                 self._agents = AgentsTable(game.playback, lambda behavior, slot: self._sit_on(behavior, slot))
@@ -88,14 +96,23 @@ class PlayPage:
                 self._transport()
             with ui.column().classes("p-side gap-3"):
                 with card():
-                    self._state = ui.label("Opening...").classes("text-sm font-medium p-message").props("data-mark=state")
+                    self._state = (
+                        ui.label("Opening...").classes("text-sm font-medium p-message").props("data-mark=state")
+                    )
                     self._notice = ui.label().classes("p-quiet text-sm p-message").props("data-mark=notice")
                     self._score = ui.label().classes("text-sm p-message").props("data-mark=score")
                 with ui.column().classes("w-full gap-3") as self._details:
                     with card("Seat"):
-                        self._seat = ui.select({}, label="You play").props("dense outlined").classes("w-full").props("data-mark=seat")
+                        self._seat = (
+                            ui.select({}, label="You play")
+                            .props("dense outlined")
+                            .classes("w-full")
+                            .props("data-mark=seat")
+                        )
                         self._seat.on_value_change(lambda event: self._sit(event.value))
-                        self._invite = ui.button("Invite a second person", icon="person_add", on_click=self._show_invitation)
+                        self._invite = ui.button(
+                            "Invite a second person", icon="person_add", on_click=self._show_invitation
+                        )
                         self._invite.props("flat dense no-caps data-mark=invite").visible = False
                     self._sides = ui.column().classes("w-full")
                     self._keys = ui.column().classes("w-full")
@@ -115,13 +132,17 @@ class PlayPage:
                     if (error := await game.play_side(behavior, team, brain)) is not None:
                         complain(error)
 
-                select = ui.select(options, value=now, label=label, on_change=lambda event, choose=choose: choose(event.value))
+                select = ui.select(
+                    options, value=now, label=label, on_change=lambda event, choose=choose: choose(event.value)
+                )
                 select.props(f"dense outlined data-mark=side-{team}").classes("w-full")
 
     def _transport(self) -> None:
         playback = self.game.playback
         with ui.row().classes("w-full items-center gap-1"):
-            self._pause = icon_button("pause", "Pause or go on", self._toggle).props("aria-pressed=false data-mark=pause")
+            self._pause = icon_button("pause", "Pause or go on", self._toggle).props(
+                "aria-pressed=false data-mark=pause"
+            )
             icon_button("replay", "Begin anew", lambda: playback.restart()).props("data-mark=restart")
             self._speed = ui.toggle(SPEEDS, value=1.0, on_change=lambda event: playback.set_speed(event.value)).props(
                 "dense no-caps unelevated aria-label=Speed"
@@ -184,13 +205,20 @@ class PlayPage:
             self._exchange(self._board.click(number))
 
     def _has_piece(self, cell: int) -> bool:
-        env, drawing = self.game.playback.env, self.game.playback.drawing()
-        pieces = [one for one in drawing.solids if isinstance(env, Exchanges) and one.name == env.pieces[0]] if drawing else []
+        env = self.game.playback.env
+        drawing = self.game.playback.drawing()
+        pieces = (
+            [one for one in drawing.solids if isinstance(env, Exchanges) and one.name == env.pieces[0]]
+            if drawing
+            else []
+        )
         return bool(pieces) and 0 <= cell < pieces[0].size.shape[1] and bool(pieces[0].size[0, cell].any())
 
     def _exchange(self, pair: tuple[int, int] | None) -> None:
         """Shows which piece is chosen, and makes the move of a pair."""
-        env, person, playback = self.game.playback.env, self.person, self.game.playback
+        env = self.game.playback.env
+        person = self.person
+        playback = self.game.playback
         if self._board is None or person is None or not isinstance(env, Exchanges):
             return
         self._canvas.highlight(env.pieces, self._board.chosen if pair is None else None)
@@ -237,7 +265,12 @@ class PlayPage:
         """Sits down as the command line says, else in the first free seat."""
         free = self.game.free()
         sides = [part for part in self.game.source.people() if part.behavior is not None]
-        wanted = [place for place in free for part in sides if part.behavior in place.behaviors and part.team in (None, place.team)]
+        wanted = [
+            place
+            for place in free
+            for part in sides
+            if part.behavior in place.behaviors and part.team in (None, place.team)
+        ]
         place = next(iter([*wanted, *free]), None)
         self._show_seats()
         self._seat.set_value(None if place is None else place.number)
@@ -259,10 +292,17 @@ class PlayPage:
         with dialog_of("Invite a second person") as dialog:
             field = ui.input("Link").props("dense outlined readonly data-mark=invitation").classes("w-full")
             field.set_value(link.address)
-            copy = f"const e = getHtmlElement({field.id}).querySelector('input'); e.select(); document.execCommand('copy')"
-            ui.button("Copy").props("dense no-caps").on("click", js_handler=f"() => {{ {copy} }}")  # works without https, too
+            copy = (
+                f"const e = getHtmlElement({field.id}).querySelector('input'); e.select(); document.execCommand('copy')"
+            )
+            ui.button("Copy").props("dense no-caps").on(
+                "click", js_handler=f"() => {{ {copy} }}"
+            )  # works without https, too
             if link.is_private:
-                quiet("Only browsers on this machine can open it. For other machines start the page so, in a network that you trust:")
+                quiet(
+                    "Only browsers on this machine can open it. For other machines start the page so, in a network "
+                    "that you trust:"
+                )
                 ui.label("palaestra view --bind 0.0.0.0").classes("p-log")
             elif (code := qr_code(link.address)) is not None:
                 ui.image(code).props('no-spinner no-transition alt="QR code of the link" data-mark=qr').classes("p-qr")
@@ -310,7 +350,9 @@ class PlayPage:
         lines = [f"Last episode: {person.last_reward:.2f}"] if person.last_reward is not None else []
         games_played = person.won + person.drawn + person.lost
         if games_played and len({place.team for place in self.game.places()}) > 1:
-            lines.append(f"You: {person.won} won, {person.drawn} drawn, {person.lost} lost ({person.won / games_played:.0%})")
+            lines.append(
+                f"You: {person.won} won, {person.drawn} drawn, {person.lost} lost ({person.won / games_played:.0%})"
+            )
             lines += [] if person.elo is None else [f"Your Elo: {person.elo:.0f}"]
         self._score.set_text("\n".join([*lines, *score_lines(playback)]))
         kept = person.takes.kept
@@ -335,13 +377,15 @@ class PlayPage:
         with card("Demonstration"):
             self._recorded = ui.label("0 episodes").classes("text-sm").props("data-mark=recorded")
             with ui.row().classes("gap-1"):
-                ui.button("Record", icon="fiber_manual_record", on_click=lambda: self._record(True)).props("flat dense no-caps").props(
-                    "data-mark=record"
-                )
+                ui.button("Record", icon="fiber_manual_record", on_click=lambda: self._record(True)).props(
+                    "flat dense no-caps"
+                ).props("data-mark=record")
                 ui.button("Stop", icon="stop", on_click=lambda: self._record(False)).props("flat dense no-caps").props(
                     "data-mark=stop-recording"
                 )
-                ui.button("Drop the last", icon="undo", on_click=self._drop).props("flat dense no-caps").props("data-mark=drop")
+                ui.button("Drop the last", icon="undo", on_click=self._drop).props("flat dense no-caps").props(
+                    "data-mark=drop"
+                )
             quiet("Recording begins with the next episode; 'Begin anew' starts one.")
             with ui.row().classes("w-full items-center gap-2 no-wrap"):
                 self._file = ui.input("Name").props("dense outlined").classes("grow").props("data-mark=demo-name")
@@ -365,7 +409,9 @@ class PlayPage:
             complain("No whole episode has been recorded yet: press Record, and play until an episode has ended")
             return
         try:
-            files = self.person.takes.save(env, demo_path(self._results, self._file.value or self.person.place.behaviors[0]))
+            files = self.person.takes.save(
+                env, demo_path(self._results, self._file.value or self.person.place.behaviors[0])
+            )
         except PalaestraError as error:
             complain(str(error))
             return
@@ -387,10 +433,14 @@ def buttons(keys: KeyMap) -> Sequence[dict[str, str]]:
     for key, effect in keys.keys.items():
         if not key.startswith("pad:"):
             first.setdefault(effect, key)
-    return [{"key": key, "shown": SHOWN.get(key, key.upper()), "name": getattr(effect, "name", "")} for effect, key in first.items()]
+    return [
+        {"key": key, "shown": SHOWN.get(key, key.upper()), "name": getattr(effect, "name", "")}
+        for effect, key in first.items()
+    ]
 
 
 def _hold(event: GenericEventArguments, on_hold: Callable[[str, bool], Any]) -> None:
-    key, down = event.args.get("key"), event.args.get("down")
+    key = event.args.get("key")
+    down = event.args.get("down")
     if isinstance(key, str) and isinstance(down, bool):
         on_hold(key, down)

@@ -25,7 +25,9 @@ from palaestra.web.watch.watched import WatchedPlayback
 COUNTDOWN = 3.0
 """Seconds from a person's first key to the first tick."""
 NEXT_ROUND = 2.0
-"""Seconds between two episodes of a game between teams, at normal speed or slower: people take their hands to the keys."""
+"""Seconds between two episodes of a game between teams, at normal speed or slower: people take their hands to the
+keys.
+"""
 
 games: dict[str, PlayedGame] = {}
 """Open games by their key, which the address for a second person has."""
@@ -125,7 +127,13 @@ class PlayedGame:
     def rating_of(self, behavior: str, team: int) -> float | None:
         """Returns the rating of the model that plays a team: that of its run in self-play; None if it has none."""
         kind, _, argument = self.brain_of_side(behavior, team).partition(":")
-        model = self.source.run if not kind else argument if kind == "model" and not argument.endswith(MODEL_FILES) else None
+        model = (
+            self.source.run
+            if not kind
+            else argument
+            if kind == "model" and not argument.endswith(MODEL_FILES)
+            else None
+        )
         return rating(self.source.results, model, behavior) if model else None
 
 
@@ -134,7 +142,8 @@ class Person:
 
     def __init__(self, game: PlayedGame, place: AgentSeat) -> None:
         """Raises ConfigError for a file of keys that does not fit."""
-        self.game, self.place = game, place
+        self.game = game
+        self.place = place
         env = game.playback.env
         assert env is not None
         self.brains: list[PlayerBrain] = []
@@ -190,22 +199,29 @@ class Person:
             self.place = replace(self.place, slot=slot)
             self.takes.move(slot)
 
-    def _watch(self, before: Mapping[str, TimeStep], actions: Mapping[str, Action], after: Mapping[str, TimeStep]) -> None:
+    def _watch(
+        self, before: Mapping[str, TimeStep], actions: Mapping[str, Action], after: Mapping[str, TimeStep]
+    ) -> None:
         """Counts the person's episodes; the sign of the last reward says who won."""
         for behavior in self.place.behaviors if before else ():
-            step, slot = after.get(behavior), self.place.slot
+            step = after.get(behavior)
+            slot = self.place.slot
             if step is None or slot >= len(step.reward) or not bool(step.terminated[slot] | step.truncated[slot]):
                 continue
             reward = float(step.reward[slot] + step.group_reward[slot])
             self.last_reward = self.takes.ended_reward
-            self.won, self.drawn, self.lost = self.won + (reward > 0), self.drawn + (reward == 0), self.lost + (reward < 0)
+            self.won = self.won + (reward > 0)
+            self.drawn = self.drawn + (reward == 0)
+            self.lost = self.lost + (reward < 0)
             others = {place.team for place in self.game.places()} - {self.place.team}
             if others:
                 self.last_result = "You won." if reward > 0 else "You lost." if reward < 0 else "A draw."
                 self.game.playback.hold(NEXT_ROUND / max(self.game.playback.state.speed, 1.0))
             ratings = [rating for team in others if (rating := self.game.rating_of(behavior, team)) is not None]
             if ratings:
-                self.elo = self._rating.played(behavior, sum(ratings) / len(ratings), 0.5 * (1 + (reward > 0) - (reward < 0)))
+                self.elo = self._rating.played(
+                    behavior, sum(ratings) / len(ratings), 0.5 * (1 + (reward > 0) - (reward < 0))
+                )
 
 
 def keys_file(source: PlaybackSource, behavior: str, team: int) -> str:
@@ -216,11 +232,14 @@ def keys_file(source: PlaybackSource, behavior: str, team: int) -> str:
 
 def places(playback: Playback) -> list[AgentSeat]:
     """Returns the agents of the first area, in the order of behaviors, teams and slots."""
-    env, steps = playback.env, playback.steps
+    env = playback.env
+    steps = playback.steps
     if env is None or not steps:
         return []
     shared = tuple(getattr(env, "behavior_names", ()))  # agents that change their behavior have one slot in all of them
-    tables = {shared: steps[shared[0]]} if shared and shared[0] in steps else {(name,): step for name, step in steps.items()}
+    tables = (
+        {shared: steps[shared[0]]} if shared and shared[0] in steps else {(name,): step for name, step in steps.items()}
+    )
     found: list[AgentSeat] = []
     for names, step in tables.items():
         present = None if playback.presence is None else playback.presence.present(names[0], len(step.area))

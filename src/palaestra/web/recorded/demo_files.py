@@ -41,11 +41,14 @@ class DemoFacts:
 
 
 def demo_path(results: Path, name: str) -> Path:
-    """Returns the file of a name that a person typed, always in the folder of demonstrations, and one that does not exist yet."""
+    """Returns the file of a name that a person typed, always in the folder of demonstrations, and one that does not
+    exist yet.
+    """
     base = file_name(re.sub(r"\.demo$", "", name.strip()) or "demonstration").lstrip(".-") or "demonstration"
     folder = results / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    path, number = folder / f"{base}.demo", 1
+    path = folder / f"{base}.demo"
+    number = 1
     while path.exists():
         number += 1
         path = folder / f"{base}-{number}.demo"
@@ -53,7 +56,9 @@ def demo_path(results: Path, name: str) -> Path:
 
 
 def demo_list(results: Path) -> list[DemoFacts]:
-    """Returns the files in the folder of demonstrations and in those of runs, the newest first; none through a link out of the results."""
+    """Returns the files in the folder of demonstrations and in those of runs, the newest first; none through a link out
+    of the results.
+    """
     inside = ResultsFiles(results)
     found = [*(results / FOLDER).glob("*.demo"), *results.glob("*/demonstrations/*.demo")]
     times = {path: sign[0] for path in found if inside.contains(path) and (sign := signature(path)) is not None}
@@ -86,7 +91,13 @@ def training_settings(facts: list[DemoFacts], env: str, method: str, max_steps: 
     if method == "bc":
         own: dict[str, Any] = {
             "trainer_type": "bc",
-            "hyperparameters": {"demo_path": demo, "batch_size": 128, "buffer_size": 2048, "learning_rate": 1e-3, "num_epoch": 5},
+            "hyperparameters": {
+                "demo_path": demo,
+                "batch_size": 128,
+                "buffer_size": 2048,
+                "learning_rate": 1e-3,
+                "num_epoch": 5,
+            },
             "network_settings": network,
             "max_steps": max_steps,
             "summary_freq": max(max_steps // 20, 1000),
@@ -94,16 +105,23 @@ def training_settings(facts: list[DemoFacts], env: str, method: str, max_steps: 
     else:
         example = made_for(env)
         written = yaml.safe_load(example.read_text(encoding="utf-8")) if example is not None else {}
-        own = dict((written.get("behaviors") or {}).get(behavior) or {"trainer_type": "ppo", "network_settings": network})
+        own = dict(
+            (written.get("behaviors") or {}).get(behavior) or {"trainer_type": "ppo", "network_settings": network}
+        )
         signals = dict(own.get("reward_signals") or {"extrinsic": {"gamma": 0.99, "strength": 1.0}})
         signals["gail"] = {"strength": 0.1, "gamma": 0.99, "demo_path": demo}
-        own |= {"reward_signals": signals, "behavioral_cloning": {"demo_path": demo, "strength": 0.5, "steps": max_steps // 4}}
+        own |= {
+            "reward_signals": signals,
+            "behavioral_cloning": {"demo_path": demo, "strength": 0.5, "steps": max_steps // 4},
+        }
         own |= {"max_steps": max_steps, "summary_freq": max(max_steps // 20, 1000)}
     return {"env_settings": {"env_path": env}, "behaviors": {behavior: own}}
 
 
 def behavior_in(env: str, recorded: str) -> str:
-    """Returns the name that a built-in environment gives its one behavior: another release may have recorded it under another."""
+    """Returns the name that a built-in environment gives its one behavior: another release may have recorded it under
+    another.
+    """
     kind = registry("envs").get(env) if env in registry("envs").names() else None
     several = getattr(kind, "behavior_names", ()) or getattr(kind, "roles", ())
     return recorded if several else getattr(kind, "behavior", recorded)
@@ -147,8 +165,11 @@ class StartedRun:
 
 
 def started_run(results: Path, run_id: str) -> StartedRun | None:
-    """Returns a run that was started here, for as long as it has no folder of its own; None if none of this name was."""
-    files, log = ResultsFiles(results), _log_of(results, run_id)
+    """Returns a run that was started here, for as long as it has no folder of its own; None if none of this name
+    was.
+    """
+    files = ResultsFiles(results)
+    log = _log_of(results, run_id)
     found = signature(log)
     if found is None or not files.contains(log):
         return None

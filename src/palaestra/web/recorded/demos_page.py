@@ -51,7 +51,8 @@ class DemosPage:
     """One browser's list, with the form that starts a run."""
 
     def __init__(self, site: Site, found: list[DemoFacts]) -> None:
-        self._site, self._found = site, found
+        self._site = site
+        self._found = found
         rows = [
             {
                 "id": number,
@@ -65,9 +66,14 @@ class DemosPage:
         ]
         with card("Demonstrations"):
             self._table = (
-                ui.table(rows=rows, columns=COLUMNS, row_key="id", selection="multiple").props("flat dense").classes("w-full p-table")
+                ui.table(rows=rows, columns=COLUMNS, row_key="id", selection="multiple")
+                .props("flat dense")
+                .classes("w-full p-table")
             )
-            self._table.props("""data-mark=demos :selected-rows-label="n => n + (n == 1 ? ' file is chosen' : ' files are chosen')" """)
+            self._table.props(
+                """data-mark=demos
+                :selected-rows-label="n => n + (n == 1 ? ' file is chosen' : ' files are chosen')" """
+            )
             self._table.on_select(lambda _: self._suggest())
         with card("Learn from them"):
             quiet("Choose files of one behavior above.")
@@ -80,14 +86,22 @@ class DemosPage:
                     .props("data-mark=env")
                 )
                 self._method = (
-                    ui.select(METHODS, value="bc", label="Method").props("dense outlined").classes("p-select").props("data-mark=method")
+                    ui.select(METHODS, value="bc", label="Method")
+                    .props("dense outlined")
+                    .classes("p-select")
+                    .props("data-mark=method")
                 )
                 self._steps = (
-                    ui.number("Decisions", value=100_000, min=1000).props("dense outlined").classes("w-36").props("data-mark=steps")
+                    ui.number("Decisions", value=100_000, min=1000)
+                    .props("dense outlined")
+                    .classes("w-36")
+                    .props("data-mark=steps")
                 )
                 self._run = ui.input("Run").props("dense outlined").classes("w-64").props("data-mark=run-id")
                 ui.button("Start", on_click=self._start).props("no-caps").props("data-mark=start")
-            self._command = ui.label().classes("p-quiet text-sm").style("overflow-wrap: anywhere").props("data-mark=command")
+            self._command = (
+                ui.label().classes("p-quiet text-sm").style("overflow-wrap: anywhere").props("data-mark=command")
+            )
 
     def _chosen(self) -> list[DemoFacts]:
         return [self._found[row["id"]] for row in self._table.selected]
@@ -98,7 +112,9 @@ class DemosPage:
             return
         behavior = chosen[0].behavior
         known = registry("envs").names()
-        named = [name for name in known if behavior.startswith(name) or behavior.endswith(name)]  # BasicLearning is Basic's
+        named = [
+            name for name in known if behavior.startswith(name) or behavior.endswith(name)
+        ]  # BasicLearning is Basic's
         likely = max(named, key=len, default=None) or next((name for name in known if name.startswith(behavior)), None)
         if likely is not None and not self._env.value:
             self._env.set_value(likely)
@@ -106,7 +122,9 @@ class DemosPage:
             self._run.set_value(f"{behavior}-from-demos")
 
     def _start(self) -> None:
-        chosen, env, run_id = self._chosen(), self._env.value, (self._run.value or "").strip()
+        chosen = self._chosen()
+        env = self._env.value
+        run_id = (self._run.value or "").strip()
         if not chosen or not env or not run_id:
             complain("Choose files in the table, an environment, and a name for the run")
             return

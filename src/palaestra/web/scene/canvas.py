@@ -11,10 +11,14 @@ from nicegui.events import GenericEventArguments
 
 
 class SceneCanvas(Element, component="canvas.js", default_classes="p-scene"):
-    """Shows one stream: solids with three.js, or pictures. Drag turns the view, the wheel or two fingers come closer."""
+    """Shows one stream: solids with three.js, or pictures. Drag turns the view, the wheel or two fingers come
+    closer.
+    """
 
     def __init__(self, key: str, on_pick: Callable[[str, int], Any] | None = None) -> None:
-        """`key` is that of the stream. `on_pick` is called with the group and the number of the solid that was clicked."""
+        """`key` is that of the stream. `on_pick` is called with the group and the number of the solid that was
+        clicked.
+        """
         super().__init__()
         self._props["stream"] = f"/scene/{key}"
         self.props('role=img aria-label="The scene"')
@@ -40,6 +44,7 @@ class SceneCanvas(Element, component="canvas.js", default_classes="p-scene"):
 
 
 def _pick(event: GenericEventArguments, on_pick: Callable[[str, int], Any]) -> None:
-    group, number = event.args.get("group"), event.args.get("number")
+    group = event.args.get("group")
+    number = event.args.get("number")
     if isinstance(group, str) and isinstance(number, int) and number >= 0:
         on_pick(group, number)

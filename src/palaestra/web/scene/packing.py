@@ -15,12 +15,16 @@ NUMBERS = 11
 GAP = 0.12
 """Space between areas, as a share of an area's size."""
 JUMP = 0.35
-"""A solid that moves by more than this share of an area's size within a tick has jumped, as at the start of an episode."""
+"""A solid that moves by more than this share of an area's size within a tick has jumped, as at the start of an
+episode.
+"""
 DEGENERATE = 1e-9
 
 
 def grid(areas: int, half: tuple[float, float, float]) -> NDArray[np.float32]:
-    """Returns the middle (areas, 3) of each area in a grid that is about as wide as it is deep, the first at the back on the left."""
+    """Returns the middle (areas, 3) of each area in a grid that is about as wide as it is deep, the first at the back
+    on the left.
+    """
     width, depth = (2 * side * (1 + GAP) for side in (half[0], half[2]))
     columns = min(areas, max(1, math.ceil(math.sqrt(areas * depth / width))))
     rows = math.ceil(areas / columns)
@@ -31,7 +35,8 @@ def grid(areas: int, half: tuple[float, float, float]) -> NDArray[np.float32]:
 
 
 def outline(drawing: Drawing) -> dict[str, Any]:
-    """Returns what the browser needs to know once: groups of solids in the order of their rows, and the extent of all areas.
+    """Returns what the browser needs to know once: groups of solids in the order of their rows, and the extent of all
+    areas.
 
     Rows of fixed solids are part of it; `rows` has those of the others.
     """
@@ -49,12 +54,20 @@ def outline(drawing: Drawing) -> dict[str, Any]:
         }
         for group in drawing.solids
     ]
-    return {"groups": groups, "half": drawing.half, "center": drawing.center, "elevation": drawing.elevation, "middles": middles.tolist()}
+    return {
+        "groups": groups,
+        "half": drawing.half,
+        "center": drawing.center,
+        "elevation": drawing.elevation,
+        "middles": middles.tolist(),
+    }
 
 
 def structure(drawing: Drawing) -> tuple[Any, ...]:
     """Returns a value that changes when the outline does, at a small part of its cost: fixed solids never move."""
-    groups = [(group.name, group.shape, group.position.shape[:2], group.opacity, group.fixed) for group in drawing.solids]
+    groups = [
+        (group.name, group.shape, group.position.shape[:2], group.opacity, group.fixed) for group in drawing.solids
+    ]
     return (groups, drawing.half, drawing.center, drawing.elevation)
 
 
@@ -92,6 +105,10 @@ def _packed(group: Solids, middles: NDArray[np.float32]) -> NDArray[np.float32]:
     packed = np.empty((areas, each, NUMBERS), np.float32)
     packed[..., :3] = group.position + middles[:, None]
     packed[..., 3:7] = group.rotation
-    packed[..., 7:10] = np.where((group.size > 0).all(-1, keepdims=True), group.size, 0)  # without a height it has no sides to be lit
-    packed[..., 10] = group.color.astype(np.uint32) @ np.array([65536, 256, 1], np.uint32)  # below 2^24: exact in float32
+    packed[..., 7:10] = np.where(
+        (group.size > 0).all(-1, keepdims=True), group.size, 0
+    )  # without a height it has no sides to be lit
+    packed[..., 10] = group.color.astype(np.uint32) @ np.array(
+        [65536, 256, 1], np.uint32
+    )  # below 2^24: exact in float32
     return packed.reshape(-1, NUMBERS)

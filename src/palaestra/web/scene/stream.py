@@ -25,7 +25,9 @@ class Watched(Protocol):
     """Something that can be watched."""
 
     def ticks(self) -> tuple[int, float, float]:
-        """Returns the number of the newest tick, when it was made (time.monotonic) and how many seconds it lasts on the page."""
+        """Returns the number of the newest tick, when it was made (time.monotonic) and how many seconds it lasts on the
+        page.
+        """
         ...
 
     def drawing(self) -> Drawing | None:
@@ -65,14 +67,17 @@ class SceneStreams:
             await socket.close(4404)
             return
         await socket.accept()
-        frames, due = Frames(self._sources[key]), time.monotonic()
+        frames = Frames(self._sources[key])
+        due = time.monotonic()
         try:
             while key in self._sources:
                 message = frames.next()
                 if message is None:
                     await asyncio.sleep(0.5 / RATE)
                     continue
-                await (socket.send_bytes(message) if isinstance(message, bytes) else socket.send_text(json.dumps(message)))
+                await (
+                    socket.send_bytes(message) if isinstance(message, bytes) else socket.send_text(json.dumps(message))
+                )
                 await socket.receive_text()  # the browser has it
                 due = max(due + 1 / RATE, time.monotonic() - 1 / RATE)  # a delay is made up for, but not a long one
                 await asyncio.sleep(max(0.0, due - time.monotonic()))
@@ -82,7 +87,9 @@ class SceneStreams:
 
 
 class Frames:
-    """Messages for one browser: an outline at first and whenever it changes, then rows between the last two ticks, or pictures."""
+    """Messages for one browser: an outline at first and whenever it changes, then rows between the last two ticks, or
+    pictures.
+    """
 
     def __init__(self, source: Watched) -> None:
         self._source = source
@@ -104,12 +111,15 @@ class Frames:
                 self._tick = tick
                 return self._source.picture()
             if (found := structure(drawing)) != self._structure:
-                self._structure, self._now = found, rows(drawing)
+                self._structure = found
+                self._now = rows(drawing)
                 self._extent = 2 * max(drawing.half)
                 return {"outline": outline(drawing)}
             self._drawing = drawing
-            self._before, self._now = (self._now if tick == self._tick + 1 else rows(drawing)), rows(drawing)
-            self._tick, self._done = tick, False
+            self._before = self._now if tick == self._tick + 1 else rows(drawing)
+            self._now = rows(drawing)
+            self._tick = tick
+            self._done = False
         elif self._done or self._structure is None:
             return None
         share = 1.0 if lasts <= 1 / RATE else min((time.monotonic() - made) / lasts, 1.0)

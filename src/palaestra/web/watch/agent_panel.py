@@ -37,7 +37,10 @@ class AgentPanel:
         self._chosen: tuple[str, int] | None = None
         with card("Agent"):
             self._select = (
-                ui.select({}, label="Click an agent, or choose one").props("dense outlined").classes("w-full").props("data-mark=agent")
+                ui.select({}, label="Click an agent, or choose one")
+                .props("dense outlined")
+                .classes("w-full")
+                .props("data-mark=agent")
             )
             self._select.on_value_change(lambda event: self._selected(event.value))
             self._facts = ui.label().classes("text-sm whitespace-pre-line").props("data-mark=agent-facts")
@@ -50,7 +53,9 @@ class AgentPanel:
         steps = self._watched.playback.steps
         if not isinstance(slot, int) or slot < 0:  # the browser may send anything
             return
-        name = behavior or next((name for name, step in steps.items() if slot < len(step.acting) and bool(step.acting[slot])), "")
+        name = behavior or next(
+            (name for name, step in steps.items() if slot < len(step.acting) and bool(step.acting[slot])), ""
+        )
         if name in steps:
             self._select.set_value(f"{name}#{slot}")
 
@@ -59,7 +64,11 @@ class AgentPanel:
 
     def _slots(self, behavior: str) -> list[int]:
         playback = self._watched.playback
-        return agents_in_play(playback, behavior) if playback.presence else list(range(len(playback.steps[behavior].reward)))
+        return (
+            agents_in_play(playback, behavior)
+            if playback.presence
+            else list(range(len(playback.steps[behavior].reward)))
+        )
 
     def _follow(self, options: dict[str, str]) -> None:
         """Shows the same agent in the slot in which its next episode is."""
@@ -80,7 +89,9 @@ class AgentPanel:
     def refresh(self) -> None:
         """Updates the panel."""
         steps = self._watched.playback.steps
-        options = {f"{name}#{slot}": self._label(name, slot) for name in steps for slot in self._slots(name)[:MOST_AGENTS]}
+        options = {
+            f"{name}#{slot}": self._label(name, slot) for name in steps for slot in self._slots(name)[:MOST_AGENTS]
+        }
         self._follow(options)
         if options.keys() != (self._select.options.keys() if isinstance(self._select.options, dict) else ()):
             self._select.set_options(options)
@@ -92,7 +103,8 @@ class AgentPanel:
             return
         value = "unknown (no checkpoint with a critic)" if found.value is None else f"{found.value:.3f}"
         self._facts.set_text(
-            f"Team {found.team}\nReward so far: {found.reward:.3f} in {found.length:,} ticks\nExpected from here (value): {value}"
+            f"Team {found.team}\nReward so far: {found.reward:.3f} in {found.length:,} ticks\nExpected from here "
+            f"(value): {value}"
         )
         if (form := _form(found)) != self._form:
             self._form = form
@@ -113,7 +125,12 @@ class AgentPanel:
 def _form(found: AgentInspection) -> object:
     """Returns what decides which elements an agent needs."""
     shapes = [(name, values.shape) for name, values in found.obs.items()]
-    return len(found.continuous), [len(branch) for branch in found.discrete], shapes, [(fan, len(hits)) for fan, hits in found.rays]
+    return (
+        len(found.continuous),
+        [len(branch) for branch in found.discrete],
+        shapes,
+        [(fan, len(hits)) for fan, hits in found.rays],
+    )
 
 
 class ActionsView:
@@ -180,7 +197,9 @@ class RaysView:
     def __init__(self, fan: RayFan, hits: list[RayHit]) -> None:
         self._fan = fan
         self._rows: list[tuple[Element, ui.label, ui.label]] = []
-        with ui.grid(columns="auto auto 1fr auto").classes("w-full gap-x-2 gap-y-0 items-center").props("data-mark=rays"):
+        with (
+            ui.grid(columns="auto auto 1fr auto").classes("w-full gap-x-2 gap-y-0 items-center").props("data-mark=rays")
+        ):
             for hit in _in_order(hits):
                 dot = ui.element("div").style("width: 10px; height: 10px; border-radius: 5px")
                 ui.label(f"{math.degrees(hit.angle):.0f}°").classes("text-xs p-quiet text-right")
@@ -199,7 +218,11 @@ def _in_order(hits: list[RayHit]) -> list[RayHit]:
 
 
 def _bar() -> ui.linear_progress:
-    return ui.linear_progress(0.0, show_value=False, size="8px").props("instant-feedback rounded aria-hidden=true").classes("grow")
+    return (
+        ui.linear_progress(0.0, show_value=False, size="8px")
+        .props("instant-feedback rounded aria-hidden=true")
+        .classes("grow")
+    )
 
 
 def _fill(bar: ui.linear_progress, share: float) -> None:
@@ -207,7 +230,9 @@ def _fill(bar: ui.linear_progress, share: float) -> None:
 
 
 def _image(values: NDArray[np.float32]) -> str:
-    """Returns an observation as an address of a picture: its colors, one color for each channel of a grid, or a strip of shades."""
+    """Returns an observation as an address of a picture: its colors, one color for each channel of a grid, or a strip
+    of shades.
+    """
     if values.ndim != 3:
         width = 32
         rows = np.pad(values.ravel(), (0, -values.size % width)).reshape(-1, width)
@@ -216,7 +241,9 @@ def _image(values: NDArray[np.float32]) -> str:
     if channels in (1, 3):
         image = np.broadcast_to(np.moveaxis(values, 0, -1), (height, width, 3))
     else:
-        hues = np.stack([np.cos(2 * np.pi * (np.arange(channels) / channels + shift)) / 2 + 0.5 for shift in (0, 1 / 3, 2 / 3)], 1)
+        hues = np.stack(
+            [np.cos(2 * np.pi * (np.arange(channels) / channels + shift)) / 2 + 0.5 for shift in (0, 1 / 3, 2 / 3)], 1
+        )
         image = np.einsum("chw,cr->hwr", np.clip(values, 0, 1), hues)
     return _address(image, max(1, 260 // max(height, width)))
 

@@ -30,15 +30,25 @@ COLUMNS = [
 
 
 class AgentsTable:
-    """Rows of the first agents in play, where there is neither a scene nor a picture; a click on a row chooses its agent."""
+    """Rows of the first agents in play, where there is neither a scene nor a picture; a click on a row chooses its
+    agent.
+    """
 
     def __init__(self, playback: Playback, choose: Callable[[str, int], object]) -> None:
         self._playback = playback
         with ui.column().classes("w-full gap-2") as self.whole:
             self._why = quiet("This environment draws nothing here: this is what its agents do.")
-            table = ui.table(columns=COLUMNS, rows=[], row_key="key").classes("w-full").props("dense flat hide-pagination data-mark=agents")
+            table = (
+                ui.table(columns=COLUMNS, rows=[], row_key="key")
+                .classes("w-full")
+                .props("dense flat hide-pagination data-mark=agents")
+            )
             table.props["pagination"] = {"rowsPerPage": 0}
-            table.on("rowClick", lambda event: choose(event.args["behavior"], event.args["slot"]), js_handler="(_, row) => emit(row)")
+            table.on(
+                "rowClick",
+                lambda event: choose(event.args["behavior"], event.args["slot"]),
+                js_handler="(_, row) => emit(row)",
+            )
         self._table = table
         self.whole.set_visibility(False)
 
@@ -52,7 +62,9 @@ class AgentsTable:
         """Updates the rows."""
         env = self._playback.env
         if env is not None and has_cameras(env.behaviors):
-            self._why.set_text("This environment draws nothing here: above is what its agents see, and here is what they do.")
+            self._why.set_text(
+                "This environment draws nothing here: above is what its agents see, and here is what they do."
+            )
         self._table.rows = agent_rows(self._playback)
         self._table.update()
 
@@ -60,7 +72,8 @@ class AgentsTable:
 def agent_rows(playback: Playback) -> list[dict[str, Any]]:
     """Returns a row for each of the first agents in play."""
     rows: list[dict[str, Any]] = []
-    returns, lengths = playback.tally.returns, playback.tally.lengths
+    returns = playback.tally.returns
+    lengths = playback.tally.lengths
     for name, step in playback.steps.items():
         for slot in agents_in_play(playback, name)[: MOST - len(rows)]:
             number = agent_number(playback, name, slot)

@@ -39,7 +39,8 @@ def add_watch_page(site: Site, streams: SceneStreams) -> None:
         if refused(site, run, env, runs):
             return
         if not run and not env:
-            run, env = site.run or next(iter(with_models(site.results, runs)), "") if not site.env else "", site.env or ""
+            run = site.run or next(iter(with_models(site.results, runs)), "") if not site.env else ""
+            env = site.env or ""
             env = env if run or env else "3DBall"
         source = PlaybackSource(
             site.results,
@@ -73,8 +74,12 @@ class WatchPage:
         with ui.row().classes("w-full gap-3 items-start"):
             with ui.column().classes("p-grow gap-3") as self._stage:
                 with card():
-                    self.canvas = SceneCanvas(self.watched.key, self._pick).classes("w-full p-canvas").props("data-mark=scene")
-                    self._agents = AgentsTable(self.watched.playback, lambda behavior, slot: self.agent.choose(behavior, slot))
+                    self.canvas = (
+                        SceneCanvas(self.watched.key, self._pick).classes("w-full p-canvas").props("data-mark=scene")
+                    )
+                    self._agents = AgentsTable(
+                        self.watched.playback, lambda behavior, slot: self.agent.choose(behavior, slot)
+                    )
                     self._transport()
                 self._steps = StepsCard(self.watched)
             with ui.column().classes("p-side gap-3"):
@@ -109,16 +114,18 @@ class WatchPage:
         """Builds the buttons under the scene."""
         playback = self.watched.playback
         with ui.row().classes("w-full items-center gap-1") as self._buttons:
-            self._pause = icon_button("pause", "Pause or go on", self._toggle).props("aria-pressed=false data-mark=pause")
+            self._pause = icon_button("pause", "Pause or go on", self._toggle).props(
+                "aria-pressed=false data-mark=pause"
+            )
             icon_button("skip_next", "One tick", self._one_tick).props("data-mark=tick")
             icon_button("replay", "Begin anew", lambda: playback.restart()).props("data-mark=restart")
             ui.toggle(SPEEDS, value=1.0, on_change=lambda event: playback.set_speed(event.value)).props(
                 "dense no-caps unelevated aria-label=Speed data-mark=speed"
             )
             ui.space()
-            ui.button("GIF", icon="gif_box", on_click=self._record).props("flat dense no-caps").tooltip("Record 6 seconds").props(
-                "data-mark=record"
-            )
+            ui.button("GIF", icon="gif_box", on_click=self._record).props("flat dense no-caps").tooltip(
+                "Record 6 seconds"
+            ).props("data-mark=record")
             if find_spec("imageio_ffmpeg") is not None:
                 ui.button("MP4", icon="movie", on_click=self._record_video).props("flat dense no-caps").tooltip(
                     "Record 6 seconds as a video"
@@ -142,7 +149,9 @@ class WatchPage:
 
     async def _record_video(self) -> None:
         playback = self.watched.playback
-        await self._download(lambda seconds: filmed(playback.take_pictures(seconds, FILM_RATE), FILM_RATE), "recording.mp4")
+        await self._download(
+            lambda seconds: filmed(playback.take_pictures(seconds, FILM_RATE), FILM_RATE), "recording.mp4"
+        )
 
     async def _download(self, recorded: Callable[[float], bytes | None], name: str) -> None:
         """Records for 6 seconds and hands the file to the person."""
@@ -210,7 +219,9 @@ class WatchPage:
                 _, low, high = ranges.get(name, (default, min(0.0, 2 * default), max(1.0, 2 * default)))
                 text = ui.label(f"{name}: {default:g}").classes("text-sm p-message")
 
-                def change(sent: object, name: str = name, text: ui.label = text, low: float = low, high: float = high) -> None:
+                def change(
+                    sent: object, name: str = name, text: ui.label = text, low: float = low, high: float = high
+                ) -> None:
                     if (value := within(sent, low, high)) is not None:
                         text.set_text(f"{name}: {value:g}")
                         playback.set_parameter(name, value)
@@ -236,7 +247,8 @@ class StepsCard:
     """
 
     def __init__(self, watched: WatchedPlayback) -> None:
-        self._watched, self._steps = watched, list[int]()
+        self._watched = watched
+        self._steps = list[int]()
         with card("Watch it learn") as self._card:
             self._where = ui.label().classes("text-sm p-message").props("data-mark=step")
             self._slider = ui.slider(min=0, max=1, value=1).props("markers snap aria-label=Step data-mark=checkpoints")
@@ -252,8 +264,13 @@ class StepsCard:
         self._card.set_visibility(len(steps) > 1)
         if steps == self._steps:
             return
-        self._steps, wanted = steps, source.step
-        position = len(steps) if wanted is None else min(range(len(steps)), key=lambda number: abs(steps[number] - wanted), default=0)
+        self._steps = steps
+        wanted = source.step
+        position = (
+            len(steps)
+            if wanted is None
+            else min(range(len(steps)), key=lambda number: abs(steps[number] - wanted), default=0)
+        )
         self._slider.props(f"max={max(len(steps), 1)}")
         self._slider.set_value(position)
 
@@ -292,9 +309,9 @@ def choice_of_what(path: str, source: PlaybackSource, runs: list[str]) -> None:
             key, _, name = what.partition("=")
             ui.navigate.to(address(path, **{key: name}))
 
-    ui.select(options, value=now, with_input=True, label="Run or environment", on_change=lambda event: go(event.value)).props(
-        "dense outlined"
-    ).classes("p-select").props("data-mark=what")
+    ui.select(
+        options, value=now, with_input=True, label="Run or environment", on_change=lambda event: go(event.value)
+    ).props("dense outlined").classes("p-select").props("data-mark=what")
 
 
 def ending(watched: WatchedPlayback, done: str) -> str:

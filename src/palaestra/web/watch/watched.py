@@ -31,8 +31,10 @@ class WatchedPlayback:
     """A playback that ends when its browser leaves."""
 
     def __init__(self, source: PlaybackSource, streams: SceneStreams, *, paused: bool = False) -> None:
-        self.source, self._streams = source, streams
-        self._level, self._message = "", ""
+        self.source = source
+        self._streams = streams
+        self._level = ""
+        self._message = ""
         self._played: Mapping[str, object] = {}
         """File and time of each model that plays."""
         self.playback = Playback(self._open, paused=paused, on_error=_print)
@@ -59,7 +61,8 @@ class WatchedPlayback:
 
     def _tell(self, level: str, text: str) -> None:
         _print(text)
-        self._level, self._message = level, text
+        self._level = level
+        self._message = text
 
     @property
     def notice(self) -> str:
@@ -77,17 +80,21 @@ class WatchedPlayback:
         return None
 
     def _exchange(self) -> None:
-        env, source = self.playback.env, self.source
+        env = self.playback.env
+        source = self.source
         if env is None or source.run is None:
             return
         models = source.models()
-        before, self._played = self._played, _stamps(models)
+        before = self._played
+        self._played = _stamps(models)
         self.playback.set_brains(source.brain_of(env, source.parts(models)), anew=self._played != before)
         folder = RunFolder(source.results, source.run)
         there = [step for step in steps_of(folder) if (folder.checkpoints / str(step)).is_dir()]
         near = min(there, key=lambda step: abs(step - (source.step or there[-1])), default=None)
         self.inspector.networks = (
-            {} if near is None else {name: net for name, (net, _) in load_networks(folder.path, near, source.trust).items()}
+            {}
+            if near is None
+            else {name: net for name, (net, _) in load_networks(folder.path, near, source.trust).items()}
         )
 
 
@@ -120,7 +127,8 @@ def follows(watched: WatchedPlayback) -> bool:
     steps = steps_of(RunFolder(source.results, source.run))
     if not steps or steps[-1] == watched.newest:
         return False
-    first, watched.newest = watched.newest is None, steps[-1]
+    first = watched.newest is None
+    watched.newest = steps[-1]
     return not first
 
 

@@ -34,8 +34,10 @@ def test_a_file_with_bytes_too_many_is_refused(tmp_path: Path, surplus: bytes):
 
 
 def test_any_cut_and_any_changed_byte_gives_a_policy_or_one_message(tmp_path: Path):
-    content, rng = small_policy().content(), np.random.default_rng(0)
-    file, refused = tmp_path / "a.nn", 0
+    content = small_policy().content()
+    rng = np.random.default_rng(0)
+    file = tmp_path / "a.nn"
+    refused = 0
     for at in rng.integers(0, len(content), 300):
         changed = bytearray(content)
         changed[at] = rng.integers(256)
@@ -52,7 +54,10 @@ def test_any_cut_and_any_changed_byte_gives_a_policy_or_one_message(tmp_path: Pa
     [
         (lambda writer: setattr(writer, "version", 17), "begins with 17"),
         (lambda writer: writer.layer("x", DENSE, ["nowhere"]), "reads 'nowhere', which nothing before it gives"),
-        (lambda writer: (writer.layer("a", LOAD), writer.layer("x", DENSE, ["a"])), "reads 'a', which nothing before it gives"),
+        (
+            lambda writer: (writer.layer("a", LOAD), writer.layer("x", DENSE, ["a"])),
+            "reads 'a', which nothing before it gives",
+        ),
         (lambda writer: writer.layer("x", LOAD, tensors={"x": np.array([np.nan])}), "not finite"),
         (lambda writer: writer.data.pop(), "weights are missing"),
     ],

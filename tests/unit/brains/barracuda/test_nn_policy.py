@@ -44,7 +44,9 @@ def drive(writer: NNWriter, path: Path) -> palaestra.Policy:
 
 
 def visual() -> NNWriter:
-    """Returns a policy over an image of 9 x 7 pixels and three numbers, with convolutions, a pool and a fused activation."""
+    """Returns a policy over an image of 9 x 7 pixels and three numbers, with convolutions, a pool and a fused
+    activation.
+    """
     writer = NNWriter({"vector_observation": (-1, 1, 1, 3), "visual_observation_0": (-1, 9, 7, 2)})
     writer.constants(action_output_shape=2)
     conv = {"kernel": weights(3, 3, 2, 4), "bias": weights(4)}
@@ -64,7 +66,8 @@ def test_images_and_vectors_give_the_same_in_onnx_as_layer_by_layer(tmp_path: Pa
     writer = visual()
     policy = drive(writer, tmp_path)
     assert policy.obs_shapes == ((3,), (2, 9, 7))
-    vector, image = RNG.normal(size=(5, 3)).astype("f"), RNG.random((5, 2, 9, 7)).astype("f")
+    vector = RNG.normal(size=(5, 3)).astype("f")
+    image = RNG.random((5, 2, 9, 7)).astype("f")
     feeds = {"vector_observation": vector.reshape(5, 1, 1, 3), "visual_observation_0": image.transpose(0, 2, 3, 1)}
     expected = evaluate(read_policy(tmp_path / "a.nn").network, feeds)["action"].reshape(5, 2)
     np.testing.assert_allclose(policy.act([vector, image], deterministic=True).continuous, expected, atol=1e-6)
@@ -76,8 +79,14 @@ def test_one_dense_layer_is_worked_out_by_hand(tmp_path: Path):
 
 def test_playing_needs_neither_torch_nor_warp(tmp_path: Path):
     path = small_policy().write(tmp_path / "a.nn")
-    code = f"import sys, palaestra; palaestra.load_policy({str(path)!r}).act([[3.0, 4.0]]); print({{'torch', 'warp'}} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "set()"
+    code = (
+        f"import sys, palaestra; palaestra.load_policy({str(path)!r}).act([[3.0, 4.0]]); print({{'torch', 'warp'}} "
+        "& set(sys.modules))"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+        == "set()"
+    )
 
 
 def noisy() -> NNWriter:
@@ -90,7 +99,8 @@ def noisy() -> NNWriter:
 
 
 def test_noise_is_drawn_but_not_for_deterministic_actions(tmp_path: Path):
-    policy, obs = drive(noisy(), tmp_path), np.ones((2000, 2))
+    policy = drive(noisy(), tmp_path)
+    obs = np.ones((2000, 2))
     assert policy.act(obs, deterministic=True).continuous == pytest.approx(2.0)
     drawn = policy.act(obs).continuous
     assert abs(drawn.mean() - 2) < 0.1
@@ -132,14 +142,17 @@ def test_branches_are_found_in_the_slices_of_the_mask(tmp_path: Path):
 
 def test_forbidden_choices_are_never_taken(tmp_path: Path):
     policy = drive(branching(), tmp_path)
-    obs, mask = np.tile([0.0, 9.0, 9.0, 0.0, 0.0], (300, 1)), np.tile([1, 0, 0, 1, 1], (300, 1))
+    obs = np.tile([0.0, 9.0, 9.0, 0.0, 0.0], (300, 1))
+    mask = np.tile([1, 0, 0, 1, 1], (300, 1))
     drawn = policy.act(obs, mask).discrete
     assert set(drawn[:, 0]) == {0}
     assert set(drawn[:, 1]) == {1, 2}
 
 
 def test_a_recurrent_policy_hands_its_memory_on(tmp_path: Path):
-    writer = NNWriter({"vector_observation": (-1, 1, 1, 2), "recurrent_in": (-1, 1, 1, 2), "sequence_length": (-1, 1, 1, 1)})
+    writer = NNWriter(
+        {"vector_observation": (-1, 1, 1, 2), "recurrent_in": (-1, 1, 1, 2), "sequence_length": (-1, 1, 1, 1)}
+    )
     writer.constants(memory_size=2)
     writer.layer("recurrent_out", ADD, ["recurrent_in", "vector_observation"])
     writer.dense("action", "recurrent_out", np.array([[1.0], [0.0]]))
@@ -152,7 +165,9 @@ def test_a_recurrent_policy_hands_its_memory_on(tmp_path: Path):
 
 
 def test_memories_of_the_format_itself_become_one(tmp_path: Path):
-    writer = NNWriter({"vector_observation": (-1, 1, 1, 1)}, memories=[((1, 1, 1, 1), "h", "new_h"), ((1, 1, 1, 1), "c", "new_c")])
+    writer = NNWriter(
+        {"vector_observation": (-1, 1, 1, 1)}, memories=[((1, 1, 1, 1), "h", "new_h"), ((1, 1, 1, 1), "c", "new_c")]
+    )
     writer.constants(memory_size=2)
     writer.layer("new_h", ADD, ["h", "vector_observation"])
     writer.layer("new_c", ADD, ["c", "h"])
@@ -165,15 +180,22 @@ def test_memories_of_the_format_itself_become_one(tmp_path: Path):
 def test_vectors_are_joined_in_the_order_of_the_sensors(tmp_path: Path):
     path = branching().write(tmp_path / "a.nn")
     graph = policy_graph(read_policy(path, [(2,), (3,)]))
-    assert {name: shape[1:] for name, shape in graph.inputs.items()} == {"obs_0": (2,), "obs_1": (3,), "action_masks": (5,)}
+    assert {name: shape[1:] for name, shape in graph.inputs.items()} == {
+        "obs_0": (2,),
+        "obs_1": (3,),
+        "action_masks": (5,),
+    }
 
 
 def test_vectors_that_are_given_one_by_one_are_joined(tmp_path: Path):
-    policy, seen = drive(branching(), tmp_path), np.arange(15.0).reshape(3, 5)
+    policy = drive(branching(), tmp_path)
+    seen = np.arange(15.0).reshape(3, 5)
     joined = policy.act(seen, deterministic=True)
     apart = policy.act([seen[:, :2], seen[:, 2:]], deterministic=True)
     np.testing.assert_array_equal(apart.discrete, joined.discrete)
-    np.testing.assert_array_equal(policy.act([seen[0, :2], seen[0, 2:]], deterministic=True).discrete, joined.discrete[0])
+    np.testing.assert_array_equal(
+        policy.act([seen[0, :2], seen[0, 2:]], deterministic=True).discrete, joined.discrete[0]
+    )
     with pytest.raises(PolicyError, match="got 2"):
         policy.act([seen[:, :2], seen[:2, 2:]])
 
@@ -202,7 +224,11 @@ def test_what_is_no_policy_is_refused(tmp_path: Path, writer: NNWriter, message:
         (SUM, {"axis": 1}, "along axis 1"),
         (SLICE, {"pool": (0, 0, 0, 2), "strides": (1, 1, 1, 2)}, "steps"),
         (MAX_POOL, {"pool": (1, 1), "strides": (1, 0), "pads": (-1,)}, r"strides \[1, 0\]; expected at least 1"),
-        (MAX_POOL, {"pool": (1, 1), "strides": (1, 1), "pads": (1000, 0, 0, 0)}, r"padding .* larger than its window of 1 x 1"),
+        (
+            MAX_POOL,
+            {"pool": (1, 1), "strides": (1, 1), "pads": (1000, 0, 0, 0)},
+            r"padding .* larger than its window of 1 x 1",
+        ),
     ],
 )
 def test_layers_that_cannot_be_read_are_named(tmp_path: Path, kind: int, rest: dict, message: str):

@@ -16,9 +16,14 @@ GOLDEN = Path(__file__).parents[3] / "golden" / "data"
 MODEL = GOLDEN / "onnx" / "unity_examples" / "3DBallHard.onnx"
 Any3DBall = Ball | BallHard | VisualBall
 
-# Unity's own 3DBall, out of recordings: what the agent saw, did, and saw next. One in free fall, four with the ball rolling.
+# Unity's own 3DBall, out of recordings: what the agent saw, did, and saw next. One in free fall, four with the ball
+# rolling.
 RECORDED = [
-    ([0.0380, 0.0111, 1.1303, 4.0000, 0.2364, 0, 0, 0], [-0.0190, 0.1565], [0.0364, 0.0247, 1.1303, 3.9411, 0.2364, 0, -0.981, 0]),
+    (
+        [0.0380, 0.0111, 1.1303, 4.0000, 0.2364, 0, 0, 0],
+        [-0.0190, 0.1565],
+        [0.0364, 0.0247, 1.1303, 3.9411, 0.2364, 0, -0.981, 0],
+    ),
     (
         [-0.0177, -0.0273, -0.0032, 3.0326, 0.4655, -0.1402, -0.1592, -0.2839],
         [0.2665, -0.1849],
@@ -45,7 +50,9 @@ def still(env: Any3DBall) -> TimeStep:
     return played(env, torch.zeros(env.num_areas, 2))
 
 
-def put(env: Any3DBall, position: list[float], velocity: list[float] | None = None, tilt: list[float] | None = None) -> None:
+def put(
+    env: Any3DBall, position: list[float], velocity: list[float] | None = None, tilt: list[float] | None = None
+) -> None:
     state = env.state_dict()
     state["position"][:] = torch.tensor(position)
     state["velocity"][:] = torch.tensor(velocity or [0.0, 0.0, 0.0])
@@ -80,10 +87,12 @@ def test_a_replay_of_unitys_recording_stays_within_four_centimeters_over_twenty_
     env = Ball(1)
     env.reset(0)
     z, x = seen[0, :2].tolist()
-    about_x, about_z = np.arcsin(x), np.arcsin(z)
+    about_x = np.arcsin(x)
+    about_z = np.arcsin(z)
     for _ in range(20):  # a turn about x, then about z: x = sin cos, z = cos sin, y = -sin sin
         about_x, about_z = np.arcsin(x / np.cos(about_z)), np.arcsin(z / np.cos(about_x))
-    y, w = -np.sin(about_x) * np.sin(about_z), np.cos(about_x) * np.cos(about_z)
+    y = -np.sin(about_x) * np.sin(about_z)
+    w = np.cos(about_x) * np.cos(about_z)
     put(env, seen[0, 2:5].tolist(), tilt=[x, y, z, w])
     for k in range(20):
         after = played(env, torch.from_numpy(recorded.continuous[k : k + 1])).obs[0][0]
@@ -100,7 +109,9 @@ def test_the_physics_follows_recordings_of_unitys(seen: list[float], action: lis
     z, x = seen[:2]
     put(env, seen[2:5], seen[5:], [x, 0.0, z, (1 - x * x - z * z) ** 0.5])
     state = env.state_dict()
-    if seen[3] < 4:  # a rolling ball's spin: the block's normal, nearly (-2z, 1, 2x), times the velocity, over the radius
+    if (
+        seen[3] < 4
+    ):  # a rolling ball's spin: the block's normal, nearly (-2z, 1, 2x), times the velocity, over the radius
         state["spin"][:] = torch.linalg.cross(torch.tensor([-2 * z, 1.0, 2 * x]), torch.tensor(seen[5:])) / 0.5
     env.load_state_dict(state)
     after = played(env, torch.tensor([action])).obs[0][0]
@@ -115,7 +126,9 @@ def test_actions_beyond_one_count_as_one():
     put(env, [0.0, 4.0, 0.0])
     obs = played(env, torch.tensor([[1.0, -1.0], [50.0, -9.0]])).obs[0]
     torch.testing.assert_close(obs[0], obs[1])
-    assert obs[0, 0] == pytest.approx(np.sin(np.radians(5)), abs=1e-3)  # five ticks of 2 degrees, halved in a quaternion
+    assert obs[0, 0] == pytest.approx(
+        np.sin(np.radians(5)), abs=1e-3
+    )  # five ticks of 2 degrees, halved in a quaternion
 
 
 def test_the_block_tilts_no_further_than_its_limit():
@@ -190,20 +203,24 @@ def test_a_thousand_decisions_earn_a_hundred_and_cut_the_episode():
 
 @pytest.mark.parametrize("kind", [Ball, BallHard, VisualBall])
 def test_an_areas_stream_depends_on_the_seed_and_not_on_how_many_areas_there_are(kind: type[Any3DBall]):
-    few, many, other = kind(3), kind(8), kind(3)
+    few = kind(3)
+    many = kind(8)
+    other = kind(3)
     firsts = [env.reset(seed)[env.behavior].obs[0] for env, seed in ((few, 5), (many, 5), (other, 6))]
     assert torch.equal(firsts[0], firsts[1][:3])
     assert not torch.equal(firsts[0], firsts[2])
     generator = torch.Generator().manual_seed(0)
     for _ in range(60):
         actions = 2 * torch.rand(8, 2, generator=generator) - 1
-        one, two = played(few, actions[:3]), played(many, actions)
+        one = played(few, actions[:3])
+        two = played(many, actions)
         assert torch.equal(one.obs[0], two.obs[0][:3])
         assert torch.equal(one.reward, two.reward[:3])
 
 
 def test_a_restored_state_goes_on_to_the_same_digits():
-    env, later = BallHard(4), BallHard(4)
+    env = BallHard(4)
+    later = BallHard(4)
     env.reset(0)
     actions = 2 * torch.rand(80, 4, 2, generator=torch.Generator().manual_seed(1)) - 1
     env.set_parameters({"gravity": torch.full((4,), 20.0)})
@@ -211,7 +228,8 @@ def test_a_restored_state_goes_on_to_the_same_digits():
         played(env, action)
     later.load_state_dict(env.state_dict())
     for action in actions[20:]:
-        one, two = played(env, action), played(later, action)
+        one = played(env, action)
+        two = played(later, action)
         assert torch.equal(one.obs[0], two.obs[0])
         assert torch.equal(one.reward, two.reward)
         assert torch.equal(one.final_obs.obs[0], two.final_obs.obs[0])
@@ -226,7 +244,9 @@ def test_a_parameter_takes_hold_at_its_areas_next_episode():
     put(env, [9.0, 0.0, 0.0])
     torch.testing.assert_close(still(env).obs[0][:, 6], torch.tensor([-0.981, -5.0]))
     put(env, [0.0, 3.5, 0.0])
-    torch.testing.assert_close(still(env).obs[0][:, 3], torch.tensor([3.5 - 9.81 * 0.0004 * 15, 3.5]))  # the larger ball lies there
+    torch.testing.assert_close(
+        still(env).obs[0][:, 3], torch.tensor([3.5 - 9.81 * 0.0004 * 15, 3.5])
+    )  # the larger ball lies there
 
 
 def test_the_balls_mass_makes_no_difference():
@@ -286,7 +306,9 @@ def test_a_camera_sees_the_block_in_the_middle_and_the_ball_on_it():
     # straight ahead lies (0, y, z) with 7 - y = (z + 8) tan 30: the ball's center at (3, 0) is 3.3 degrees above that
     row = 42 - 42 * np.tan(np.radians(30) - np.arctan(4 / 8)) / np.tan(np.radians(30)) - 0.5
     torch.testing.assert_close(gray(picture).mean(0), torch.tensor([row, 41.5], dtype=torch.float32), atol=0.6, rtol=0)
-    near = 41.5 + 42 * 2.5 / (8 - 2.5) / (np.cos(np.radians(30)) + 4.5 / 5.5 * 0.5) / np.tan(np.radians(30))  # the upper edge in front
+    near = 41.5 + 42 * 2.5 / (8 - 2.5) / (np.cos(np.radians(30)) + 4.5 / 5.5 * 0.5) / np.tan(
+        np.radians(30)
+    )  # the upper edge in front
     assert blue(picture)[:, 1].max().item() == pytest.approx(near, abs=1.0)
     assert (picture.sum(0) == 0).float().mean() > 0.5  # all else is black
     put(env, [1.5, 3.0, 0.0])
@@ -294,18 +316,28 @@ def test_a_camera_sees_the_block_in_the_middle_and_the_ball_on_it():
 
 
 def row_of(y: float, z: float) -> float:
-    """The row of pixels that shows a height and a depth, from the camera 7 m above and 8 m before the block's center."""
+    """The row of pixels that shows a height and a depth, from the camera 7 m above and 8 m before the block's
+    center.
+    """
     return 42 - 42 * np.tan(np.radians(30) - np.arctan((7 - y) / (z + 8))) / np.tan(np.radians(30)) - 0.5
 
 
 def test_the_camera_sees_the_headband_and_the_face():
-    """Worked by hand from Unity's prefab, a cube 5 m wide: quads at 0.3, 0.074 and -0.183 of it, a band at 0.341, 0.193 high."""
+    """Worked by hand from Unity's prefab, a cube 5 m wide: quads at 0.3, 0.074 and -0.183 of it, a band at 0.341, 0.193
+    high.
+    """
     env = VisualBall(1)
     env.reset(0)
     put(env, [0.0, 3.5, 2.0])
     picture = still(env).obs[0][0, 9:]
     band = orange(picture)
-    assert row_of(2.187, -2.61) - 2 < band[:, 0].min() < row_of(1.223, -2.61) < band[:, 0].max() + 2 < row_of(1.223, -2.61) + 4
+    assert (
+        row_of(2.187, -2.61) - 2
+        < band[:, 0].min()
+        < row_of(1.223, -2.61)
+        < band[:, 0].max() + 2
+        < row_of(1.223, -2.61) + 4
+    )
     face = dark(picture)
     eyes = face[(face[:, 1] < 36) | (face[:, 1] > 47)]
     assert eyes[:, 0].mean().item() == pytest.approx(row_of(0.37, -2.5), abs=1.0)
@@ -315,7 +347,9 @@ def test_the_camera_sees_the_headband_and_the_face():
 
 
 def test_the_ball_casts_a_shadow_on_the_block():
-    """The lamp stands in front, to the right, 40 degrees high: a shadow falls 0.843 m to the left and behind for each meter of height."""
+    """The lamp stands in front, to the right, 40 degrees high: a shadow falls 0.843 m to the left and behind for each
+    meter of height.
+    """
     env = VisualBall(1)
     env.reset(0)
     put(env, [0.5, 4.0, -0.5])
@@ -370,7 +404,8 @@ def test_unitys_own_model_balances_the_ball():
     session = onnxruntime.InferenceSession(MODEL, options, providers=["CPUExecutionProvider"])
     env = BallHard(100)
     step = env.reset(0)[env.behavior]
-    earned, open_ = torch.zeros(100), torch.ones(100)
+    earned = torch.zeros(100)
+    open_ = torch.ones(100)
     for _ in range(1000):
         action = session.run(["continuous_actions"], {"vector_observation": torch.cat(step.obs, 1).numpy()})[0]
         step = played(env, torch.from_numpy(np.asarray(action)))

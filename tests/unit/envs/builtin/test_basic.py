@@ -53,7 +53,8 @@ def test_an_agent_that_stays_is_never_cut():
 
 
 def test_unitys_recording_is_replayed_place_by_place():
-    env, decisions = Basic(), 0
+    env = Basic()
+    decisions = 0
     for episode in read_demo(RECORDING).episodes():
         seen = env.reset(0)["Basic"].obs[0]
         for k in range(len(episode.pairs)):
@@ -61,7 +62,8 @@ def test_unitys_recording_is_replayed_place_by_place():
             step = played(env, int(episode.pairs.discrete[k, 0]))
             assert step.reward.item() == pytest.approx(episode.pairs.reward[k], abs=1e-5)
             assert step.terminated.item() == episode.pairs.terminated[k]
-            seen, decisions = step.obs[0], decisions + 1
+            seen = step.obs[0]
+            decisions = decisions + 1
     assert decisions >= 70
 
 
@@ -74,7 +76,8 @@ def test_a_choice_that_is_none_is_refused(choice: int):
 
 
 def test_a_restored_state_goes_on_where_it_was():
-    env, later = Basic(), Basic()
+    env = Basic()
+    later = Basic()
     env.reset(0)
     played(env, RIGHT)
     later.load_state_dict(env.state_dict())

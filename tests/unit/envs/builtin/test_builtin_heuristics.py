@@ -21,7 +21,9 @@ def test_the_rules_of_the_built_in_environments_never_fail(name: str, least: flo
     assert returns(name).min() > least
 
 
-@pytest.mark.parametrize("parameters", [{}, {"gridSize": 10.0, "numPlusGoals": 3.0, "numExGoals": 4.0}, {"gridSize": 3.0}])
+@pytest.mark.parametrize(
+    "parameters", [{}, {"gridSize": 10.0, "numPlusGoals": 3.0, "numExGoals": 4.0}, {"gridSize": 3.0}]
+)
 def test_the_way_on_the_board_leads_to_a_wanted_goal_wherever_there_is_one(parameters: dict[str, float]):
     found = returns("GridWorld", parameters, 200)
     assert (found > 0.7).mean() > 0.97

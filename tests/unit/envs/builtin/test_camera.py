@@ -9,7 +9,18 @@ import numpy as np
 import pytest
 import warp as wp
 
-from palaestra.envs.builtin.sensors.camera import BALL, BOX, STRIPS, add_ball, add_box, add_room, image_of, is_bare, make_sight, paint_row
+from palaestra.envs.builtin.sensors.camera import (
+    BALL,
+    BOX,
+    STRIPS,
+    add_ball,
+    add_box,
+    add_room,
+    image_of,
+    is_bare,
+    make_sight,
+    paint_row,
+)
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -31,7 +42,9 @@ def see(
     box: wp.vec4,
     turn: float,
 ):
-    """A blue room, half sides 30 and 20, walls 2 high; a red box 1.5 high, and green balls, of which the second is white."""
+    """A blue room, half sides 30 and 20, walls 2 high; a red box 1.5 high, and green balls, of which the second is
+    white.
+    """
     sight = make_sight(strips, balls, 0, wp.vec2(pose[0], pose[1]), wp.vec2(wp.cos(pose[2]), wp.sin(pose[2])), 1.0, 40)
     add_room(sight, wp.vec2(30.0, 20.0), 2.0, wp.vec3(0.0, 0.0, 1.0))
     add_box(sight, wp.vec2(box[0], box[1]), wp.vec2(box[2], box[3]), turn, wp.vec2(0.0, 1.5), wp.vec3(1.0, 0.0, 0.0))
@@ -66,11 +79,17 @@ class Camera:
         self.plain = wp.zeros(HEIGHT, dtype=wp.int32, device="cpu")
         self.bare = wp.zeros(HEIGHT, dtype=wp.bool, device="cpu")
 
-    def take(self, *balls: tuple[float, float, float, float], pose=(0.0, 0.0, UP), box=NO_BOX, turn: float = 0.0) -> np.ndarray:
+    def take(
+        self, *balls: tuple[float, float, float, float], pose=(0.0, 0.0, UP), box=NO_BOX, turn: float = 0.0
+    ) -> np.ndarray:
         """Returns an image (H, W, 3); balls are (x, y, height, radius)."""
         spheres = wp.array(np.array(balls or [NO_BALL], np.float32), dtype=wp.vec4, device="cpu")
-        wp.launch(see, dim=1, inputs=[self.strips, self.balls, wp.vec3(*pose), spheres, wp.vec4(*box), turn], device="cpu")
-        wp.launch(develop, dim=HEIGHT, inputs=[self.strips, self.balls, self.image, self.plain, self.bare], device="cpu")
+        wp.launch(
+            see, dim=1, inputs=[self.strips, self.balls, wp.vec3(*pose), spheres, wp.vec4(*box), turn], device="cpu"
+        )
+        wp.launch(
+            develop, dim=HEIGHT, inputs=[self.strips, self.balls, self.image, self.plain, self.bare], device="cpu"
+        )
         return self.image.numpy()[0].transpose(1, 2, 0).copy()
 
 
@@ -95,7 +114,12 @@ def test_the_wall_ahead_is_as_high_as_its_distance_says():
 
 def test_a_ball_is_seen_where_rays_meet_it():
     up, right = slopes()
-    for x, y, height, radius in ((0.0, 5.0, 1.0, 0.7), (2.0, 4.0, 1.8, 1.0), (-3.0, 6.0, 0.4, 0.9), (1.5, 2.5, 0.8, 0.8)):
+    for x, y, height, radius in (
+        (0.0, 5.0, 1.0, 0.7),
+        (2.0, 4.0, 1.8, 1.0),
+        (-3.0, 6.0, 0.4, 0.9),
+        (1.5, 2.5, 0.8, 0.8),
+    ):
         seen = shows(Camera().take((x, y, height, radius)), GREEN)
         ray = np.stack(np.broadcast_arrays(right, 1.0, up))
         center = np.array([x, y, height - 1.0])
@@ -106,8 +130,10 @@ def test_a_ball_is_seen_where_rays_meet_it():
 
 
 def test_the_nearer_of_two_things_is_seen_whichever_came_first():
-    near, far = (0.0, 4.0, 1.0, 0.5), (0.0, 8.0, 1.0, 2.0)
-    first, second = Camera().take(near, far), Camera().take(far, near)
+    near = (0.0, 4.0, 1.0, 0.5)
+    far = (0.0, 8.0, 1.0, 2.0)
+    first = Camera().take(near, far)
+    second = Camera().take(far, near)
     assert shows(first, GREEN)[20, 30]
     assert shows(first, (1.0, 1.0, 1.0)).any()
     assert shows(second, (1.0, 1.0, 1.0))[20, 30]
@@ -143,7 +169,8 @@ def test_what_is_behind_or_beside_is_not_seen():
 @pytest.mark.parametrize("ball", [NO_BALL, (1.0, 3.0, 1.0, 1.0)])
 def test_a_bare_row_shows_sky_or_floor_alone(ball: tuple[float, float, float, float]):
     camera = Camera()
-    image, bare = camera.take(ball), camera.bare.numpy()
+    image = camera.take(ball)
+    bare = camera.bare.numpy()
     alone = (image == 0.25).all((1, 2)) | (image == 0.5).all((1, 2))
     np.testing.assert_array_equal(bare & alone, bare)
     assert bare[:5].all()
@@ -155,6 +182,7 @@ def test_an_image_after_another_shows_nothing_of_it():
     camera = Camera()
     for _ in range(30):
         balls = [(*rng.uniform(-8, 8, 2), rng.uniform(0.3, 2), rng.uniform(0.3, 1)) for _ in range(3)]
-        pose, box = (*rng.uniform(-15, 15, 2), rng.uniform(-3, 3)), (*rng.uniform(-9, 9, 2), 0.5, 1.5)
+        pose = (*rng.uniform(-15, 15, 2), rng.uniform(-3, 3))
+        box = (*rng.uniform(-9, 9, 2), 0.5, 1.5)
         image = camera.take(*balls, pose=pose, box=box, turn=0.4)
         np.testing.assert_array_equal(image, Camera().take(*balls, pose=pose, box=box, turn=0.4))

@@ -15,7 +15,8 @@ def played(env: CartPole, *choices: int) -> TimeStep:
 
 
 def test_it_moves_as_gymnasiums_does():
-    rng, games = np.random.default_rng(1), [gymnasium.make("CartPole-v1").unwrapped for _ in range(64)]
+    rng = np.random.default_rng(1)
+    games = [gymnasium.make("CartPole-v1").unwrapped for _ in range(64)]
     env = CartPole(len(games))
     env.reset(3)
     ends = 0
@@ -33,7 +34,8 @@ def test_it_moves_as_gymnasiums_does():
         ours = step.obs[0].clone()
         ours[step.final_obs.slots] = step.final_obs.obs[0]
         np.testing.assert_allclose(ours.numpy(), np.array([one[0] for one in theirs]), atol=1e-6, rtol=0)
-        going, now = ~ended.numpy(), env.state_dict()["state"].numpy()
+        going = ~ended.numpy()
+        now = env.state_dict()["state"].numpy()
         np.testing.assert_allclose(now[going], np.array([game.state for game in games])[going], atol=1e-12, rtol=0)
         ends += int(ended.sum())
     assert ends > 500
@@ -56,7 +58,9 @@ def test_a_pole_that_falls_on_the_last_decision_has_not_run_out_of_time():
     env = CartPole(1)
     env.reset(0)
     state = env.state_dict()
-    env.load_state_dict({**state, "age": torch.tensor([499], dtype=torch.int32), "state": torch.tensor([[0, 0, 0.3, 0]]).double()})
+    env.load_state_dict(
+        {**state, "age": torch.tensor([499], dtype=torch.int32), "state": torch.tensor([[0, 0, 0.3, 0]]).double()}
+    )
     step = played(env, 0)
     assert (step.terminated.item(), step.truncated.item()) == (True, False)
 

@@ -14,20 +14,29 @@ from palaestra.envs.builtin.pushblock_collab.env import CooperativePushBlock
 SMALL, LARGE, HUGE = 3, 0, 1
 AWAY = [(-11.0, 11.0), (0.0, 11.0), (11.0, 11.0)]
 FORWARD = 1
-GRIP = 2 * 0.6 * 14.715 * 0.02  # m/s that the floor takes from a sliding box in a tick, but for the share that drag takes of the fall
+GRIP = (
+    2 * 0.6 * 14.715 * 0.02
+)  # m/s that the floor takes from a sliding box in a tick, but for the share that drag takes of the fall
 KEPT = {"agent": 1 - 4.0 * 0.02, "block": 1 - 0.5 * 0.02}
 
 
 def laid(
-    block: int | None = None, place: tuple[float, float] = (0.0, 0.0), *, agents: tuple[tuple[float, float], ...] = (), **columns: object
+    block: int | None = None,
+    place: tuple[float, float] = (0.0, 0.0),
+    *,
+    agents: tuple[tuple[float, float], ...] = (),
+    **columns: object,
 ):
-    """An area with one block alone and agents that face the goal on the floor; those not named stand at the far wall."""
+    """An area with one block alone and agents that face the goal on the floor; those not named stand at the far
+    wall.
+    """
     env = CooperativePushBlock(1)
     env.reset(0)
     state = env.state_dict()
     state["gone"][:] = True
     state["body_height"][:] = state["body_rise"][:] = state["body_velocity"][:] = 0.0
-    state["body_angle"][:, :3], state["body_angle"][:, 3:] = -math.pi / 2, 0.0
+    state["body_angle"][:, :3] = -math.pi / 2
+    state["body_angle"][:, 3:] = 0.0
     state["body_position"][0, :3] = torch.tensor([*agents, *AWAY[len(agents) :]])
     if block is not None:
         state["gone"][0, block] = False
@@ -75,7 +84,9 @@ def test_an_agent_in_the_air_is_not_braked_by_the_floor_and_lands():
 
 def test_a_landing_presses_on_the_floor_which_brakes_more():
     env = laid(agents=((0.0, 5.0),), body_height=[0.01], body_rise=[-5.0], body_velocity=[(0.0, -20.0)])
-    speed, rise, height = 20.0, -5.0, 0.01
+    speed = 20.0
+    rise = -5.0
+    height = 0.01
     for _ in range(5):
         climb = (rise - 14.715 * 0.02) * KEPT["agent"]
         rise = max(climb, -height / 0.02)
@@ -95,8 +106,12 @@ def test_a_block_slows_as_friction_and_drag_say(block: int):
     assert state["body_velocity"][3 + block].tolist() == pytest.approx([speed, 0.0], abs=1e-3)
 
 
-@pytest.mark.parametrize(("block", "half", "mass", "needed"), [(SMALL, 0.5, 10.0, 1), (LARGE, 1.0, 100.0, 2), (HUGE, 1.5, 150.0, 3)])
-def test_agents_that_push_together_move_a_block_by_their_common_momentum(block: int, half: float, mass: float, needed: int):
+@pytest.mark.parametrize(
+    ("block", "half", "mass", "needed"), [(SMALL, 0.5, 10.0, 1), (LARGE, 1.0, 100.0, 2), (HUGE, 1.5, 150.0, 3)]
+)
+def test_agents_that_push_together_move_a_block_by_their_common_momentum(
+    block: int, half: float, mass: float, needed: int
+):
     for pushers in range(max(needed - 1, 1), needed + 1):
         lanes = [(0.95 * (k - (pushers - 1) / 2), half + 0.5) for k in range(pushers)]
         speed = way = 0.0

@@ -28,11 +28,16 @@ def threads(number: int) -> Iterator[None]:
 
 def actions(env: WarpEnv, generator: torch.Generator) -> dict[str, Action]:
     size = env.behaviors[env.behavior].action.continuous
-    return {env.behavior: Action(2 * torch.rand(env.num_areas, size, generator=generator) - 1, torch.zeros(env.num_areas, 0).long())}
+    return {
+        env.behavior: Action(
+            2 * torch.rand(env.num_areas, size, generator=generator) - 1, torch.zeros(env.num_areas, 0).long()
+        )
+    }
 
 
 def played(number: int, kind: type[Crawler], areas: int) -> list[TimeStep]:
-    env, generator = kind(areas), torch.Generator().manual_seed(5)
+    env = kind(areas)
+    generator = torch.Generator().manual_seed(5)
     env.reset(1)
     with threads(number):
         return [env.step(actions(env, generator))[kind.behavior] for _ in range(25)]
@@ -58,14 +63,16 @@ def test_results_are_the_same_on_any_number_of_cores():
 
 
 def test_an_area_moves_alike_beside_any_others():
-    alone, beside = Crawler(1), Crawler(20)
+    alone = Crawler(1)
+    beside = Crawler(20)
     alone.reset(2)
     beside.reset(2)
     generator = torch.Generator().manual_seed(0)
     for _ in range(20):
         action = actions(beside, generator)
         first = Action(action["Crawler"].continuous[:1], action["Crawler"].discrete[:1])
-        step, whole = alone.step({"Crawler": first})["Crawler"], beside.step(action)["Crawler"]
+        step = alone.step({"Crawler": first})["Crawler"]
+        whole = beside.step(action)["Crawler"]
         assert all(torch.equal(one[0], many[0]) for one, many in zip(step.obs, whole.obs, strict=True))
 
 
@@ -81,7 +88,8 @@ def test_a_wrong_action_is_told_of_its_slot_on_any_core():
 def test_worlds_of_several_agents_are_split_between_areas():
     steps = []
     for number in (1, 2):
-        env, generator = palaestra.make("SoccerTwos", areas=256), torch.Generator().manual_seed(3)
+        env = palaestra.make("SoccerTwos", areas=256)
+        generator = torch.Generator().manual_seed(3)
         table = env.reset(0)["SoccerTwos"]
         with threads(number):
             for _ in range(10):

@@ -12,7 +12,16 @@ import palaestra
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.base.env import WarpEnv
-from palaestra.envs.builtin.creatures.anatomy import BoxShape, Capsule, RoundShape, from_axes, from_euler, inertia, joint_axes, rotate
+from palaestra.envs.builtin.creatures.anatomy import (
+    BoxShape,
+    Capsule,
+    RoundShape,
+    from_axes,
+    from_euler,
+    inertia,
+    joint_axes,
+    rotate,
+)
 from palaestra.envs.builtin.creatures.assembly import solving_order
 from palaestra.envs.builtin.creatures.crawler import Crawler
 from palaestra.envs.builtin.creatures.solver import past_cone
@@ -47,7 +56,9 @@ def test_crawler_starts_above_the_ground_with_idle_joints():
     parts, rest = (obs[0] for obs in Crawler(1).reset(3)["Crawler"].obs)
     speed = rest[6].item()
     assert 0.1 <= speed <= 15
-    assert rest[:4].tolist() == pytest.approx([speed, 0, 0, 0], abs=1e-5)  # nothing moves, so all of the wanted speed is missing
+    assert rest[:4].tolist() == pytest.approx(
+        [speed, 0, 0, 0], abs=1e-5
+    )  # nothing moves, so all of the wanted speed is missing
     assert rest[4:6].tolist() == [0, 0]
     assert rest[14].item() == pytest.approx((2.656 - 0.5) / 10, abs=1e-4)
     assert not rest[15:].any()
@@ -68,7 +79,11 @@ def test_a_creature_falls_to_the_ground_and_stays_whole(kind: Kind):
     assert (lowest < start["position"][:, 0, 1] - 0.05).all()
     assert torch.isfinite(state["position"]).all()
     assert (state["position"][..., 1] > env.creature.floor - 0.05).all()
-    reach = {k: (start["position"][0, k] - start["position"][0, p]).norm().item() for k, p in enumerate(env.creature.parents) if p >= 0}
+    reach = {
+        k: (start["position"][0, k] - start["position"][0, p]).norm().item()
+        for k, p in enumerate(env.creature.parents)
+        if p >= 0
+    }
     for k, p in enumerate(env.creature.parents):
         if p >= 0:
             assert ((state["position"][:, k] - state["position"][:, p]).norm(dim=1) < 2 * reach[k] + 0.1).all()
@@ -153,7 +168,9 @@ def measure_cones(angles: wp.array(dtype=wp.vec2), out: wp.array(dtype=wp.vec3))
 
 
 def test_two_swings_are_limited_by_one_ellipse():
-    angles = wp.array([(0.5, 0.0), (0.0, -0.1), (0.4 * math.sqrt(0.5), 0.2 * math.sqrt(0.5))], dtype=wp.vec2, device="cpu")
+    angles = wp.array(
+        [(0.5, 0.0), (0.0, -0.1), (0.4 * math.sqrt(0.5), 0.2 * math.sqrt(0.5))], dtype=wp.vec2, device="cpu"
+    )
     out = wp.zeros(3, dtype=wp.vec3, device="cpu")
     wp.launch(measure_cones, 3, inputs=[angles, out], device="cpu")
     past_y, within_z, edge = out.numpy()
@@ -164,7 +181,8 @@ def test_two_swings_are_limited_by_one_ellipse():
 
 
 def test_contacts_of_a_part_are_solved_after_its_last_joint():
-    # Worm's last joint (2: parts 2 and 3) shares no part with joint 0 (parts 0 and 1), so both are in the first round, 1 is in the second
+    # Worm's last joint (2: parts 2 and 3) shares no part with joint 0 (parts 0 and 1), so both are in the first round,
+    # 1 is in the second
     assert solving_order(Worm.creature) == [2, 0, -4, -1, 1, -3, -2]
 
 
@@ -241,7 +259,8 @@ def test_unitys_crawler_walks_here():
     env = Crawler(40)
     policy = palaestra.load_policy(MODELS / "Crawler.onnx", seed=0)
     step = env.reset(1)["Crawler"]
-    total, running = torch.zeros(40), torch.ones(40, dtype=torch.bool)
+    total = torch.zeros(40)
+    running = torch.ones(40, dtype=torch.bool)
     for _ in range(300):
         step = acted(env, torch.from_numpy(policy.act([obs.numpy() for obs in step.obs]).continuous))
         total += torch.where(running, step.reward, 0)

@@ -26,7 +26,11 @@ def test_kernels_compile_for_cuda(name: str, tmp_path: Path):
     if sys.platform == "darwin":
         pytest.skip("Warp has no CUDA compiler for macOS")
     done = subprocess.run(
-        [sys.executable, "-c", COMPILE, name, str(tmp_path)], capture_output=True, text=True, check=False, timeout=MOST_SECONDS
+        [sys.executable, "-c", COMPILE, name, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=MOST_SECONDS,
     )
     assert done.returncode == 0, done.stderr
     assert list(tmp_path.glob("*.ptx"))

@@ -99,7 +99,9 @@ def test_every_agent_has_solids_with_its_slot(name: str):
             assert found.behavior in (*env.behaviors, "")
             seen.setdefault(found.behavior, set()).update(found.slot.ravel().tolist())
     roles = env.roles or ("" if len(env.behavior_names) > 1 else next(iter(env.behaviors)),) * env.agents
-    assert seen == {role: {area * roles.count(role) + k for area in (1, 3) for k in range(roles.count(role))} for role in roles}
+    assert seen == {
+        role: {area * roles.count(role) + k for area in (1, 3) for k in range(roles.count(role))} for role in roles
+    }
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -107,16 +109,25 @@ def test_what_is_fixed_never_changes_and_the_groups_stay_the_same(name: str):
     first, *later = drawn(name)
     for drawing in later:
         for before, now in zip(first.solids, drawing.solids, strict=True):
-            assert (before.name, before.shape, before.position.shape, before.fixed) == (now.name, now.shape, now.position.shape, now.fixed)
+            assert (before.name, before.shape, before.position.shape, before.fixed) == (
+                now.name,
+                now.shape,
+                now.position.shape,
+                now.fixed,
+            )
             if now.fixed:
-                assert all((getattr(before, what) == getattr(now, what)).all() for what in ("position", "size", "rotation", "color"))
+                assert all(
+                    (getattr(before, what) == getattr(now, what)).all()
+                    for what in ("position", "size", "rotation", "color")
+                )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_areas_are_drawn_in_the_order_asked_for(name: str):
     env = made(name, 4)
     env.reset(1)
-    whole, some = env.drawing(np.arange(4)), env.drawing(np.array([3, 1]))
+    whole = env.drawing(np.arange(4))
+    some = env.drawing(np.array([3, 1]))
     for one, other in zip(whole.solids, some.solids, strict=True):
         for what in ("position", "size", "rotation", "color"):
             assert (getattr(one, what)[[3, 1]] == getattr(other, what)).all()
@@ -136,7 +147,9 @@ def test_the_ball_and_the_block_are_mirrored_from_left_handed_axes():
     drawing = placed("3DBall", position=[[1.0, 3.0, 2.0]], tilt=[[half, 0.0, 0.0, half]])
     assert group(drawing, "ball").position[0, 0].tolist() == [1.0, 3.0, -2.0]
     # about x by 90 degrees, left-handed: y goes to z, which points away from the viewer
-    assert turned_by(group(drawing, "block").rotation[0, 0], (0.0, 1.0, 0.0)).tolist() == pytest.approx([0.0, 0.0, -1.0], abs=1e-6)
+    assert turned_by(group(drawing, "block").rotation[0, 0], (0.0, 1.0, 0.0)).tolist() == pytest.approx(
+        [0.0, 0.0, -1.0], abs=1e-6
+    )
 
 
 def test_a_pole_leans_to_the_right_by_its_angle():
@@ -148,11 +161,21 @@ def test_a_pole_leans_to_the_right_by_its_angle():
 
 def test_a_frozen_agent_is_gray_and_a_beam_ends_at_a_wall():
     place = [[[30.0, 0.0], [0.0, 0.0], [0.0, 5.0], [0.0, 10.0], [0.0, 15.0], [0.0, 0.0]]]
-    level, on_floor = [[0.0] * 6], [[0.0] * 6]
+    level = [[0.0] * 6]
+    on_floor = [[0.0] * 6]
     firing = [True, True, False, False, False]
-    drawing = placed("FoodCollector", body_position=place, body_angle=level, body_height=on_floor, firing=firing, frozen=[0, 0, 50, 0, 0])
+    drawing = placed(
+        "FoodCollector",
+        body_position=place,
+        body_angle=level,
+        body_height=on_floor,
+        firing=firing,
+        frozen=[0, 0, 50, 0, 0],
+    )
     assert (group(drawing, "agent").color[0] == GRAY).all(1).tolist() == [False, False, True, False, False]
-    assert group(drawing, "beam").size[0, :, 0].tolist() == pytest.approx([20.0, 25.0, 0.0, 0.0, 0.0])  # the wall is at 50
+    assert group(drawing, "beam").size[0, :, 0].tolist() == pytest.approx(
+        [20.0, 25.0, 0.0, 0.0, 0.0]
+    )  # the wall is at 50
     assert group(drawing, "beam").position[0, 0].tolist() == pytest.approx([40.0, 0.5, 0.0])
 
 
@@ -170,7 +193,8 @@ def test_a_board_shows_its_goals_the_wanted_one_and_the_agent():
     board = torch.zeros(1, 100)
     board[0, [0, 7, 24]] = torch.tensor([1.0, 2.0, 3.0])  # plus, cross, agent on 5 x 5 cells
     drawing = placed("GridWorld", board=board, edge=[5], agent=[24], wanted=[2])
-    first, north = group(drawing, "plus 0"), 0.5
+    first = group(drawing, "plus 0")
+    north = 0.5
     assert (first.size[0] > 0).all(1).tolist() == [True, False, False, False]
     assert first.position[0, 0, ::2].tolist() == pytest.approx([-2.0, -2.0 + north])
     assert group(drawing, "cross 0").position[0, 0, ::2].tolist() == pytest.approx([0.0, -1.0 + north])
@@ -199,10 +223,13 @@ def test_tiles_show_their_numbers_by_height_and_touched_ones_are_green():
 
 def test_players_face_each_other_over_the_net():
     drawing = placed("Tennis", position=[[-3.0, 1.0], [3.0, 1.0]], tilt=[0.5, 0.5], ball=[[2.0, 4.0]])
-    racket, ball = group(drawing, "racket"), group(drawing, "ball")
+    racket = group(drawing, "racket")
+    ball = group(drawing, "ball")
     assert racket.position[0, :, 0].tolist() == [-3.0, 3.0]
     normal = turned_by(racket.rotation[0, 0], (1.0, 0.0, 0.0))
-    assert normal.tolist() == pytest.approx([math.cos(0.5), -math.sin(0.5), 0.0], abs=1e-6)  # a positive tilt looks down
+    assert normal.tolist() == pytest.approx(
+        [math.cos(0.5), -math.sin(0.5), 0.0], abs=1e-6
+    )  # a positive tilt looks down
     assert racket.rotation[0, 0].tolist() == pytest.approx((racket.rotation[0, 1] * [1, 1, -1, 1]).tolist())
     assert (ball.position[0, 0] - racket.position[0, 1]).tolist() == pytest.approx([-1.0, 3.0, 0.0])
 
@@ -212,7 +239,10 @@ def test_pyramids_stand_as_they_are_stacked_until_their_cubes_are_loose():
     cube[0, 7 * 26 - 1] = torch.tensor([4.0, 5.0, 1.0])
     place = torch.zeros(1, 7, 2)
     place[0, 6] = torch.tensor([10.0, 20.0])
-    standing, loose = (placed("Pyramids", pile=[[1, 0, 0, 0, 0, 0, state]], pile_place=place, cube=cube, pressed=[1]) for state in (1, 3))
+    standing, loose = (
+        placed("Pyramids", pile=[[1, 0, 0, 0, 0, 0, state]], pile_place=place, cube=cube, pressed=[1])
+        for state in (1, 3)
+    )
     shown = (group(standing, "stones").size[0] > 0).all(1).reshape(6, 25)
     assert shown.all(1).tolist() == [True, *[False] * 5]
     assert group(standing, "golden block").position[0, 0].tolist() == pytest.approx([10.45, 5.0, -20.8])
@@ -229,7 +259,8 @@ def test_a_wall_is_as_high_as_the_state_says_and_the_agent_jumps():
 
 def test_special_pieces_carry_dots():
     worth = torch.zeros(1, 72)
-    worth[0, 0], worth[0, 9] = 1, 2
+    worth[0, 0] = 1
+    worth[0, 9] = 2
     drawing = placed("Match3", worth=worth, rows=[9], columns=[8])
     dots = [np.flatnonzero((group(drawing, f"dot {k}").size[0] > 0).all(1)).tolist() for k in range(2)]
     assert dots == [[0, 9], [9]]

@@ -11,7 +11,8 @@ from palaestra.envs.builtin.dungeon.env import DungeonEscape
 
 NOTHING, FORWARD = 0, 1
 WALL, AGENT, DRAGON, KEY, LOCK, PORTAL, MISSED, DISTANCE = range(8)
-DEAD, ALIVE = [False, True, True], [True, True, True]
+DEAD = [False, True, True]
+ALIVE = [True, True, True]
 UP = math.pi / 2
 AHEAD, RIGHT, LEFT = 0, 13, 14  # rays: straight ahead, furthest to the right and to the left
 GATE = torch.tensor([11.58, -11.59])
@@ -89,7 +90,9 @@ def test_who_runs_into_the_dragon_dies_with_it_and_leaves_the_key_and_a_tombston
     state = env.state_dict()
     assert not state["dragon_lives"].any()
     assert state["key_lies"].all()
-    assert state["key"][0].tolist() == pytest.approx([-4.0, 2.386], abs=1e-3)  # 0.186 to the dragon's left, which looks along x
+    assert state["key"][0].tolist() == pytest.approx(
+        [-4.0, 2.386], abs=1e-3
+    )  # 0.186 to the dragon's left, which looks along x
     assert state["stone_stands"].all()
     assert state["stone"][0, 1].item() == pytest.approx(2.2 - 1.25, abs=0.3)
     assert state["stone_angle"][0].item() == pytest.approx(UP)
@@ -106,13 +109,17 @@ def test_only_one_dies_of_two_who_meet_the_dragon_at_once():
 
 
 def test_the_dead_do_not_act_and_are_not_seen_until_the_area_starts_anew():
-    env = bereaved(agents=[[-4.0, 0.0], [-6.0, 0.0], [4.0, 0.0]], angles=[UP, 0.0, UP], stone_stands=False, key_lies=False)
+    env = bereaved(
+        agents=[[-4.0, 0.0], [-6.0, 0.0], [4.0, 0.0]], angles=[UP, 0.0, UP], stone_stands=False, key_lies=False
+    )
     for _ in range(3):
         step = played(env, 99, NOTHING, NOTHING)  # what the dead would do is not read
         assert step.acting.tolist() == DEAD
         assert not step.terminated.any()
         assert not any(obs[0].any() for obs in step.obs)
-        assert rays(step, 1)[AHEAD, DISTANCE].item() == pytest.approx((10.0 - 0.5 - 0.5) / 40)  # the third: the first is gone
+        assert rays(step, 1)[AHEAD, DISTANCE].item() == pytest.approx(
+            (10.0 - 0.5 - 0.5) / 40
+        )  # the third: the first is gone
     change(env, age=2999)
     assert played(env, NOTHING).acting.tolist() == ALIVE
 
@@ -145,7 +152,9 @@ def test_the_door_opens_to_the_key_for_the_group_and_all_start_anew():
     assert 0 <= env.state_dict()["lead"].item() <= 4
 
 
-@pytest.mark.parametrize("columns", [{}, {"holds_key": [False, True, False], "agents": [[-4.0, 0.0], [4.0, 11.0], [0.0, 0.0]]}])
+@pytest.mark.parametrize(
+    "columns", [{}, {"holds_key": [False, True, False], "agents": [[-4.0, 0.0], [4.0, 11.0], [0.0, 0.0]]}]
+)
 def test_the_door_stays_shut_without_the_key_and_the_wall_beside_it_for_good(columns: dict[str, object]):
     env = bereaved(**{"agents": [[-4.0, 0.0], [0.0, 11.0], [4.0, 0.0]], **columns, "key_lies": False})
     for _ in range(3):
@@ -233,12 +242,21 @@ def test_rays_tell_what_is_around_in_the_order_of_unitys():
     assert not first[:, DRAGON].any()  # it is behind
     third = rays(step, 2)
     assert third[AHEAD, PORTAL] == 0
-    assert rays(played(placed(angles=-math.pi / 4, agents=[[4.0, -8.0], [-9.0, 9.0], [-9.0, 3.0]]), NOTHING), 0)[AHEAD, WALL] == 1
+    assert (
+        rays(played(placed(angles=-math.pi / 4, agents=[[4.0, -8.0], [-9.0, 9.0], [-9.0, 3.0]]), NOTHING), 0)[
+            AHEAD, WALL
+        ]
+        == 1
+    )
 
 
 def test_rays_see_lock_portal_and_the_key_before_the_dragon():
     env = placed(
-        agents=[[0.0, 6.0], [6.0, -9.0], [-9.0, 0.0]], angles=[UP, -0.5, 0.0], dragon=[-4.0, -0.1], dragon_angle=math.pi, dragon_pace=0.0
+        agents=[[0.0, 6.0], [6.0, -9.0], [-9.0, 0.0]],
+        angles=[UP, -0.5, 0.0],
+        dragon=[-4.0, -0.1],
+        dragon_angle=math.pi,
+        dragon_pace=0.0,
     )
     step = played(env, NOTHING)
     lock = rays(step, 0)[AHEAD]
@@ -253,9 +271,12 @@ def test_rays_see_lock_portal_and_the_key_before_the_dragon():
 
 
 def test_a_fallen_key_and_a_tombstone_are_seen_and_the_dragon_no_more():
-    env = bereaved(key=[0.0, 3.0], key_angle=UP, agents=[[-4.0, 0.0], [0.0, 0.0], [8.0, -3.0]], stone=[8.0, 0.0], stone_angle=UP)
+    env = bereaved(
+        key=[0.0, 3.0], key_angle=UP, agents=[[-4.0, 0.0], [0.0, 0.0], [8.0, -3.0]], stone=[8.0, 0.0], stone_angle=UP
+    )
     step = played(env, NOTHING)
-    key, stone = rays(step, 1)[AHEAD], rays(step, 2)[AHEAD]
+    key = rays(step, 1)[AHEAD]
+    stone = rays(step, 2)[AHEAD]
     assert key[KEY] == 1
     assert key[DISTANCE].item() == pytest.approx((3 - 0.0895 - 0.5) / 40, abs=1e-3)
     assert stone[WALL] == 1
@@ -272,7 +293,9 @@ def test_rays_pass_what_touches_the_agent():
 
 @pytest.mark.parametrize(("y", "met"), [(11.5, None), (11.7, 0.60083)])
 def test_the_end_of_the_next_wall_behind_one_that_an_agent_touches_is_round(y: float, met: float | None):
-    """It looks along the wall at x = 12.5. A ball 60 degrees to the right touches the other wall's corner (12.5, 12.5) or misses it."""
+    """It looks along the wall at x = 12.5. A ball 60 degrees to the right touches the other wall's corner (12.5, 12.5)
+    or misses it.
+    """
     step = played(placed(agents=[[12.0, y], [0.0, 0.0], [4.0, 0.0]]), NOTHING)
     expected = [0.0] * 6 + [1, 1] if met is None else [1.0] + [0] * 6 + [met / 40]
     assert rays(step, 0)[RIGHT].tolist() == pytest.approx(expected, abs=1e-5)
@@ -299,7 +322,13 @@ def test_frames_are_those_of_the_last_three_decisions_the_oldest_first():
 
 
 def test_columns_lock_and_tombstone_stop_agents():
-    env = bereaved(agents=[[0.0, 0.0], [4.5, -2.5], [-4.0, -3.0]], angles=[UP, -UP, UP], key_lies=False, stone=[-4.0, 0.0], stone_angle=UP)
+    env = bereaved(
+        agents=[[0.0, 0.0], [4.5, -2.5], [-4.0, -3.0]],
+        angles=[UP, -UP, UP],
+        key_lies=False,
+        stone=[-4.0, 0.0],
+        stone_angle=UP,
+    )
     for _ in range(6):
         played(env, NOTHING, FORWARD, FORWARD)
     place = env.state_dict()["body_position"][0]
@@ -343,7 +372,9 @@ def episodes(env: DungeonEscape, ticks: int, choices: torch.Generator | None) ->
         if choices is None:
             action = env.heuristic("DungeonEscape")
         else:
-            action = Action(torch.zeros(3 * env.num_areas, 0), torch.randint(0, 7, (3 * env.num_areas, 1), generator=choices))
+            action = Action(
+                torch.zeros(3 * env.num_areas, 0), torch.randint(0, 7, (3 * env.num_areas, 1), generator=choices)
+            )
         assert action is not None
         step = env.step({"DungeonEscape": action})["DungeonEscape"]
         ended += int((env.state_dict()["age"] == 0).sum())

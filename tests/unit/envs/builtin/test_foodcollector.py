@@ -20,14 +20,19 @@ GRIP = 2 * 0.6 * 9.81 * 0.02 * KEPT
 
 
 def laid(
-    env: Env, *, scale: float = 1.0, first: tuple[float, float] = (0.0, 0.0), others: tuple[tuple[float, float], ...] = CORNERS
+    env: Env,
+    *,
+    scale: float = 1.0,
+    first: tuple[float, float] = (0.0, 0.0),
+    others: tuple[tuple[float, float], ...] = CORNERS,
 ) -> Env:
     """One area: agent 0 in the middle, all on the floor and looking along y, all food out of the world."""
     env.set_parameters({"agent_scale": torch.tensor([scale])})
     env.reset(0)
     state = env.state_dict()
     state["body_position"][0, :AGENTS] = torch.tensor([first, *others])
-    state["body_angle"][:], state["body_height"][:] = UP, 0.0
+    state["body_angle"][:] = UP
+    state["body_height"][:] = 0.0
     state["food"][:] = torch.stack([torch.full((BALLS,), 500.0), 10.0 * torch.arange(BALLS)], 1)
     env.load_state_dict(state)
     return env
@@ -42,7 +47,9 @@ def change(env: Env, **columns: object) -> None:
     env.load_state_dict(state)
 
 
-def put_food(env: Env, *places: tuple[int, float, float], height: float = 0.0, velocity: tuple[float, float] = (0.0, 0.0)) -> None:
+def put_food(
+    env: Env, *places: tuple[int, float, float], height: float = 0.0, velocity: tuple[float, float] = (0.0, 0.0)
+) -> None:
     """Each (ball, x, y)."""
     state = env.state_dict()
     for ball, x, y in places:
@@ -54,7 +61,8 @@ def put_food(env: Env, *places: tuple[int, float, float], height: float = 0.0, v
 
 def acted(env: Env, first: tuple[float, float, float] = (0.0, 0.0, 0.0), *, fire: tuple[int, ...] = ()) -> TimeStep:
     """Agent 0 moves as said, those in `fire` fire, the others stand still."""
-    continuous, discrete = torch.zeros(AGENTS, 3), torch.zeros(AGENTS, 1, dtype=torch.int64)
+    continuous = torch.zeros(AGENTS, 3)
+    discrete = torch.zeros(AGENTS, 1, dtype=torch.int64)
     continuous[0] = torch.tensor(first)
     discrete[list(fire)] = 1
     return env.step({env.behavior: Action(continuous, discrete)})[env.behavior]
@@ -144,7 +152,9 @@ def test_balls_stop_at_walls_and_share_their_speed_when_they_meet():
     [((1, 0, 0), (0, 1)), ((-1, 0, 0), (0, -1)), ((0, 1, 0), (1, 0)), ((0, -1, 0), (-1, 0)), ((3, 0, 0), (0, 1))],
     ids=["forward", "back", "right", "left", "clipped"],
 )
-def test_the_first_two_numbers_push_forward_and_to_the_right(action: tuple[float, float, float], way: tuple[float, float]):
+def test_the_first_two_numbers_push_forward_and_to_the_right(
+    action: tuple[float, float, float], way: tuple[float, float]
+):
     env = laid(FoodCollector(1))
     acted(env, action)
     speed = far = 0.0
@@ -165,7 +175,9 @@ def test_ahead_and_aside_add_up():
     assert moved.norm() > 1.2 * straight.state_dict()["body_position"][0, 0].norm()
 
 
-@pytest.mark.parametrize(("number", "degrees"), [(1.0, 30), (0.2, 30), (0.0033, 30), (0.003, 0), (0.0, 0), (-0.5, -30), (-3.0, -30)])
+@pytest.mark.parametrize(
+    ("number", "degrees"), [(1.0, 30), (0.2, 30), (0.0033, 30), (0.003, 0), (0.0, 0), (-0.5, -30), (-3.0, -30)]
+)
 def test_the_sign_of_the_third_number_turns_by_30_degrees_a_decision_to_the_left(number: float, degrees: float):
     env = laid(FoodCollector(1))
     acted(env, (0.0, 0.0, number))
@@ -188,7 +200,11 @@ def test_agents_fall_as_they_begin_and_the_floor_does_not_brake_them():
 def test_the_laser_freezes_the_first_agent_ahead_for_4_seconds():
     env = laid(FoodCollector(1), others=((0.5, 10.0), (0.0, 14.0), (-40.0, 40.0), (40.0, 40.0)))
     acted(env, fire=(0,))
-    assert env.state_dict()["frozen"].tolist()[:3] == [0, 197, 0]  # frozen for 201 ticks in the first of five, and not again until it thaws
+    assert env.state_dict()["frozen"].tolist()[:3] == [
+        0,
+        197,
+        0,
+    ]  # frozen for 201 ticks in the first of five, and not again until it thaws
     assert env.state_dict()["firing"].tolist() == [True, False, False, False, False]
     for _ in range(39):
         acted(env)
@@ -250,7 +266,8 @@ def test_who_thaws_moves_for_a_tick_before_it_can_be_frozen_again(shooter: int):
     left = [0] * AGENTS
     left[target] = 3  # it thaws in its third tick
     change(env, frozen=left)
-    continuous, discrete = torch.zeros(AGENTS, 3), torch.zeros(AGENTS, 1, dtype=torch.int64)
+    continuous = torch.zeros(AGENTS, 3)
+    discrete = torch.zeros(AGENTS, 1, dtype=torch.int64)
     continuous[target, 2] = 1.0
     discrete[shooter] = 1
     env.step({env.behavior: Action(continuous, discrete)})
@@ -291,12 +308,15 @@ def test_the_grid_shows_everything_by_its_tag_where_it_lies():
     change(env, frozen=[0, 0, 100, 0, 0])
     put_food(env, (0, 3.5, 10.5), (GREENS, -3.5, -10.5))
     grid = acted(env).obs[0][0]
-    # looking along y: column of (x, y) is 20 + y, row is 20 - x, rounded down; a ball's section has a radius of 0.711, which just reaches
+    # looking along y: column of (x, y) is 20 + y, row is 20 - x, rounded down; a ball's section has a radius of 0.711,
+    # which just reaches
     # the corners of the cell that it is in the middle of
     assert cells(grid[FOOD]) == {(row, column) for row in (15, 16, 17) for column in (29, 30, 31)}
     assert cells(grid[BAD]) == {(row, column) for row in (22, 23, 24) for column in (8, 9, 10)}
     assert (25, 25) in cells(grid[AGENT])
-    assert cells(grid[AGENT]) <= {(row, column) for row in (24, 25, 26) for column in (24, 25, 26)}  # not itself, nor one 30 m away
+    assert cells(grid[AGENT]) <= {
+        (row, column) for row in (24, 25, 26) for column in (24, 25, 26)
+    }  # not itself, nor one 30 m away
     assert (14, 25) in cells(grid[FROZEN])
     assert grid[WALL].sum() == 0
     assert grid.sum(0).max() == 1
@@ -323,13 +343,15 @@ def test_food_before_a_wall_is_seen_where_the_cells_middle_is_nearer_than_it():
     env = laid(FoodCollector(1), first=(0.0, 35.3))
     put_food(env, (0, 0.5, 49.2))
     grid = acted(env).obs[0][0]
-    # the cell from 14 to 15 ahead holds the wall's face; the ball's box begins at 13.15 and holds the cell's middle: the wall stays
+    # the cell from 14 to 15 ahead holds the wall's face; the ball's box begins at 13.15 and holds the cell's middle:
+    # the wall stays
     assert grid[:, 19, 34].tolist() == [0, 0, 1, 0, 0]
     assert grid[:, 19, 33].tolist() == [1, 0, 0, 0, 0]
 
 
 def test_a_grid_cleared_cell_by_cell_is_that_painted_anew():
-    env, again = FoodCollector(3), FoodCollector(3)
+    env = FoodCollector(3)
+    again = FoodCollector(3)
     env.reset(5)
     again.reset(5)
     generator = torch.Generator().manual_seed(1)
@@ -337,7 +359,9 @@ def test_a_grid_cleared_cell_by_cell_is_that_painted_anew():
         action = Action(torch.randn(15, 3, generator=generator), torch.randint(0, 2, (15, 1), generator=generator))
         before = env.state_dict()
         step = env.step({env.behavior: action})[env.behavior]
-    again.load_state_dict({**before, "written": torch.full_like(before["written"], 10_000)})  # more than are recorded: all are cleared
+    again.load_state_dict(
+        {**before, "written": torch.full_like(before["written"], 10_000)}
+    )  # more than are recorded: all are cleared
     fresh = again.step({env.behavior: action})[env.behavior]
     torch.testing.assert_close(step.obs[0], fresh.obs[0], rtol=0, atol=0)
     assert step.obs[0].sum() > 0
@@ -358,12 +382,15 @@ def test_an_episode_is_truncated_in_its_5000th_tick_and_the_food_stays(make: typ
     after = env.state_dict()
     assert after["food"][0, 0].tolist() == pytest.approx([-12.7, 3.3])
     assert after["age"].tolist() == [0]
-    assert after["body_height"][0, 0].item() == pytest.approx(1.0 - 9.81 * 0.02 * 0.02 * KEPT, abs=1e-4)  # one tick of the new episode
+    assert after["body_height"][0, 0].item() == pytest.approx(
+        1.0 - 9.81 * 0.02 * 0.02 * KEPT, abs=1e-4
+    )  # one tick of the new episode
     twin = make(1)
     twin.reset(0)
     twin.load_state_dict({**before, "age": torch.tensor([5], dtype=torch.int32)})
     goes_on = acted(twin, (1.0, 0.0, 0.1))  # a tick further than the last observation
-    last, seen = step.final_obs.obs[0][0], goes_on.obs[0][0]
+    last = step.final_obs.obs[0][0]
+    seen = goes_on.obs[0][0]
     assert 0 < (last != seen).float().mean() < 0.3
     assert (step.obs[0] != step.final_obs.obs[0]).any()
 
@@ -372,9 +399,11 @@ def test_the_camera_shows_green_food_ahead_and_bad_food_aside():
     env = laid(VisualFoodCollector(1))
     put_food(env, (0, 0.0, 6.0), (GREENS, -3.0, 6.0))
     image = acted(env).obs[0][0]
-    # the eye is 0.15 ahead and 0.5 up; the ball's middle is 5.85 ahead and 0.25 higher: 3.1 pixels above the middle, 6.2 in radius,
+    # the eye is 0.15 ahead and 0.5 up; the ball's middle is 5.85 ahead and 0.25 higher: 3.1 pixels above the middle,
+    # 6.2 in radius,
     # as its picture is smaller than its body
-    green, red = image[1] > image[0] + 0.3, image[0] > image[1] + 0.3
+    green = image[1] > image[0] + 0.3
+    red = image[0] > image[1] + 0.3
     rows, columns = green.nonzero(as_tuple=True)
     assert columns.float().mean().item() == pytest.approx(41.5, abs=0.3)
     assert rows.float().mean().item() == pytest.approx(41.5 - 0.25 / 5.85 * 42 / math.tan(math.radians(30)), abs=0.7)
@@ -420,7 +449,8 @@ def test_a_frozen_agent_is_gray_until_it_thaws():
 
 
 def test_an_image_painted_in_part_is_that_painted_in_full():
-    env, again = VisualFoodCollector(2, height=24, width=30), VisualFoodCollector(2, height=24, width=30)
+    env = VisualFoodCollector(2, height=24, width=30)
+    again = VisualFoodCollector(2, height=24, width=30)
     env.reset(5)
     again.reset(5)
     generator = torch.Generator().manual_seed(1)
@@ -428,7 +458,9 @@ def test_an_image_painted_in_part_is_that_painted_in_full():
         action = Action(torch.randn(10, 3, generator=generator), torch.randint(0, 2, (10, 1), generator=generator))
         before = env.state_dict()
         step = env.step({env.behavior: action})[env.behavior]
-    again.load_state_dict({**before, "plain": torch.zeros_like(before["plain"]), "obs_image": torch.zeros_like(before["obs_image"])})
+    again.load_state_dict(
+        {**before, "plain": torch.zeros_like(before["plain"]), "obs_image": torch.zeros_like(before["obs_image"])}
+    )
     fresh = again.step({env.behavior: action})[env.behavior]
     assert step.obs[0].shape == (10, 3, 24, 30)
     torch.testing.assert_close(step.obs[0], fresh.obs[0], rtol=0, atol=0)

@@ -69,7 +69,9 @@ def under(kind: type[WarpEnv], *gravities: float, **columns: Any) -> WarpEnv:
 
 
 def glides(speed: float, gravity: float, ticks: int, *, drag: float) -> float:
-    """Speed of a box after some ticks on the floor, whose friction takes 1.2 of what gravity adds in a tick and drag leaves of it."""
+    """Speed of a box after some ticks on the floor, whose friction takes 1.2 of what gravity adds in a tick and drag
+    leaves of it.
+    """
     kept = 1 - drag * TICK
     for _ in range(ticks):
         speed = max(speed * kept - 1.2 * gravity * TICK * kept, 0.0)
@@ -82,7 +84,9 @@ def test_gravity_is_the_scenes_own_unless_it_is_set(kind: type[WarpEnv], gravity
     usual = kind(2)  # type: ignore[call-arg]
     usual.reset(0)
     if kind in FALLING:
-        assert usual.state_dict()["pull"].tolist() == pytest.approx([gravity * (CREATURES_TICK if kind in CREATURES else TICK)] * 2)
+        assert usual.state_dict()["pull"].tolist() == pytest.approx(
+            [gravity * (CREATURES_TICK if kind in CREATURES else TICK)] * 2
+        )
     with pytest.raises(EnvError, match=r"'gravity' is 0\.5, expected a number within 1\.\.100"):
         usual.set_parameters({"gravity": torch.tensor([9.81, 0.5])})
 
@@ -92,7 +96,8 @@ def test_gravity_takes_hold_with_an_areas_next_episode(kind: type[WarpEnv]):
     env = kind(2)  # type: ignore[call-arg]
     env.reset(0)
     assert kind.most_decisions is not None
-    state, before = env.state_dict(), env.state_dict()["pull"]
+    state = env.state_dict()
+    before = env.state_dict()["pull"]
     state["age"][0] = (kind.most_decisions - 1) * kind.age_per_decision
     env.load_state_dict(state)
     env.set_parameters({"gravity": torch.full((2,), 50.0)})
@@ -108,7 +113,8 @@ def test_a_restored_world_goes_on_under_its_gravity(kind: type[WarpEnv]):
     draws = torch.Generator().manual_seed(1)
     played(env, draws)
     env.set_parameters({"gravity": torch.tensor([5.0, 7.0])})  # of the next episode
-    saved, drawn = env.state_dict(), draws.get_state()
+    saved = env.state_dict()
+    drawn = draws.get_state()
     went_on = [played(env, draws) for _ in range(10)]
     other = kind(2)  # type: ignore[call-arg]
     other.load_state_dict(saved)
@@ -142,7 +148,8 @@ def test_a_creature_in_the_air_gains_what_gravity_says(kind: type[Crawler] | typ
     mass = torch.tensor([part.mass + sum(extra for extra, _ in part.extras) for part in creature.parts])
     after = env.state_dict()
     speed, fall = (
-        (mass[:, None] * column[:, :, 1].T).sum(0) / mass.sum() for column in (after["velocity"], state["position"] - after["position"])
+        (mass[:, None] * column[:, :, 1].T).sum(0) / mass.sum()
+        for column in (after["velocity"], state["position"] - after["position"])
     )
     kept = 1 - creature.drag * CREATURES_TICK
     for area, gravity in enumerate(gravities):
@@ -164,7 +171,8 @@ def test_a_creature_on_the_ground_slides_half_as_far_where_gravity_doubles():
     # along its axis, so that it does not roll
     along = state["position"][0, 0] - state["position"][0, 3]
     along[1] = 0.0
-    state["velocity"][:], state["spin"][:] = 3.0 * along / along.norm(), 0.0
+    state["velocity"][:] = 3.0 * along / along.norm()
+    state["spin"][:] = 0.0
     env.load_state_dict(state)
     start = state["position"].mean(1)
     for _ in range(8):
@@ -180,7 +188,8 @@ def test_agents_glide_and_fall_as_gravity_says(kind: type[WarpEnv]):
     env = under(kind, *gravities, body_height=0.0, body_angle=math.pi / 2)
     state = env.state_dict()
     apart = torch.tensor([[-4.0, 4.0], [0.0, 4.0], [4.0, 4.0]])
-    state["body_position"][:, :3], state["body_position"][:, 3:] = apart, 100.0
+    state["body_position"][:, :3] = apart
+    state["body_position"][:, 3:] = 100.0
     state["body_velocity"][:, 0] = torch.tensor([4.0, 0.0])
     state["body_velocity"][:, 0, 0] = 2.0
     state["body_height"][:, 1] = 2.0
@@ -200,7 +209,8 @@ def test_a_block_stops_in_half_the_ticks_where_gravity_doubles():
     state = env.state_dict()
     state["body_position"][:, :3] = torch.tensor([[-11.0, 11.0], [0.0, 11.0], [11.0, 11.0]])
     state["gone"][:, 3] = False
-    state["body_position"][:, 6], state["body_velocity"][:, 6] = torch.zeros(2), torch.tensor([3.6, 0.0])
+    state["body_position"][:, 6] = torch.zeros(2)
+    state["body_velocity"][:, 6] = torch.tensor([3.6, 0.0])
     env.load_state_dict(state)
     speeds = []
     for _ in range(4):
@@ -215,7 +225,15 @@ def test_a_block_stops_in_half_the_ticks_where_gravity_doubles():
 
 def test_hallways_agent_glides_and_falls_as_gravity_says():
     gravities = (1.962, 19.62, 39.24)
-    env = under(Hallway, *gravities, place=(0.0, -15.0), symbol_place=(0.0, 5.0), velocity=(0.0, 3.0), angle=math.pi / 2, height=0.5)
+    env = under(
+        Hallway,
+        *gravities,
+        place=(0.0, -15.0),
+        symbol_place=(0.0, 5.0),
+        velocity=(0.0, 3.0),
+        angle=math.pi / 2,
+        height=0.5,
+    )
     waited(env)
     speeds = env.state_dict()["velocity"][:, 1].tolist()
     expected = [glides(3.0, gravity, 6, drag=2.0) for gravity in gravities]

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 import warp as wp
 
-from palaestra.envs.builtin.sensors.grid import aim_grid, clear_grid, close_grid, grid_around, mark_box, mark_circle, mark_edge
+from palaestra.envs.builtin.sensors.grid import (
+    aim_grid,
+    clear_grid,
+    close_grid,
+    grid_around,
+    mark_box,
+    mark_circle,
+    mark_edge,
+)
 
 wp.set_module_options({"enable_backward": False})
 
@@ -62,7 +70,12 @@ class Sensor:
 
     def lay(self, *things: list[float], pose: tuple[float, float, float] = AHEAD) -> np.ndarray:
         numbers = wp.array(np.array(things, np.float32), dtype=wp.float32, device="cpu")
-        wp.launch(lay, dim=1, inputs=[self.marks, self.owner, self.written, self.bounds, wp.vec3(*pose), numbers], device="cpu")
+        wp.launch(
+            lay,
+            dim=1,
+            inputs=[self.marks, self.owner, self.written, self.bounds, wp.vec3(*pose), numbers],
+            device="cpu",
+        )
         return self.marks.numpy()[0].copy()
 
 
@@ -71,7 +84,8 @@ def cells(grid: np.ndarray, tag: int = 1) -> set[tuple[int, int]]:
 
 
 def test_columns_run_ahead_and_rows_to_the_left():
-    # 1.2 ahead and 0.6 to the left: 2.4 cells beyond the middle of a row, 1.2 rows above that of the grid, both counted from 4
+    # 1.2 ahead and 0.6 to the left: 2.4 cells beyond the middle of a row, 1.2 rows above that of the grid, both counted
+    # from 4
     assert cells(Sensor().lay(ball(1, 1.2, 0.6, 0.01))) == {(5, 6)}
     assert cells(Sensor().lay(ball(1, -1.2, -0.6, 0.01))) == {(2, 1)}
 
@@ -83,7 +97,8 @@ def test_the_grid_turns_with_the_agent():
 
 def test_a_circle_leaves_out_the_corners_it_does_not_reach():
     grid = cells(Sensor().lay(ball(1, 0.0, 0.0, 0.6)))
-    # 1.2 cells about the corner in the middle: the inner four, and the two beyond on each side; not the corners at distance sqrt(2)
+    # 1.2 cells about the corner in the middle: the inner four, and the two beyond on each side; not the corners at
+    # distance sqrt(2)
     assert grid == {(y, x) for y in range(2, 6) for x in range(2, 6)} - {(2, 2), (2, 5), (5, 2), (5, 5)}
 
 
@@ -99,7 +114,9 @@ def test_what_lies_outside_marks_nothing():
 
 
 def test_a_shared_cell_shows_the_thing_that_is_nearer_to_the_middle():
-    near, far = box(1, 0.9, 0.25, (0.2, 0.1)), box(2, 1.35, 0.25, (0.2, 0.1))  # both reach into the cell from 1.0 to 1.5
+    # both reach into the cell from 1.0 to 1.5
+    near = box(1, 0.9, 0.25, (0.2, 0.1))
+    far = box(2, 1.35, 0.25, (0.2, 0.1))
     for things in ((near, far), (far, near)):
         grid = Sensor().lay(*things)
         assert grid[:, 4, 6].tolist() == [0, 1, 0]
@@ -108,7 +125,8 @@ def test_a_shared_cell_shows_the_thing_that_is_nearer_to_the_middle():
 
 def test_what_counts_is_the_bounding_box():
     # the cell's middle is at (1.25, 0.25): within the bounding box of the turned box, 0.05 before that of the ball
-    ball_behind, turned = ball(1, 1.5, 0.25, 0.2), box(2, 0.9, -0.1, (0.6, 0.05), math.pi / 4)
+    ball_behind = ball(1, 1.5, 0.25, 0.2)
+    turned = box(2, 0.9, -0.1, (0.6, 0.05), math.pi / 4)
     assert Sensor().lay(ball_behind, turned)[:, 4, 6].tolist() == [0, 0, 1]
     # of two that hold the middle of the cell the first stays
     assert Sensor().lay(box(1, 1.2, 0.2, (0.5, 0.5)), box(2, 1.0, 0.0, (1.0, 1.0)))[:, 4, 6].tolist() == [0, 1, 0]
@@ -125,7 +143,8 @@ def overlaps(thing: list[float], center: np.ndarray, ahead: np.ndarray) -> bool:
     own = np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
     shape = np.array([x, y]) + np.array([[-w, -h], [w, -h], [w, h], [-w, h]]) @ own
     for axis in (*sides, *own):
-        a, b = corners @ axis, shape @ axis
+        a = corners @ axis
+        b = shape @ axis
         if a.max() < b.min() or b.max() < a.min():
             return False
     return True
@@ -134,7 +153,8 @@ def overlaps(thing: list[float], center: np.ndarray, ahead: np.ndarray) -> bool:
 def distance(thing: list[float], center: np.ndarray, middle: np.ndarray) -> float:
     """How far the point of a thing's bounding box that is nearest to the cell's center is from the grid's middle."""
     kind, _, x, y, w, h, angle = thing
-    c, s = abs(math.cos(angle)), abs(math.sin(angle))
+    c = abs(math.cos(angle))
+    s = abs(math.sin(angle))
     extent = np.array([h, h]) if kind == BALL else np.array([c * w + s * h, s * w + c * h])
     place = np.array([x, y])
     return float(np.linalg.norm(np.clip(center, place - extent, place + extent) - middle))
@@ -143,7 +163,8 @@ def distance(thing: list[float], center: np.ndarray, middle: np.ndarray) -> floa
 def shown(things: list[list[float]], pose: tuple[float, float, float]) -> np.ndarray:
     """The grid, each cell by itself."""
     grid = np.zeros((TAGS, SIDE, SIDE))
-    middle, ahead = np.array(pose[:2]), np.array([math.cos(pose[2]), math.sin(pose[2])])
+    middle = np.array(pose[:2])
+    ahead = np.array([math.cos(pose[2]), math.sin(pose[2])])
     left = np.array([-ahead[1], ahead[0]])
     for row in range(SIDE):
         for column in range(SIDE):
@@ -156,17 +177,25 @@ def shown(things: list[list[float]], pose: tuple[float, float, float]) -> np.nda
 
 def test_random_scenes_show_what_each_cell_does_by_itself():
     rng = np.random.default_rng(3)
-    sensor, wrong = Sensor(), 0
+    sensor = Sensor()
+    wrong = 0
     for _ in range(60):
         pose = (*rng.uniform(-1, 1, 2), rng.uniform(-4, 4))
         things = [
-            box(int(rng.integers(TAGS)), *rng.uniform(-2.5, 2.5, 2), tuple(rng.uniform(0.05, 1.5, 2)), rng.uniform(-4, 4))
+            box(
+                int(rng.integers(TAGS)),
+                *rng.uniform(-2.5, 2.5, 2),
+                tuple(rng.uniform(0.05, 1.5, 2)),
+                rng.uniform(-4, 4),
+            )
             if rng.random() < 0.6
             else ball(int(rng.integers(TAGS)), *rng.uniform(-2.5, 2.5, 2), rng.uniform(0.1, 1.0), 1.0)
             for _ in range(5)
         ]
         wrong += int(np.abs(sensor.lay(*things, pose=pose) - shown(things, pose)).max(0).sum())
-    assert wrong <= 6  # of 3,840: bounding boxes that are equally near but for rounding, and shapes that touch a cell at a corner
+    assert (
+        wrong <= 6
+    )  # of 3,840: bounding boxes that are equally near but for rounding, and shapes that touch a cell at a corner
 
 
 @pytest.mark.parametrize("most", [100, 2])

@@ -24,7 +24,8 @@ def laid(agent: int, green: int, red: int, wanted: int) -> GridWorld:
     state["board"].zero_()
     for cell, thing in ((agent, AGENT), (green, GREEN), (red, RED)):
         state["board"][0, cell] = thing
-    state["agent"][0], state["wanted"][0] = agent, wanted
+    state["agent"][0] = agent
+    state["wanted"][0] = wanted
     repainted(env, state)
     return env
 
@@ -92,8 +93,10 @@ def test_an_agent_that_stays_is_cut_after_a_hundred_decisions():
 Pixel = tuple[int, int, int]  # in steps of 1/255
 BLUE_FRAME, GREEN_PLUS, RED_EX = (55, 174, 255), (125, 210, 135), (209, 83, 69)
 CELL, SHADED_CELL, WALL = (61, 63, 66), (42, 44, 47), (122, 124, 128)
-# worked by hand, red of the wall: 0.392 * (1 - 0.2) * (0.8 + 0.7 * sin 40 deg) + 0.965 * 0.2 * 0.4497 = 0.392 + 0.087, 122 steps; and of
-# the floor in a shadow: 0.116 * 0.7791 * (0.8 + 0.2 * 0.45) + 0.72 * 0.2209 * 0.4497 + 0.2 * 0.0549 = 0.0804 + 0.0715 + 0.011, 42 steps
+# worked by hand, red of the wall: 0.392 * (1 - 0.2) * (0.8 + 0.7 * sin 40 deg) + 0.965 * 0.2 * 0.4497 = 0.392 + 0.087,
+# 122 steps; and of
+# the floor in a shadow: 0.116 * 0.7791 * (0.8 + 0.2 * 0.45) + 0.72 * 0.2209 * 0.4497 + 0.2 * 0.0549 = 0.0804 + 0.0715 +
+# 0.011, 42 steps
 
 
 def lit(color: Pixel) -> list[float]:
@@ -142,10 +145,14 @@ def test_walls_floor_and_shadows_have_their_grays():
     assert torch.allclose(image[:, :, :10], torch.tensor(lit(WALL))[:, None, None].expand(3, 64, 10))
     assert torch.allclose(image[:, :, 74:], torch.tensor(lit(WALL))[:, None, None].expand(3, 64, 10))
     assert image[:, 45, 68].tolist() == pytest.approx(lit(CELL))  # inside the cell at row 3, column 4
-    assert image[:, 38, 55].tolist() == pytest.approx(lit(CELL))  # 3.008 cells from the top: lines are thinner than pixels
+    assert image[:, 38, 55].tolist() == pytest.approx(
+        lit(CELL)
+    )  # 3.008 cells from the top: lines are thinner than pixels
     assert image[:, 23, 34].tolist() == pytest.approx(lit(SHADED_CELL))  # up and left of the agent's frame
     assert image[:, 40, 50].tolist() == pytest.approx(lit(CELL))  # down and right of it
-    assert image[:, 25, 29].tolist() == pytest.approx(lit(CELL))  # where only its left bar could cast a shadow, which it does not
+    assert image[:, 25, 29].tolist() == pytest.approx(
+        lit(CELL)
+    )  # where only its left bar could cast a shadow, which it does not
     assert image[:, 31, 43].tolist() == pytest.approx(lit(SHADED_CELL))  # within it, left of its right bar
 
 
@@ -171,7 +178,8 @@ def test_the_last_image_of_an_episode_shows_the_agent_on_the_goal():
 
 
 def test_repainting_only_what_moved_gives_the_image_of_a_new_painting():
-    env, fresh = GridWorld(8), GridWorld(8)
+    env = GridWorld(8)
+    fresh = GridWorld(8)
     env.reset(3)
     generator = torch.Generator().manual_seed(0)
     for _ in range(60):
@@ -181,7 +189,9 @@ def test_repainting_only_what_moved_gives_the_image_of_a_new_painting():
         assert torch.equal(image, repainted(fresh, state))
 
 
-@pytest.mark.parametrize(("height", "width", "expected"), [(19, 40, "20 to 512"), (64, 600, "20 to 512"), (64, 63, "as wide as")])
+@pytest.mark.parametrize(
+    ("height", "width", "expected"), [(19, 40, "20 to 512"), (64, 600, "20 to 512"), (64, 63, "as wide as")]
+)
 def test_an_image_that_is_too_small_or_too_large_or_too_narrow_is_refused(height: int, width: int, expected: str):
     with pytest.raises(EnvError, match=expected):
         GridWorld(1, height=height, width=width)
@@ -198,7 +208,11 @@ def test_parameters_lay_out_the_next_episodes_board():
     env = GridWorld(2)
     env.reset(0)
     env.set_parameters(
-        {"gridSize": torch.tensor([5.0, 8.0]), "numPlusGoals": torch.tensor([1.0, 3.0]), "numExGoals": torch.tensor([1.0, 2.0])}
+        {
+            "gridSize": torch.tensor([5.0, 8.0]),
+            "numPlusGoals": torch.tensor([1.0, 3.0]),
+            "numExGoals": torch.tensor([1.0, 2.0]),
+        }
     )
     played(env, NOTHING, NOTHING)
     assert env.state_dict()["edge"].tolist() == [5, 5]
@@ -218,14 +232,17 @@ def test_both_colors_are_wanted_equally_often_and_the_agent_starts_anywhere():
 
 
 def test_a_seed_gives_one_stream_and_a_restored_state_goes_on_with_it():
-    env, again, later = GridWorld(4), GridWorld(6), GridWorld(4)
+    env = GridWorld(4)
+    again = GridWorld(6)
+    later = GridWorld(4)
     env.reset(2)
     again.reset(2)
     choices = torch.randint(0, 5, (80, 6), generator=torch.Generator().manual_seed(0)).tolist()
     for tick, choice in enumerate(choices):
         if tick == 30:
             later.load_state_dict(env.state_dict())
-        one, two = played(env, *choice[:4]), played(again, *choice)
+        one = played(env, *choice[:4])
+        two = played(again, *choice)
         assert torch.equal(one.obs[0], two.obs[0][:4])
         assert torch.equal(one.reward, two.reward[:4])
         if tick >= 30:

@@ -29,8 +29,11 @@ def stood(place: tuple[float, float], angle: float = UP, symbol: int = 0, left_g
     env = Hallway(1)
     env.reset(0)
     state = env.state_dict()
-    state["place"][0], state["symbol_place"][0] = torch.tensor(place), torch.zeros(2)
-    state["angle"][0], state["symbol"][0], state["left_goal"][0] = angle, symbol, left_goal
+    state["place"][0] = torch.tensor(place)
+    state["symbol_place"][0] = torch.zeros(2)
+    state["angle"][0] = angle
+    state["symbol"][0] = symbol
+    state["left_goal"][0] = left_goal
     state["height"][0] = 0.5
     env.load_state_dict(state)
     return env
@@ -78,7 +81,9 @@ def test_an_episode_is_cut_after_500_decisions_which_is_no_end():
     assert step.final_obs.obs[1][0, 2].item() == 1
 
 
-@pytest.mark.parametrize(("choice", "turn"), [(RIGHT, -18.0), (LEFT, 18.0), (FORWARD, 0.0), (BACK, 0.0), (NOTHING, 0.0)])
+@pytest.mark.parametrize(
+    ("choice", "turn"), [(RIGHT, -18.0), (LEFT, 18.0), (FORWARD, 0.0), (BACK, 0.0), (NOTHING, 0.0)]
+)
 def test_a_decision_turns_by_18_degrees_or_moves(choice: int, turn: float):
     env = stood((3.0, -12.0))
     played(env, choice)
@@ -123,7 +128,9 @@ def test_rays_as_thick_as_a_ball_tell_the_symbol_and_the_walls(symbol: int, tag:
 @pytest.mark.parametrize("left_goal", [0, 1])
 def test_rays_tell_the_goals_apart_and_right_comes_before_left(left_goal: int):
     seen = seen_from((0.0, 12.0), left_goal=left_goal)
-    right, left = seen[1], seen[2]  # 35 degrees to the sides
+    # 35 degrees to the sides
+    right = seen[1]
+    left = seen[2]
     assert right[:5].tolist() == np.eye(5)[1 - left_goal].tolist()
     assert left[:5].tolist() == np.eye(5)[left_goal].tolist()
     assert right[6].item() == pytest.approx(left[6].item())
@@ -137,19 +144,23 @@ def test_a_ray_that_meets_nothing_within_12_says_so():
 
 
 def test_a_wall_that_the_agent_touches_is_not_seen():
-    near, at = seen_from((0.0, 24.2)), seen_from((0.0, 24.25))
+    near = seen_from((0.0, 24.2))
+    at = seen_from((0.0, 24.25))
     assert near[0].tolist() == pytest.approx([*np.eye(5)[WALL], 0, 0.05 / 12], abs=1e-5)
     assert at[0].tolist() == [0, 0, 0, 0, 0, 1, 1]
 
 
 def test_past_the_end_of_the_next_wall_behind_one_that_the_agent_touches_there_is_nothing():
-    """It looks south along the wall at x = 9.5. A ball that goes 35 degrees to the left passes the corner (10, -24.75) at 0.52 m."""
+    """It looks south along the wall at x = 9.5. A ball that goes 35 degrees to the left passes the corner (10, -24.75)
+    at 0.52 m.
+    """
     assert seen_from((9.0, -22.2), -UP)[2].tolist() == [0, 0, 0, 0, 0, 1, 1]
 
 
 def test_behind_a_wall_that_the_agent_touches_the_other_walls_are_not_seen():
     """It looks west, 6.5 m from the south wall, which a ray 35 degrees to the left would meet beyond the west wall."""
-    at, near = seen_from((-9.0, -18.25), angle=np.pi), seen_from((-8.9, -18.25), angle=np.pi)
+    at = seen_from((-9.0, -18.25), angle=np.pi)
+    near = seen_from((-8.9, -18.25), angle=np.pi)
     assert at[:, 6].tolist() == [1, 1, 1, 1, 1]
     assert at[:, 5].tolist() == [1, 1, 1, 1, 1]
     assert near[0, WALL] == 1
@@ -159,7 +170,8 @@ def test_from_the_goals_no_ray_ahead_meets_the_symbol():
     env = Hallway(64)
     env.reset(5)
     state = env.state_dict()
-    state["place"][:, 1], state["angle"][:] = 15.0, UP
+    state["place"][:, 1] = 15.0
+    state["angle"][:] = UP
     env.load_state_dict(state)
     seen = played(env, *[NOTHING] * 64).obs[0][:, -35:].view(64, 5, 7)
     assert not seen[..., SYMBOL_O : SYMBOL_X + 1].any()
@@ -190,7 +202,8 @@ def test_an_episode_draws_symbols_and_goals_evenly_and_independently():
     state = env.state_dict()
     pair = (2 * state["symbol"] + state["left_goal"]).long()
     assert (torch.bincount(pair, minlength=4) / 4096).tolist() == pytest.approx([0.25] * 4, abs=0.03)
-    marks, x = state["symbol"], state["symbol_place"][:, 0]
+    marks = state["symbol"]
+    x = state["symbol_place"][:, 0]
     assert x[marks == 1].unique().tolist() == pytest.approx([0.015])  # Unity's X stands in the middle, its O anywhere
     assert x[marks == 0].abs().max() > 2.9
 
@@ -200,7 +213,8 @@ def test_it_sees_three_frames_and_times_the_oldest_first():
     step = env.reset(0)["Hallway"]
     assert not step.obs[0][:, :70].any()
     assert step.obs[1][0].tolist() == pytest.approx([0, 0, 1 / 3000])  # Unity counts the coming tick before it observes
-    first, second = played(env, RIGHT), played(env, NOTHING)
+    first = played(env, RIGHT)
+    second = played(env, NOTHING)
     assert torch.equal(second.obs[0][:, 35:70], first.obs[0][:, 70:])
     assert second.obs[1][0].tolist() == pytest.approx([1 / 3000, 7 / 3000, 13 / 3000])
 
@@ -225,8 +239,11 @@ def test_the_rule_always_finds_the_right_goal():
 
 @pytest.mark.parametrize("spin", [5.0, 15.0])
 def test_a_spin_is_braked_at_two_corners_and_limited(spin: float):
-    # each corner holds 0.6 of the load along x and as much along y, half a meter from the middle: 1.2 m g * 1 m in all, against m / 6
-    brake, turned, speed = 6 * 1.2 * 19.62 * 0.02 * 0.96, 0.0, spin
+    # each corner holds 0.6 of the load along x and as much along y, half a meter from the middle: 1.2 m g * 1 m in all,
+    # against m / 6
+    brake = 6 * 1.2 * 19.62 * 0.02 * 0.96
+    turned = 0.0
+    speed = spin
     while speed > 0:
         speed = min(max(speed * 0.999 - brake, 0.0), 7.0)
         turned += speed * 0.02

@@ -38,7 +38,9 @@ def test_images_that_are_held_stay_as_they_were():
     assert [int(image[0, 0]) for image in held] == list(range(MOST_BUFFERS + 3))
 
 
-@pytest.mark.parametrize("view", [lambda image: image[1:2].unsqueeze(0), lambda image: image.numpy()[:, 2]], ids=["tensor", "array"])
+@pytest.mark.parametrize(
+    "view", [lambda image: image[1:2].unsqueeze(0), lambda image: image.numpy()[:, 2]], ids=["tensor", "array"]
+)
 def test_a_view_of_an_image_holds_it(view):
     buffers, columns, _ = made()
     part = view(painted(buffers, columns, 1))

@@ -14,7 +14,8 @@ from palaestra.runtime.environments.make import make_env
 def given(rows: int, continuous: int, branches: int, number: float = 0.0, choice: int = 0) -> Action:
     """Returns actions that are all the same, but the first agent's are not valid."""
     action = Action(torch.zeros(rows, continuous), torch.zeros(rows, branches, dtype=torch.int64))
-    action.continuous[0], action.discrete[0] = number, choice
+    action.continuous[0] = number
+    action.discrete[0] = choice
     return action
 
 

@@ -28,9 +28,14 @@ def dead() -> np.ndarray:
     return (np.arange(COLUMNS) + 2 * np.arange(ROWS)[:, None]) % 4
 
 
-def laid(pieces: dict[tuple[int, int], int], worth: dict[tuple[int, int], int] | None = None, areas: int = AREAS) -> Match3:
-    """The dead board of 9 x 8 with some pieces changed, in every area; all plain but those in `worth`. The moves are worked out here."""
-    board, value = dead(), np.zeros((ROWS, COLUMNS), dtype=np.int64)
+def laid(
+    pieces: dict[tuple[int, int], int], worth: dict[tuple[int, int], int] | None = None, areas: int = AREAS
+) -> Match3:
+    """The dead board of 9 x 8 with some pieces changed, in every area; all plain but those in `worth`. The moves are
+    worked out here.
+    """
+    board = dead()
+    value = np.zeros((ROWS, COLUMNS), dtype=np.int64)
     for cell, kind in pieces.items():
         board[cell] = kind
     for cell, special in (worth or {}).items():
@@ -38,7 +43,8 @@ def laid(pieces: dict[tuple[int, int], int], worth: dict[tuple[int, int], int] |
     env = Match3(areas, largest_boards=True)
     env.reset(0)
     state = env.state_dict()
-    state["kind"][:], state["worth"][:] = torch.from_numpy(board).flatten(), torch.from_numpy(value).flatten()
+    state["kind"][:] = torch.from_numpy(board).flatten()
+    state["worth"][:] = torch.from_numpy(value).flatten()
     state["mask"][:] = torch.tensor([makes_line(board, move) for move in range(MOVES)])
     env.load_state_dict(state)
     return env
@@ -66,7 +72,8 @@ def cells_of(move: int) -> tuple[tuple[int, int], tuple[int, int]]:
 def makes_line(board: np.ndarray, move: int) -> bool:
     a, b = cells_of(move)
     after = board.copy()
-    after[a], after[b] = board[b], board[a]
+    after[a] = board[b]
+    after[b] = board[a]
     return bool(lines(after).any())
 
 
@@ -106,7 +113,11 @@ SHAPES = {
     "five": ({(4, 1): 5, (4, 2): 5, (5, 3): 5, (4, 4): 5, (4, 5): 5}, upward(4, 3), 5),
     "an L": ({(4, 1): 5, (4, 2): 5, (2, 3): 5, (3, 3): 5, (4, 4): 5}, rightward(4, 3), 5),
     "a T": ({(4, 1): 5, (4, 2): 5, (3, 3): 5, (5, 3): 5, (4, 4): 5}, rightward(4, 3), 5),
-    "a line for each of the two": ({(4, 1): 5, (4, 2): 5, (4, 4): 5, (4, 3): 4, (4, 5): 4, (4, 6): 4}, rightward(4, 3), 6),
+    "a line for each of the two": (
+        {(4, 1): 5, (4, 2): 5, (4, 4): 5, (4, 3): 4, (4, 5): 4, (4, 6): 4},
+        rightward(4, 3),
+        6,
+    ),
 }
 
 
@@ -117,7 +128,9 @@ def test_a_move_scores_a_point_for_each_piece_in_a_line(pieces: dict[tuple[int, 
     assert least_points(played(env, move)) == points
 
 
-@pytest.mark.parametrize(("worth", "points"), [({(4, 2): 1}, 4), ({(4, 2): 2}, 5), ({(5, 4): 2, (4, 3): 1}, 6), ({(4, 4): 2}, 3)])
+@pytest.mark.parametrize(
+    ("worth", "points"), [({(4, 2): 1}, 4), ({(4, 2): 2}, 5), ({(5, 4): 2, (4, 3): 1}, 6), ({(4, 4): 2}, 3)]
+)
 def test_special_pieces_score_twice_and_three_times_when_cleared(worth: dict[tuple[int, int], int], points: int):
     """In the last case one is only moved out of the line's way."""
     assert least_points(played(laid(THREE, worth), upward(4, 4))) == points
@@ -164,7 +177,8 @@ def test_a_board_on_which_no_move_is_allowed_is_dealt_anew():
 
 
 def test_exactly_the_moves_that_make_a_line_are_allowed():
-    env, generator = Match3(6), torch.Generator().manual_seed(0)
+    env = Match3(6)
+    generator = torch.Generator().manual_seed(0)
     step = env.reset(3)[env.behavior]
     for _ in range(20):
         assert step.action_mask is not None
@@ -190,8 +204,11 @@ def test_an_episode_is_cut_after_500_moves_with_its_last_board_shown():
 
 
 def test_both_observations_show_the_board():
-    vector, image, generator = Match3(3), Match3Visual(3), torch.Generator().manual_seed(0)
-    flat, planes = vector.reset(5)[vector.behavior], image.reset(5)[image.behavior]
+    vector = Match3(3)
+    image = Match3Visual(3)
+    generator = torch.Generator().manual_seed(0)
+    flat = vector.reset(5)[vector.behavior]
+    planes = image.reset(5)[image.behavior]
     for _ in range(10):
         for column, types, seen, painted in zip(("kind", "worth"), (KINDS, 3), flat.obs, planes.obs, strict=True):
             state = vector.state_dict()
@@ -199,7 +216,8 @@ def test_both_observations_show_the_board():
             assert torch.equal(seen, expected.flatten(1))
             assert torch.equal(painted, expected.view(3, ROWS, COLUMNS, types).permute(0, 3, 1, 2))
         moves = drawn(flat, generator)
-        flat, planes = played(vector, *moves), played(image, *moves)
+        flat = played(vector, *moves)
+        planes = played(image, *moves)
 
 
 def test_one_piece_in_ten_scores_three_times_and_two_in_ten_twice_in_six_colors_alike():
@@ -214,7 +232,8 @@ def test_one_piece_in_ten_scores_three_times_and_two_in_ten_twice_in_six_colors_
 
 
 def test_an_areas_boards_do_not_depend_on_the_others():
-    few, many = Match3(2), Match3(5)
+    few = Match3(2)
+    many = Match3(5)
     few.reset(7)
     many.reset(7)
     np.testing.assert_array_equal(boards(few), boards(many)[:2])
@@ -259,9 +278,13 @@ def test_the_simple_rule_takes_any_allowed_move():
 
 
 def test_greed_earns_more_than_chance():
-    """The documentation has 37.0 and 34.2; 2,000 episodes gave 37.08 and 34.24 on the largest boards, 34.92 and 32.17 on all."""
+    """The documentation has 37.0 and 34.2; 2,000 episodes gave 37.08 and 34.24 on the largest boards, 34.92 and 32.17
+    on all.
+    """
     assert earned(Match3(200, greedy=False, largest_boards=True), 60) == pytest.approx(34.2, abs=0.8)
-    assert earned(Match3Visual(200, largest_boards=True), 60) == pytest.approx(37.9, abs=1.2)  # a new board has not been plundered yet
+    assert earned(Match3Visual(200, largest_boards=True), 60) == pytest.approx(
+        37.9, abs=1.2
+    )  # a new board has not been plundered yet
     assert earned(Match3(200, greedy=False), 60) == pytest.approx(32.2, abs=0.8)
 
 
@@ -269,7 +292,8 @@ def test_every_episode_has_a_board_of_6_to_9_rows_and_6_to_8_columns_filled_to_i
     env = Match3(2400)
     step = env.reset(0)[env.behavior]
     state = env.state_dict()
-    rows, columns = state["rows"], state["columns"]
+    rows = state["rows"]
+    columns = state["columns"]
     counts = torch.bincount((rows - 6) * 3 + columns - 6, minlength=12) / len(rows)
     assert counts.tolist() == pytest.approx([1 / 12] * 12, abs=0.02)
     inside = (torch.arange(ROWS)[:, None] < rows[:, None, None]) & (torch.arange(COLUMNS) < columns[:, None, None])
@@ -281,7 +305,8 @@ def test_every_episode_has_a_board_of_6_to_9_rows_and_6_to_8_columns_filled_to_i
 def test_pieces_fall_from_the_top_of_a_smaller_board():
     env = laid(THREE)
     state = env.state_dict()
-    state["rows"][:], state["kind"][:, 6 * COLUMNS :] = 6, -1
+    state["rows"][:] = 6
+    state["kind"][:, 6 * COLUMNS :] = -1
     env.load_state_dict(state)
     before = boards(env)[0].copy()
     step = played(env, upward(4, 4))

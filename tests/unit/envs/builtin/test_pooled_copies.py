@@ -9,7 +9,8 @@ LARGE = WORTH_KEEPING // 4
 
 def test_a_copy_that_is_held_stays_as_it_was():
     column = torch.zeros(LARGE)
-    copies, held = PooledCopies(column), []
+    copies = PooledCopies(column)
+    held = []
     for number in range(MOST_KEPT + 3):
         column.fill_(number)
         held.append(copies.take())

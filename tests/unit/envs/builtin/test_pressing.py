@@ -62,7 +62,8 @@ def array(values, dtype=wp.float32):
 
 
 def test_bodies_close_a_small_gap_within_a_tick_and_part_slowly():
-    gaps, speeds = [0.1, 0.01, 0.0, -0.1, -0.6], [6.0, 6.0, 6.0, 6.0, 0.0]
+    gaps = [0.1, 0.01, 0.0, -0.1, -0.6]
+    speeds = [6.0, 6.0, 6.0, 6.0, 0.0]
     found = wp.zeros((5, 4), dtype=wp.float32, device="cpu")
     wp.launch(meet, dim=5, inputs=[array(gaps), array(speeds), found], device="cpu")
     a, b, apart, half = found.numpy().T
@@ -90,7 +91,8 @@ def test_a_falling_body_is_held_by_the_floor():
 
 
 def test_frames_move_back_by_one_in_their_own_row():
-    obs, newest = array(np.arange(24).reshape(4, 6), wp.float32), wp.zeros(1, dtype=wp.int32, device="cpu")
+    obs = array(np.arange(24).reshape(4, 6), wp.float32)
+    newest = wp.zeros(1, dtype=wp.int32, device="cpu")
     wp.launch(stack, dim=1, inputs=[obs, newest], device="cpu")
     assert newest.numpy().tolist() == [4]
     assert obs.numpy().tolist() == [[0, 1, 2, 3, 4, 5], [8, 9, 10, 11, 10, 11], [0] * 6, [18, 19, 20, 21, 22, 23]]

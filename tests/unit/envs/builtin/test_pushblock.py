@@ -38,7 +38,9 @@ def put(env: PushBlock, **columns: list[float] | float) -> None:
 
 
 def rays(env: PushBlock) -> torch.Tensor:
-    """(sensors, rays, 5) of the newest frame of the first area after a decision of doing nothing: the offset sensor, the level one."""
+    """(sensors, rays, 5) of the newest frame of the first area after a decision of doing nothing: the offset sensor,
+    the level one.
+    """
     return torch.stack([obs[0].view(3, 7, 5)[2] for obs in played(env, NOTHING).obs])
 
 
@@ -56,9 +58,15 @@ def test_rays_tell_goal_and_walls_in_the_order_of_unitys():
     offset, level = rays(placed(agent_position=[3.0, -2.0]))
     kinds = [rays[:, :4].argmax(1).tolist() for rays in (offset, level)]
     assert kinds == [[GOAL, GOAL, GOAL, MISSED, WALL, MISSED, WALL], [GOAL, GOAL, GOAL, GOAL, WALL, MISSED, WALL]]
-    c30, c60 = math.cos(math.pi / 6), 0.5  # facing the goal, right is toward -x; a ball of radius 0.5 touches earlier
-    np.testing.assert_allclose(level[:, DISTANCE] * 12, [5.85, 5.85 / c30, 5.85 / c30, 5.85 / c60, 9 / c30, 12, 9], atol=1e-4)
-    np.testing.assert_allclose(offset[:, DISTANCE] * 12, [6.35, 6.35 / c30, 6.35 / c30, 12, 9.5 / c30, 12, 9.5], atol=1e-4)
+    # facing the goal, right is toward -x; a ball of radius 0.5 touches earlier
+    c30 = math.cos(math.pi / 6)
+    c60 = 0.5
+    np.testing.assert_allclose(
+        level[:, DISTANCE] * 12, [5.85, 5.85 / c30, 5.85 / c30, 5.85 / c60, 9 / c30, 12, 9], atol=1e-4
+    )
+    np.testing.assert_allclose(
+        offset[:, DISTANCE] * 12, [6.35, 6.35 / c30, 6.35 / c30, 12, 9.5 / c30, 12, 9.5], atol=1e-4
+    )
 
 
 def test_the_level_sensor_meets_the_block_and_the_offset_one_looks_over_it():
@@ -89,7 +97,9 @@ def test_behind_the_goal_that_the_agent_touches_stands_the_wall():
 
 @pytest.mark.parametrize(("y", "met"), [(10.6, None), (11.0, 1.16236)])
 def test_the_end_of_the_next_wall_behind_one_that_the_agent_touches_is_round(y: float, met: float | None):
-    """It looks along the wall at x = 12.5. A ball 30 degrees to the right touches the other wall's corner (12.5, 12.5) or misses it."""
+    """It looks along the wall at x = 12.5. A ball 30 degrees to the right touches the other wall's corner (12.5, 12.5)
+    or misses it.
+    """
     _, level = rays(placed(agent_position=[12.0, y], agent_angle=math.pi / 2))
     assert level[1].tolist() == pytest.approx([0, 0, 0, 1, 1] if met is None else [0, 0, 1, 0, met / 12], abs=1e-5)
 
@@ -114,8 +124,13 @@ def test_frames_are_stacked_oldest_first():
 
 @pytest.mark.parametrize(("degrees", "slides"), [(45, False), (60, True)])
 def test_a_wall_holds_whom_presses_it_by_up_to_twice_the_friction(degrees: int, slides: bool):
-    across, along = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
-    env = placed(agent_position=[12.5 - 0.5 * (across + along), 0.0], agent_angle=math.radians(degrees), block_position=[-9.0, 9.0])
+    across = math.cos(math.radians(degrees))
+    along = math.sin(math.radians(degrees))
+    env = placed(
+        agent_position=[12.5 - 0.5 * (across + along), 0.0],
+        agent_angle=math.radians(degrees),
+        block_position=[-9.0, 9.0],
+    )
     played(env, FORWARD)
     speed = 0.0
     for _ in range(5):  # drag, the floor, and the wall, at two points of which each gives up to 0.6 of the load
@@ -126,11 +141,17 @@ def test_a_wall_holds_whom_presses_it_by_up_to_twice_the_friction(degrees: int, 
     assert env.state_dict()["agent_velocity"][0].tolist() == pytest.approx([0.0, speed], abs=1e-3)
 
 
-@pytest.mark.parametrize(("choice", "toward"), [(FORWARD, (0, -1)), (BACK, (0, 1)), (GO_LEFT, (0.75, 0)), (GO_RIGHT, (-0.75, 0))])
-def test_a_decision_of_moving_is_five_ticks_of_three_meters_a_second_against_drag_and_friction(choice: int, toward: tuple[float, float]):
+@pytest.mark.parametrize(
+    ("choice", "toward"), [(FORWARD, (0, -1)), (BACK, (0, 1)), (GO_LEFT, (0.75, 0)), (GO_RIGHT, (-0.75, 0))]
+)
+def test_a_decision_of_moving_is_five_ticks_of_three_meters_a_second_against_drag_and_friction(
+    choice: int, toward: tuple[float, float]
+):
     env = placed(block_position=[9.0, 11.0])
     played(env, choice)
-    share, speed, way = math.hypot(*toward), 0.0, 0.0
+    share = math.hypot(*toward)
+    speed = 0.0
+    way = 0.0
     for _ in range(5):
         speed = (speed + 3 * share) * 0.92 - 0.6 * 24.525 * 0.02 * 0.92
         way += speed * 0.02
@@ -148,14 +169,17 @@ def test_a_decision_of_turning_turns_by_twenty_degrees(choice: int, degrees: flo
 
 def test_a_block_that_touches_the_goal_ends_the_episode_with_the_prize():
     env = placed(block_position=[0.0, -3.0])
-    decisions, step = 1, played(env, FORWARD)
+    decisions = 1
+    step = played(env, FORWARD)
     while not step.terminated.any():
         assert step.reward.item() == pytest.approx(-0.001)
-        decisions, step = decisions + 1, played(env, FORWARD)
+        decisions = decisions + 1
+        step = played(env, FORWARD)
     assert 3 < decisions < 10
     assert 5 - 0.001 <= step.reward.item() <= 5 - 0.0002 + 1e-6
     assert step.final_obs.slots.tolist() == [0]
-    final, now = step.final_obs.obs[1][0].view(3, 7, 5), step.obs[1][0].view(3, 7, 5)
+    final = step.final_obs.obs[1][0].view(3, 7, 5)
+    now = step.obs[1][0].view(3, 7, 5)
     assert final.any((1, 2)).all()
     assert not now[:2].any()  # frames begin anew
 
@@ -193,7 +217,9 @@ def test_the_action_of_the_last_tick_still_acts_where_time_runs_out():
     assert env.state_dict()["agent_angle"].item() == pytest.approx(TO_GOAL + math.radians(3 * 4), abs=1e-5)
     put(env, age=999, lead=2)
     assert played(env, FORWARD).truncated.all()
-    assert env.state_dict()["agent_velocity"].norm().item() == pytest.approx(3.0 * 0.92**3, abs=1e-4)  # in the air nothing else brakes it
+    assert env.state_dict()["agent_velocity"].norm().item() == pytest.approx(
+        3.0 * 0.92**3, abs=1e-4
+    )  # in the air nothing else brakes it
 
 
 def test_parameters_take_hold_at_the_next_episode():
@@ -214,7 +240,9 @@ def test_friction_drag_and_gravity_stop_a_gliding_block():
         "drag": [2.0, 0, 0, 5.0, 1.0],
     }
     for name, parameters in cases.items():
-        env = placed(agent_position=[9.0, 9.0], block_position=[-8.0, 0.0], block_velocity=[6.0, 0.0], parameters=parameters)
+        env = placed(
+            agent_position=[9.0, 9.0], block_position=[-8.0, 0.0], block_velocity=[6.0, 0.0], parameters=parameters
+        )
         for _ in range(30):
             played(env, NOTHING)
         way[name] = float(env.state_dict()["block_position"][0, 0]) + 8
@@ -234,7 +262,8 @@ def test_episodes_begin_clear_of_one_another_of_the_goal_and_of_where_the_agent_
         put(env, age=999)
         assert played(env, NOTHING).truncated.all()
         state = env.state_dict()
-        agent, block = state["agent_position"], state["block_position"]
+        agent = state["agent_position"]
+        block = state["block_position"]
         assert (agent - block).abs().amax(1).min() > 2.5 + scale / 2 - 1e-3
         for place in (agent, block):
             # a turned agent's corner may come nearer than its side: at 45 degrees 2.85 m along both axes
@@ -250,8 +279,11 @@ def test_a_first_episode_begins_facing_the_goal_and_clear_of_where_the_scene_has
     env.reset(3)
     state = env.state_dict()
     torch.testing.assert_close(state["agent_angle"], torch.full((512,), TO_GOAL))
-    agent, block = state["agent_position"], state["block_position"]
-    assert 3.0 < agent.abs().amax(1).min() < 3.2  # the square of 2.5 m about a place does not reach the agent in the middle
+    agent = state["agent_position"]
+    block = state["block_position"]
+    assert (
+        3.0 < agent.abs().amax(1).min() < 3.2
+    )  # the square of 2.5 m about a place does not reach the agent in the middle
     assert 3.0 < block.abs().amax(1).min() < 3.2
     from_the_old = (block - torch.tensor([2.0, -1.43])).abs().amax(1).min()
     assert 3.5 < from_the_old < 3.7  # nor the block beside it
@@ -274,8 +306,10 @@ def test_nothing_stays_in_a_wall_or_in_the_other(scale: float):
         played(env, NOTHING)
     state = env.state_dict()
     assert state["block_position"].abs().max() <= 12.5 - scale / 2 + 1e-2
-    away, angle = state["agent_position"] - state["block_position"], state["agent_angle"]
-    cos, sin = angle.cos(), angle.sin()
+    away = state["agent_position"] - state["block_position"]
+    angle = state["agent_angle"]
+    cos = angle.cos()
+    sin = angle.sin()
     own_axes = torch.stack([away[:, 0] * cos + away[:, 1] * sin, away[:, 1] * cos - away[:, 0] * sin], 1)
     spread = (cos.abs() + sin.abs())[:, None]  # of a box of half 1, along axes turned against its own
     gaps = torch.cat([away.abs() - scale / 2 - 0.5 * spread, own_axes.abs() - 0.5 - scale / 2 * spread], 1)
@@ -287,7 +321,8 @@ def test_its_rule_pushes_every_block_onto_the_goal(parameters: dict[str, float])
     env = PushBlock(50)
     env.set_parameters({name: torch.full((50,), value) for name, value in parameters.items()})
     env.reset(2)
-    rewards, done = torch.zeros(50), torch.zeros(50, dtype=torch.bool)
+    rewards = torch.zeros(50)
+    done = torch.zeros(50, dtype=torch.bool)
     for _ in range(250):
         action = env.heuristic("PushBlock")
         assert action is not None

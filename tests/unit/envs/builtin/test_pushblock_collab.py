@@ -28,13 +28,16 @@ def laid(
     angle: float = TO_GOAL,
     velocity: tuple[float, float] = (0.0, 0.0),
 ) -> CooperativePushBlock:
-    """One area with this block alone, moving, and agents at this angle on the floor; those not named stand at the far wall."""
+    """One area with this block alone, moving, and agents at this angle on the floor; those not named stand at the far
+    wall.
+    """
     env = CooperativePushBlock(1)
     env.reset(0)
     state = env.state_dict()
     state["gone"][:] = True
     state["body_height"][:] = 0.0
-    state["body_angle"][:, :AGENTS], state["body_angle"][:, AGENTS:] = angle, 0.0
+    state["body_angle"][:, :AGENTS] = angle
+    state["body_angle"][:, AGENTS:] = 0.0
     state["body_position"][0, :AGENTS] = torch.tensor([*agents, *AWAY[len(agents) :]])
     if block is not None:
         state["gone"][0, block] = False
@@ -70,7 +73,9 @@ def test_agents_see_what_unitys_see():
     [(FORWARD, (0, 1)), (BACK, (0, -1)), (LEFT, (-0.75, 0)), (RIGHT, (0.75, 0))],
     ids=["forward", "back", "left", "right"],
 )
-def test_choices_push_and_the_body_sensor_tells_the_velocity_in_the_agents_own_frame(action: int, way: tuple[float, float]):
+def test_choices_push_and_the_body_sensor_tells_the_velocity_in_the_agents_own_frame(
+    action: int, way: tuple[float, float]
+):
     env = laid(agents=((0.0, 0.0),), angle=0.3)
     step = acted(env, action)
     speed = 0.0
@@ -172,7 +177,8 @@ def test_the_grid_shows_what_lies_ahead_from_the_agents_place_on():
     assert not grid[BLOCK].any()
     assert not grid[BLOCK + 1].any()
     assert cells(grid[AGENT]) == {(row, column) for row in (14, 15) for column in (2, 3)}  # not itself
-    # the goal begins 14.55 ahead, the wall behind it 18.7; where they share a cell the goal's box holds the cell's middle
+    # the goal begins 14.55 ahead, the wall behind it 18.7; where they share a cell the goal's box holds the cell's
+    # middle
     assert {column for _, column in cells(grid[GOAL])} == {14, 15, 16, 17, 18}
     assert {column for _, column in cells(grid[WALL])} == {19}
     assert grid.sum(0).max() == 1
@@ -206,23 +212,29 @@ def test_bodies_stay_in_the_room_whatever_agents_do():
             chosen = torch.randint(0, 7, (8 * AGENTS, 1), generator=generator)
         env.step({env.behavior: Action(torch.zeros(8 * AGENTS, 0), chosen)})
         state = env.state_dict()
-        assert state["body_position"][:, :AGENTS].abs().max() <= 12.7  # at 30 m/s they enter a wall by up to 0.6 m, and are put back
+        assert (
+            state["body_position"][:, :AGENTS].abs().max() <= 12.7
+        )  # at 30 m/s they enter a wall by up to 0.6 m, and are put back
         blocks = state["body_position"][:, AGENTS:9][~state["gone"]]
         assert blocks.abs().max() <= 12.3
         assert state["body_spin"].abs().max() <= 7.0
 
 
 def test_a_grid_cleared_cell_by_cell_is_that_painted_anew():
-    env, again = CooperativePushBlock(3), CooperativePushBlock(3)
+    env = CooperativePushBlock(3)
+    again = CooperativePushBlock(3)
     env.reset(5)
     again.reset(5)
     generator = torch.Generator().manual_seed(1)
-    before, action = env.state_dict(), Action(torch.zeros(9, 0), torch.zeros(9, 1, dtype=torch.int64))
+    before = env.state_dict()
+    action = Action(torch.zeros(9, 0), torch.zeros(9, 1, dtype=torch.int64))
     for _ in range(40):
         action = Action(torch.zeros(9, 0), torch.randint(0, 7, (9, 1), generator=generator))
         before = env.state_dict()
         step = env.step({env.behavior: action})[env.behavior]
-    again.load_state_dict({**before, "written": torch.full_like(before["written"], 10_000)})  # more than are recorded: all are cleared
+    again.load_state_dict(
+        {**before, "written": torch.full_like(before["written"], 10_000)}
+    )  # more than are recorded: all are cleared
     fresh = again.step({env.behavior: action})[env.behavior]
     torch.testing.assert_close(step.obs[0], fresh.obs[0], rtol=0, atol=0)
     assert step.obs[0].sum() > 0
@@ -236,7 +248,8 @@ def test_an_action_that_is_no_choice_is_told_with_its_agent():
 def test_its_rule_brings_most_blocks_into_the_goal():
     env = palaestra.make("CooperativePushBlock", areas=16)
     env.reset(1)
-    earned, ends = torch.zeros(16), 0
+    earned = torch.zeros(16)
+    ends = 0
     for _ in range(500):
         action = env.heuristic("PushBlockCollab")  # type: ignore[union-attr]
         step = env.step({"PushBlockCollab": action})["PushBlockCollab"]

@@ -16,8 +16,11 @@ from palaestra.runtime.play.players import Players
 STAY, FORWARD, BACK, RIGHT, LEFT = range(5)
 ABSENT, STANDING, LOOSE, RESTING = range(4)
 BRICK, WALL, GOLD, SWITCH_OFF, SWITCH_ON, STONE, MISS = range(7)
-BRICKS, CUBES, GOLDEN = 6, 26, 6 * 26 + 25
-NORTH, EAST = np.pi / 2, 0.0
+BRICKS = 6
+CUBES = 26
+GOLDEN = 6 * 26 + 25
+NORTH = np.pi / 2
+EAST = 0.0
 FAR = (900.0, 900.0)
 
 
@@ -33,7 +36,9 @@ def stood(
     stone: tuple[float, float] | None = None,
     brick: tuple[float, float] | None = None,
 ) -> Pyramids:
-    """One area in which all has settled: the agent on the floor, the switch, a stone pyramid and the brick one where they are put."""
+    """One area in which all has settled: the agent on the floor, the switch, a stone pyramid and the brick one where
+    they are put.
+    """
     env = Pyramids(1)
     env.reset(0)
     state = env.state_dict()
@@ -43,8 +48,12 @@ def stood(
             state["pile"][0, pile] = STANDING
             state["pile_place"][0, pile] = torch.tensor(at)
             state["pile_middle"][0, pile] = torch.tensor(at) + torch.tensor([0.43, 0.78])
-    state["place"][0], state["switch_place"][0] = torch.tensor(place), torch.tensor(switch)
-    state["angle"][:], state["height"][:], state["age"][:], state["pressed_age"][:] = angle, 0.5, 200, 200
+    state["place"][0] = torch.tensor(place)
+    state["switch_place"][0] = torch.tensor(switch)
+    state["angle"][:] = angle
+    state["height"][:] = 0.5
+    state["age"][:] = 200
+    state["pressed_age"][:] = 200
     env.load_state_dict(state)
     return env
 
@@ -58,7 +67,8 @@ def gone(env: Pyramids, decisions: int, choice: int = FORWARD) -> TimeStep:
     """After so many decisions of one choice, or the end of the episode."""
     step = played(env, choice)
     while decisions > 1 and not step.terminated.any():
-        step, decisions = played(env, choice), decisions - 1
+        step = played(env, choice)
+        decisions = decisions - 1
     return step
 
 
@@ -75,7 +85,8 @@ def test_observations_are_named_and_shaped_as_unitys():
 
 def test_a_push_adds_2_to_the_speed_against_drag_and_twice_the_friction():
     """Worked by hand: a tick is (v + 2) * 0.96 - 1.2 * 9.81 * 0.02 * 0.96."""
-    step, speed = played(stood((0.0, 0.0)), FORWARD), 0.0
+    step = played(stood((0.0, 0.0)), FORWARD)
+    speed = 0.0
     for _ in range(5):
         speed = (speed + 2) * 0.96 - 1.2 * 9.81 * 0.02 * 0.96
     assert step.obs[3][0].tolist() == pytest.approx([0, 0, 0, speed], abs=1e-4)
@@ -104,7 +115,8 @@ def test_touching_the_switch_makes_the_brick_pyramid_fall_from_2_meters():
     assert state["pile"][0].tolist() == [*[ABSENT] * 6, STANDING]
     assert 0 < state["pressed_age"].item() <= 20
     assert step.reward.item() == pytest.approx(-0.001)
-    state["place"][0], state["velocity"][:] = torch.tensor([0.0, -4.0]), 0.0
+    state["place"][0] = torch.tensor([0.0, -4.0])
+    state["velocity"][:] = 0.0
     env.load_state_dict(state)
     assert fans(played(env, STAY))[0, 0, SWITCH_ON] == 1
 
@@ -134,13 +146,17 @@ def test_a_hit_beside_its_middle_turns_the_switch():
 
 
 @pytest.mark.parametrize(("stone", "brick", "tag"), [((-0.43, 9.22), None, STONE), (None, (-0.43, 9.22), BRICK)])
-def test_each_fan_sees_the_layer_at_its_height(stone: tuple[float, float] | None, brick: tuple[float, float] | None, tag: int):
+def test_each_fan_sees_the_layer_at_its_height(
+    stone: tuple[float, float] | None, brick: tuple[float, float] | None, tag: int
+):
     """The middle of the pyramid is 10 m ahead; its layers end 2.34, 1.80 and 1.12 m before it."""
     found = fans(played(stood((0.0, 0.0), stone=stone, brick=brick), STAY))
     assert found[0, 0].tolist() == pytest.approx(ray(tag, 10 - 2.34 - 0.5), abs=1e-4)
     assert found[:, 0, tag].tolist() == [1, 1, 1]
     assert 35 * found[1, 0, 7].item() == pytest.approx(10 + 0.044 - 1.797 - 0.505, abs=0.01)  # the second layer's face
-    assert 35 * found[2, 0, 7].item() == pytest.approx(10 - 0.027 - 1.122 - 0.52, abs=0.15)  # the third one's, or the edge below it
+    assert 35 * found[2, 0, 7].item() == pytest.approx(
+        10 - 0.027 - 1.122 - 0.52, abs=0.15
+    )  # the third one's, or the edge below it
 
 
 def test_the_golden_block_on_its_pyramid_is_seen_by_rising_rays_alone():
@@ -166,9 +182,11 @@ def test_rays_pass_through_doors_end_at_35_and_rise_over_walls():
 def test_a_rising_ray_meets_the_outer_wall_its_edge_or_nothing(distance: float):
     """As a ball does that is moved along the ray in small steps; the wall is 5 m high, the agent's middle at 0.5 m."""
     found = fans(played(stood((49.5 - distance, -30.0), EAST), STAY))[2, 0]
-    ball, rise = 0.5 * math.hypot(35, 10) / 35, 10 / 35
+    ball = 0.5 * math.hypot(35, 10) / 35
+    rise = 10 / 35
     ways = np.arange(0.0, 35.0, 1e-4)
-    gap, over = np.maximum(distance - ways, 0.0), np.maximum(0.5 + rise * ways - 5.0, 0.0)
+    gap = np.maximum(distance - ways, 0.0)
+    over = np.maximum(0.5 + rise * ways - 5.0, 0.0)
     met = np.hypot(gap, over) < ball
     expected = ray(WALL, ways[met.argmax()]) if met.any() else [0.0] * 6 + [1.0, 1.0]
     assert found.tolist() == pytest.approx(expected, abs=1e-4)
@@ -180,11 +198,14 @@ def test_rays_begin_ahead_and_alternate_right_and_left():
     assert found[0, 2, STONE] == 0
 
 
-@pytest.mark.parametrize(("start", "end"), [((0.0, 30.0), 49.1), ((16.5, 0.0), 16.558 - 7.5), ((20.0, 0.0), 16.558 - 0.5)])
+@pytest.mark.parametrize(
+    ("start", "end"), [((0.0, 30.0), 49.1), ((16.5, 0.0), 16.558 - 7.5), ((20.0, 0.0), 16.558 - 0.5)]
+)
 def test_walls_hold_the_agent_even_at_full_speed(start: tuple[float, float], end: float):
     env = stood(start)
     gone(env, 60)
-    place, velocity = env.state_dict()["place"][0], env.state_dict()["velocity"][0]
+    place = env.state_dict()["place"][0]
+    velocity = env.state_dict()["velocity"][0]
     assert place.tolist() == pytest.approx([start[0], end - 0.5], abs=0.05)
     assert velocity.norm() < 0.1
 
@@ -225,7 +246,8 @@ def fallen_gold() -> Pyramids:
     state["pile"][0, BRICKS] = RESTING
     state["cube"][0, BRICKS * CUBES :] = torch.tensor([30.0, 40.0, 0.5])
     state["cube"][0, GOLDEN] = torch.tensor([0.0, 5.0, 1.0])
-    state["pile_middle"][0, BRICKS], state["pile_reach"][0, BRICKS] = torch.tensor([15.0, 22.0]), 30.0
+    state["pile_middle"][0, BRICKS] = torch.tensor([15.0, 22.0])
+    state["pile_reach"][0, BRICKS] = 30.0
     env.load_state_dict(state)
     return env
 
@@ -260,7 +282,8 @@ def test_an_episode_is_cut_after_5000_ticks_which_is_no_end():
     assert not step.terminated.any()
     assert step.reward.item() == pytest.approx(-0.001)
     assert env.state_dict()["age"].tolist() == [0]
-    # the last tick's action turned the agent before the end; its physics passed in the next episode, where it fell for a tick
+    # the last tick's action turned the agent before the end; its physics passed in the next episode, where it fell for
+    # a tick
     assert step.obs[3][0, 2].item() == pytest.approx(-0.1962 * 0.96)
 
 

@@ -1,4 +1,6 @@
-"""Pictures of solids whose pixels can be told by hand: a camera that looks along the floor at an area 2 m wide and high."""
+"""Pictures of solids whose pixels can be told by hand: a camera that looks along the floor at an area 2 m wide and
+high.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ EDGE = 100
 MIDDLE = np.zeros((1, 1, 3))
 
 
-def drawn(*shapes: Solids, elevation: float = 0.0, half: tuple[float, float, float] = (1.0, 1.0, 0.01)) -> NDArray[np.uint8]:
+def drawn(
+    *shapes: Solids, elevation: float = 0.0, half: tuple[float, float, float] = (1.0, 1.0, 0.01)
+) -> NDArray[np.uint8]:
     """The picture of an area that is nearly flat, so that a meter has the same length everywhere in it."""
     return picture_of(Drawing(shapes, half, elevation), EDGE)
 
@@ -49,14 +53,22 @@ def test_x_points_to_the_right_and_y_up():
 
 def test_a_box_turned_by_45_degrees_is_as_wide_as_its_diagonal():
     straight, turned = (
-        covered(drawn(solids("box", "box", MIDDLE, (1.0, 0.5, 1.0), BLUE, rotation=upright(angle)), elevation=90.0, half=(1.0, 0.01, 1.0)))
+        covered(
+            drawn(
+                solids("box", "box", MIDDLE, (1.0, 0.5, 1.0), BLUE, rotation=upright(angle)),
+                elevation=90.0,
+                half=(1.0, 0.01, 1.0),
+            )
+        )
         for angle in (0.0, pi / 4)
     )
     pixels = EDGE / (2 * 1.03)
     assert straight.any(0).sum() < 1.15 * pixels  # its top is a little nearer than the extent
     assert turned.any(0).sum() / straight.any(0).sum() == pytest.approx(2**0.5, rel=0.04)
     assert turned.sum() == pytest.approx(straight.sum(), rel=0.04)
-    assert not turned[EDGE // 2 - int(0.55 * pixels), EDGE // 2 - int(0.45 * pixels)]  # where the straight one has a corner
+    assert not turned[
+        EDGE // 2 - int(0.55 * pixels), EDGE // 2 - int(0.45 * pixels)
+    ]  # where the straight one has a corner
     assert straight[EDGE // 2 - int(0.48 * pixels), EDGE // 2 - int(0.48 * pixels)]
 
 
@@ -70,10 +82,16 @@ def test_a_cone_narrows_upward_and_a_cylinder_does_not():
 
 
 def test_a_cone_laid_down_points_ahead():
-    picture = drawn(solids("arrow", "cone", MIDDLE, (0.3, 1.0, 0.6), RED, rotation=lying(pi / 2)), elevation=90.0, half=(1.0, 0.01, 1.0))
+    picture = drawn(
+        solids("arrow", "cone", MIDDLE, (0.3, 1.0, 0.6), RED, rotation=lying(pi / 2)),
+        elevation=90.0,
+        half=(1.0, 0.01, 1.0),
+    )
     shown = covered(picture)
     rows = np.nonzero(shown.any(1))[0]
-    assert shown[rows[2]].sum() < 6 < shown[rows[-3]].sum()  # the tip is at the top: toward y of the plane, away from the viewer
+    assert (
+        shown[rows[2]].sum() < 6 < shown[rows[-3]].sum()
+    )  # the tip is at the top: toward y of the plane, away from the viewer
     assert len(rows) == pytest.approx(EDGE / 2.06, rel=0.15)
 
 
@@ -84,7 +102,9 @@ def test_what_has_no_size_is_not_drawn():
 
 def test_the_nearer_solid_hides_the_other():
     places = [[[0.0, 0.0, -0.3]], [[0.0, 0.0, 0.3]]]
-    far, near = (solids(f"at {place}", "sphere", [place], 0.6, color) for place, color in zip(places, (BLUE, RED), strict=True))
+    far, near = (
+        solids(f"at {place}", "sphere", [place], 0.6, color) for place, color in zip(places, (BLUE, RED), strict=True)
+    )
     for order in ((far, near), (near, far)):
         red, _, blue = drawn(*order)[EDGE // 2, EDGE // 2].tolist()
         assert red > blue
@@ -93,14 +113,18 @@ def test_the_nearer_solid_hides_the_other():
 def test_one_sees_through_a_solid_that_is_not_opaque():
     ball = solids("ball", "sphere", MIDDLE, 0.6, RED)
     glass = solids("glass", "box", [[[0.0, 0.0, 0.5]]], (1.0, 1.0, 0.1), BLUE)
-    whole, half, none = (drawn(ball, replace(glass, opacity=share))[EDGE // 2, EDGE // 2].astype(int) for share in (1.0, 0.5, 0.0))
+    whole, half, none = (
+        drawn(ball, replace(glass, opacity=share))[EDGE // 2, EDGE // 2].astype(int) for share in (1.0, 0.5, 0.0)
+    )
     assert half.tolist() == pytest.approx(((whole + none) / 2).tolist(), abs=2)
 
 
 def test_a_solid_throws_its_shadow_away_from_the_light():
     floor = solids("floor", "box", [[[0.0, -0.05, 0.0]]], (2.0, 0.1, 2.0), GREEN)
     ball = solids("ball", "sphere", [[[0.0, 0.6, 0.0]]], 0.4, RED)
-    lit, shaded = (drawn(*shapes, elevation=90.0, half=(1.0, 0.01, 1.0)).astype(int).sum(2) for shapes in ((floor,), (floor, ball)))
+    lit, shaded = (
+        drawn(*shapes, elevation=90.0, half=(1.0, 0.01, 1.0)).astype(int).sum(2) for shapes in ((floor,), (floor, ball))
+    )
     darker = np.argwhere(lit - shaded > 40)  # the light comes from the right and the front
     darker = darker[((darker - EDGE / 2) ** 2).sum(1) > 20**2]  # beside the ball
     assert len(darker)
@@ -123,7 +147,9 @@ def test_the_camera_comes_so_near_that_the_extent_just_fits():
     assert seen[:, 1].max() < camera.height
 
 
-@pytest.mark.parametrize(("half", "shape"), [((10.0, 0.1, 1.0), (144, 480)), ((1.0, 0.1, 1.0), None), ((5.0, 0.1, 30.0), None)])
+@pytest.mark.parametrize(
+    ("half", "shape"), [((10.0, 0.1, 1.0), (144, 480)), ((1.0, 0.1, 1.0), None), ((5.0, 0.1, 30.0), None)]
+)
 def test_no_picture_is_too_flat_or_too_tall(half: tuple[float, float, float], shape: tuple[int, int] | None):
     picture = picture_of(Drawing((solids("dot", "sphere", MIDDLE, 0.1, INK),), half))
     assert picture.shape[:2] == shape or shape is None

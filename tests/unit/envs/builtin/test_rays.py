@@ -48,7 +48,15 @@ def casts(kind: int, origins, directions, center=(0.0, 0.0), half=(1.0, 1.0), an
     ways = ways / np.linalg.norm(ways, axis=1, keepdims=True)
     starts = wp.array(np.asarray(origins, dtype=np.float32), dtype=wp.vec2, device="cpu")
     distance = wp.zeros(len(ways), dtype=wp.float32, device="cpu")
-    inputs = [kind, starts, wp.array(ways, dtype=wp.vec2, device="cpu"), wp.vec2(*center), wp.vec2(*half), angle, distance]
+    inputs = [
+        kind,
+        starts,
+        wp.array(ways, dtype=wp.vec2, device="cpu"),
+        wp.vec2(*center),
+        wp.vec2(*half),
+        angle,
+        distance,
+    ]
     wp.launch(cast, dim=len(ways), inputs=inputs, device="cpu")
     return distance.numpy()
 
@@ -91,16 +99,20 @@ def test_a_ray_meets_a_box_where_geometry_says(origin, direction, angle, distanc
 
 def test_where_a_ray_meets_a_box_lies_on_its_rim_and_nothing_of_the_ray_before_lies_inside():
     rng = np.random.default_rng(0)
-    origins, ways = rng.uniform(-8, 8, (500, 2)), rng.normal(size=(500, 2))
+    origins = rng.uniform(-8, 8, (500, 2))
+    ways = rng.normal(size=(500, 2))
     ways /= np.linalg.norm(ways, axis=1, keepdims=True)
-    center, half, angle = np.array([1.0, -2.0]), np.array([2.0, 0.7]), 0.6
+    center = np.array([1.0, -2.0])
+    half = np.array([2.0, 0.7])
+    angle = 0.6
     found = casts(1, origins, ways, tuple(center), tuple(half), angle)
     turn = np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
 
     def outside(points: np.ndarray) -> np.ndarray:
         return (np.abs((points - center) @ turn.T) - half).max(-1)
 
-    starts_outside, met = outside(origins) > 0, found < MISS
+    starts_outside = outside(origins) > 0
+    met = found < MISS
     assert met.sum() > 30
     assert not met[~starts_outside].any()
     rim = outside(origins[met] + ways[met] * found[met, None])
@@ -117,7 +129,8 @@ def test_a_ray_from_within_a_room_ends_at_its_wall():
 
 
 def test_a_ray_is_told_as_tags_then_nothing_hit_then_distance_and_rays_go_right_and_left_in_turns():
-    obs, angles = wp.full((2, 7), 9.0, dtype=wp.float32, device="cpu"), wp.zeros(7, dtype=wp.float32, device="cpu")
+    obs = wp.full((2, 7), 9.0, dtype=wp.float32, device="cpu")
+    angles = wp.zeros(7, dtype=wp.float32, device="cpu")
     wp.launch(write, dim=1, inputs=[obs, angles], device="cpu")
     assert obs.numpy().tolist() == [[9, 0, 0, 1, 0, 0.25, 9], [9, 0, 0, 0, 1, 1, 9]]
     np.testing.assert_allclose(angles.numpy(), [0, -0.1, 0.1, -0.2, 0.2, -0.3, 0.3], atol=1e-6)

@@ -25,7 +25,9 @@ from palaestra.envs.builtin.physics.rigid_bodies import (
 
 wp.set_module_options({"enable_backward": False})
 
-DISC, BOX, ROOM = wp.constant(0), wp.constant(1), wp.constant(6.0)
+DISC = wp.constant(0)
+BOX = wp.constant(1)
+ROOM = wp.constant(6.0)
 
 
 @wp.func
@@ -37,7 +39,8 @@ def copied(body: Body):
 def collide(bodies: wp.array2d(dtype=Body), kind: int, friction: float, ticks: int):
     """Two free bodies, for some ticks."""
     i = wp.tid()
-    a, b = copied(bodies[i, 0]), copied(bodies[i, 1])
+    a = copied(bodies[i, 0])
+    b = copied(bodies[i, 1])
     for _ in range(ticks):
         if kind == DISC:
             a, b = resolve_contact(a, b, circle_circle(a, b), friction)
@@ -67,7 +70,8 @@ def slide(bodies: wp.array2d(dtype=Body), sticking: float, sliding: float, push:
 def roam(bodies: wp.array2d(dtype=Body), seed: int, ticks: int):
     """A box that a random force drives about a room, and another that it pushes."""
     i = wp.tid()
-    agent, block = copied(bodies[i, 0]), copied(bodies[i, 1])
+    agent = copied(bodies[i, 0])
+    block = copied(bodies[i, 1])
     state = wp.rand_init(seed, i)
     way = wp.vec2(0.0, 0.0)
     for k in range(ticks):
@@ -85,7 +89,10 @@ def roam(bodies: wp.array2d(dtype=Body), seed: int, ticks: int):
 
 def body(position=(0.0, 0.0), velocity=(0.0, 0.0), angle=0.0, spin=0.0, half=(0.5, 0.5), mass=1.0, turns=True) -> Any:
     made = Body()
-    made.position, made.velocity, made.angle, made.spin = wp.vec2(*position), wp.vec2(*velocity), angle, spin
+    made.position = wp.vec2(*position)
+    made.velocity = wp.vec2(*velocity)
+    made.angle = angle
+    made.spin = spin
     made.half = wp.vec2(*half)
     made.inverse_mass = 1 / mass
     made.inverse_inertia = 3 / mass / (half[0] ** 2 + half[1] ** 2) if turns else 0.0
@@ -94,7 +101,9 @@ def body(position=(0.0, 0.0), velocity=(0.0, 0.0), angle=0.0, spin=0.0, half=(0.
 
 def run(kernel: Any, pairs: list[tuple[Any, ...]], *inputs: Any) -> np.ndarray:
     """(pairs, bodies of each) records of the bodies afterwards."""
-    bodies = wp.array([one for pair in pairs for one in pair], dtype=Body, device="cpu").reshape((len(pairs), len(pairs[0])))
+    bodies = wp.array([one for pair in pairs for one in pair], dtype=Body, device="cpu").reshape(
+        (len(pairs), len(pairs[0]))
+    )
     wp.launch(kernel, dim=len(pairs), inputs=[bodies, *inputs], device="cpu")
     return bodies.numpy().reshape(len(pairs), -1)
 
@@ -102,19 +111,27 @@ def run(kernel: Any, pairs: list[tuple[Any, ...]], *inputs: Any) -> np.ndarray:
 def momenta(found: np.ndarray) -> np.ndarray:
     """Linear and angular momentum of each pair, (pairs, 3)."""
     mass = 1 / found["inverse_mass"][..., None]
-    turning = np.divide(1.0, found["inverse_inertia"], where=found["inverse_inertia"] > 0, out=np.zeros_like(found["inverse_inertia"]))
+    turning = np.divide(
+        1.0, found["inverse_inertia"], where=found["inverse_inertia"] > 0, out=np.zeros_like(found["inverse_inertia"])
+    )
     linear = mass * found["velocity"]
-    x, v = found["position"].astype(np.float64), linear.astype(np.float64)
+    x = found["position"].astype(np.float64)
+    v = linear.astype(np.float64)
     angular = x[..., 0] * v[..., 1] - x[..., 1] * v[..., 0] + turning * found["spin"]
     return np.concatenate([linear.sum(1), angular.sum(1)[:, None]], 1)
 
 
 def meetings(kind: int, count: int = 200) -> list[tuple[Any, Any]]:
     """Bodies that fly at one another, off the middle and turned as chance has it."""
-    rng, pairs = np.random.default_rng(kind), []
+    rng = np.random.default_rng(kind)
+    pairs = []
     for _ in range(count):
-        where, angles, masses = rng.uniform(-0.4, 0.4, (2, 2)), rng.uniform(-3, 3, 2), rng.uniform(0.5, 4, 2)
-        a = body(where[0] - [1.5, 0], (3, rng.normal()), angles[0], rng.normal(), (0.5, 0.5), masses[0], turns=kind == BOX)
+        where = rng.uniform(-0.4, 0.4, (2, 2))
+        angles = rng.uniform(-3, 3, 2)
+        masses = rng.uniform(0.5, 4, 2)
+        a = body(
+            where[0] - [1.5, 0], (3, rng.normal()), angles[0], rng.normal(), (0.5, 0.5), masses[0], turns=kind == BOX
+        )
         half = (0.5, 0.5) if kind == DISC else (0.9, 0.6)
         b = body(where[1] + [1.5, 0], (-2, rng.normal()), angles[1], rng.normal(), half, masses[1], turns=kind == BOX)
         pairs.append((a, b))
@@ -152,7 +169,8 @@ def test_after_a_head_on_collision_equal_bodies_move_as_one():
 
 def test_boxes_that_met_do_not_overlap():
     found = run(collide, [(body((0, 0), mass=1.0), body((0.8, 0.1), angle=0.3, half=(1.0, 0.5)))], BOX, 0.0, 10)[0]
-    turn, gap = found["angle"], found["position"][1] - found["position"][0]
+    turn = found["angle"]
+    gap = found["position"][1] - found["position"][0]
     reach = 0.5 + abs(math.cos(turn[1] - turn[0])) * 1.0 + abs(math.sin(turn[1] - turn[0])) * 0.5
     assert max(abs(gap)) > min(reach, 1.0) - 0.01
 
@@ -191,7 +209,8 @@ def test_boxes_never_leave_the_room():
     for ticks in (10, 300, 301, 2000):
         found = run(roam, pairs, 3, ticks)
         for k, half in enumerate((0.5, 1.0)):
-            c, s = np.abs(np.cos(found[:, k]["angle"])), np.abs(np.sin(found[:, k]["angle"]))
+            c = np.abs(np.cos(found[:, k]["angle"]))
+            s = np.abs(np.sin(found[:, k]["angle"]))
             assert (np.abs(found[:, k]["position"]) + half * (c + s)[:, None]).max() <= 6.0 + 1e-4
     assert np.linalg.norm(found[:, 1]["position"] - [-1.5, -3.0], axis=1).max() > 1.0  # some was pushed about
 

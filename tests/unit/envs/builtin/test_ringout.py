@@ -33,12 +33,17 @@ def placed(**columns: list | float) -> RingOut:
 
 
 def turned(vectors: torch.Tensor, degrees: float) -> torch.Tensor:
-    c, s = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    c = math.cos(math.radians(degrees))
+    s = math.sin(math.radians(degrees))
     return vectors @ torch.tensor([[c, s], [-s, c]])
 
 
 def test_each_sees_itself_the_ring_and_the_next_ones_in_ring_radii():
-    env = placed(position=[[-3.0, 0.0], [0.0, -2.0], [1.0, 0.0]], velocity=[[0.0, 1.0], [2.0, 0.0], [0.0, 0.0]], parameters=[[0.8, 0.0]])
+    env = placed(
+        position=[[-3.0, 0.0], [0.0, -2.0], [1.0, 0.0]],
+        velocity=[[0.0, 1.0], [2.0, 0.0], [0.0, 0.0]],
+        parameters=[[0.8, 0.0]],
+    )
     first, second, third = still(env).obs[0]
     torch.testing.assert_close(first[:6], torch.tensor([-0.6, 0.02, 0.0, 0.2, 1.0, 1.0]))
     torch.testing.assert_close(first[6:11], torch.tensor([0.64, -0.42, 0.4, -0.2, 1.0]))
@@ -62,7 +67,9 @@ def test_all_see_the_same_game_where_it_is_turned_by_a_third():
 def test_a_push_goes_the_way_that_was_chosen_in_the_agents_own_frame(choice: int, degrees: float):
     env = placed(parameters=[[0.8, 0.0]])
     played(env, torch.full((3,), choice))
-    expected = torch.stack([turned(torch.tensor([1.0, 0.0]), degrees + 120 * j) for j in range(3)])  # 5 ticks of 0.2 m/s
+    expected = torch.stack(
+        [turned(torch.tensor([1.0, 0.0]), degrees + 120 * j) for j in range(3)]
+    )  # 5 ticks of 0.2 m/s
     torch.testing.assert_close(env.state_dict()["velocity"], expected, atol=1e-5, rtol=0)
 
 
@@ -77,7 +84,11 @@ def test_drag_slows_and_bounds_the_speed():
 
 @pytest.mark.parametrize(("bounce", "first", "second"), [(1.0, 0.0, 2.0), (0.0, 1.0, 1.0), (0.5, 0.5, 1.5)])
 def test_who_rams_another_hands_it_its_speed(bounce: float, first: float, second: float):
-    env = placed(position=[[-1.05, 0.0], [0.0, 0.0], [0.0, 4.0]], velocity=[[2.0, 0.0], [0.0, 0.0], [0.0, 0.0]], parameters=[[bounce, 0.0]])
+    env = placed(
+        position=[[-1.05, 0.0], [0.0, 0.0], [0.0, 4.0]],
+        velocity=[[2.0, 0.0], [0.0, 0.0], [0.0, 0.0]],
+        parameters=[[bounce, 0.0]],
+    )
     still(env)
     assert env.state_dict()["velocity"][:2, 0].tolist() == pytest.approx([first, second], abs=1e-5)
 
@@ -153,7 +164,8 @@ def test_chance_wins_as_often_in_every_team_and_results_sum_to_zero():
     env = RingOut(500)
     step = env.reset(0)["RingOut"]
     assert step.team.tolist() == [0, 1, 2] * 500
-    generator, rewards = torch.Generator().manual_seed(0), []
+    generator = torch.Generator().manual_seed(0)
+    rewards = []
     for _ in range(300):
         step = played(env, torch.randint(0, 9, (1500,), generator=generator))
         over = step.terminated.view(-1, 3)
@@ -170,7 +182,8 @@ def test_its_rule_beats_chance_from_every_place_and_no_place_is_better_among_its
     for team in range(3):
         env = RingOut(100)
         env.reset(team)
-        total, generator = torch.zeros(3), torch.Generator().manual_seed(0)
+        total = torch.zeros(3)
+        generator = torch.Generator().manual_seed(0)
         for _ in range(250):
             action = env.heuristic("RingOut")
             assert action is not None

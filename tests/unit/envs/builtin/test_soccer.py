@@ -84,10 +84,13 @@ def test_an_episode_begins_with_each_team_in_its_half_and_the_ball_near_the_midd
     env = SoccerTwos(500)
     env.reset(5)
     state = env.state_dict()
-    place, angle, ball = state["position"].view(-1, 4, 2), state["angle"].view(-1, 4), state["ball"]
+    place = state["position"].view(-1, 4, 2)
+    angle = state["angle"].view(-1, 4)
+    ball = state["ball"]
     assert place[..., 1].unique().tolist() == pytest.approx([-1.2, 1.2])
     assert (place[:, 0, 1] == -place[:, 1, 1]).all()
-    left, right = place[:, :2, 0], place[:, 2:, 0]
+    left = place[:, :2, 0]
+    right = place[:, 2:, 0]
     assert (left.min().item(), left.max().item()) == pytest.approx((-13.19, -3.19), abs=0.05)
     assert (right.min().item(), right.max().item()) == pytest.approx((3.19, 13.19), abs=0.05)
     assert angle[:, :2].abs().max().item() == pytest.approx(math.radians(10), abs=0.01)
@@ -178,12 +181,18 @@ def test_ticks_before_the_first_decision_count_toward_the_time_limit():
 
 
 def test_rays_tell_what_is_there_and_how_far_in_the_order_of_unitys():
-    # opponents straight ahead and 12 degrees to the right, the mate to the left of the way back, the ball 48 degrees to the left
+    # opponents straight ahead and 12 degrees to the right, the mate to the left of the way back, the ball 48 degrees to
+    # the left
     right = [6.0, -6.0 * math.tan(math.radians(12))]
-    env = placed(position=[[0.0, 0.0], [-4.0, 4.0], [8.0, 0.0], right], angle=0.0, ball=[2.0, 2.0 * math.tan(math.radians(48))])
+    env = placed(
+        position=[[0.0, 0.0], [-4.0, 4.0], [8.0, 0.0], right], angle=0.0, ball=[2.0, 2.0 * math.tan(math.radians(48))]
+    )
     step = played(env, NOTHING)
-    first, kinds = rays(step, 0), seen(step, 0)
-    ball, player = math.sqrt(1.1242**2 - 0.25), math.sqrt(1 - 0.25)  # half a meter above their middles
+    first = rays(step, 0)
+    kinds = seen(step, 0)
+    # half a meter above their middles
+    ball = math.sqrt(1.1242**2 - 0.25)
+    player = math.sqrt(1 - 0.25)
     assert kinds == [OPPONENT, OPPONENT, OTHER, WALL, WALL, WALL, BALL, WALL, BALL, WALL, BALL, OWN, MATE, WALL]
     assert first[0, DISTANCE].item() == pytest.approx((8 - player) / 20)
     assert first[1, DISTANCE].item() == pytest.approx((6 / math.cos(math.radians(12)) - player) / 20)
@@ -227,7 +236,8 @@ def test_three_frames_are_stacked_oldest_first_and_empty_before_the_episode():
 
 
 def test_a_field_turned_around_shows_each_team_what_the_other_saw_and_pays_it_so():
-    env, turned = SoccerTwos(8), SoccerTwos(8)
+    env = SoccerTwos(8)
+    turned = SoccerTwos(8)
     env.reset(0)
     turned.reset(1)
     state = {name: column.clone() for name, column in env.state_dict().items()}
@@ -247,7 +257,8 @@ def test_a_field_turned_around_shows_each_team_what_the_other_saw_and_pays_it_so
             assert ((theirs - mine[around]).abs() < 2e-3).float().mean() > 0.99
     change(env, ball=[14.8, 1.0], ball_velocity=[10.0, 0.0])
     change(turned, ball=[-14.8, -1.0], ball_velocity=[-10.0, 0.0])
-    here, there = played(env, NOTHING), played(turned, NOTHING)
+    here = played(env, NOTHING)
+    there = played(turned, NOTHING)
     assert here.terminated.all()
     assert torch.equal(there.group_reward, here.group_reward[around])
 
@@ -275,14 +286,21 @@ def test_a_turn_changes_the_direction_of_the_next_tick():
     assert env.state_dict()["velocity"][0].tolist() == pytest.approx([velocity.real, velocity.imag], abs=1e-4)
 
 
-# the player meets the ball on the first tick, 0.01 m away: 1.8 times its speed of approach, shared by 50 and 3 kg; from the next tick on
+# the player meets the ball on the first tick, 0.01 m away: 1.8 times its speed of approach, shared by 50 and 3 kg; from
+# the next tick on
 # the kick adds 2000 N * 0.02 s / 3 kg
-@pytest.mark.parametrize(("choice", "push", "kick"), [(AHEAD, 2.0, 40 / 3), (NOTHING, 0.0, 0.0), ((1, 1, 0), 0.0, 40 / 3)])
-def test_who_runs_into_the_ball_kicks_it_and_who_drifts_into_it_only_pushes(choice: tuple[int, int, int], push: float, kick: float):
+@pytest.mark.parametrize(
+    ("choice", "push", "kick"), [(AHEAD, 2.0, 40 / 3), (NOTHING, 0.0, 0.0), ((1, 1, 0), 0.0, 40 / 3)]
+)
+def test_who_runs_into_the_ball_kicks_it_and_who_drifts_into_it_only_pushes(
+    choice: tuple[int, int, int], push: float, kick: float
+):
     env = placed(position=[[0.0, 0.0], *APART[1:]], velocity=[[5.0, 0.0], *STILL[1:]], ball=[1.1342, 0.0])
     played(env, choice, NOTHING, NOTHING, NOTHING)
     struck = 1.8 * (5 + push) * 0.94 * 50 / 53
-    assert env.state_dict()["ball_velocity"][0, 0].item() == pytest.approx((struck + kick) * 0.98**4, rel=0.01 if choice[1] else 1e-4)
+    assert env.state_dict()["ball_velocity"][0, 0].item() == pytest.approx(
+        (struck + kick) * 0.98**4, rel=0.01 if choice[1] else 1e-4
+    )
 
 
 def test_a_player_who_keeps_in_touch_kicks_only_once():
@@ -330,7 +348,9 @@ def test_a_slow_ball_does_not_bounce():
 def test_the_floor_holds_the_ball_back_without_slowing_it(speed: float):
     env = placed(ball_velocity=[speed, 0.0])
     played(env, NOTHING)
-    way, most, share = 0.0, 0.35 * 0.8 * 0.1242 / 0.02, 1 / (1 + 2.5 * (0.5 / 0.6242) ** 2)
+    way = 0.0
+    most = 0.35 * 0.8 * 0.1242 / 0.02
+    share = 1 / (1 + 2.5 * (0.5 / 0.6242) ** 2)
     for tick in range(1, 6):
         now = speed * 0.98**tick
         way += 0.02 * (now - min(most, share * now))
@@ -342,12 +362,18 @@ def test_the_floor_holds_the_ball_back_without_slowing_it(speed: float):
 def test_a_player_at_a_wall_rubs_along_it():
     env = placed(position=[[0.0, 7.008], *APART[1:]], angle=[math.pi / 4, 0.0, 0.0, 0.0])
     played(env, AHEAD, NOTHING, NOTHING, NOTHING)
-    speed, _ = run_up(5, 2.0 * math.cos(math.pi / 4) * (1 - 0.6))  # the wall takes what leads into it, and 0.6 of that along it
+    speed, _ = run_up(
+        5, 2.0 * math.cos(math.pi / 4) * (1 - 0.6)
+    )  # the wall takes what leads into it, and 0.6 of that along it
     assert env.state_dict()["velocity"][0].tolist() == pytest.approx([speed, 0.0], abs=1e-3)
 
 
 def test_players_who_meet_head_on_stop_each_other():
-    env = placed(position=[[-0.6, 0.0], APART[1], [0.6, 0.0], APART[3]], ball=[0.0, 6.0], velocity=[[4.0, 0], [0, 0], [-4.0, 0], [0, 0]])
+    env = placed(
+        position=[[-0.6, 0.0], APART[1], [0.6, 0.0], APART[3]],
+        ball=[0.0, 6.0],
+        velocity=[[4.0, 0], [0, 0], [-4.0, 0], [0, 0]],
+    )
     played(env, AHEAD, NOTHING, AHEAD, NOTHING)
     state = env.state_dict()
     assert state["velocity"][[0, 2]].abs().max().item() < 1e-3
@@ -357,7 +383,12 @@ def test_players_who_meet_head_on_stop_each_other():
 def test_a_touch_of_the_ball_is_rewarded_as_the_parameter_says_from_the_next_episode_on():
     env = placed(2)
     env.set_parameters({"ball_touch": torch.tensor([0.5, 0.0])})
-    there = {"position": [[0.0, 0.0], *APART[1:]] * 2, "ball": [1.13, 0.0], "velocity": [[0.0, 0.0]] * 8, "ball_velocity": [0.0, 0.0]}
+    there = {
+        "position": [[0.0, 0.0], *APART[1:]] * 2,
+        "ball": [1.13, 0.0],
+        "velocity": [[0.0, 0.0]] * 8,
+        "ball_velocity": [0.0, 0.0],
+    }
     change(env, **there)
     assert not played(env, AHEAD, NOTHING, NOTHING, NOTHING).reward.any()
     change(env, age=999)
@@ -369,12 +400,16 @@ def test_a_touch_of_the_ball_is_rewarded_as_the_parameter_says_from_the_next_epi
 
 
 def test_nothing_leaves_the_field_or_stays_inside_another():
-    env, generator = SoccerTwos(64), torch.Generator().manual_seed(0)
+    env = SoccerTwos(64)
+    generator = torch.Generator().manual_seed(0)
     env.reset(1)
     for _ in range(150):
         by_chance(env, generator)
         state = env.state_dict()
-        for place, radius in ((state["position"], 0.5), (state["ball"], 0.6242)):  # a goal is found a tick after the ball got there
+        for place, radius in (
+            (state["position"], 0.5),
+            (state["ball"], 0.6242),
+        ):  # a goal is found a tick after the ball got there
             assert (place.abs() <= torch.tensor([17.3723, 7.508]) - radius + 1e-3).all()
             slant = place.abs() @ torch.tensor([0.8660254, 0.5])
             in_field = place[:, 0].abs() < 15.0
@@ -385,7 +420,8 @@ def test_nothing_leaves_the_field_or_stays_inside_another():
 
 
 def test_chance_scores_now_and_then_and_for_either_team_alike():
-    env, generator = SoccerTwos(128), torch.Generator().manual_seed(0)
+    env = SoccerTwos(128)
+    generator = torch.Generator().manual_seed(0)
     env.reset(1)
     won = [0, 0]
     for _ in range(600):
@@ -398,13 +434,16 @@ def test_chance_scores_now_and_then_and_for_either_team_alike():
 
 
 def test_its_rule_beats_chance():
-    env, generator = SoccerTwos(32), torch.Generator().manual_seed(0)
+    env = SoccerTwos(32)
+    generator = torch.Generator().manual_seed(0)
     env.reset(1)
     won = [0, 0]
     for _ in range(150):
         rule = env.heuristic("SoccerTwos")
         assert rule is not None
-        choices = torch.where((torch.arange(128) % 4 < 2)[:, None], rule.discrete, torch.randint(0, 3, (128, 3), generator=generator))
+        choices = torch.where(
+            (torch.arange(128) % 4 < 2)[:, None], rule.discrete, torch.randint(0, 3, (128, 3), generator=generator)
+        )
         step = env.step({"SoccerTwos": Action(torch.zeros(128, 0), choices)})["SoccerTwos"]
         for team in range(2):
             won[team] += int((step.group_reward[2 * team :: 4] > 0).sum())
@@ -413,7 +452,8 @@ def test_its_rule_beats_chance():
 
 
 def test_areas_do_not_hear_of_each_other():
-    alone, many = SoccerTwos(1), SoccerTwos(5)
+    alone = SoccerTwos(1)
+    many = SoccerTwos(5)
     alone.reset(4)
     many.reset(4)
     generator = torch.Generator().manual_seed(0)
@@ -432,7 +472,11 @@ def test_what_is_no_choice_is_refused():
 def test_it_plays_more_decisions_a_second_than_a_trainer_can_take():
     env = SoccerTwos(1000)
     env.reset(0)
-    action = {"SoccerTwos": Action(torch.zeros(4000, 0), torch.randint(0, 3, (4000, 3), generator=torch.Generator().manual_seed(0)))}
+    action = {
+        "SoccerTwos": Action(
+            torch.zeros(4000, 0), torch.randint(0, 3, (4000, 3), generator=torch.Generator().manual_seed(0))
+        )
+    }
     env.step(action)
     start = time.process_time()
     for _ in range(20):

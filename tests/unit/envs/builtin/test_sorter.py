@@ -31,8 +31,10 @@ def laid(*tiles: tuple[int, int], heading: float = 0.0) -> Sorter:
     state["obs_tiles"].zero_()
     state["tiles"][0] = len(tiles)
     for row, (number, place) in enumerate(tiles):
-        state["number"][0, row], state["place"][0, row] = number, place
-    state["heading"][0], state["height"][0] = heading, 0.0
+        state["number"][0, row] = number
+        state["place"][0, row] = place
+    state["heading"][0] = heading
+    state["height"][0] = 0.0
     env.load_state_dict(state)
     return env
 
@@ -58,7 +60,9 @@ def test_the_tiles_in_rising_order_earn_one_each_and_end_the_episode():
     assert not last.truncated.item()
     assert last.final_obs.slots.tolist() == [0]
     assert last.final_obs.obs[0][0, :2, 22].tolist() == [1.0, 1.0]
-    assert last.final_obs.obs[2][0, 5].item() * 20 == pytest.approx(-(20.5 - 0.7602 - 0.5), abs=1e-3)  # it stands before the tile
+    assert last.final_obs.obs[2][0, 5].item() * 20 == pytest.approx(
+        -(20.5 - 0.7602 - 0.5), abs=1e-3
+    )  # it stands before the tile
     assert last.obs[0][0, :, 22].sum() == 0
     assert not last.obs[2][0, :6].any()
 
@@ -146,7 +150,8 @@ def test_up_to_as_many_tiles_as_asked_for_have_numbers_and_places_of_their_own(m
     assert state["tiles"].unique().tolist() == list(range(1, most + 1))
     for tiles in (1, most):
         rows = state["tiles"] == tiles
-        number, place = state["number"][rows, :tiles], state["place"][rows, :tiles]
+        number = state["number"][rows, :tiles]
+        place = state["place"][rows, :tiles]
         assert all(len(row.unique()) == tiles and row.min() >= 1 and row.max() <= 20 for row in number)
         assert all(len(row.unique()) == tiles and row.min() >= 0 and row.max() < 20 for row in place)
         assert (number[:, 1:] > number[:, :-1]).all()
@@ -210,7 +215,8 @@ def test_an_agent_that_stays_is_cut_after_a_thousand_decisions():
 def test_the_last_tick_before_time_is_up_turns_the_agent_and_does_not_push_it_yet():
     env = tiled(1, 2)
     state = env.state_dict()
-    state["age"][0], state["heading"][0] = 4999, 0.0
+    state["age"][0] = 4999
+    state["heading"][0] = 0.0
     env.load_state_dict(state)
     step = played(env, (1, 0, 1))
     assert step.truncated.item()

@@ -20,7 +20,9 @@ def discrete(*choices: tuple[int, int, int]) -> Action:
 
 def played(env: StrikersVsGoalie, *choices: tuple[int, int, int]) -> dict[str, TimeStep]:
     """One decision: the two Strikers' choices and the Goalie's, the same in all areas."""
-    return env.step({"Striker": discrete(*choices[:2] * env.num_areas), "Goalie": discrete(*choices[2:] * env.num_areas)})
+    return env.step(
+        {"Striker": discrete(*choices[:2] * env.num_areas), "Goalie": discrete(*choices[2:] * env.num_areas)}
+    )
 
 
 def waited(env: StrikersVsGoalie) -> dict[str, TimeStep]:
@@ -35,7 +37,9 @@ def change(env: StrikersVsGoalie, **columns: object) -> None:
 
 
 def placed(areas: int = 1, **columns: object) -> StrikersVsGoalie:
-    """All at rest: the Strikers on the left and facing the goal, which the Goalie stands in front of; or as the columns say."""
+    """All at rest: the Strikers on the left and facing the goal, which the Goalie stands in front of; or as the columns
+    say.
+    """
     env = StrikersVsGoalie(areas)
     env.reset(0)
     there = {"position": PLACES * areas, "angle": [0.0, 0.0, math.pi] * areas, "ball": [0.0, 0.0]}
@@ -55,12 +59,15 @@ def test_sensors_are_unitys():
         ("StackingSensor_size3_BlueRayPerceptionSensor", (231,)),
         ("StackingSensor_size3_BlueRayPerceptionSensorReverse", (63,)),
     ]
-    assert [(obs.name, obs.shape) for obs in behaviors["Goalie"].obs] == [("StackingSensor_size3_PurpleGoalieRayPerceptionSensor", (738,))]
+    assert [(obs.name, obs.shape) for obs in behaviors["Goalie"].obs] == [
+        ("StackingSensor_size3_PurpleGoalieRayPerceptionSensor", (738,))
+    ]
 
 
 def test_each_behavior_has_a_table_of_its_own_agents_alone():
     steps = waited(placed(2))
-    strikers, goalies = steps["Striker"], steps["Goalie"]
+    strikers = steps["Striker"]
+    goalies = steps["Goalie"]
     assert [obs.shape for obs in strikers.obs] == [(4, 231), (4, 63)]
     assert [obs.shape for obs in goalies.obs] == [(2, 738)]
     assert (strikers.area.tolist(), goalies.area.tolist()) == ([0, 0, 1, 1], [0, 1])
@@ -81,7 +88,8 @@ def test_time_costs_each_striker_what_it_earns_the_goalie():
 def test_a_goal_pays_the_strikers_less_the_time_it_took_and_costs_the_goalie_one_and_ends_the_game_of_all():
     env = placed(3, ball=[[0.0, 0.0], [15.2, 1.9], [0.0, 0.0]], age=199)
     steps = waited(env)
-    strikers, goalies = steps["Striker"], steps["Goalie"]
+    strikers = steps["Striker"]
+    goalies = steps["Goalie"]
     assert strikers.group_reward[2:4].tolist() == pytest.approx([1 - (199 * 5 + 1) / 5000] * 2)
     assert strikers.reward[2].item() == pytest.approx(-1 / 5000)  # of the one tick
     assert goalies.group_reward[1].item() == -1
@@ -138,9 +146,15 @@ def test_the_goalie_kicks_whatever_it_does(player: int, kicks: bool):
 
 def test_a_striker_sees_ahead_and_behind_and_tells_its_mate_from_the_goalie():
     step = waited(placed(position=[[0.0, 0.0], [-4.0, 0.0], [8.0, 0.0]], ball=[1.5, 2.5], angle=0.0))["Striker"]
-    rays, player = seen(step, 0), math.sqrt(1 - 0.25)
+    rays = seen(step, 0)
+    player = math.sqrt(1 - 0.25)
     kinds = rays[:, :6].argmax(1).tolist()
-    assert (kinds[0], kinds[2], kinds[8], kinds[11]) == (GOALIE, GOAL, BALL, STRIKER)  # ahead, 12 and 48 degrees to the left, behind
+    assert (kinds[0], kinds[2], kinds[8], kinds[11]) == (
+        GOALIE,
+        GOAL,
+        BALL,
+        STRIKER,
+    )  # ahead, 12 and 48 degrees to the left, behind
     assert kinds[12] == WALL
     assert rays[0, -1].item() == pytest.approx((8 - player) / 20)
     assert rays[11, -1].item() == pytest.approx((4 - player) / 20)
@@ -157,7 +171,8 @@ def test_the_net_behind_a_block_that_a_striker_touches_is_a_hit_without_a_tag():
 
 def test_the_goalie_sees_all_around():
     env = placed(position=[[0.0, 4.0], [0.0, -4.0], [0.0, 0.0]], angle=math.pi, ball=[-4.0, 0.0])
-    rays, player = seen(waited(env)["Goalie"], 0), math.sqrt(1 - 0.25)
+    rays = seen(waited(env)["Goalie"], 0)
+    player = math.sqrt(1 - 0.25)
     kinds = rays[:, :5].argmax(1).tolist()
     assert (kinds[0], kinds[19], kinds[20]) == (BALL, STRIKER, STRIKER)  # ahead, 90 degrees to the right, to the left
     assert kinds[39] == kinds[40] == GOAL  # right behind
@@ -178,7 +193,9 @@ def test_what_is_no_choice_is_refused_with_the_behavior_and_its_agent(slot: int,
     env = placed(2)
     choices = {"Striker": [NOTHING] * 4, "Goalie": [NOTHING] * 2}
     choices[name][number] = (0, 0, 3 + slot)
-    with pytest.raises(EnvError, match=rf"'{name}', agent {number}: action \[0, 0, {3 + slot}\] must be choices of branches"):
+    with pytest.raises(
+        EnvError, match=rf"'{name}', agent {number}: action \[0, 0, {3 + slot}\] must be choices of branches"
+    ):
         env.step({behavior: discrete(*rows) for behavior, rows in choices.items()})
 
 
@@ -191,8 +208,11 @@ def test_actions_of_a_wrong_shape_or_for_one_behavior_alone_are_refused():
 
 
 def rates(rule: str, ticks: int) -> tuple[int, int]:
-    """Of games in which this behavior plays by the rule, the others by chance: how many ended, and how many by a goal."""
-    env, generator = StrikersVsGoalie(96), torch.Generator().manual_seed(0)
+    """Of games in which this behavior plays by the rule, the others by chance: how many ended, and how many by a
+    goal.
+    """
+    env = StrikersVsGoalie(96)
+    generator = torch.Generator().manual_seed(0)
     env.reset(1)
     change(env, age=torch.arange(96) * 10)
     ended = goals = 0

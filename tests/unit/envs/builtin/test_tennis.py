@@ -25,7 +25,14 @@ def placed(areas: int = 1, **columns: list | float) -> Tennis:
     env = Tennis(areas)
     env.reset(0)
     state = env.state_dict()
-    there = {"ball": [-4.0, 30.0], "ball_velocity": [0.0, 0.0], "striker": 1, "floor": NO_FLOOR, "over": 1, "contacts": 0}
+    there = {
+        "ball": [-4.0, 30.0],
+        "ball_velocity": [0.0, 0.0],
+        "striker": 1,
+        "floor": NO_FLOOR,
+        "over": 1,
+        "contacts": 0,
+    }
     rackets = {"position": [[-11.0, 20.0], [11.0, 20.0]], "velocity": [[0.0, 0.0]] * 2}
     for name, value in {**there, **rackets, **columns}.items():
         rows = torch.tensor(value, dtype=state[name].dtype)
@@ -35,7 +42,9 @@ def placed(areas: int = 1, **columns: list | float) -> Tennis:
 
 
 def test_each_sees_rackets_and_ball_in_its_own_frame():
-    env = placed(ball=[-4.0, 6.0], ball_velocity=[3.0, 1.0], position=[[-7.0, 2.0], [3.0, 2.0]], parameters=[0.0, 0.5, 0.0])
+    env = placed(
+        ball=[-4.0, 6.0], ball_velocity=[3.0, 1.0], position=[[-7.0, 2.0], [3.0, 2.0]], parameters=[0.0, 0.5, 0.0]
+    )
     left, right = still(env).obs[0][:, 18:].tolist()
     assert left == pytest.approx([-7, 2, 0, 0, -3.7, 6.1, 3, 1, 0], abs=1e-5)
     assert right == pytest.approx([-3, 2, 0, 0, 3.7, 6.1, -3, 1, 0], abs=1e-5)
@@ -55,7 +64,8 @@ def test_the_last_three_views_are_shown_oldest_first_after_zeros():
 def test_both_sides_of_mirrored_areas_see_the_same_game_to_the_last_digit():
     env = Tennis(200)
     env.reset(3)
-    state, flip = env.state_dict(), torch.tensor([-1.0, 1.0])
+    state = env.state_dict()
+    flip = torch.tensor([-1.0, 1.0])
     for name in ("position", "velocity"):
         rows = state[name].view(100, 2, 2, 2)
         rows[:, 1] = rows[:, 0].flip(1) * flip
@@ -64,7 +74,8 @@ def test_both_sides_of_mirrored_areas_see_the_same_game_to_the_last_digit():
     state["rng"][1::2] = state["rng"][::2]
     state["obs"].zero_()
     env.load_state_dict(state)
-    generator, going = torch.Generator().manual_seed(0), torch.ones(100, dtype=torch.bool)
+    generator = torch.Generator().manual_seed(0)
+    going = torch.ones(100, dtype=torch.bool)
     for _ in range(22):
         actions = torch.randn(100, 1, 2, 3, generator=generator)
         step = played(env, torch.cat([actions, actions.flip(2)], 1).view(-1, 3))
@@ -76,8 +87,12 @@ def test_both_sides_of_mirrored_areas_see_the_same_game_to_the_last_digit():
     assert 5 < going.sum() < 90
 
 
-NEAR_FLOOR, AT_WALL, AT_NET = [-4.0, FLOOR + 0.3], [-WALL + 0.3, -3.0], [-0.45, -6.5]
-DOWN, BACKWARD, FORWARD = [0.0, -5.0], [-8.0, 0.0], [8.0, 0.0]
+NEAR_FLOOR = [-4.0, FLOOR + 0.3]
+AT_WALL = [-WALL + 0.3, -3.0]
+AT_NET = [-0.45, -6.5]
+DOWN = [0.0, -5.0]
+BACKWARD = [-8.0, 0.0]
+FORWARD = [8.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +111,9 @@ DOWN, BACKWARD, FORWARD = [0.0, -5.0], [-8.0, 0.0], [8.0, 0.0]
     ],
 )
 @pytest.mark.parametrize("side", [0, 1])
-def test_who_loses(ball: list[float], velocity: list[float], striker: int, floor: int, over: int, loser: int | None, side: int):
+def test_who_loses(
+    ball: list[float], velocity: list[float], striker: int, floor: int, over: int, loser: int | None, side: int
+):
     sign = 1 - 2 * side
     mirrored = {LEFT_FLOOR: RIGHT_FLOOR, RIGHT_FLOOR: LEFT_FLOOR}
     env = placed(
@@ -139,7 +156,12 @@ def test_the_ball_bounces_without_loss_and_is_no_faster_than_9_along_each_axis()
 
 def test_a_racket_at_rest_returns_the_ball_by_the_masses_of_both():
     """An approach at 4 m/s, elastic: the ball of 0.75 kg gains 2 * 4 * 4 / 4.75 m/s, the racket of 4 kg the rest."""
-    meets = {"ball": [-4.0, 1.0], "ball_velocity": [-4.0, 0.0], "position": [[-4.6, 1.0], [11.0, 20.0]], "parameters": [0.0, 0.5, 0.0]}
+    meets = {
+        "ball": [-4.0, 1.0],
+        "ball_velocity": [-4.0, 0.0],
+        "position": [[-4.6, 1.0], [11.0, 20.0]],
+        "parameters": [0.0, 0.5, 0.0],
+    }
     env = placed(**meets)
     still(env)
     state = env.state_dict()
@@ -151,16 +173,25 @@ def test_a_racket_at_rest_returns_the_ball_by_the_masses_of_both():
 
 def test_a_racket_tilted_by_a_positive_action_sends_the_ball_down():
     for tilt in (-0.5, 0.5):
-        env = placed(ball=[-4.0, 1.0], ball_velocity=[-4.0, 0.0], position=[[-4.6, 1.0], [11.0, 20.0]], parameters=[0.0, 0.5, 0.0])
+        env = placed(
+            ball=[-4.0, 1.0],
+            ball_velocity=[-4.0, 0.0],
+            position=[[-4.6, 1.0], [11.0, 20.0]],
+            parameters=[0.0, 0.5, 0.0],
+        )
         played(env, torch.tensor([[0.0, 0.0, tilt], [0.0, 0.0, 0.0]]))
         velocity = env.state_dict()["ball_velocity"][0]
         slope = np.radians(27.5)
         gained = 8 * 4 / 4.75 * np.cos(slope)
-        assert velocity.tolist() == pytest.approx([-4 + gained * np.cos(slope), -np.sign(tilt) * gained * np.sin(slope)], abs=0.01)
+        assert velocity.tolist() == pytest.approx(
+            [-4 + gained * np.cos(slope), -np.sign(tilt) * gained * np.sin(slope)], abs=0.01
+        )
 
 
 def test_a_ball_that_stays_on_a_racket_has_been_hit_once():
-    env = placed(ball=[-6.0, 1.0], ball_velocity=[-2.0, 0.0], position=[[-7.0, 1.0], [11.0, 20.0]], parameters=[0.0, 0.5, 0.0])
+    env = placed(
+        ball=[-6.0, 1.0], ball_velocity=[-2.0, 0.0], position=[[-7.0, 1.0], [11.0, 20.0]], parameters=[0.0, 0.5, 0.0]
+    )
     for _ in range(3):  # the ball leaves at less than the racket's speed, which a stroke cannot change
         assert not played(env, torch.tensor([[0.32, 0.0, 0.0], [0.0, 0.0, 0.0]])).terminated.any()
     assert env.state_dict()["strokes"].tolist() == [1]
@@ -169,7 +200,9 @@ def test_a_ball_that_stays_on_a_racket_has_been_hit_once():
 
 @pytest.mark.parametrize(("scale", "meets"), [(0.5, False), (2.0, True)])
 def test_the_scale_is_the_balls_width(scale: float, meets: bool):
-    env = placed(ball=[-4.0, 2.2], ball_velocity=[-4.0, 0.0], position=[[-4.6, 1.0], [11.0, 20.0]], parameters=[0.0, scale, 0.0])
+    env = placed(
+        ball=[-4.0, 2.2], ball_velocity=[-4.0, 0.0], position=[[-4.6, 1.0], [11.0, 20.0]], parameters=[0.0, scale, 0.0]
+    )
     still(env)
     assert (env.state_dict()["strokes"].item() == 1) == meets
 
@@ -206,7 +239,8 @@ def test_chance_wins_on_both_sides_alike():
     step = env.reset(0)["Tennis"]
     assert step.team.tolist() == [0, 1] * 500
     assert (step.group == -1).all()
-    generator, rewards = torch.Generator().manual_seed(0), []
+    generator = torch.Generator().manual_seed(0)
+    rewards = []
     for _ in range(150):
         step = played(env, torch.randn(1000, 3, generator=generator))
         over = step.terminated.view(-1, 2)
@@ -222,7 +256,8 @@ def test_chance_wins_on_both_sides_alike():
 def test_its_rule_returns_serves_and_beats_chance():
     env = Tennis(200)
     env.reset(0)
-    wins, generator = torch.zeros(2), torch.Generator().manual_seed(0)
+    wins = torch.zeros(2)
+    generator = torch.Generator().manual_seed(0)
     for _ in range(150):
         action = env.heuristic("Tennis")
         assert action is not None
@@ -236,7 +271,8 @@ def test_a_rally_begins_6_to_8_meters_from_the_net_on_both_sides_alike():
     env = Tennis(2000)
     env.reset(0)
     state = env.state_dict()
-    ball, racket = state["ball"], state["position"].view(-1, 2, 2)
+    ball = state["ball"]
+    racket = state["position"].view(-1, 2, 2)
     for places in (ball[:, 0].abs(), -racket[:, 0, 0], racket[:, 1, 0]):
         assert places.min().item() == pytest.approx(6.0, abs=0.01)
         assert places.max().item() == pytest.approx(8.0, abs=0.01)
@@ -250,25 +286,31 @@ def test_parameters_take_hold_at_the_next_rally():
     env.set_parameters({"gravity": torch.tensor([9.81, 20.0]), "scale": torch.tensor([0.5, 5.0])})
     assert still(env).obs[0][3, 25].item() == pytest.approx(-0.981, abs=1e-4)
     state = env.state_dict()
-    state["ball"][:], state["ball_velocity"][:], state["floor"][:] = torch.tensor([-4.0, FLOOR]), torch.tensor([0.0, -5.0]), LEFT_FLOOR
+    state["ball"][:] = torch.tensor([-4.0, FLOOR])
+    state["ball_velocity"][:] = torch.tensor([0.0, -5.0])
+    state["floor"][:] = LEFT_FLOOR
     env.load_state_dict(state)
     assert still(env).terminated.all()
     assert env.state_dict()["parameters"].flatten().tolist() == pytest.approx([9.81, 0.5, 0.0, 20.0, 5.0, 0.0])
 
 
 def test_a_stroke_earns_who_strikes_what_the_parameter_says():
-    env = placed(ball=[-4.0, 1.0], ball_velocity=[-4.0, 0.0], position=[[-4.6, 1.0], [11.0, 20.0]], parameters=[0.0, 0.5, 0.25])
+    env = placed(
+        ball=[-4.0, 1.0], ball_velocity=[-4.0, 0.0], position=[[-4.6, 1.0], [11.0, 20.0]], parameters=[0.0, 0.5, 0.25]
+    )
     assert still(env).reward.tolist() == [0.25, 0.0]
     assert still(env).reward.tolist() == [0.0, 0.0]
 
 
 def test_an_areas_rallies_depend_on_the_seed_and_not_on_how_many_areas_there_are():
-    few, many = Tennis(3), Tennis(8)
+    few = Tennis(3)
+    many = Tennis(8)
     assert torch.equal(few.reset(5)["Tennis"].obs[0], many.reset(5)["Tennis"].obs[0][:6])
     generator = torch.Generator().manual_seed(0)
     for _ in range(60):
         actions = torch.randn(16, 3, generator=generator)
-        one, two = played(few, actions[:6]), played(many, actions)
+        one = played(few, actions[:6])
+        two = played(many, actions)
         assert torch.equal(one.obs[0], two.obs[0][:6])
         assert torch.equal(one.reward, two.reward[:6])
 
@@ -282,5 +324,7 @@ def test_a_picture_shows_the_ball_over_its_side():
         state["ball"][:] = torch.tensor([x, 4.0])
         env.load_state_dict(state)
         picture = env.render(0).astype(int)
-        middles.append(np.argwhere((picture[..., 0] > 200) & (picture[..., 2] < 120) & (picture[..., 1] > 140))[:, 1].mean())
+        middles.append(
+            np.argwhere((picture[..., 0] > 200) & (picture[..., 2] < 120) & (picture[..., 1] > 140))[:, 1].mean()
+        )
     assert middles[0] + 200 < middles[1]

@@ -20,12 +20,27 @@ WALL, GOAL, BLOCK, MISSED, DISTANCE = range(5)
 
 
 def laid(
-    wall: float, agent: tuple[float, float], block: tuple[float, float] = (-8, -7), height: float = REST, **columns: object
+    wall: float,
+    agent: tuple[float, float],
+    block: tuple[float, float] = (-8, -7),
+    height: float = REST,
+    **columns: object,
 ) -> WallJump:
-    """One area with everything at rest where it is said to be, the agent facing the wall; `wall` is the height of its top."""
+    """One area with everything at rest where it is said to be, the agent facing the wall; `wall` is the height of its
+    top.
+    """
     env = WallJump(1)
     env.reset(0)
-    values = {"wall": wall, "agent": agent, "block": block, "angle": AHEAD, "height": height, "plays": BIG, "played": BIG, **columns}
+    values = {
+        "wall": wall,
+        "agent": agent,
+        "block": block,
+        "angle": AHEAD,
+        "height": height,
+        "plays": BIG,
+        "played": BIG,
+        **columns,
+    }
     state = env.state_dict()
     for name, value in values.items():
         state[name][0] = torch.tensor(value)
@@ -68,7 +83,9 @@ def test_sensors_have_unitys_names_and_sizes():
 def test_a_decision_of_running_is_five_ticks_of_three_meters_a_second_against_drag_and_friction():
     env = laid(wall=2.0, agent=(0, -11))
     played(env, FORWARD)
-    speed, way, grip = 0.0, -11.0, 1.2 * 26.9775 * 0.02 * 0.96
+    speed = 0.0
+    way = -11.0
+    grip = 1.2 * 26.9775 * 0.02 * 0.96
     for _ in range(5):
         speed = (speed + 3.0) * 0.96 - grip
         way += 0.02 * speed
@@ -88,7 +105,8 @@ def test_a_run_and_its_end_are_those_of_physx():
 
 @pytest.mark.parametrize(("height", "block"), [(REST, (6, -6)), (3.0, (-5, -10))])
 def test_a_spin_at_rest_is_braked_at_two_corners(height: float, block: tuple[float, float]):
-    # each holds 0.6 of the load along x and as much along y, half a meter from the middle: 1.2 m g * 1 m in all, against m / 6
+    # each holds 0.6 of the load along x and as much along y, half a meter from the middle: 1.2 m g * 1 m in all,
+    # against m / 6
     env = laid(wall=0.0, agent=(-5, -10), block=block, height=height, spin=5.0)
     played(env, NOTHING)
     left = 5.0 * 0.999 - 6 * 1.2 * 26.9775 * 0.02 * 0.96
@@ -132,7 +150,8 @@ def test_the_first_choice_of_turning_and_sidestepping_is_left(choice: tuple[int,
 
 
 def test_a_sidestep_replaces_running():
-    both, side = laid(wall=2.0, agent=(0, -6)), laid(wall=2.0, agent=(0, -6))
+    both = laid(wall=2.0, agent=(0, -6))
+    side = laid(wall=2.0, agent=(0, -6))
     played(both, (1, 0, 2, 0))
     played(side, (0, 0, 2, 0))
     assert place(both) == place(side)
@@ -193,7 +212,8 @@ def test_a_pushed_block_stops_at_the_wall_and_leads_over_it():
 def test_a_jump_along_a_side_is_braked_as_in_physx(
     agent: tuple[float, float], block: tuple[float, float], run_up: int, heights: list[float]
 ):
-    # heights of PhysX 4.1 beside a block that stands at the wall, which yields upward within its rounds, and beside the wall
+    # heights of PhysX 4.1 beside a block that stands at the wall, which yields upward within its rounds, and beside the
+    # wall
     env = laid(wall=2.0 if block[0] else 4.0, agent=agent, block=block)
     if run_up:
         played(env, FORWARD, run_up)
@@ -288,9 +308,12 @@ def test_rising_rays_see_a_big_wall_but_neither_a_small_one_nor_the_block():
     assert small[0].tolist() == [0, 0, 0, 1, 1]
     big = rays(laid(wall=4.0, agent=(0, -7.73)), 0)
     assert big[0, :4].tolist() == [1, 0, 0, 0]
-    length, radius = math.hypot(20, 2.5), 0.5 * math.hypot(20, 2.5) / 20
+    length = math.hypot(20, 2.5)
+    radius = 0.5 * math.hypot(20, 2.5) / 20
     # the sphere starts 0.55 m below the wall's top and touches its face when its middle is level with that, or its edge
-    center = next(d for d in (k * 1e-4 for k in range(60000)) if gap(5 - d * 20 / length, 3.45 + d * 2.5 / length - 4) <= radius)
+    center = next(
+        d for d in (k * 1e-4 for k in range(60000)) if gap(5 - d * 20 / length, 3.45 + d * 2.5 / length - 4) <= radius
+    )
     assert big[0, DISTANCE].item() == pytest.approx(center / length, abs=1e-4)
     assert rays(laid(wall=2.0, agent=(0, -10), block=(0, -5)), 0)[0, DISTANCE] == 1
     assert rays(laid(wall=2.0, agent=(6, -7)), 0)[0, :4].tolist() == [0, 1, 0, 0]
@@ -314,7 +337,11 @@ def test_the_wall_of_an_episode_decides_the_behavior():
     env.reset(5)
     state = env.state_dict()
     shares = {wall: (state["wall"] == wall).float().mean().item() for wall in (0.5, 2.0, 3.5)}
-    assert shares == {0.5: pytest.approx(0.2, abs=0.03), 2.0: pytest.approx(0.2, abs=0.03), 3.5: pytest.approx(0.6, abs=0.03)}
+    assert shares == {
+        0.5: pytest.approx(0.2, abs=0.03),
+        2.0: pytest.approx(0.2, abs=0.03),
+        3.5: pytest.approx(0.6, abs=0.03),
+    }
     assert torch.equal(state["plays"] == BIG, state["wall"] == 3.5)
     assert state["agent"][:, 1].unique().tolist() == [-12]
     assert 8.9 < state["agent"][:, 0].abs().max() <= 9

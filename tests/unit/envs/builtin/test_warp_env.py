@@ -11,7 +11,8 @@ from palaestra.core.timestep import Action, TimeStep
 from palaestra.runtime.environments.make import make_env
 from palaestra.testing import check_env
 
-MANY, FEW = [True, True, False] * 2, [False, False, True] * 2
+MANY = [True, True, False] * 2
+FEW = [False, False, True] * 2
 
 
 def actions(number: float, choice: int) -> Action:
@@ -47,7 +48,8 @@ def test_an_agent_gets_the_actions_of_its_behavior_and_its_rewards_stay_there():
 def test_ends_and_rewards_stand_where_the_agent_played_and_acting_where_it_plays_now():
     env, _ = crowd((1, 2))
     steps = env.step({"Many": actions(0.5, 0), "Few": actions(0.25, 0)})
-    many, few = steps["Many"], steps["Few"]
+    many = steps["Many"]
+    few = steps["Few"]
     assert many.terminated.tolist() == [True, True, False, False, False, False]
     assert few.truncated.tolist() == [False, False, True, False, False, False]
     assert (many.final_obs.slots.tolist(), few.final_obs.slots.tolist()) == ([0, 1], [2])
@@ -62,7 +64,10 @@ def test_a_parameter_is_one_value_an_area_and_takes_hold_at_its_next_episode():
     env, _ = crowd((1, 2))
     env.set_parameters({"length": torch.tensor([2.0, 1.0])})
     both = {"Many": actions(0, 0), "Few": actions(0, 0)}
-    areas = [sorted({slot // 3 for step in env.step(both).values() for slot in step.final_obs.slots.tolist()}) for _ in range(4)]
+    areas = [
+        sorted({slot // 3 for step in env.step(both).values() for slot in step.final_obs.slots.tolist()})
+        for _ in range(4)
+    ]
     assert areas == [[0], [1], [0, 1], [1]]
 
 
@@ -71,9 +76,11 @@ def test_a_queue_holds_the_values_of_the_next_episodes_and_then_begins_again():
     both = {"Many": actions(0, 0), "Few": actions(0, 0)}
     for length in (2.0, 1.0):  # the second time with episodes begun, in the middle of the queue
         queue = torch.full((2, env.queue_length), length)
-        queue[:, 0], queue[1, 2] = 3.0, 4.0
+        queue[:, 0] = 3.0
+        queue[1, 2] = 4.0
         env.queue_parameters({"length": queue})
-        begun, taken = env.episodes.tolist(), [[], []]
+        begun = env.episodes.tolist()
+        taken = [[], []]
         while len(taken[0]) < env.queue_length + 2 or len(taken[1]) < env.queue_length + 2:
             env.step(both)
             for area in (0, 1):
@@ -101,7 +108,8 @@ def test_actions_of_a_behavior_in_which_nobody_acts_may_be_left_out():
 def test_an_action_that_is_no_number_names_the_behavior_and_the_agent():
     env, _ = crowd((9, 9))
     with pytest.raises(
-        EnvError, match=r"'Few', agent [25]: action \[nan\] and \[1\] must be finite numbers and choices of branches \(4,\)"
+        EnvError,
+        match=r"'Few', agent [25]: action \[nan\] and \[1\] must be finite numbers and choices of branches \(4,\)",
     ):
         env.step({"Many": actions(0, 1), "Few": actions(float("nan"), 1)})
 
@@ -158,7 +166,9 @@ def test_episodes_without_a_time_limit_cannot_be_staggered():
 
 @pytest.mark.parametrize("name", registry("envs").names())
 def test_messages_name_the_environment_as_it_was_asked_for(name: str):
-    titles = ("CooperativePushBlock", "PushBlockCollab") if name == "PushBlockCollab" else (name,)  # two names of one class
+    titles = (
+        ("CooperativePushBlock", "PushBlockCollab") if name == "PushBlockCollab" else (name,)
+    )  # two names of one class
     with pytest.raises(EnvError) as raised:
         make_env(name, areas=0)
     assert str(raised.value).startswith(tuple(f"{title} with 0 areas" for title in titles))

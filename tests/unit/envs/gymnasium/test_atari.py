@@ -31,32 +31,43 @@ def test_an_ale_id_needs_no_import_and_gives_four_gray_frames():
 
 
 def test_pictures_of_atari_show_the_games_that_are_played():
-    plain, drawn = GymnasiumEnv("ALE/Breakout-v5", 2), GymnasiumEnv("ALE/Breakout-v5", 2, render=True)
+    plain = GymnasiumEnv("ALE/Breakout-v5", 2)
+    drawn = GymnasiumEnv("ALE/Breakout-v5", 2, render=True)
     obs = [env.reset(3)[env.behavior].obs[0] for env in (plain, drawn)]
-    choices, before = np.random.default_rng(0), drawn.render(0)
+    choices = np.random.default_rng(0)
+    before = drawn.render(0)
     for _ in range(40):
         chosen = choices.integers(0, 4, 2).tolist()
         obs = [step(env, chosen).obs[0] for env in (plain, drawn)]
         torch.testing.assert_close(*obs, rtol=0, atol=0)
     assert drawn.render(0).shape == (210, 160, 3)
     assert (drawn.render(0) != before).any()
-    gray = drawn.render(1).astype(float) @ [0.299, 0.587, 0.114] / 255  # as large as the frame that the agent sees, after averaging
+    gray = (
+        drawn.render(1).astype(float) @ [0.299, 0.587, 0.114] / 255
+    )  # as large as the frame that the agent sees, after averaging
     assert abs(gray.mean() - float(obs[1][1, -1].mean())) < 0.02
     plain.close()
     drawn.close()
 
 
 def test_ids_of_single_frames_give_the_usual_pictures_and_repeat_no_actions():
-    env, raw = GymnasiumEnv("PongNoFrameskip-v4", 2), GymnasiumEnv("PongNoFrameskip-v4", 1, obs_type="rgb")
-    assert [raw.behaviors[raw.behavior].obs[0].shape, env.behaviors[env.behavior].obs[0].shape] == [(3, 210, 160), (4, 84, 84)]
+    env = GymnasiumEnv("PongNoFrameskip-v4", 2)
+    raw = GymnasiumEnv("PongNoFrameskip-v4", 1, obs_type="rgb")
+    assert [raw.behaviors[raw.behavior].obs[0].shape, env.behaviors[env.behavior].obs[0].shape] == [
+        (3, 210, 160),
+        (4, 84, 84),
+    ]
     usual, sticky = (gymnasium.make_vec("ALE/Pong-v5", 2, repeat_action_probability=chance) for chance in (0.0, 0.25))
-    found, obs = env.reset(3)[env.behavior].obs[0], [games.reset(seed=3)[0] for games in (usual, sticky)]
-    same, choices = [True, True], np.random.default_rng(0)
+    found = env.reset(3)[env.behavior].obs[0]
+    obs = [games.reset(seed=3)[0] for games in (usual, sticky)]
+    same = [True, True]
+    choices = np.random.default_rng(0)
     for _ in range(60):
         for i in (0, 1):
             same[i] &= bool(np.allclose(found, obs[i] / 255, atol=1e-6))
         chosen = choices.integers(0, 6, 2)
-        found, obs = step(env, chosen.tolist()).obs[0], [games.step(chosen)[0] for games in (usual, sticky)]
+        found = step(env, chosen.tolist()).obs[0]
+        obs = [games.step(chosen)[0] for games in (usual, sticky)]
     assert same == [True, False]
     for each in (env, raw, usual, sticky):
         each.close()
@@ -76,7 +87,8 @@ def test_a_wrong_option_is_compared_with_those_of_the_vector_environment(id: str
     with pytest.raises(EnvError, match="takes no option 'stack_nun'; did you mean 'stack_num'"):
         build(gymnasium.spec(id), 1, {"reward_clipping": False, "stack_nun": 2})
     with pytest.raises(
-        EnvError, match="'reward_clipping', of the vector environment, and 'obs_type', of single games, exclude one another"
+        EnvError,
+        match="'reward_clipping', of the vector environment, and 'obs_type', of single games, exclude one another",
     ):
         build(gymnasium.spec(id), 1, {"reward_clipping": False, "obs_type": "ram"})
 

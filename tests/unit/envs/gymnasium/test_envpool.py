@@ -35,7 +35,9 @@ def play(env: Any, seed: int, ticks: int) -> list[TimeStep]:
 
 @pytest.mark.skipif(INSTALLED, reason="envpool is installed")
 def test_without_the_package_the_pip_line_is_told():
-    with pytest.raises(EnvError, match=r"needs the package envpool, which is not installed: pip install 'palaestra\[envpool\]'"):
+    with pytest.raises(
+        EnvError, match=r"needs the package envpool, which is not installed: pip install 'palaestra\[envpool\]'"
+    ):
         opened(2)
 
 
@@ -52,7 +54,8 @@ def test_a_task_keeps_the_contract_of_environments():
 
 @needs_envpool
 def test_areas_play_as_tasks_of_their_own_with_the_next_seeds():
-    together, alone = opened(3, max_episode_steps=9), [opened(1, max_episode_steps=9) for _ in range(3)]
+    together = opened(3, max_episode_steps=9)
+    alone = [opened(1, max_episode_steps=9) for _ in range(3)]
     steps = play(together, 7, 40)
     for i, env in enumerate(alone):
         for whole, single in zip(steps, play(env, 7 + i, 40), strict=True):
@@ -85,7 +88,11 @@ def test_a_task_is_drawn_where_asked_for():
         ("LunarLander-v9", {}, "did you mean 'LunarLander-v3'"),
         ("CartPole-v1", {"num_thread": 2}, "takes no option 'num_thread'; did you mean 'num_threads'"),
         ("CartPole-v1", {"seed": 2}, "takes no option 'seed': --seed seeds the run"),
-        ("CartPole-v1", {"max_episode_steps": "many"}, "option 'max_episode_steps' is 'many'; expected a value like its default, 500"),
+        (
+            "CartPole-v1",
+            {"max_episode_steps": "many"},
+            "option 'max_episode_steps' is 'many'; expected a value like its default, 500",
+        ),
         ("CartPole-v1", {"num_threads": -3}, "option 'num_threads' is -3; expected at least 0"),
         ("CartPole-v1", {"max_num_players": 2}, "takes no option 'max_num_players': each area has one agent"),
         ("CartPole-v1", {"gym_reset_return_info": False}, "cannot be made: "),
@@ -100,7 +107,9 @@ def test_unknown_tasks_and_options_are_refused(task: str, options: dict[str, Any
 
 @needs_envpool
 def test_entries_of_the_observation_can_be_left_out():
-    whole, less = (make_env("envpool:CheetahRun-v1", areas=2, options=options) for options in ({}, {"leave_out": ["velocity"]}))
+    whole, less = (
+        make_env("envpool:CheetahRun-v1", areas=2, options=options) for options in ({}, {"leave_out": ["velocity"]})
+    )
     assert [obs.name for obs in whole.behaviors["CheetahRun-v1"].obs] == ["position", "velocity"]
     assert [(obs.name, obs.shape) for obs in less.behaviors["CheetahRun-v1"].obs] == [("position", (8,))]
     both = [env.reset(5)["CheetahRun-v1"].obs[0] for env in (whole, less)]
@@ -111,7 +120,11 @@ def test_entries_of_the_observation_can_be_left_out():
 
 @needs_envpool
 def test_options_change_what_is_observed_and_how_many_actions_there_are():
-    env = make_env("envpool:Pong-v5", areas=2, options={"img_height": 64, "img_width": 48, "stack_num": 2, "full_action_space": True})
+    env = make_env(
+        "envpool:Pong-v5",
+        areas=2,
+        options={"img_height": 64, "img_width": 48, "stack_num": 2, "full_action_space": True},
+    )
     spec = env.behaviors["Pong-v5"]
     assert env.reset(0)["Pong-v5"].obs[0].shape[1:] == spec.obs[0].shape == (2, 64, 48)
     assert spec.action.branches == (18,)

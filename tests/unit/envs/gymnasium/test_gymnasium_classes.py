@@ -23,7 +23,8 @@ class Plain(gymnasium.Env):
     info: Any = None
 
     def __init__(self) -> None:
-        self.observation_space, self.action_space = spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(2)
+        self.observation_space = spaces.Box(-1, 1, (2,), np.float32)
+        self.action_space = spaces.Discrete(2)
 
     def reset(self, *, seed=None, options=None):
         return self.shown, {} if self.info is None else self.info
@@ -98,7 +99,10 @@ def test_an_environment_without_a_space_is_told_which_one_it_lacks(attribute: st
         ({"observation_space": None}, "`observation_space` is None; expected a space of gymnasium.spaces"),
         ({"metadata": ["rgb_array"]}, "`metadata` is ['rgb_array']; expected a dictionary"),
         ({"info": []}, "area 0: the info that `reset` returned, its second value, is []; expected a dictionary"),
-        ({"shown": np.array([0.5, "x"], object)}, "is 'x'; expected numbers, as its space says (entry [1] of an array of dtype object)"),
+        (
+            {"shown": np.array([0.5, "x"], object)},
+            "is 'x'; expected numbers, as its space says (entry [1] of an array of dtype object)",
+        ),
     ],
 )
 def test_what_a_class_declares_or_returns_in_a_wrong_form_is_named(attributes: dict[str, Any], message: str):
@@ -107,7 +111,9 @@ def test_what_a_class_declares_or_returns_in_a_wrong_form_is_named(attributes: d
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize("attributes", [{"metadata": None}, {"metadata": {"render_fps": "fast"}}, {"shown": np.array([0.5, 1], object)}])
+@pytest.mark.parametrize(
+    "attributes", [{"metadata": None}, {"metadata": {"render_fps": "fast"}}, {"shown": np.array([0.5, 1], object)}]
+)
 def test_what_is_clearly_meant_is_taken(attributes: dict[str, Any]):
     env = GymnasiumEnv.wrap(changed(**attributes))
     expected = [[0.5, 1.0]] if "shown" in attributes else [[0.0, 0.0]]
@@ -127,5 +133,7 @@ def test_a_class_that_only_looks_like_an_environment_is_told_what_to_derive_from
 
         def step(self, action: int) -> None: ...
 
-    with pytest.raises(EnvError, match=r"has `reset` and `step` but is no gymnasium\.Env: derive its class from gymnasium\.Env"):
+    with pytest.raises(
+        EnvError, match=r"has `reset` and `step` but is no gymnasium\.Env: derive its class from gymnasium\.Env"
+    ):
         as_env(Look(), None, "cpu")

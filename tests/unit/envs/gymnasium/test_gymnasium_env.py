@@ -17,8 +17,12 @@ class Counting(gymnasium.Env):
 
     observation_space = spaces.Box(0, 1000, (2,), np.float32)
 
-    def __init__(self, last: int = 3, action_space: spaces.Space | None = None, poison: float | None = None, where: str = "obs") -> None:
-        self.last, self.poison, self.where = last, poison, where
+    def __init__(
+        self, last: int = 3, action_space: spaces.Space | None = None, poison: float | None = None, where: str = "obs"
+    ) -> None:
+        self.last = last
+        self.poison = poison
+        self.where = where
         self.action_space = spaces.Discrete(2) if action_space is None else action_space
         self.got: list = []
         self.count = 0
@@ -33,7 +37,8 @@ class Counting(gymnasium.Env):
         self.got.append(action)
         self.count += 1
         bad = self.poison is not None and self.count == 2
-        obs, reward = self._observe(), 0.5
+        obs = self._observe()
+        reward = 0.5
         if bad and self.where == "obs":
             obs[1] = self.poison
         if bad and self.where == "reward":
@@ -49,7 +54,8 @@ class Drawn(Counting):
 
     def __init__(self, render_mode: str | None = None, missing: bool = False) -> None:
         super().__init__()
-        self.render_mode, self.missing = render_mode, missing
+        self.render_mode = render_mode
+        self.missing = missing
 
     def render(self):
         if self.missing:
@@ -62,7 +68,8 @@ class Shown(Counting):
 
     def __init__(self, space: spaces.Space, obs) -> None:
         super().__init__(last=2)
-        self.observation_space, self.obs = space, obs
+        self.observation_space = space
+        self.obs = obs
 
     def _observe(self):
         return self.obs
@@ -146,7 +153,8 @@ def test_cart_poles_own_vector_version_restarts_a_fallen_pole_on_the_tick_it_fal
     falls = [step for step in steps if len(step.final_obs.slots)]
     assert len(falls) > 10
     for step in falls:
-        last, start = step.final_obs.obs[0], step.obs[0][step.final_obs.slots]
+        last = step.final_obs.obs[0]
+        start = step.obs[0][step.final_obs.slots]
         assert (last[:, 2].abs() > 12 * torch.pi / 180).logical_or(last[:, 0].abs() > 2.4).all()
         assert (start.abs() <= 0.05).all()
         assert step.terminated[step.final_obs.slots].all()
@@ -154,7 +162,8 @@ def test_cart_poles_own_vector_version_restarts_a_fallen_pole_on_the_tick_it_fal
 
 
 def test_cart_poles_own_vector_version_moves_as_the_single_one():
-    env, single = GymnasiumEnv("CartPole-v1", 1), gymnasium.make("CartPole-v1").unwrapped
+    env = GymnasiumEnv("CartPole-v1", 1)
+    single = gymnasium.make("CartPole-v1").unwrapped
     single.reset(seed=0)
     single.state = tuple(first(env).obs[0][0].tolist())
     for tick in range(100):
@@ -179,7 +188,9 @@ def test_a_standing_cart_pole_is_truncated_after_500_ticks():
 
 
 def test_the_same_seed_gives_the_same_stream():
-    once, again, other = pole(3, 60), pole(3, 60), pole(4, 60)
+    once = pole(3, 60)
+    again = pole(3, 60)
+    other = pole(4, 60)
     assert all(torch.equal(a.obs[0], b.obs[0]) for a, b in zip(once, again, strict=True))
     assert not torch.equal(once[0].obs[0], other[0].obs[0])
 
@@ -334,7 +345,9 @@ def test_nothing_is_drawn_unless_asked_for():
 def test_an_area_is_drawn_where_asked_for():
     env = GymnasiumEnv("Drawn-v0", 2, render=True)
     episodes = first(env).obs[0][:, 1].tolist()
-    assert [env.render(area).tolist() for area in (0, 1)] == [np.full((2, 3, 3), episode).tolist() for episode in episodes]
+    assert [env.render(area).tolist() for area in (0, 1)] == [
+        np.full((2, 3, 3), episode).tolist() for episode in episodes
+    ]
 
 
 def test_a_package_that_draws_and_is_missing_is_named():

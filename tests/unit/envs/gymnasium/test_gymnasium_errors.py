@@ -29,7 +29,9 @@ class Steps(gymnasium.Env):
     action_space = spaces.Discrete(2)
 
     def __init__(self, obs: Any = (0.0, 0.0, 0.0), reward: Any = 0.0, terminated: Any = False) -> None:
-        self.obs, self.reward, self.terminated = obs, reward, terminated
+        self.obs = obs
+        self.reward = reward
+        self.terminated = terminated
 
     def reset(self, *, seed=None, options=None):
         return np.zeros(3), {}
@@ -60,17 +62,35 @@ def fails() -> gymnasium.Env:
 def step(*envs: gymnasium.Env) -> TimeStep:
     env = GymnasiumEnv.wrap(list(envs))
     env.reset(0)
-    return env.step({env.behavior: Action(torch.zeros(len(envs), 0), torch.zeros(len(envs), 1, dtype=torch.int64))})[env.behavior]
+    return env.step({env.behavior: Action(torch.zeros(len(envs), 0), torch.zeros(len(envs), 1, dtype=torch.int64))})[
+        env.behavior
+    ]
 
 
 @pytest.mark.parametrize(
     ("module", "id", "message"),
     [
-        ("Box2D", "LunarLander-v3", r"needs the package Box2D, which is not installed: pip install 'palaestra\[box2d\]'"),
-        ("mujoco", "HalfCheetah-v5", r"needs the package mujoco, which is not installed: pip install 'palaestra\[mujoco\]'"),
-        ("ale_py", "ALE/Pong-v5", r"comes with the package ale_py, which is not installed: pip install 'palaestra\[atari\]'"),
+        (
+            "Box2D",
+            "LunarLander-v3",
+            r"needs the package Box2D, which is not installed: pip install 'palaestra\[box2d\]'",
+        ),
+        (
+            "mujoco",
+            "HalfCheetah-v5",
+            r"needs the package mujoco, which is not installed: pip install 'palaestra\[mujoco\]'",
+        ),
+        (
+            "ale_py",
+            "ALE/Pong-v5",
+            r"comes with the package ale_py, which is not installed: pip install 'palaestra\[atari\]'",
+        ),
         ("ale_py", "BreakoutNoFrameskip-v4", r"comes with the package ale_py, .*pip install 'palaestra\[atari\]'"),
-        ("minigrid", "MiniGrid-Empty-5x5-v0", "comes with the package minigrid, which is not installed: pip install minigrid"),
+        (
+            "minigrid",
+            "MiniGrid-Empty-5x5-v0",
+            "comes with the package minigrid, which is not installed: pip install minigrid",
+        ),
     ],
 )
 def test_a_missing_package_is_named_with_its_pip_line(module: str, id: str, message: str):
@@ -99,7 +119,9 @@ def _installed(module: str) -> bool:
 )
 def test_an_unknown_id_gets_the_nearest_ids_by_name_newest_version_first(id: str, meant: list[str]):
     assert [one for one in nearest_ids(id, gymnasium.registry) if "/" not in one] == meant
-    with pytest.raises(EnvError, match=", ".join(f"'{one}'" for one in meant) or "has no environment 'Qwxyzzy' \\(for one"):
+    with pytest.raises(
+        EnvError, match=", ".join(f"'{one}'" for one in meant) or "has no environment 'Qwxyzzy' \\(for one"
+    ):
         GymnasiumEnv(id, 1)
 
 
@@ -141,7 +163,9 @@ def test_observations_of_another_shape_than_their_space_are_refused_in_every_are
 
 
 def test_an_environment_of_four_values_is_told_what_to_do():
-    with pytest.raises(EnvError, match=r"`step` returned 4 values; expected five: .*pip install shimmy.*GymV21Environment-v0"):
+    with pytest.raises(
+        EnvError, match=r"`step` returned 4 values; expected five: .*pip install shimmy.*GymV21Environment-v0"
+    ):
         step(FourValues())
 
 
@@ -149,7 +173,8 @@ def test_an_exception_in_a_constructor_is_told_with_its_place():
     gymnasium.register("Unmakable-v0", Unmakable)
     try:
         with pytest.raises(
-            EnvError, match=r"cannot be made: FileNotFoundError: no level in ./levels \(.*test_gymnasium_errors.py, line \d+\)"
+            EnvError,
+            match=r"cannot be made: FileNotFoundError: no level in ./levels \(.*test_gymnasium_errors.py, line \d+\)",
         ):
             GymnasiumEnv("Unmakable-v0", 1)
     finally:
@@ -167,7 +192,9 @@ def test_an_exception_in_a_copy_names_the_copy_the_area_and_the_line():
     assert str(raised.value).startswith("copy ")
     assert "raised an error in step, area 0: ZeroDivisionError: the wheel fell off (" in str(raised.value)
     assert "test_gymnasium_errors.py, line " in str(raised.value)
-    assert 'raise ZeroDivisionError("the wheel fell off")' in str(raised.value.__cause__)  # the copy's traceback, which --debug prints
+    assert 'raise ZeroDivisionError("the wheel fell off")' in str(
+        raised.value.__cause__
+    )  # the copy's traceback, which --debug prints
 
 
 def test_an_unknown_id_is_refused_before_copies_start():
@@ -203,7 +230,9 @@ class Asserts(Steps):
 
 def test_an_exception_that_is_no_exception_is_named_and_ctrl_c_stays_what_it_is():
     with pytest.raises(
-        EnvError, match=r"environment Steps raised an error in step, area 1: Fallen: odd \(.*test_gymnasium_errors.py, line \d+\)"
+        EnvError,
+        match=r"environment Steps raised an error in step, area 1: Fallen: odd \(.*test_gymnasium_errors.py, line "
+        r"\d+\)",
     ):
         step(Steps(), Panics())
     with pytest.raises(KeyboardInterrupt):
@@ -219,7 +248,9 @@ class Shown(Steps):
     """Shows `seen` in its space, and `last` as the third observation, at which the episode ends."""
 
     def __init__(self, space: spaces.Space, seen: Any, last: Any) -> None:
-        self.observation_space, self.seen, self.last = space, seen, last
+        self.observation_space = space
+        self.seen = seen
+        self.last = last
 
     def reset(self, *, seed=None, options=None):
         self.ticks = 0
@@ -233,20 +264,37 @@ class Shown(Steps):
 
 SHOWN = [
     (spaces.Discrete(3), 1, 9, "observation 'observation' is 9; its space says 0 to 2"),
-    (spaces.Box(-1, 1, (2,)), np.zeros(2), np.zeros(3), r"observation 'observation' has shape \(3,\); its space says \(2,\)"),
-    (spaces.Sequence(spaces.Discrete(3)), (0,), (0, 1, 7), "observation 'observation' has element 2 that is 7; its space says 0 to 2"),
+    (
+        spaces.Box(-1, 1, (2,)),
+        np.zeros(2),
+        np.zeros(3),
+        r"observation 'observation' has shape \(3,\); its space says \(2,\)",
+    ),
+    (
+        spaces.Sequence(spaces.Discrete(3)),
+        (0,),
+        (0, 1, 7),
+        "observation 'observation' has element 2 that is 7; its space says 0 to 2",
+    ),
     (
         spaces.Dict(seen=spaces.Sequence(spaces.Dict(kind=spaces.Discrete(3)))),
         {"seen": ()},
         {"seen": ({"kind": 1}, {"kind": 3})},
         "observation 'seen' has a kind in element 1 that is 3; its space says 0 to 2",
     ),
-    (spaces.Sequence(spaces.Box(-1, 1, (2,))), (), (np.zeros(3),), r"observation 'observation' has elements of shape \(3,\)"),
+    (
+        spaces.Sequence(spaces.Box(-1, 1, (2,))),
+        (),
+        (np.zeros(3),),
+        r"observation 'observation' has elements of shape \(3,\)",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("space", "seen", "last", "message"), SHOWN)
-def test_a_last_observation_that_does_not_fit_names_the_area_that_ended(space: spaces.Space, seen: Any, last: Any, message: str):
+def test_a_last_observation_that_does_not_fit_names_the_area_that_ended(
+    space: spaces.Space, seen: Any, last: Any, message: str
+):
     env = GymnasiumEnv.wrap([Shown(space, seen, seen), Shown(space, seen, seen), Shown(space, seen, last)])
     env.reset(0)
     idle = Action(torch.zeros(3, 0), torch.zeros(3, 1, dtype=torch.int64))
@@ -259,20 +307,24 @@ def test_an_entry_point_without_its_module_is_named():
     gymnasium.register("Misspelt-v0", "no_module_of_this_name:Env")
     try:
         with pytest.raises(
-            EnvError, match="its entry point is 'no_module_of_this_name:Env', but there is no module 'no_module_of_this_name'"
+            EnvError,
+            match="its entry point is 'no_module_of_this_name:Env', but there is no module 'no_module_of_this_name'",
         ):
             GymnasiumEnv("Misspelt-v0", 1)
     finally:
         del gymnasium.registry["Misspelt-v0"]
 
 
-def test_a_module_that_imports_a_missing_package_is_told_with_the_pip_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_module_that_imports_a_missing_package_is_told_with_the_pip_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     (tmp_path / "lacks_a_package.py").write_text("import not_a_package_abc\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(EnvError) as raised:
         GymnasiumEnv("lacks_a_package:X-v0", 1)
     assert str(raised.value) == (
-        f"gymnasium:lacks_a_package:X-v0: module 'lacks_a_package' needs the package not_a_package_abc, which is not installed "
+        "gymnasium:lacks_a_package:X-v0: module 'lacks_a_package' needs the package not_a_package_abc, which is not "
+        "installed "
         f"({tmp_path / 'lacks_a_package.py'}, line 1): pip install not_a_package_abc"
     )
 
@@ -289,7 +341,9 @@ class Leaves(Steps):
 
 
 def test_an_environment_that_ends_the_process_is_named():
-    with pytest.raises(EnvError, match=r"raised an error in step, area 0: SystemExit: 3 \(.*test_gymnasium_errors.py, line \d+\)"):
+    with pytest.raises(
+        EnvError, match=r"raised an error in step, area 0: SystemExit: 3 \(.*test_gymnasium_errors.py, line \d+\)"
+    ):
         step(Leaves())
 
 
@@ -297,7 +351,11 @@ def test_an_environment_that_ends_the_process_is_named():
     ("id", "options", "message"),
     [
         ("", {}, "'gymnasium:' is incomplete; expected gymnasium:ID"),
-        ("Pendulum-v1", {"gg": 1}, "gymnasium:Pendulum-v1 takes no option 'gg'; did you mean 'g'.*it takes: render_mode, g"),
+        (
+            "Pendulum-v1",
+            {"gg": 1},
+            "gymnasium:Pendulum-v1 takes no option 'gg'; did you mean 'g'.*it takes: render_mode, g",
+        ),
         ("Pendulum-v1", {"leave_out": 3.5}, "leave_out is 3.5; expected a list of names"),
         ("Pendulum-v1", {"max_elements": 0}, "max_elements is 0; expected the largest number of elements"),
     ],
@@ -312,7 +370,9 @@ class Closes(Steps):
 
     def __init__(self, area: int, bad: dict[int, BaseException], closed: list[int]) -> None:
         super().__init__()
-        self.area, self.bad, self.closed = area, bad, closed
+        self.area = area
+        self.bad = bad
+        self.closed = closed
 
     def close(self):
         self.closed.append(self.area)
@@ -322,7 +382,8 @@ class Closes(Steps):
 
 @pytest.mark.parametrize("error", [OSError("the port is gone"), SystemExit("the port is gone")])
 def test_all_areas_are_closed_though_some_raise_and_the_first_error_is_named(error: BaseException):
-    closed, told = list[int](), list[str]()
+    closed = list[int]()
+    told = list[str]()
     env = GymnasiumEnv.wrap([Closes(i, {1: error, 2: OSError("so is this one")}, closed) for i in range(4)])
     close_safely(env.close, "the environment", told.append)
     assert closed == [0, 1, 2, 3]

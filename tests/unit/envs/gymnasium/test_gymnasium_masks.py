@@ -1,4 +1,6 @@
-"""Masks of Gymnasium environments: from infos or a method, of single and vector environments, and where they are missing."""
+"""Masks of Gymnasium environments: from infos or a method, of single and vector environments, and where they are
+missing.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ class Door(gymnasium.Env):
     action_space: spaces.Space = spaces.Discrete(4)
 
     def __init__(self, gives: tuple[int, ...] = (0, 1, 2, 3), length: int = LENGTH, **metadata: Any) -> None:
-        self.gives, self.length, self.tick = gives, length, 0
+        self.gives = gives
+        self.length = length
+        self.tick = 0
         self.metadata = {**self.metadata, **metadata}
 
     def reset(self, *, seed=None, options=None):
@@ -72,12 +76,19 @@ def play(env: GymnasiumEnv, ticks: int) -> list[TimeStep]:
 
 
 def choices(steps: list[TimeStep], area: int = 0) -> list[list[int]]:
-    return [step.action_mask[area].nonzero().squeeze(1).tolist() for step in steps if step.action_mask is not None and step.acting[area]]
+    return [
+        step.action_mask[area].nonzero().squeeze(1).tolist()
+        for step in steps
+        if step.action_mask is not None and step.acting[area]
+    ]
 
 
 KINDS = {
     "single": lambda *kinds: GymnasiumEnv.wrap([kind() for kind in kinds]),
-    **{mode.name: lambda *kinds, mode=mode: GymnasiumEnv.wrap(Sync(kinds, autoreset_mode=mode)) for mode in AutoresetMode},
+    **{
+        mode.name: lambda *kinds, mode=mode: GymnasiumEnv.wrap(Sync(kinds, autoreset_mode=mode))
+        for mode in AutoresetMode
+    },
 }
 
 
@@ -92,7 +103,9 @@ def test_masks_follow_the_episodes_wherever_they_come_from(made: str, kind: type
 @pytest.mark.parametrize("made", KINDS)
 def test_where_a_mask_is_missing_every_choice_is_allowed_and_a_warning_says_so_once(made: str):
     env = KINDS[made](lambda: Door(gives=(0, 2)))
-    with pytest.warns(UserWarning, match="an info has no 'action_mask', though others have: every choice is allowed there") as told:
+    with pytest.warns(
+        UserWarning, match="an info has no 'action_mask', though others have: every choice is allowed there"
+    ) as told:
         steps = play(env, 8)
     assert choices(steps)[:4] == [[0], [0, 1, 2, 3], [2], [0]]
     assert len(told) == 1
@@ -149,23 +162,30 @@ class Odd(AsksMethod):
         return self.mask
 
 
-@pytest.mark.parametrize("mask", [np.array([1, np.nan, 0, 0]), [1.0, float("nan"), 0, 0], [True, "x", True, True]], ids=str)
+@pytest.mark.parametrize(
+    "mask", [np.array([1, np.nan, 0, 0]), [1.0, float("nan"), 0, 0], [True, "x", True, True]], ids=str
+)
 @pytest.mark.parametrize("made", KINDS)
 def test_a_mask_that_holds_no_number_is_refused_with_its_area(made: str, mask: Any):
-    with pytest.raises(EnvError, match=r"area 1: the mask (env\.)?action_masks\(\) holds '?(nan|True|x)'?; expected True or False"):
+    with pytest.raises(
+        EnvError, match=r"area 1: the mask (env\.)?action_masks\(\) holds '?(nan|True|x)'?; expected True or False"
+    ):
         play(KINDS[made](lambda: Odd(np.ones(4)), lambda: Odd(mask)), 3)
 
 
 @pytest.mark.parametrize("made", KINDS)
 def test_an_exception_of_the_mask_method_names_the_area(made: str):
     with pytest.raises(
-        EnvError, match=r"raised an error in action_masks, area 1: RuntimeError: no mask today \(.*test_gymnasium_masks.py, line"
+        EnvError,
+        match=r"raised an error in action_masks, area 1: RuntimeError: no mask today \(.*test_gymnasium_masks.py, line",
     ):
         play(KINDS[made](lambda: Odd(np.ones(4)), Odd), 3)
 
 
 class TwoHands(Door):
-    action_space = spaces.Dict(left=spaces.Discrete(2), right=spaces.MultiDiscrete([2, 3]), turn=spaces.Box(-1, 1, (1,)))
+    action_space = spaces.Dict(
+        left=spaces.Discrete(2), right=spaces.MultiDiscrete([2, 3]), turn=spaces.Box(-1, 1, (1,))
+    )
 
 
 @pytest.mark.parametrize(
@@ -231,7 +251,8 @@ def test_the_mask_of_an_observation_has_the_names_that_other_libraries_give_it(k
 
 def test_an_entry_of_another_form_stays_an_observation():
     class Embedded(Shows):  # as in RLlib's example of parametric actions, one row for each action
-        keys, mask_space = ("avail_actions",), spaces.Box(-1, 1, (4, 1), np.float32)
+        keys = ("avail_actions",)
+        mask_space = spaces.Box(-1, 1, (4, 1), np.float32)
 
         def _shown(self, obs: np.ndarray) -> dict[str, Any]:
             return {"tick": obs, "avail_actions": np.full((4, 1), 0.5, np.float32)}
@@ -262,20 +283,29 @@ def test_an_info_may_list_the_numbers_of_the_allowed_choices():
 
 def test_an_info_that_only_has_the_name_of_a_mask_is_no_mask():
     assert play(GymnasiumEnv.wrap(renamed("mask", lambda tick: np.zeros((9, 9)))()), 0)[0].action_mask is None
-    with pytest.warns(UserWarning, match=r"area 0: info\['legal_actions'\] is no mask of the actions, and is ignored: expected 4 times"):
-        assert GymnasiumEnv.wrap(renamed("legal_actions", lambda tick: ["left"])()).reset(0)["Renamed"].action_mask is None
+    with pytest.warns(
+        UserWarning,
+        match=r"area 0: info\['legal_actions'\] is no mask of the actions, and is ignored: expected 4 times",
+    ):
+        assert (
+            GymnasiumEnv.wrap(renamed("legal_actions", lambda tick: ["left"])()).reset(0)["Renamed"].action_mask is None
+        )
 
 
 @pytest.mark.parametrize("name", ["valid_action_mask", "get_action_mask", "action_mask"])
 def test_a_method_gives_the_mask_under_each_of_its_usual_names(name: str):
     asked = type("Asked", (Door,), {"_info": lambda self: {}, name: lambda self: np.arange(4) == self.tick})
     assert choices(play(GymnasiumEnv.wrap(asked()), 2)) == [[0], [1], [2]]
-    needy = type("Needy", (Door,), {"_info": lambda self: {}, name: lambda self, state: None})  # as Taxi's, which asks for a state
+    needy = type(
+        "Needy", (Door,), {"_info": lambda self: {}, name: lambda self, state: None}
+    )  # as Taxi's, which asks for a state
     assert play(GymnasiumEnv.wrap(needy()), 0)[0].action_mask is None
 
 
 def test_the_name_of_the_mask_may_be_said():
-    assert choices(play(GymnasiumEnv.wrap(renamed("possible", lambda tick: np.arange(4) == tick)(mask_key="possible")), 1)) == [[0], [1]]
+    assert choices(
+        play(GymnasiumEnv.wrap(renamed("possible", lambda tick: np.arange(4) == tick)(mask_key="possible")), 1)
+    ) == [[0], [1]]
     env = GymnasiumEnv.wrap(Shows(mask_key=False))
     assert {obs.name for obs in env.behaviors[env.behavior].obs} == {"tick", "action_mask"}
     assert play(env, 0)[0].action_mask is None
@@ -289,7 +319,10 @@ def test_a_mask_for_each_branch_of_the_observation_masks_a_multi_discrete():
         def _shown(self, obs: np.ndarray) -> dict[str, Any]:
             return {"tick": obs, "action_mask": (np.array([0, 1], np.int8), np.array([1, 1], np.int8))}
 
-    for env in (GymnasiumEnv.wrap(Levers()), GymnasiumEnv.wrap(Sync([Levers, Levers], autoreset_mode=AutoresetMode.SAME_STEP))):
+    for env in (
+        GymnasiumEnv.wrap(Levers()),
+        GymnasiumEnv.wrap(Sync([Levers, Levers], autoreset_mode=AutoresetMode.SAME_STEP)),
+    ):
         mask = env.reset(0)[env.behavior].action_mask
         assert mask is not None
         assert mask[-1].tolist() == [False, True, True, True]

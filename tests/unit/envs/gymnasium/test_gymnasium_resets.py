@@ -28,11 +28,13 @@ class Counts(gymnasium.Env):
     action_space = spaces.Discrete(2)
 
     def __init__(self) -> None:
-        self.tick, self.episode = 0, -1
+        self.tick = 0
+        self.episode = -1
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        self.tick, self.episode = 0, self.episode + 1 if seed is None else 0
+        self.tick = 0
+        self.episode = self.episode + 1 if seed is None else 0
         return self.observe(), {}
 
     def observe(self):
@@ -122,7 +124,9 @@ def ticks_shown(steps: list[TimeStep]) -> list[float]:
 def test_an_environment_that_resets_itself_in_step_is_refused_at_its_first_end(make):
     env = GymnasiumEnv.wrap([make(), make()])
     play(env, LENGTH - 1)
-    with pytest.raises(EnvError, match=r"resets itself inside `step`.*the last one.*is lost.*Leave out the call of `reset`.*final_obs"):
+    with pytest.raises(
+        EnvError, match=r"resets itself inside `step`.*the last one.*is lost.*Leave out the call of `reset`.*final_obs"
+    ):
         act(env)
 
 
@@ -160,16 +164,21 @@ def test_gymnasiums_autoreset_wrapper_changes_nothing():
 
 def test_an_environment_that_restarts_without_reset_causes_one_warning():
     env = GymnasiumEnv.wrap([BeginsAnewByOtherMeans() for _ in range(4)])
-    with pytest.warns(UserWarning, match=r"environment BeginsAnewByOtherMeans seems to reset itself inside `step`") as told:
+    with pytest.warns(
+        UserWarning, match=r"environment BeginsAnewByOtherMeans seems to reset itself inside `step`"
+    ) as told:
         play(env, 20 * LENGTH)
     assert len(told) == 1
 
 
-@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "FrozenLake-v1", "MountainCar-v0", "Taxi-v4", "Acrobot-v1"])
+@pytest.mark.parametrize(
+    "name", ["CartPole-v1", "Pendulum-v1", "FrozenLake-v1", "MountainCar-v0", "Taxi-v4", "Acrobot-v1"]
+)
 def test_gymnasiums_own_environments_are_not_suspected(name: str):
     options = {"max_episode_steps": 20} if name != "CartPole-v1" else {}
     env = GymnasiumEnv(name, 8, **options)
-    rng, spec = torch.Generator().manual_seed(0), env.behaviors[env.behavior].action
+    rng = torch.Generator().manual_seed(0)
+    spec = env.behaviors[env.behavior].action
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         env.reset(0)
@@ -195,7 +204,15 @@ def test_every_autoreset_mode_shows_the_same_episodes(mode: AutoresetMode):
     env = GymnasiumEnv.wrap(Vectors(2, mode))
     steps = play(env, 9)
     asked = [step for step in steps if bool(step.acting[0])]
-    assert [tuple(step.obs[0][0].tolist()) for step in asked][:7] == [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1), (0, 2)]
+    assert [tuple(step.obs[0][0].tolist()) for step in asked][:7] == [
+        (0, 0),
+        (1, 0),
+        (2, 0),
+        (0, 1),
+        (1, 1),
+        (2, 1),
+        (0, 2),
+    ]
     ends = [step for step in steps if len(step.final_obs.slots)]
     assert [step.final_obs.obs[0][0].tolist() for step in ends[:2]] == [[3, 0], [3, 1]]
     assert all(step.terminated.all() for step in ends)
@@ -264,7 +281,10 @@ def test_a_mode_may_be_named_by_its_value():
         (HidesTheLast(AutoresetMode.SAME_STEP), "names SAME_STEP .* infos lack 'final_obs'"),
         (Mislabeled(AutoresetMode.NEXT_STEP), "names NEXT_STEP .* infos have 'final_obs'"),
         (EndsTwice(AutoresetMode.NEXT_STEP, AutoresetMode.NEXT_STEP), "area 0 ended on two ticks in a row"),
-        (ResetsAll(AutoresetMode.DISABLED, AutoresetMode.DISABLED), "names DISABLED .* changed environments that the mask leaves out"),
+        (
+            ResetsAll(AutoresetMode.DISABLED, AutoresetMode.DISABLED),
+            "names DISABLED .* changed environments that the mask leaves out",
+        ),
     ],
 )
 def test_a_vector_environment_that_does_otherwise_than_it_says_is_refused_with_the_reason(made: VectorEnv, reason: str):

@@ -1,4 +1,6 @@
-"""What the training collector stores, against single environments that are stepped by hand with the same seeds and actions."""
+"""What the training collector stores, against single environments that are stepped by hand with the same seeds and
+actions.
+"""
 
 from __future__ import annotations
 
@@ -82,17 +84,23 @@ def collected(env: Env, terminal_obs: bool) -> tuple[BehaviorSpec, list[Rollout]
     """Two rollouts of some 60 decisions, one after the other."""
 
     def join(name: str, spec: BehaviorSpec) -> BehaviorCollector:
-        return BehaviorCollector(name, spec, PPO(spec, behavior_settings(), CPU, 0).policy, 60, RolloutNeeds(terminal_obs=terminal_obs))
+        return BehaviorCollector(
+            name, spec, PPO(spec, behavior_settings(), CPU, 0).policy, 60, RolloutNeeds(terminal_obs=terminal_obs)
+        )
 
     collector = Collector(env, join, SEED)
     rollouts = list[Rollout]()
     while len(rollouts) < 2:
-        rollouts += deepcopy([*collector.collect(1000, lambda: False).values()])  # the next one may be written into the same memory
+        rollouts += deepcopy(
+            [*collector.collect(1000, lambda: False).values()]
+        )  # the next one may be written into the same memory
     return next(iter(env.behaviors.values())), rollouts
 
 
 def by_hand(seed: int, choices: list[int]) -> list[tuple]:
-    """Steps one environment; returns a transition for each choice: obs, choice, reward, next or final obs, terminated, truncated."""
+    """Steps one environment; returns a transition for each choice: obs, choice, reward, next or final obs, terminated,
+    truncated.
+    """
     env = walk_env.make()
     obs, _ = env.reset(seed=seed)
     rows = []
@@ -115,13 +123,21 @@ def stored(rollouts: list[Rollout], slot: int) -> list[tuple]:
         length = time if rollout.lengths is None else int(rollout.lengths[slot])
         final = {row: i for i, row in enumerate(rollout.final_rows.tolist())}
         for t in range(length):
-            terminated, truncated = bool(rollout.terminated[t, slot]), bool(rollout.truncated[t, slot])
+            terminated = bool(rollout.terminated[t, slot])
+            truncated = bool(rollout.truncated[t, slot])
             if terminated or truncated:
                 after = tuple(column[final[t * slots + slot]] for column in rollout.final_obs)
             else:
-                after = tuple(column[t + 1, slot] for column in rollout.obs) if t + 1 < length else tuple(x[slot] for x in rollout.last_obs)
-            before, choice = tuple(column[t, slot] for column in rollout.obs), int(rollout.sample.discrete[t, slot, 0])
-            rows.append((numbers(before), choice, rollout.reward[t, slot].item(), numbers(after), terminated, truncated))
+                after = (
+                    tuple(column[t + 1, slot] for column in rollout.obs)
+                    if t + 1 < length
+                    else tuple(x[slot] for x in rollout.last_obs)
+                )
+            before = tuple(column[t, slot] for column in rollout.obs)
+            choice = int(rollout.sample.discrete[t, slot, 0])
+            rows.append(
+                (numbers(before), choice, rollout.reward[t, slot].item(), numbers(after), terminated, truncated)
+            )
     return rows
 
 
@@ -153,7 +169,8 @@ def test_stored_transitions_are_those_of_single_environments_with_the_same_seeds
     for i in range(300):
         row = (numbers(tuple(x[i] for x in drawn.obs)), int(drawn.action.discrete[i, 0]), drawn.reward[i].item())
         after = numbers(tuple(x[i] for x in drawn.next_obs))
-        ended, terminated = bool(drawn.ended[i]), bool(drawn.terminated[i])
+        ended = bool(drawn.ended[i])
+        terminated = bool(drawn.terminated[i])
         assert (*row, after, terminated, ended and not terminated) in everything
 
 
@@ -163,7 +180,11 @@ def test_without_final_observations_of_terminations_those_of_truncations_are_sto
     time, slots = rollout.shape
     rows = rollout.truncated.flatten().nonzero().squeeze(1)
     assert rollout.final_rows.sort().values.tolist() == rows.tolist()
-    wanted = [row for slot, seed in enumerate(counted(SEED)) for row in by_hand(seed, rollout.sample.discrete[:, slot, 0].tolist())]
+    wanted = [
+        row
+        for slot, seed in enumerate(counted(SEED))
+        for row in by_hand(seed, rollout.sample.discrete[:, slot, 0].tolist())
+    ]
     for i, place in enumerate(rollout.final_rows.tolist()):
         t, slot = divmod(place, slots)
         assert numbers(tuple(x[i] for x in rollout.final_obs)) == wanted[slot * time + t][3]

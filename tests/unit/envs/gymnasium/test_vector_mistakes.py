@@ -25,8 +25,11 @@ class Bent(VectorEnv):
     """Returns what `bend` makes of a right step."""
 
     def __init__(self, bend: Callable[..., Any], mode: AutoresetMode = AutoresetMode.SAME_STEP) -> None:
-        self.bend, self.num_envs, self.metadata = bend, AREAS, {"autoreset_mode": mode}
-        self.single_observation_space, self.single_action_space = spaces.Box(-1, 1, (2,)), spaces.Discrete(2)
+        self.bend = bend
+        self.num_envs = AREAS
+        self.metadata = {"autoreset_mode": mode}
+        self.single_observation_space = spaces.Box(-1, 1, (2,))
+        self.single_action_space = spaces.Discrete(2)
         self.observation_space = batch_space(self.single_observation_space, AREAS)
         self.action_space = batch_space(self.single_action_space, AREAS)
 
@@ -43,12 +46,30 @@ BENT = {
         lambda o, r, t, u, i: (o[:2], r, t, u, i),
         r"observation 'observation' has 2 rows, shape \(2, 2\); expected 4, one for each area",
     ),
-    "one observation": (lambda o, r, t, u, i: (np.float32(0), r, t, u, i), r"observation 'observation' has no rows, shape \(\)"),
-    "shape": (lambda o, r, t, u, i: (o[:, :1], r, t, u, i), r"observation 'observation' has shape \(1,\); its space says \(2,\)"),
-    "rewards": (lambda o, r, t, u, i: (o, r[:3], t, u, i), r"returned rewards of shape \(3,\); expected 4, one for each area"),
-    "terminated": (lambda o, r, t, u, i: (o, r, t[:1], u, i), r"returned `terminated` of shape \(1,\); expected \(4,\), one for each area"),
-    "truncated": (lambda o, r, t, u, i: (o, r, t, False, i), r"returned `truncated` of shape \(\); expected \(4,\), one for each area"),
-    "no flags": (lambda o, r, t, u, i: (o, r, [False, None, False, False], u, i), "area 1: `terminated` is None; expected True or False"),
+    "one observation": (
+        lambda o, r, t, u, i: (np.float32(0), r, t, u, i),
+        r"observation 'observation' has no rows, shape \(\)",
+    ),
+    "shape": (
+        lambda o, r, t, u, i: (o[:, :1], r, t, u, i),
+        r"observation 'observation' has shape \(1,\); its space says \(2,\)",
+    ),
+    "rewards": (
+        lambda o, r, t, u, i: (o, r[:3], t, u, i),
+        r"returned rewards of shape \(3,\); expected 4, one for each area",
+    ),
+    "terminated": (
+        lambda o, r, t, u, i: (o, r, t[:1], u, i),
+        r"returned `terminated` of shape \(1,\); expected \(4,\), one for each area",
+    ),
+    "truncated": (
+        lambda o, r, t, u, i: (o, r, t, False, i),
+        r"returned `truncated` of shape \(\); expected \(4,\), one for each area",
+    ),
+    "no flags": (
+        lambda o, r, t, u, i: (o, r, [False, None, False, False], u, i),
+        "area 1: `terminated` is None; expected True or False",
+    ),
     "masks": (
         lambda o, r, t, u, i: (o, r, t, u, {"action_mask": i["action_mask"][:3]}),
         r"info\['action_mask'\] has masks for 3 areas; expected 4, one for each area",
@@ -67,7 +88,9 @@ def test_a_wrong_number_of_rows_is_refused_with_both_numbers(part: str, mode: Au
         step(env, arrays=arrays)
 
 
-@pytest.mark.parametrize("flag", [np.zeros(AREAS, np.int8), [False] * AREAS, np.zeros((AREAS, 1), bool), np.zeros(AREAS)], ids=str)
+@pytest.mark.parametrize(
+    "flag", [np.zeros(AREAS, np.int8), [False] * AREAS, np.zeros((AREAS, 1), bool), np.zeros(AREAS)], ids=str
+)
 def test_flags_of_a_vector_environment_may_be_numbers(flag: Any):
     env = GymnasiumEnv.wrap(Bent(lambda o, r, t, u, i: (o, r, flag, u, i)))
     env.reset(0)
@@ -91,7 +114,8 @@ class Breaks(gymnasium.Env):
     action_space = spaces.Discrete(2)
 
     def __init__(self, breaks: bool) -> None:
-        self.breaks, self.ticks = breaks, 0
+        self.breaks = breaks
+        self.ticks = 0
 
     def reset(self, *, seed=None, options=None):
         return np.zeros(2, np.float32), {}
@@ -126,5 +150,7 @@ def test_an_exception_names_the_copy_that_raised_it_with_file_and_line(kind: typ
     assert "python:broken raised an error in step, area 2: ZeroDivisionError: the wheel fell off (" in str(raised.value)
     assert "test_vector_mistakes.py, line " in str(raised.value)
     if kind is AsyncVectorEnv:
-        assert 'raise ZeroDivisionError("the wheel fell off")' in str(raised.value.__cause__)  # the worker's traceback, for --debug
+        assert 'raise ZeroDivisionError("the wheel fell off")' in str(
+            raised.value.__cause__
+        )  # the worker's traceback, for --debug
     assert gymnasium.logger.min_level == level

@@ -69,7 +69,9 @@ def test_areas_are_shared_among_processes_and_all_act_after_a_reset():
 def test_every_slot_makes_its_own_episodes_and_no_step_is_lost_or_counted_twice():
     with opened(3, areas=6, length=7) as env:
         step = only(env.reset(3))
-        taken, earned, ends = np.zeros(6), np.zeros(6), np.zeros(6)
+        taken = np.zeros(6)
+        earned = np.zeros(6)
+        ends = np.zeros(6)
         for _ in range(60):
             taken += step.acting.numpy()
             step = only(env.step({"Walk": right(step)}))
@@ -96,7 +98,9 @@ def test_a_slow_copy_does_not_hold_up_the_others(tmp_path: Path):
         assert sorted(step.acting.tolist()) == [False, True]
 
 
-@pytest.mark.parametrize(("order", "seconds"), [("crash", 60.0), ("hang", 12.0)])  # a busy machine takes seconds to start a copy
+@pytest.mark.parametrize(
+    ("order", "seconds"), [("crash", 60.0), ("hang", 12.0)]
+)  # a busy machine takes seconds to start a copy
 def test_a_copy_that_crashes_or_hangs_is_started_again_and_its_episode_is_lost_while_the_others_go_on(
     order: str, seconds: float, tmp_path: Path
 ):
@@ -106,7 +110,9 @@ def test_a_copy_that_crashes_or_hangs_is_started_again_and_its_episode_is_lost_w
         for _ in range(5):
             step = only(env.step({"Walk": right(step)}))
         (tmp_path / order).touch()
-        lost, end, alone = torch.zeros(4, dtype=torch.bool), time.monotonic() + 60, 0
+        lost = torch.zeros(4, dtype=torch.bool)
+        end = time.monotonic() + 60
+        alone = 0
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             while time.monotonic() < end and not (lost.any() and (step.acting & lost).any()):
@@ -139,7 +145,9 @@ def test_a_game_that_is_started_again_draws_other_values_or_has_its_newest_const
             seen: list[set[float]] = [set(), set()]
             while min(len(some) for some in seen) < 5:
                 step = only(env.step({"Walk": right(step)}))
-                for area, mass in zip(step.area[step.acting].tolist(), step.obs[0][step.acting, 0].tolist(), strict=True):
+                for area, mass in zip(
+                    step.area[step.acting].tolist(), step.obs[0][step.acting, 0].tolist(), strict=True
+                ):
                     seen[area].add(mass)
             return seen
 
@@ -232,12 +240,20 @@ def test_interrupt_ends_a_wait_with_tables_in_which_nobody_acts(tmp_path: Path):
 def test_more_copies_than_areas_and_copies_of_a_built_in_are_refused():
     with pytest.raises(EnvError, match="--num-envs=3 copies cannot share 2 areas"), opened(3, areas=2):
         pass
-    with pytest.raises(EnvError, match="3DBall is built in: one process simulates all of its areas"), opened(3, name="3DBall"):
+    with (
+        pytest.raises(EnvError, match="3DBall is built in: one process simulates all of its areas"),
+        opened(3, name="3DBall"),
+    ):
         pass
 
 
 def test_gymnasium_copies_learn_in_a_run(tmp_path: Path):
-    block = {"trainer_type": "ppo", "hyperparameters": {"batch_size": 64, "buffer_size": 512}, "max_steps": 2000, "summary_freq": 500}
+    block = {
+        "trainer_type": "ppo",
+        "hyperparameters": {"batch_size": 64, "buffer_size": 512},
+        "max_steps": 2000,
+        "summary_freq": 500,
+    }
     result = palaestra.train(
         {"behaviors": {"CartPole-v1": block}},
         env="gymnasium:CartPole-v1",
@@ -263,7 +279,10 @@ def walk(env: EnvPool, step: TimeStep, ticks: int = 1000) -> TimeStep:
 
 @pytest.mark.parametrize(
     ("at_close", "then"),
-    [("raise", "raised an error in close, area 0: OSError: the port is gone"), ("hang", r"did not close within 0\.2 s")],
+    [
+        ("raise", "raised an error in close, area 0: OSError: the port is gone"),
+        ("hang", r"did not close within 0\.2 s"),
+    ],
 )
 def test_the_error_of_a_step_is_told_before_a_close_that_fails_or_hangs(
     at_close: str, then: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -303,7 +322,8 @@ def test_a_copy_that_cannot_be_drawn_goes_on(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("at_render", "why"), [("exit", "copy 0 of the environment ended with exit code 9"), ("hang", r"copy 0 .* did not draw within 0\.2 s")]
+    ("at_render", "why"),
+    [("exit", "copy 0 of the environment ended with exit code 9"), ("hang", r"copy 0 .* did not draw within 0\.2 s")],
 )
 @pytest.mark.parametrize("reset", [False, True])
 def test_a_copy_that_ends_or_hangs_while_it_is_drawn_is_started_again(

@@ -17,14 +17,16 @@ from palaestra.runtime.collect.env_checks import guarded
 class Counting(gymnasium.Env):
     """Observes the number of steps and the sum of actions; episodes end after nine steps."""
 
-    observation_space, action_space = gymnasium.spaces.Box(-100, 100, (2,), np.float64), gymnasium.spaces.Discrete(3)
+    observation_space = gymnasium.spaces.Box(-100, 100, (2,), np.float64)
+    action_space = gymnasium.spaces.Discrete(3)
 
     def reset(self, *, seed=None, options=None):
         self.steps = self.total = 0
         return np.array([0.0, 0.0]), {}
 
     def step(self, action):
-        self.steps, self.total = self.steps + 1, self.total + int(action)
+        self.steps = self.steps + 1
+        self.total = self.total + int(action)
         return np.array([self.steps, self.total], np.float64), self.total / 2, False, self.steps == 9, {}
 
 
@@ -41,7 +43,8 @@ def same(one: TimeStep, other: TimeStep) -> None:
 
 
 def test_tables_that_a_copy_writes_without_pytorch_equal_those_of_step():
-    plain, merged = made(2), MergedTable(made(2).behaviors["Counting"])
+    plain = made(2)
+    merged = MergedTable(made(2).behaviors["Counting"])
     server = EnvServer(guarded(made(2), "counting"), LocalBlock)
     expected = plain.reset(3)["Counting"]
     server.answer("reset", (3, None))

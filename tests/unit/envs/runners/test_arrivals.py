@@ -11,7 +11,8 @@ from palaestra.envs.runners.arrivals import Address, Arrivals, call_home
 
 
 def test_a_runner_calls_home_and_both_sides_talk():
-    arrivals, came = Arrivals("127.0.0.1"), SimpleQueue[tuple[Connection, str]]()
+    arrivals = Arrivals("127.0.0.1")
+    came = SimpleQueue[tuple[Connection, str]]()
     address = arrivals.expect(lambda connection, machine: came.put((connection, machine)))
     with call_home(address) as there:
         here, machine = came.get(timeout=10)
@@ -26,7 +27,8 @@ def test_a_runner_calls_home_and_both_sides_talk():
 
 @pytest.mark.parametrize("word", [b"?" * 32, b"short"])
 def test_callers_who_do_not_know_a_word_are_hung_up_on(word: bytes):
-    arrivals, came = Arrivals("127.0.0.1"), SimpleQueue[object]()
+    arrivals = Arrivals("127.0.0.1")
+    came = SimpleQueue[object]()
     address = arrivals.expect(lambda connection, machine: came.put(connection))
     with socket.create_connection((address.host, address.port)) as stranger:
         stranger.sendall(word)
@@ -37,7 +39,8 @@ def test_callers_who_do_not_know_a_word_are_hung_up_on(word: bytes):
 
 
 def test_a_word_is_good_for_one_call_and_until_it_is_forgotten():
-    arrivals, came = Arrivals("127.0.0.1"), SimpleQueue[Connection]()
+    arrivals = Arrivals("127.0.0.1")
+    came = SimpleQueue[Connection]()
     once, never = (arrivals.expect(lambda connection, _: came.put(connection)) for _ in range(2))
     arrivals.forget(never)
     first = call_home(once)

@@ -35,16 +35,22 @@ def cluster() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ray = pytest.importorskip("ray")
-        ray.init(address="local", num_cpus=4, include_dashboard=False, object_store_memory=80 * 2**20, log_to_driver=False)
+        ray.init(
+            address="local", num_cpus=4, include_dashboard=False, object_store_memory=80 * 2**20, log_to_driver=False
+        )
         yield
         ray.shutdown()
 
 
 @contextmanager
-def opened(name: str, told: list[str], *, copies: int = 2, areas: int | None = None, **options: Any) -> Iterator[EnvPool]:
+def opened(
+    name: str, told: list[str], *, copies: int = 2, areas: int | None = None, **options: Any
+) -> Iterator[EnvPool]:
     """Copies in two runners."""
     logs = options.pop("logs", None)
-    games = GameSettings(UnityOptions(copies=copies, logs=logs), (), lambda _, text: told.append(text), RunnerOptions(min(2, copies)))
+    games = GameSettings(
+        UnityOptions(copies=copies, logs=logs), (), lambda _, text: told.append(text), RunnerOptions(min(2, copies))
+    )
     env = make_env(name, areas=areas, options=options, games=games)
     assert isinstance(env, EnvPool)
     try:
@@ -74,12 +80,18 @@ def all_gone(word: str) -> bool:
 def running(word: str) -> list[int]:
     """Processes with a word on their command line that run."""
     found = psutil.process_iter(["pid", "cmdline", "status"])
-    return [one.pid for one in found if one.info["status"] != psutil.STATUS_ZOMBIE and word in " ".join(one.info["cmdline"] or ())]
+    return [
+        one.pid
+        for one in found
+        if one.info["status"] != psutil.STATUS_ZOMBIE and word in " ".join(one.info["cmdline"] or ())
+    ]
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
-def test_copies_in_runners_act_together_and_a_runner_that_is_killed_starts_again_while_the_other_goes_on(tmp_path: Path):
+def test_copies_in_runners_act_together_and_a_runner_that_is_killed_starts_again_while_the_other_goes_on(
+    tmp_path: Path,
+):
     told = list[str]()
     with opened(WALK, told, copies=3, areas=5, folder=str(tmp_path)) as env:
         assert isinstance(env, AsyncEnv)
@@ -90,7 +102,9 @@ def test_copies_in_runners_act_together_and_a_runner_that_is_killed_starts_again
         assert len(set(step.obs[0][:, 2].tolist())) == 3
         assert "3 copies of the environment in 2 runners" in told[0]
         os.kill(running("ray::EnvRunner")[0], signal.SIGKILL)
-        lost, alone, deadline = torch.zeros(5, dtype=torch.bool), 0, time.monotonic() + 60
+        lost = torch.zeros(5, dtype=torch.bool)
+        alone = 0
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline and not (lost.any() and (step.acting & lost).any()):
             step = only(env.step({"Walk": right(step)}))
             if step.lost is not None:
@@ -142,10 +156,16 @@ def test_a_game_plays_in_a_runner_exactly_as_it_plays_here(tmp_path: Path):
 @pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_another_version_on_a_machine_and_a_build_that_is_missing_there_are_refused(monkeypatch: pytest.MonkeyPatch):
-    with pytest.raises(EnvError, match=r"runner 0 on .*: found no .*build './nowhere.x86_64'"), opened("./nowhere.x86_64", [], copies=1):
+    with (
+        pytest.raises(EnvError, match=r"runner 0 on .*: found no .*build './nowhere.x86_64'"),
+        opened("./nowhere.x86_64", [], copies=1),
+    ):
         pass
     monkeypatch.setattr(on_runners, "palaestra_version", lambda: "0.0.1")
-    with pytest.raises(EnvError, match=r"and the run 0\.0\.1: every machine needs the same version"), opened(WALK, [], copies=1):
+    with (
+        pytest.raises(EnvError, match=r"and the run 0\.0\.1: every machine needs the same version"),
+        opened(WALK, [], copies=1),
+    ):
         pass
     assert all_gone("ray::EnvRunner")
 
@@ -199,7 +219,9 @@ def test_a_ray_that_cannot_start_is_told_in_a_sentence_with_what_helps(monkeypat
     monkeypatch.setattr(ray, "init", times_out)
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     games = GameSettings(UnityOptions(copies=2), runners=RunnerOptions(2))
-    with pytest.raises(EnvError, match=r"could not start on this machine: The current node .*ray start --head.*--ray-address") as told:
+    with pytest.raises(
+        EnvError, match=r"could not start on this machine: The current node .*ray start --head.*--ray-address"
+    ) as told:
         make_env(WALK, areas=2, games=games)
     assert "\n" not in str(told.value)
 

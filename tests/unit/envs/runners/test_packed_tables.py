@@ -13,9 +13,12 @@ from palaestra.parallel.shared_memory import LocalBlock
 SPEC = BehaviorSpec((ObsSpec("place", (3,)), ObsSpec("eye", (4, 4, 3))), ActionSpec(continuous=2, branches=(3,)))
 
 
-def table(acting: list[bool], ends: list[int], *, mask: bool = False, lost: list[bool] | None = None, seed: int = 0) -> TimeStep:
+def table(
+    acting: list[bool], ends: list[int], *, mask: bool = False, lost: list[bool] | None = None, seed: int = 0
+) -> TimeStep:
     """A table of random numbers."""
-    slots, draw = len(acting), torch.Generator().manual_seed(seed)
+    slots = len(acting)
+    draw = torch.Generator().manual_seed(seed)
     obs = (torch.rand(slots, 3, generator=draw), torch.rand(slots, 4, 4, 3, generator=draw))
     ended = torch.zeros(slots, dtype=torch.bool)
     ended[ends] = True
@@ -26,7 +29,10 @@ def table(acting: list[bool], ends: list[int], *, mask: bool = False, lost: list
         group_reward=torch.rand(slots, generator=draw),
         terminated=ended,
         truncated=torch.zeros(slots, dtype=torch.bool),
-        final_obs=FinalObs(torch.tensor(ends, dtype=torch.int64), tuple(torch.rand(len(ends), *x.shape[1:], generator=draw) for x in obs)),
+        final_obs=FinalObs(
+            torch.tensor(ends, dtype=torch.int64),
+            tuple(torch.rand(len(ends), *x.shape[1:], generator=draw) for x in obs),
+        ),
         action_mask=torch.rand(slots, 3, generator=draw) < 0.5 if mask else None,
         area=torch.arange(slots),
         team=torch.zeros(slots, dtype=torch.int64),
@@ -48,7 +54,8 @@ def test_every_column_arrives_as_it_was(mask: bool, lost: list[bool] | None):
     there, here = both(step)
     there.write({"Walk": step})
     unpack_tables(here, pack_tables(there))
-    mine, theirs = here.arrays["Walk"], there.arrays["Walk"]
+    mine = here.arrays["Walk"]
+    theirs = there.arrays["Walk"]
     names = {"acting", "reward", "group_reward", "terminated", "truncated", "area", "team", "group", "flags", "ends"}
     for name in names | ({"action_mask"} if mask else set()) | ({"lost"} if lost else set()):
         assert (mine[name] == theirs[name]).all(), name
@@ -59,7 +66,8 @@ def test_every_column_arrives_as_it_was(mask: bool, lost: list[bool] | None):
 
 
 def test_observations_travel_only_for_agents_that_act_and_stay_as_they_were_for_the_others():
-    everyone, nobody = table([True] * 3, [], seed=1), table([False] * 3, [], seed=2)
+    everyone = table([True] * 3, [], seed=1)
+    nobody = table([False] * 3, [], seed=2)
     there, here = both(everyone)
     there.write({"Walk": everyone})
     full = pack_tables(there)

@@ -7,7 +7,8 @@ from palaestra.envs.runners.player_logs import GrowingLogs, LogPart, write_logs
 
 
 def test_logs_come_home_piece_by_piece_and_begin_anew_with_a_restart(tmp_path: Path):
-    away, home = tmp_path / "away", tmp_path / "home"
+    away = tmp_path / "away"
+    home = tmp_path / "home"
     away.mkdir()
     logs = GrowingLogs(away)
     log = away / "Player-3.log"

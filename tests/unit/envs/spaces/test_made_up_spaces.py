@@ -23,7 +23,9 @@ from palaestra.envs.spaces.observation_spaces import observation_leaves
 from palaestra.export.onnx import export
 from palaestra.models.actor_critic import ActorCritic
 
-INF, BYTES, F32 = np.inf, np.uint8, np.float32
+INF = np.inf
+BYTES = np.uint8
+F32 = np.float32
 
 
 def box(low: Any, high: Any, *shape: int, dtype: Any = F32) -> spaces.Box:
@@ -58,7 +60,8 @@ SEEN = {
     "bits of two axes": spaces.MultiBinary([2, 3]),
     "zero-size entries": spaces.Dict(nothing=box(0, 1, 0), none=spaces.Tuple(()), some=box(0, 1, 2)),
     "nested": spaces.Dict(
-        arm=spaces.Tuple((spaces.Discrete(3, start=1), box(-1, 1, 2))), deep=spaces.Dict(a=spaces.Dict(b=spaces.MultiBinary(2)))
+        arm=spaces.Tuple((spaces.Discrete(3, start=1), box(-1, 1, 2))),
+        deep=spaces.Dict(a=spaces.Dict(b=spaces.MultiBinary(2))),
     ),
     "keys of integers": spaces.Dict({3: box(0, 1, 2), 1: spaces.Discrete(2)}),
     "Tuple with an image": spaces.Tuple((box(0, 255, 20, 24, 3, dtype=BYTES), box(-1, 1, 2))),
@@ -79,19 +82,26 @@ DONE = {
     "MultiDiscrete of two axes": spaces.MultiDiscrete([[2, 3], [4, 1]], start=[[0, -7], [5, 9]]),
     "bits of two axes": spaces.MultiBinary([2, 2]),
     "nested": spaces.Dict(
-        go=spaces.Tuple((box(-2, 0, 2), spaces.Discrete(3, start=1))), arm=spaces.Dict(a=spaces.MultiBinary(2), b=box(0, 9))
+        go=spaces.Tuple((box(-2, 0, 2), spaces.Discrete(3, start=1))),
+        arm=spaces.Dict(a=spaces.MultiBinary(2), b=box(0, 9)),
     ),
     "Tuple of two numbers": spaces.Tuple((spaces.Discrete(5), spaces.Discrete(2, start=4))),
 }
 NO_SEEN = {
     "Text": (spaces.Text(5), "'observation' is a Text.*MultiDiscrete"),
     "Graph": (spaces.Dict(net=spaces.Graph(box(0, 1, 2), None)), "'net' is a Graph.*Sequence"),
-    "OneOf": (spaces.Dict(a=spaces.Tuple((spaces.OneOf((box(0, 1, 2), spaces.Discrete(2))),))), r"'a\.0' is a OneOf.*alternatives"),
+    "OneOf": (
+        spaces.Dict(a=spaces.Tuple((spaces.OneOf((box(0, 1, 2), spaces.Discrete(2))),))),
+        r"'a\.0' is a OneOf.*alternatives",
+    ),
     "Sequence of Sequence": (spaces.Sequence(spaces.Sequence(box(0, 1, 2))), "within a Sequence"),
     "nothing": (spaces.Dict(a=spaces.Tuple(()), b=box(0, 1, 0)), "holds no number"),
     "too many numbers": (box(0, 1, 3000, 3000), r"9000000 numbers.*ResizeObservation"),
     "too many values": (spaces.Discrete(2**40), "1099511627776 values"),
-    "twice the same name": (spaces.Dict({"a.b": box(0, 1, 1), "a": spaces.Dict(b=box(0, 1, 1))}), r"two observations are named 'a\.b'"),
+    "twice the same name": (
+        spaces.Dict({"a.b": box(0, 1, 1), "a": spaces.Dict(b=box(0, 1, 1))}),
+        r"two observations are named 'a\.b'",
+    ),
 }
 NO_DONE = {
     "Text": (spaces.Text(5), "Text.*TransformAction"),
@@ -106,8 +116,10 @@ class Mirror(gymnasium.Env):
     """Shows what it is told to show, and keeps the actions that it gets."""
 
     def __init__(self, seen: spaces.Space, done: spaces.Space) -> None:
-        self.observation_space, self.action_space = seen, done
-        self.shown, self.got = list[Any](), list[Any]()
+        self.observation_space = seen
+        self.action_space = done
+        self.shown = list[Any]()
+        self.got = list[Any]()
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -158,14 +170,17 @@ def test_observations_and_actions_of_a_space_are_converted_there_and_back(seen: 
         assert [tuple(obs.shape) for obs in spec.obs] == [column.shape for column in columns]
         for ours, column in zip(step.obs, columns, strict=True):
             np.testing.assert_allclose(ours[0].numpy(), column, rtol=1e-6)
-        # the exported model takes the same observation in the environment's own form, and gives the action in that of its space
+        # the exported model takes the same observation in the environment's own form, and gives the action in that of
+        # its space
         again = {"deterministic": True} if spec.action.continuous or tick % 2 else {}
         native = policy.act(inner.shown[-1], **again).native
         assert inner.action_space.contains(native), native
         flat = policy.act(inner.shown[-1], deterministic=True, rescale=False)
         chosen = Action(
             torch.from_numpy(np.zeros(0, F32) if flat.continuous is None else flat.continuous).reshape(1, -1),
-            torch.from_numpy(np.zeros(0, np.int64) if flat.discrete is None else flat.discrete.astype(np.int64)).reshape(1, -1),
+            torch.from_numpy(
+                np.zeros(0, np.int64) if flat.discrete is None else flat.discrete.astype(np.int64)
+            ).reshape(1, -1),
         )
         step = env.step({"Mirror": chosen})["Mirror"]
         if again:
@@ -189,8 +204,12 @@ def same(one: Any, other: Any) -> None:
 def test_the_ends_of_actions_are_the_ends_of_their_space(name: str):
     space = DONE[name]
     actions = SpaceActions(space)
-    numbers, sizes = actions.spec.continuous, np.array(actions.spec.branches, np.int64)
-    ends = [actions.batch_arrays(np.full((1, numbers), end, F32), (sizes - 1 if end > 0 else sizes * 0)[None]) for end in (-2.0, 2.0)]
+    numbers = actions.spec.continuous
+    sizes = np.array(actions.spec.branches, np.int64)
+    ends = [
+        actions.batch_arrays(np.full((1, numbers), end, F32), (sizes - 1 if end > 0 else sizes * 0)[None])
+        for end in (-2.0, 2.0)
+    ]
     for native in (next(iter(actions.single(end, 1))) for end in ends):
         assert space.contains(native), native
     if isinstance(space, spaces.Box) and np.isfinite([space.low, space.high]).all():
@@ -218,12 +237,16 @@ def test_an_image_or_a_board_fills_0_to_1_whatever_its_highest_number_is(space: 
     assert leaf.spec.raw.scale == scale
     column = leaf.column(leaf.gather([np.full(space.shape, most, space.dtype)]))
     np.testing.assert_allclose(column, min(most, 1))
-    np.testing.assert_array_equal(space_observations(space, [leaf], [column.numpy()]), np.full((1, *space.shape), most, space.dtype))
+    np.testing.assert_array_equal(
+        space_observations(space, [leaf], [column.numpy()]), np.full((1, *space.shape), most, space.dtype)
+    )
 
 
 @pytest.mark.parametrize("stack", [False, True])
 def test_a_sequence_becomes_rows_that_begin_with_a_one(stack: bool):
-    space = spaces.Dict(seen=spaces.Sequence(spaces.Dict(kind=spaces.Discrete(2, start=1), at=box(-9, 9, 2)), stack=stack))
+    space = spaces.Dict(
+        seen=spaces.Sequence(spaces.Dict(kind=spaces.Discrete(2, start=1), at=box(-9, 9, 2)), stack=stack)
+    )
     elements = [{"kind": 2, "at": np.array([3, 4], F32)}, {"kind": 1, "at": np.array([5, 6], F32)}]
     value: Any = tuple(elements)
     if stack:

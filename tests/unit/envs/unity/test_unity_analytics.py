@@ -12,7 +12,9 @@ from palaestra.wire.messages import Any_, message_class
 from palaestra.wire.side_channels import SideChannels, pack, unpack
 
 RUN = TrainingFacts("1.1.0", "1.1.0", "3.12.1", "2.5", "cpu", 4, 2, "{}")
-BALL = BehaviorFacts("b4", "ppo", True, False, True, False, False, True, "simple", 2, 128, False, True, False, '{"max_steps": 5}')
+BALL = BehaviorFacts(
+    "b4", "ppo", True, False, True, False, False, True, "simple", 2, 128, False, True, False, '{"max_steps": 5}'
+)
 
 
 def hub_of(channel: AnalyticsSender, copies: int = 2) -> SideChannels:

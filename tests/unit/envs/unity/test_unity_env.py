@@ -34,7 +34,11 @@ def nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     """Neither a process nor a thread nor a folder nor a port that listens."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     me = psutil.Process()
-    before = {thread.ident for thread in threading.enumerate()}, {child.pid for child in me.children(recursive=True)}, listening()
+    before = (
+        {thread.ident for thread in threading.enumerate()},
+        {child.pid for child in me.children(recursive=True)},
+        listening(),
+    )
     yield
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline and left(*before):
@@ -61,7 +65,9 @@ def port_of(env: UnityEnv) -> int:
 
 
 def test_the_editor_may_leave_and_come_again() -> None:
-    """By stopping play mode, and by vanishing while the trainer waits for it; each game is another, with ids as before."""
+    """By stopping play mode, and by vanishing while the trainer waits for it; each game is another, with ids as
+    before.
+    """
     games = [
         Ball(ticks=60),
         Ball(ticks=1000, fate=Fate(at=45, how="drop")),
@@ -81,8 +87,14 @@ def test_the_editor_may_leave_and_come_again() -> None:
             play = Play(env, Run(env, RandomPolicy, rollout=64))
             while not work.over:
                 play.for_seconds(0.02)
-        count, seats = play.count("Ball"), len(play.run.collector.steps["Ball"].acting)
-    assert log.warnings[:4] == [STOPPED, RECONNECTED, STOPPED, RECONNECTED]  # and the last stop, if there was time for it
+        count = play.count("Ball")
+        seats = len(play.run.collector.steps["Ball"].acting)
+    assert log.warnings[:4] == [
+        STOPPED,
+        RECONNECTED,
+        STOPPED,
+        RECONNECTED,
+    ]  # and the last stop, if there was time for it
     totals = [(game.expected.before_last if game.ended == "left" else game.expected.totals)["Ball"] for game in games]
     assert count.episodes == sum(each.episodes for each in totals) == 4 * (5 + 4 + 3 + 4 + 3)
     assert count.length == 10 * count.episodes
@@ -100,7 +112,9 @@ def test_the_editor_may_crash_and_come_again(tmp_path: Path) -> None:
             seen = set[int]()
             for _ in range(3):
                 started.append(subprocess.Popen([*command, str(port_of(env))], stdout=subprocess.DEVNULL))
-                wait_until(lambda: bool(env.copies) and env.copies[0].source not in seen and env.copies[0].delivered > 60)
+                wait_until(
+                    lambda: bool(env.copies) and env.copies[0].source not in seen and env.copies[0].delivered > 60
+                )
                 seen.add(env.copies[0].source)
                 started[-1].kill()
                 started[-1].wait()
@@ -127,7 +141,8 @@ def wait_until(done: Callable[[], bool]) -> None:
 
 def test_another_editor_may_connect_while_the_former_waits() -> None:
     with opened() as env:
-        former, latter = Client(port_of(env)), Client(port_of(env))
+        former = Client(port_of(env))
+        latter = Client(port_of(env))
         with in_thread(lambda: begin(former)) as waits:
             env.reset(1)
             with in_thread(lambda: begin(latter)):
@@ -167,7 +182,10 @@ def test_another_program_on_a_builds_port_is_ignored(tmp_path: Path) -> None:
 def test_two_environments_take_ports_of_their_own(tmp_path: Path) -> None:
     build = str(make_build(tmp_path, "Ball", agents=1))
     base = free_port()
-    with opened(executable=build, base_port=base, copies=2) as one, opened(executable=build, base_port=base, copies=2) as other:
+    with (
+        opened(executable=build, base_port=base, copies=2) as one,
+        opened(executable=build, base_port=base, copies=2) as other,
+    ):
         one.reset(1)
         other.reset(1)
         ports = [copy.server.port for env in (one, other) for copy in env.copies]
@@ -193,7 +211,9 @@ def test_an_editor_port_that_is_taken_is_an_error() -> None:
         taken.listen()
         with (
             opened(editor_port=taken.getsockname()[1]) as env,
-            pytest.raises(EnvError, match=rf"port {taken.getsockname()[1]} is taken by .*, process {os.getpid()}, .*--editor-port"),
+            pytest.raises(
+                EnvError, match=rf"port {taken.getsockname()[1]} is taken by .*, process {os.getpid()}, .*--editor-port"
+            ),
         ):
             env.reset(1)
 
@@ -202,18 +222,25 @@ def test_a_silent_game_is_named_long_before_it_is_an_error(tmp_path: Path, monke
     assert FIRST_NOTICE == 20
     monkeypatch.setattr("palaestra.envs.unity.game_instance.FIRST_NOTICE", 0.3)
     log = MessageLog()
-    with opened(log, executable=str(silent(tmp_path)), timeout_wait=1.5) as env, pytest.raises(GameGone, match="waited 2 s"):
+    with (
+        opened(log, executable=str(silent(tmp_path)), timeout_wait=1.5) as env,
+        pytest.raises(GameGone, match="waited 2 s"),
+    ):
         env.reset(1)
     assert len(log.lines) == 1
     assert log.lines[0][1] == "info"
     assert "for it to connect: it runs but has not connected" in log.lines[0][2]
 
 
-@pytest.mark.parametrize(("bind", "expected"), [(None, {"127.0.0.1", "::1"}), ("127.0.0.1", {"127.0.0.1"}), ("0.0.0.0", {"0.0.0.0", "::"})])
+@pytest.mark.parametrize(
+    ("bind", "expected"), [(None, {"127.0.0.1", "::1"}), ("127.0.0.1", {"127.0.0.1"}), ("0.0.0.0", {"0.0.0.0", "::"})]
+)
 def test_only_this_machine_can_connect_by_default(bind: str | None, expected: set[str]) -> None:
     with opened(bind=bind) as env, Client(port_of(env)) as client, in_thread(lambda: Ball(agents=1).run(client)):
         env.reset(1)
-        addresses = {ip.removeprefix("::ffff:") for ip, port in listening() if port == port_of(env)}  # of IPv4 sockets of both kinds
+        addresses = {
+            ip.removeprefix("::ffff:") for ip, port in listening() if port == port_of(env)
+        }  # of IPv4 sockets of both kinds
         env.close()
     assert addresses
     assert addresses <= expected
@@ -227,7 +254,10 @@ def silent(tmp_path: Path) -> Path:
 
 
 def test_nothing_is_left_of_a_game_that_never_connects(tmp_path: Path) -> None:
-    with opened(executable=str(silent(tmp_path)), timeout_wait=0.5, copies=2) as env, pytest.raises(GameGone, match="has not connected"):
+    with (
+        opened(executable=str(silent(tmp_path)), timeout_wait=0.5, copies=2) as env,
+        pytest.raises(GameGone, match="has not connected"),
+    ):
         env.reset(1)
 
 
@@ -280,7 +310,8 @@ class Slow(Ball):
 
 def test_a_reset_may_come_before_a_game_has_followed_the_last(tmp_path: Path) -> None:
     """What the message describes that is answered with another reset is known all the same."""
-    ball, slow = Ball(agents=1), Slow(agents=1)
+    ball = Ball(agents=1)
+    slow = Slow(agents=1)
     with (
         opened(executable=str(silent(tmp_path)), copies=2) as env,
         in_thread(lambda: ball.run(Direct(env, 0))),

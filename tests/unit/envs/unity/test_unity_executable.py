@@ -27,10 +27,17 @@ def found(name: str, platform: str) -> str | None:
     return None if build is None else str(build.relative_to(Path.cwd()))
 
 
-@pytest.mark.parametrize("typed", ["Game", "Game.x86_64", "Game.exe", "Game.app", "./Game", "  Game ", "../{here}/Game"])
+@pytest.mark.parametrize(
+    "typed", ["Game", "Game.x86_64", "Game.exe", "Game.app", "./Game", "  Game ", "../{here}/Game"]
+)
 @pytest.mark.parametrize(
     ("platform", "file"),
-    [("linux", "Game.x86_64"), ("linux", "Game.x86"), ("darwin", "Game.app/Contents/MacOS/Game"), ("win32", "Game.exe")],
+    [
+        ("linux", "Game.x86_64"),
+        ("linux", "Game.x86"),
+        ("darwin", "Game.app/Contents/MacOS/Game"),
+        ("win32", "Game.exe"),
+    ],
 )
 def test_a_build_is_found_with_and_without_its_suffix(typed: str, platform: str, file: str):
     lay(file)
@@ -60,7 +67,11 @@ def test_a_suffix_in_a_folder_name_is_left_alone(platform: str):
 
 def test_the_64_bit_build_goes_first_unless_the_other_was_typed():
     lay("Game.x86_64", "Game.x86", "Game")
-    assert [found(name, "linux") for name in ("Game", "Game.x86_64", "Game.x86")] == ["Game.x86_64", "Game.x86_64", "Game.x86"]
+    assert [found(name, "linux") for name in ("Game", "Game.x86_64", "Game.x86")] == [
+        "Game.x86_64",
+        "Game.x86_64",
+        "Game.x86",
+    ]
 
 
 def test_a_program_of_any_name_is_found_as_typed():
@@ -110,7 +121,9 @@ def test_a_folder_with_a_build_without_a_suffix_gives_the_file_that_has_a_data_f
 
 
 @pytest.mark.parametrize(("platform", "suffix"), [("linux", ".x86_64"), ("win32", ".exe")])
-def test_among_several_builds_of_a_folder_the_one_with_data_or_the_name_of_the_folder_is_meant(platform: str, suffix: str):
+def test_among_several_builds_of_a_folder_the_one_with_data_or_the_name_of_the_folder_is_meant(
+    platform: str, suffix: str
+):
     lay(f"folder/Game{suffix}", f"folder/Tool{suffix}")
     assert find("folder", platform) is None
     message = explain_missing("folder", platform)
@@ -162,7 +175,17 @@ def test_a_build_of_another_system_is_called_that(typed: str, here: str, file: s
 
 
 def test_what_can_only_be_a_file_looks_like_a_build():
-    for name in ("Game.exe", "Game.X86_64", "Game.app", "builds/Game", "builds\\Game", "./Game", "~/Game", "C:/Game", "envs/a/Game-v1"):
+    for name in (
+        "Game.exe",
+        "Game.X86_64",
+        "Game.app",
+        "builds/Game",
+        "builds\\Game",
+        "./Game",
+        "~/Game",
+        "C:/Game",
+        "envs/a/Game-v1",
+    ):
         assert looks_like_build(name), name
 
 

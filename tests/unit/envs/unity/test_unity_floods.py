@@ -34,7 +34,9 @@ def test_more_copies_than_files_may_be_opened_are_refused_before_one_starts(tmp_
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (psutil.Process().num_fds() + 400, limits[1]))
         with opened(executable=str(make_build(tmp_path, "Ball", notes=notes)), copies=1000) as env:
-            with pytest.raises(EnvError, match=r"--num-envs=1000: .* files .*, \d+ fit at most .*: --num-envs=\d+") as caught:
+            with pytest.raises(
+                EnvError, match=r"--num-envs=1000: .* files .*, \d+ fit at most .*: --num-envs=\d+"
+            ) as caught:
                 env.reset(1)
             assert 10 < int(str(caught.value).rpartition("=")[2]) <= 50
             assert env.copies == []
@@ -55,7 +57,9 @@ def test_a_large_game_is_measured_before_further_copies_start(tmp_path: Path) ->
     notes = tmp_path / "notes"
     copies = free_memory() // (80 * 2**20)
     with opened(executable=str(make_build(tmp_path, "Ball", hoard=250, notes=notes)), copies=copies) as env:
-        with pytest.raises(EnvError, match=r"with the first, which takes \d+ MiB and \d+ threads.*: --num-envs=\d+") as caught:
+        with pytest.raises(
+            EnvError, match=r"with the first, which takes \d+ MiB and \d+ threads.*: --num-envs=\d+"
+        ) as caught:
             env.reset(1)
         fit = int(str(caught.value).rpartition("=")[2])
         assert 1 <= fit < copies / 2
@@ -146,7 +150,9 @@ def test_a_game_that_warns_in_every_message_fills_no_console(tmp_path: Path) -> 
 def test_a_log_without_end_is_emptied_and_the_game_plays_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("palaestra.wire.limits.LONGEST_LOG", 1_000_000)
     loud = tmp_path / "Loud.x86_64"
-    loud.write_text(f'#!/bin/sh\nyes | head -c 3000000\n(sleep 1; echo and on) &\nexec {make_build(tmp_path, "Ball")} "$@"\n')
+    loud.write_text(
+        f'#!/bin/sh\nyes | head -c 3000000\n(sleep 1; echo and on) &\nexec {make_build(tmp_path, "Ball")} "$@"\n'
+    )
     loud.chmod(0o755)
     log = MessageLog()
     logs = tmp_path / "logs"

@@ -1,4 +1,5 @@
-"""A crowd that does everything agents can do: what the trainer counts is what the game counts. And games whose messages are damaged.
+"""A crowd that does everything agents can do: what the trainer counts is what the game counts. And games whose messages
+are damaged.
 
 `python test_unity_fuzz.py 100000` (with tests/unit on PYTHONPATH) plays that many messages and reports memory;
 `python test_unity_fuzz.py 10000 damaged` sends that many damaged ones.
@@ -30,7 +31,9 @@ from palaestra.wire.messages import UnityMessage
 NAMES = {kind.key.partition("?")[0] for kind in KINDS}
 
 
-def play(game: Crowd, policy: type[EchoPolicy], wire: bool = False, memory: list[int] | None = None) -> dict[str, Count]:
+def play(
+    game: Crowd, policy: type[EchoPolicy], wire: bool = False, memory: list[int] | None = None
+) -> dict[str, Count]:
     """Plays a crowd to its end through the collector; resident bytes into `memory` every 2,000 messages."""
     log = MessageLog()
     with opened(log) as env:
@@ -54,7 +57,11 @@ def play(game: Crowd, policy: type[EchoPolicy], wire: bool = False, memory: list
 def check(counts: dict[str, Count], totals: dict[str, Totals]) -> None:
     for name, count in counts.items():
         expected = totals[name]
-        assert (count.episodes, count.length, count.completed) == (expected.episodes, expected.length, expected.completed), name
+        assert (count.episodes, count.length, count.completed) == (
+            expected.episodes,
+            expected.length,
+            expected.completed,
+        ), name
         assert (count.returns, count.group_returns) == (expected.returns, expected.group_returns), name
     assert not any(totals[name].completed for name in totals.keys() - counts.keys())
 
@@ -82,7 +89,8 @@ def test_choices_obey_masks_over_a_real_connection() -> None:
 
 def damaged(raw: bytes, random: Random) -> bytes:
     """The message with bytes changed, cut out, put in or cut off."""
-    kind, at = random.randrange(5), random.randrange(len(raw))
+    kind = random.randrange(5)
+    at = random.randrange(len(raw))
     if kind == 0:
         return raw[:at]
     if kind == 1:
@@ -98,10 +106,13 @@ def damaged(raw: bytes, random: Random) -> bytes:
 
 
 class Vandal:
-    """Plays recorded conversations, in each of which one message is damaged; every message must be answered within a time."""
+    """Plays recorded conversations, in each of which one message is damaged; every message must be answered within a
+    time.
+    """
 
     def __init__(self, random: Random, count: int) -> None:
-        self.random, self.count = random, count
+        self.random = random
+        self.count = count
         self.recorded = [requests(name) for name in CONVERSATIONS]
         self.outcomes: Counter[str] = Counter()
 
@@ -128,7 +139,8 @@ class Vandal:
 
 def vandalize(count: int, seed: int, connect: Callable[[UnityEnv], Client]) -> tuple[Counter[str], list[str]]:
     """How damaged messages were answered, and what people were log of them."""
-    log, raised = MessageLog(), list[str]()
+    log = MessageLog()
+    raised = list[str]()
     vandal = Vandal(Random(seed), count)
     with opened(log, timeout_wait=600) as env:
         alarm = threading.Timer(60 + count / 20, env.interrupt)
@@ -154,11 +166,21 @@ def vandalize(count: int, seed: int, connect: Callable[[UnityEnv], Client]) -> t
     return vandal.outcomes, [text for text in log.warnings if "play mode was stopped" not in text] + raised
 
 
-NAMED = ("behavior", "are not a message", "without a header", "of a trainer", "side channel", "communication API", "does not introduce it")
+NAMED = (
+    "behavior",
+    "are not a message",
+    "without a header",
+    "of a trainer",
+    "side channel",
+    "communication API",
+    "does not introduce it",
+)
 
 
 def check_vandalism(outcomes: Counter[str], words: list[str]) -> None:
-    assert outcomes["goodbye"] <= len(words) + outcomes["refused"] + sum(outcomes.values()) // 10  # a damaged status is a goodbye
+    assert (
+        outcomes["goodbye"] <= len(words) + outcomes["refused"] + sum(outcomes.values()) // 10
+    )  # a damaged status is a goodbye
     unclear = [text for text in words if not any(name in text for name in NAMED)]
     assert not unclear, unclear[:3]
 
@@ -181,7 +203,10 @@ def main(messages: int) -> None:
     start = time.monotonic()
     game = Crowd(11, messages=messages, echo=True)
     counts = play(game, EchoPolicy, memory=memory)
-    print(f"{messages} messages in {time.monotonic() - start:.0f} s; resident MiB:", *(round(size / 2**20, 1) for size in memory))
+    print(
+        f"{messages} messages in {time.monotonic() - start:.0f} s; resident MiB:",
+        *(round(size / 2**20, 1) for size in memory),
+    )
     print(*counts.items(), "expected", *game.expected.totals.items(), sep="\n")
     check(counts, game.expected.totals)
 

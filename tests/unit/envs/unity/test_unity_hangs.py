@@ -48,11 +48,16 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 class Pausing(Ball):
-    """Plays three ticks, then sends a message without decisions some times, then plays on; `before(i)` is called before each answer."""
+    """Plays three ticks, then sends a message without decisions some times, then plays on; `before(i)` is called before
+    each answer.
+    """
 
     def __init__(self, pause: dict[str, Any], before: Callable[[int], None], times: int = 1) -> None:
         super().__init__(agents=1)
-        self.pause, self.before, self.times, self.paused = pause, before, times, 0
+        self.pause = pause
+        self.before = before
+        self.times = times
+        self.paused = 0
 
     def step(self, reply: Any) -> Any:
         if self.tick < 3 or self.paused > self.times:
@@ -64,7 +69,9 @@ class Pausing(Ball):
 
 
 @contextmanager
-def playing(tmp_path: Path, make: Callable[[UnityEnv, int], Game], log: MessageLog, **options: Any) -> Iterator[UnityEnv]:
+def playing(
+    tmp_path: Path, make: Callable[[UnityEnv, int], Game], log: MessageLog, **options: Any
+) -> Iterator[UnityEnv]:
     """An environment of builds that sleep; `make(env, copy)` gives the game that plays for each process that starts."""
     build = tmp_path / "Game.x86_64"
     build.write_text("#!/bin/sh\nexec sleep 600\n")
@@ -104,7 +111,9 @@ def play(env: UnityEnv, done: Callable[[], bool] = lambda: False) -> None:
 
 
 @LAST
-def test_a_game_that_hangs_after_a_message_without_decisions_is_started_again(last: dict[str, Any], clock: Clock, tmp_path: Path) -> None:
+def test_a_game_that_hangs_after_a_message_without_decisions_is_started_again(
+    last: dict[str, Any], clock: Clock, tmp_path: Path
+) -> None:
     """The other copy goes on, and limits on restarts count as for any other failure."""
     log = MessageLog()
 
@@ -115,7 +124,9 @@ def test_a_game_that_hangs_after_a_message_without_decisions_is_started_again(la
         env.reset(1)
         play(env, lambda: bool(log.warnings))
         other = env.copies[1].delivered
-        with pytest.raises(GameGone, match=r"(?s)copy 0 .* was restarted 1 times.*max-lifetime-restarts allows; waited 61 s"):
+        with pytest.raises(
+            GameGone, match=r"(?s)copy 0 .* was restarted 1 times.*max-lifetime-restarts allows; waited 61 s"
+        ):
             play(env)
         assert env.copies[1].delivered > other
     assert len(log.warnings) == 1
@@ -125,7 +136,8 @@ def test_a_game_that_hangs_after_a_message_without_decisions_is_started_again(la
 
 def test_a_game_that_answers_may_be_without_agents_for_long(clock: Clock, tmp_path: Path) -> None:
     """Its pauses are reported, and only the silence after an answer counts for --timeout-wait."""
-    log, games = MessageLog(), list[Pausing]()
+    log = MessageLog()
+    games = list[Pausing]()
 
     def pause(_: int) -> None:
         clock.ahead += 15
@@ -155,7 +167,9 @@ def editor(env: UnityEnv, game: Game) -> None:
 
 
 @LAST
-def test_an_editor_that_hangs_without_decisions_is_waited_for_like_any_that_hangs(last: dict[str, Any], clock: Clock) -> None:
+def test_an_editor_that_hangs_without_decisions_is_waited_for_like_any_that_hangs(
+    last: dict[str, Any], clock: Clock
+) -> None:
     """The user is reminded that it may be paused; with --timeout-wait the run ends."""
     log = MessageLog()
 

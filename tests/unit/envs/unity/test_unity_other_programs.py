@@ -51,7 +51,9 @@ def wait_until(done: Callable[[], bool]) -> None:
 
 @contextmanager
 def beside(env: UnityEnv, work: Callable[[int], None], messages: int = 20) -> Iterator[Play]:
-    """Plays until the work, which gets the game's port and begins after so many messages, is done, and a little longer."""
+    """Plays until the work, which gets the game's port and begins after so many messages, is done, and a little
+    longer.
+    """
 
     def begin() -> None:
         wait_until(lambda: bool(env.copies) and env.copies[0].delivered >= messages)
@@ -75,7 +77,10 @@ def whole(env: UnityEnv, play: Play) -> bool:
 def test_messages_of_other_programs_do_not_affect_a_game(tmp_path: Path) -> None:
     log = MessageLog()
     build = make_build(tmp_path, "Ball")
-    with opened(log, executable=str(build)) as env, beside(env, lambda port: [say(port, raw) for raw in 2 * GARBAGE]) as play:
+    with (
+        opened(log, executable=str(build)) as env,
+        beside(env, lambda port: [say(port, raw) for raw in 2 * GARBAGE]) as play,
+    ):
         assert whole(env, play)
         assert env.copies[0].dropped == 14
     assert len(log.warnings) == 1
@@ -87,7 +92,10 @@ def test_another_program_that_connects_first_is_not_taken_for_the_game(tmp_path:
     late = tmp_path / "Late.x86_64"
     late.write_text(f'#!/bin/sh\nsleep 1.5\nexec {make_build(tmp_path, "Ball")} "$@"\n')
     late.chmod(0o755)
-    with opened(log, executable=str(late)) as env, beside(env, lambda port: [say(port, raw) for raw in GARBAGE], messages=0) as play:
+    with (
+        opened(log, executable=str(late)) as env,
+        beside(env, lambda port: [say(port, raw) for raw in GARBAGE], messages=0) as play,
+    ):
         assert whole(env, play)
         assert env.copies[0].dropped == len(GARBAGE)
     assert f"python, process {os.getpid()}" in log.warnings[0]
@@ -98,7 +106,9 @@ def test_bytes_and_connections_that_never_end_leave_a_game_alone(tmp_path: Path)
         for i in range(60):
             connection = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
             with suppress(OSError):
-                connection.sendall((b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"GET / HTTP/1.1\r\n", bytes(range(256)) * 40, b"\x00")[i % 4])
+                connection.sendall(
+                    (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"GET / HTTP/1.1\r\n", bytes(range(256)) * 40, b"\x00")[i % 4]
+                )
 
     with ExitStack() as stack, opened(executable=str(make_build(tmp_path, "Ball"))) as env, beside(env, crowd) as play:
         assert whole(env, play)
@@ -131,7 +141,9 @@ def test_of_an_editor_and_another_program_the_first_keeps_the_connection(tmp_pat
     with opened(log) as env, ExitStack() as stack:
 
         def intrude(port: int) -> None:
-            stranger = subprocess.Popen([str(build), "--mlagents-port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            stranger = subprocess.Popen(
+                [str(build), "--mlagents-port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
             stack.callback(stranger.wait)
             stack.callback(stranger.kill)
             wait_until(lambda: env.copies[0].dropped > 0)
@@ -159,7 +171,10 @@ def test_a_game_that_a_wrapper_has_another_program_start_is_the_game(tmp_path: P
 def test_a_build_whose_greeting_is_damaged_is_still_an_error_at_once(tmp_path: Path) -> None:
     start = time.monotonic()
     build = make_build(tmp_path, "Ball", die_at=1, die_how="corrupt")
-    with opened(executable=str(build)) as env, pytest.raises(ProtocolError, match="not a message of ML-Agents' protocol"):
+    with (
+        opened(executable=str(build)) as env,
+        pytest.raises(ProtocolError, match="not a message of ML-Agents' protocol"),
+    ):
         env.reset(1)
     assert time.monotonic() - start < 30
 

@@ -114,7 +114,9 @@ def test_a_running_game_has_no_code(play: Play):
     assert game.describe_exit() == "is still running"
 
 
-@pytest.mark.parametrize(("script", "code", "words"), [("exit 3", 3, "exited with code 3"), ("true", 0, "exited with code 0")])
+@pytest.mark.parametrize(
+    ("script", "code", "words"), [("exit 3", 3, "exited with code 3"), ("true", 0, "exited with code 0")]
+)
 def test_an_exit_code_is_reported(play: Play, script: str, code: int, words: str):
     game = play(script)
     assert exited(game) == words
@@ -170,7 +172,9 @@ def test_a_game_that_will_not_end_is_ended(play: Play, tmp_path: Path, monkeypat
 
 @pytest.mark.parametrize("end", ["stop", "kill", "exit"])
 def test_the_children_of_a_wrapper_die_with_it(play: Play, tmp_path: Path, end: str):
-    game = play(f"(trap '' TERM; sh -c 'echo $$ > {tmp_path}/pid; exec sleep 60') & {'exit 4' if end == 'exit' else 'wait'}")
+    game = play(
+        f"(trap '' TERM; sh -c 'echo $$ > {tmp_path}/pid; exec sleep 60') & {'exit 4' if end == 'exit' else 'wait'}"
+    )
     child = number_in(tmp_path / "pid")
     if end == "stop":
         game.stop(0)
@@ -225,7 +229,10 @@ def test_a_game_does_not_outlive_a_trainer_that_is_killed(tmp_path: Path, how: s
         f"here = Path({str(tmp_path)!r})\n"
         "game = GameProcess([str(here / 'game.sh')], here / 'log', here / 'out', False)\ntime.sleep(60)\n",
     )
-    program(tmp_path / "game.sh", f"#!/bin/sh\nsh -c 'echo $$ > {tmp_path}/child; exec sleep 60' & echo $$ > {tmp_path}/parent; wait\n")
+    program(
+        tmp_path / "game.sh",
+        f"#!/bin/sh\nsh -c 'echo $$ > {tmp_path}/child; exec sleep 60' & echo $$ > {tmp_path}/parent; wait\n",
+    )
     with subprocess.Popen([sys.executable, str(trainer)]) as process:
         games = [number_in(tmp_path / "parent"), number_in(tmp_path / "child")]
         time.sleep(0.2)  # the guard starts right after the game
@@ -283,7 +290,8 @@ def test_a_build_that_is_still_being_copied_is_tried_again(tmp_path: Path):
     with open(file, "ab"), pytest.raises(GameGone, match="busy"):
         start(file)
     holder = subprocess.Popen(
-        [sys.executable, "-c", f"import time; file = open({str(file)!r}, 'ab'); print(flush=True); time.sleep(0.2)"], stdout=subprocess.PIPE
+        [sys.executable, "-c", f"import time; file = open({str(file)!r}, 'ab'); print(flush=True); time.sleep(0.2)"],
+        stdout=subprocess.PIPE,
     )
     with holder:
         assert holder.stdout is not None

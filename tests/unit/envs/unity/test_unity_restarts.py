@@ -41,7 +41,9 @@ def test_without_limits_a_run_that_gets_on_goes_on(limits: Restarts) -> None:
 def test_a_copy_is_started_again_as_often_as_is_allowed(lifetime: int) -> None:
     policy = RestartPolicy("copy 2 of the game", Restarts(lifetime=lifetime))
     failures(policy, lifetime)
-    with pytest.raises(GameGone, match=rf"copy 2 .* restarted {lifetime} times.*--max-lifetime-restarts allows; it was killed"):
+    with pytest.raises(
+        GameGone, match=rf"copy 2 .* restarted {lifetime} times.*--max-lifetime-restarts allows; it was killed"
+    ):
         failures(policy, 1)
 
 
@@ -49,7 +51,9 @@ def test_a_copy_is_started_again_as_often_as_is_allowed(lifetime: int) -> None:
 def test_a_copy_is_started_again_as_often_within_the_period_as_is_allowed(rate: int) -> None:
     policy = RestartPolicy("copy 0 of the game", Restarts(rate=rate, period=60))
     failures(policy, rate)
-    with pytest.raises(GameGone, match=rf"restarted {rate} times within 60 s.*--restarts-rate-limit-n allows; it was killed"):
+    with pytest.raises(
+        GameGone, match=rf"restarted {rate} times within 60 s.*--restarts-rate-limit-n allows; it was killed"
+    ):
         failures(policy, 1)
 
 
@@ -75,7 +79,8 @@ def test_a_run_that_gets_nowhere_ends() -> None:
     for _ in range(MAX_FRUITLESS_FAILURES - 2):
         policy.failed(CRASH, 8, 0)
     with pytest.raises(
-        GameGone, match=rf"copy 1 of the game failed {MAX_FRUITLESS_FAILURES} times in a row without progress; it was killed"
+        GameGone,
+        match=rf"copy 1 of the game failed {MAX_FRUITLESS_FAILURES} times in a row without progress; it was killed",
     ):
         policy.failed(CRASH, 8, 0)
 
@@ -96,13 +101,16 @@ def test_a_run_outlives_kills(tmp_path: Path) -> None:
         play = Play(env, Run(env, RandomPolicy, rollout=64))
         for number in range(3):
             play.for_seconds(0.7)
-            before, killed = len(log.warnings), kill(play, number % 2)
+            before = len(log.warnings)
+            killed = kill(play, number % 2)
             play.until(lambda before=before: len(log.warnings) > before, 5)
             assert log.lines[-1][0] - killed < 2
             assert f"copy {number % 2} of the game: it" in log.warnings[-1]
             assert "killed by signal SIGKILL" in log.warnings[-1]
         wanted = play.count("Ball").episodes + 60
-        play.until(lambda: play.count("Ball").episodes >= wanted and all(copy.delivered > 30 for copy in env.copies), 20)
+        play.until(
+            lambda: play.count("Ball").episodes >= wanted and all(copy.delivered > 30 for copy in env.copies), 20
+        )
         count = play.count("Ball")
     assert len(log.warnings) == 3
     assert (count.length, count.episodes % 2) == (10 * count.episodes, 0)
@@ -141,15 +149,24 @@ def test_a_restarted_game_draws_other_values_than_before_it_crashed(tmp_path: Pa
     game = tmp_path / "drawer.py"
     game.write_text(DRAWS)
     with opened(executable=str(game), copies=2) as env:
-        steps, masses = {}, list[set[float]]()
+        steps = {}
+        masses = list[set[float]]()
 
         def play(done: Callable[[], bool]) -> None:
             nonlocal steps
             while not done():
                 step = steps["Drawer"]
-                for copy, mass in zip(step.area[step.acting].tolist(), step.obs[0][step.acting, 0].tolist(), strict=True):
+                for copy, mass in zip(
+                    step.area[step.acting].tolist(), step.obs[0][step.acting, 0].tolist(), strict=True
+                ):
                     masses[copy].add(mass)
-                steps = env.step({"Drawer": Action(torch.zeros(len(step.reward), 1), torch.zeros(len(step.reward), 0, dtype=torch.int64))})
+                steps = env.step(
+                    {
+                        "Drawer": Action(
+                            torch.zeros(len(step.reward), 1), torch.zeros(len(step.reward), 0, dtype=torch.int64)
+                        )
+                    }
+                )
 
         def values() -> list[set[float]]:
             masses[:] = [set(), set()]
@@ -175,7 +192,9 @@ def test_a_run_of_crashes_alone_ends_with_the_games_last_words(tmp_path: Path) -
     build = make_build(tmp_path, "Ball", die_at=5, die_how="exit", words="NullReferenceException: the wheel came off")
     with opened(executable=str(build), copies=1) as env:
         play = Play(env, Run(env, RandomPolicy))
-        with pytest.raises(GameGone, match=r"(?s)failed 5 times in a row without progress.*exited with code 3.*the wheel came off"):
+        with pytest.raises(
+            GameGone, match=r"(?s)failed 5 times in a row without progress.*exited with code 3.*the wheel came off"
+        ):
             play.until(lambda: False, 60)
 
 
@@ -184,7 +203,9 @@ def test_damage_from_one_copy_leaves_the_other_unharmed(tmp_path: Path) -> None:
     make_build(tmp_path, "Ball", name="well", episode=10, agents=2)
     make_build(tmp_path, "Ball", name="mad", episode=10, agents=2, die_at=100, die_how="corrupt")
     build = tmp_path / "Game.x86_64"
-    build.write_text(f'#!/bin/sh\nmkdir "{tmp_path}/first" 2>/dev/null && exec "{tmp_path}/mad" "$@"\nexec "{tmp_path}/well" "$@"\n')
+    build.write_text(
+        f'#!/bin/sh\nmkdir "{tmp_path}/first" 2>/dev/null && exec "{tmp_path}/mad" "$@"\nexec "{tmp_path}/well" "$@"\n'
+    )
     build.chmod(0o755)
     log = MessageLog()
     with opened(log, executable=str(build), copies=2) as env:

@@ -34,7 +34,9 @@ def end(id: int, reward: float = 0.0, truncated: bool = False, **more: Any) -> I
     return Info(id, reward, done=True, truncated=truncated, **more)
 
 
-def arrival(*said: Info, copy: int = 0, source: int | None = None, team: int = 0, mask: list[list[bool]] | None = None) -> Arrival:
+def arrival(
+    *said: Info, copy: int = 0, source: int | None = None, team: int = 0, mask: list[list[bool]] | None = None
+) -> Arrival:
     infos = AgentInfos(
         id=np.array([one.id for one in said], np.int64),
         reward=np.array([one.reward for one in said], np.float32),
@@ -45,7 +47,10 @@ def arrival(*said: Info, copy: int = 0, source: int | None = None, team: int = 0
         mask=(b"",) * len(said),
         obs=(),
     )
-    views = np.array([[one.seen, one.id] for one in said], np.float32), np.array([[-one.seen] for one in said], np.float32)
+    views = (
+        np.array([[one.seen, one.id] for one in said], np.float32),
+        np.array([[-one.seen] for one in said], np.float32),
+    )
     allowed = None if mask is None else np.array(mask)
     return Arrival("A", f"A?team={team}", copy, copy + 1 if source is None else source, team, infos, views, allowed)
 
@@ -113,7 +118,11 @@ def test_an_agent_that_ends_and_requests_a_decision_has_its_last_reward_and_its_
     assert step.group_reward.tolist() == [0, 2]
     assert step.acting.tolist() == [True, True]
     assert (where(step.terminated), where(step.truncated)) == ([], [1])
-    assert (step.final_obs.slots.tolist(), step.final_obs.obs[0].tolist(), step.final_obs.obs[1].tolist()) == ([1], [[1, 6]], [[-1]])
+    assert (step.final_obs.slots.tolist(), step.final_obs.obs[0].tolist(), step.final_obs.obs[1].tolist()) == (
+        [1],
+        [[1, 6]],
+        [[-1]],
+    )
     assert step.obs[0][1].tolist() == [2, 6]
     step = play.tick(arrival(Info(6, 3.0)))
     assert (where(step.acting), step.reward[1]) == ([1], 3)
@@ -154,7 +163,9 @@ def test_tables_double_and_keep_their_rows() -> None:
         step = play.tick(arrival(*(Info(i, seen=i) for i in range(agents))))
         sizes.append(len(step.acting))
         assert step.obs[0][:agents, 1].tolist() == list(range(agents))
-        assert all(len(column) == sizes[-1] for column in columns(step) if column is not step.final_obs.slots and len(column))
+        assert all(
+            len(column) == sizes[-1] for column in columns(step) if column is not step.final_obs.slots and len(column)
+        )
     assert sizes == [1, 2, 4, 8, 8, 16]
     assert (step.group == -1).all()
 
@@ -181,7 +192,9 @@ def test_an_agent_that_changes_its_team_ends_in_one_slot_and_begins_in_another(o
 
 def test_groups_are_those_of_their_game() -> None:
     play = Play()
-    step = play.tick(arrival(Info(0, group=1), Info(1, group=1), Info(2, group=2), Info(3)), arrival(Info(0, group=1), copy=1))
+    step = play.tick(
+        arrival(Info(0, group=1), Info(1, group=1), Info(2, group=2), Info(3)), arrival(Info(0, group=1), copy=1)
+    )
     group = step.group[:5].tolist()
     assert group[0] == group[1] >= 0
     assert group[3] == -1
@@ -231,7 +244,9 @@ def test_silent_agents_lose_their_slots_before_the_table_grows() -> None:
     play.tick(arrival(Info(0), Info(1)), arrival(Info(0), Info(1), copy=1))
     for _ in range(FORGET_AFTER + 1):
         play.tick(arrival(Info(0)))
-    step = play.tick(arrival(Info(0), Info(2, seen=2)))  # copy 1 said nothing at all: its agents are not silent, their game is slow
+    step = play.tick(
+        arrival(Info(0), Info(2, seen=2))
+    )  # copy 1 said nothing at all: its agents are not silent, their game is slow
     assert (len(step.acting), where(step.acting), where(step.lost)) == (4, [0, 1], [1])
     assert step.obs[0][1].tolist() == [2, 2]
     step = play.tick(arrival(Info(0), Info(2), Info(1)))
@@ -244,7 +259,12 @@ def test_a_new_agent_does_not_end_the_episode_of_the_silent_one_whose_slot_it_ta
     for _ in range(FORGET_AFTER + 1):
         play.tick(arrival(Info(0)))
     step = play.tick(arrival(end(0, 1.0), end(9, 3.0)))
-    assert (where(step.lost), where(step.terminated), step.final_obs.slots.tolist(), step.final_obs.obs[0].tolist()) == (
+    assert (
+        where(step.lost),
+        where(step.terminated),
+        step.final_obs.slots.tolist(),
+        step.final_obs.obs[0].tolist(),
+    ) == (
         [1],
         [0],
         [0],
@@ -273,7 +293,8 @@ def test_agents_silent_for_a_short_time_keep_their_slots() -> None:
 
 def test_masks_are_those_of_acting_slots() -> None:
     play = Play(BehaviorTable(CHOOSER))
-    everything, some = [True] * 3, [False, True, False]
+    everything = [True] * 3
+    some = [False, True, False]
     step = play.tick(arrival(Info(0), Info(1), mask=[everything, some]), arrival(Info(0), copy=1))
     assert step.action_mask is not None
     assert step.action_mask[:3].tolist() == [everything, some, everything]
@@ -295,12 +316,18 @@ def test_a_tick_without_arrivals_has_no_acting_slots() -> None:
 
 def test_tables_given_earlier_are_never_written_to() -> None:
     random = np.random.default_rng(1)
-    play, given = Play(), []
+    play = Play()
+    given = []
     for tick in range(60):
         news = []
         for copy in range(2):
             ids = random.permutation(12)[: random.integers(0, 7)]
-            said = [Info(int(id), float(tick), seen=tick, done=bool(random.random() < 0.3), group=int(random.integers(0, 3))) for id in ids]
+            said = [
+                Info(
+                    int(id), float(tick), seen=tick, done=bool(random.random() < 0.3), group=int(random.integers(0, 3))
+                )
+                for id in ids
+            ]
             if said:
                 news.append(arrival(*said, copy=copy))
         step = play.tick(*news, lost=(2,) if tick == 40 else ())

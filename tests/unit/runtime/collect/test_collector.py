@@ -66,7 +66,8 @@ def sized(acting: list[list[int]], counted: list[int] | None = None) -> tuple[Be
     if counted is not None:
         collector.counted = torch.tensor([slot in counted for slot in range(12)])
     action = Action(torch.zeros(12, 1), torch.zeros(12, 0, dtype=torch.int64))
-    chosen, sizes = PendingDecision(action, lambda: Decision(action, action, torch.zeros(12, 1), torch.zeros(12, 0))), list[int]()
+    chosen = PendingDecision(action, lambda: Decision(action, action, torch.zeros(12, 1), torch.zeros(12, 0)))
+    sizes = list[int]()
     for slots in acting:
         step = table(torch.zeros(12, 1), acting=[slot in slots for slot in range(12)])
         if collector.buffer is not None:
@@ -83,12 +84,14 @@ def test_a_rollout_waits_for_agents_that_come_later_or_decide_at_other_ticks():
     collector, sizes = sized([[0]] + [everyone] * 11)
     assert sizes == [120] * 11 + [12 * 64]
     assert collector.agents == 12
-    evens, odds = everyone[::2], everyone[1::2]
+    evens = everyone[::2]
+    odds = everyone[1::2]
     assert sized([evens, odds] * 12)[1][-1] == 12 * 64
 
 
 def test_a_rollout_does_not_wait_for_teams_that_take_turns():
-    left, right = list(range(6)), list(range(6, 12))
+    left = list(range(6))
+    right = list(range(6, 12))
     # each side has six agents, 20 decisions of each fit
     assert sized([left] * 12 + [right] * 12, counted=right)[1][-1] == 120
 
@@ -111,7 +114,9 @@ def test_a_rollout_has_at_least_as_many_decisions_as_asked_for():
 
 
 def test_memory_goes_with_its_episode_though_nobody_acts_when_that_ends():
-    env = Anything((ObsSpec("vector", (3,)),), ActionSpec(2), areas=1, steady=False)  # often its one slot ends and does not act
+    env = Anything(
+        (ObsSpec("vector", (3,)),), ActionSpec(2), areas=1, steady=False
+    )  # often its one slot ends and does not act
 
     def join(name: str, spec: BehaviorSpec) -> BehaviorCollector:
         network = {"memory": {"sequence_length": 4, "memory_size": 8}}
@@ -142,7 +147,8 @@ def test_an_environment_that_works_by_itself_gives_the_same_rollouts(seed: int):
     streams = {"Walker": STEADY, "Talker": LOOSE, "Loser": LOSING, "Late": {"slots": 2, "grows_at": 9}}
     one, other = (collector_of(kind(streams, appears={"Late": 6}), seed=seed) for kind in (Scripted, Apart))
     for ticks in (3, 5, 1, 40, 40, 7):
-        expected, given = one.collect(ticks, never), other.collect(ticks, never)
+        expected = one.collect(ticks, never)
+        given = other.collect(ticks, never)
         assert expected.keys() == given.keys()
         for name, rollout in expected.items():
             assert_equal_rollouts(given[name], rollout)
@@ -185,7 +191,8 @@ def test_each_behavior_fills_rollouts_of_its_own(seed: int):
     for name, rollouts in taken.items():
         policy = collector.collectors[name].policy
         assert isinstance(policy, Watched)
-        plain, answers = PlainBuffer(), iter(policy.answers)
+        plain = PlainBuffer()
+        answers = iter(policy.answers)
         ends = dict(rollouts)
         for tick, tables in enumerate(env.tables):
             if name not in tables:
@@ -251,7 +258,8 @@ def test_a_behavior_in_which_nobody_acts_is_not_asked_and_gets_no_actions(rollou
 def test_what_is_lost_leaves_the_rollout_but_not_the_count_of_decisions():
     env = Scripted({"Loser": {"slots": 4, "losses": 0.2}})
     collector = collector_of(env, rollout_size=10**6)
-    counts, fullness = [0], [0]
+    counts = [0]
+    fullness = [0]
     for _ in range(200):
         collector.collect(1, never)
         part = collector.collectors["Loser"]
@@ -268,7 +276,8 @@ def test_a_behavior_that_learns_no_more_goes_on_being_counted():
     collector.collect(10, never)
     before = {name: part.decisions for name, part in collector.collectors.items()}
     for part in collector.collectors.values():
-        part.rollout_size, part.buffer = None, None
+        part.rollout_size = None
+        part.buffer = None
     collector.collect(10, never)
     assert collector.collectors["Walker"].decisions == before["Walker"] + 50
     assert collector.collectors["Talker"].decisions > before["Talker"]
@@ -301,18 +310,24 @@ class Broken(Bandit):
 
 def test_a_last_view_that_is_no_number_never_reaches_a_trainer():
     collector = collector_of(Broken(4, continuous=1))
-    with pytest.raises(NotFinite, match=r"behavior 'Bandit', agent 0: at a truncated episode's end, observation 'o0'\[1\] is nan"):
+    with pytest.raises(
+        NotFinite, match=r"behavior 'Bandit', agent 0: at a truncated episode's end, observation 'o0'\[1\] is nan"
+    ):
         collector.collect(100, never)
 
 
-SETTINGS: dict[str, Any] = {"hyper": {"batch_size": 16, "buffer_size": 96, "learning_rate": 1e-3}, "network": {"normalize": True}}
+SETTINGS: dict[str, Any] = {
+    "hyper": {"batch_size": 16, "buffer_size": 96, "learning_rate": 1e-3},
+    "network": {"normalize": True},
+}
 
 
 class Training:
     """Collector and trainer, as a run joins them."""
 
     def __init__(self, env: Env, seed: int, **settings: Any) -> None:
-        self.env, self.ticks = env, 0
+        self.env = env
+        self.ticks = 0
         self.trainers: dict[str, PPO] = {}
         self.settings = {**SETTINGS, **settings}
         self.collector = Collector(env, self._join, seed)
@@ -333,7 +348,10 @@ class Training:
             part.meter.take()
 
     def state(self) -> dict[str, Any]:
-        return {"collector": self.collector.state_dict(), "trainers": {name: t.state_dict() for name, t in self.trainers.items()}}
+        return {
+            "collector": self.collector.state_dict(),
+            "trainers": {name: t.state_dict() for name, t in self.trainers.items()},
+        }
 
     def load(self, state: dict[str, Any], seed: int) -> bool:
         restored = self.collector.load_state_dict(state["collector"], seed)
@@ -356,7 +374,8 @@ def tensors_of(training: Training) -> dict[str, Any]:
 
 
 def equal(found: Training, expected: Training) -> None:
-    mine, theirs = tensors_of(found), tensors_of(expected)
+    mine = tensors_of(found)
+    theirs = tensors_of(expected)
     assert mine.keys() == theirs.keys()
     for name, value in theirs.items():
         assert torch.equal(mine[name], value) if isinstance(value, Tensor) else mine[name] == value, name
@@ -373,7 +392,9 @@ def equal(found: Training, expected: Training) -> None:
     ],
     ids=["3DBall", "3DBall after an update", "Basic", "GridWorld", "Bandit"],
 )
-def test_a_run_that_was_interrupted_gives_the_tensors_of_one_that_was_not(make: Any, stop: int, end: int, settings: dict[str, Any]):
+def test_a_run_that_was_interrupted_gives_the_tensors_of_one_that_was_not(
+    make: Any, stop: int, end: int, settings: dict[str, Any]
+):
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     whole, first, second = (Training(make(), seed, **settings) for seed in (0, 0, 5))
@@ -390,7 +411,8 @@ def test_a_run_that_was_interrupted_gives_the_tensors_of_one_that_was_not(make: 
 
 def test_an_environment_that_cannot_be_saved_starts_anew_and_everything_else_goes_on():
     streams = {"Walker": STEADY, "Talker": LOOSE}
-    old, new = Training(Scripted(streams), 0), Training(Scripted(streams), 1)
+    old = Training(Scripted(streams), 0)
+    new = Training(Scripted(streams), 1)
     old.go_on(30)
     assert new.load(through_a_file(old.state()), seed=2) is False
     for name, part in old.collector.collectors.items():
@@ -401,7 +423,8 @@ def test_an_environment_that_cannot_be_saved_starts_anew_and_everything_else_goe
 
 
 def test_another_number_of_areas_starts_new_episodes():
-    old, new = Training(make_env("builtin:Basic", areas=4), 0), Training(make_env("builtin:Basic", areas=6), 0)
+    old = Training(make_env("builtin:Basic", areas=4), 0)
+    new = Training(make_env("builtin:Basic", areas=6), 0)
     old.go_on(5)
     assert new.load(through_a_file(old.state()), seed=1) is False
     new.go_on(30)
@@ -439,8 +462,10 @@ def test_a_run_whose_slots_have_become_more_and_whose_episodes_were_lost_goes_on
 
 
 def test_a_run_with_behaviors_that_are_not_there_yet_starts_new_episodes():
-    streams, late = {"Walker": STEADY, "Late": LOOSE}, {"Late": 5}
-    old, new = Training(Growing(streams, late), 0), Training(Growing(streams, late), 0)
+    streams = {"Walker": STEADY, "Late": LOOSE}
+    late = {"Late": 5}
+    old = Training(Growing(streams, late), 0)
+    new = Training(Growing(streams, late), 0)
     old.go_on(20)
     assert new.collector.load_state_dict(through_a_file(old.state())["collector"], seed=1) is False
     assert set(new.collector.collectors) == {"Walker"}
@@ -459,7 +484,8 @@ def test_tables_from_before_episodes_could_be_lost_are_read():
 
 
 def test_a_run_that_moves_between_cpu_and_accelerator_starts_new_episodes():
-    old, new = Training(make_env("builtin:Basic", areas=4), 0), Training(make_env("builtin:Basic", areas=4), 0)
+    old = Training(make_env("builtin:Basic", areas=4), 0)
+    new = Training(make_env("builtin:Basic", areas=4), 0)
     old.go_on(5)
     state = through_a_file(old.state())
     state["collector"]["on_host"] = False

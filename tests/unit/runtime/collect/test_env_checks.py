@@ -18,7 +18,8 @@ from palaestra.runtime.collect.env_checks import check_ends, check_rollout, chec
 from palaestra.runtime.curriculum.parameters import with_parameters
 
 SPEC = BehaviorSpec((ObsSpec("eyes", (3,)), ObsSpec("camera", (1, 2, 2))), ActionSpec(branches=(2, 3)), steady=True)
-NAN, INF = float("nan"), float("inf")
+NAN = float("nan")
+INF = float("inf")
 
 
 def views(rows: int = 4) -> tuple[torch.Tensor, torch.Tensor]:
@@ -115,7 +116,9 @@ def test_a_bad_last_view_of_a_truncated_episode_is_named():
     eyes, camera = views(1)
     eyes[0, 2] = NAN
     cut = table(views(), truncated=[3], final_obs=(eyes, camera), mask=torch.ones(4, 5, dtype=torch.bool))
-    with pytest.raises(NotFinite, match=r"behavior 'Walker', agent 3: at a truncated episode's end, observation 'eyes'\[2\] is nan"):
+    with pytest.raises(
+        NotFinite, match=r"behavior 'Walker', agent 3: at a truncated episode's end, observation 'eyes'\[2\] is nan"
+    ):
         check_ends("Walker", SPEC, rollout_of(step_with(), step_with(), cut))
 
 
@@ -159,5 +162,7 @@ class Leaves(Bandit):
 
 
 def test_an_environment_that_ends_the_process_is_named():
-    with pytest.raises(EnvError, match=r"leaves raised an error in step: SystemExit: bye \(.*test_env_checks.py, line \d+\)"):
+    with pytest.raises(
+        EnvError, match=r"leaves raised an error in step: SystemExit: bye \(.*test_env_checks.py, line \d+\)"
+    ):
         guarded(Leaves(1, branches=(2,)), "leaves").step({})

@@ -59,7 +59,8 @@ def test_a_behavior_that_appears_late_is_counted_from_its_first_table():
 def test_an_episode_that_is_lost_is_none_and_the_next_one_begins_at_nothing(seed: int):
     stream = Stream(seed, slots=6, grows_at=300, losses=0.15)
     steps = [stream.next() for _ in range(1000)]
-    meter, taken = EpisodeMeter(0), []
+    meter = EpisodeMeter(0)
+    taken = []
     meter.begin(steps[0])
     for tick, step in enumerate(steps[1:]):
         meter.add(step)
@@ -104,7 +105,8 @@ def test_agents_whose_behaviors_take_turns_are_counted_once():
 @pytest.mark.parametrize("at_once", [False, True])
 def test_returns_to_compare_runs_by_do_not_depend_on_what_ended_beside(at_once: bool):
     """Slots 0 and 1 are a group; slot 2 has left one that had earned 5."""
-    meter, judged = EpisodeMeter(0), list[float]()
+    meter = EpisodeMeter(0)
+    judged = list[float]()
 
     def add(ends: list[int], group_reward: list[float]) -> None:
         step = table(torch.zeros(3, 1), reward=[1.0, 2.0, 3.0], terminated=ends)
@@ -139,7 +141,8 @@ def test_episodes_that_begin_in_part_are_not_told_of_and_the_next_ones_are_whole
     for tick, step in enumerate(steps[1:]):
         if tick == stop:
             taken.append(meter.take())
-            state, meter = copy.deepcopy(meter.state_dict()), EpisodeMeter(0)
+            state = copy.deepcopy(meter.state_dict())
+            meter = EpisodeMeter(0)
             meter.load_state_dict(state)
         meter.add(step)
     ends = [slot for step in steps[1:] for slot in (step.terminated | step.truncated).nonzero().flatten().tolist()]
@@ -149,9 +152,12 @@ def test_episodes_that_begin_in_part_are_not_told_of_and_the_next_ones_are_whole
 
 
 def test_areas_of_a_checkpoint_go_on_where_the_environment_lives():
-    """A checkpoint comes on the CPU. torch's `meta` device refuses to combine its tensors with the CPU's, as any does."""
+    """A checkpoint comes on the CPU. torch's `meta` device refuses to combine its tensors with the CPU's, as any
+    does.
+    """
     steps = stream_of(4, steady=True, grows_at=None)
-    before, after = AreaEpisodes(3), AreaEpisodes(3)
+    before = AreaEpisodes(3)
+    after = AreaEpisodes(3)
     before.begin({"A": steps[0]})
     after.load_state_dict(before.state_dict())
     over = after.over({"A": unpack(on(pack(steps[1]), torch.device("meta")))})

@@ -16,7 +16,9 @@ from palaestra.runtime.play.players import TeamEpisodes, shown
 GROUPS = [5, 5, 5, 9, -1]
 
 
-def tick(reward: float, terminated: Sequence[int] = (), acting: Sequence[int] = range(5), groups: Sequence[int] = GROUPS) -> TimeStep:
+def tick(
+    reward: float, terminated: Sequence[int] = (), acting: Sequence[int] = range(5), groups: Sequence[int] = GROUPS
+) -> TimeStep:
     """Everybody gets this group reward; `acting` lists the slots that go on or begin anew."""
     made = table(torch.zeros(5, 1), terminated=list(terminated), acting=[slot in acting for slot in range(5)])
     return replace(made, group_reward=torch.full((5,), reward), group=torch.tensor(groups))
@@ -44,7 +46,8 @@ def test_a_group_ends_with_its_last_member_and_earned_what_that_one_got():
 
 
 def test_open_groups_go_on_from_a_state():
-    first, second = EpisodeMeter(0), EpisodeMeter(0)
+    first = EpisodeMeter(0)
+    second = EpisodeMeter(0)
     first.begin(STORY[0])
     for step in STORY[1:3]:
         first.add(step)

@@ -26,7 +26,8 @@ def learner(network: dict[str, Any], seed: int = 0, **rest: Any) -> Learner:
 
 
 def test_a_network_starts_from_another_of_its_shape():
-    here, there = learner(MEMORY), learner(MEMORY, seed=1)
+    here = learner(MEMORY)
+    there = learner(MEMORY, seed=1)
     assert here.initialize(there.state_dict(), Path("results/first"))
     theirs = there.trainer.network.state_dict()
     assert all(torch.equal(value, theirs[key]) for key, value in here.trainer.network.state_dict().items())
@@ -59,10 +60,14 @@ def test_critics_of_sac_begin_anew_with_other_signals(others: dict[str, Any]):
 
 
 @pytest.mark.parametrize(
-    "other", [{"reward_signals": {"extrinsic": {}, "curiosity": {}}}, {"trainer_type": "poca"}], ids=("more signals", "another trainer")
+    "other",
+    [{"reward_signals": {"extrinsic": {}, "curiosity": {}}}, {"trainer_type": "poca"}],
+    ids=("more signals", "another trainer"),
 )
 @pytest.mark.parametrize("swapped", [False, True])
-def test_what_values_are_made_for_begins_anew_with_other_signals_or_another_trainer(other: dict[str, Any], swapped: bool):
+def test_what_values_are_made_for_begins_anew_with_other_signals_or_another_trainer(
+    other: dict[str, Any], swapped: bool
+):
     some = ({}, other) if swapped else (other, {})
     here, there = (learner(MEMORY, seed=i, **rest) for i, rest in enumerate(some))
     before = {key: value.clone() for key, value in here.trainer.network.state_dict().items()}
@@ -94,12 +99,16 @@ def test_what_a_network_cannot_be_made_of_names_the_behavior(name: str):
         Learner("Walker", spec_of((3, 8, 8), continuous=1), settings, CPU, 0, inference=False)
 
 
-@pytest.mark.parametrize(("trainer", "mates", "times"), [("ppo", 3, 1), ("sac", 3, 1), ("poca", 3, 0), ("ppo", 0, 0), ("sac", 0, 0)])
+@pytest.mark.parametrize(
+    ("trainer", "mates", "times"), [("ppo", 3, 1), ("sac", 3, 1), ("poca", 3, 0), ("ppo", 0, 0), ("sac", 0, 0)]
+)
 def test_group_rewards_under_a_trainer_that_is_not_made_for_groups_are_warned_of_once(
     trainer: str, mates: int, times: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     hyper = {"batch_size": 16, "buffer_size": 60}
-    tree = settings("Any", 240, trainer_type=trainer, hyperparameters=hyper, network_settings={"hidden_units": 8, "num_layers": 1})
+    tree = settings(
+        "Any", 240, trainer_type=trainer, hyperparameters=hyper, network_settings={"hidden_units": 8, "num_layers": 1}
+    )
     env = Anything((ObsSpec("seen", (2,)),), ActionSpec(branches=(2,)), mates=mates)
     palaestra.train(tree, env=env, results_dir=str(tmp_path), seed=0)
     message = capsys.readouterr().out.replace("\n", " ")
@@ -109,17 +118,27 @@ def test_group_rewards_under_a_trainer_that_is_not_made_for_groups_are_warned_of
 
 
 @pytest.mark.parametrize(
-    ("size", "horizon", "warns"), [(60, 64, True), (96, 64, False), (60, 10, False)], ids=("short", "long enough", "short horizon")
+    ("size", "horizon", "warns"),
+    [(60, 64, True), (96, 64, False), (60, 10, False)],
+    ids=("short", "long enough", "short horizon"),
 )
 def test_rollouts_with_few_decisions_of_each_agent_are_warned_of_once_where_the_number_of_areas_was_chosen(
     size: int, horizon: int, warns: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     tree = settings("Any", 3 * size, time_horizon=horizon, hyperparameters={"batch_size": 12, "buffer_size": size})
-    palaestra.train(tree, env=Anything((ObsSpec("seen", (2,)),), ActionSpec(branches=(2,)), areas=6), results_dir=str(tmp_path), seed=0)
+    palaestra.train(
+        tree,
+        env=Anything((ObsSpec("seen", (2,)),), ActionSpec(branches=(2,)), areas=6),
+        results_dir=str(tmp_path),
+        seed=0,
+    )
     message = " ".join(capsys.readouterr().out.split())
     assert message.count("of each of 6 agents") == warns
     if warns:
-        assert "buffer_size 60 holds 10 decisions of each of 6 agents, and rewards that come later are only estimated" in message
+        assert (
+            "buffer_size 60 holds 10 decisions of each of 6 agents, and rewards that come later are only estimated"
+            in message
+        )
         assert "up to time_horizon: buffer_size 384" in message
 
 
@@ -154,15 +173,21 @@ def test_rollouts_wait_for_every_agent_of_an_environment_with_its_own_number_of_
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):
-    """3DBall has 12 agents. In the original an agent's decisions count once it made `time_horizon` of them or its episode ended."""
+    """3DBall has 12 agents. In the original an agent's decisions count once it made `time_horizon` of them or its
+    episode ended.
+    """
     monkeypatch.setattr(Seen, "shapes", [])
     monkeypatch.setattr("palaestra.trainers.ppo.PPO", Seen)
     agents = areas or 12
     hyper = {"batch_size": 5 * agents, "buffer_size": size, "num_epoch": 1}
     tree = settings("3DBall", 2 * ticks * agents, time_horizon=horizon, hyperparameters=hyper)
-    palaestra.train({**tree, "env_settings": {"env_path": "3DBall", "num_areas": areas}}, results_dir=str(tmp_path), seed=0)
+    palaestra.train(
+        {**tree, "env_settings": {"env_path": "3DBall", "num_areas": areas}}, results_dir=str(tmp_path), seed=0
+    )
     assert Seen.shapes == [(ticks, agents)] * 2
-    waits = f"a rollout waits for {ticks} of each ({ticks * agents:,} in all)" in " ".join(capsys.readouterr().out.split())
+    waits = f"a rollout waits for {ticks} of each ({ticks * agents:,} in all)" in " ".join(
+        capsys.readouterr().out.split()
+    )
     assert waits == (ticks * agents > size)
 
 

@@ -30,7 +30,10 @@ MEMORY = {"hidden_units": 16, "num_layers": 1, "memory": {"memory_size": 8, "seq
 CASES = {
     "ppo": ("3DBall", {}),
     "ppo-lstm": ("Basic", {"network_settings": MEMORY}),
-    "sac": ("Basic", {"trainer_type": "sac", "hyperparameters": {"batch_size": 16, "buffer_size": 150, "steps_per_update": 7.5}}),
+    "sac": (
+        "Basic",
+        {"trainer_type": "sac", "hyperparameters": {"batch_size": 16, "buffer_size": 150, "steps_per_update": 7.5}},
+    ),
     "poca": ("DungeonEscape", {"trainer_type": "poca", "hyperparameters": {"batch_size": 32, "buffer_size": 128}}),
     "poca-lstm": (
         "DungeonEscape",
@@ -61,7 +64,9 @@ SLOW = {"ppo", "poca", "poca-lstm", "sac", "bc", "curiosity"}
 """Cases of which others, which are fast tests, run the larger part."""
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, marks=[pytest.mark.slow] if case in SLOW else []) for case in CASES])
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[pytest.mark.slow] if case in SLOW else []) for case in CASES]
+)
 def test_an_interrupted_run_that_goes_on_ends_as_one_that_never_stopped(case: str, tmp_path: Path):
     whole = train(case, tmp_path / "whole")
     stopped = train(case, tmp_path / "parts", until=300)
@@ -79,7 +84,10 @@ def test_a_finished_run_that_is_given_more_steps_ends_as_one_that_had_them(case:
     env, block = CASES[case]
     CASES["constant"] = (
         env,
-        {**block, "hyperparameters": {"batch_size": 16, "buffer_size": 128, **block.get("hyperparameters", {}), **constant}},
+        {
+            **block,
+            "hyperparameters": {"batch_size": 16, "buffer_size": 128, **block.get("hyperparameters", {}), **constant},
+        },
     )
     whole = train("constant", tmp_path / "whole", 600)
     train("constant", tmp_path / "parts", 300)
@@ -114,7 +122,9 @@ def test_checkpoints_are_saved_when_no_trainer_is_busy(tmp_path: Path, monkeypat
         save(run)
 
     monkeypatch.setattr(saving, "save", noted)
-    block = settings("A", 1200, threaded=True, hyperparameters={"batch_size": 16, "buffer_size": 160, "num_epoch": 4})["behaviors"]["A"]
+    block = settings("A", 1200, threaded=True, hyperparameters={"batch_size": 16, "buffer_size": 160, "num_epoch": 4})[
+        "behaviors"
+    ]["A"]
     other = {**block, "hyperparameters": {**block["hyperparameters"], "buffer_size": 110}}
     config = {"behaviors": {"A": {**block, "checkpoint_interval": 161}, "B": other}}
     palaestra.train(config, env=Sleepy({"A": {}, "B": {}}), results_dir=str(tmp_path), run_id="run", seed=7, quiet=True)
@@ -133,7 +143,8 @@ def test_an_update_takes_effect_when_the_next_one_begins_and_equals_that_of_a_tr
     env = palaestra.make("3DBall", areas=4)
     from palaestra.runtime.collect.collector import Collector
 
-    here, there = learner(), learner(threaded=True)
+    here = learner()
+    there = learner(threaded=True)
     rollouts = []
     collector = Collector(env, lambda name, spec: here.collector, seed=3)
     while not rollouts:
@@ -194,7 +205,8 @@ def test_a_killed_trainer_ends_the_run_with_one_sentence_and_the_run_can_be_resu
 def test_no_process_is_left_by_a_run_that_is_killed_or_interrupted(tmp_path: Path):
     code = (
         "import sys, palaestra; sys.path.insert(0, sys.argv[1]); from small_runs import settings\n"
-        "palaestra.train(settings('3DBall', 10**7, threaded=True), env='3DBall', num_areas=3, results_dir=sys.argv[2], run_id=sys.argv[3],"
+        "palaestra.train(settings('3DBall', 10**7, threaded=True), env='3DBall', num_areas=3, "
+        "results_dir=sys.argv[2], run_id=sys.argv[3],"
         "callbacks=[lambda summary: print(summary.step, flush=True)])"
     )
     for number in (signal.SIGKILL, signal.SIGINT):

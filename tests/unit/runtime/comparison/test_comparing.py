@@ -28,7 +28,8 @@ def results(tmp_path):
 
 def test_settings_are_compared_by_the_interquartile_means_of_their_seeds(results):
     found = palaestra.compare("*", results_dir=results)
-    good, bad = found.results["good", "A"], found.results["bad", "A"]
+    good = found.results["good", "A"]
+    bad = found.results["bad", "A"]
     assert good.score.value == pytest.approx((9 + 10 + 11) / 3)
     assert bad.score.value == pytest.approx((2 + 3 + 4) / 3)
     assert good.score.low < 10 < good.score.high
@@ -45,7 +46,8 @@ def test_lower_is_better_where_it_is_said(results):
 
 def test_the_way_to_a_bar_is_never_where_too_many_seeds_do_not_reach_it(results):
     found = palaestra.compare("*", results_dir=results, bar=9)
-    good, bad = found.results["good", "A"], found.results["bad", "A"]
+    good = found.results["good", "A"]
+    bad = found.results["bad", "A"]
     assert [run.bar_step for run in good.runs] == [30, 30, 20, 20, 30]
     assert good.to_bar.value == pytest.approx(80 / 3)
     assert good.seconds_to_bar.value == pytest.approx(8 / 3)
@@ -143,7 +145,10 @@ def test_the_command_prints_a_table_and_writes_a_picture(results, tmp_path, caps
 
 
 def test_the_command_prints_json_with_every_run(results, tmp_path, capsys):
-    assert main(["compare", "--groups", f"a={results}/good-*", f"b={results}/bad-*", "--json", f"--out={tmp_path}/x.svg"]) == 0
+    assert (
+        main(["compare", "--groups", f"a={results}/good-*", f"b={results}/bad-*", "--json", f"--out={tmp_path}/x.svg"])
+        == 0
+    )
     found = json.loads(capsys.readouterr().out)
     assert [run["score"] for run in found["tasks"]["A"]["groups"]["a"]["runs"]] == [9, 10, 11, 8, 12]
     assert found["improvements"][0]["probability"] == pytest.approx(23.5 / 25)
@@ -165,7 +170,9 @@ def test_times_have_the_unit_that_suits_them():
 def test_more_behaviors_than_a_picture_shows_are_refused(tmp_path):
     (tmp_path / "many").mkdir()
     point = {"step": 1, "elapsed": 1, "Environment/Cumulative Reward": 2}
-    (tmp_path / "many" / "metrics.jsonl").write_text("\n".join(json.dumps({**point, "behavior": f"b{i}"}) for i in range(65)))
+    (tmp_path / "many" / "metrics.jsonl").write_text(
+        "\n".join(json.dumps({**point, "behavior": f"b{i}"}) for i in range(65))
+    )
     with pytest.raises(RunError, match=r"65 behaviors; at most 64 .* --behavior"):
         palaestra.compare("many", results_dir=tmp_path)
     assert palaestra.compare("many", results_dir=tmp_path, behaviors=["b3"]).tasks == ["b3"]

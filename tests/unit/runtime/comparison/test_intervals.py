@@ -3,11 +3,27 @@ from itertools import product
 import numpy as np
 import pytest
 
-from palaestra.runtime.comparison.intervals import band, estimate, improvement, improvement_probability, interquartile_mean, interval
+from palaestra.runtime.comparison.intervals import (
+    band,
+    estimate,
+    improvement,
+    improvement_probability,
+    interquartile_mean,
+    interval,
+)
 
-# five runs of three tasks of two settings; the figures beside them were computed with rliable 1.2.0 (50,000 and 20,000 samples)
-ONE = [[70.409, 44.322, 29.8, 83.23, 47.187], [47.222, 57.737, 58.84, 61.129, 56.66], [78.362, 65.688, 52.696, 62.947, 48.897]]
-OTHER = [[51.092, 64.578, 70.458, 53.172, 52.304], [64.41, 61.001, 64.726, 64.703, 60.782], [55.229, 60.485, 49.895, 98.702, 80.046]]
+# five runs of three tasks of two settings; the figures beside them were computed with rliable 1.2.0 (50,000 and 20,000
+# samples)
+ONE = [
+    [70.409, 44.322, 29.8, 83.23, 47.187],
+    [47.222, 57.737, 58.84, 61.129, 56.66],
+    [78.362, 65.688, 52.696, 62.947, 48.897],
+]
+OTHER = [
+    [51.092, 64.578, 70.458, 53.172, 52.304],
+    [64.41, 61.001, 64.726, 64.703, 60.782],
+    [55.229, 60.485, 49.895, 98.702, 80.046],
+]
 
 
 def arrays(scores):
@@ -16,7 +32,13 @@ def arrays(scores):
 
 @pytest.mark.parametrize(
     ("values", "mean"),
-    [([3.0], 3.0), ([1.0, 9.0], 5.0), ([1.0, 2.0, 9.0], 4.0), ([0.0, 1.0, 2.0, 90.0], 1.5), ([5.0, 0.0, 1.0, 2.0, 90.0], 8 / 3)],
+    [
+        ([3.0], 3.0),
+        ([1.0, 9.0], 5.0),
+        ([1.0, 2.0, 9.0], 4.0),
+        ([0.0, 1.0, 2.0, 90.0], 1.5),
+        ([5.0, 0.0, 1.0, 2.0, 90.0], 8 / 3),
+    ],
 )
 def test_a_quarter_of_the_values_is_left_out_at_each_end(values, mean):
     assert interquartile_mean(np.array(values)) == pytest.approx(mean)
@@ -32,7 +54,9 @@ def test_the_interval_of_three_runs_is_that_of_all_27_ways_to_draw_them():
     every = np.array([np.mean(drawn) for drawn in product(scores, repeat=3)])
     found = estimate([scores], resamples=200_000)
     assert found.value == 3.0
-    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(every, [0.025, 0.975], method="inverted_cdf")), abs=1e-9)
+    assert (found.low, found.high) == pytest.approx(
+        tuple(np.quantile(every, [0.025, 0.975], method="inverted_cdf")), abs=1e-9
+    )
 
 
 def test_estimates_agree_with_those_of_rliable():
@@ -51,7 +75,9 @@ def test_probabilities_of_improvement_agree_with_those_of_rliable():
 
 
 def test_ties_are_half_a_win():
-    assert improvement_probability([np.array([1.0, 2.0])], [np.array([2.0, 0.0])]) == pytest.approx((0 + 1 + 0.5 + 1) / 4)
+    assert improvement_probability([np.array([1.0, 2.0])], [np.array([2.0, 0.0])]) == pytest.approx(
+        (0 + 1 + 0.5 + 1) / 4
+    )
 
 
 def test_a_single_run_has_no_interval():

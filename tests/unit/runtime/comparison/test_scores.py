@@ -87,7 +87,12 @@ def test_a_range_that_is_none_says_why(word, message):
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
-    [({"last": 1.5}, "--last is 1.5"), ({"confidence": 95}, "--confidence is 95"), ({"at": -1}, "--at"), ({"bar": math.nan}, "--bar")],
+    [
+        ({"last": 1.5}, "--last is 1.5"),
+        ({"confidence": 95}, "--confidence is 95"),
+        ({"at": -1}, "--at"),
+        ({"bar": math.nan}, "--bar"),
+    ],
 )
 def test_a_measure_that_makes_no_sense_is_refused(wrong, message):
     with pytest.raises(ConfigError, match=message):

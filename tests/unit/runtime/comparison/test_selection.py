@@ -4,7 +4,14 @@ import pytest
 from written_runs import written, written_seeds
 
 from palaestra.core.errors import ConfigError, RunError
-from palaestra.runtime.comparison.selection import RunGroup, differences, grouped, learned_settings, select_runs, short_names
+from palaestra.runtime.comparison.selection import (
+    RunGroup,
+    differences,
+    grouped,
+    learned_settings,
+    select_runs,
+    short_names,
+)
 
 
 @pytest.fixture

@@ -24,14 +24,17 @@ from palaestra.runtime.run.api import Result
 from palaestra.scenario.ending_settings import StopSettings
 
 
-def summary(step: int, returns: list[float], groups: list[float] | None = None, behavior: str = "A", **values: float) -> Summary:
+def summary(
+    step: int, returns: list[float], groups: list[float] | None = None, behavior: str = "A", **values: float
+) -> Summary:
     histograms = {REWARD: np.array(returns)} | ({} if groups is None else {GROUP_REWARD: np.array(groups)})
     means = {REWARD: float(np.mean(returns))} if returns else {}
     return Summary(behavior, step, 0.0, 0.0, True, {**means, **values}, {}, histograms, len(returns), 0.0, 0.0, None)
 
 
 def test_a_reward_is_the_mean_over_enough_episodes_of_the_newest_summaries():
-    goals, wanted = Goals(), StopSettings(at_least=3.0, episodes=4)
+    goals = Goals()
+    wanted = StopSettings(at_least=3.0, episodes=4)
     assert goals.note(summary(1, [9.0, 9.0, 9.0]), wanted) is None  # too few
     assert goals.note(summary(2, [0.0, 0.0, 0.0, 0.0]), wanted) is None  # enough by themselves
     assert goals.note(summary(3, [2.0, 3.0]), wanted) is None  # (0 * 4 + 5) / 6
@@ -45,18 +48,21 @@ def test_a_reward_is_the_mean_over_enough_episodes_of_the_newest_summaries():
 
 
 def test_so_many_summaries_are_asked_for_as_well():
-    goals, wanted = Goals(), StopSettings(at_least=1.0, episodes=1, summaries=3)
+    goals = Goals()
+    wanted = StopSettings(at_least=1.0, episodes=1, summaries=3)
     assert [goals.note(summary(step, [2.0]), wanted) is None for step in (1, 2, 3)] == [True, True, False]
 
 
 def test_groups_count_once():
-    goals, wanted = Goals(), StopSettings(at_least=1.0, episodes=2)
+    goals = Goals()
+    wanted = StopSettings(at_least=1.0, episodes=2)
     assert goals.note(summary(1, [9.0, 9.0, 9.0], [0.5, 0.5]), wanted) is None
     assert goals.note(summary(2, [0.0], [1.5, 1.5]), wanted) is not None
 
 
 def test_another_metric_counts_once_for_each_summary_and_may_have_to_fall():
-    goals, wanted = Goals(), StopSettings(metric="Losses/X", at_most=2.0, episodes=1, summaries=2)
+    goals = Goals()
+    wanted = StopSettings(metric="Losses/X", at_most=2.0, episodes=1, summaries=2)
     assert goals.note(summary(1, [0.0], **{"Losses/X": 1.0}), wanted) is None
     assert goals.note(summary(2, [0.0], **{"Losses/X": 4.0}), wanted) is None  # 2.5
     ended = goals.note(summary(3, [0.0] * 5, **{"Losses/X": 0.0}), wanted)  # 2
@@ -65,14 +71,16 @@ def test_another_metric_counts_once_for_each_summary_and_may_have_to_fall():
 
 
 def test_both_bounds_must_hold():
-    goals, wanted = Goals(), StopSettings(at_least=1.0, at_most=2.0, episodes=1)
+    goals = Goals()
+    wanted = StopSettings(at_least=1.0, at_most=2.0, episodes=1)
     assert goals.note(summary(1, [3.0]), wanted) is None
     assert goals.note(summary(2, [0.0]), wanted) is None
     assert goals.note(summary(3, [1.5]), wanted) is not None
 
 
 def test_without_a_better_value_for_so_long_it_ends():
-    goals, wanted = Goals(), StopSettings(no_progress=30, episodes=1)
+    goals = Goals()
+    wanted = StopSettings(no_progress=30, episodes=1)
     for step, reward in ((10, 1.0), (20, 2.0), (30, 2.0), (40, 1.9)):
         assert goals.note(summary(step, [reward]), wanted) is None
     ended = goals.note(summary(50, [2.0]), wanted)  # 30 after the best, which is not exceeded
@@ -82,7 +90,8 @@ def test_without_a_better_value_for_so_long_it_ends():
 
 
 def test_progress_of_a_metric_that_should_fall_is_downward():
-    goals, wanted = Goals(), StopSettings(metric="Losses/X", at_most=0.0, no_progress=10, episodes=1)
+    goals = Goals()
+    wanted = StopSettings(metric="Losses/X", at_most=0.0, no_progress=10, episodes=1)
     for step, loss in ((10, 5.0), (20, 4.0), (30, 3.0)):
         assert goals.note(summary(step, [0.0], **{"Losses/X": loss}), wanted) is None
     assert goals.note(summary(40, [0.0], **{"Losses/X": 6.0}), wanted) is not None
@@ -90,7 +99,8 @@ def test_progress_of_a_metric_that_should_fall_is_downward():
 
 def test_a_metric_that_never_comes_is_named_once_with_the_nearest():
     told: list[str] = []
-    goals, wanted = Goals(told.append), StopSettings(metric="Environment/Cumulativ Reward", at_least=1.0)
+    goals = Goals(told.append)
+    wanted = StopSettings(metric="Environment/Cumulativ Reward", at_least=1.0)
     for step in range(2 * NEVER):
         assert goals.note(summary(step, [5.0]), wanted) is None
     assert len(told) == 1
@@ -98,7 +108,8 @@ def test_a_metric_that_never_comes_is_named_once_with_the_nearest():
 
 
 def test_what_is_saved_goes_on_and_what_has_ended_begins_anew():
-    goals, wanted = Goals(), StopSettings(at_least=3.0, no_progress=100, episodes=4)
+    goals = Goals()
+    wanted = StopSettings(at_least=3.0, no_progress=100, episodes=4)
     goals.note(summary(1, [4.0, 4.0, 0.0]), wanted)
     again = Goals()
     again.load_state_dict(json.loads(json.dumps(goals.state_dict())))
@@ -125,11 +136,14 @@ def test_what_could_never_end_is_refused(given: dict[str, Any], message: str):
 def run(folder: Path, run_id: str, **more: Any) -> Result:
     stop = {"at_least": -100.0, "episodes": 5, "summaries": 2}
     config = settings("Basic", 4000, summary_freq=500, stop_when=stop)
-    return palaestra.train(config, env="Basic", results_dir=str(folder), run_id=run_id, seed=3, num_areas=4, quiet=True, **more)
+    return palaestra.train(
+        config, env="Basic", results_dir=str(folder), run_id=run_id, seed=3, num_areas=4, quiet=True, **more
+    )
 
 
 def test_members_of_a_group_that_goes_on_do_not_count_for_it():
-    goals, wanted = Goals(), StopSettings(at_least=1.0, episodes=2)
+    goals = Goals()
+    wanted = StopSettings(at_least=1.0, episodes=2)
     members = replace(summary(1, [5.0, 5.0, 5.0]), grouped=True)
     assert goals.note(members, wanted) is None
     assert goals.note(summary(2, [0.0], [1.5]), wanted) is None  # one group so far
@@ -137,7 +151,8 @@ def test_members_of_a_group_that_goes_on_do_not_count_for_it():
 
 
 def test_no_lesson_but_the_last_is_good_enough_unless_lessons_are_the_metric():
-    goals, wanted = Goals(), StopSettings(at_least=1.0, episodes=1)
+    goals = Goals()
+    wanted = StopSettings(at_least=1.0, episodes=1)
     assert goals.note(summary(1, [9.0]), wanted, last_lesson=False) is None
     assert goals.begin_lesson(["A"]) == []
     assert goals.note(summary(2, [9.0]), wanted) is None  # of both lessons
@@ -149,7 +164,8 @@ def test_no_lesson_but_the_last_is_good_enough_unless_lessons_are_the_metric():
 
 
 def test_a_lesson_that_begins_gives_time_for_progress_again():
-    goals, wanted = Goals(), StopSettings(no_progress=20, episodes=1)
+    goals = Goals()
+    wanted = StopSettings(no_progress=20, episodes=1)
     assert goals.note(summary(10, [9.0]), wanted, last_lesson=False) is None
     assert goals.note(summary(30, [9.0]), wanted, last_lesson=False) is not None
     assert goals.begin_lesson(["A", "B"]) == ["A"]
@@ -198,12 +214,25 @@ def test_a_run_that_is_resumed_after_its_goal_trains_until_the_goal_is_met_anew(
 
 @pytest.mark.parametrize(
     ("flag", "code", "says"),
-    [pytest.param("--stop-at=-100", 0, "(goal)", marks=pytest.mark.slow), ("--stop-without-progress=1", 3, "(no progress)")],
+    [
+        pytest.param("--stop-at=-100", 0, "(goal)", marks=pytest.mark.slow),
+        ("--stop-without-progress=1", 3, "(no progress)"),
+    ],
 )
 def test_the_command_line_says_why_it_ended_and_its_exit_status_tells(flag: str, code: int, says: str, tmp_path: Path):
     file = tmp_path / "settings.yaml"
     file.write_text(yaml.safe_dump(settings("Basic", 60_000, summary_freq=500)))
-    command = [sys.executable, "-m", "palaestra", "learn", str(file), "--env=Basic", "--run-id=a", f"--results-dir={tmp_path}", flag]
+    command = [
+        sys.executable,
+        "-m",
+        "palaestra",
+        "learn",
+        str(file),
+        "--env=Basic",
+        "--run-id=a",
+        f"--results-dir={tmp_path}",
+        flag,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == code, done.stderr
     assert says in done.stdout
@@ -224,7 +253,9 @@ def two_behaviors(folder: Path, run_id: str, **more: Any) -> Result:
 def test_an_interrupted_run_knows_which_behavior_was_good_enough(tmp_path: Path):
     whole = two_behaviors(tmp_path, "whole")
     assert whole.endings == {"Goalie": "goal", "Striker": "goal"}
-    stopped = two_behaviors(tmp_path, "cut", callbacks=[lambda summary: summary.behavior == "Goalie" and summary.step >= 1000])
+    stopped = two_behaviors(
+        tmp_path, "cut", callbacks=[lambda summary: summary.behavior == "Goalie" and summary.step >= 1000]
+    )
     status = tmp_path / "cut/run_logs/training_status.json"
     assert stopped.endings == {}
     reason = json.loads(status.read_text())["Goalie"]["ending"]
@@ -236,11 +267,17 @@ def test_an_interrupted_run_knows_which_behavior_was_good_enough(tmp_path: Path)
 
 def test_a_goal_is_not_met_in_the_first_lesson(tmp_path: Path):
     lessons = [
-        {"name": "easy", "value": 1.0, "completion_criteria": {"measure": "progress", "behavior": "3DBall", "threshold": 0.5}},
+        {
+            "name": "easy",
+            "value": 1.0,
+            "completion_criteria": {"measure": "progress", "behavior": "3DBall", "threshold": 0.5},
+        },
         {"name": "hard", "value": 2.0},
     ]
     config = settings("3DBall", 3000, summary_freq=300, stop_when={"at_least": -100.0, "episodes": 1})
     config["environment_parameters"] = {"mass": {"curriculum": lessons}}
-    result = palaestra.train(config, env="3DBall", results_dir=str(tmp_path), run_id="a", seed=3, num_areas=3, quiet=True)
+    result = palaestra.train(
+        config, env="3DBall", results_dir=str(tmp_path), run_id="a", seed=3, num_areas=3, quiet=True
+    )
     assert result.endings == {"3DBall": "goal"}
     assert 2100 <= result.steps["3DBall"] < 3000  # the summary at 1800 is of both lessons

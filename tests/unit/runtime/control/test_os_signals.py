@@ -34,8 +34,11 @@ class Playing:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_the_first_signal_asks_the_run_to_stop_and_the_handlers_go_back(number: signal.Signals, capfd: pytest.CaptureFixture[str]):
-    run, outside = Playing(), signal.getsignal(number)
+def test_the_first_signal_asks_the_run_to_stop_and_the_handlers_go_back(
+    number: signal.Signals, capfd: pytest.CaptureFixture[str]
+):
+    run = Playing()
+    outside = signal.getsignal(number)
     before = signal.default_int_handler  # whatever the tests were started with: under nohup a SIGHUP is ignored
     signal.signal(number, before)
     try:
@@ -51,7 +54,9 @@ def test_the_first_signal_asks_the_run_to_stop_and_the_handlers_go_back(number: 
 
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_only_ctrl_c_ends_the_process_before_it_has_saved(first: signal.Signals, monkeypatch: pytest.MonkeyPatch):
-    """Job systems send SIGTERM again and again, `timeout` twice, systemd with SendSIGHUP two signals, and some also SIGINT at once."""
+    """Job systems send SIGTERM again and again, `timeout` twice, systemd with SendSIGHUP two signals, and some also
+    SIGINT at once.
+    """
     left = list[int]()
     monkeypatch.setattr("palaestra.runtime.control.os_signals.leave", lambda number, quietly: left.append(number))
     now = [100.0]
@@ -80,7 +85,8 @@ def test_a_signal_in_a_long_update_says_how_long_it_will_take(capfd: pytest.Capt
         os.kill(os.getpid(), signal.SIGTERM)
     message = capfd.readouterr().err
     assert message == (
-        "\nstopping: an update is under way, about 12 s left; then what was learned is saved (Ctrl-C ends at once, without saving)\n"
+        "\nstopping: an update is under way, about 12 s left; then what was learned is saved (Ctrl-C ends at once, "
+        "without saving)\n"
     )
 
 
@@ -110,7 +116,9 @@ def test_in_another_thread_nothing_is_heard_and_nothing_breaks():
 
 def learn(place: Path, *more: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "palaestra", "learn", f"--results-dir={place}", *more]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
 
 
 def wait_for(process: subprocess.Popen[str], words: str) -> None:
@@ -178,7 +186,9 @@ def repeated(place: Path, begun: list[str], number: int) -> subprocess.Popen[str
     return learn(place, *begun, "--env=python:repeated:Repeated", "--run-id=first")
 
 
-def test_sigterm_that_is_repeated_does_not_cost_the_save(tmp_path: Path, begun: list[str], monkeypatch: pytest.MonkeyPatch):
+def test_sigterm_that_is_repeated_does_not_cost_the_save(
+    tmp_path: Path, begun: list[str], monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.chdir(tmp_path)
     process = repeated(tmp_path, begun, signal.SIGTERM)
     message, complaint = process.communicate(timeout=60)
@@ -188,7 +198,9 @@ def test_sigterm_that_is_repeated_does_not_cost_the_save(tmp_path: Path, begun: 
     assert max(Checkpoints(tmp_path / "first" / "checkpoints", 1).steps()) == 200
 
 
-def test_a_second_ctrl_c_ends_at_once_and_the_run_resumes(tmp_path: Path, begun: list[str], monkeypatch: pytest.MonkeyPatch):
+def test_a_second_ctrl_c_ends_at_once_and_the_run_resumes(
+    tmp_path: Path, begun: list[str], monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.chdir(tmp_path)
     process = repeated(tmp_path, begun, signal.SIGINT)
     process.communicate(timeout=60)

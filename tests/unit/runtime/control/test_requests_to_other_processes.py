@@ -17,7 +17,10 @@ from palaestra import train
 from palaestra.runtime.control.progress_file import read_progress
 from palaestra.runtime.control.run_requests import RunRequest, answers, ask
 
-CHANGES = [RunRequest("hyperparameter", name="learning_rate", value=2e-5), RunRequest("parameter", name="gravity", value=5.0)]
+CHANGES = [
+    RunRequest("hyperparameter", name="learning_rate", value=2e-5),
+    RunRequest("parameter", name="gravity", value=5.0),
+]
 
 
 def rates(run: Path) -> list[float]:
@@ -61,11 +64,14 @@ def test_a_trainer_in_a_process_of_its_own_obeys(tmp_path: Path):
 
 @pytest.mark.slow
 def test_all_ranks_obey(tmp_path: Path):
-    file, run = tmp_path / "settings.yaml", tmp_path / "ranks"
+    file = tmp_path / "settings.yaml"
+    run = tmp_path / "ranks"
     file.write_text(yaml.safe_dump(small(30_000)))
     command = [sys.executable, "-m", "palaestra", "learn", str(file), "--env=3DBall", "--processes=2", "--run-id=ranks"]
     command.append(f"--results-dir={tmp_path}")
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     try:
         for requests, share in ((CHANGES, 0.02), ([RunRequest("stop")], 0.3)):
             end = time.monotonic() + 60
@@ -82,7 +88,9 @@ def test_all_ranks_obey(tmp_path: Path):
     assert [answer.done for answer in answers(run)] == [True, True, True], [answer.told for answer in answers(run)]
     assert state_of(run)[0] == "stopped"
     assert rates(run)[-1] == 2e-5
-    resumed = subprocess.run([*command, "--resume"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=200)
+    resumed = subprocess.run(
+        [*command, "--resume"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=200
+    )
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
     assert state_of(run) == ("finished", 30_000)
     assert rates(run)[-1] == 2e-5

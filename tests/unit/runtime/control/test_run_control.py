@@ -81,13 +81,17 @@ def test_a_stop_saves_and_ends_the_run_and_is_told(tmp_path: Path):
 def test_a_checkpoint_is_saved_on_request(tmp_path: Path):
     (answer,) = answered(tmp_path / "first", RunRequest("save"))
     assert answer.done
-    assert any(960 <= int(path.name) < 3200 for path in (tmp_path / "first" / "checkpoints").iterdir() if path.name.isdecimal())
+    assert any(
+        960 <= int(path.name) < 3200 for path in (tmp_path / "first" / "checkpoints").iterdir() if path.name.isdecimal()
+    )
 
 
 def test_a_learning_rate_is_changed_from_the_next_update_on_and_stays_after_a_resume(tmp_path: Path):
     change = RunRequest("hyperparameter", name="learning_rate", value=2e-5)
     (answer,) = answered(tmp_path / "whole", change)
-    before = f"{1e-3 * (1 - answer.step / 3200):.3g}"  # a slow machine looks for requests in the middle of a rollout, too
+    before = (
+        f"{1e-3 * (1 - answer.step / 3200):.3g}"  # a slow machine looks for requests in the middle of a rollout, too
+    )
     assert answer.told.startswith(f"Basic: learning_rate {before} -> 2e-05")
     lines = [json.loads(line) for line in (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()]
     rates = [line["Policy/Learning Rate"] for line in lines]
@@ -98,7 +102,8 @@ def test_a_learning_rate_is_changed_from_the_next_update_on_and_stays_after_a_re
     progress = read_progress(tmp_path / "parted")
     assert progress is not None
     assert progress["behaviors"]["Basic"]["changes"] == {"learning_rate": 2e-5}
-    whole, parted = network_of(tmp_path / "whole"), network_of(tmp_path / "parted")
+    whole = network_of(tmp_path / "whole")
+    parted = network_of(tmp_path / "parted")
     assert all(torch.equal(whole[name], parted[name]) for name in whole)
 
 
@@ -106,7 +111,10 @@ def test_a_learning_rate_is_changed_from_the_next_update_on_and_stays_after_a_re
     ("request_", "why"),
     [
         (RunRequest("hyperparameter", name="gamma", value=1), "'gamma' cannot be changed"),
-        (RunRequest("hyperparameter", behavior="Basik", name="beta", value=1), "no behavior 'Basik'; did you mean 'Basic'"),
+        (
+            RunRequest("hyperparameter", behavior="Basik", name="beta", value=1),
+            "no behavior 'Basik'; did you mean 'Basic'",
+        ),
         (RunRequest("hyperparameter", name="learning_rate", value=-1), "expected a positive number"),
         (RunRequest("hyperparameter", name="epsilon", value=0), "epsilon 0: expected a positive number"),
         (RunRequest("hyperparameter", name="beta", value=-1), "beta -1: expected a positive number or 0"),
@@ -139,7 +147,10 @@ def test_requests_that_lie_there_when_the_session_begins_are_stale_whatever_thei
     later = {"kind": "stop", "time": time.time() + 1e6}
     (file.parent / "later.json").write_text(json.dumps(later))
     assert box.take() == []
-    assert ["before this session" in answer.told or "in the future" in answer.told for answer in answers(tmp_path)] == [True, True]
+    assert ["before this session" in answer.told or "in the future" in answer.told for answer in answers(tmp_path)] == [
+        True,
+        True,
+    ]
 
 
 LESSON = '{"kind": "lesson", "name": "size", "time": NOW, "value": %s}'
@@ -148,10 +159,23 @@ LESSON = '{"kind": "lesson", "name": "size", "time": NOW, "value": %s}'
 @pytest.mark.parametrize(
     "content",
     [
-        *("", "[]", "{", '{"kind": "format"}', '{"kind": "stop", "value": "x"}', '{"surprise": 1}', "x" * (LARGEST + 1)),
+        *(
+            "",
+            "[]",
+            "{",
+            '{"kind": "format"}',
+            '{"kind": "stop", "value": "x"}',
+            '{"surprise": 1}',
+            "x" * (LARGEST + 1),
+        ),
         *("[" * LARGEST, '{"kind":' * 500, "9" * 400, "\x00", "null"),
         *(LESSON % value for value in ("NaN", "Infinity", "-Infinity", "1e999", "1e39", "true", "9" * 400)),
-        *('{"kind": "stop", "name": "\\ud800"}', '{"kind": "stop", "time": NaN}', '{"kind": ["stop"]}', '{"kind": "stop", "time": "now"}'),
+        *(
+            '{"kind": "stop", "name": "\\ud800"}',
+            '{"kind": "stop", "time": NaN}',
+            '{"kind": ["stop"]}',
+            '{"kind": "stop", "time": "now"}',
+        ),
     ],
 )
 def test_files_that_are_no_requests_are_refused_and_removed(tmp_path: Path, content: str):
@@ -166,9 +190,12 @@ def test_files_that_are_no_requests_are_refused_and_removed(tmp_path: Path, cont
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "folder", "bytes"])
 def test_what_is_no_regular_file_of_text_is_refused_once_and_told(tmp_path: Path, kind: str):
-    folder, told = tmp_path / "run_logs" / "requests", []
+    folder = tmp_path / "run_logs" / "requests"
+    told = []
     folder.mkdir(parents=True)
-    box, file, target = RequestBox(tmp_path, told.append), folder / "1.json", tmp_path / "target.json"
+    box = RequestBox(tmp_path, told.append)
+    file = folder / "1.json"
+    target = tmp_path / "target.json"
     target.write_text('{"kind": "stop", "time": %s}' % (time.time() + 600))
     match kind:
         case "pipe":
@@ -188,7 +215,11 @@ def test_what_is_no_regular_file_of_text_is_refused_once_and_told(tmp_path: Path
 
 
 def test_a_request_that_does_not_have_the_form_of_one_is_not_written(tmp_path: Path):
-    for request in (RunRequest("lesson", value=math.nan), RunRequest("stop", name="\ud800"), RunRequest("save", name="x" * LARGEST)):
+    for request in (
+        RunRequest("lesson", value=math.nan),
+        RunRequest("stop", name="\ud800"),
+        RunRequest("save", name="x" * LARGEST),
+    ):
         with pytest.raises(RunError, match="cannot be made"):
             ask(tmp_path, request)
 

@@ -31,7 +31,8 @@ MEASURES: dict[str, dict[str, Any]] = {
 
 def curriculum(criterion: dict[str, Any], *values: Any) -> dict[str, Any]:
     lessons = [
-        {"name": f"L{i}", "value": value, "completion_criteria": {"behavior": "3DBall", **criterion}} for i, value in enumerate(values)
+        {"name": f"L{i}", "value": value, "completion_criteria": {"behavior": "3DBall", **criterion}}
+        for i, value in enumerate(values)
     ]
     del lessons[-1]["completion_criteria"]
     return {"curriculum": lessons}
@@ -63,17 +64,24 @@ def test_an_interrupted_curriculum_that_goes_on_ends_as_one_that_never_stopped(m
 
 
 def test_an_interrupted_run_draws_the_numbers_that_it_would_have_drawn(tmp_path: Path):
-    config = ball({"mass": SAMPLERS["uniform"], "scale": SAMPLERS["gaussian"], "gravity": SAMPLERS["multirangeuniform"]}, 3900)
+    config = ball(
+        {"mass": SAMPLERS["uniform"], "scale": SAMPLERS["gaussian"], "gravity": SAMPLERS["multirangeuniform"]}, 3900
+    )
     whole = train(config, tmp_path / "whole")
     train(config, tmp_path / "parts", until=2000)
     resumed = train(config, tmp_path / "parts", resume=True)
     assert differences(state(whole.folder), state(resumed.folder)) == []
-    assert min(state(whole.folder)["run"]["lessons"]["parameters"]["filled"].tolist()) > 10  # more than were drawn at first
+    assert (
+        min(state(whole.folder)["run"]["lessons"]["parameters"]["filled"].tolist()) > 10
+    )  # more than were drawn at first
 
 
 @pytest.mark.parametrize("areas", [3, 5])
 def test_a_parameter_taken_out_of_the_settings_is_what_it_would_be_without_them(areas: int, tmp_path: Path):
-    config = ball({"mass": SAMPLERS["multirangeuniform"], "scale": 2.0, "gravity": curriculum(MEASURES["progress"], 5.0, 6.0)}, 600)
+    config = ball(
+        {"mass": SAMPLERS["multirangeuniform"], "scale": 2.0, "gravity": curriculum(MEASURES["progress"], 5.0, 6.0)},
+        600,
+    )
     train(config, tmp_path, until=300)
     resumed = train({**ball({"scale": 3.0}, 900)}, tmp_path, resume=True, num_areas=areas)
     pending = state(resumed.folder)["run"]["collector"]["env"]["pending"]
@@ -88,7 +96,9 @@ def test_how_often_the_loop_looks_up_changes_no_lesson(tmp_path: Path, monkeypat
     assert differences(state(calm.folder), state(hasty.folder)) == []
 
 
-def test_lessons_are_announced_written_down_and_shown_with_what_the_next_one_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_lessons_are_announced_written_down_and_shown_with_what_the_next_one_needs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     config = ball({"mass": curriculum(MEASURES["progress"], 1.0, SAMPLERS["uniform"], 3.0), "scale": 1.5})
     folder = train(config, tmp_path, quiet=False).folder
     out = capsys.readouterr().out
@@ -104,7 +114,9 @@ def test_lessons_are_announced_written_down_and_shown_with_what_the_next_one_nee
     assert lesson(folder, "scale") == 0
 
 
-def test_the_first_reset_after_a_resume_is_in_the_lesson_that_was_reached(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_first_reset_after_a_resume_is_in_the_lesson_that_was_reached(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     config = ball({"mass": curriculum(MEASURES["progress"], 1.0, 2.0)}, 1500)
     folder = train(config, tmp_path, until=1000).folder
     assert lesson(folder) == 1
@@ -148,7 +160,9 @@ def test_a_run_is_evaluated_in_the_lesson_that_it_reached_drawing_what_was_drawn
 def test_a_criterion_of_a_behavior_that_the_settings_do_not_have_is_refused_with_its_line(tmp_path: Path):
     file = tmp_path / "ball.yaml"
     file.write_text(CRITERION.format(behavior="3DBal", measure="reward", threshold=1, length=0, below=False))
-    with pytest.raises(ConfigError, match=r"ball.yaml:11: .*lesson|ball.yaml:11: .*no behavior '3DBal'; did you mean '3DBall'"):
+    with pytest.raises(
+        ConfigError, match=r"ball.yaml:11: .*lesson|ball.yaml:11: .*no behavior '3DBal'; did you mean '3DBall'"
+    ):
         train(file, tmp_path)
 
 
@@ -157,18 +171,34 @@ def test_a_criterion_of_a_behavior_that_the_settings_do_not_have_is_refused_with
     [
         ({"measure": "Elo"}, 12, "'3DBall' has no rating: its settings have no self_play"),
         ({"measure": "progress"}, 13, "progress is never more than 1: the lesson would never end"),
-        ({"measure": "progress", "below": True, "threshold": 0}, 13, "progress is never less than 0: the lesson would never end"),
-        ({"measure": "progress", "threshold": -1}, 13, "expected a number within 0..1 for the measure 'progress', got -1"),
+        (
+            {"measure": "progress", "below": True, "threshold": 0},
+            13,
+            "progress is never less than 0: the lesson would never end",
+        ),
+        (
+            {"measure": "progress", "threshold": -1},
+            13,
+            "expected a number within 0..1 for the measure 'progress', got -1",
+        ),
         ({"length": 2401}, 14, "cannot have 2,401 episodes within its max_steps of 2,400"),
         ({"measure": "rewrd"}, 12, "'3DBall' writes no metric 'rewrd'; did you mean 'reward'"),
         ({"measure": "Losses/Value Los"}, 12, "did you mean 'Losses/Value Loss'"),
         ({"measure": "Losses/Q1 Loss"}, 12, "writes no metric 'Losses/Q1 Loss'"),
     ],
 )
-def test_a_criterion_that_can_never_be_met_is_refused_with_its_line(change: dict[str, Any], line: int, sentence: str, tmp_path: Path):
+def test_a_criterion_that_can_never_be_met_is_refused_with_its_line(
+    change: dict[str, Any], line: int, sentence: str, tmp_path: Path
+):
     file = tmp_path / "ball.yaml"
-    file.write_text(CRITERION.format(**{"behavior": "3DBall", "measure": "reward", "threshold": 1, "length": 0, "below": False, **change}))
-    with pytest.raises(ConfigError, match=rf"ball.yaml:{line}: environment_parameters\.mass\.curriculum\[0\].*{sentence}"):
+    file.write_text(
+        CRITERION.format(
+            **{"behavior": "3DBall", "measure": "reward", "threshold": 1, "length": 0, "below": False, **change}
+        )
+    )
+    with pytest.raises(
+        ConfigError, match=rf"ball.yaml:{line}: environment_parameters\.mass\.curriculum\[0\].*{sentence}"
+    ):
         train(file, tmp_path)
     assert not (tmp_path / "run").exists()
 
@@ -179,7 +209,8 @@ def test_a_behavior_that_the_environment_does_not_have_is_refused(tmp_path: Path
         "environment_parameters": {"mass": curriculum({"behavior": "Ball"}, 1.0, 2.0)},
     }
     with pytest.raises(
-        ConfigError, match=r"curriculum\[0\].completion_criteria.behavior: the environment has no behavior 'Ball' that learns"
+        ConfigError,
+        match=r"curriculum\[0\].completion_criteria.behavior: the environment has no behavior 'Ball' that learns",
     ):
         train(config, tmp_path)
 
@@ -204,12 +235,17 @@ environment_parameters:
 """
 
 
-def test_a_metric_that_nobody_has_written_is_warned_of_where_a_game_might_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_metric_that_nobody_has_written_is_warned_of_where_a_game_might_have(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     lessons = curriculum({"behavior": "Fighter", "measure": "Fighter/Score"}, 1.0, 2.0)
     config = {**settings("Fighter", 300), "environment_parameters": {"pace": lessons}}
     train(config, tmp_path, env=Paced(), num_areas=None, quiet=False)
     out = capsys.readouterr().out
-    assert out.count("pace waits for the metric 'Fighter/Score', which no summary of 'Fighter' had so far (there are: ") == 1
+    assert (
+        out.count("pace waits for the metric 'Fighter/Score', which no summary of 'Fighter' had so far (there are: ")
+        == 1
+    )
 
 
 class Paced(Rumble):
@@ -234,10 +270,22 @@ class Paced(Rumble):
 
 def test_lessons_that_follow_a_rating_go_on_as_if_never_interrupted(tmp_path: Path):
     self_play = {"save_steps": 90, "team_change": 250, "swap_steps": 40, "window": 3}
-    met = {"behavior": "Fighter", "measure": "Elo", "threshold": 1205}  # met after 300 to 1,500 decisions, of each seed from 1 to 10
-    lessons = {"curriculum": [{"name": "slow", "value": 1.0, "completion_criteria": met}, {"name": "any", "value": SAMPLERS["uniform"]}]}
+    met = {
+        "behavior": "Fighter",
+        "measure": "Elo",
+        "threshold": 1205,
+    }  # met after 300 to 1,500 decisions, of each seed from 1 to 10
+    lessons = {
+        "curriculum": [
+            {"name": "slow", "value": 1.0, "completion_criteria": met},
+            {"name": "any", "value": SAMPLERS["uniform"]},
+        ]
+    }
     quick = {"batch_size": 32, "buffer_size": 128, "learning_rate": 0.01}
-    config = {**settings("Fighter", 1500, self_play=self_play, hyperparameters=quick), "environment_parameters": {"pace": lessons}}
+    config = {
+        **settings("Fighter", 1500, self_play=self_play, hyperparameters=quick),
+        "environment_parameters": {"pace": lessons},
+    }
 
     def run(place: str, until: int | None = None, **more: Any) -> palaestra.Result:
         return train(config, tmp_path / place, until, env=Paced(), num_areas=None, **more)
@@ -261,10 +309,15 @@ def unnamed(*values: float) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("listed", [True, False], ids=["listed", "by default_settings"])
-def test_a_criterion_that_names_no_behavior_goes_by_the_one_that_learns(listed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    named, config = ball({"mass": curriculum(UNNAMED, 1.0, 3.0, 4.0)}, 1500), ball({"mass": unnamed(1.0, 3.0, 4.0)}, 1500)
+def test_a_criterion_that_names_no_behavior_goes_by_the_one_that_learns(
+    listed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    named = ball({"mass": curriculum(UNNAMED, 1.0, 3.0, 4.0)}, 1500)
+    config = ball({"mass": unnamed(1.0, 3.0, 4.0)}, 1500)
     if not listed:
-        named, config = ({"default_settings": one["behaviors"]["3DBall"], **one, "behaviors": {}} for one in (named, config))
+        named, config = (
+            {"default_settings": one["behaviors"]["3DBall"], **one, "behaviors": {}} for one in (named, config)
+        )
     whole = train(named, tmp_path / "named")
     assert lesson(whole.folder) > 0
     train(config, tmp_path / "unnamed", until=500, quiet=False)
@@ -290,7 +343,10 @@ class Pair(Paced):
 
 
 def test_a_run_can_begin_with_a_later_lesson_and_goes_on_where_it_got(tmp_path: Path):
-    forms = {"mass": curriculum({"threshold": 10_000}, 1.0, 2.0, 3.0, 4.0), "scale": curriculum({"threshold": 10_000}, 1.0, 2.0)}
+    forms = {
+        "mass": curriculum({"threshold": 10_000}, 1.0, 2.0, 3.0, 4.0),
+        "scale": curriculum({"threshold": 10_000}, 1.0, 2.0),
+    }
     result = train(ball(forms, 1000), tmp_path, until=500, sets=["env_settings.first_lesson=2"])
     assert (lesson(result.folder), lesson(result.folder, "scale")) == (2, 1)
     folder = tmp_path / "run"

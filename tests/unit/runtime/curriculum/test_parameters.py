@@ -32,7 +32,11 @@ def uniform(low: float, high: float, **more: int) -> SamplerSettings:
 def lessons(*values: float | SamplerSettings) -> CurriculumSettings:
     criterion = {"behavior": "3DBall"}
     return CurriculumSettings.model_validate(
-        {"curriculum": [{"name": f"L{i}", "value": value, "completion_criteria": criterion} for i, value in enumerate(values)]}
+        {
+            "curriculum": [
+                {"name": f"L{i}", "value": value, "completion_criteria": criterion} for i, value in enumerate(values)
+            ]
+        }
     )
 
 
@@ -40,7 +44,8 @@ class Recorder:
     """Plays 3DBall as badly as can be, and writes down which mass each area's episodes have."""
 
     def __init__(self, env: Ball, parameters: Parameters) -> None:
-        self.env, self.parameters = env, parameters
+        self.env = env
+        self.parameters = parameters
         self.taken: list[list[float]] = [[] for _ in range(env.num_areas)]
         self._note(env.reset(0)["3DBall"], torch.ones(env.num_areas, dtype=torch.bool))
 
@@ -52,7 +57,11 @@ class Recorder:
     def play(self, ticks: int) -> None:
         for _ in range(ticks):
             step = self.env.step(
-                {"3DBall": Action(torch.ones(self.env.num_areas, 2), torch.zeros(self.env.num_areas, 0, dtype=torch.int64))}
+                {
+                    "3DBall": Action(
+                        torch.ones(self.env.num_areas, 2), torch.zeros(self.env.num_areas, 0, dtype=torch.int64)
+                    )
+                }
             )
             self._note(step["3DBall"], step["3DBall"].terminated | step["3DBall"].truncated)
             self.parameters.watch(step)
@@ -62,7 +71,9 @@ class Plain:
     """An environment of which no more can be seen than `Env` has: it takes parameters of the next episode only."""
 
     def __init__(self, env: Ball) -> None:
-        self._env, self.device, self.num_areas = env, env.device, env.num_areas
+        self._env = env
+        self.device = env.device
+        self.num_areas = env.num_areas
 
     def set_parameters(self, values: Mapping[str, torch.Tensor]) -> None:
         self._env.set_parameters(values)
@@ -137,7 +148,9 @@ def test_values_that_the_environment_does_not_take_are_refused_before_it_starts_
 
 
 def test_a_normal_distribution_stays_within_what_the_environment_takes():
-    form = SamplerSettings.model_validate({"sampler_type": "gaussian", "sampler_parameters": {"mean": 0.5, "st_dev": 5}})
+    form = SamplerSettings.model_validate(
+        {"sampler_type": "gaussian", "sampler_parameters": {"mean": 0.5, "st_dev": 5}}
+    )
     values = [value for taken in recorded(form).taken for value in taken]
     assert min(values) == pytest.approx(0.1)
     assert len(set(values)) > 5

@@ -48,7 +48,9 @@ class Ear:
         self.lines.append(text)
 
 
-def settings_of(env: str | None, *, config: dict[str, Any] | None = None, no_graphics: bool = True, **place: Any) -> RunSettings:
+def settings_of(
+    env: str | None, *, config: dict[str, Any] | None = None, no_graphics: bool = True, **place: Any
+) -> RunSettings:
     tree = {"env_settings": {"env_path": env, **place}, "engine_settings": {"no_graphics": no_graphics}}
     return load(config or {"default_settings": PPO}, tree).settings
 
@@ -119,7 +121,9 @@ def test_the_stages_of_a_start_say_file_process_versions_and_agents(tmp_path: Pa
         ("Endings", {}, "agents ask for decisions", ["none asks for a decision"]),
     ],
 )
-def test_the_stage_at_which_a_game_falls_silent_is_named(tmp_path: Path, game: str, options: dict[str, Any], stage: str, words: list[str]):
+def test_the_stage_at_which_a_game_falls_silent_is_named(
+    tmp_path: Path, game: str, options: dict[str, Any], stage: str, words: list[str]
+):
     last = failed(doctor(make_build(tmp_path, game, **options), timeout_wait=1.0))
     assert last.name == stage
     for word in words:
@@ -142,7 +146,9 @@ def test_a_build_that_is_not_marked_as_a_program_fails_to_start(tmp_path: Path):
     assert "chmod +x" in failed(found).details[0]
 
 
-@pytest.mark.parametrize(("how", "words"), [("hang", "stopped answering"), ("kill", "signal SIGKILL"), ("leave", "quit by itself")])
+@pytest.mark.parametrize(
+    ("how", "words"), [("hang", "stopped answering"), ("kill", "signal SIGKILL"), ("leave", "quit by itself")]
+)
 def test_a_game_that_breaks_off_is_a_finding_beside_what_was_measured_before(tmp_path: Path, how: str, words: str):
     found = doctor(make_build(tmp_path, "Ball", die_at=10, die_how=how), timeout_wait=1.0)
     assert all(stage.ok for stage in found.stages)
@@ -188,7 +194,8 @@ class Broken(Game):
 
 def in_the_editor(game: Game, **place: Any) -> tuple[Examination, Ear]:
     """Press Play as soon as the doctor listens."""
-    port, ear = free_port(), Ear()
+    port = free_port()
+    ear = Ear()
     player = threading.Thread(target=lambda: game.run(Client(port)))
     player.start()
     found = doctor(None, ear=ear, editor_port=port, **place)
@@ -276,7 +283,9 @@ def measure(spec: BehaviorSpec, *steps: Any) -> BehaviorMeter:
 
 
 def found_in(meter: BehaviorMeter, settings: RunSettings | None = None, listed: bool = False) -> list[tuple[str, str]]:
-    around = Circumstances(settings or settings_of(None, no_graphics=False), listed, is_unity=True, ticks=9, complete=True)
+    around = Circumstances(
+        settings or settings_of(None, no_graphics=False), listed, is_unity=True, ticks=9, complete=True
+    )
     return [(finding.level, finding.what) for finding in of_behavior(meter.report(), around)]
 
 
@@ -292,7 +301,10 @@ def test_an_observation_is_summed_over_acting_agents_alone():
 
 
 def test_elements_that_never_change_or_lie_far_out_are_found():
-    seen = [torch.stack([torch.linspace(-1, 1, 4), torch.full((4,), 0.5), torch.linspace(0, 90, 4)], 1) + 0 * t for t in range(5)]
+    seen = [
+        torch.stack([torch.linspace(-1, 1, 4), torch.full((4,), 0.5), torch.linspace(0, 90, 4)], 1) + 0 * t
+        for t in range(5)
+    ]
     meter = measure(spec_of((3,), continuous=1), *(table(x, reward=[1.0] * 4, terminated=[0]) for x in seen))
     (constant, far) = found_in(meter)
     assert constant == ("note", "behavior 'B', observation 'o0': 1 of 3 elements never changed: 1")
@@ -308,11 +320,15 @@ def test_what_the_settings_normalize_may_lie_far_out():
     assert found_in(meter, normalized, listed=True) == []
 
 
-@pytest.mark.parametrize(("no_graphics", "hint"), [(True, "--no-graphics"), (False, "check that its camera is enabled")])
+@pytest.mark.parametrize(
+    ("no_graphics", "hint"), [(True, "--no-graphics"), (False, "check that its camera is enabled")]
+)
 def test_an_image_of_one_color_is_found_with_what_may_cause_it(no_graphics: bool, hint: str):
     color = torch.tensor([0.1, 0.2, 0.3]).reshape(1, 3, 1, 1).expand(12, 3, 4, 4).clone()
     meter = measure(spec_of((3, 4, 4), continuous=1), *[table(color, reward=[1.0] * 12, terminated=[0])] * 2)
-    around = Circumstances(settings_of(None, no_graphics=no_graphics), listed=False, is_unity=True, ticks=9, complete=True)
+    around = Circumstances(
+        settings_of(None, no_graphics=no_graphics), listed=False, is_unity=True, ticks=9, complete=True
+    )
     (finding,) = of_behavior(meter.report(), around)
     assert finding.what == "behavior 'B', observation 'o0': the image had one color all the time"
     assert hint in finding.advice
@@ -336,7 +352,10 @@ def test_rows_that_stand_for_nothing_do_not_count_as_observed():
 def test_rewards_and_ends_that_never_come_are_found():
     seen = [torch.rand(4, 1, generator=torch.Generator().manual_seed(t)) for t in range(5)]
     found = found_in(measure(spec_of((1,), continuous=1), *(table(x) for x in seen)))
-    assert found == [("warning", "behavior 'B': no episode ended in 9 ticks"), ("warning", "behavior 'B': its reward was always zero")]
+    assert found == [
+        ("warning", "behavior 'B': no episode ended in 9 ticks"),
+        ("warning", "behavior 'B': its reward was always zero"),
+    ]
 
 
 def test_random_actions_keep_to_the_mask_and_reach_every_choice():
@@ -362,7 +381,9 @@ def test_agents_that_come_late_wait_and_break_off_are_followed():
     steps = [env.reset(0)["B"], *(env.step({})["B"] for _ in range(30))]
     report = measure(env.behaviors["B"], *steps).report()
     assert report.decisions == sum(int(step.acting.sum()) for step in steps)
-    assert report.terminated + report.truncated == sum(int((step.terminated | step.truncated).sum()) for step in steps[1:])
+    assert report.terminated + report.truncated == sum(
+        int((step.terminated | step.truncated).sum()) for step in steps[1:]
+    )
     assert report.lost > 0
     assert report.agents[1] > 4
 
@@ -396,7 +417,9 @@ def test_a_limit_ends_by_ticks_or_by_seconds():
 def test_logs_of_a_game_that_is_not_well_are_kept_where_the_error_says(tmp_path: Path, logs: Path):
     doctor(make_build(tmp_path, "Ball"), 2)
     assert list(logs.iterdir()) == []
-    text = "\n".join(failed(doctor(make_build(tmp_path, "Ball", die_at=1, die_how="exit", words="Error: gone"))).details)
+    text = "\n".join(
+        failed(doctor(make_build(tmp_path, "Ball", die_at=1, die_how="exit", words="Error: gone"))).details
+    )
     (kept,) = logs.iterdir()
     assert str(kept) in text
     assert "Error: gone" in (kept / "Player-0.log").read_text("utf-8")

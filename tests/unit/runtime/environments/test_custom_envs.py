@@ -52,7 +52,12 @@ class Silent(Aim):
 
 
 def train(env: Any, results: Path, steps: int = 64, **more: Any) -> palaestra.Result:
-    block = {"trainer_type": "ppo", "max_steps": steps, "summary_freq": 32, "hyperparameters": {"batch_size": 16, "buffer_size": 32}}
+    block = {
+        "trainer_type": "ppo",
+        "max_steps": steps,
+        "summary_freq": 32,
+        "hyperparameters": {"batch_size": 16, "buffer_size": 32},
+    }
     config = {"default_settings": {**block, "network_settings": {"hidden_units": 8, "num_layers": 1}}}
     return palaestra.train(config, env=env, results_dir=str(results), run_id="run", seed=1, quiet=True, **more)
 
@@ -80,7 +85,11 @@ def test_environments_vector_environments_and_what_makes_them_can_be_given(given
 
 
 def test_what_gymnasium_makes_can_be_given():
-    for given in (gymnasium.make("CartPole-v1"), gymnasium.make_vec("CartPole-v1", 2), partial(gymnasium.make, "CartPole-v1")):
+    for given in (
+        gymnasium.make("CartPole-v1"),
+        gymnasium.make_vec("CartPole-v1", 2),
+        partial(gymnasium.make, "CartPole-v1"),
+    ):
         env, _ = as_env(given, None, "cpu")
         steps = env.reset(0)
         slots = len(steps["CartPole-v1"].acting)
@@ -103,7 +112,9 @@ def test_training_calls_a_function_once_for_each_area_closes_what_it_made_and_lo
         assert line["Environment/Success Rate"] == pytest.approx(line["Environment/Cumulative Reward"], abs=1e-6)
 
 
-def test_an_environment_that_a_program_made_is_left_open_and_one_that_speaks_of_no_success_has_no_such_metric(tmp_path: Path):
+def test_an_environment_that_a_program_made_is_left_open_and_one_that_speaks_of_no_success_has_no_such_metric(
+    tmp_path: Path,
+):
     env = Silent()
     train(env, tmp_path)
     assert not env.closed
@@ -129,7 +140,9 @@ def test_what_is_no_environment_is_refused_with_what_is_expected(given: object):
 
 
 def test_what_a_function_gives_is_held_against_the_same_list():
-    with pytest.raises(EnvError, match=r"returned an instance of int, which lacks .*; expected an Env .*gymnasium\.Env"):
+    with pytest.raises(
+        EnvError, match=r"returned an instance of int, which lacks .*; expected an Env .*gymnasium\.Env"
+    ):
         as_env(lambda: 3, None, "cpu")
 
 

@@ -11,15 +11,20 @@ class Drawing:
     """A user's class that takes a render mode."""
 
     def __init__(self, size: int = 3, render_mode: str | None = None) -> None:
-        self.size, self.render_mode = size, render_mode
+        self.size = size
+        self.render_mode = render_mode
 
 
 class Blind:
     """A user's class that does not draw."""
 
 
-@pytest.mark.parametrize(("options", "mode"), [({}, None), ({"render": True}, "rgb_array"), ({"render": True, "render_mode": "x"}, "x")])
-def test_a_class_that_takes_a_render_mode_is_given_it_where_it_is_to_be_drawn(options: dict[str, Any], mode: str | None):
+@pytest.mark.parametrize(
+    ("options", "mode"), [({}, None), ({"render": True}, "rgb_array"), ({"render": True, "render_mode": "x"}, "x")]
+)
+def test_a_class_that_takes_a_render_mode_is_given_it_where_it_is_to_be_drawn(
+    options: dict[str, Any], mode: str | None
+):
     assert call(Drawing, "mine", None, "cpu", options).render_mode == mode
 
 

@@ -114,7 +114,11 @@ def test_a_factory_of_the_current_directory_gets_what_its_signature_takes(game: 
     assert make_env(f"python:{game}:make", areas=5, device="cuda", options={"level": 2}).level == 2
     assert make_env(f"python:{game}:without_areas").num_areas == 3
     assert make_env(f"python:{game}:own_number").num_areas == 7
-    assert make_env(f"python:{game}:everything", areas=3, options={"x": 1}).options == {"areas": 3, "device": "cpu", "x": 1}
+    assert make_env(f"python:{game}:everything", areas=3, options={"x": 1}).options == {
+        "areas": 3,
+        "device": "cpu",
+        "x": 1,
+    }
 
 
 @pytest.mark.parametrize(
@@ -145,7 +149,11 @@ def test_an_option_that_a_factory_does_not_take_is_an_error(game: str):
     [
         ("Match3", {"largest_boards": "no"}, "Match3, option 'largest_boards' is 'no'; expected true or false"),
         ("builtin:Match3Visual", {"greedy": 3}, "'greedy' is 3; expected true or false"),
-        ("VisualFoodCollector", {"height": "tall"}, "VisualFoodCollector, option 'height' is 'tall'; expected a whole number"),
+        (
+            "VisualFoodCollector",
+            {"height": "tall"},
+            "VisualFoodCollector, option 'height' is 'tall'; expected a whole number",
+        ),
         ("GridWorld", {"width": 84.5}, "'width' is 84.5; expected a whole number"),
         ("GridWorld", {"width": True}, "'width' is True; expected a whole number"),
     ],
@@ -165,10 +173,15 @@ def test_areas_that_a_factory_does_not_make_are_an_error(game: str):
     [
         ("def make(:\n", r"SyntaxError: .*bad_\d\.py, line 1"),
         ("x = 1\ny = x / 0\n", r"ZeroDivisionError: division by zero \(.*bad_\d\.py, line 2\)"),
-        ("import no_such_package\n", r"needs the package no_such_package, .*bad_\d\.py, line 1\): pip install no_such_package"),
+        (
+            "import no_such_package\n",
+            r"needs the package no_such_package, .*bad_\d\.py, line 1\): pip install no_such_package",
+        ),
     ],
 )
-def test_a_module_that_cannot_be_imported_is_told_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str):
+def test_a_module_that_cannot_be_imported_is_told_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
+):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     name = f"bad_{len(text) % 10}"

@@ -36,13 +36,20 @@ class Greeting(SideChannel):
 """
 
 
-def test_a_run_and_its_games_hear_all_that_they_have_to_say_to_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_run_and_its_games_hear_all_that_they_have_to_say_to_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "greeting_channel_module.py").write_text(OWN)
     build = make_build(tmp_path, "Ball", agents=4, stats=True, notes=tmp_path / "notes")
     config = {**settings("Ball", 400, summary_freq=100), "environment_parameters": {"size": 2.5}}
     summaries: list[Summary] = []
-    options: dict[str, Any] = {"num_envs": 2, "seed": 3, "side_channels": ["greeting_channel_module:Greeting"], "time_scale": 3.0}
+    options: dict[str, Any] = {
+        "num_envs": 2,
+        "seed": 3,
+        "side_channels": ["greeting_channel_module:Greeting"],
+        "time_scale": 3.0,
+    }
     palaestra.train(config, env=str(build), run_id="run", quiet=True, callbacks=[summaries.append], **options)
 
     assert len(summaries) >= 3
@@ -50,9 +57,13 @@ def test_a_run_and_its_games_hear_all_that_they_have_to_say_to_each_other(tmp_pa
     logged = [json.loads(line) for line in (tmp_path / "results" / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [line["Ball/Age"] for line in logged] == [pytest.approx(summary.values["Ball/Age"]) for summary in summaries]
 
-    heard = [unpack(bytes.fromhex(json.loads(note.read_text())["side_channel"])) for note in (tmp_path / "notes").glob("*.end.json")]
+    heard = [
+        unpack(bytes.fromhex(json.loads(note.read_text())["side_channel"]))
+        for note in (tmp_path / "notes").glob("*.end.json")
+    ]
     assert len(heard) == 2
-    told, greetings = [], []
+    told = []
+    greetings = []
     for messages in heard:
         assert [payload[4:8] for id, payload in messages if id == ENGINE][2] == b"\0\0\x40\x40"
         (size,) = [IncomingMessage(payload) for id, payload in messages if id == PARAMETERS]
@@ -62,14 +73,20 @@ def test_a_run_and_its_games_hear_all_that_they_have_to_say_to_each_other(tmp_pa
     assert sorted(greetings) == ["hello 0", "hello 1"]
     run, ball = told
     assert message_class("communicator_objects.TrainingEnvironmentInitialized").FromString(run.value).num_envs == 2
-    assert message_class("communicator_objects.TrainingBehaviorInitialized").FromString(ball.value).behavior_name == hashed("Ball")
+    assert message_class("communicator_objects.TrainingBehaviorInitialized").FromString(
+        ball.value
+    ).behavior_name == hashed("Ball")
 
 
-def test_a_users_channel_that_is_not_there_ends_the_run_before_any_game_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_users_channel_that_is_not_there_ends_the_run_before_any_game_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.chdir(tmp_path)
     build = make_build(tmp_path, "Ball", notes=tmp_path / "notes")
     with pytest.raises(PalaestraError, match="side channel 'no_such_channels_module:X': there is no module"):
-        palaestra.train(settings("Ball"), env=str(build), run_id="run", quiet=True, side_channels=["no_such_channels_module:X"])
+        palaestra.train(
+            settings("Ball"), env=str(build), run_id="run", quiet=True, side_channels=["no_such_channels_module:X"]
+        )
     assert not (tmp_path / "notes").exists()
 
 
@@ -82,7 +99,10 @@ def test_each_copy_draws_with_a_seed_of_its_own_and_is_told_again_only_when_its_
     ranges = {"sampler_type": "multirangeuniform", "sampler_parameters": {"intervals": [[0, 1], [2, 3]], "seed": 6863}}
     met = {"behavior": "Ball", "measure": "progress", "threshold": 0.4, "require_reset": True}
     lessons = [{"name": "first", "value": ranges, "completion_criteria": met}, {"name": "second", "value": 4.0}]
-    config = {**settings("Ball", 600, summary_freq=100), "environment_parameters": {"mass": uniform, "size": {"curriculum": lessons}}}
+    config = {
+        **settings("Ball", 600, summary_freq=100),
+        "environment_parameters": {"mass": uniform, "size": {"curriculum": lessons}},
+    }
     palaestra.train(config, env=str(build), run_id="run", quiet=True, num_envs=2, seed=3)
 
     seeds = []

@@ -47,11 +47,18 @@ def test_a_class_of_the_current_folder_becomes_a_channel(folder: Path):
         ("nowhere_at_all:Scores", "side channel 'nowhere_at_all:Scores': there is no module 'nowhere_at_all'"),
         ("odd_channels_module:scored", "has no 'scored'; did you mean 'Scored'"),
         ("odd_channels_module:NUMBER", "'NUMBER' is an instance of int; expected a subclass of SideChannel"),
-        ("odd_channels_module:Scored", "is an instance of Scored; expected a subclass of palaestra.wire.side_channels.SideChannel"),
-        ("odd_channels_module:Needy", r"could not be made \(its class is called without arguments\): TypeError: .*'number'"),
+        (
+            "odd_channels_module:Scored",
+            "is an instance of Scored; expected a subclass of palaestra.wire.side_channels.SideChannel",
+        ),
+        (
+            "odd_channels_module:Needy",
+            r"could not be made \(its class is called without arguments\): TypeError: .*'number'",
+        ),
         (
             "odd_channels_module:Broken",
-            r"could not be made \(its class is called without arguments\): KeyError: 'x' \(.*odd_channels_module.py, line 10\)",
+            r"could not be made \(its class is called without arguments\): KeyError: 'x' \(.*odd_channels_module.py, "
+            r"line 10\)",
         ),
     ],
 )

@@ -22,9 +22,19 @@ EIGHT_CORES = Setup("builtin", agents=12, cores=8)
 
 
 def use(total: float = 10.0, copies: tuple[float, ...] = (), **parts: float) -> TimeUse:
-    names = {"environment": ENVIRONMENT, "inference": INFERENCE, "learning": LEARNING, "trainer": TRAINER, "saving": SAVING}
+    names = {
+        "environment": ENVIRONMENT,
+        "inference": INFERENCE,
+        "learning": LEARNING,
+        "trainer": TRAINER,
+        "saving": SAVING,
+    }
     names |= {"ranks": RANKS, "exchange": EXCHANGE}
-    return TimeUse(total, {names[name]: seconds for name, seconds in parts.items()}, {f"copy {i}": busy for i, busy in enumerate(copies)})
+    return TimeUse(
+        total,
+        {names[name]: seconds for name, seconds in parts.items()},
+        {f"copy {i}": busy for i, busy in enumerate(copies)},
+    )
 
 
 def of_game(**facts: int | bool) -> Setup:
@@ -47,7 +57,11 @@ def of_game(**facts: int | bool) -> Setup:
         (use(learning=9.5), EIGHT_CORES, ("learning", "--processes=2")),
         (use(learning=9.5), replace(EIGHT_CORES, gpus=4, on_gpu=True), ("learning", "--gpus=4")),
         (use(learning=6), replace(EIGHT_CORES, cores=1), ("learning", "num_epoch")),
-        (use(environment=2, trainer=5), replace(EIGHT_CORES, threaded=True), ("learning", "waits for the trainer's process 50 %")),
+        (
+            use(environment=2, trainer=5),
+            replace(EIGHT_CORES, threaded=True),
+            ("learning", "waits for the trainer's process 50 %"),
+        ),
         (use(saving=6, learning=3), EIGHT_CORES, ("writing checkpoints", "checkpoint_interval")),
         (use(learning=2), EIGHT_CORES, ("records", "summary_freq")),
     ],
@@ -58,7 +72,8 @@ def test_the_largest_part_is_named_with_what_helps(times: TimeUse, setup: Setup,
 
 
 def test_of_several_ranks_the_one_that_others_wait_for_is_named():
-    slow, fast = use(environment=8, learning=1), use(environment=2, learning=1, ranks=6)
+    slow = use(environment=8, learning=1)
+    fast = use(environment=2, learning=1, ranks=6)
     sentence = bottleneck([fast, slow], EIGHT_CORES)
     assert "rank 1 is the bottleneck: the other waits for it up to 60 %" in sentence
     assert "80 % of its own in its environment" in sentence
@@ -76,7 +91,8 @@ def test_equal_ranks_are_spoken_of_as_one():
 
 
 def test_a_period_is_the_difference_of_two_times():
-    before, now = use(10.0, (4.0,), environment=5), use(30.0, (14.0, 3.0), environment=17, learning=1)
+    before = use(10.0, (4.0,), environment=5)
+    now = use(30.0, (14.0, 3.0), environment=17, learning=1)
     period = now.since(before)
     assert period == use(20.0, (10.0, 3.0), environment=12, learning=1)
     assert period.share(ENVIRONMENT) == pytest.approx(0.6)

@@ -50,7 +50,8 @@ def test_standard_output_is_where_lines_go(capsys: pytest.CaptureFixture[str]):
 
 
 def test_where_there_is_no_terminal_progress_is_silent_for_a_minute(monkeypatch: pytest.MonkeyPatch):
-    out, now = io.StringIO(), [1000.0]
+    out = io.StringIO()
+    now = [1000.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     console = Console(False, out)
     for second in range(125):
@@ -65,7 +66,8 @@ def test_where_there_is_no_terminal_progress_is_silent_for_a_minute(monkeypatch:
 def test_progress_looks_at_most_four_times_a_second(monkeypatch: pytest.MonkeyPatch):
     now = [1000.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    console, looks = Console(False, Screen()), 0
+    console = Console(False, Screen())
+    looks = 0
     for _ in range(200):
         now[0] += 0.01
         looks += console.due()
@@ -115,7 +117,10 @@ def test_a_wide_line_has_everything():
 def test_a_narrow_line_fits_and_keeps_what_matters_most():
     for columns in range(200, 20, -1):
         assert len(line(columns)) <= max(columns, 28)
-    assert line(100) == "3DBall  ━━━━━━━━━━━━━┄┄┄┄┄┄┄┄┄  62%  310,000/500,000  18,400 agent-steps/s  reward 98.250  0:10 left"
+    assert (
+        line(100)
+        == "3DBall  ━━━━━━━━━━━━━┄┄┄┄┄┄┄┄┄  62%  310,000/500,000  18,400 agent-steps/s  reward 98.250  0:10 left"
+    )
     assert line(50) == "3DBall  62%  reward 98.250  0:10 left"
     assert line(30) == "3DBall  62%  reward 98.250"
 
@@ -131,7 +136,14 @@ def test_without_an_end_there_is_neither_share_nor_time_left():
 
 
 @pytest.mark.parametrize(
-    ("rate", "left"), [(1000.0, "3:10 left"), (100.0, "31:40 left"), (10.0, "5:16:40 left"), (1.0, "2 d 4 h left"), (0.0, "reward 98.250")]
+    ("rate", "left"),
+    [
+        (1000.0, "3:10 left"),
+        (100.0, "31:40 left"),
+        (10.0, "5:16:40 left"),
+        (1.0, "2 d 4 h left"),
+        (0.0, "reward 98.250"),
+    ],
 )
 def test_time_left_is_told_in_fitting_units(rate: float, left: str):
     assert sentence(ROW, rate).endswith(left)
@@ -192,7 +204,9 @@ def test_names_cannot_pretend_to_be_lines_or_colors():
     assert "\x1b" not in live_line(row, None, {}, (80, 10), plain=True).plain
 
 
-def test_remarks_stand_below_the_live_line_and_below_the_sentences_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch):
+def test_remarks_stand_below_the_live_line_and_below_the_sentences_where_there_is_no_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+):
     now = [1000.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     monkeypatch.setenv("TERM", "dumb")
@@ -233,7 +247,9 @@ class Broken(Tee):
 
 
 @pytest.mark.parametrize("stream", [Tee(), Broken(), None])
-def test_a_run_needs_no_more_of_the_standard_streams_than_write(stream: Tee | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_run_needs_no_more_of_the_standard_streams_than_write(
+    stream: Tee | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(sys, "stdout", stream)
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(sys, "stdin", None)

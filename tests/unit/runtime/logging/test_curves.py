@@ -56,7 +56,8 @@ def results(tmp_path: Path) -> Path:
 
 
 def test_curves_are_read_from_metrics_and_from_event_files_alike(results: Path):
-    ours, theirs = read_history(results / "first"), read_history(results / "original")
+    ours = read_history(results / "first")
+    theirs = read_history(results / "original")
     assert ours["3DBall"][REWARD].step.tolist() == [10, 20, 30]
     assert ours["3DBall"][REWARD].value.tolist() == [1, 2, 3]
     assert set(theirs["3DBall"]) == set(ours["3DBall"]) == {REWARD, LENGTH, "Policy/Extrinsic Reward"}
@@ -82,13 +83,16 @@ def test_a_run_without_metrics_says_when_they_come(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("name", "tag"), [(REWARD, REWARD), ("entropy", "Policy/Entropy"), ("environment/EPISODE length", LENGTH), ("Value Loss", TAGS[3])]
+    ("name", "tag"),
+    [(REWARD, REWARD), ("entropy", "Policy/Entropy"), ("environment/EPISODE length", LENGTH), ("Value Loss", TAGS[3])],
 )
 def test_a_tag_is_found_by_its_last_part(name: str, tag: str):
     assert find_tag(name, TAGS) == tag
 
 
-@pytest.mark.parametrize(("name", "near"), [("Policy/Entropi", "Policy/Entropy"), ("cumulative rewad", REWARD), ("reward", REWARD)])
+@pytest.mark.parametrize(
+    ("name", "near"), [("Policy/Entropi", "Policy/Entropy"), ("cumulative rewad", REWARD), ("reward", REWARD)]
+)
 def test_a_misspelt_tag_names_the_nearest_and_all_others(name: str, near: str):
     with pytest.raises(RunError, match=f"did you mean '{near}'") as caught:
         find_tag(name, TAGS)
@@ -114,7 +118,11 @@ def test_lines_are_named_by_what_tells_them_apart(results: Path):
 def test_names_at_the_ends_of_lines_keep_apart(results: Path):
     history = read_history(results / "first")
     figure = learning_curves({f"run {i}": history for i in range(6)}, [REWARD])
-    heights = sorted(text.xy[1] for text in figure.axes[0].texts if isinstance(text, Annotation) and text.get_text().startswith("run"))
+    heights = sorted(
+        text.xy[1]
+        for text in figure.axes[0].texts
+        if isinstance(text, Annotation) and text.get_text().startswith("run")
+    )
     assert min(np.diff(heights)) * 4.5 * 72 > 10
 
 
@@ -210,13 +218,32 @@ def test_two_hundred_lines_differ_in_color_pattern_or_mark_and_are_named_in_the_
 def test_the_command_takes_patterns_of_runs_and_several_metrics(results: Path, capsys: pytest.CaptureFixture[str]):
     (results / "notes").mkdir()  # no run
     out = results / "out.png"
-    command("*i*", "--results-dir", str(results), "--metric", "Cumulative Reward,*length", "--metric", "Extrinsic*", "--list")
+    command(
+        "*i*",
+        "--results-dir",
+        str(results),
+        "--metric",
+        "Cumulative Reward,*length",
+        "--metric",
+        "Extrinsic*",
+        "--list",
+    )
     assert REWARD in capsys.readouterr().out
     assert {*select_runs(["*i*", "first"], results, "plot")} == {str(results / "first"), str(results / "original")}
     assert {*select_runs([str(results / "*"), "second"], results, "plot")} == {
         str(results / name) for name in ("first", "original", "second")
     }
-    command("*i*", "--results-dir", str(results), "--metric", "Cumulative Reward,*length", "--metric", "Policy/Ext*", "--out", str(out))
+    command(
+        "*i*",
+        "--results-dir",
+        str(results),
+        "--metric",
+        "Cumulative Reward,*length",
+        "--metric",
+        "Policy/Ext*",
+        "--out",
+        str(out),
+    )
     assert is_png(out)
     with pytest.raises(RunError, match=r"no run with metrics matches 'x\*'"):
         command("x*", "--results-dir", str(results))
@@ -229,7 +256,18 @@ def test_a_picture_of_an_unknown_kind_names_the_known_ones(results: Path):
 
 def test_the_command_takes_run_ids_and_paths(results: Path, capsys: pytest.CaptureFixture[str]):
     out = results / "pictures" / "out.png"
-    command("first", str(results / "original"), "--results-dir", str(results), "--out", str(out), "--smooth", "0.5", "--x", "time")
+    command(
+        "first",
+        str(results / "original"),
+        "--results-dir",
+        str(results),
+        "--out",
+        str(out),
+        "--smooth",
+        "0.5",
+        "--x",
+        "time",
+    )
     assert capsys.readouterr().out == f"Wrote {out}\n"
     assert is_png(out)
 
@@ -253,7 +291,12 @@ def test_a_smoothing_of_one_is_refused(results: Path, capsys: pytest.CaptureFixt
 def test_numbers_that_no_axis_shows_are_left_out(tmp_path: Path):
     """JSON has numbers of any size."""
     whole = f'{{"behavior": "B", "step": 1, "elapsed": 1, "{REWARD}": 2}}'
-    lines = [whole, whole.replace(": 2", ": 1" + "0" * 400), whole.replace(": 2", ": 1.7e308"), whole.replace(": 2", ": -1.7e308")]
+    lines = [
+        whole,
+        whole.replace(": 2", ": 1" + "0" * 400),
+        whole.replace(": 2", ": 1.7e308"),
+        whole.replace(": 2", ": -1.7e308"),
+    ]
     (tmp_path / "metrics.jsonl").write_text("\n".join(lines))
     history = read_history(tmp_path)
     np.testing.assert_equal(history["B"][REWARD].value, [2, np.nan, np.nan])
@@ -263,7 +306,9 @@ def test_numbers_that_no_axis_shows_are_left_out(tmp_path: Path):
 @pytest.mark.parametrize("name", ["x" * 5000, "\ud800", "\x1b[31m\u202e"])
 def test_names_that_no_picture_can_hold_are_shortened_and_escaped(tmp_path: Path, name: str):
     point = {"behavior": name, "step": 1, "elapsed": 1, REWARD: 2, name: 3}
-    (tmp_path / "metrics.jsonl").write_text("\n".join(json.dumps({**point, "behavior": one}) for one in (name, f"{name}2")))
+    (tmp_path / "metrics.jsonl").write_text(
+        "\n".join(json.dumps({**point, "behavior": one}) for one in (name, f"{name}2"))
+    )
     for metrics in ([REWARD], [REWARD, name]):
         figure = learning_curves({"run": read_history(tmp_path)}, metrics)
         save(figure, tmp_path / "curves.png")
@@ -290,13 +335,19 @@ def damaged(folder: Path, name: str, content: bytes) -> Path:
 
 
 def record(data: bytes) -> bytes:
-    return struct.pack("<QI", len(data), masked_crc32c(struct.pack("<Q", len(data)))) + data + struct.pack("<I", masked_crc32c(data))
+    return (
+        struct.pack("<QI", len(data), masked_crc32c(struct.pack("<Q", len(data))))
+        + data
+        + struct.pack("<I", masked_crc32c(data))
+    )
 
 
 def test_an_event_file_takes_no_more_memory_than_it_is_large(tmp_path: Path):
     length = struct.pack("<Q", 2**40)
     damaged(tmp_path, "events.out.tfevents.9", length + struct.pack("<I", masked_crc32c(length)))
-    with pytest.raises(RunError, match=r"cannot read the metrics of .*9 has a record of 1,099,511,627,776 bytes; expected at most"):
+    with pytest.raises(
+        RunError, match=r"cannot read the metrics of .*9 has a record of 1,099,511,627,776 bytes; expected at most"
+    ):
         read_history(tmp_path)
 
 

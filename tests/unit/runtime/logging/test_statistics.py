@@ -50,7 +50,8 @@ def test_every_tracker_gets_the_summary_and_the_next_period_is_empty():
     shelves = [Shelf(), Shelf()]
     statistics = Statistics({str(i): shelf for i, shelf in enumerate(shelves)})
     statistics.add("B", "tag", 1.0)
-    first, second = summarize(statistics, 10), summarize(statistics, 20)
+    first = summarize(statistics, 10)
+    second = summarize(statistics, 20)
     assert [shelf.summaries for shelf in shelves] == [[first, second]] * 2
     assert (first.behavior, first.step, first.elapsed, first.training) == ("B", 10, 1.5, True)
     assert second.values == {}
@@ -167,7 +168,8 @@ def test_the_last_reward_counts_a_group_once_with_what_it_earned_as_one():
 
 @pytest.mark.parametrize("cut", [0, 1, 2])
 def test_an_open_summary_survives_a_resume_to_the_last_bit(cut: int):
-    whole, first = Statistics(), Statistics()
+    whole = Statistics()
+    first = Statistics()
     statistics = first
     for i in range(3):
         if i == cut:
@@ -182,7 +184,8 @@ def test_an_open_summary_survives_a_resume_to_the_last_bit(cut: int):
     assert statistics.state_dict() == whole.state_dict()
     assert statistics.recent_reward("B") == whole.recent_reward("B")
     assert statistics.last_reward("B") == whole.last_reward("B")
-    a, b = summarize(whole), summarize(statistics)
+    a = summarize(whole)
+    b = summarize(statistics)
     assert (a.values, a.totals, a.mean, a.std) == (b.values, b.totals, b.mean, b.std)
 
 
@@ -212,7 +215,8 @@ class Torn(Shelf):
 
 def test_a_tracker_that_fails_is_reported_once_tried_again_and_keeps_nothing_from_the_others():
     message: list[str] = []
-    torn, shelf = Torn(), Shelf()
+    torn = Torn()
+    shelf = Shelf()
     statistics = Statistics({"torn": torn, "shelf": shelf}, message.append)
     for step in (10, 20, 30):
         summarize(statistics, step)

@@ -23,7 +23,8 @@ from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.settings import BehaviorSettings
 from palaestra.trainers.update_metrics import AT_BOUNDS
 
-CHOICES, NUMBERS = ActionSpec(0, (3,)), ActionSpec(2)
+CHOICES = ActionSpec(0, (3,))
+NUMBERS = ActionSpec(2)
 PPO = BehaviorSettings.model_validate({"max_steps": 2000})
 
 
@@ -31,10 +32,25 @@ def summary(number: int, returns: list[float], **values: float) -> Summary:
     """The one at 100 times this number."""
     metrics = {
         LEARNING_RATE: 1e-4,
-        **{{"entropy": ENTROPY, "values": VALUES, "bounds": AT_BOUNDS, "elo": ELO}.get(k, k): v for k, v in values.items()},
+        **{
+            {"entropy": ENTROPY, "values": VALUES, "bounds": AT_BOUNDS, "elo": ELO}.get(k, k): v
+            for k, v in values.items()
+        },
     }
     mean = float(np.mean(returns)) if returns else math.nan
-    return Summary("B", 100 * number, 0, 0, True, metrics, {}, {REWARD: np.array(returns)} if returns else {}, len(returns), mean, 0.0)
+    return Summary(
+        "B",
+        100 * number,
+        0,
+        0,
+        True,
+        metrics,
+        {},
+        {REWARD: np.array(returns)} if returns else {},
+        len(returns),
+        mean,
+        0.0,
+    )
 
 
 def reported(
@@ -44,8 +60,11 @@ def reported(
     symptoms: Symptoms | None = None,
     **values: float,
 ) -> list[str]:
-    """All that is said of summaries with these returns and metrics, checked to be the same after a save in their midst."""
-    made, resumed = symptoms or Symptoms(), Symptoms()
+    """All that is said of summaries with these returns and metrics, checked to be the same after a save in their
+    midst.
+    """
+    made = symptoms or Symptoms()
+    resumed = Symptoms()
     message = []
     for i, returns in enumerate(rewards):
         if i == len(rewards) // 2:
@@ -64,7 +83,9 @@ CEILING = [[0.0, 1.0, 2.0], *[[9.0, 9.0, 9.0]] * 19]
 
 def test_a_reward_that_does_not_rise_is_told_once_with_the_guide():
     (message,) = reported(FLAT)
-    assert message.startswith("B: the mean reward has not risen (1 in the first summary, 1 now), after 1,000 of 2,000 decisions")
+    assert message.startswith(
+        "B: the mean reward has not risen (1 in the first summary, 1 now), after 1,000 of 2,000 decisions"
+    )
     assert message.endswith(f"({GUIDE})")
 
 
@@ -112,7 +133,10 @@ def test_an_entropy_that_is_gone_is_told_where_the_reward_has_not_risen():
     assert "its policy has stopped exploring (entropy 0.01), yet the mean reward has not risen" in message[0]
     assert "A larger beta" in message[0]
     assert reported(FLAT[:8], entropy=0.1) == []
-    assert "A larger init_entcoef" in reported(FLAT[:8], BehaviorSettings.model_validate({"trainer_type": "sac"}), NUMBERS, entropy=-9.0)[0]
+    assert (
+        "A larger init_entcoef"
+        in reported(FLAT[:8], BehaviorSettings.model_validate({"trainer_type": "sac"}), NUMBERS, entropy=-9.0)[0]
+    )
     assert reported(FLAT[:8], BehaviorSettings.model_validate({"trainer_type": "sac"}), NUMBERS, entropy=-2.0) == []
     assert reported(FLAT[:8], action=NUMBERS, entropy=1.4) == []
     assert len(reported(FLAT[:8], action=NUMBERS, entropy=-3.0)) == 1
@@ -149,7 +173,10 @@ class Hard(Bandit):
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
         tables = super().step(actions)
         reward = actions["Bandit"].continuous.mean(1)
-        return {name: TimeStep(**{k: getattr(step, k) for k in step.__slots__} | {"reward": reward}) for name, step in tables.items()}
+        return {
+            name: TimeStep(**{k: getattr(step, k) for k in step.__slots__} | {"reward": reward})
+            for name, step in tables.items()
+        }
 
 
 class Blind(Bandit):
@@ -158,15 +185,22 @@ class Blind(Bandit):
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
         tables = super().step(actions)
         reward = torch.randn(self.num_areas, generator=self.generator)
-        return {name: TimeStep(**{k: getattr(step, k) for k in step.__slots__} | {"reward": reward}) for name, step in tables.items()}
+        return {
+            name: TimeStep(**{k: getattr(step, k) for k in step.__slots__} | {"reward": reward})
+            for name, step in tables.items()
+        }
 
 
 def run(env: Bandit, results: Path, **hyper: Any) -> None:
     given = {"batch_size": 32, "buffer_size": 128, "learning_rate": 0.02, **hyper}
-    palaestra.train(settings("Bandit", 4000, hyperparameters=given), env=env, results_dir=str(results), run_id="run", seed=1)
+    palaestra.train(
+        settings("Bandit", 4000, hyperparameters=given), env=env, results_dir=str(results), run_id="run", seed=1
+    )
 
 
-def test_a_run_says_that_actions_sit_at_their_bounds_and_one_that_learns_says_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_run_says_that_actions_sit_at_their_bounds_and_one_that_learns_says_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     run(Hard(8, continuous=2), tmp_path / "hard")
     assert capsys.readouterr().out.count("of its continuous actions are at -1 or 1") == 1
     run(Bandit(8, branches=(2,)), tmp_path / "easy")

@@ -23,7 +23,9 @@ def test_stretches_nest_and_count():
     assert advance["count"] == 3
     assert set(advance["children"]) == {"env", "infer"}
     assert advance["children"]["env"]["total"] >= 0.006
-    assert advance["self"] == pytest.approx(advance["total"] - sum(child["total"] for child in advance["children"].values()))
+    assert advance["self"] == pytest.approx(
+        advance["total"] - sum(child["total"] for child in advance["children"].values())
+    )
     assert tree["total"] >= advance["total"]
     assert "children" not in advance["children"]["env"]
 
@@ -75,7 +77,10 @@ def test_the_file_has_the_layout_that_tools_know(tmp_path: Path):
     assert [*data] == ["name", "gauges", "metadata", "total", "count", "self", "children"]
     assert data["name"] == "root"
     assert data["gauges"] == {"B.Policy.Entropy.mean": {"value": 3.0, "min": 1.0, "max": 3.0, "count": 3}}
-    known = "timer_format_version start_time_seconds python_version command_line_arguments mlagents_version mlagents_envs_version"
+    known = (
+        "timer_format_version start_time_seconds python_version command_line_arguments mlagents_version "
+        "mlagents_envs_version"
+    )
     known += " communication_protocol_version pytorch_version numpy_version end_time_seconds palaestra_device"
     assert set(known.split()) <= set(data["metadata"])
     assert all(isinstance(value, str) for value in data["metadata"].values())

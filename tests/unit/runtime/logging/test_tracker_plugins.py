@@ -99,7 +99,9 @@ def test_an_option_that_a_tracker_does_not_take_is_refused():
         find_trackers(wanted)
 
 
-def test_a_run_with_the_examples_tracker_and_csv_leaves_their_files_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_run_with_the_examples_tracker_and_csv_leaves_their_files_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.chdir(Path(__file__).parents[4])
     tree = {**settings("Basic"), "trackers": {"csv": None, "examples.own_tracker:BestReward": {"file": "record.json"}}}
     done = palaestra.train(tree, env="Basic", run_id="own", results_dir=str(tmp_path))
@@ -167,7 +169,9 @@ def test_a_stats_writer_of_ml_agents_is_called_with_its_arguments(distribution: 
     statistics.summarize("Ball", 500, elapsed=1.0, training=True)
     _, category, values, step = calls[-1]
     assert (category, step) == ("Ball", 500)
-    assert {key: (stat.full_dist, stat.aggregation_method.name, stat.aggregated_value) for key, stat in values.items()} == {
+    assert {
+        key: (stat.full_dist, stat.aggregation_method.name, stat.aggregated_value) for key, stat in values.items()
+    } == {
         "Losses/Policy Loss": ([1.0, 3.0], "AVERAGE", 2.0),
         "Environment/Cumulative Reward": ([2.0, 6.0], "HISTOGRAM", 4.0),
         "Elo": ([2.0], "MOST_RECENT", 2.0),
@@ -184,7 +188,9 @@ def test_a_stats_writer_that_cannot_be_made_is_reported_and_left_out(distributio
     message: list[str] = []
     assert [*find_stats_writers(tracked_run(Path("results")), message.append)] == ["works (mlagents.stats_writer)"]
     assert len(message) == 1
-    assert message[0].startswith("the plug-in 'fails' (broken_writer:broken) of mlagents.stats_writer is not used: KeyError: 'no token'")
+    assert message[0].startswith(
+        "the plug-in 'fails' (broken_writer:broken) of mlagents.stats_writer is not used: KeyError: 'no token'"
+    )
 
 
 def test_a_run_calls_stats_writers_without_a_setting(distribution: Callable[..., Any], tmp_path: Path):

@@ -18,7 +18,13 @@ from palaestra.core.metrics import ELO, GROUP_REWARD, REWARD
 from palaestra.runtime.logging.history import read_history
 from palaestra.runtime.logging.timers import Timers
 from palaestra.runtime.logging.tracker import Summary
-from palaestra.runtime.logging.trackers import ConsoleTracker, CSVTracker, GaugeTracker, JSONLTracker, TensorBoardTracker
+from palaestra.runtime.logging.trackers import (
+    ConsoleTracker,
+    CSVTracker,
+    GaugeTracker,
+    JSONLTracker,
+    TensorBoardTracker,
+)
 
 SUMMARY = Summary(
     behavior="3DBall",
@@ -113,7 +119,8 @@ def test_a_tag_that_is_no_unicode_is_written_escaped(tmp_path: Path):
 
 def test_what_follows_a_write_that_failed_midway_can_be_read(tmp_path: Path):
     resource = pytest.importorskip("resource")  # POSIX
-    board, table = TensorBoardTracker(tracked_run(tmp_path, {}, pytest.fail)), JSONLTracker(tracked_run(tmp_path, {}))
+    board = TensorBoardTracker(tracked_run(tmp_path, {}, pytest.fail))
+    table = JSONLTracker(tracked_run(tmp_path, {}))
     board.write(at(10))
     table.write(at(10))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -161,7 +168,8 @@ def test_nothing_is_written_and_tensorboard_not_imported_before_the_first_summar
     program = (
         "import sys; from pathlib import Path; from palaestra.runtime.logging.trackers import TensorBoardTracker\n"
         "from palaestra.runtime.logging.tracker import TrackedRun; from palaestra.runtime.settings import RunSettings\n"
-        "TensorBoardTracker(TrackedRun(Path(sys.argv[1]), RunSettings(), {})).close(); print('tensorboard' in sys.modules)"
+        "TensorBoardTracker(TrackedRun(Path(sys.argv[1]), RunSettings(), {})).close(); print('tensorboard' in "
+        "sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
@@ -226,17 +234,24 @@ def test_a_new_run_starts_its_metrics_empty(tmp_path: Path):
 
 
 def test_the_console_line_is_the_one_users_know():
-    assert reported() == "3DBall. Step: 12000. Time Elapsed: 1.234 s. Mean Reward: 1.196. Std of Reward: 0.739. Training."
+    assert (
+        reported() == "3DBall. Step: 12000. Time Elapsed: 1.234 s. Mean Reward: 1.196. Std of Reward: 0.739. Training."
+    )
 
 
 def test_the_console_says_when_no_episode_ended_or_nothing_trains():
-    assert reported(episodes=0) == "3DBall. Step: 12000. Time Elapsed: 1.234 s. No episode was completed since last summary. Training."
+    assert (
+        reported(episodes=0)
+        == "3DBall. Step: 12000. Time Elapsed: 1.234 s. No episode was completed since last summary. Training."
+    )
     assert reported(training=False).endswith("Std of Reward: 0.739. Not Training.")
 
 
 def test_the_console_names_group_reward_and_rating():
     group = reported(values={GROUP_REWARD: 0.5})
-    assert group == "3DBall. Step: 12000. Time Elapsed: 1.234 s. Mean Reward: 1.196. Mean Group Reward: 0.500. Training."
+    assert (
+        group == "3DBall. Step: 12000. Time Elapsed: 1.234 s. Mean Reward: 1.196. Mean Group Reward: 0.500. Training."
+    )
     assert reported(values={ELO: 1204.3641}).endswith("Training. ELO: 1204.364.")
 
 
@@ -249,7 +264,9 @@ def test_the_console_names_the_rank_where_several_processes_train():
 def test_hyperparameters_are_a_detail_under_a_heading():
     message: list[str] = []
     details: list[str] = []
-    ConsoleTracker(tracked_run(Path(), info=message.append, debug=details.append)).text("3DBall", "Hyperparameters", "\tgamma:\t0.99")
+    ConsoleTracker(tracked_run(Path(), info=message.append, debug=details.append)).text(
+        "3DBall", "Hyperparameters", "\tgamma:\t0.99"
+    )
     assert message == []
     assert details == ["Hyperparameters for behavior name 3DBall:\n\tgamma:\t0.99"]
 
@@ -259,7 +276,12 @@ def test_gauges_have_dotted_names(tmp_path: Path):
     GaugeTracker(timers).write(SUMMARY)
     timers.write(tmp_path / "timers.json", {})
     gauges = json.loads((tmp_path / "timers.json").read_text())["gauges"]
-    assert gauges["3DBall.Environment.CumulativeReward.mean"] == {"value": 1.1956, "min": 1.1956, "max": 1.1956, "count": 1}
+    assert gauges["3DBall.Environment.CumulativeReward.mean"] == {
+        "value": 1.1956,
+        "min": 1.1956,
+        "max": 1.1956,
+        "count": 1,
+    }
     assert gauges["3DBall.Losses.PolicyLoss.sum"]["value"] == 1.0
     assert gauges["3DBall.Step.mean"]["value"] == 12000
 

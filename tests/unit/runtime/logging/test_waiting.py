@@ -41,7 +41,9 @@ def test_what_is_short_is_not_told():
     assert message == []
 
 
-def test_learn_and_evaluate_say_what_they_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_learn_and_evaluate_say_what_they_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     monkeypatch.setattr("palaestra.runtime.logging.waiting.FIRST", 0.1)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.chdir(tmp_path)

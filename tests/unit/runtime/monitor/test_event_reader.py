@@ -1,4 +1,6 @@
-"""Event files of unknown origin on the page: none takes more memory than it is large, and damage hides nothing that came before."""
+"""Event files of unknown origin on the page: none takes more memory than it is large, and damage hides nothing that
+came before.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ EVENTS = "events.out.tfevents.1"
 
 
 def record(data: bytes) -> bytes:
-    return struct.pack("<QI", len(data), masked_crc32c(struct.pack("<Q", len(data)))) + data + struct.pack("<I", masked_crc32c(data))
+    return (
+        struct.pack("<QI", len(data), masked_crc32c(struct.pack("<Q", len(data))))
+        + data
+        + struct.pack("<I", masked_crc32c(data))
+    )
 
 
 def point(step: int, value: float) -> bytes:

@@ -70,7 +70,12 @@ def test_a_file_that_became_shorter_or_another_one_is_read_anew(file: Path):
 
 def test_lines_that_are_broken_or_too_long_are_left_out(file: Path):
     file.write_text(
-        "nonsense\n" + line(1, 1.0, x=1) + '{"behavior": "A", "' + "y" * (2 * CHUNK) + '": 1}\n' + line(2, 2.0, x=2, y="no", z=True)
+        "nonsense\n"
+        + line(1, 1.0, x=1)
+        + '{"behavior": "A", "'
+        + "y" * (2 * CHUNK)
+        + '": 1}\n'
+        + line(2, 2.0, x=2, y="no", z=True)
     )
     reader = reader_of(file)
     assert [step for step, _, _ in values(reader)] == [1, 2]
@@ -101,7 +106,8 @@ def test_smoothing_starts_at_the_first_value():
 
 def test_thinning_keeps_both_ends_and_every_peak():
     curve = np.sin(np.arange(100_000) / 300.0)
-    curve[54_321], curve[77_777] = 9.0, -9.0
+    curve[54_321] = 9.0
+    curve[77_777] = -9.0
     at = kept(curve, 1000)
     assert len(at) <= 1000
     assert {0, 99_999, 54_321, 77_777} <= set(at.tolist())

@@ -12,7 +12,9 @@ from palaestra.runtime.play.demo_recording import DemoRecorder, record_demo
 
 
 class Scene:
-    """Tables that a test sets out, as an environment of one behavior that sees one number and has one continuous action."""
+    """Tables that a test sets out, as an environment of one behavior that sees one number and has one continuous
+    action.
+    """
 
     def __init__(self) -> None:
         self.behaviors = {"Ball": spec_of((1,), continuous=1)}
@@ -32,7 +34,10 @@ def with_columns(step: TimeStep, **columns: object) -> TimeStep:
 
 
 def rows(path):
-    return [(float(r.obs[0][0]), r.reward, round(float(r.continuous[0]), 4), r.done, r.truncated, r.id) for r in read_demo(path)]
+    return [
+        (float(r.obs[0][0]), r.reward, round(float(r.continuous[0]), 4), r.done, r.truncated, r.id)
+        for r in read_demo(path)
+    ]
 
 
 def test_records_are_timed_as_unity_times_them_and_episodes_stay_whole(tmp_path):
@@ -97,7 +102,10 @@ def test_those_that_began_first_are_recorded_however_long_they_take(tmp_path):
 
 
 def test_each_team_has_its_file(tmp_path):
-    for out, names in ((tmp_path / "x.demo", ["x.demo", "x-Ball-team1.demo"]), (tmp_path / "all", ["Ball.demo", "Ball-team1.demo"])):
+    for out, names in (
+        (tmp_path / "x.demo", ["x.demo", "x-Ball-team1.demo"]),
+        (tmp_path / "all", ["Ball.demo", "Ball-team1.demo"]),
+    ):
         recorder = DemoRecorder(Scene(), out)  # type: ignore[arg-type]
         recorder.note({"Ball": with_columns(table(seen(1, 11)), team=torch.tensor([0, 1]))})
         recorder.decided(did(0, 0))
@@ -122,7 +130,9 @@ def test_masks_and_groups_are_recorded(tmp_path):
     scene.behaviors = {"Ball": spec_of((1,), branches=(2, 2))}
     recorder = DemoRecorder(scene, tmp_path / "x.demo")  # type: ignore[arg-type]
     mask = torch.tensor([[True, False, True, True]])
-    recorder.note({"Ball": with_columns(table(seen(1), mask=mask), group=torch.tensor([4]), group_reward=torch.tensor([9.0]))})
+    recorder.note(
+        {"Ball": with_columns(table(seen(1), mask=mask), group=torch.tensor([4]), group_reward=torch.tensor([9.0]))}
+    )
     recorder.decided({"Ball": Action(torch.zeros(1, 0), torch.tensor([[0, 1]]))})
     ended = table(seen(1), terminated=[0], final_obs=(seen(2),), mask=mask)
     recorder.note({"Ball": with_columns(ended, group=torch.tensor([4]), group_reward=torch.tensor([3.0]))})
@@ -153,7 +163,9 @@ def test_pairs_of_a_recording_are_what_the_agents_saw_and_did(tmp_path):
             continuous = torch.stack([place[:, 0] / 1000, place[:, 1] / 10], 1)
             discrete = torch.stack([place[:, 0].long() % 2, place[:, 1].long() % 2], 1)
             actions[name] = Action(continuous, discrete)
-            told.update(torch.cat([place, time, continuous, discrete], 1)[row].numpy().tobytes() for row in range(len(place)))
+            told.update(
+                torch.cat([place, time, continuous, discrete], 1)[row].numpy().tobytes() for row in range(len(place))
+            )
         return actions
 
     recorder = DemoRecorder(env, tmp_path, 8)

@@ -30,13 +30,23 @@ def policy_for(env: Env, behavior: str, folder: Path) -> Policy:
 
 
 @pytest.mark.parametrize(
-    "options", [{"slots": 3, "grows_at": 5}, {"slots": 5, "steady": True}, {"slots": 4, "masked": True}, {"slots": 4, "losses": 0.1}]
+    "options",
+    [
+        {"slots": 3, "grows_at": 5},
+        {"slots": 5, "steady": True},
+        {"slots": 4, "masked": True},
+        {"slots": 4, "losses": 0.1},
+    ],
 )
 def test_episodes_have_the_returns_and_lengths_of_decisions_whatever_slots_do(options: dict[str, Any], tmp_path: Path):
     env = Scripted({"Walker": options})
     played = evaluate(env, {"Walker": policy_for(env, "Walker", tmp_path)}, 12)["Walker"]
-    every = sorted((round(own + group, 4), length) for own, group, length in slow_episodes([step["Walker"] for step in env.tables]))
-    found = sorted((round(float(value), 4), int(length)) for value, length in zip(played.returns, played.lengths, strict=True))
+    every = sorted(
+        (round(own + group, 4), length) for own, group, length in slow_episodes([step["Walker"] for step in env.tables])
+    )
+    found = sorted(
+        (round(float(value), 4), int(length)) for value, length in zip(played.returns, played.lengths, strict=True)
+    )
     assert len(found) == 12
     assert all(episode in every for episode in found)
 
@@ -89,14 +99,21 @@ def test_episodes_that_are_lost_are_made_up_for_by_others(tmp_path: Path):
 
 
 def test_a_behavior_without_a_model_is_named():
-    with pytest.raises(PolicyError, match=r"'Bandit', .* 'palaestra run' plays .*, such as --brain 'Bandit=model:FILE\.onnx' or =random"):
+    with pytest.raises(
+        PolicyError,
+        match=r"'Bandit', .* 'palaestra run' plays .*, such as --brain 'Bandit=model:FILE\.onnx' or =random",
+    ):
         evaluate(Bandit(2, branches=(2,)), {}, 1)
 
 
 def test_a_run_of_default_settings_alone_has_its_models_found(tmp_path: Path):
     tree = settings("Basic", 200)
     result = palaestra.train(
-        {"default_settings": tree["behaviors"]["Basic"]}, env="Basic", results_dir=str(tmp_path), run_id="run", quiet=True
+        {"default_settings": tree["behaviors"]["Basic"]},
+        env="Basic",
+        results_dir=str(tmp_path),
+        run_id="run",
+        quiet=True,
     )
     assert find_models("run", tmp_path).files == {"Basic": result.models["Basic"]}
 

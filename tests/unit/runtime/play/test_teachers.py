@@ -33,17 +33,23 @@ class Tilts:
 def tree(behavior: str, max_steps: int = 2000, **hyper: Any) -> dict[str, Any]:
     hyper = {"batch_size": 64, "buffer_size": 500, "learning_rate": 3e-3, **hyper}
     network = {"hidden_units": 32, "num_layers": 1, "normalize": True}
-    return settings(behavior, max_steps, trainer_type="bc", hyperparameters=hyper, network_settings=network, summary_freq=500)
+    return settings(
+        behavior, max_steps, trainer_type="bc", hyperparameters=hyper, network_settings=network, summary_freq=500
+    )
 
 
-def train(config: dict[str, Any], env: Any, results: Path, name: str = "run", until: int | None = None, **more: Any) -> palaestra.Result:
+def train(
+    config: dict[str, Any], env: Any, results: Path, name: str = "run", until: int | None = None, **more: Any
+) -> palaestra.Result:
     callbacks: list[Callable[[Summary], object]] = [] if until is None else [lambda summary: summary.step >= until]
     given = {"results_dir": str(results), "run_id": name, "seed": 3, "num_areas": 4, **more}
     return palaestra.train(config, env=env, callbacks=callbacks, **given)
 
 
 @pytest.mark.parametrize("plays", [True, False])
-def test_a_student_becomes_its_teacher_in_its_own_behavior(plays: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_student_becomes_its_teacher_in_its_own_behavior(
+    plays: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     done = train(tree("3DBall", 24000, teacher="heuristic", teacher_plays=plays), "3DBall", tmp_path, num_areas=16)
     message = "heuristic plays '3DBall'" if plays else "'3DBall' plays, and learns what heuristic would have done"
     assert message in capsys.readouterr().out
@@ -62,7 +68,12 @@ def test_a_pupil_learns_from_another_behavior(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_the_teacher_is_whoever_is_named(tmp_path: Path):
-    done = train(tree("Pupil", 4000, teacher="test_teachers:Tilts", teacher_behavior="Expert", num_epoch=6), School(), tmp_path, quiet=True)
+    done = train(
+        tree("Pupil", 4000, teacher="test_teachers:Tilts", teacher_behavior="Expert", num_epoch=6),
+        School(),
+        tmp_path,
+        quiet=True,
+    )
     view = School(3).reset(0)["Pupil"].obs[0].numpy()
     action = palaestra.load_policy(done.models["Pupil"]).act([view], deterministic=True)
     assert action.continuous == pytest.approx(np.full((3, 2), 0.25), abs=0.1)
@@ -76,7 +87,9 @@ def test_the_teacher_is_whoever_is_named(tmp_path: Path):
         ({"teacher_behavior": "Expert"}, None),
     ],
 )
-def test_an_interrupted_lesson_goes_on_as_one_that_never_stopped(hyper: dict[str, Any], env: str | None, tmp_path: Path):
+def test_an_interrupted_lesson_goes_on_as_one_that_never_stopped(
+    hyper: dict[str, Any], env: str | None, tmp_path: Path
+):
     config = tree("3DBall" if env else "Pupil", **hyper)
     whole = train(config, env or School(), tmp_path, "whole", quiet=True)
     assert not train(config, env or School(), tmp_path, "parts", until=1000, quiet=True).finished
@@ -87,9 +100,13 @@ def test_an_interrupted_lesson_goes_on_as_one_that_never_stopped(hyper: dict[str
 @pytest.mark.parametrize("plays", [True, False])
 def test_a_model_that_remembers_teaches_on_after_a_stop(plays: bool, tmp_path: Path):
     memory = {"memory": {"sequence_length": 8, "memory_size": 8}, "hidden_units": 8, "num_layers": 1}
-    master = train(settings("Recall", network_settings=memory), Recall(6, (3, 5)), tmp_path, "master", quiet=True).models["Recall"]
+    master = train(
+        settings("Recall", network_settings=memory), Recall(6, (3, 5)), tmp_path, "master", quiet=True
+    ).models["Recall"]
     hyper = {"batch_size": 32, "buffer_size": 100, "teacher": str(master), "teacher_plays": plays}
-    config = settings("Recall", 400, trainer_type="bc", hyperparameters=hyper, network_settings=memory, summary_freq=100)
+    config = settings(
+        "Recall", 400, trainer_type="bc", hyperparameters=hyper, network_settings=memory, summary_freq=100
+    )
     whole = train(config, Recall(6, (3, 5)), tmp_path, "whole", quiet=True)
     assert not train(config, Recall(6, (3, 5)), tmp_path, "parts", until=200, quiet=True).finished
     resumed = train(config, Recall(6, (3, 5)), tmp_path, "parts", resume=True, quiet=True)
@@ -98,7 +115,10 @@ def test_a_model_that_remembers_teaches_on_after_a_stop(plays: bool, tmp_path: P
 
 def test_a_teacher_that_sees_something_else_is_shown_beside_its_pupil(tmp_path: Path):
     school = School()
-    school.behaviors = {**school.behaviors, "Pupil": BehaviorSpec((ObsSpec("vector", (8,)),), ActionSpec(branches=(3,)), steady=True)}
+    school.behaviors = {
+        **school.behaviors,
+        "Pupil": BehaviorSpec((ObsSpec("vector", (8,)),), ActionSpec(branches=(3,)), steady=True),
+    }
     with pytest.raises(EnvError) as error:
         train(tree("Pupil", teacher_behavior="Expert"), school, tmp_path, quiet=True)
     assert [line.split("   ")[0].strip() for line in str(error.value).splitlines()] == [
@@ -113,12 +133,15 @@ def test_a_teacher_that_sees_something_else_is_shown_beside_its_pupil(tmp_path: 
 @pytest.mark.parametrize("env", ["3DBall", "builtin:3DBall"])
 def test_a_teacher_that_never_comes_is_refused(env: str, tmp_path: Path):
     refused = (
-        r"behaviors\.3DBall\.hyperparameters\.teacher_behavior: .* no behavior '3DBal'; did you mean '3DBall'\? \(there are: '3DBall'\)"
+        r"behaviors\.3DBall\.hyperparameters\.teacher_behavior: .* no behavior '3DBal'; did you mean '3DBall'\? "
+        r"\(there are: '3DBall'\)"
     )
     with pytest.raises(ConfigError, match=refused):
         train(tree("3DBall", teacher_behavior="3DBal"), env, tmp_path, quiet=True)
     config = {"default_settings": tree("3DBall", teacher_behavior="Elsewhere")["behaviors"]["3DBall"]}
-    with pytest.raises(ConfigError, match=r"default_settings\.hyperparameters\.teacher_behavior: .* no behavior 'Elsewhere'"):
+    with pytest.raises(
+        ConfigError, match=r"default_settings\.hyperparameters\.teacher_behavior: .* no behavior 'Elsewhere'"
+    ):
         train(config, env, tmp_path, quiet=True)
 
 
@@ -155,7 +178,9 @@ def test_ppo_goes_on_from_what_was_imitated(tmp_path: Path, capsys: pytest.Captu
     assert "Initialized '3DBall' from" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("also", [{}, {"reward_signals": {"gail": {"demo_path": "x.demo"}}, "behavioral_cloning": {"demo_path": "x.demo"}}])
+@pytest.mark.parametrize(
+    "also", [{}, {"reward_signals": {"gail": {"demo_path": "x.demo"}}, "behavioral_cloning": {"demo_path": "x.demo"}}]
+)
 def test_a_demonstration_that_is_cut_off_is_warned_of_once(
     also: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

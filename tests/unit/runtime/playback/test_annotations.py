@@ -12,7 +12,9 @@ from palaestra.runtime.playback.playing import in_rows
 
 def drawing(*places: tuple[float, float, float], size: float = 1.0) -> Drawing:
     slots = [list(range(len(places)))]
-    return Drawing((solids("agent", "box", [list(places)], size, (1, 2, 3), agents=("Runner", slots)),), (10.0, 2.0, 10.0))
+    return Drawing(
+        (solids("agent", "box", [list(places)], size, (1, 2, 3), agents=("Runner", slots)),), (10.0, 2.0, 10.0)
+    )
 
 
 def arrow(drawn: Drawing) -> Solids | None:
@@ -30,7 +32,9 @@ def test_an_arrow_keeps_its_distance_to_an_agent_that_falls():
     high, low = (arrow(with_arrows(drawing((0, y, 0), (5, 0, 5)), {("Runner", 0)})) for y in (0.0, -30.0))
     assert high is not None
     assert low is not None
-    assert high.position[0, 0, 1] - low.position[0, 0, 1] == pytest.approx(30)  # else it stays where it was between two ticks
+    assert high.position[0, 0, 1] - low.position[0, 0, 1] == pytest.approx(
+        30
+    )  # else it stays where it was between two ticks
 
 
 def test_an_agent_that_is_alone_or_hidden_has_no_arrow():
@@ -41,7 +45,8 @@ def test_an_agent_that_is_alone_or_hidden_has_no_arrow():
 
 
 @pytest.mark.parametrize(
-    ("count", "shape", "whole"), [(4, (40, 60), (80, 120)), (1, (40, 60), (40, 60)), (2, (10, 60), (20, 60)), (3, (30, 30), (60, 60))]
+    ("count", "shape", "whole"),
+    [(4, (40, 60), (80, 120)), (1, (40, 60), (40, 60)), (2, (10, 60), (20, 60)), (3, (30, 30), (60, 60))],
 )
 def test_pictures_of_several_areas_fill_the_scene(count: int, shape: tuple[int, int], whole: tuple[int, int]):
     assert in_rows([np.zeros((*shape, 3), np.uint8)] * count).shape == (*whole, 3)

@@ -24,7 +24,8 @@ def seen(acting: str) -> dict[str, object]:
 
 
 def test_what_chosen_agents_see_is_shown_enlarged_side_by_side():
-    steps, behaviors = seen("xxx"), {"Blind": BLIND, "Sees": SEES}
+    steps = seen("xxx")
+    behaviors = {"Blind": BLIND, "Sees": SEES}
     picture = camera_pictures(behaviors, steps, [("Sees", 2)])  # type: ignore[arg-type]
     assert picture is not None
     assert picture.shape == (HEIGHT, 30 * FACTOR + GAP + 240, 3)
@@ -33,7 +34,8 @@ def test_what_chosen_agents_see_is_shown_enlarged_side_by_side():
 
 
 def test_without_a_chosen_agent_with_a_camera_the_first_that_act_are_shown():
-    steps, behaviors = seen("-x"), {"Blind": BLIND, "Sees": SEES}
+    steps = seen("-x")
+    behaviors = {"Blind": BLIND, "Sees": SEES}
     picture = camera_pictures(behaviors, steps, [("Blind", 0)])  # type: ignore[arg-type]
     assert picture is not None
     assert (picture[:, : 30 * FACTOR] == int(0.25 * 255)).all()

@@ -74,7 +74,9 @@ def test_a_game_that_has_not_connected_ends_with_its_playback(tmp_path: Path):
 
 def test_why_a_game_ended_is_told_once_and_it_is_not_started_again(tmp_path: Path):
     told: list[str] = []
-    playback = Playback(source(tmp_path, die_at=20, die_how="exit", words="no fuel").open, speed=10, on_error=told.append)
+    playback = Playback(
+        source(tmp_path, die_at=20, die_how="exit", words="no fuel").open, speed=10, on_error=told.append
+    )
     until(lambda: playback.ended)
     assert told == [playback.state.error]
     assert "exited with code 3" in told[0]

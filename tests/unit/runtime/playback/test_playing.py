@@ -124,7 +124,10 @@ def test_an_environment_that_cannot_open_is_told_as_one_line(tmp_path: Path):
 
 
 def test_the_environment_is_closed_at_the_end_and_after_an_error(tmp_path: Path):
-    for action in (lambda playback: playback.close(10.0), lambda playback: playback.set_parameter("no such parameter", 1.0)):
+    for action in (
+        lambda playback: playback.close(10.0),
+        lambda playback: playback.set_parameter("no such parameter", 1.0),
+    ):
         closed: list[bool] = []
         env, brain_of = PlaybackSource(tmp_path, env="Basic").open()
         close = env.close

@@ -12,7 +12,8 @@ from palaestra.runtime.playback.tally import Tally
 def table(acting: str, over: str = "", team: str = "") -> TimeStep:
     """A table with a letter for each slot: `x` where it acts or ends; teams are digits."""
     slots = len(acting)
-    zeros, nobody = torch.zeros(slots), torch.zeros(slots, dtype=torch.bool)
+    zeros = torch.zeros(slots)
+    nobody = torch.zeros(slots, dtype=torch.bool)
     return TimeStep(
         obs=(),
         acting=torch.tensor([letter == "x" for letter in acting]),
@@ -69,7 +70,8 @@ def test_an_agent_without_a_successor_keeps_its_number_and_a_further_one_gets_an
 
 
 def test_ticks_are_counted_for_slots_with_agents_alone():
-    presence, tally = Presence(), Tally()
+    presence = Presence()
+    tally = Tally()
     for number, step in enumerate((table("x-"), table("xx"), table("-x", "x-"), table("-x"), table("xx"), table("xx"))):
         tally.note({"A": step}, first=number == 0, presence=presence)
         presence.note({"A": step}, first=number == 0)

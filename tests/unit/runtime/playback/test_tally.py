@@ -15,7 +15,12 @@ from palaestra.runtime.playback.tally import PERSON, PersonRating, Tally
 
 
 def table(
-    reward: list[float], acting: list[int], over: list[int], team: list[int], group: list[float] | None = None, **more: Any
+    reward: list[float],
+    acting: list[int],
+    over: list[int],
+    team: list[int],
+    group: list[float] | None = None,
+    **more: Any,
 ) -> TimeStep:
     """A table of len(reward) slots without observations."""
     nobody = torch.zeros(len(reward), dtype=torch.bool)
@@ -51,7 +56,8 @@ def test_the_last_reward_decides_between_teams():
     for left, right in ((1.0, -1.0), (0.0, 0.0), (1.0, -1.0)):
         tally.note({"A": table([0.5, 0.5], [1, 1], [0, 0], [0, 1])})
         tally.note({"A": table([left, right], [1, 1], [1, 1], [0, 1])})
-    first, second = tally.scores["A", 0], tally.scores["A", 1]
+    first = tally.scores["A", 0]
+    second = tally.scores["A", 1]
     assert (first.episodes, first.won, first.drawn, first.lost) == (3, 2, 1, 0)
     assert (second.episodes, second.won, second.drawn, second.lost) == (3, 0, 1, 2)
     assert first.mean == pytest.approx((1.5 + 0.5 + 1.5) / 3)
@@ -97,7 +103,9 @@ def test_scores_that_begin_anew_leave_out_the_episodes_that_are_open():
     tally.note({"A": table([6.0, 8.0], [1, 1], [0, 1], [0, 0])})
     tally.begin_scores()
     assert tally.scores == {}
-    assert tally.note({"A": table([6.0, 1.0], [1, 1], [1, 0], [0, 0])}) == [("A", 0, 12.0)]  # played by the brains of both
+    assert tally.note({"A": table([6.0, 1.0], [1, 1], [1, 0], [0, 0])}) == [
+        ("A", 0, 12.0)
+    ]  # played by the brains of both
     tally.note({"A": table([3.0, 1.0], [1, 1], [1, 1], [0, 0])})
     assert (tally.scores["A", 0].episodes, tally.scores["A", 0].mean) == (2, 2.5)
 

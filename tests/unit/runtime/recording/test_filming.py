@@ -43,7 +43,9 @@ def test_the_nearest_models_are_taken_and_named_in_titles_and_notes(results):
 
 def test_several_runs_and_earlier_steps_lie_side_by_side_in_a_gif(results, tmp_path):
     step = steps_of(results)[0]
-    made = palaestra.record([f"first@{step}", "first"], tmp_path / "x.gif", seconds=0.3, results_dir=results, titles=False)
+    made = palaestra.record(
+        [f"first@{step}", "first"], tmp_path / "x.gif", seconds=0.3, results_dir=results, titles=False
+    )
     with Image.open(made.file) as gif:
         assert gif.width == 480
         assert gif.n_frames <= 3
@@ -52,7 +54,9 @@ def test_several_runs_and_earlier_steps_lie_side_by_side_in_a_gif(results, tmp_p
 def test_titles_can_be_left_out_or_chosen(results, tmp_path):
     sizes = {}
     for name, film in {"none": {"titles": False}, "usual": {}, "own": {"title": "My robot"}}.items():
-        with Image.open(palaestra.record("first", tmp_path / f"{name}.gif", seconds=0.1, results_dir=results, **film).file) as gif:
+        with Image.open(
+            palaestra.record("first", tmp_path / f"{name}.gif", seconds=0.1, results_dir=results, **film).file
+        ) as gif:
             sizes[name] = gif.height, np.asarray(gif.convert("RGB"))[:10]
     assert sizes["none"][0] < sizes["usual"][0] == sizes["own"][0]
     assert (sizes["usual"][1] != sizes["own"][1]).any()
@@ -72,7 +76,8 @@ def test_mistakes_are_named(results, tmp_path):
 
 
 def test_the_reward_is_of_open_episodes_until_some_have_ended():
-    env, tally = Scripted({"A": {"slots": 2}}), Tally()
+    env = Scripted({"A": {"slots": 2}})
+    tally = Tally()
     steps = env.reset(0)
     tally.note(steps, first=True)
     assert reward_text(tally, steps) == "reward so far 0.00"
@@ -82,4 +87,7 @@ def test_the_reward_is_of_open_episodes_until_some_have_ended():
         if tally.scores:
             break
     score = tally.scores["A", 0]
-    assert reward_text(tally, steps) == f"reward {score.mean:.2f} ({score.episodes} episode{'' if score.episodes == 1 else 's'})"
+    assert (
+        reward_text(tally, steps)
+        == f"reward {score.mean:.2f} ({score.episodes} episode{'' if score.episodes == 1 else 's'})"
+    )

@@ -34,7 +34,9 @@ def test_a_picture_has_the_width_asked_for_and_a_strip_for_its_title(width):
 
 
 def test_panels_of_different_shapes_lie_side_by_side_with_one_height():
-    picture = np.asarray(compose([Panel(flat(50, 50, 0)), Panel(flat(50, 100, 9)), Panel(flat(10, 10, 0))], 416, titles=False))
+    picture = np.asarray(
+        compose([Panel(flat(50, 50, 0)), Panel(flat(50, 100, 9)), Panel(flat(10, 10, 0))], 416, titles=False)
+    )
     assert picture.shape == (100, 416, 3)
     assert (picture[:, :100] == 0).all()
     assert (picture[:, 100 : 100 + PANEL_GAP] == 255).all()

@@ -11,13 +11,22 @@ import pytest
 from PIL import Image
 
 from palaestra.core.errors import ConfigError, PluginError, RunError
-from palaestra.runtime.recording.video_files import GIF_BYTES, check_format, encode_gif, encode_video, write_recording, write_video
+from palaestra.runtime.recording.video_files import (
+    GIF_BYTES,
+    check_format,
+    encode_gif,
+    encode_video,
+    write_recording,
+    write_video,
+)
 
 
 def decoded(file):
     """The pictures of a video, (frames, H, W, 3), and what ffmpeg says of its stream."""
     ffmpeg = imageio_ffmpeg.get_ffmpeg_exe()
-    done = subprocess.run([ffmpeg, "-i", file, "-f", "rawvideo", "-pix_fmt", "rgb24", "-"], capture_output=True, check=True)
+    done = subprocess.run(
+        [ffmpeg, "-i", file, "-f", "rawvideo", "-pix_fmt", "rgb24", "-"], capture_output=True, check=True
+    )
     stream = next(line for line in done.stderr.decode().splitlines() if "Video:" in line)
     width, height = map(int, re.search(r" ([1-9]\d+)x(\d+)", stream).groups())
     return np.frombuffer(done.stdout, np.uint8).reshape(-1, height, width, 3), stream
@@ -89,7 +98,9 @@ def test_a_recording_is_counted_and_made_at_its_width(tmp_path):
 
 
 def test_a_gif_that_would_be_too_large_is_made_smaller():
-    noise = [Image.fromarray(np.random.default_rng(i).integers(0, 255, (240, 320, 3), dtype=np.uint8)) for i in range(60)]
+    noise = [
+        Image.fromarray(np.random.default_rng(i).integers(0, 255, (240, 320, 3), dtype=np.uint8)) for i in range(60)
+    ]
     content = encode_gif([lambda width, image=image: image.resize((width, width * 3 // 4)) for image in noise], 320, 10)
     assert 100_000 < len(content) <= GIF_BYTES
 

@@ -31,7 +31,13 @@ PRIVATE = {
 def settings() -> RunSettings:
     ball = {
         "trainer_type": "ppo",
-        "network_settings": {"memory": {}, "vis_encode_type": "resnet", "body": "secret_sauce:Body", "num_layers": 3, "hidden_units": 64},
+        "network_settings": {
+            "memory": {},
+            "vis_encode_type": "resnet",
+            "body": "secret_sauce:Body",
+            "num_layers": 3,
+            "hidden_units": 64,
+        },
         "reward_signals": {"extrinsic": {}, "gail": {"demo_path": "/games/a.demo"}},
         "behavioral_cloning": {"demo_path": "/games/b.demo"},
         "init_path": "/games/best.pt",
@@ -42,7 +48,12 @@ def settings() -> RunSettings:
     ]
     tree: dict[str, Any] = {
         "behaviors": {"BallOfDoom": ball},
-        "env_settings": {"env_path": "MyGame", "env_args": ["--secret"], "num_envs": 3, "env_options": {"key": "token"}},
+        "env_settings": {
+            "env_path": "MyGame",
+            "env_args": ["--secret"],
+            "num_envs": 3,
+            "env_options": {"key": "token"},
+        },
         "checkpoint_settings": {"run_id": "swordsmen", "initialize_from": "old-hands", "results_dir": "/games/out"},
         "environment_parameters": {"wind_strength": {"curriculum": lessons}, "gravity_g": 2.0},
     }
@@ -67,8 +78,13 @@ def test_what_a_user_named_is_not_told(text: str):
 
 
 def test_lessons_that_name_no_behavior_are_told_without_one():
-    lessons = [{"name": "Breeze", "value": 1.0, "completion_criteria": {"threshold": 0.5}}, {"name": "Storm", "value": 2.0}]
-    run = RunSettings.model_validate({"behaviors": {"Ball": {}}, "environment_parameters": {"wind": {"curriculum": lessons}}})
+    lessons = [
+        {"name": "Breeze", "value": 1.0, "completion_criteria": {"threshold": 0.5}},
+        {"name": "Storm", "value": 2.0},
+    ]
+    run = RunSettings.model_validate(
+        {"behaviors": {"Ball": {}}, "environment_parameters": {"wind": {"curriculum": lessons}}}
+    )
     told = json.loads(training_facts(run, torch.device("cpu")).run_options)
     first, _ = told["environment_parameters"][hashed("wind")]["curriculum"]
     assert (first["name"], first["completion_criteria"]["behavior"]) == (hashed("Breeze"), None)
@@ -78,10 +94,17 @@ def test_lessons_that_name_no_behavior_are_told_without_one():
 def test_settings_are_told_as_they_are_and_names_by_their_hashes():
     run = json.loads(training_facts(settings(), torch.device("cpu")).run_options)
     ball = run["behaviors"][hashed("BallOfDoom")]
-    assert (ball["hyperparameters"]["batch_size"], ball["max_steps"], ball["init_path"]) == (1024, 500000, hashed("/games/best.pt"))
+    assert (ball["hyperparameters"]["batch_size"], ball["max_steps"], ball["init_path"]) == (
+        1024,
+        500000,
+        hashed("/games/best.pt"),
+    )
     assert ball["reward_signals"]["gail"]["demo_path"] == hashed("/games/a.demo")
     assert run["env_settings"]["env_args"] == [hashed("--secret")]
-    assert (run["checkpoint_settings"]["results_dir"], run["checkpoint_settings"]["resume"]) == (hashed("/games/out"), False)
+    assert (run["checkpoint_settings"]["results_dir"], run["checkpoint_settings"]["resume"]) == (
+        hashed("/games/out"),
+        False,
+    )
     first, last = run["environment_parameters"][hashed("wind_strength")]["curriculum"]
     assert (first["name"], first["completion_criteria"]["behavior"]) == (hashed("Breeze"), hashed("BallOfDoom"))
     assert (first["value"], first["completion_criteria"]["threshold"]) == (1.0, 0.5)
@@ -93,7 +116,11 @@ def test_a_behavior_is_told_with_the_features_it_uses():
     run = settings()
     facts = behavior_facts("BallOfDoom", run.behaviors["BallOfDoom"], run)
     assert (facts.behavior_name, facts.trainer_type) == (hashed("BallOfDoom"), "ppo")
-    assert (facts.extrinsic_reward_enabled, facts.gail_reward_enabled, facts.behavioral_cloning_enabled) == (True, True, True)
+    assert (facts.extrinsic_reward_enabled, facts.gail_reward_enabled, facts.behavioral_cloning_enabled) == (
+        True,
+        True,
+        True,
+    )
     assert (facts.curiosity_reward_enabled, facts.rnd_reward_enabled, facts.self_play_enabled) == (False, False, False)
     assert (facts.recurrent_enabled, facts.trainer_threaded, facts.curriculum_enabled) == (True, False, True)
     assert (facts.visual_encoder, facts.num_network_layers, facts.num_network_hidden_units) == ("resnet", 3, 64)
@@ -102,12 +129,16 @@ def test_a_behavior_is_told_with_the_features_it_uses():
 
 
 def test_a_users_own_encoder_is_told_by_its_hash():
-    run = RunSettings.model_validate({"behaviors": {"Ball": {"network_settings": {"vis_encode_type": "secret_sauce:Mine"}}}})
+    run = RunSettings.model_validate(
+        {"behaviors": {"Ball": {"network_settings": {"vis_encode_type": "secret_sauce:Mine"}}}}
+    )
     assert behavior_facts("Ball", run.behaviors["Ball"], run).visual_encoder == hashed("secret_sauce:Mine")
 
 
 def test_names_that_are_also_those_of_settings_are_kept_apart():
-    run = RunSettings.model_validate({"behaviors": {"env_options": {}}, "environment_parameters": {"side_channels": 1.0, "run_id": 2.0}})
+    run = RunSettings.model_validate(
+        {"behaviors": {"env_options": {}}, "environment_parameters": {"side_channels": 1.0, "run_id": 2.0}}
+    )
     told = json.loads(training_facts(run, torch.device("cpu")).run_options)
     assert list(told["behaviors"]) == [hashed("env_options")]
     assert told["environment_parameters"] == {hashed("side_channels"): 1.0, hashed("run_id"): 2.0}

@@ -1,4 +1,6 @@
-"""Each feature of training once with a game in Python that is a process of its own and is played over ML-Agents' protocol."""
+"""Each feature of training once with a game in Python that is a process of its own and is played over ML-Agents'
+protocol.
+"""
 
 from __future__ import annotations
 
@@ -62,8 +64,14 @@ def train(
         "summary_freq": 64,
         "time_horizon": 16,
     }
-    settings = {"default_settings": behavior | block, "env_settings": {"env_args": ["--kind", kind] if kind else []}, **(tree or {})}
-    return palaestra.train(settings, env=str(env), results_dir=str(folder / "results"), run_id="run", seed=1, quiet=True, trust=True)
+    settings = {
+        "default_settings": behavior | block,
+        "env_settings": {"env_args": ["--kind", kind] if kind else []},
+        **(tree or {}),
+    }
+    return palaestra.train(
+        settings, env=str(env), results_dir=str(folder / "results"), run_id="run", seed=1, quiet=True, trust=True
+    )
 
 
 def finished(result: palaestra.Result) -> set[str]:
@@ -93,7 +101,9 @@ def curriculum(**criterion: Any) -> dict[str, Any]:
     """Three lessons that are met at once."""
     met = {"measure": "progress", "min_lesson_length": 1, "threshold": 0.1, **criterion}
     first, second = ({"name": f"{wind}", "value": wind, "completion_criteria": {**met}} for wind in (1.0, 2.0))
-    return {"environment_parameters": {"wind": {"curriculum": [first, second, {"name": "3", "value": 3.0}]}, "rain": 4.0}}
+    return {
+        "environment_parameters": {"wind": {"curriculum": [first, second, {"name": "3", "value": 3.0}]}, "rain": 4.0}
+    }
 
 
 @pytest.mark.parametrize(
@@ -118,12 +128,17 @@ def test_lessons_reach_a_game(criterion: dict[str, Any], windy: Path, tmp_path: 
     ("sampler", "ranges"),
     [
         ({"sampler_type": "uniform", "sampler_parameters": {"min_value": 2.0, "max_value": 3.0}}, [(2.0, 3.0)]),
-        ({"sampler_type": "multirangeuniform", "sampler_parameters": {"intervals": [[2.0, 3.0], [8.0, 9.0]]}}, [(2.0, 3.0), (8.0, 9.0)]),
+        (
+            {"sampler_type": "multirangeuniform", "sampler_parameters": {"intervals": [[2.0, 3.0], [8.0, 9.0]]}},
+            [(2.0, 3.0), (8.0, 9.0)],
+        ),
         ({"sampler_type": "gaussian", "sampler_parameters": {"mean": 5.0, "st_dev": 0.1}}, [(4.0, 6.0)]),
     ],
     ids=["uniform", "several ranges", "gaussian"],
 )
-def test_a_game_draws_what_the_settings_say(sampler: dict[str, Any], ranges: list[tuple[float, float]], windy: Path, tmp_path: Path):
+def test_a_game_draws_what_the_settings_say(
+    sampler: dict[str, Any], ranges: list[tuple[float, float]], windy: Path, tmp_path: Path
+):
     finished(train(tmp_path, windy, None, tree={"environment_parameters": {"wind": sampler}}))
     drawn = [wind for wind, _ in seen(windy)]
     assert len(set(drawn)) > 4
@@ -156,14 +171,20 @@ FEATURES: dict[str, tuple[str, dict[str, Any], set[str]]] = {
         {"reward_signals": {"extrinsic": {}, "curiosity": {"strength": 0.1}, "rnd": {"strength": 0.1}}},
         {"Policy/Curiosity Reward", "Policy/Rnd Reward"},
     ),
-    "soft actor-critic": ("continuous", {"trainer_type": "sac", "hyperparameters": {"batch_size": 16, "buffer_init_steps": 32}}, set()),
+    "soft actor-critic": (
+        "continuous",
+        {"trainer_type": "sac", "hyperparameters": {"batch_size": 16, "buffer_init_steps": 32}},
+        set(),
+    ),
     "images": ("visual", {}, set()),
     "observations of variable length": ("variable", {}, set()),
     "learning beside collecting": ("discrete", {"threaded": True}, set()),
 }
 
 
-@pytest.mark.parametrize("feature", [name if name == "self-play" else pytest.param(name, marks=SLOW) for name in FEATURES])
+@pytest.mark.parametrize(
+    "feature", [name if name == "self-play" else pytest.param(name, marks=SLOW) for name in FEATURES]
+)
 def test_a_feature_works_with_a_game_over_the_wire(feature: str, tmp_path: Path):
     kind, block, tags = FEATURES[feature]
     result = train(tmp_path, GAMES, kind, **block)
@@ -183,10 +204,24 @@ def test_a_run_of_a_game_is_resumed_with_what_it_had(feature: str, tmp_path: Pat
 
 
 @SLOW
-def test_a_game_is_imitated_from_demonstrations_that_were_recorded_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_game_is_imitated_from_demonstrations_that_were_recorded_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.syspath_prepend(str(GAMES.parent))
     demo = tmp_path / "Continuous.demo"
-    assert main(["record", "--demo", "--env=python:sdk_games:continuous", "--brain=heuristic", "--episodes=3", f"--demo-out={demo}"]) == 0
+    assert (
+        main(
+            [
+                "record",
+                "--demo",
+                "--env=python:sdk_games:continuous",
+                "--brain=heuristic",
+                "--episodes=3",
+                f"--demo-out={demo}",
+            ]
+        )
+        == 0
+    )
     assert demo.is_file()
     source = {"demo_path": str(demo), "strength": 0.5}
     result = train(
@@ -202,7 +237,13 @@ def test_a_game_is_imitated_from_demonstrations_that_were_recorded_in_it(tmp_pat
 @SLOW
 @pytest.mark.parametrize("name", ["tag", "roll"])
 def test_the_example_files_of_games_in_python_train_their_games_as_processes(name: str, tmp_path: Path):
-    command = ["learn", str(ROOT / f"configs/sdk/{name}.yaml"), f"--env={ROOT / f'examples/sdk_{name}.py'}", "--run-id=run", "--seed=1"]
+    command = [
+        "learn",
+        str(ROOT / f"configs/sdk/{name}.yaml"),
+        f"--env={ROOT / f'examples/sdk_{name}.py'}",
+        "--run-id=run",
+        "--seed=1",
+    ]
     short = ["--max-steps=600", "--buffer-size=256", "--batch-size=64", "--summary-freq=200"]
     assert main([*command, *short, f"--results-dir={tmp_path}"]) == 0
     assert list((tmp_path / "run").glob("*.onnx"))

@@ -1,4 +1,6 @@
-"""A user whose number has no entry in the password file, and who has no HOME, as in containers that run with any user id."""
+"""A user whose number has no entry in the password file, and who has no HOME, as in containers that run with any user
+id.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ def test_the_user_has_a_number_for_a_name_and_no_home():
 
 
 def test_a_run_is_trained_resumed_and_asked_and_no_folder_is_named_after_a_home(tmp_path: Path):
-    tree, env = settings("Any", 200), Anything((ObsSpec("vector", (3,)),), ActionSpec(1))
+    tree = settings("Any", 200)
+    env = Anything((ObsSpec("vector", (3,)),), ActionSpec(1))
     for resume in (False, True):
         result = palaestra.train(tree, env=env, run_id="a", resume=resume, quiet=True)
         assert result.finished

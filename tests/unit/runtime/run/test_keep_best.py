@@ -24,7 +24,12 @@ from palaestra.runtime.storage.checkpoints import Checkpoints
 
 
 def run(folder: Path, keep: dict[str, Any] | None, env: Any = "Basic", run_id: str = "a", **more: Any) -> Result:
-    block = {"max_steps": 3000, "summary_freq": 500, **({} if keep is None else {"keep_best": keep}), **more.pop("block", {})}
+    block = {
+        "max_steps": 3000,
+        "summary_freq": 500,
+        **({} if keep is None else {"keep_best": keep}),
+        **more.pop("block", {}),
+    }
     config = settings("Basic", **block)
     given = {"results_dir": str(folder), "run_id": run_id, "seed": 3, "num_areas": 4, "quiet": True, **more}
     return palaestra.train(config, env=env, **given)
@@ -38,7 +43,8 @@ def test_a_run_learns_the_same_with_and_without(tmp_path: Path):
     random.seed(1), np.random.seed(1)
     without = run(tmp_path, None, run_id="without")
     with_it = run(tmp_path, {"every": 500, "episodes": 8}, run_id="with")
-    left, right = state(without.folder), state(with_it.folder)
+    left = state(without.folder)
+    right = state(with_it.folder)
     assert left["run"].pop("best") == {}
     assert right["run"].pop("best")["Basic"]["value"] is not None
     assert differences(left, right) == []
@@ -46,11 +52,14 @@ def test_a_run_learns_the_same_with_and_without(tmp_path: Path):
     assert (with_it.folder / "Basic-best.onnx").is_file()
 
 
-def test_the_best_model_is_the_best_of_all_that_were_evaluated_and_has_its_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_best_model_is_the_best_of_all_that_were_evaluated_and_has_its_checkpoint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     result = run(tmp_path, {"every": 500, "episodes": 20}, quiet=False)
     lines = [line for line in capsys.readouterr().out.splitlines() if "episodes of keep_best" in line]
     values = {
-        int(line.split("at step ")[1].split(":")[0].replace(",", "")): float(line.split("mean reward ")[1].split()[0]) for line in lines
+        int(line.split("at step ")[1].split(":")[0].replace(",", "")): float(line.split("mean reward ")[1].split()[0])
+        for line in lines
     }
     assert len(values) == 6
     best = best_of(result)
@@ -69,7 +78,8 @@ def evaluated(out: str) -> list[int]:
 def test_the_final_policy_is_evaluated_though_no_summary_falls_on_the_last_step(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], threaded: bool
 ):
-    keep, block = {"every": 800, "episodes": 4}, {"max_steps": 1000, "summary_freq": 400, "threaded": threaded}
+    keep = {"every": 800, "episodes": 4}
+    block = {"max_steps": 1000, "summary_freq": 400, "threaded": threaded}
     result = run(tmp_path, keep, quiet=False, block=block)
     assert evaluated(capsys.readouterr().out) == [400, 1000]  # not due at the summary of 800
     assert state(result.folder)["run"]["best"]["Basic"]["measured"] == 1000
@@ -85,7 +95,9 @@ def test_the_policy_that_met_the_goal_is_evaluated(tmp_path: Path, capsys: pytes
     assert evaluated(capsys.readouterr().out) == [500, result.steps["Basic"]]
 
 
-def test_a_run_that_is_stopped_before_its_end_evaluates_nothing_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_run_that_is_stopped_before_its_end_evaluates_nothing_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     run(tmp_path, {"every": 10_000, "episodes": 4}, quiet=False, callbacks=[lambda summary: summary.step >= 1500])
     assert evaluated(capsys.readouterr().out) == [500]
 
@@ -105,8 +117,12 @@ def test_a_metric_of_the_training_needs_no_evaluation(tmp_path: Path):
 
 
 def test_the_reward_of_groups_is_that_of_whole_groups(tmp_path: Path):
-    config = settings("Sacrifice", 2000, summary_freq=500, trainer_type="poca", keep_best={"metric": REWARD, "every": 500})
-    result = palaestra.train(config, env=lambda: Sacrifice(8), results_dir=str(tmp_path), run_id="a", seed=4, quiet=True)
+    config = settings(
+        "Sacrifice", 2000, summary_freq=500, trainer_type="poca", keep_best={"metric": REWARD, "every": 500}
+    )
+    result = palaestra.train(
+        config, env=lambda: Sacrifice(8), results_dir=str(tmp_path), run_id="a", seed=4, quiet=True
+    )
     rows = [json.loads(line) for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
     best = json.loads((result.folder / "run_logs/training_status.json").read_text())["Sacrifice"]["best_checkpoint"]
     assert best["reward"] == pytest.approx(max(row[GROUP_REWARD] for row in rows if GROUP_REWARD in row))
@@ -119,7 +135,9 @@ def test_an_interrupted_run_keeps_the_same_best(tmp_path: Path):
     run(tmp_path, keep, run_id="cut", callbacks=[lambda summary: summary.step >= 1500])
     resumed = run(tmp_path, keep, run_id="cut", resume=True)
     assert differences(state(whole.folder), state(resumed.folder)) == []
-    assert {key: best_of(whole)[key] for key in ("steps", "reward")} == {key: best_of(resumed)[key] for key in ("steps", "reward")}
+    assert {key: best_of(whole)[key] for key in ("steps", "reward")} == {
+        key: best_of(resumed)[key] for key in ("steps", "reward")
+    }
 
 
 class Impatient(Basic):
@@ -189,7 +207,9 @@ def test_any_error_of_the_environment_of_evaluations_is_told_and_the_run_goes_on
     assert max(Checkpoints(result.folder / "checkpoints", 1).steps()) >= 600
     out = capsys.readouterr().out
     assert (
-        out.count(f"{type(ERRORS[where]).__name__}: no such level (") == out.count("could not be evaluated at step") == 2
+        out.count(f"{type(ERRORS[where]).__name__}: no such level (")
+        == out.count("could not be evaluated at step")
+        == 2
     )  # the first summary, and the end
     assert f"{Path(__file__).name}, line" in out
     assert "training goes on" in out
@@ -207,7 +227,9 @@ def test_a_function_that_chooses_the_number_of_areas_makes_the_environment_of_ev
 
 
 def test_self_play_needs_a_metric(tmp_path: Path):
-    config = settings("Tennis", 1000, self_play={"save_steps": 100, "swap_steps": 50, "team_change": 200}, keep_best={"every": 500})
+    config = settings(
+        "Tennis", 1000, self_play={"save_steps": 100, "swap_steps": 50, "team_change": 200}, keep_best={"every": 500}
+    )
     with pytest.raises(ConfigError, match="metric: Self-play/ELO"):
         palaestra.train(config, env="Tennis", results_dir=str(tmp_path), run_id="a", quiet=True)
 

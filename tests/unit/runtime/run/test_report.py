@@ -20,8 +20,17 @@ from palaestra.runtime.run import report
 from palaestra.runtime.run.extending import RateJump
 
 
-def train(results: Path, max_steps: int = 800, config: Any = None, sets: tuple[str, ...] = (), **more: Any) -> palaestra.Result:
-    given: dict[str, Any] = {"env": "Basic", "num_areas": 3, "seed": 7, "results_dir": str(results), "run_id": "run", **more}
+def train(
+    results: Path, max_steps: int = 800, config: Any = None, sets: tuple[str, ...] = (), **more: Any
+) -> palaestra.Result:
+    given: dict[str, Any] = {
+        "env": "Basic",
+        "num_areas": 3,
+        "seed": 7,
+        "results_dir": str(results),
+        "run_id": "run",
+        **more,
+    }
     return palaestra.train(settings("Basic", max_steps) if config is None else config, sets=sets, **given)
 
 
@@ -35,7 +44,9 @@ def rates(folder: Path) -> list[float]:
     return [line["Policy/Learning Rate"] for line in lines if "Policy/Learning Rate" in line]
 
 
-def test_the_closing_mean_is_that_of_the_last_summary_with_its_count_of_episodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_closing_mean_is_that_of_the_last_summary_with_its_count_of_episodes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     seen: list[Summary] = []
     result = train(tmp_path, callbacks=[seen.append])
     last = [summary for summary in seen if summary.episodes][-1]
@@ -45,7 +56,9 @@ def test_the_closing_mean_is_that_of_the_last_summary_with_its_count_of_episodes
     assert result.episodes == {"Basic": last.episodes}
 
 
-def test_without_a_summary_the_closing_mean_is_of_all_episodes_so_far(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_without_a_summary_the_closing_mean_is_of_all_episodes_so_far(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     result = train(tmp_path, 300, sets=("behaviors.Basic.summary_freq=1000",))
     assert result.episodes["Basic"] > 0
     message = f"over the {result.episodes['Basic']} episodes so far (the first summary is due at step 1,000)"
@@ -53,7 +66,9 @@ def test_without_a_summary_the_closing_mean_is_of_all_episodes_so_far(tmp_path: 
 
 
 def test_no_model_is_listed_without_a_reward_once_episodes_have_ended(tmp_path: Path):
-    """Basic has episodes of a few decisions; updates of 12 decisions leave most checkpoints without one since the last."""
+    """Basic has episodes of a few decisions; updates of 12 decisions leave most checkpoints without one since the
+    last.
+    """
     sets = (
         "behaviors.Basic.checkpoint_interval=30",
         "behaviors.Basic.keep_checkpoints=0",
@@ -80,7 +95,9 @@ def test_the_hint_of_a_run_whose_max_steps_were_lowered_below_its_step_trains_it
     assert "Resuming 'run' from step 801" in capsys.readouterr().out
 
 
-def test_more_steps_say_how_far_they_lift_the_learning_rate_and_how_to_hold_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_more_steps_say_how_far_they_lift_the_learning_rate_and_how_to_hold_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     folder = train(tmp_path, 800).folder
     further, gently = offered(capsys.readouterr().out)
     assert main(further) == 0
@@ -95,7 +112,9 @@ def test_more_steps_say_how_far_they_lift_the_learning_rate_and_how_to_hold_it(t
     assert gently == [*further, *hold[-4:]]
 
 
-def test_the_rate_of_a_run_that_was_not_finished_is_offered_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_rate_of_a_run_that_was_not_finished_is_offered_as_it_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     train(tmp_path, 800, callbacks=[lambda summary: summary.step >= 400], quiet=True)
     train(tmp_path, 1600, resume=True, callbacks=[lambda summary: True])
     message = capsys.readouterr().out
@@ -108,11 +127,16 @@ def test_of_several_behaviors_the_one_whose_rate_rises_is_named(monkeypatch: pyt
     for name, value in {"rate_jumps": jumps, "go_on": "palaestra learn", "more_steps": 200}.items():
         monkeypatch.setattr(report, name, lambda *given, value=value: value)
     run: Any = SimpleNamespace(finished=True, learners={"Wall": None, "Goal": None})
-    assert "lifts the learning rate of Wall from 1.0e-05 to 1.0e-04, of Goal from 2.0e-05 to 2.0e-04, and" in report.gently(run)[0]
+    assert (
+        "lifts the learning rate of Wall from 1.0e-05 to 1.0e-04, of Goal from 2.0e-05 to 2.0e-04, and"
+        in report.gently(run)[0]
+    )
 
 
 @pytest.mark.parametrize("sets", [(), ("behaviors.Basic.hyperparameters.learning_rate_schedule=constant",)])
-def test_rates_that_do_not_rise_are_not_spoken_of(sets: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_rates_that_do_not_rise_are_not_spoken_of(
+    sets: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     train(tmp_path, 400, sets=sets, callbacks=[lambda summary: True])
     train(tmp_path, 800 if sets else 400, sets=sets, resume=True)
     assert "learning rate rises" not in capsys.readouterr().out
@@ -123,8 +147,17 @@ def test_behaviors_that_come_late_have_their_settings_in_tensorboard_as_text(tmp
 
     env = Scripted({"A": {}, "B": {}}, appears={"B": 5})
     config = {"default_settings": settings("x", 300)["behaviors"]["x"]}
-    folder = train(tmp_path, config=config, env=env, num_areas=None, quiet=True, callbacks=[lambda summary: summary.step >= 200]).folder
-    train(tmp_path, config=config, env=Scripted({"A": {}, "B": {}}, appears={"B": 5}), num_areas=None, quiet=True, resume=True)
+    folder = train(
+        tmp_path, config=config, env=env, num_areas=None, quiet=True, callbacks=[lambda summary: summary.step >= 200]
+    ).folder
+    train(
+        tmp_path,
+        config=config,
+        env=Scripted({"A": {}, "B": {}}, appears={"B": 5}),
+        num_areas=None,
+        quiet=True,
+        resume=True,
+    )
     for name in ("A", "B"):
         texts = []
         for file in (folder / name).iterdir():

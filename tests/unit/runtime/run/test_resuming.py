@@ -23,7 +23,9 @@ from palaestra.runtime.run import loop
 from palaestra.runtime.storage.checkpoints import Checkpoints
 
 SMALL = {
-    "3DBall": settings("3DBall", 2400, summary_freq=500, network_settings={"hidden_units": 16, "num_layers": 1, "normalize": True}),
+    "3DBall": settings(
+        "3DBall", 2400, summary_freq=500, network_settings={"hidden_units": 16, "num_layers": 1, "normalize": True}
+    ),
     "Basic": settings("Basic", 2400, summary_freq=500),
     "GridWorld": settings("GridWorld", 600, summary_freq=150),
 }
@@ -32,7 +34,15 @@ SMALL = {
 def train(name: str, results: Path, until: int | None = None, **more: Any) -> palaestra.Result:
     """Stops at the first summary from `until` on."""
     callbacks: list[Callable[[Summary], object]] = [] if until is None else [lambda summary: summary.step >= until]
-    given = {"config": SMALL[name], "num_areas": 3, "seed": 7, "env": name, "quiet": True, "callbacks": callbacks, **more}
+    given = {
+        "config": SMALL[name],
+        "num_areas": 3,
+        "seed": 7,
+        "env": name,
+        "quiet": True,
+        "callbacks": callbacks,
+        **more,
+    }
     return palaestra.train(results_dir=str(results), run_id="run", **given)
 
 
@@ -49,8 +59,16 @@ def test_an_interrupted_run_that_goes_on_ends_as_one_that_never_stopped(env: str
     assert differences(state(whole.folder), state(resumed.folder)) == []
 
 
-def test_a_run_that_was_stopped_between_two_summaries_goes_on_from_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    place: dict[str, Any] = {"env": "CartPole", "run_id": "run", "results_dir": str(tmp_path), "num_areas": 8, "seed": 1}
+def test_a_run_that_was_stopped_between_two_summaries_goes_on_from_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    place: dict[str, Any] = {
+        "env": "CartPole",
+        "run_id": "run",
+        "results_dir": str(tmp_path),
+        "num_areas": 8,
+        "seed": 1,
+    }
     stopped = palaestra.train(settings("CartPole", 900), **place, callbacks=[lambda summary: summary.step >= 300])
     saved: Any = Checkpoints(stopped.folder / "checkpoints", 0).load().state["run"]
     assert saved["tracker"]["periods"]["CartPole"]["judged"][1] > 0  # episodes of a summary that is not written yet
@@ -64,13 +82,27 @@ def test_a_run_that_was_stopped_between_two_summaries_goes_on_from_there(tmp_pat
     ("trainer", "env", "more"),
     [
         ("ppo", "3DBall", {}),
-        ("ppo", "Basic", {"network_settings": {"hidden_units": 16, "memory": {"memory_size": 8, "sequence_length": 4}}}),
+        (
+            "ppo",
+            "Basic",
+            {"network_settings": {"hidden_units": 16, "memory": {"memory_size": 8, "sequence_length": 4}}},
+        ),
         ("sac", "Basic", {"hyperparameters": {"batch_size": 16, "buffer_size": 150, "steps_per_update": 7.5}}),
-        ("poca", "DungeonEscape", {"hyperparameters": {"batch_size": 32, "buffer_size": 128, "learning_rate_schedule": "constant"}}),
-        ("bc", "3DBall", {"hyperparameters": {"buffer_size": 128, "learning_rate_schedule": "constant", "teacher": "heuristic"}}),
+        (
+            "poca",
+            "DungeonEscape",
+            {"hyperparameters": {"batch_size": 32, "buffer_size": 128, "learning_rate_schedule": "constant"}},
+        ),
+        (
+            "bc",
+            "3DBall",
+            {"hyperparameters": {"buffer_size": 128, "learning_rate_schedule": "constant", "teacher": "heuristic"}},
+        ),
     ],
 )
-def test_a_finished_run_that_is_given_more_steps_ends_as_one_that_had_them(trainer: str, env: str, more: dict[str, Any], tmp_path: Path):
+def test_a_finished_run_that_is_given_more_steps_ends_as_one_that_had_them(
+    trainer: str, env: str, more: dict[str, Any], tmp_path: Path
+):
     constant = {"batch_size": 32, "buffer_size": 128, "learning_rate_schedule": "constant"} if trainer == "ppo" else {}
     block = {"trainer_type": trainer, **({"hyperparameters": constant} if constant else {}), **more}
 
@@ -94,7 +126,9 @@ def test_how_often_the_loop_looks_up_changes_nothing(tmp_path: Path, monkeypatch
 
 
 def test_two_runs_with_one_seed_are_equal_and_with_another_are_not(tmp_path: Path):
-    first, second, other = (state(train("Basic", tmp_path / name, seed=seed).folder) for name, seed in (("a", 7), ("b", 7), ("c", 8)))
+    first, second, other = (
+        state(train("Basic", tmp_path / name, seed=seed).folder) for name, seed in (("a", 7), ("b", 7), ("c", 8))
+    )
     assert differences(first, second) == []
     assert differences(first["Basic"], other["Basic"]) != []
 
@@ -111,10 +145,15 @@ def test_a_finished_run_stays_as_it_is(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_a_finished_run_trains_further_with_its_own_settings_and_more_steps(tmp_path: Path):
     train("Basic", tmp_path)
-    result = train("Basic", tmp_path, config=None, env=None, num_areas=3, resume=True, sets=["behaviors.*.max_steps=3000"])
+    result = train(
+        "Basic", tmp_path, config=None, env=None, num_areas=3, resume=True, sets=["behaviors.*.max_steps=3000"]
+    )
     assert result.finished
     assert result.steps["Basic"] >= 3000
-    assert json.loads((result.folder / "run_logs/training_status.json").read_text())["Basic"]["final_checkpoint"]["steps"] >= 3000
+    assert (
+        json.loads((result.folder / "run_logs/training_status.json").read_text())["Basic"]["final_checkpoint"]["steps"]
+        >= 3000
+    )
 
 
 def test_a_run_that_was_moved_and_renamed_goes_on_where_it_is(tmp_path: Path):
@@ -157,7 +196,9 @@ class Board(gymnasium.Env):
         return np.ones((20, 20), np.uint8), 1.0, bool(self.np_random.random() < 0.2), False, {}
 
 
-def test_a_run_whose_images_were_scaled_otherwise_goes_on_with_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_run_whose_images_were_scaled_otherwise_goes_on_with_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     place: dict[str, Any] = {"run_id": "run", "results_dir": str(tmp_path), "num_areas": 2, "seed": 1}
     config = settings("Board", 64)
     palaestra.train(config, env=lambda: Board(255), **place)
@@ -204,7 +245,9 @@ def test_a_run_that_was_never_saved_starts_from_step_0(tmp_path: Path, capsys: p
     shutil.rmtree(folder / "Basic", ignore_errors=True)
     for name in ("Basic.onnx", "run_logs/training_status.json"):
         (folder / name).unlink(missing_ok=True)
-    (folder / "metrics.jsonl").write_text('{"behavior": "Basic", "step": 100, "elapsed": 40.0}\n')  # killed within its first minute
+    (folder / "metrics.jsonl").write_text(
+        '{"behavior": "Basic", "step": 100, "elapsed": 40.0}\n'
+    )  # killed within its first minute
     result = train("Basic", tmp_path, resume=True, quiet=False)
     assert "was not saved before it ended: it starts from step 0" in capsys.readouterr().out
     assert result.finished
@@ -218,10 +261,13 @@ def test_results_without_a_checkpoint_are_not_overwritten(tmp_path: Path, left: 
         if not path.relative_to(folder).as_posix().startswith(left):
             path.unlink()
     if left == "metrics.jsonl":
-        (folder / left).write_text('{"behavior": "Basic", "step": 100, "elapsed": 40.0}\n{"step": 90000, "elapsed": 4000.0}\n')
+        (folder / left).write_text(
+            '{"behavior": "Basic", "step": 100, "elapsed": 40.0}\n{"step": 90000, "elapsed": 4000.0}\n'
+        )
     before = contents(folder)
     with pytest.raises(
-        RunError, match=r"no checkpoint to continue from, but it has results, such as .*checkpoints/ back.*--run-id.*--force"
+        RunError,
+        match=r"no checkpoint to continue from, but it has results, such as .*checkpoints/ back.*--run-id.*--force",
     ):
         train("Basic", tmp_path, resume=True)
     assert contents(folder) == before
@@ -260,7 +306,9 @@ def with_steps(value: Any) -> Callable[[dict[str, Any]], object]:
         lambda content: content.update(seed=[1]),
         lambda content: content.update(elapsed={"$float": "7ff0000000000000"}),
         lambda content: content.update(specs={"Basic": 1}),
-        lambda content: content.update(tracker={"periods": {"Basic": {"nothing": 1}}, "since_update": {}, "recent": {}}),
+        lambda content: content.update(
+            tracker={"periods": {"Basic": {"nothing": 1}}, "since_update": {}, "recent": {}}
+        ),
         lambda content: content.update(self_play={"learning": "x"}),
         lambda content: content.update(goals={"Basic": {"newest": [5], "best": None, "best_step": 0}}),
         lambda content: content.update(best={"Basic": 5}),
@@ -315,7 +363,11 @@ def test_what_a_behavior_learned_is_kept_until_it_is_seen_again(tmp_path: Path):
     assert differences(learned["B"], away["B"]) == []
     assert differences(learned["A"], away["A"]) != []
     back = state(play(1200, appears=5, resume=True))
-    assert back["run"]["collector"]["seats"]["B"]["decisions"] > learned["run"]["collector"]["seats"]["B"]["decisions"] > 300
+    assert (
+        back["run"]["collector"]["seats"]["B"]["decisions"]
+        > learned["run"]["collector"]["seats"]["B"]["decisions"]
+        > 300
+    )
 
 
 def test_another_environment_is_refused(tmp_path: Path):

@@ -13,7 +13,8 @@ from palaestra.runtime.run.api import plays_alone
 from palaestra.runtime.settings import load
 from palaestra.runtime.settings.fitting import describe_fit, fitted, preset_for
 
-VECTOR, IMAGE = ObsSpec("vector", (8,)), ObsSpec("camera", (3, 36, 36))
+VECTOR = ObsSpec("vector", (8,))
+IMAGE = ObsSpec("camera", (3, 36, 36))
 FEW = {"max_steps": 64, "summary_freq": 64}
 
 
@@ -30,7 +31,9 @@ def spec(*obs: ObsSpec, **action: object) -> BehaviorSpec:
         (spec(VECTOR, continuous=2), 4096, "continuous actions", (65536, 2048, 10, 3e-4)),
     ],
 )
-def test_settings_fit_observations_actions_and_areas(behavior: BehaviorSpec, areas: int, said: str, values: tuple[float, ...]):
+def test_settings_fit_observations_actions_and_areas(
+    behavior: BehaviorSpec, areas: int, said: str, values: tuple[float, ...]
+):
     settings = load(fitted({"A": behavior}, areas)).settings.behaviors["A"]
     assert said in describe_fit("A", behavior, settings)
     hyper = settings.hyperparameters
@@ -61,7 +64,9 @@ def test_a_shipped_file_is_found_by_the_name_of_its_environment(name: str | None
     assert (None if found is None else f"{found.parent.name}/{found.name}") == file
 
 
-def test_a_run_without_a_file_takes_fitting_settings_says_which_and_writes_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_run_without_a_file_takes_fitting_settings_says_which_and_writes_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     sets = ["behaviors.*.hyperparameters.num_epoch=2", *(f"behaviors.*.{key}={value}" for key, value in FEW.items())]
     palaestra.train(env=Bandit(2, branches=(2,)), run_id="fit", results_dir=str(tmp_path), sets=sets)
     text = capsys.readouterr().out.replace("\n", " ")
@@ -73,15 +78,23 @@ def test_a_run_without_a_file_takes_fitting_settings_says_which_and_writes_them(
     hyper = written["hyperparameters"]
     assert (hyper["buffer_size"], hyper["batch_size"], hyper["num_epoch"], written["max_steps"]) == (2048, 256, 2, 64)
     again = palaestra.train(
-        env=Bandit(2, branches=(2,)), run_id="fit", results_dir=str(tmp_path), resume=True, sets=["behaviors.*.max_steps=96"]
+        env=Bandit(2, branches=(2,)),
+        run_id="fit",
+        results_dir=str(tmp_path),
+        resume=True,
+        sets=["behaviors.*.max_steps=96"],
     )
     assert again.steps["Bandit"] >= 96
 
 
-def test_a_run_without_a_file_takes_the_one_that_is_shipped_for_its_environment(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_run_without_a_file_takes_the_one_that_is_shipped_for_its_environment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     sets = [f"behaviors.*.{key}={value}" for key, value in FEW.items()]
     palaestra.train(env="CartPole", run_id="pole", results_dir=str(tmp_path), sets=sets)
-    assert "training with ppo/CartPole.yaml, which is shipped for this environment" in capsys.readouterr().out.replace("\n", " ")
+    assert "training with ppo/CartPole.yaml, which is shipped for this environment" in capsys.readouterr().out.replace(
+        "\n", " "
+    )
     written = yaml.safe_load((tmp_path / "pole" / "configuration.yaml").read_text())["behaviors"]
     shipped = preset_for("CartPole")
     assert shipped is not None
@@ -92,7 +105,10 @@ def test_a_run_without_a_file_takes_the_one_that_is_shipped_for_its_environment(
 
 @pytest.mark.parametrize("trainer", ["sac", "poca", "bc"])
 def test_settings_fit_the_trainer_that_is_asked_for(trainer: str):
-    sets = [f"behaviors.*.trainer_type={trainer}", *(["behaviors.*.hyperparameters.teacher=heuristic"] if trainer == "bc" else [])]
+    sets = [
+        f"behaviors.*.trainer_type={trainer}",
+        *(["behaviors.*.hyperparameters.teacher=heuristic"] if trainer == "bc" else []),
+    ]
     loaded = load(None, sets=sets)
     assert loaded.with_tree is not None
     found = loaded.with_tree(fitted({"A": spec(VECTOR, continuous=2)}, 16, trainer)).settings.behaviors["A"]
@@ -103,7 +119,9 @@ def test_settings_fit_the_trainer_that_is_asked_for(trainer: str):
     ("flags", "alone"),
     [({}, True), ({"threads": 1}, True), ({"processes": 2}, False), ({"gpus": -1}, False)],
 )
-def test_a_run_that_several_processes_trained_is_played_by_one_unless_several_are_asked_for(flags: dict[str, int], alone: bool):
+def test_a_run_that_several_processes_trained_is_played_by_one_unless_several_are_asked_for(
+    flags: dict[str, int], alone: bool
+):
     tree = {**settings("Basic"), "torch_settings": {"processes": 2}}
     assert plays_alone(load(tree, {"checkpoint_settings": {"inference": True}, "torch_settings": flags})) is alone
     assert not plays_alone(load(tree))

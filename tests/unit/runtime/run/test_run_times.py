@@ -65,7 +65,9 @@ def test_a_first_update_goes_by_what_is_done_of_it(clock: list[float]):
     times = UpdateTimes()
     with times.of(["A"]):
         clock[0] += 7
-        assert times.wait(lambda name: 0.0) == "the first update is under way for 7 s; how long one takes is not known yet"
+        assert (
+            times.wait(lambda name: 0.0) == "the first update is under way for 7 s; how long one takes is not known yet"
+        )
         assert times.wait(lambda name: 0.1) == "an update is under way, about 63 s left"
 
 

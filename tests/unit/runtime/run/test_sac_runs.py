@@ -52,16 +52,24 @@ def test_a_run_says_what_its_replay_takes_and_that_it_was_not_saved(tmp_path: Pa
     train(config, "Basic", tmp_path, until=200)
     told = " ".join(capsys.readouterr().out.split())
     assert re.search(
-        r"Basic: Its replay of 500 decisions takes up to [\d.]+ KiB and is not saved in checkpoints \(save_replay_buffer\)", told
+        r"Basic: Its replay of 500 decisions takes up to [\d.]+ KiB and is not saved in checkpoints "
+        r"\(save_replay_buffer\)",
+        told,
     )
     train(config, "Basic", tmp_path, resume=True)
     told = " ".join(capsys.readouterr().out.split())
-    warning = "[WARNING] Basic: It goes on without its replay: the checkpoint has none that fits, since its settings keep none there"
+    warning = (
+        "[WARNING] Basic: It goes on without its replay: the checkpoint has none that fits, since its settings "
+        "keep none there"
+    )
     assert f"{warning} (save_replay_buffer: true does); 50 decisions are collected anew before it learns again" in told
 
 
 def test_a_replay_that_cannot_fit_is_refused_before_the_start(tmp_path: Path):
-    with pytest.raises(ConfigError, match=r"behavior 'Basic': hyperparameters.buffer_size: a replay of 1,000,000,000,000 decisions takes"):
+    with pytest.raises(
+        ConfigError,
+        match=r"behavior 'Basic': hyperparameters.buffer_size: a replay of 1,000,000,000,000 decisions takes",
+    ):
         train(tree("Basic", 400, {"buffer_size": 10**12}), "Basic", tmp_path, quiet=True)
 
 

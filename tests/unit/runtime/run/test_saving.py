@@ -32,7 +32,15 @@ def train(results: Path, act: Callable[[Path], object] | None = None, **more: An
         if act is not None and summary.step == 300:
             act(results / more.get("run_id", "run"))
 
-    given = {"env": "Basic", "num_areas": 3, "seed": 7, "run_id": "run", "quiet": True, "results_dir": str(results), **more}
+    given = {
+        "env": "Basic",
+        "num_areas": 3,
+        "seed": 7,
+        "run_id": "run",
+        "quiet": True,
+        "results_dir": str(results),
+        **more,
+    }
     return palaestra.train(given.pop("config", CONFIG), callbacks=[once], **given)
 
 
@@ -71,7 +79,9 @@ def take_over(run: Path) -> None:
 def test_a_run_whose_folder_goes_is_saved_beside_it_and_resumes_exactly(
     act: Callable[[Path], object], message: str, whole: dict[str, Any], tmp_path: Path
 ):
-    with pytest.raises(FolderLost, match=rf"the folder of the run 'run' \(.*\) {message} while the run was training\. What") as caught:
+    with pytest.raises(
+        FolderLost, match=rf"the folder of the run 'run' \(.*\) {message} while the run was training\. What"
+    ) as caught:
         train(tmp_path, act)
     saved = caught.value.saved
     assert saved is not None
@@ -82,7 +92,9 @@ def test_a_run_whose_folder_goes_is_saved_beside_it_and_resumes_exactly(
     assert differences(state(resumed.folder), whole) == []
 
 
-def test_a_checkpoint_waits_for_the_end_of_a_large_rollout(whole: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_checkpoint_waits_for_the_end_of_a_large_rollout(
+    whole: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     config = settings("Basic", 900, summary_freq=100, checkpoint_interval=150, keep_checkpoints=-1)
 
     def open_rows() -> list[int]:
@@ -110,12 +122,15 @@ def test_a_folder_that_went_is_noticed_before_the_next_summary(tmp_path: Path, m
     assert int(match[1].replace(",", "")) < 600
 
 
-def test_a_command_whose_folder_is_deleted_says_so_once_and_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any):
+def test_a_command_whose_folder_is_deleted_says_so_once_and_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "game.py").write_text(
         "import shutil\nfrom palaestra.envs.builtin.basic.env import Basic\n\nclass Game(Basic):\n    ticks = 0\n"
         "    def step(self, actions):\n        self.ticks += 1\n"
-        "        if self.ticks == 100:\n            shutil.rmtree('results/first')\n        return super().step(actions)\n"
+        "        if self.ticks == 100:\n            shutil.rmtree('results/first')\n        return "
+        "super().step(actions)\n"
     )
     file = write(str(tmp_path / "settings.yaml"), CONFIG)
     assert main(["learn", file, "--env=python:game:Game", "--num-areas=3", "--run-id=first"]) == 1
@@ -150,7 +165,10 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of its own."""
     results = tmp_path / "results"
     results.mkdir()
-    if os.name == "nt" or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=9m", "none", results], capture_output=True).returncode:
+    if (
+        os.name == "nt"
+        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=9m", "none", results], capture_output=True).returncode
+    ):
         pytest.skip("needs to mount a file system")
     try:
         yield results
@@ -161,7 +179,12 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize(("act", "message"), [(forbid, r"the file system is read-only"), (fill, "the disk is full")])
 def test_a_run_that_can_no_longer_be_written_is_saved_among_temporary_files(
-    act: Callable[[Path], object], message: str, disk: Path, whole: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    act: Callable[[Path], object],
+    message: str,
+    disk: Path,
+    whole: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(FolderLost, match=rf"can no longer be written to \({message}\).* is saved in") as caught:
@@ -174,10 +197,14 @@ def test_a_run_that_can_no_longer_be_written_is_saved_among_temporary_files(
 
 
 @pytest.mark.skipif(os.name == "nt" or not os.geteuid(), reason="needs permissions that are minded")
-def test_a_run_whose_folder_becomes_read_only_is_saved_among_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_run_whose_folder_becomes_read_only_is_saved_among_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     try:
-        with pytest.raises(FolderLost, match=r"can no longer be written to \(there is no permission to write there\)") as caught:
+        with pytest.raises(
+            FolderLost, match=r"can no longer be written to \(there is no permission to write there\)"
+        ) as caught:
             train(tmp_path / "results", lambda _: forbid(tmp_path / "results"))
     finally:
         for path in (tmp_path / "results").rglob("*"):
@@ -193,11 +220,15 @@ def test_where_nothing_can_be_written_anywhere_both_reasons_are_told(tmp_path: P
         shutil.rmtree(run.parent)
         run.parent.write_text("in the way")
 
-    with pytest.raises(RunError, match=r"was deleted or renamed.*could not be saved in another place either \(.*run-saved-"):
+    with pytest.raises(
+        RunError, match=r"was deleted or renamed.*could not be saved in another place either \(.*run-saved-"
+    ):
         train(tmp_path / "results", replace_results)
 
 
-def test_checkpoints_that_would_take_too_much_of_the_time_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any):
+def test_checkpoints_that_would_take_too_much_of_the_time_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+):
     """As on a GPU that makes more decisions in the time of one checkpoint than checkpoint_interval says."""
     monkeypatch.setattr(saving, "FREE_SECONDS", 0.0)
     monkeypatch.setattr(saving, "MOST_SHARE", 0.0)
@@ -208,7 +239,9 @@ def test_checkpoints_that_would_take_too_much_of_the_time_are_left_out(tmp_path:
     assert result.finished
 
 
-def test_a_run_that_leaves_out_checkpoints_is_still_saved_once_a_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_run_that_leaves_out_checkpoints_is_still_saved_once_a_minute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     for name, value in (("FREE_SECONDS", 0.0), ("MOST_SHARE", 0.0), ("SAFETY_SECONDS", 0.0)):
         monkeypatch.setattr(saving, name, value)
     saved: list[int] = []

@@ -23,7 +23,9 @@ resource = pytest.importorskip("resource")  # POSIX
 
 def train(results: Path, **more: Any) -> palaestra.Result:
     config = settings("Basic", 2000, summary_freq=500, checkpoint_interval=500)
-    return palaestra.train(config, env="Basic", num_areas=3, seed=7, results_dir=str(results), run_id="run", quiet=True, **more)
+    return palaestra.train(
+        config, env="Basic", num_areas=3, seed=7, results_dir=str(results), run_id="run", quiet=True, **more
+    )
 
 
 def test_a_disk_that_fills_up_ends_the_run_and_leaves_one_that_resumes(tmp_path: Path):
@@ -31,9 +33,12 @@ def test_a_disk_that_fills_up_ends_the_run_and_leaves_one_that_resumes(tmp_path:
         if summary.step == 1000:
             resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))
 
-    whole, limits = train(tmp_path / "whole"), resource.getrlimit(resource.RLIMIT_FSIZE)
+    whole = train(tmp_path / "whole")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
-        with pytest.raises(RunError, match="the file would be larger than is allowed here; earlier checkpoints are unchanged"):
+        with pytest.raises(
+            RunError, match="the file would be larger than is allowed here; earlier checkpoints are unchanged"
+        ):
             train(tmp_path / "parts", callbacks=[fill])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -46,11 +51,21 @@ def test_a_disk_that_fills_up_ends_the_run_and_leaves_one_that_resumes(tmp_path:
 @pytest.mark.curves
 def test_a_run_in_an_environment_of_ones_own_leaves_model_curves_and_settings(tmp_path: Path):
     config = settings("Bandit", 2000, hyperparameters={"batch_size": 32, "buffer_size": 128, "learning_rate": 0.003})
-    result = palaestra.train(config, env=Bandit(8, branches=(2,)), results_dir=str(tmp_path), run_id="mine", seed=1, quiet=True)
+    result = palaestra.train(
+        config, env=Bandit(8, branches=(2,)), results_dir=str(tmp_path), run_id="mine", seed=1, quiet=True
+    )
     assert result.finished
     assert result.models == {"Bandit": tmp_path / "mine" / "Bandit.onnx"}
     there = {path.name for path in result.folder.iterdir()}
-    assert there == {"Bandit", "Bandit.onnx", "checkpoints", "configuration.yaml", "curves.png", "metrics.jsonl", "run_logs"}
+    assert there == {
+        "Bandit",
+        "Bandit.onnx",
+        "checkpoints",
+        "configuration.yaml",
+        "curves.png",
+        "metrics.jsonl",
+        "run_logs",
+    }
     logs = {"console.log", "progress.json", "signature", "timers.json", "training_status.json"}
     assert {path.name for path in (result.folder / "run_logs").iterdir()} == logs
     reward = result.rewards["Bandit"]
@@ -60,7 +75,9 @@ def test_a_run_in_an_environment_of_ones_own_leaves_model_curves_and_settings(tm
 
 def test_a_callback_that_returns_true_stops_the_run_saved(tmp_path: Path):
     seen: list[int] = []
-    result = train(tmp_path, callbacks=[lambda summary: seen.append(summary.step), lambda summary: summary.step == 1000])
+    result = train(
+        tmp_path, callbacks=[lambda summary: seen.append(summary.step), lambda summary: summary.step == 1000]
+    )
     assert seen == [500, 1000]
     assert not result.finished
     assert (result.folder / "checkpoints" / str(result.steps["Basic"])).is_dir()
@@ -79,12 +96,17 @@ class Rich(Bandit):
     """Every episode earns the same, and so much that a float64 counts in steps of 16."""
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
-        return {name: replace(step, reward=torch.full_like(step.reward, 1e17)) for name, step in super().step(actions).items()}
+        return {
+            name: replace(step, reward=torch.full_like(step.reward, 1e17))
+            for name, step in super().step(actions).items()
+        }
 
 
 def test_returns_that_no_histogram_has_bins_for_do_not_end_a_run(tmp_path: Path):
     config = settings("Bandit", 300, reward_signals={"extrinsic": {"strength": 1e-17}})
-    result = palaestra.train(config, env=Rich(8, branches=(2,)), results_dir=str(tmp_path), run_id="run", seed=1, quiet=True)
+    result = palaestra.train(
+        config, env=Rich(8, branches=(2,)), results_dir=str(tmp_path), run_id="run", seed=1, quiet=True
+    )
     assert result.finished
     assert (tmp_path / "run" / "metrics.jsonl").read_text().count("e+16") >= 3
 
@@ -95,7 +117,9 @@ class Game(Bandit):
     def __init__(self) -> None:
         super().__init__(8, branches=(2,))
         self.behaviors = {"Red": self.behaviors["Bandit"], "Blue": self.behaviors["Bandit"]}
-        self.ticks, self.measured, self.heard = 0, list[Measurement](), list[Any]()
+        self.ticks = 0
+        self.measured = list[Measurement]()
+        self.heard = list[Any]()
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
         self.heard.append("reset")
@@ -112,7 +136,8 @@ class Game(Bandit):
         return dict.fromkeys(self.behaviors, super().step({"Bandit": actions["Red"]})["Bandit"])
 
     def take_measurements(self) -> list[Measurement]:
-        taken, self.measured = self.measured, []
+        taken = self.measured
+        self.measured = []
         return taken
 
     def training_starts(self, facts: TrainingFacts) -> None:
@@ -128,11 +153,14 @@ def two_behaviors() -> dict[str, Any]:
 
 
 def test_what_a_game_measures_is_in_the_summaries_of_each_behavior_once(tmp_path: Path):
-    game, ticks, seen = Game(), dict[str, int](), 0
+    game = Game()
+    ticks = dict[str, int]()
+    seen = 0
 
     def check(summary: Summary) -> None:
         nonlocal seen
-        seen, before = seen + 1, ticks.get(summary.behavior, 0)
+        seen = seen + 1
+        before = ticks.get(summary.behavior, 0)
         period = range(before + 1, game.ticks + 1)
         assert summary.values["Game/Ticks"] == len(period)
         assert summary.values["Game/Tick"] == game.ticks
@@ -141,7 +169,9 @@ def test_what_a_game_measures_is_in_the_summaries_of_each_behavior_once(tmp_path
         assert summary.histograms["Game/Spread"].tolist() == list(period)
         ticks[summary.behavior] = game.ticks
 
-    palaestra.train(two_behaviors(), env=game, results_dir=str(tmp_path), run_id="run", seed=1, quiet=True, callbacks=[check])
+    palaestra.train(
+        two_behaviors(), env=game, results_dir=str(tmp_path), run_id="run", seed=1, quiet=True, callbacks=[check]
+    )
     assert (sorted(ticks), seen) == (["Blue", "Red"], 8)
     assert "Game/Parity" in (tmp_path / "run" / "metrics.jsonl").read_text()
     assert b"Game/Spread_hist" in next((tmp_path / "run" / "Blue").glob("events.*")).read_bytes()
@@ -151,14 +181,20 @@ def test_an_environment_that_listens_hears_of_the_run_and_then_of_its_behaviors(
     game = Game()
     palaestra.train(two_behaviors(), env=game, results_dir=str(tmp_path), run_id="run", seed=1, quiet=True)
     run, reset, red, blue = game.heard
-    assert (run.torch_device_type, reset, red.behavior_name, blue.behavior_name) == ("cpu", "reset", hashed("Red"), hashed("Blue"))
+    assert (run.torch_device_type, reset, red.behavior_name, blue.behavior_name) == (
+        "cpu",
+        "reset",
+        hashed("Red"),
+        hashed("Blue"),
+    )
 
 
 def test_a_behavior_that_has_learned_all_it_will_is_still_counted_and_summarized(tmp_path: Path):
     config = settings("Short", 200, checkpoint_interval=150)
     config["behaviors"] |= settings("Long", 2000, checkpoint_interval=500)["behaviors"]
     env = Scripted(
-        {"Short": {"slots": 4, "losses": 0.05}, "Long": {"slots": 5, "steady": True}, "Late": {"slots": 2}}, appears={"Late": 90}
+        {"Short": {"slots": 4, "losses": 0.05}, "Long": {"slots": 5, "steady": True}, "Late": {"slots": 2}},
+        appears={"Late": 90},
     )
     config["behaviors"] |= settings("Late", 150)["behaviors"]
     seen: dict[str, list[tuple[int, bool]]] = {"Short": [], "Long": [], "Late": []}
@@ -178,7 +214,11 @@ def test_a_behavior_that_has_learned_all_it_will_is_still_counted_and_summarized
     assert steps[-1] > 600
     assert [training for step, training in seen["Short"] if 200 <= step < steps[-1]] == [False] * (len(steps) - 2)
     models = sorted(int(path.stem.split("-")[1]) for path in (result.folder / "Short").glob("*.onnx"))
-    assert [number // 150 for number in models] == [1, 2, result.steps["Short"] // 150]  # what came later was the same model
+    assert [number // 150 for number in models] == [
+        1,
+        2,
+        result.steps["Short"] // 150,
+    ]  # what came later was the same model
     assert seen["Late"][0] == (100, True)
 
 
@@ -189,7 +229,9 @@ def test_staggered_episodes_are_whole_in_summaries_and_only_built_in_ones_can_be
         lengths.extend(value for tag, value in summary.values.items() if tag == "Environment/Episode Length")
 
     hyper = {"batch_size": 100, "buffer_size": 400}
-    config = {"default_settings": {"trainer_type": "ppo", "max_steps": 4000, "summary_freq": 500, "hyperparameters": hyper}}
+    config = {
+        "default_settings": {"trainer_type": "ppo", "max_steps": 4000, "summary_freq": 500, "hyperparameters": hyper}
+    }
     more = {"results_dir": str(tmp_path), "num_areas": 4, "seed": 1, "stagger_episodes": True, "quiet": True}
     palaestra.train(config, env="builtin:Match3", callbacks=[look], run_id="staggered", **more)
     assert len(lengths) > 1

@@ -21,7 +21,9 @@ def misspelt(name: str, steps: int = 200) -> dict[str, Any]:
     return {"default_settings": block, "behaviors": {name: {"max_steps": steps}}}
 
 
-@pytest.mark.parametrize(("env", "name", "typed"), [("Basic", "Basic", "Basik"), ("gymnasium:CartPole-v1", "CartPole-v1", "Cartpole-v1")])
+@pytest.mark.parametrize(
+    ("env", "name", "typed"), [("Basic", "Basic", "Basik"), ("gymnasium:CartPole-v1", "CartPole-v1", "Cartpole-v1")]
+)
 def test_a_misspelt_block_is_named_with_its_line(
     env: str, name: str, typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -29,12 +31,20 @@ def test_a_misspelt_block_is_named_with_its_line(
     palaestra.train(write("x.yaml", misspelt(typed)), env=env, num_areas=4)
     first, last = [line for line in capsys.readouterr().out.splitlines() if f"no behavior '{typed}'" in line]
     assert first.startswith("[WARNING] x.yaml:")
-    assert f"'{typed}' has appeared in this environment, so its settings are not used, and '{name}' trains with default_settings" in first
-    assert f"Then write '{name}' in the settings: it must be the Behavior Name in the agents' Behavior Parameters in Unity" in first
+    assert (
+        f"'{typed}' has appeared in this environment, so its settings are not used, and '{name}' trains with "
+        "default_settings" in first
+    )
+    assert (
+        f"Then write '{name}' in the settings: it must be the Behavior Name in the agents' Behavior Parameters in Unity"
+        in first
+    )
     assert "has appeared in this session" in last
 
 
-def test_a_game_is_given_time_to_show_its_behaviors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_a_game_is_given_time_to_show_its_behaviors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     monkeypatch.chdir(tmp_path)
     palaestra.train(misspelt("Bal", 60), env=str(make_build(tmp_path, "Ball")))
     first, last = [line for line in capsys.readouterr().out.splitlines() if "no behavior 'Bal'" in line]
@@ -58,6 +68,7 @@ def test_settings_that_all_fit_are_not_named(tmp_path: Path, capsys: pytest.Capt
 
 def test_a_behavior_without_settings_is_told_of_the_block_that_may_be_meant():
     with pytest.raises(
-        ConfigError, match=r"did you mean it by '3DBal' in the settings\? .* Behavior Name in the agents' Behavior Parameters"
+        ConfigError,
+        match=r"did you mean it by '3DBal' in the settings\? .* Behavior Name in the agents' Behavior Parameters",
     ):
         behavior_settings(load(settings("3DBal")).settings, "3DBall")

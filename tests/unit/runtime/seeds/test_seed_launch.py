@@ -17,7 +17,11 @@ class Planned:
     """A process that ends with a code after being looked at some times, or with another once it has a signal."""
 
     def __init__(self, log, name, looks, code=0):
-        self.log, self.name, self.left, self.code, self.signals = log, name, looks, code, []
+        self.log = log
+        self.name = name
+        self.left = looks
+        self.code = code
+        self.signals = []
         log.append(f"start {name}")
 
     def poll(self):

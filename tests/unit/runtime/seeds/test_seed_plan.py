@@ -22,7 +22,8 @@ def test_seeds_are_a_number_a_list_or_a_range(given, seeds):
 
 
 @pytest.mark.parametrize(
-    "given", [0, -1, "0", "", ",", "x", "3-", "-3", "9-3", "1-5000", "3,3", "1.5", [], [-1], [2**31], "99999999999", 10**6]
+    "given",
+    [0, -1, "0", "", ",", "x", "3-", "-3", "9-3", "1-5000", "3,3", "1.5", [], [-1], [2**31], "99999999999", 10**6],
 )
 def test_anything_else_is_refused(given):
     with pytest.raises(ConfigError, match="--seeds"):
@@ -30,7 +31,10 @@ def test_anything_else_is_refused(given):
 
 
 def chosen(tmp_path, **more):
-    return {"checkpoint_settings": {"run_id": "x", "results_dir": str(tmp_path), **more}, "env_settings": {"env_path": "Basic"}}
+    return {
+        "checkpoint_settings": {"run_id": "x", "results_dir": str(tmp_path), **more},
+        "env_settings": {"env_path": "Basic"},
+    }
 
 
 def begun(tmp_path, name):
@@ -44,7 +48,11 @@ def test_each_seed_has_a_run_of_its_own(tmp_path):
     plan = plan_seeds([3, 7], settings("Basic"), chosen(tmp_path), [], side_by_side=5)
     assert [run.folder.run_id for run in plan.runs] == ["x-seed-3", "x-seed-7"]
     assert (plan.at_once, plan.pattern) == (2, "x-seed-*")
-    assert plan.runs[1].sets() == ['checkpoint_settings.run_id="x-seed-7"', "checkpoint_settings.resume=false", "env_settings.seed=7"]
+    assert plan.runs[1].sets() == [
+        'checkpoint_settings.run_id="x-seed-7"',
+        "checkpoint_settings.resume=false",
+        "env_settings.seed=7",
+    ]
 
 
 def test_a_name_in_the_file_or_in_set_is_that_of_all_seeds(tmp_path):

@@ -15,11 +15,16 @@ def basic():
 
 
 def test_seeds_are_trained_one_after_another_with_their_mean_and_interval(tmp_path, capsys):
-    found = palaestra.train_seeds(settings("Basic"), seeds=[3, 7], env="Basic", run_id="x", results_dir=str(tmp_path), quiet=True)
+    found = palaestra.train_seeds(
+        settings("Basic"), seeds=[3, 7], env="Basic", run_id="x", results_dir=str(tmp_path), quiet=True
+    )
     assert list(found.results) == [3, 7]
     assert found.errors == {}
     assert all(result.finished for result in found.results.values())
-    seeds = [yaml.safe_load((tmp_path / f"x-seed-{seed}" / "configuration.yaml").read_text())["env_settings"]["seed"] for seed in (3, 7)]
+    seeds = [
+        yaml.safe_load((tmp_path / f"x-seed-{seed}" / "configuration.yaml").read_text())["env_settings"]["seed"]
+        for seed in (3, 7)
+    ]
     assert seeds == [3, 7]
     scores = found.comparison.results["x", "Basic"]
     assert scores.score.value == pytest.approx(scores.scores.mean())
@@ -45,7 +50,9 @@ def test_a_seed_that_fails_does_not_stop_the_others(tmp_path):
                 raise palaestra.core.errors.EnvError("it broke")
             return super().step(actions)
 
-    found = palaestra.train_seeds(settings("Basic"), seeds=2, env=Broken, run_id="x", results_dir=str(tmp_path), quiet=True)
+    found = palaestra.train_seeds(
+        settings("Basic"), seeds=2, env=Broken, run_id="x", results_dir=str(tmp_path), quiet=True
+    )
     assert list(found.results) == [2]
     assert "it broke" in found.errors[1]
     assert "failed: " in found.table

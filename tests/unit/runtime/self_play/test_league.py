@@ -101,7 +101,9 @@ def test_of_too_many_snapshots_the_first_and_the_last_stay_and_the_others_are_sp
 
 
 def test_a_run_leaves_snapshots_that_a_league_can_play(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    tree = settings("Pair", 600, self_play={"save_steps": 100, "team_change": 200, "swap_steps": 50}, checkpoint_interval=300)
+    tree = settings(
+        "Pair", 600, self_play={"save_steps": 100, "team_change": 200, "swap_steps": 50}, checkpoint_interval=300
+    )
     tree["behaviors"]["Giant"] = {**tree["behaviors"]["Pair"], "max_steps": 300}
     env = "python:rumble_env:two_against_one"
     result = palaestra.train(config=tree, env=env, seed=1, results_dir=str(tmp_path), run_id="run", quiet=True)
@@ -126,11 +128,16 @@ def test_a_run_leaves_snapshots_that_a_league_can_play(tmp_path: Path, capsys: p
 def test_a_league_of_a_run_without_self_play_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     result = palaestra.train(config=settings("Basic"), env="Basic", results_dir=str(tmp_path), run_id="run", quiet=True)
     assert main(["league", str(result.folder)]) == 1
-    assert "has no snapshots of 'Basic': a league is for behaviors that were trained with self_play" in capsys.readouterr().err
+    assert (
+        "has no snapshots of 'Basic': a league is for behaviors that were trained with self_play"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_league_of_behaviors_that_play_on_both_sides_is_refused():
-    with pytest.raises(RunError, match=r"needs two, each a team of its own; this environment has A\?team=0, B\?team=0, A\?team=1"):
+    with pytest.raises(
+        RunError, match=r"needs two, each a team of its own; this environment has A\?team=0, B\?team=0, A\?team=1"
+    ):
         pairings(of("A", "B"), [("A", 0), ("B", 0), ("A", 1)])
 
 
@@ -142,7 +149,9 @@ def test_a_league_of_behaviors_that_play_on_both_sides_is_refused():
         (["--num-areas=0"], "--num-areas is 0; expected at least 1"),
     ],
 )
-def test_a_league_that_cannot_be_played_is_refused(words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_league_that_cannot_be_played_is_refused(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     tree = settings("Fighter", 40, self_play={"save_steps": 20})
     palaestra.train(config=tree, env="python:rumble_env:symmetric", results_dir=str(tmp_path), run_id="run", quiet=True)
     assert main(["league", str(tmp_path / "run"), *words]) == 1
@@ -151,12 +160,16 @@ def test_a_league_that_cannot_be_played_is_refused(words: list[str], message: st
 
 def test_a_league_goes_on_as_agents_come(tmp_path: Path):
     tree = settings("Duel", 60, self_play={"save_steps": 20})
-    palaestra.train(config=tree, env="python:growing_duels:growing", results_dir=str(tmp_path), run_id="run", quiet=True)
+    palaestra.train(
+        config=tree, env="python:growing_duels:growing", results_dir=str(tmp_path), run_id="run", quiet=True
+    )
     assert main(["league", str(tmp_path / "run"), "--games=10", "--snapshots=2", "--num-areas=1"]) == 0
 
 
 def test_a_league_where_an_area_holds_several_games_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     tree = settings("Duel", 40, self_play={"save_steps": 20})
-    palaestra.train(config=tree, env="python:growing_duels:staggered", results_dir=str(tmp_path), run_id="run", quiet=True)
+    palaestra.train(
+        config=tree, env="python:growing_duels:staggered", results_dir=str(tmp_path), run_id="run", quiet=True
+    )
     assert main(["league", str(tmp_path / "run"), "--num-areas=1"]) == 1
     assert "a league needs areas that hold one game each" in capsys.readouterr().err

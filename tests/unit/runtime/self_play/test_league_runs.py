@@ -1,4 +1,6 @@
-"""`palaestra league` and `export` on damaged and forged run folders: a plain error, and no memory for what a few digits ask for."""
+"""`palaestra league` and `export` on damaged and forged run folders: a plain error, and no memory for what a few digits
+ask for.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from palaestra.cli.main import main
 from palaestra.runtime.storage.checkpoints import _seal
 from palaestra.runtime.storage.networks import must_fit
 
-LEAGUE, EXPORT = ["league", "results/first", "--games=1"], ["export", "results/first"]
+LEAGUE = ["league", "results/first", "--games=1"]
+EXPORT = ["export", "results/first"]
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +29,11 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     results = tmp_path_factory.mktemp("written")
     self_play = {"save_steps": 100, "swap_steps": 50}
     palaestra.train(
-        settings("Duel", 300, self_play=self_play), env="python:duel_env:Duel", results_dir=str(results), run_id="first", quiet=True
+        settings("Duel", 300, self_play=self_play),
+        env="python:duel_env:Duel",
+        results_dir=str(results),
+        run_id="first",
+        quiet=True,
     )
     return results
 
@@ -56,7 +63,9 @@ def test_a_league_of_a_run_that_fits_is_played(run: Path):
 
 @pytest.mark.parametrize("command", [LEAGUE, EXPORT])
 @pytest.mark.parametrize("size", [2**31, 2**40])
-def test_a_spec_in_a_manifest_takes_no_memory(command: list[str], size: int, run: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_spec_in_a_manifest_takes_no_memory(
+    command: list[str], size: int, run: Path, capsys: pytest.CaptureFixture[str]
+):
     forge(run, lambda content: content["specs"]["Duel"]["obs"]["$tuple"][0].update(shape={"$tuple": [size]}))
     assert main(command) == 1
     message = capsys.readouterr().err
@@ -65,9 +74,13 @@ def test_a_spec_in_a_manifest_takes_no_memory(command: list[str], size: int, run
 
 
 @pytest.mark.parametrize("command", [LEAGUE, EXPORT])
-def test_settings_that_the_weights_do_not_have_take_no_memory(command: list[str], run: Path, capsys: pytest.CaptureFixture[str]):
+def test_settings_that_the_weights_do_not_have_take_no_memory(
+    command: list[str], run: Path, capsys: pytest.CaptureFixture[str]
+):
     file = run / "configuration.yaml"
-    file.write_text(file.read_text().replace("hidden_units: 16", "hidden_units: 65536").replace("num_layers: 1", "num_layers: 9"))
+    file.write_text(
+        file.read_text().replace("hidden_units: 16", "hidden_units: 65536").replace("num_layers: 1", "num_layers: 9")
+    )
     assert main([*command, "--trust"]) == 1
     assert "the network has " in capsys.readouterr().err
 
@@ -83,11 +96,18 @@ def test_snapshots_that_do_not_fit_are_an_error(damage: str, run: Path, capsys: 
     file = next((run / "Duel" / "snapshots").glob("*.safetensors"))
     weights = load_file(file)
     first = next(iter(weights))
-    changed = {"renamed": {"x": weights.pop(first), **weights}, "shape": {first: torch.zeros(1, 1, 50), **weights}, "empty": {}}[damage]
+    changed = {
+        "renamed": {"x": weights.pop(first), **weights},
+        "shape": {first: torch.zeros(1, 1, 50), **weights},
+        "empty": {},
+    }[damage]
     file.unlink()
     save_file(changed, file)
     assert main(LEAGUE) == 1
-    assert f"the snapshots of 'Duel' in {run.relative_to(Path.cwd())} do not fit its settings and its checkpoint" in capsys.readouterr().err
+    assert (
+        f"the snapshots of 'Duel' in {run.relative_to(Path.cwd())} do not fit its settings and its checkpoint"
+        in capsys.readouterr().err
+    )
 
 
 def test_weights_that_are_named_several_times_count_once():

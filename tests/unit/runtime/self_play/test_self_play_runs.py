@@ -19,13 +19,22 @@ SAC = {"batch_size": 16, "buffer_size": 500, "buffer_init_steps": 50, "steps_per
 
 
 def config(*names: str, steps: int = 900, self_play: dict[str, Any] | None = None, **rest: Any) -> dict[str, Any]:
-    blocks = [settings(name, steps, self_play={**SELF_PLAY, **(self_play or {})}, **rest)["behaviors"] for name in names]
+    blocks = [
+        settings(name, steps, self_play={**SELF_PLAY, **(self_play or {})}, **rest)["behaviors"] for name in names
+    ]
     return {"behaviors": {name: block for one in blocks for name, block in one.items()}}
 
 
 def train(tree: dict[str, Any], make: str, results: Path, until: int | None = None, **more: Any) -> palaestra.Result:
     callbacks: list[Callable[[Summary], object]] = [] if until is None else [lambda summary: summary.step >= until]
-    given = {"config": tree, "seed": 5, "env": f"python:rumble_env:{make}", "results_dir": str(results), "run_id": "run", "quiet": True}
+    given = {
+        "config": tree,
+        "seed": 5,
+        "env": f"python:rumble_env:{make}",
+        "results_dir": str(results),
+        "run_id": "run",
+        "quiet": True,
+    }
     rumble_env.MADE.clear()
     return palaestra.train(callbacks=callbacks, **{**given, **more})
 
@@ -46,13 +55,22 @@ MEMORY = {"network_settings": {"hidden_units": 16, "num_layers": 1, "memory": {"
         pytest.param("two_against_one", ["Pair", "Giant"], {}, marks=pytest.mark.slow),
         ("two_against_one", ["Pair", "Giant"], {"trainer_type": "poca"}),
         pytest.param("three_teams", ["Fighter"], {}, marks=pytest.mark.slow),
-        ("symmetric", ["Fighter"], {"self_play": {"opponents": ["rumble_env:quarter"], "play_against_opponents_ratio": 0.5}}),
+        (
+            "symmetric",
+            ["Fighter"],
+            {"self_play": {"opponents": ["rumble_env:quarter"], "play_against_opponents_ratio": 0.5}},
+        ),
         pytest.param(
-            "symmetric", ["Fighter"], {"self_play": {"opponents": ["random"], "play_against_opponents_ratio": 0.5}}, marks=pytest.mark.slow
+            "symmetric",
+            ["Fighter"],
+            {"self_play": {"opponents": ["random"], "play_against_opponents_ratio": 0.5}},
+            marks=pytest.mark.slow,
         ),
     ],
 )
-def test_an_interrupted_run_ends_as_one_that_never_stopped(make: str, names: list[str], rest: dict[str, Any], tmp_path: Path) -> None:
+def test_an_interrupted_run_ends_as_one_that_never_stopped(
+    make: str, names: list[str], rest: dict[str, Any], tmp_path: Path
+) -> None:
     tree = config(*names, **rest)
     whole = train(tree, make, tmp_path / "whole")
     stopped = train(tree, make, tmp_path / "parts", until=400)
@@ -63,19 +81,27 @@ def test_an_interrupted_run_ends_as_one_that_never_stopped(make: str, names: lis
     assert differences(state(whole.folder), state(resumed.folder)) == []
 
 
-SILENT: dict[str, Any] = {"network_settings": {"hidden_units": 16, "num_layers": 1, "normalize": True, "deterministic": True}}
-"""Networks that name the same number whenever they see the same, unless they have taken in what was seen or are exchanged."""
+SILENT: dict[str, Any] = {
+    "network_settings": {"hidden_units": 16, "num_layers": 1, "normalize": True, "deterministic": True}
+}
+"""Networks that name the same number whenever they see the same, unless they have taken in what was seen or are
+exchanged.
+"""
 
 
 @pytest.mark.parametrize(
-    ("make", "names"), [("symmetric", ["Fighter"]), ("two_against_one", ["Pair", "Giant"]), ("three_teams", ["Fighter"])]
+    ("make", "names"),
+    [("symmetric", ["Fighter"]), ("two_against_one", ["Pair", "Giant"]), ("three_teams", ["Fighter"])],
 )
 def test_each_episode_has_one_opponent_a_side(make: str, names: list[str], tmp_path: Path) -> None:
     train(config(*names, **SILENT), make, tmp_path)
     (env,) = rumble_env.MADE
-    kept, numbers = dict[tuple[int, int], int](), set[float]()
+    kept = dict[tuple[int, int], int]()
+    numbers = set[float]()
     for area, count, _, _, named in env.episodes:
-        distinct = {tuple(round(number, 5) for number in agents) for agents in named}  # a batch's size moves the last bits
+        distinct = {
+            tuple(round(number, 5) for number in agents) for agents in named
+        }  # a batch's size moves the last bits
         kept[area, count] = kept.get((area, count), 0) + (len(distinct) == 1)
         numbers |= {number for agents in named for number in agents}
     assert min(kept.values()) == len(env.sides) - 1  # somewhere the side that learns changed its mind
@@ -91,15 +117,20 @@ def test_teams_learn_in_turn(tmp_path: Path) -> None:
     seen = list[int]()
     for steps in (200, 450, 700, 950):
         tree = config("Fighter", steps=steps, self_play={"team_change": 250})
-        seen.append(state(train(tree, "three_teams", tmp_path, resume=steps > 200).folder)["run"]["self_play"]["learning"])
+        seen.append(
+            state(train(tree, "three_teams", tmp_path, resume=steps > 200).folder)["run"]["self_play"]["learning"]
+        )
     assert seen == [3, 5, 7, 3]
 
 
 def test_counts_are_those_of_the_documented_formulas(tmp_path: Path) -> None:
-    """Two agents against one: while the pair decides 2,400 times the giant does 1,200 times, four a tick; 104 exceed 100."""
+    """Two agents against one: while the pair decides 2,400 times the giant does 1,200 times, four a tick; 104 exceed
+    100.
+    """
     tree = config("Pair", "Giant", steps=2400, self_play={"save_steps": 400, "team_change": 100_000, "swap_steps": 100})
     result = train(tree, "two_against_one", tmp_path, until=2400)
-    pair, giant = behavior_state(result, "Pair"), behavior_state(result, "Giant")
+    pair = behavior_state(result, "Pair")
+    giant = behavior_state(result, "Giant")
     assert pair["ghost_step"] == 0
     assert giant["schedule"]["last_save"] == 0
     per_tick = {"Pair": 8, "Giant": 4}
@@ -130,16 +161,21 @@ def test_ratings_reach_the_status_file(tmp_path: Path) -> None:
 
 def test_results_that_do_not_balance_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train(config("Fighter", steps=100), "all_win", tmp_path, quiet=False)
-    assert "the results of a game do not balance: with the last rewards of an episode team 0 got 1, team 1 got 1" in " ".join(
-        capsys.readouterr().out.split()
+    assert (
+        "the results of a game do not balance: with the last rewards of an episode team 0 got 1, team 1 got 1"
+        in " ".join(capsys.readouterr().out.split())
     )
 
 
 def test_a_fixed_opponent_plays_every_episode_of_the_side_that_does_not_learn(tmp_path: Path) -> None:
-    train(config("Fighter", self_play={"opponents": ["rumble_env:quarter"], "team_change": 10_000}), "symmetric", tmp_path)
+    train(
+        config("Fighter", self_play={"opponents": ["rumble_env:quarter"], "team_change": 10_000}), "symmetric", tmp_path
+    )
     (env,) = rumble_env.MADE
     rivals = [{number for (number,) in named} for _, _, _, team, named in env.episodes if team == 1]
-    assert all(named == {0.25} for named in rivals[len(rivals) // 4 :])  # the first episodes are against the first snapshot
+    assert all(
+        named == {0.25} for named in rivals[len(rivals) // 4 :]
+    )  # the first episodes are against the first snapshot
 
 
 def test_a_run_that_goes_on_with_self_play_begins_against_what_it_had_learned(tmp_path: Path) -> None:
@@ -151,4 +187,7 @@ def test_a_run_that_goes_on_with_self_play_begins_against_what_it_had_learned(tm
 
 def test_sac_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train(config("Fighter", steps=100, trainer_type="sac", hyperparameters=SAC), "symmetric", tmp_path, quiet=False)
-    assert "Fighter: self-play with sac learns from a replay of games against opponents that are long gone" in capsys.readouterr().out
+    assert (
+        "Fighter: self-play with sac learns from a replay of games against opponents that are long gone"
+        in capsys.readouterr().out
+    )

@@ -1,4 +1,6 @@
-"""Self-play of unusual games: teams of several behaviors, behaviors that come late, sides without opponents, other settings on resume."""
+"""Self-play of unusual games: teams of several behaviors, behaviors that come late, sides without opponents, other
+settings on resume.
+"""
 
 from __future__ import annotations
 
@@ -112,8 +114,14 @@ class Player:
 def rated(players: list[int], rewards: list[float]) -> dict[int, Skill]:
     """Skills after a game of three sides, one agent each, that began as equals."""
     player = Player({number: Skill(deviation=2.0) for number in set(players)})
-    game = Match([("Fighter", team) for team in range(3)], {"": np.array([players])}, {"Fighter": np.arange(3)}, False, {})
-    step = replace(table(torch.zeros(3, 1), terminated=[0, 1, 2]), reward=torch.tensor(rewards), area=torch.zeros(3, dtype=torch.int64))
+    game = Match(
+        [("Fighter", team) for team in range(3)], {"": np.array([players])}, {"Fighter": np.arange(3)}, False, {}
+    )
+    step = replace(
+        table(torch.zeros(3, 1), terminated=[0, 1, 2]),
+        reward=torch.tensor(rewards),
+        area=torch.zeros(3, dtype=torch.int64),
+    )
     MatchRatings(Statistics(), Console(debug=False)).of_areas(
         game, {"Fighter": step}, torch.ones(1) > 0, {"Fighter": cast(SelfPlayBehavior, player)}
     )
@@ -121,7 +129,8 @@ def rated(players: list[int], rewards: list[float]) -> dict[int, Skill]:
 
 
 def test_a_player_of_two_sides_is_rated_by_both() -> None:
-    won, lost = rated([LEARNING, LEARNING, 0], [1, -1, -1]), rated([LEARNING, LEARNING, 0], [-1, -1, 1])
+    won = rated([LEARNING, LEARNING, 0], [1, -1, -1])
+    lost = rated([LEARNING, LEARNING, 0], [-1, -1, 1])
     assert won == rated([LEARNING, LEARNING, 0], [-1, 1, -1])
     assert won[LEARNING].mean > START > won[0].mean
     assert lost[LEARNING].mean < START < lost[0].mean
@@ -161,7 +170,9 @@ def test_areas_whose_episodes_never_end_are_warned_of(tmp_path: Path, capsys: py
 
 
 def test_arenas_of_one_academy_go_on_each_by_itself(tmp_path: Path) -> None:
-    result = train(config("Duel", steps=600, self_play={"team_change": 150}), "", tmp_path, env="python:growing_duels:side_by_side")
+    result = train(
+        config("Duel", steps=600, self_play={"team_change": 150}), "", tmp_path, env="python:growing_duels:side_by_side"
+    )
     saved = state(result.folder)["run"]["self_play"]
     learns = [side[1] for side in saved["sides"]].index(saved["learning"])
     assert saved["contenders"]["Duel"]["schedule"]["changes"] == 3

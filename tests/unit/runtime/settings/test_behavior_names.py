@@ -47,10 +47,14 @@ class Renamed(Basic):
 )
 def test_a_name_of_a_run_s_own_files_is_refused_in_settings_and_from_an_environment(name: str, tmp_path: Path):
     tree = {"behaviors": {name: {"trainer_type": "ppo"}}}
-    with pytest.raises(ConfigError, match="no behavior can have this name, which a run uses for its own files; rename the behavior"):
+    with pytest.raises(
+        ConfigError, match="no behavior can have this name, which a run uses for its own files; rename the behavior"
+    ):
         load(tree)
     with pytest.raises(EnvError, match=f"a behavior cannot be named '{name}'"):
-        palaestra.train({"default_settings": {"trainer_type": "ppo"}}, env=Renamed(name), results_dir=str(tmp_path), quiet=True)
+        palaestra.train(
+            {"default_settings": {"trainer_type": "ppo"}}, env=Renamed(name), results_dir=str(tmp_path), quiet=True
+        )
 
 
 def test_control_characters_of_a_name_are_escaped_wherever_it_is_shown(

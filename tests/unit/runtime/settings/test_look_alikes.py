@@ -21,17 +21,42 @@ SETTINGS = """behaviors:
 @pytest.mark.parametrize(
     ("old", "new", "line", "message"),
     [
-        ("      batch_size", "\u00a0     batch_size", 5, r"column 1 has the character U\+00A0 \(no-break space\); replace it with a space"),
+        (
+            "      batch_size",
+            "\u00a0     batch_size",
+            5,
+            r"column 1 has the character U\+00A0 \(no-break space\); replace it with a space",
+        ),
         ("batch_size: 64", "batch_size:\u00a064", 5, r"column 18 has the character U\+00A0"),
         ("      batch_size", "\u3000\u3000\u3000batch_size", 5, r"U\+3000 \(ideographic space\)"),
-        ("batch_size:", "batch_size\uff1a", 5, r"column 17 has the character U\+FF1A \(fullwidth colon\); write ':' instead"),
+        (
+            "batch_size:",
+            "batch_size\uff1a",
+            5,
+            r"column 17 has the character U\+FF1A \(fullwidth colon\); write ':' instead",
+        ),
         ("hyperparameters:", "hyperparameters\uff1a", 4, r"U\+FF1A"),
-        ("batch_size: 64", "batch_size:\t64", 5, r"column 18 has the character U\+0009 \(tab\); replace it with a space"),
+        (
+            "batch_size: 64",
+            "batch_size:\t64",
+            5,
+            r"column 18 has the character U\+0009 \(tab\); replace it with a space",
+        ),
         ("batch_size: 64", "batch_size: 64\t", 5, r"U\+0009"),
         ("      batch_size", "    \tbatch_size", 5, "indent with spaces, not tabs"),
-        ("batch_size", "\u200bbatch_size", 5, r"hyperparameters.\u200bbatch_size: unknown key.* U\+200B \(zero width space\); remove it"),
+        (
+            "batch_size",
+            "\u200bbatch_size",
+            5,
+            r"hyperparameters.\u200bbatch_size: unknown key.* U\+200B \(zero width space\); remove it",
+        ),
         ("batch_size", "\ufeffbatch_size", 5, r"U\+FEFF \(byte order mark\); remove it"),
-        ("batch_size", "b\u0430tch_size", 5, r"U\+0430 \(cyrillic small letter a\); write the Latin letter 'a' instead"),
+        (
+            "batch_size",
+            "b\u0430tch_size",
+            5,
+            r"U\+0430 \(cyrillic small letter a\); write the Latin letter 'a' instead",
+        ),
         ("ppo", "\u201cppo\u201d", 3, r"U\+201C \(left double quotation mark\); write the straight quote '\"' instead"),
         ("64", "6e\u22124", 5, r"U\+2212 \(minus sign\); write '-' instead"),
         ("batch_size: 64", "batch_size:64", 5, "a space is missing after the colon"),
@@ -43,7 +68,9 @@ SETTINGS = """behaviors:
     ],
     ids=range(19),
 )
-def test_a_mistake_that_the_eye_does_not_see_is_named_with_its_line(tmp_path: Path, old: str, new: str, line: int, message: str):
+def test_a_mistake_that_the_eye_does_not_see_is_named_with_its_line(
+    tmp_path: Path, old: str, new: str, line: int, message: str
+):
     (tmp_path / "x.yaml").write_text(SETTINGS.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(ConfigError, match=f"^.*x.yaml:{line}: .*{message}"):
         load(tmp_path / "x.yaml")

@@ -11,20 +11,40 @@ from palaestra.runtime.settings import load
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("trainer_type: ppo\nhyperparameters: {batch_size: 3}\n", 2, "is a setting of a behavior: .* begin the file with `behaviors:`"),
+        (
+            "trainer_type: ppo\nhyperparameters: {batch_size: 3}\n",
+            2,
+            "is a setting of a behavior: .* begin the file with `behaviors:`",
+        ),
         ("behaviors:\n  A:\n  hyperparameters: {batch_size: 3}\n", 3, "did you mean 'behaviors.A.hyperparameters'"),
         ("behaviors:\n  A:\n  max_steps: 3\n", 3, "behaviors.max_steps: is a setting of a behavior"),
         ("behaviors:\nA: {trainer_type: ppo, max_steps: 3}\n", 2, "A: looks like a behavior: indent it"),
         ("A: {trainer_type: ppo, hyperparameters: {batch_size: 3}}\n", 1, "A: looks like a behavior: indent it"),
         ("behaviors:\n  A: {max_steps: 3}\nmax_steps: 3\n", 3, "did you mean 'behaviors.A.max_steps'"),
         ("behaviors:\n  A: {max_steps: 3}\n  env_settings: {seed: 3}\n", 3, "is no behavior but a section of its own"),
-        ("behaviors:\n  A: {max_steps: 3}\n  default_settings: {trainer_type: ppo}\n", 3, "is no behavior but a section of its own"),
+        (
+            "behaviors:\n  A: {max_steps: 3}\n  default_settings: {trainer_type: ppo}\n",
+            3,
+            "is no behavior but a section of its own",
+        ),
         ("behaviors:\n  A:\n    env_settings: {seed: 3}\n", 3, "unknown key; 'env_settings' is a section of its own"),
-        ("behaviors:\n  A:\n    environment_parameters: {mass: 3}\n", 3, "'environment_parameters' is a section of its own"),
+        (
+            "behaviors:\n  A:\n    environment_parameters: {mass: 3}\n",
+            3,
+            "'environment_parameters' is a section of its own",
+        ),
         ("behaviors:\n  A:\n    gail: {demo_path: x}\n", 3, "did you mean 'behaviors.A.reward_signals.gail'"),
         ("behaviors:\n  A:\n    strength: 0.9\n", 3, "did you mean 'behaviors.A.reward_signals.extrinsic.strength'"),
-        ("behaviors:\n  A:\n    reward_signals: {gamma: 0.9}\n", 3, "signal; did you mean 'behaviors.A.reward_signals.extrinsic.gamma'"),
-        ("behaviors:\n  A:\n    reward_signals: {behavioral_cloning: {}}\n", 3, "did you mean 'behaviors.A.behavioral_cloning'"),
+        (
+            "behaviors:\n  A:\n    reward_signals: {gamma: 0.9}\n",
+            3,
+            "signal; did you mean 'behaviors.A.reward_signals.extrinsic.gamma'",
+        ),
+        (
+            "behaviors:\n  A:\n    reward_signals: {behavioral_cloning: {}}\n",
+            3,
+            "did you mean 'behaviors.A.behavioral_cloning'",
+        ),
     ],
     ids=range(14),
 )

@@ -26,7 +26,9 @@ def changed(*sets: str, text: str = FILE) -> dict[str, Any]:
 
 
 def test_a_value_is_read_as_yaml():
-    tree = changed("behaviors.Ball.max_steps=5e5", "behaviors.Ball.init_path=a=b", "behaviors.Ball.self_play=", "debug=true")
+    tree = changed(
+        "behaviors.Ball.max_steps=5e5", "behaviors.Ball.init_path=a=b", "behaviors.Ball.self_play=", "debug=true"
+    )
     assert tree["behaviors"]["Ball"] == {"max_steps": 500000.0, "init_path": "a=b", "self_play": None}
     assert tree["debug"] is True
 
@@ -38,7 +40,9 @@ def test_maps_on_the_way_are_made():
 
 
 def test_names_may_hold_dots():
-    tree = changed("behaviors.Cart.Pole-v1.5.max_steps=2", "environment_parameters.a.b=3", "environment_parameters.d.e=4")
+    tree = changed(
+        "behaviors.Cart.Pole-v1.5.max_steps=2", "environment_parameters.a.b=3", "environment_parameters.d.e=4"
+    )
     assert tree["behaviors"]["Cart.Pole-v1.5"]["max_steps"] == 2
     assert tree["environment_parameters"]["a.b"] == 3
     assert tree["environment_parameters"]["d.e"] == 4
@@ -55,7 +59,12 @@ def test_the_values_of_a_star_are_not_shared():
 
 
 def test_an_item_of_a_list_goes_by_its_position():
-    assert changed("environment_parameters.c.curriculum.1.value=7")["environment_parameters"]["c"]["curriculum"][1]["value"] == 7
+    assert (
+        changed("environment_parameters.c.curriculum.1.value=7")["environment_parameters"]["c"]["curriculum"][1][
+            "value"
+        ]
+        == 7
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,7 +74,10 @@ def test_an_item_of_a_list_goes_by_its_position():
         ("=3", "expected PATH=VALUE"),
         ("a..b=3", "expected PATH=VALUE"),
         ("debug=[}", "the value is not YAML"),
-        ("behaviors.Bal.max_steps=3", "no behavior is named 'Bal'; did you mean 'Ball'? (there are: Ball, Cart.Pole-v1.5)"),
+        (
+            "behaviors.Bal.max_steps=3",
+            "no behavior is named 'Bal'; did you mean 'Ball'? (there are: Ball, Cart.Pole-v1.5)",
+        ),
         ("behaviors.Ball.max_steps.x=3", "behaviors.Ball.max_steps is 1, not a map with a key 'x'"),
         (
             "environment_parameters.c.curriculum.2.value=7",
@@ -86,7 +98,9 @@ def test_an_unlisted_behavior_may_be_set_where_default_settings_cover_it():
 
 def test_the_source_of_a_value_is_the_last_that_gave_it():
     draft = Draft(parse("default_settings:\n  time_horizon: 3\nbehaviors:\n  Ball:\n    max_steps: 1\n"), None)
-    draft.apply_flags({"env_settings": {"env_path": "x"}, "behaviors": {"*": {"network_settings": {"deterministic": True}}}})
+    draft.apply_flags(
+        {"env_settings": {"env_path": "x"}, "behaviors": {"*": {"network_settings": {"deterministic": True}}}}
+    )
     draft.apply_set("behaviors.Ball.max_steps=2")
     assert draft.source(("env_settings", "env_path")).where == "--env"
     assert draft.source(("behaviors", "Ball", "network_settings", "deterministic")).where == "--deterministic"

@@ -41,15 +41,19 @@ def test_a_file_is_told_by_its_keys(text: str, expected: str):
     [
         ("default: {trainer: ppo, trainer: ppo}", "is a trainer file of ML-Agents before release 3; upgrade it with "
          "`palaestra upgrade 'my x.yaml' 'my x.new.yaml'`"),
-        ("behaviors: {A: }\ncurriculum: {A: }", "has `curriculum` or `parameter_randomization` of ML-Agents before release 6; "
+        ("behaviors: {A: }\ncurriculum: {A: }", "has `curriculum` or `parameter_randomization` of ML-Agents before "
+                                                "release 6; "
          "upgrade it with `palaestra upgrade 'my x.yaml' 'my x.new.yaml'`"),
-        ("resampling-interval: 3", "holds samplers of ML-Agents before release 3, which are part of the trainer file now; "
+        ("resampling-interval: 3", "holds samplers of ML-Agents before release 3, which are part of the trainer file "
+                                   "now; "
          "upgrade it with `palaestra upgrade TRAINER_FILE NEW_FILE --sampler 'my x.yaml'`"),
         ("thresholds: [1]", "holds curricula of ML-Agents before release 3, which are part of the trainer file now; "
          "upgrade it with `palaestra upgrade TRAINER_FILE NEW_FILE --curriculum 'my x.yaml'`"),
     ],
 )  # fmt: skip
-def test_an_old_file_is_refused_with_the_command_that_upgrades_it(text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_old_file_is_refused_with_the_command_that_upgrades_it(
+    text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.chdir(tmp_path)
     Path("my x.yaml").write_text(text)
     with pytest.raises(ConfigError) as error:

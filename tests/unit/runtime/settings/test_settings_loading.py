@@ -82,15 +82,24 @@ def test_numbers_of_any_writing_are_read(write: Write):
             "hyperparameters:\n  learning_rate: fast",
             "x.yaml:5: behaviors.Ball.hyperparameters.learning_rate: expected a number, got 'fast'",
         ),
-        ("hyperparameters: {lambd: 2}", "x.yaml:4: behaviors.Ball.hyperparameters.lambd: expected a number of at most 1, got 2"),
-        ("hyperparameters:\n  bach_size: 3", "x.yaml:5: behaviors.Ball.hyperparameters.bach_size: unknown key; did you mean 'batch_size'?"),
+        (
+            "hyperparameters: {lambd: 2}",
+            "x.yaml:4: behaviors.Ball.hyperparameters.lambd: expected a number of at most 1, got 2",
+        ),
+        (
+            "hyperparameters:\n  bach_size: 3",
+            "x.yaml:5: behaviors.Ball.hyperparameters.bach_size: unknown key; did you mean 'batch_size'?",
+        ),
         (
             "hyperparameters: {beta_schedule: lineer}",
             "x.yaml:4: behaviors.Ball.hyperparameters.beta_schedule: expected one of constant, linear, got 'lineer'; "
             "did you mean 'linear'?",
         ),
         ("summary_freqency: 1", "x.yaml:4: behaviors.Ball.summary_freqency: unknown key; did you mean 'summary_freq'?"),
-        ("reward_signals: {}", "x.yaml:4: behaviors.Ball.reward_signals: expected at least one reward signal, such as extrinsic"),
+        (
+            "reward_signals: {}",
+            "x.yaml:4: behaviors.Ball.reward_signals: expected at least one reward signal, such as extrinsic",
+        ),
         (
             "reward_signals:\n  extrinsik: {}",
             "x.yaml:5: behaviors.Ball.reward_signals.extrinsik: no such reward signal; did you mean 'extrinsic'? "
@@ -110,7 +119,8 @@ def test_numbers_of_any_writing_are_read(write: Write):
         ),
         (
             "network_settings: {memory: {}}\nhyperparameters: {batch_size: 8}",
-            "x.yaml:5: behaviors.Ball.hyperparameters: batch_size (8) must be at least the memory's sequence_length (64)",
+            "x.yaml:5: behaviors.Ball.hyperparameters: batch_size (8) must be at least the memory's sequence_length "
+            "(64)",
         ),
     ],
 )
@@ -150,13 +160,22 @@ def test_demonstrations_that_are_no_paths_are_reported_once(write: Write, text: 
             "behaviors: {Ball: {hyperparameters: {beta: 1}}}",
             "x.yaml:1: behaviors.Ball.hyperparameters: given without a trainer_type; add one, such as ppo, sac, poca",
         ),
-        ("behaviors: {Ball: }\nenv_settings: {num_envs: 2}", "x.yaml:2: env_settings.num_envs: expected 1 without env_path (--env)"),
-        ("behaviors: {Ball: }\nenv_settings: {num_areas: 0}", "x.yaml:2: env_settings.num_areas: expected a number greater than 0, got 0"),
+        (
+            "behaviors: {Ball: }\nenv_settings: {num_envs: 2}",
+            "x.yaml:2: env_settings.num_envs: expected 1 without env_path (--env)",
+        ),
+        (
+            "behaviors: {Ball: }\nenv_settings: {num_areas: 0}",
+            "x.yaml:2: env_settings.num_areas: expected a number greater than 0, got 0",
+        ),
         (
             "behaviors: {Ball: }\nenv_settings: {num_areas: 1000000000}",
             "x.yaml:2: env_settings.num_areas: expected a number of at most 1e+06, got 1000000000",
         ),
-        ("behaviors: {Ball: }\nengine_settings: {widht: 3}", "x.yaml:2: engine_settings.widht: unknown key; did you mean 'width'?"),
+        (
+            "behaviors: {Ball: }\nengine_settings: {widht: 3}",
+            "x.yaml:2: engine_settings.widht: unknown key; did you mean 'width'?",
+        ),
     ],
 )
 def test_a_file_that_makes_no_run_is_refused(write: Write, text: str, message: str):
@@ -170,8 +189,16 @@ def test_a_file_that_makes_no_run_is_refused(write: Write, text: str, message: s
         (".inf", "", "expected a number, a sampler"),
         ("{sampler_type: uniform}", ".sampler_parameters", "is missing, but required"),
         ("{sampler_type: unifrom, sampler_parameters: {}}", ".sampler_type", "did you mean 'uniform'?"),
-        ("{sampler_type: uniform, sampler_parameters: {min_valu: 1}}", ".sampler_parameters.min_valu", "did you mean 'min_value'?"),
-        ("{sampler_type: uniform, sampler_parameters: {min_value: 2}}", ".sampler_parameters.min_value", "at most max_value"),
+        (
+            "{sampler_type: uniform, sampler_parameters: {min_valu: 1}}",
+            ".sampler_parameters.min_valu",
+            "did you mean 'min_value'?",
+        ),
+        (
+            "{sampler_type: uniform, sampler_parameters: {min_value: 2}}",
+            ".sampler_parameters.min_value",
+            "at most max_value",
+        ),
         ("{sampler_type: gaussian, sampler_parameters: {st_dev: -1}}", ".sampler_parameters.st_dev", "at least 0"),
         (
             "{sampler_type: multirangeuniform, sampler_parameters: {intervals: [[2, 1]]}}",
@@ -179,7 +206,11 @@ def test_a_file_that_makes_no_run_is_refused(write: Write, text: str, message: s
             "low <= high",
         ),
         ("{curriculum: []}", ".curriculum", "at least one lesson"),
-        ("{curriculum: [{name: a, value: 1}, {name: b, value: 2}]}", ".curriculum", "lesson 'a' needs completion_criteria"),
+        (
+            "{curriculum: [{name: a, value: 1}, {name: b, value: 2}]}",
+            ".curriculum",
+            "lesson 'a' needs completion_criteria",
+        ),
         (
             "{curriculum: [{name: a, value: 1, completion_criteria: {behavior: B, measure: progress, threshold: 2}}]}",
             ".curriculum[0].completion_criteria.threshold",
@@ -249,10 +280,17 @@ def test_a_key_that_ml_agents_ignores_is_an_error_when_it_is_typed(write: Write)
         (block("framework: pytorch"), "x.yaml:4: behaviors.Ball.framework: ignored: PyTorch is the only framework"),
         (
             block("reward_signals: {extrinsic: {network_settings: {num_layers: 1}}}"),
-            "x.yaml:4: behaviors.Ball.reward_signals.extrinsic.network_settings: not used: the environment's reward has no network",
+            "x.yaml:4: behaviors.Ball.reward_signals.extrinsic.network_settings: not used: the environment's reward "
+            "has no network",
         ),
-        (block() + "checkpoint_settings:\n  load_model: true\n", "x.yaml:5: checkpoint_settings.load_model: deprecated"),
-        (block() + "checkpoint_settings:\n  train_model: true\n", "x.yaml:5: checkpoint_settings.train_model: deprecated"),
+        (
+            block() + "checkpoint_settings:\n  load_model: true\n",
+            "x.yaml:5: checkpoint_settings.load_model: deprecated",
+        ),
+        (
+            block() + "checkpoint_settings:\n  train_model: true\n",
+            "x.yaml:5: checkpoint_settings.train_model: deprecated",
+        ),
     ],
 )
 def test_what_has_no_effect_is_warned_of(write: Write, text: str, warning: str):
@@ -273,12 +311,17 @@ def test_schedules_that_are_not_given_follow_the_learning_rates(write: Write):
 
 
 def test_even_checkpoints_set_the_interval(write: Write):
-    assert ball(load(write(block("even_checkpoints: true\nmax_steps: 100\nkeep_checkpoints: 3")))).checkpoint_interval == 33
+    assert (
+        ball(load(write(block("even_checkpoints: true\nmax_steps: 100\nkeep_checkpoints: 3")))).checkpoint_interval
+        == 33
+    )
 
 
 def test_giving_reward_signals_replaces_the_default(write: Write):
     settings = ball(load(write(block("reward_signals:\n  extrinsic: {gamma: 0.9, normalize: true}"))))
-    assert {name: (signal.gamma, signal.normalize) for name, signal in settings.reward_signals.items()} == {"extrinsic": (0.9, True)}
+    assert {name: (signal.gamma, signal.normalize) for name, signal in settings.reward_signals.items()} == {
+        "extrinsic": (0.9, True)
+    }
 
 
 DEFAULTS = """\
@@ -291,7 +334,9 @@ default_settings:
 
 
 def test_a_behavior_lies_over_default_settings(write: Write):
-    settings = load(write(DEFAULTS + "behaviors: {Ball: {network_settings: {num_layers: 1}, hyperparameters: {beta: 2}}}")).settings
+    settings = load(
+        write(DEFAULTS + "behaviors: {Ball: {network_settings: {num_layers: 1}, hyperparameters: {beta: 2}}}")
+    ).settings
     ball = settings.behaviors["Ball"]
     assert (ball.max_steps, ball.network_settings.normalize, ball.network_settings.num_layers) == (10, True, 1)
     expected = {"beta": 2, "batch_size": 7, "learning_rate_schedule": "constant"}
@@ -316,7 +361,10 @@ def test_a_mistake_in_default_settings_is_named_once_and_there(write: Write):
 
 
 def test_null_switches_off_what_default_settings_give(write: Write):
-    text = "default_settings: {network_settings: {deterministic: true}, init_path: a.pt}\nbehaviors: {Ball: {init_path: null}}"
+    text = (
+        "default_settings: {network_settings: {deterministic: true}, init_path: a.pt}\nbehaviors: {Ball: "
+        "{init_path: null}}"
+    )
     assert ball(load(write(text))).init_path is None
 
 
@@ -324,7 +372,9 @@ def test_without_a_file_every_behavior_has_the_defaults():
     loaded = load(None)
     assert behavior_settings(loaded.settings, "Anything") == BehaviorSettings()
     assert behavior_settings(load(None, sets=["behaviors.*.max_steps=7"]).settings, "Anything").max_steps == 7
-    assert load(None, sets=["behaviors.Cart-v1.5.hyperparameters.batch_size=7"]).settings.behaviors.keys() == {"Cart-v1.5"}
+    assert load(None, sets=["behaviors.Cart-v1.5.hyperparameters.batch_size=7"]).settings.behaviors.keys() == {
+        "Cart-v1.5"
+    }
 
 
 def test_a_tree_is_taken_as_a_file_is():
@@ -367,21 +417,36 @@ def test_where_a_run_is_to_resume_and_to_initialize_one_is_followed(
 
 @pytest.mark.parametrize(
     ("text", "flags", "warned"),
-    [("{resume: true}", {"force": True}, 1), ("{force: true}", {"resume": True}, 0), ("{}", {"resume": True, "force": True}, 1)],
+    [
+        ("{resume: true}", {"force": True}, 1),
+        ("{force: true}", {"resume": True}, 0),
+        ("{}", {"resume": True, "force": True}, 1),
+    ],
 )
-def test_a_run_that_is_to_resume_and_to_start_again_resumes(write: Write, text: str, flags: dict[str, object], warned: int):
+def test_a_run_that_is_to_resume_and_to_start_again_resumes(
+    write: Write, text: str, flags: dict[str, object], warned: int
+):
     loaded = load(write(block() + f"checkpoint_settings: {text}\n"), {"checkpoint_settings": flags})
     assert loaded.settings.checkpoint_settings.resume
-    assert sum("both resume and --force are set: resume is followed" in warning for warning in loaded.warnings) == warned
+    assert (
+        sum("both resume and --force are set: resume is followed" in warning for warning in loaded.warnings) == warned
+    )
 
 
 def test_the_resolved_tree_reads_back_equal(write: Write):
     text = (
         DEFAULTS.replace("10", "2e4")
-        + "behaviors:\n  A.b-1: {even_checkpoints: true, max_steps: 1e5}\n  '1e3': {hyperparameters: {epsilon: 1e-10}}\n"
+        + "behaviors:\n  A.b-1: {even_checkpoints: true, max_steps: 1e5}\n  '1e3': {hyperparameters: {epsilon: "
+        "1e-10}}\n"
     )
-    text += "environment_parameters: {a: 1, b: {curriculum: [{name: x, value: {sampler_type: constant, sampler_parameters: {}}}]}}\n"
-    text += "env_settings: {env_args: [--x, 3], env_options: {size: 5, name: [a, null, 1.0]}}\ncheckpoint_settings: {run_id: '1e3'}\n"
+    text += (
+        "environment_parameters: {a: 1, b: {curriculum: [{name: x, value: {sampler_type: constant, "
+        "sampler_parameters: {}}}]}}\n"
+    )
+    text += (
+        "env_settings: {env_args: [--x, 3], env_options: {size: 5, name: [a, null, 1.0]}}\ncheckpoint_settings: "
+        "{run_id: '1e3'}\n"
+    )
     settings = load(write(text)).settings
     again = load(write(to_yaml(settings)))
     assert again.settings == settings
@@ -408,7 +473,9 @@ def test_the_resolved_tree_stands_in_ml_agents_order():
     assert "    self_play: null" in lines
 
 
-def test_a_plug_in_trainer_brings_its_own_hyperparameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Write):
+def test_a_plug_in_trainer_brings_its_own_hyperparameters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Write
+):
     (tmp_path / "their_trainer.py").write_text(
         "from palaestra.core.settings import Settings\n\n\nclass TheirSettings(Settings):\n    depth: int = 3\n\n\n"
         "class Their:\n    Settings = TheirSettings\n    make_network = update = state_dict = load_state_dict = print\n"
@@ -423,7 +490,9 @@ def test_a_plug_in_trainer_brings_its_own_hyperparameters(tmp_path: Path, monkey
     settings = load(path).settings
     assert settings.behaviors["Ball"].hyperparameters.model_dump() == {"depth": 10}
     assert load(write(to_yaml(settings))).settings == settings
-    assert "unknown key; did you mean 'depth'?" in refused(write("behaviors: {Ball: {trainer_type: theirs, hyperparameters: {dept: 1}}}"))
+    assert "unknown key; did you mean 'depth'?" in refused(
+        write("behaviors: {Ball: {trainer_type: theirs, hyperparameters: {dept: 1}}}")
+    )
     forget_plugins()
 
 
@@ -432,9 +501,14 @@ def test_a_plug_in_trainer_brings_its_own_hyperparameters(tmp_path: Path, monkey
     [
         (
             "a2c",
-            "the trainer 'a2c' of the plug-in their-agents is made of ML-Agents' own classes and does not run here; docs/guides/own-tr",
+            "the trainer 'a2c' of the plug-in their-agents is made of ML-Agents' own classes and does not run here; "
+            "docs/guides/own-tr",
         ),
-        ("dqn2", r"no trainer is named 'dqn2' .* a trainer of a plug-in for ML-Agents \(their-agents\) is made of ML-Agents' own classes"),
+        (
+            "dqn2",
+            r"no trainer is named 'dqn2' .* a trainer of a plug-in for ML-Agents \(their-agents\) is made of "
+            r"ML-Agents' own classes",
+        ),
     ],
 )
 def test_a_trainer_of_a_plug_in_for_ml_agents_is_refused_by_name_without_being_imported(
@@ -447,7 +521,9 @@ def test_a_trainer_of_a_plug_in_for_ml_agents_is_refused_by_name_without_being_i
     (info / "entry_points.txt").write_text("[mlagents.trainer_type]\na2c = their_agents:types\n")
     monkeypatch.syspath_prepend(tmp_path)
     forget_plugins()
-    assert re.search(message, refused(write(f"behaviors: {{Ball: {{trainer_type: {trainer}, hyperparameters: {{}}}}}}")))
+    assert re.search(
+        message, refused(write(f"behaviors: {{Ball: {{trainer_type: {trainer}, hyperparameters: {{}}}}}}"))
+    )
     forget_plugins()
 
 

@@ -9,25 +9,30 @@ from palaestra.runtime.settings import json_schema
 
 KEYS = {
     "RunSettings": (
-        "default_settings behaviors env_settings engine_settings environment_parameters checkpoint_settings torch_settings debug trackers "
+        "default_settings behaviors env_settings engine_settings environment_parameters checkpoint_settings "
+        "torch_settings debug trackers "
         "search"
     ),
     "BehaviorSettings": (
         "trainer_type hyperparameters checkpoint_interval even_checkpoints keep_checkpoints network_settings "
-        "reward_signals init_path max_steps time_horizon summary_freq stop_when keep_best threaded self_play behavioral_cloning"
+        "reward_signals init_path max_steps time_horizon summary_freq stop_when keep_best threaded self_play "
+        "behavioral_cloning"
     ),
     "SearchSettings": (
-        "method space trials jobs seeds seed objectives bar metric behavior episodes pruner report_every prune_after start_values "
+        "method space trials jobs seeds seed objectives bar metric behavior episodes pruner report_every prune_after "
+        "start_values "
         "storage ray ray_address trial_cpus population"
     ),
     "RangeSettings": "uniform log integer log_integer step choice",
     "PopulationSettings": "size generations exploit perturb resample",
     "PPOSettings": (
         "batch_size buffer_size learning_rate learning_rate_schedule beta beta_schedule epsilon "
-        "epsilon_schedule lambd num_epoch shared_critic max_grad_norm value_coef joint_ratio initial_deviation clip_value"
+        "epsilon_schedule lambd num_epoch shared_critic max_grad_norm value_coef joint_ratio initial_deviation "
+        "clip_value"
     ),
     "POCASettings": (
-        "batch_size buffer_size learning_rate learning_rate_schedule beta beta_schedule epsilon epsilon_schedule lambd num_epoch "
+        "batch_size buffer_size learning_rate learning_rate_schedule beta beta_schedule epsilon epsilon_schedule "
+        "lambd num_epoch "
         "shared_critic max_grad_norm value_coef joint_ratio initial_deviation individual_values"
     ),
     "SACSettings": (
@@ -35,17 +40,21 @@ KEYS = {
         "reward_signal_steps_per_update save_replay_buffer init_entcoef"
     ),
     "BCSettings": (
-        "batch_size buffer_size learning_rate learning_rate_schedule num_epoch demo_path teacher teacher_behavior teacher_plays"
+        "batch_size buffer_size learning_rate learning_rate_schedule num_epoch demo_path teacher teacher_behavior "
+        "teacher_plays"
     ),
-    "NetworkSettings": "normalize hidden_units num_layers vis_encode_type center_images body memory goal_conditioning_type "
+    "NetworkSettings": "normalize hidden_units num_layers vis_encode_type center_images body memory "
+    "goal_conditioning_type "
     "bfloat16 compile deterministic",
     "MemorySettings": "sequence_length memory_size",
     "ExtrinsicSettings": "gamma strength network_settings normalize",
     "CuriositySettings": "gamma strength network_settings normalize learning_rate encoding_size",
     "RNDSettings": "gamma strength network_settings normalize learning_rate encoding_size",
-    "GAILSettings": "gamma strength network_settings normalize learning_rate encoding_size use_actions use_vail demo_path",
+    "GAILSettings": "gamma strength network_settings normalize learning_rate encoding_size use_actions use_vail "
+    "demo_path",
     "SelfPlaySettings": (
-        "save_steps team_change swap_steps window play_against_latest_model_ratio initial_elo elo_k opponents play_against_opponents_ratio"
+        "save_steps team_change swap_steps window play_against_latest_model_ratio initial_elo elo_k opponents "
+        "play_against_opponents_ratio"
     ),
     "BehavioralCloningSettings": "demo_path steps strength samples_per_update num_epoch batch_size",
     "StopSettings": "metric at_least at_most episodes summaries no_progress",
@@ -59,11 +68,14 @@ KEYS = {
     "LessonSettings": "name value completion_criteria",
     "CompletionCriteriaSettings": "behavior measure min_lesson_length signal_smoothing threshold below require_reset",
     "EnvSettings": (
-        "env_path env_args base_port editor_port bind num_envs env_runners ray_address runner_cpus ray_working_dir num_areas "
+        "env_path env_args base_port editor_port bind num_envs env_runners ray_address runner_cpus ray_working_dir "
+        "num_areas "
         "first_lesson stagger_episodes timeout_wait max_message_mb seed "
         "max_lifetime_restarts restarts_rate_limit_n restarts_rate_limit_period_s env_options side_channels"
     ),
-    "EngineSettings": ("width height quality_level time_scale target_frame_rate capture_frame_rate no_graphics no_graphics_monitor"),
+    "EngineSettings": (
+        "width height quality_level time_scale target_frame_rate capture_frame_rate no_graphics no_graphics_monitor"
+    ),
     "CheckpointSettings": "run_id initialize_from load_model train_model resume force inference results_dir",
     "TorchSettings": "device threads processes gpus rank_timeout",
 }
@@ -95,7 +107,10 @@ def test_every_group_is_closed_and_every_key_explained(schema: dict[str, Any]):
 
 def test_hyperparameters_go_by_the_trainer(schema: dict[str, Any]):
     rules = schema["$defs"]["BehaviorSettings"]["allOf"]
-    chosen = {rule["if"]["properties"]["trainer_type"]["const"]: rule["then"]["properties"]["hyperparameters"]["$ref"] for rule in rules}
+    chosen = {
+        rule["if"]["properties"]["trainer_type"]["const"]: rule["then"]["properties"]["hyperparameters"]["$ref"]
+        for rule in rules
+    }
     assert chosen == {name: f"#/$defs/{name.upper()}Settings" for name in ("ppo", "sac", "poca", "bc")}
 
 

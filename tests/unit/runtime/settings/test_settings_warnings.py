@@ -32,10 +32,12 @@ def test_encoding_size_is_deprecated_and_becomes_hidden_units():
 def test_what_means_nothing_to_a_reward_signals_network_is_remarked():
     network = {"memory": {}, "deterministic": True, "bfloat16": True, "compile": True, "normalize": True}
     assert remarked(reward_signals={"gail": {"demo_path": "d", "network_settings": network}}) == {
-        "behaviors.Ball.reward_signals.gail.network_settings.memory": "not used: a reward signal sees each decision on its own",
+        "behaviors.Ball.reward_signals.gail.network_settings.memory": "not used: a reward signal sees each decision "
+        "on its own",
         "behaviors.Ball.reward_signals.gail.network_settings.deterministic": "not used: a reward signal does not act",
         "behaviors.Ball.reward_signals.gail.network_settings.bfloat16": "not used: a reward signal works in float32",
-        "behaviors.Ball.reward_signals.gail.network_settings.compile": "not used: a reward signal's network is not compiled",
+        "behaviors.Ball.reward_signals.gail.network_settings.compile": "not used: a reward signal's network is not "
+        "compiled",
     }
 
 
@@ -65,7 +67,10 @@ def test_rewards_are_not_what_bc_learns_from():
 
 def test_a_student_cannot_play_for_a_teacher_of_another_behavior():
     def with_teacher(behavior: str | None) -> dict[str, str]:
-        return remarked(trainer_type="bc", hyperparameters={"teacher": "heuristic", "teacher_behavior": behavior, "teacher_plays": False})
+        return remarked(
+            trainer_type="bc",
+            hyperparameters={"teacher": "heuristic", "teacher_behavior": behavior, "teacher_plays": False},
+        )
 
     assert set(with_teacher("Expert")) == {"behaviors.Ball.hyperparameters.teacher_plays"}
     assert with_teacher("Ball") == with_teacher(None) == {}

@@ -38,7 +38,14 @@ def test_scalars_are_what_they_look_like(text: str, value: object):
 
 def test_every_key_and_item_has_its_line():
     document = parse("a:\n  b: 1\n  c:\n  - x\n  - d: 2\n")
-    assert document.lines == {("a",): 1, ("a", "b"): 2, ("a", "c"): 3, ("a", "c", 0): 4, ("a", "c", 1): 5, ("a", "c", 1, "d"): 5}
+    assert document.lines == {
+        ("a",): 1,
+        ("a", "b"): 2,
+        ("a", "c"): 3,
+        ("a", "c", 0): 4,
+        ("a", "c", 1): 5,
+        ("a", "c", 1, "d"): 5,
+    }
 
 
 def test_keys_are_text():
@@ -100,7 +107,8 @@ def bomb(levels: int, width: int) -> str:
     [
         bomb(9, 9),
         bomb(300, 1),  # as deep as it is long
-        "m0: &m0 {a: 1, b: 2}\n" + "".join(f"m{i}: &m{i}\n  <<: [{', '.join([f'*m{i - 1}'] * 9)}]\n" for i in range(1, 12)),
+        "m0: &m0 {a: 1, b: 2}\n"
+        + "".join(f"m{i}: &m{i}\n  <<: [{', '.join([f'*m{i - 1}'] * 9)}]\n" for i in range(1, 12)),
         "[" + "1, " * 60_000 + "]",
         "".join(f"k{i}: 1\n" for i in range(30_000)),
     ],
@@ -139,7 +147,11 @@ def test_plain_symbols_of_yaml_are_text_where_they_are_values():
 def test_large_files_read_as_small_ones_do():
     tree = {"text": ["1e3", "é", "2020-01-01", "😀"], "numbers": [1e-10, 3.0, -4, 1e21], "filler": "x" * 50_000}
     assert parse(dump(tree)).tree == tree
-    assert parse("a: 1e3\nb: 2020-01-01\nc: 5E5\n# " + "x" * 50_000).tree == {"a": 1000.0, "b": "2020-01-01", "c": 500000.0}
+    assert parse("a: 1e3\nb: 2020-01-01\nc: 5E5\n# " + "x" * 50_000).tree == {
+        "a": 1000.0,
+        "b": "2020-01-01",
+        "c": 500000.0,
+    }
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs a file without end")
@@ -169,7 +181,12 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path):
 
 
 def test_what_is_dumped_is_read_back():
-    tree = {"text": ["1e3", "true", "é", "", "null", "2020-01-01", "a: b\nc"], "numbers": [1e-10, 3.0, -4], "none": None, "empty": {}}
+    tree = {
+        "text": ["1e3", "true", "é", "", "null", "2020-01-01", "a: b\nc"],
+        "numbers": [1e-10, 3.0, -4],
+        "none": None,
+        "empty": {},
+    }
     assert parse(dump(tree)).tree == tree
     assert list(parse(dump(tree)).tree) == list(tree)
 

@@ -26,7 +26,12 @@ def head(card: str) -> dict:
 
 
 def test_each_behavior_has_a_row_and_a_tag():
-    card = model_card(NAME, [row("Striker", elo=1201.6), row("Goalie", trainer="sac", elo=1199.0)], {}, ["Striker.onnx", "Goalie.onnx"])
+    card = model_card(
+        NAME,
+        [row("Striker", elo=1201.6), row("Goalie", trainer="sac", elo=1199.0)],
+        {},
+        ["Striker.onnx", "Goalie.onnx"],
+    )
 
     assert "| Striker | ppo | Striker.onnx | 5,000 | 1.50 +/- 0.25 | 7 | at the end of training | 1202 |" in card
     assert "| Goalie | sac | Goalie.onnx |" in card

@@ -20,7 +20,8 @@ MODEL = (GOLDEN / "onnx/unity_examples/3DBallHard.onnx").read_bytes()
 THEIRS = {  # as ML-Agents' tool leaves a repository
     "README.md": b"---\nlibrary_name: ml-agents\ntags: 3DBallHard, ML-Agents-3DBallHard\n---\n# ppo\n",
     "config.json": b'{"behaviors": {"3DBallHard": {"trainer_type": "ppo"}}}',
-    "configuration.yaml": b"default_settings: null\nbehaviors:\n  3DBallHard:\n    trainer_type: ppo\n    max_steps: 500000\n",
+    "configuration.yaml": b"default_settings: null\nbehaviors:\n  3DBallHard:\n    trainer_type: ppo\n    max_steps: "
+    b"500000\n",
     "3DBallHard.onnx": MODEL,
     "3DBallHard/3DBallHard-499.onnx": MODEL,
     "3DBallHard/checkpoint.pt": b"\x80\x02ccos\nsystem\n",
@@ -54,7 +55,9 @@ def test_a_run_that_is_there_is_kept_unless_it_is_to_be_replaced(hub: Hub, tmp_p
     (tmp_path / "hard").mkdir()
     (tmp_path / "hard/mine.txt").write_text("mine")
 
-    with pytest.raises(RunError, match=r"hard exists already: pull under another name with --run-id=ID, or replace it with --force"):
+    with pytest.raises(
+        RunError, match=r"hard exists already: pull under another name with --run-id=ID, or replace it with --force"
+    ):
         pull("ann/hard", results_dir=tmp_path)
     assert os.listdir(tmp_path / "hard") == ["mine.txt"]
     assert hub.requests == []
@@ -74,7 +77,9 @@ def test_a_run_that_trains_is_not_replaced(hub: Hub, tmp_path: Path):
     assert contents(tmp_path / "hard") == before
 
 
-@pytest.mark.parametrize("path", ["../evil.onnx", "../../evil.yaml", "/tmp/evil.onnx", "a\\..\\..\\evil.onnx", "C:evil.onnx"])
+@pytest.mark.parametrize(
+    "path", ["../evil.onnx", "../../evil.yaml", "/tmp/evil.onnx", "a\\..\\..\\evil.onnx", "C:evil.onnx"]
+)
 def test_a_hostile_name_writes_nothing(hub: Hub, tmp_path: Path, path: str):
     hub.add("eve/run", {**THEIRS, path: b"evil"})
 
@@ -84,7 +89,13 @@ def test_a_hostile_name_writes_nothing(hub: Hub, tmp_path: Path, path: str):
 
 
 def test_files_that_would_be_believed_are_not_taken(hub: Hub, tmp_path: Path):
-    forged = {".writer.json": b"{}", ".lock": b"", "run_logs/signature": b"x", "run_logs/requests/1.json": b"{}", "game.py": b"print()"}
+    forged = {
+        ".writer.json": b"{}",
+        ".lock": b"",
+        "run_logs/signature": b"x",
+        "run_logs/requests/1.json": b"{}",
+        "game.py": b"print()",
+    }
     hub.add("eve/run", {**THEIRS, **forged})
 
     done = pull("eve/run", results_dir=tmp_path)
@@ -93,7 +104,9 @@ def test_files_that_would_be_believed_are_not_taken(hub: Hub, tmp_path: Path):
     assert not [path for path in forged if (done.folder / path).exists()]
 
 
-def test_settings_of_a_pulled_run_that_name_code_need_trust(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_settings_of_a_pulled_run_that_name_code_need_trust(
+    hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     code = b"env_settings:\n  env_path: python:os:getcwd\nbehaviors:\n  3DBallHard:\n    trainer_type: ppo\n"
     hub.add("eve/run", {**THEIRS, "configuration.yaml": code})
     done = pull("eve/run", results_dir=tmp_path)
@@ -103,7 +116,9 @@ def test_settings_of_a_pulled_run_that_name_code_need_trust(hub: Hub, tmp_path: 
     assert capsys.readouterr().err.count("env_settings.env_path = python:os:getcwd") == 2
 
 
-def test_a_download_that_breaks_off_is_completed(hub: Hub, first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_download_that_breaks_off_is_completed(
+    hub: Hub, first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("time.sleep", lambda seconds: None)  # the library waits before it goes on
     push(str(first), "ann/ppo")
     hub.break_once.add("3DBall.onnx")
@@ -161,7 +176,9 @@ def test_models_alone_can_be_pulled(hub: Hub, first: Path, tmp_path: Path):
     assert "checkpoints" not in there
 
 
-def test_a_run_larger_than_the_disk_is_refused_before_it_is_downloaded(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_run_larger_than_the_disk_is_refused_before_it_is_downloaded(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     hub.add("ann/hard", THEIRS)
     monkeypatch.setattr("palaestra.hub.fetching.RESERVE", 10**18)
 
@@ -192,7 +209,9 @@ def test_the_run_is_named_by_the_repository_or_by_the_user(hub: Hub, tmp_path: P
         pull("ann/hard", run_id="../x", results_dir=tmp_path)
 
 
-def test_a_new_run_starts_from_the_networks_of_one_on_the_hub(hub: Hub, first: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_new_run_starts_from_the_networks_of_one_on_the_hub(
+    hub: Hub, first: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     push(str(first), "ann/ppo")
     given = {"env": "3DBall", "results_dir": str(tmp_path), "num_areas": 2}
 

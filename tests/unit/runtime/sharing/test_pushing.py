@@ -28,21 +28,33 @@ def test_a_pushed_run_is_byte_for_byte_the_one_that_is_pulled(hub: Hub, first: P
     there = {path.relative_to(pulled).as_posix() for path in pulled.rglob("*") if path.is_file()}
     assert there == set(done.files)
     assert {"3DBall.onnx", "configuration.yaml", "metrics.jsonl", "run_logs/training_status.json"} < there
-    assert [path for path in there - made if (pulled / path).read_bytes() != (first / path).read_bytes()] in ([], ["run_logs/timers.json"])
+    assert [path for path in there - made if (pulled / path).read_bytes() != (first / path).read_bytes()] in (
+        [],
+        ["run_logs/timers.json"],
+    )
 
 
 def test_a_pulled_run_resumes_from_its_newest_checkpoint(hub: Hub, first: Path, tmp_path: Path):
     push(str(first), REPO)
     palaestra.pull(REPO, run_id="hers", results_dir=tmp_path)
 
-    result = palaestra.train(run_id="hers", results_dir=str(tmp_path), resume=True, quiet=True, sets=["behaviors.3DBall.max_steps=400"])
+    result = palaestra.train(
+        run_id="hers", results_dir=str(tmp_path), resume=True, quiet=True, sets=["behaviors.3DBall.max_steps=400"]
+    )
 
     assert result.steps["3DBall"] >= 400
 
 
 def test_locks_logs_signatures_and_older_checkpoints_stay_here(hub: Hub, first: Path, tmp_path: Path):
     run = copied(first, tmp_path)
-    for name in (".lock", ".writer.json", "notes.py", "run_logs/Player-0.log", "run_logs/wandb.json", "run_logs/console.log"):
+    for name in (
+        ".lock",
+        ".writer.json",
+        "notes.py",
+        "run_logs/Player-0.log",
+        "run_logs/wandb.json",
+        "run_logs/console.log",
+    ):
         (run / name).write_text("private", encoding="utf-8")
     (run / "secret.gif").symlink_to("/etc/hostname")
 
@@ -72,7 +84,13 @@ def test_the_card_has_tags_rewards_curves_and_settings(hub: Hub, first: Path):
     card = hub.repos[REPO].files["README.md"].decode()
     head = yaml.safe_load(card.split("---")[1])
     assert head["library_name"] == "ml-agents"
-    assert {"3DBall", "deep-reinforcement-learning", "reinforcement-learning", "ML-Agents-3DBall", "unity-ml-agents"} <= set(head["tags"])
+    assert {
+        "3DBall",
+        "deep-reinforcement-learning",
+        "reinforcement-learning",
+        "ML-Agents-3DBall",
+        "unity-ml-agents",
+    } <= set(head["tags"])
     metric = head["model-index"][0]["results"][0]["metrics"][0]
     assert metric["type"] == "mean_reward"
     assert metric["value"] in card.split("| behavior |")[1]
@@ -111,7 +129,10 @@ def test_paths_of_this_machine_and_secrets_are_taken_out(hub: Hub, first: Path, 
     run = copied(first, tmp_path)
     file = run / "configuration.yaml"
     tree = yaml.safe_load(file.read_text())
-    tree["env_settings"] |= {"env_path": "/data/games/Ball.x86_64", "env_args": ["--token", "abc123", "--map=/data/maps/x"]}
+    tree["env_settings"] |= {
+        "env_path": "/data/games/Ball.x86_64",
+        "env_args": ["--token", "abc123", "--map=/data/maps/x"],
+    }
     file.write_text(yaml.safe_dump(tree, sort_keys=False))
 
     done = push(str(run), REPO)
@@ -155,7 +176,9 @@ def test_a_repository_with_something_else_is_refused_without_force(hub: Hub, fir
     hub.add("ann/bert", {"config.json": b"{}", "model.safetensors": b"x"})
     hub.add("ann/soccer", {"SoccerTwos.onnx": b"x", "configuration.yaml": b""})
 
-    with pytest.raises(HubError, match=r"ann/bert exists already and holds something else \(config.json, model.safetensors\)"):
+    with pytest.raises(
+        HubError, match=r"ann/bert exists already and holds something else \(config.json, model.safetensors\)"
+    ):
         push(str(first), "ann/bert")
     with pytest.raises(HubError, match=r"holds something else \(SoccerTwos\)"):
         push(str(first), "ann/soccer")
@@ -202,7 +225,9 @@ def test_a_wrong_token_is_one_message_without_the_token(hub: Hub, first: Path, m
     assert "\n" not in str(error.value)
 
 
-def test_a_token_that_may_only_read_is_one_message_without_the_token(hub: Hub, first: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_token_that_may_only_read_is_one_message_without_the_token(
+    hub: Hub, first: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("HF_TOKEN", READER)
 
     with pytest.raises(HubError, match="the token of this machine may not write it") as error:
@@ -246,10 +271,13 @@ def test_nothing_is_uploaded_in_a_dry_run(hub: Hub, first: Path):
     assert hub.requests == []
 
 
-def test_files_that_are_replaced_while_they_are_gathered_are_gathered_anew(first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_files_that_are_replaced_while_they_are_gathered_are_gathered_anew(
+    first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     run = copied(first, tmp_path)
     newest = max((run / "checkpoints").iterdir(), key=lambda path: int(path.name))
-    link, moved = os.link, list[Path]()
+    link = os.link
+    moved = list[Path]()
 
     def link_late(source: Path, target: Path) -> None:
         if source.parent == newest and not moved:  # the run trains, and writes another checkpoint in its place

@@ -31,7 +31,8 @@ def test_paths_and_secrets_are_taken_out_of_a_text(text: str, shared: str):
 
 @pytest.mark.parametrize(
     "text",
-    ["3DBall", "results", "gymnasium:CartPole-v1", "python:game:make", "Environment/Cumulative Reward", "examples/own.yaml", "a/b", "/", "https://host/a/b",
+    ["3DBall", "results", "gymnasium:CartPole-v1", "python:game:make", "Environment/Cumulative "
+                                                                       "Reward", "examples/own.yaml", "a/b", "/", "https://host/a/b",
      "0.5", "", "builtin:3DBall", "cuda:0", "learning rate: 1e-4 / 2"],
 )  # fmt: skip
 def test_other_texts_stay(text: str):

@@ -37,7 +37,9 @@ def assert_same(left: Any, right: Any) -> None:
     if isinstance(left, torch.Tensor):
         assert left.dtype == right.dtype
         assert left.shape == right.shape
-        assert torch.equal(left.contiguous().reshape(-1).view(torch.uint8), right.contiguous().reshape(-1).view(torch.uint8))
+        assert torch.equal(
+            left.contiguous().reshape(-1).view(torch.uint8), right.contiguous().reshape(-1).view(torch.uint8)
+        )
     elif isinstance(left, dict):
         assert [*left] == [*right]
         assert [*map(type, left)] == [*map(type, right)]
@@ -77,7 +79,10 @@ def random_state(rng: random.Random, depth: int = 0) -> Any:
 
 
 def a_state(number: float = 1.0) -> dict[str, Any]:
-    return {"run": {"rng": torch.arange(16, dtype=torch.uint8), "number": number}, "3DBall": {"w": torch.full((300,), number)}}
+    return {
+        "run": {"rng": torch.arange(16, dtype=torch.uint8), "number": number},
+        "3DBall": {"w": torch.full((300,), number)},
+    }
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -119,7 +124,9 @@ def test_the_files_are_plain_safetensors(tmp_path: Path):
     assert_same(dict(sorted(tensors.items())), {"net.flag": torch.tensor(True), "net.w": torch.ones(2, 3)})
 
 
-@pytest.mark.parametrize("name", ["../up", "a/b", "a\\b", "CON", "con", "..", " ", "", "x" * 300, "日本", "B?team=1", "run "])
+@pytest.mark.parametrize(
+    "name", ["../up", "a/b", "a\\b", "CON", "con", "..", " ", "", "x" * 300, "日本", "B?team=1", "run "]
+)
 def test_odd_behavior_names_stay_inside_the_folder_and_come_back(tmp_path: Path, name: str):
     path = Checkpoints(tmp_path / "checkpoints", keep=5).save(1, {"run": 1, name: {"w": torch.ones(1)}})
     assert set(Checkpoints(tmp_path / "checkpoints", keep=5).load().state) == {"run", name}
@@ -134,7 +141,8 @@ def test_names_that_differ_only_in_case_have_files_of_their_own(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("value", "message"), [({"a": {1, 2}}, "a is a set"), ({"a": {1.5: 0}}, "key 1.5"), (torch.ones(1).to_sparse(), "sparse")]
+    ("value", "message"),
+    [({"a": {1, 2}}, "a is a set"), ({"a": {1.5: 0}}, "key 1.5"), (torch.ones(1).to_sparse(), "sparse")],
 )
 def test_what_cannot_be_saved_is_named_and_nothing_is_left(tmp_path: Path, value: Any, message: str):
     checkpoints = Checkpoints(tmp_path, keep=5)
@@ -228,7 +236,8 @@ def test_a_manifest_that_names_a_file_elsewhere_is_passed_over(name: Any, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "content", [nested(800), {"$float": "zz"}, {"$float": "00"}, {"$int": 5}, {"$tensor": "none"}, {"$map": [[[], 1]]}, math.inf]
+    "content",
+    [nested(800), {"$float": "zz"}, {"$float": "00"}, {"$int": 5}, {"$tensor": "none"}, {"$map": [[[], 1]]}, math.inf],
 )
 def test_a_manifest_of_what_no_state_can_be_is_passed_over(content: Any, tmp_path: Path):
     checkpoints = Checkpoints(tmp_path, keep=5)
@@ -258,7 +267,8 @@ def test_any_flipped_bit_and_any_cut_is_noticed(tmp_path: Path, file: str):
     checkpoints = Checkpoints(tmp_path, keep=5)
     checkpoints.save(1, a_state(1))
     checkpoints.save(2, a_state(2))
-    target, rng = tmp_path / "2" / file, random.Random(1)
+    target = tmp_path / "2" / file
+    rng = random.Random(1)
     whole = target.read_bytes()
     for _ in range(40):
         at = rng.randrange(len(whole))
@@ -327,7 +337,9 @@ except RunError as error:
 
 def test_a_write_that_fails_midway_leaves_the_old_checkpoints_and_no_rubbish(tmp_path: Path):
     pytest.importorskip("resource")
-    done = subprocess.run([sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60
+    )
     assert "cannot write the checkpoint of step 2" in done.stdout
     assert "larger than is allowed" in done.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["1"]

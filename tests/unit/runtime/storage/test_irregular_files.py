@@ -1,4 +1,6 @@
-"""Files of a run that are pipes, devices or huge: readers refuse them or pass them over; none waits, none reads them whole."""
+"""Files of a run that are pipes, devices or huge: readers refuse them or pass them over; none waits, none reads them
+whole.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,9 @@ THEIRS = Path(__file__).parents[3] / "golden" / "data" / "others" / "mlagents"
 
 
 def network(**rest: object) -> ActorCritic:
-    return ActorCritic(spec_of((4,), (2,), continuous=2), NetworkSettings(**{"hidden_units": 16, "num_layers": 3, **rest}))
+    return ActorCritic(
+        spec_of((4,), (2,), continuous=2), NetworkSettings(**{"hidden_units": 16, "num_layers": 3, **rest})
+    )
 
 
 def their_run(place: Path, behavior: str = "Walker") -> RunFolder:
@@ -27,7 +29,8 @@ def their_run(place: Path, behavior: str = "Walker") -> RunFolder:
 
 
 def test_a_run_of_ml_agents_is_found_by_its_folder_or_its_file(tmp_path: Path):
-    folder, file = their_run(tmp_path), tmp_path / "old" / "Walker" / "checkpoint.pt"
+    folder = their_run(tmp_path)
+    file = tmp_path / "old" / "Walker" / "checkpoint.pt"
     assert find_origin("Walker", None, folder).place == file
     for path in (file, file.parent, folder.path):
         assert find_origin("Walker", str(path), None).place == file

@@ -45,7 +45,8 @@ def test_what_checkpoints_share_is_stored_once_and_goes_with_the_last_that_has_i
 
 
 def test_another_process_that_goes_on_writes_the_same_files_and_knows_which_are_needed(tmp_path: Path):
-    one, two = snapshot(1.0), snapshot(2.0)
+    one = snapshot(1.0)
+    two = snapshot(2.0)
     Checkpoints(tmp_path, keep=2).save(10, {"run": [one, two]})
     loaded: Any = Checkpoints(tmp_path, keep=2).load().state["run"]
     before = files(tmp_path)
@@ -56,7 +57,8 @@ def test_another_process_that_goes_on_writes_the_same_files_and_knows_which_are_
 
 
 def test_a_shared_file_that_is_damaged_is_noticed_and_written_anew(tmp_path: Path):
-    one, two = snapshot(1.0), snapshot(2.0)
+    one = snapshot(1.0)
+    two = snapshot(2.0)
     checkpoints = Checkpoints(tmp_path, keep=5)
     checkpoints.save(10, {"run": [one]})
     checkpoints.save(20, {"run": [one, two]})
@@ -76,7 +78,10 @@ def test_a_shared_file_that_is_damaged_is_noticed_and_written_anew(tmp_path: Pat
 def test_a_manifest_that_refers_to_another_file_is_passed_over(name: Any, tmp_path: Path):
     checkpoints = Checkpoints(tmp_path, keep=5)
     checkpoints.save(10, {"run": [snapshot(1.0)]})
-    forge(checkpoints.save(20, {"run": [snapshot(2.0)]}), lambda body: body["parts"]["run"].update(content=[{"$shared": [name, 5]}]))
+    forge(
+        checkpoints.save(20, {"run": [snapshot(2.0)]}),
+        lambda body: body["parts"]["run"].update(content=[{"$shared": [name, 5]}]),
+    )
     assert checkpoints.load().step == 10
 
 
@@ -97,7 +102,8 @@ def test_a_checkpoint_without_shared_files_can_be_read_by_earlier_versions(tmp_p
 
 
 def test_a_snapshot_that_a_checkpoint_has_takes_no_further_room(tmp_path: Path):
-    one, loose = snapshot(1.0), snapshot(2.0)
+    one = snapshot(1.0)
+    loose = snapshot(2.0)
     (tmp_path / "checkpoints").mkdir()
     Checkpoints(tmp_path / "checkpoints", keep=1).save(10, {"run": [one]})
     snapshots = SnapshotFiles(tmp_path)
@@ -112,7 +118,9 @@ def test_a_snapshot_that_a_checkpoint_has_takes_no_further_room(tmp_path: Path):
 def tennis(results: Path, **more: Any) -> palaestra.Result:
     play = {"save_steps": 200, "swap_steps": 100, "team_change": 500, "window": 6}
     config = settings("Tennis", 2400, self_play=play, checkpoint_interval=400, keep_checkpoints=4)
-    return palaestra.train(config, env="Tennis", num_areas=3, seed=7, results_dir=str(results), run_id="run", quiet=True, **more)
+    return palaestra.train(
+        config, env="Tennis", num_areas=3, seed=7, results_dir=str(results), run_id="run", quiet=True, **more
+    )
 
 
 def test_a_run_stores_each_snapshot_once_and_resumes_exactly(tmp_path: Path):
@@ -122,7 +130,10 @@ def test_a_run_stores_each_snapshot_once_and_resumes_exactly(tmp_path: Path):
     assert differences(state(whole.folder), state(resumed.folder)) == []
     there = {path.name for path in (resumed.folder / "checkpoints" / "shared").iterdir()}
     assert there == {path.name for path in (whole.folder / "checkpoints" / "shared").iterdir()}
-    size = sum(len(weights) for weights in state(whole.folder)["run"]["self_play"]["contenders"]["Tennis"]["snapshots"].values())
+    size = sum(
+        len(weights)
+        for weights in state(whole.folder)["run"]["self_play"]["contenders"]["Tennis"]["snapshots"].values()
+    )
     tensors = load_file(resumed.folder / "checkpoints" / str(resumed.steps["Tennis"]) / "run.safetensors")
     assert size > 40
     assert not [name for name in tensors if "snapshots" in name]

@@ -89,7 +89,8 @@ def test_a_damaged_file_says_what_to_do(tmp_path: Path, text: str):
 
 
 @pytest.mark.parametrize(
-    ("key", "message"), [("torch_version", "PyTorch 0.1"), ("mlagents_version", "ML-Agents 0.1"), ("palaestra_version", "Palaestra 0.1")]
+    ("key", "message"),
+    [("torch_version", "PyTorch 0.1"), ("mlagents_version", "ML-Agents 0.1"), ("palaestra_version", "Palaestra 0.1")],
 )
 def test_another_version_is_a_warning(tmp_path: Path, key: str, message: str):
     status = a_status(tmp_path)
@@ -172,7 +173,8 @@ def test_the_final_model_is_a_copy_beside_the_folder(tmp_path: Path):
 
 
 def test_rotation_never_leaves_the_models_folder(tmp_path: Path):
-    status, outside = a_status(tmp_path), tmp_path / "precious.onnx"
+    status = a_status(tmp_path)
+    outside = tmp_path / "precious.onnx"
     outside.write_bytes(b"precious")
     status.add("B", replace(a_model(1), file_path="../precious.onnx", auxillary_file_paths=("", str(outside))), keep=5)
     write(ModelsFolder(tmp_path, "B", keep=1, status=status), 2)

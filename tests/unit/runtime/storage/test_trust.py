@@ -1,4 +1,6 @@
-"""Commands that look at someone else's run folder run none of the code and none of the programs that its settings name."""
+"""Commands that look at someone else's run folder run none of the code and none of the programs that its settings
+name.
+"""
 
 from __future__ import annotations
 
@@ -123,7 +125,8 @@ TAKES = {
 }
 """Arguments of commands that name a run or a settings file; each command has a line in COMMANDS."""
 TAKES_NO_SETTINGS = {
-    "learn": "--initialize-from --run-path --curriculum --sampler --track --docker-target-name",  # networks only; files of old releases
+    # networks only; files of old releases
+    "learn": "--initialize-from --run-path --curriculum --sampler --track --docker-target-name",
     "tune": "--study",  # `test_a_study_of_someone_else_runs_nothing` in test_tuning.py
     "view": "what",  # opens environments as evaluate does
     "compare": "runs --groups --behavior",  # metrics only
@@ -139,7 +142,11 @@ TAKES_NO_SETTINGS = {
 TYPED = {"ENV", "BUILD", "PATH=VALUE", "ARG", "DIR", "TAG", "DEVICE", "ADDRESS", "HOST:PORT"}
 """What the user has typed is run; the rest names no settings."""
 OUTPUTS = {"--out", "--json", "--plot", "--to-demo", "target", "new"}
-ASKS = [command for command in COMMANDS if command.split()[0] not in ("config", "export", "plot", "run") and "--env" not in command]
+ASKS = [
+    command
+    for command in COMMANDS
+    if command.split()[0] not in ("config", "export", "plot", "run") and "--env" not in command
+]
 
 
 def test_every_argument_that_may_name_a_run_or_its_settings_is_tried():
@@ -147,14 +154,25 @@ def test_every_argument_that_may_name_a_run_or_its_settings_is_tried():
     for name in parser_commands:
         known = {*f"{TAKES.get(name, '')} {TAKES_NO_SETTINGS.get(name, '')}".split()} | OUTPUTS
         for action in subparser(make_parser(name), name)._actions:
-            takes = action.nargs != 0 and not action.choices and action.type not in (int, float) and action.metavar is not None
-            if takes and len(action.metavar or "") > 1 and action.metavar not in {*TYPED, "TEXT", "N,N", "REWARD", "LOW,HIGH"}:
+            takes = (
+                action.nargs != 0
+                and not action.choices
+                and action.type not in (int, float)
+                and action.metavar is not None
+            )
+            if (
+                takes
+                and len(action.metavar or "") > 1
+                and action.metavar not in {*TYPED, "TEXT", "N,N", "REWARD", "LOW,HIGH"}
+            ):
                 assert (action.option_strings or [action.dest])[0] in known, (name, action)
     assert set(TAKES) == {command.split()[0] for command in COMMANDS}
 
 
 @pytest.mark.parametrize("command", ASKS)
-def test_an_environment_of_a_foreign_folder_is_not_opened(command: str, foreign: Path, capsys: pytest.CaptureFixture[str]):
+def test_an_environment_of_a_foreign_folder_is_not_opened(
+    command: str, foreign: Path, capsys: pytest.CaptureFixture[str]
+):
     before = contents(foreign)
     assert main(command.split()) == 1
     message = capsys.readouterr().err
@@ -177,10 +195,18 @@ NETWORKS = ("network_settings__vis_encode_type", "network_settings__body")
 @pytest.mark.parametrize(
     ("command", "settings"),
     [(command, ("trainer_type",)) for command in COMMANDS]
-    + [(command, NETWORKS) for command in COMMANDS if command.split()[0] in ("export", "league") or "resume" in command],
+    + [
+        (command, NETWORKS) for command in COMMANDS if command.split()[0] in ("export", "league") or "resume" in command
+    ],
 )
-def test_no_command_runs_code_of_agents_that_a_foreign_folder_names(command: str, settings: tuple[str, ...], foreign: Path):
-    change(foreign, env_settings__env_path="builtin:Basic", **{f"behaviors__Bandit__{name}": "their_code:Thing" for name in settings})
+def test_no_command_runs_code_of_agents_that_a_foreign_folder_names(
+    command: str, settings: tuple[str, ...], foreign: Path
+):
+    change(
+        foreign,
+        env_settings__env_path="builtin:Basic",
+        **{f"behaviors__Bandit__{name}": "their_code:Thing" for name in settings},
+    )
     main(command.split())
     assert not was_run()
 
@@ -197,7 +223,9 @@ def test_a_teacher_and_opponents_of_a_foreign_folder_are_code(foreign: Path):
 
 
 @pytest.mark.parametrize("env", ["gymnasium:their_code:Thing-v0", "./game.sh", "game.py"])
-def test_a_program_and_a_module_of_gymnasium_are_not_started(env: str, foreign: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_program_and_a_module_of_gymnasium_are_not_started(
+    env: str, foreign: Path, capsys: pytest.CaptureFixture[str]
+):
     for name in ("game.sh", "game.py"):
         Path(name).write_text("#!/bin/sh\ntouch was_run\n" if name.endswith("sh") else "open('was_run', 'w')")
         Path(name).chmod(0o755)
@@ -207,7 +235,9 @@ def test_a_program_and_a_module_of_gymnasium_are_not_started(env: str, foreign: 
     assert not was_run()
 
 
-def test_side_channels_of_a_foreign_folder_are_not_made_for_a_game_of_ones_own(foreign: Path, capsys: pytest.CaptureFixture[str]):
+def test_side_channels_of_a_foreign_folder_are_not_made_for_a_game_of_ones_own(
+    foreign: Path, capsys: pytest.CaptureFixture[str]
+):
     Path("game.py").write_text("")
     change(foreign, env_settings__side_channels=["their_code:make"])
     assert main(["evaluate", "first", "--env=game.py"]) == 1
@@ -261,7 +291,9 @@ def test_a_signature_is_of_the_code_that_is_named(place: Path):
     assert not was_run()
 
 
-def test_a_folder_signed_with_the_key_of_another_user_is_foreign(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_folder_signed_with_the_key_of_another_user_is_foreign(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "another"))
     assert main(["evaluate", "first", "--episodes=2"]) == 1
     assert not was_run()
@@ -309,7 +341,9 @@ def test_the_key_is_the_users_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps both folders to the user")
-def test_without_a_place_for_its_key_a_folder_stays_foreign(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_without_a_place_for_its_key_a_folder_stays_foreign(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     """The configuration's folder cannot be written, and someone else's lies among temporary files."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file"))
@@ -343,8 +377,14 @@ def test_without_a_place_for_its_key_a_folder_stays_foreign(place: Path, tmp_pat
         ("search", {"ray_address": "203.0.113.5:6379"}, "search.ray_address"),
     ],
 )
-def test_what_reaches_beyond_this_machine_is_asked_for(section: str, reach: dict[str, Any], path: str, foreign: Path, capsys: Any):
-    change(foreign, env_settings__env_path="builtin:Basic", **{section: {}} if section in ("search", "default_settings") else {})
+def test_what_reaches_beyond_this_machine_is_asked_for(
+    section: str, reach: dict[str, Any], path: str, foreign: Path, capsys: Any
+):
+    change(
+        foreign,
+        env_settings__env_path="builtin:Basic",
+        **{section: {}} if section in ("search", "default_settings") else {},
+    )
     change(foreign, **{f"{section}__{key}": value for key, value in reach.items()})
     before = contents(foreign)
     assert main(["learn", "--run-id=first", "--resume"]) == 1
@@ -415,7 +455,9 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
 @pytest.mark.parametrize("link", ["run_logs/console.log", "checkpoints/400"])
-@pytest.mark.parametrize("command", ["learn --run-id=first --resume --env=Basic", "learn own.yaml --run-id=first --force --env=Basic"])
+@pytest.mark.parametrize(
+    "command", ["learn --run-id=first --resume --env=Basic", "learn own.yaml --run-id=first --force --env=Basic"]
+)
 def test_training_does_not_write_through_links_that_lead_out_of_a_foreign_folder(
     link: str, command: str, foreign: Path, elsewhere: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -446,7 +488,9 @@ def test_links_of_ones_own_folder_and_those_that_stay_inside_need_no_trust(place
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
-@pytest.mark.parametrize("command", ["record first --env=Basic", "record first --demo --env=Basic", "league first", "export first"])
+@pytest.mark.parametrize(
+    "command", ["record first --env=Basic", "record first --demo --env=Basic", "league first", "export first"]
+)
 def test_commands_that_play_write_into_no_foreign_folder_with_links_that_lead_out_of_it(
     command: str, foreign: Path, elsewhere: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -473,13 +517,20 @@ def test_pictures_replace_a_link_instead_of_the_file_that_it_leads_to(foreign: P
     assert not Path("curves.png").is_symlink()
 
 
-@pytest.mark.parametrize(("key", "value"), [("force", True), ("resume", True), ("results_dir", "{elsewhere}"), ("results_dir", "../mine")])
+@pytest.mark.parametrize(
+    ("key", "value"), [("force", True), ("resume", True), ("results_dir", "{elsewhere}"), ("results_dir", "../mine")]
+)
 def test_settings_of_a_foreign_folder_overwrite_no_other_run(
     key: str, value: Any, foreign: Path, elsewhere: Path, capsys: pytest.CaptureFixture[str]
 ):
     shutil.copytree(foreign, "results/mine")
     given = value.format(elsewhere=elsewhere) if isinstance(value, str) else value
-    change(foreign, env_settings__env_path="builtin:Basic", checkpoint_settings__run_id="mine", checkpoint_settings__results_dir="results")
+    change(
+        foreign,
+        env_settings__env_path="builtin:Basic",
+        checkpoint_settings__run_id="mine",
+        checkpoint_settings__results_dir="results",
+    )
     change(foreign, **{f"checkpoint_settings__{key}": given})
     before = contents(Path("results/mine"))
     assert main(["learn", "results/first/configuration.yaml"]) == 1
@@ -490,6 +541,11 @@ def test_settings_of_a_foreign_folder_overwrite_no_other_run(
 
 def test_options_of_a_foreign_folder_are_looked_through_to_their_depth(foreign: Path):
     tree = yaml.safe_load((foreign / "configuration.yaml").read_text())
-    for options in ({"make_kwargs": {"env_id": "their_code:Thing-v0"}}, {"paths": ["../their.xml"]}, {"a/b": 1}, {"in": {"c:d": 1}}):
+    for options in (
+        {"make_kwargs": {"env_id": "their_code:Thing-v0"}},
+        {"paths": ["../their.xml"]},
+        {"a/b": 1},
+        {"in": {"c:d": 1}},
+    ):
         tree["env_settings"] |= {"env_path": "gymnasium:CartPole-v1", "env_options": options}
         assert [path[-1] for path, _ in env_code(load(tree, own_code=False).settings)] == ["env_options"], options

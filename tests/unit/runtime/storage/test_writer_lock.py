@@ -22,7 +22,15 @@ import palaestra
 from palaestra.cli.main import main
 from palaestra.core.errors import RunError, RunInUse
 from palaestra.runtime.logging.tracker import Summary
-from palaestra.runtime.storage.writer_lock import FRESH, LOCK, WRITER, LockHolder, WriterLock, network_file_system, sole_writer
+from palaestra.runtime.storage.writer_lock import (
+    FRESH,
+    LOCK,
+    WRITER,
+    LockHolder,
+    WriterLock,
+    network_file_system,
+    sole_writer,
+)
 
 HERE = Path(__file__).parents[2]
 
@@ -58,7 +66,10 @@ def train(results: Path, **more: Any) -> palaestra.Result:
 def test_a_second_writer_is_refused_and_told_who_the_first_is(tmp_path: Path):
     with hold(tmp_path / "run") as holder:
         since = r"since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
-        told = rf"run 'run' is in use: process {holder.pid} on {re.escape(socket.gethostname())} \({since}\) is writing to .*--run-id"
+        told = (
+            rf"run 'run' is in use: process {holder.pid} on {re.escape(socket.gethostname())} \({since}\) is "
+            r"writing to .*--run-id"
+        )
         with pytest.raises(RunInUse, match=told):
             WriterLock(tmp_path / "run").acquire()
 
@@ -91,7 +102,8 @@ def test_a_folder_in_which_nothing_was_written_goes_again(tmp_path: Path):
 
 
 @pytest.mark.skipif(
-    not hasattr(os, "fork") or int(version("filelock").split(".")[0]) < 4, reason="needs fork, and a filelock that minds it"
+    not hasattr(os, "fork") or int(version("filelock").split(".")[0]) < 4,
+    reason="needs fork, and a filelock that minds it",
 )
 def test_a_child_of_a_killed_writer_does_not_keep_the_lock(tmp_path: Path):
     forks = "child = os.fork()\nif not child:\n    time.sleep(100)\nPath(sys.argv[1], 'child').write_text(str(child))"
@@ -117,7 +129,8 @@ def test_a_name_that_is_no_writer_is_nobody(tmp_path: Path):
 
 def without_locks(monkeypatch: pytest.MonkeyPatch, number: str) -> None:
     """As on a network file system whose server knows no locks."""
-    fcntl, errno = pytest.importorskip("fcntl"), __import__("errno")
+    fcntl = pytest.importorskip("fcntl")
+    errno = __import__("errno")
 
     def flock(*_: object) -> None:
         raise OSError(getattr(errno, number), "No locks available")
@@ -126,7 +139,9 @@ def without_locks(monkeypatch: pytest.MonkeyPatch, number: str) -> None:
 
 
 @pytest.mark.parametrize("number", ["ENOLCK", "ENOSYS", "EOPNOTSUPP"])
-def test_where_there_are_no_locks_a_run_says_so_and_goes_on(number: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_where_there_are_no_locks_a_run_says_so_and_goes_on(
+    number: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     without_locks(monkeypatch, number)
     for _ in range(2):
         said: list[str] = []
@@ -140,7 +155,9 @@ def test_where_there_are_no_locks_a_run_says_so_and_goes_on(number: str, tmp_pat
 def test_where_there_are_no_locks_a_writer_that_is_alive_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with hold(tmp_path / "run") as holder:
         without_locks(monkeypatch, "ENOLCK")
-        with pytest.raises(RunInUse, match=rf"process {holder.pid} on .*If that process is gone, remove .*{re.escape(WRITER)}"):
+        with pytest.raises(
+            RunInUse, match=rf"process {holder.pid} on .*If that process is gone, remove .*{re.escape(WRITER)}"
+        ):
             WriterLock(tmp_path / "run").acquire()
         holder.kill()
         holder.wait()
@@ -149,7 +166,9 @@ def test_where_there_are_no_locks_a_writer_that_is_alive_is_noticed(tmp_path: Pa
 
 
 @pytest.mark.parametrize("locks", [True, False])
-def test_a_writer_on_another_machine_is_warned_of_where_it_saved_just_now(locks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_writer_on_another_machine_is_warned_of_where_it_saved_just_now(
+    locks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     (tmp_path / LOCK).touch()
     (tmp_path / WRITER).write_text(json.dumps(asdict(replace(LockHolder.this(), host="elsewhere"))))
     if not locks:
@@ -205,7 +224,9 @@ def test_no_other_training_touches_a_run_that_goes_on(how: dict[str, Any], tmp_p
     assert not [*result.folder.rglob(".*")]
 
 
-def test_commands_that_read_work_while_a_run_goes_on_and_export_does_not_write_over_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_commands_that_read_work_while_a_run_goes_on_and_export_does_not_write_over_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     def act() -> None:
         run = str(tmp_path / "run")
         assert main(["plot", run, "--out", str(tmp_path / "curves.png")]) == 0
@@ -215,7 +236,9 @@ def test_commands_that_read_work_while_a_run_goes_on_and_export_does_not_write_o
         assert re.search(r"is in use: .*; --out=FILE\.onnx writes the model to another place", capsys.readouterr().err)
         assert not (tmp_path / "run" / "Basic.onnx").exists()
         assert main(["evaluate", run]) == 1
-        assert re.search(r"has no model yet .*'palaestra export .*run --out=FILE\.onnx' writes one", capsys.readouterr().err)
+        assert re.search(
+            r"has no model yet .*'palaestra export .*run --out=FILE\.onnx' writes one", capsys.readouterr().err
+        )
         assert main(["export", run, "--out", str(tmp_path / "Basic.onnx")]) == 0
         assert main(["evaluate", str(tmp_path / "Basic.onnx"), "--env=Basic", "--episodes=1"]) == 0
 
@@ -235,7 +258,10 @@ def check_pairs(folder: Path, pairs: int, seed: int) -> None:
     """Runs so many pairs of writers: each time one finishes as if it were alone, and the other is refused."""
     command = [sys.executable, str(HERE / "writers.py"), str(folder), str(pairs), str(seed)]
     done = subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
+        command,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])},
     )
     told = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(told) == pairs, done.stderr

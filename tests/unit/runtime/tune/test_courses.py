@@ -6,14 +6,24 @@ import pytest
 
 from palaestra.core.metrics import ELO, GROUP_REWARD, REWARD
 from palaestra.runtime.settings.search_settings import SearchSettings
-from palaestra.runtime.tune.courses import CPU, CoursePoint, final_value, mean_until, read_courses, step_of_bar, value_at
+from palaestra.runtime.tune.courses import (
+    CPU,
+    CoursePoint,
+    final_value,
+    mean_until,
+    read_courses,
+    step_of_bar,
+    value_at,
+)
 from palaestra.runtime.tune.objectives import NoValue, shortfall, worth
 
 
 def write_run(run: Path, *lines: dict[str, Any], cpu: tuple[tuple[int, float], ...] = ()) -> Path:
     (run / "run_logs").mkdir(parents=True)
     (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (run / CPU).write_text("".join(json.dumps({"behavior": "A", "step": step, "cpu": seconds}) + "\n" for step, seconds in cpu))
+    (run / CPU).write_text(
+        "".join(json.dumps({"behavior": "A", "step": step, "cpu": seconds}) + "\n" for step, seconds in cpu)
+    )
     return run
 
 
@@ -48,7 +58,9 @@ def test_a_reward_at_a_mark_waits_for_the_slowest_behavior():
 
 
 def test_courses_are_those_of_groups_where_there_are_any_and_half_a_line_is_left_out(tmp_path: Path):
-    run = write_run(tmp_path, line(10, 0.0, **{GROUP_REWARD: 7.0, ELO: 1200.0}), line(20, 1.0), line(10, 3.0, behavior="B"))
+    run = write_run(
+        tmp_path, line(10, 0.0, **{GROUP_REWARD: 7.0, ELO: 1200.0}), line(20, 1.0), line(10, 3.0, behavior="B")
+    )
     with (run / "metrics.jsonl").open("a") as out:
         out.write('{"behavior": "A", "st')
     assert [point.value for point in read_courses(run, REWARD, "A")["A"]] == [7.0, 1.0]
@@ -64,7 +76,9 @@ def test_a_finished_run_is_worth_its_reward_and_its_way_to_the_bar(tmp_path: Pat
 
 
 def test_a_run_that_misses_the_bar_counts_more_than_its_length_the_further_the_more(tmp_path: Path):
-    near, far = (write_run(tmp_path / name, line(50, reward), cpu=((50, 4.0),)) for name, reward in (("near", 4.0), ("far", 1.0)))
+    near, far = (
+        write_run(tmp_path / name, line(50, reward), cpu=((50, 4.0),)) for name, reward in (("near", 4.0), ("far", 1.0))
+    )
     search = SearchSettings(objectives=("decisions", "cpu_seconds"), bar=5.0, episodes=50)
     assert worth([near, far], search, {"A": 100}) == [
         [pytest.approx(120.0), pytest.approx(9.6)],
@@ -73,7 +87,8 @@ def test_a_run_that_misses_the_bar_counts_more_than_its_length_the_further_the_m
 
 
 @pytest.mark.parametrize(
-    ("value", "bar", "missing"), [(5.0, 5.0, 0.0), (0.0, 5.0, 1.0), (-9.0, 5.0, 1.0), (-2.0, -1.0, 1.0), (-1.5, -1.0, 0.5)]
+    ("value", "bar", "missing"),
+    [(5.0, 5.0, 0.0), (0.0, 5.0, 1.0), (-9.0, 5.0, 1.0), (-2.0, -1.0, 1.0), (-1.5, -1.0, 0.5)],
 )
 def test_a_shortfall_is_within_0_and_1(value: float, bar: float, missing: float):
     assert shortfall(value, bar) == pytest.approx(missing)

@@ -23,7 +23,9 @@ def test_every_value_that_is_drawn_or_moved_is_in_the_range(dimension: Dimension
 
 def test_a_number_moves_by_about_its_share_on_its_own_scale():
     rng = random.Random(1)
-    moved = [LOG.moved(1e-3, 0.25, rng) for _ in range(100)]  # a quarter of four decades is a factor of ten, half to one and a half of it
+    moved = [
+        LOG.moved(1e-3, 0.25, rng) for _ in range(100)
+    ]  # a quarter of four decades is a factor of ten, half to one and a half of it
     assert all(10**0.49 < max(value / 1e-3, 1e-3 / value) < 10**1.51 for value in moved)
     assert min(moved) < 1e-3 < max(moved)
 
@@ -49,4 +51,10 @@ def test_names_are_as_short_as_they_can_be_told_apart():
 
 
 def test_numbers_are_shown_short():
-    assert [plain(value) for value in (123456.7, 0.000123456, 64, True, "linear")] == ["123,457", "0.0001235", "64", "True", "linear"]
+    assert [plain(value) for value in (123456.7, 0.000123456, 64, True, "linear")] == [
+        "123,457",
+        "0.0001235",
+        "64",
+        "True",
+        "linear",
+    ]

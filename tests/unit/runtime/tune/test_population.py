@@ -30,7 +30,9 @@ def test_the_last_one_alive_is_not_its_own_victim():
 
 
 def test_every_process_comes_to_the_same_next_generation():
-    assert origins(MEMBERS, [RATE], PopulationSettings(), "1-1") == origins(MEMBERS, [RATE], PopulationSettings(), "1-1")
+    assert origins(MEMBERS, [RATE], PopulationSettings(), "1-1") == origins(
+        MEMBERS, [RATE], PopulationSettings(), "1-1"
+    )
 
 
 def test_values_are_drawn_anew_where_the_settings_say_so():

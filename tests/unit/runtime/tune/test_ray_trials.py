@@ -25,7 +25,9 @@ def task_in(folder: Path, max_steps: int = 400) -> TrialTask:
     file = folder / "trials" / "0" / "settings.yaml"
     file.write_text(yaml.safe_dump({**settings("CartPole", max_steps), **ENV}))
     place = folder / "trials"
-    return TrialTask(str(file), str(place), "0/seed-1", 1, str(place / "0" / "seed-1.json"), str(place / "0" / "seed-1.log"))
+    return TrialTask(
+        str(file), str(place), "0/seed-1", 1, str(place / "0" / "seed-1.json"), str(place / "0" / "seed-1.log")
+    )
 
 
 def test_a_machine_of_another_version_is_refused(tmp_path: Path):
@@ -38,7 +40,10 @@ def test_a_folder_comes_out_of_a_tar_as_it_went_in_without_its_lock(tmp_path: Pa
     (tmp_path / "a" / "run_logs" / "x.json").write_text("{}")
     (tmp_path / "a" / ".lock").touch()
     unpack(pack(tmp_path / "a"), tmp_path / "b")
-    assert [path.relative_to(tmp_path / "b").as_posix() for path in tmp_path.glob("b/**/*")] == ["run_logs", "run_logs/x.json"]
+    assert [path.relative_to(tmp_path / "b").as_posix() for path in tmp_path.glob("b/**/*")] == [
+        "run_logs",
+        "run_logs/x.json",
+    ]
     assert pack(tmp_path / "c") == b""
 
 
@@ -61,7 +66,9 @@ def test_without_ray_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPat
 def test_a_machine_that_does_not_see_the_folder_sends_the_run_back(tmp_path: Path):
     task = task_in(tmp_path)
     host = TrialHost()
-    assert not host.begin(replace(task, results_dir=str(tmp_path / "nowhere")), "token", palaestra_version(), os.getcwd(), [])
+    assert not host.begin(
+        replace(task, results_dir=str(tmp_path / "nowhere")), "token", palaestra_version(), os.getcwd(), []
+    )
     host.start(Path(task.settings).read_bytes(), b"")
     deadline = time.monotonic() + 100
     while (answer := host.look())[0] is None:
@@ -88,7 +95,11 @@ def cluster() -> Iterator[None]:
 @pytest.mark.filterwarnings("ignore")  # Ray's own
 @pytest.mark.usefixtures("cluster")
 def test_trials_run_on_a_ray_cluster(tmp_path: Path):
-    tree = {**settings("CartPole", 400), **ENV, "search": {"space": {RATE: {"log": [1e-5, 1e-2]}}, "episodes": 5, "ray": True, "jobs": 2}}
+    tree = {
+        **settings("CartPole", 400),
+        **ENV,
+        "search": {"space": {RATE: {"log": [1e-5, 1e-2]}}, "episodes": 5, "ray": True, "jobs": 2},
+    }
     found = palaestra.tune(tree, results_dir=str(tmp_path), trials=3, quiet=True)
     assert found.trials == 3
     assert (tmp_path / "tune" / "trials" / "2" / "seed-1" / "CartPole.onnx").is_file()

@@ -18,7 +18,9 @@ def test_the_space_of_each_trainer_is_one_that_it_can_train_with(example: str):
 def test_minibatches_are_never_larger_than_a_rollout():
     for name in ("ppo", "poca"):
         space = read_block(name)["space"]
-        batches, rollouts = (space[f"behaviors.*.hyperparameters.{key}"]["choice"] for key in ("batch_size", "buffer_size"))
+        batches, rollouts = (
+            space[f"behaviors.*.hyperparameters.{key}"]["choice"] for key in ("batch_size", "buffer_size")
+        )
         assert max(batches) <= min(rollouts)
 
 
@@ -31,7 +33,10 @@ def test_a_block_is_read_with_its_key_or_without(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("search:\n  trials: 3\n  space:\n    a.b: {log: [2, 1]}\n", "s.yaml:4: search.space.a.b.log: expected the smaller number first"),
+        (
+            "search:\n  trials: 3\n  space:\n    a.b: {log: [2, 1]}\n",
+            "s.yaml:4: search.space.a.b.log: expected the smaller number first",
+        ),
         ("trails: 3\n", "s.yaml:1: search.trails: unknown key"),
         ("- 3\n", "expected a map with the key `space`"),
         ("search: 7\n", "expected a map"),

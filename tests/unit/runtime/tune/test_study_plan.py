@@ -25,7 +25,11 @@ def test_the_settings_of_a_trial_are_those_of_the_file_with_its_values():
     assert found["env_settings"] == {"env_path": "CartPole"}
     assert "search" not in found
     block = load(found).settings.behaviors["CartPole"]
-    assert (block.hyperparameters.learning_rate, block.reward_signals["extrinsic"].gamma, block.time_horizon) == (1e-3, 0.9, 32)  # type: ignore[union-attr]
+    assert (block.hyperparameters.learning_rate, block.reward_signals["extrinsic"].gamma, block.time_horizon) == (
+        1e-3,
+        0.9,
+        32,
+    )  # type: ignore[union-attr]
 
 
 def test_the_files_own_values_come_first_if_they_are_in_the_ranges():
@@ -70,7 +74,9 @@ def test_a_study_is_read_back_from_what_it_has_written():
 
 def test_what_differs_between_two_plans_is_named_but_for_how_much_is_done_at_once():
     before = make_plan(tree(), {})
-    now = make_plan(tree(trials=99, jobs=3, space={RATE: {"log": [1e-4, 1e-2]}}), {}, ["behaviors.CartPole.max_steps=7"])
+    now = make_plan(
+        tree(trials=99, jobs=3, space={RATE: {"log": [1e-4, 1e-2]}}), {}, ["behaviors.CartPole.max_steps=7"]
+    )
     assert differences(before, now) == [
         "behaviors.CartPole.max_steps",
         f"search.space.{RATE}.log",
@@ -84,7 +90,9 @@ def test_the_processes_of_a_search_for_the_bar_end_there():
     stop = load(plan.tree_of({}), sets=sets).settings.behaviors["CartPole"].stop_when
     assert stop is not None
     assert (stop.at_least, stop.episodes) == (90, 20)
-    assert make_plan(tree(bar=90, objectives=["reward", "decisions"]), {}).sets(plan.settings) == ["torch_settings.threads=1"]
+    assert make_plan(tree(bar=90, objectives=["reward", "decisions"]), {}).sets(plan.settings) == [
+        "torch_settings.threads=1"
+    ]
 
 
 def test_metrics_are_written_whatever_trackers_the_file_has():
@@ -93,7 +101,10 @@ def test_metrics_are_written_whatever_trackers_the_file_has():
 
 
 def test_a_place_of_a_run_is_left_out_and_an_origin_refused():
-    assert "checkpoint_settings" not in make_plan({**tree(), "checkpoint_settings": {"run_id": "x", "force": True}}, {}).tree
+    assert (
+        "checkpoint_settings"
+        not in make_plan({**tree(), "checkpoint_settings": {"run_id": "x", "force": True}}, {}).tree
+    )
     with pytest.raises(ConfigError, match="init_path"):
         make_plan({**tree(), "checkpoint_settings": {"initialize_from": "x"}}, {})
 

@@ -41,7 +41,9 @@ def test_a_search_ends_with_settings_that_train_a_table_and_pictures(tmp_path: P
         best = write_report(study, lines.append)
         assert best.values == [max(trial.values[0] for trial in study.all())]
         found = load(study.folder.path / "best.yaml").settings
-        assert getattr(found.behaviors["CartPole"].hyperparameters, "learning_rate", None) == pytest.approx(best.params[RATE])
+        assert getattr(found.behaviors["CartPole"].hyperparameters, "learning_rate", None) == pytest.approx(
+            best.params[RATE]
+        )
         assert found.env_settings.env_path == "CartPole"
         assert [row["state"] for row in rows(study.folder.path)] == ["complete"] * 3
         pictures = {path.stem for path in (study.folder.path / "plots").glob("*.png")}
@@ -126,7 +128,9 @@ def test_rewards_of_a_search_for_the_bar_are_reported_to_the_last_mark(tmp_path:
         (trial,) = study.all()
         assert trial.values[0] < 400
         assert sorted(trial.intermediate_values) == list(range(1, 11))
-        assert all(value < 0 for value in trial.intermediate_values.values())  # Optuna's direction is that of the decisions
+        assert all(
+            value < 0 for value in trial.intermediate_values.values()
+        )  # Optuna's direction is that of the decisions
 
 
 def test_several_objectives_end_with_the_front(tmp_path: Path):
@@ -153,7 +157,9 @@ def test_a_population_continues_checkpoints_and_keeps_its_lineage(tmp_path: Path
         assert known["lineage_of_best"][-1] == known["best"]
         assert [entry["generation"] for entry in known["trials"]] == [0, 0, 1, 1, 2, 2]
         assert sum(entry["exploited"] for entry in known["trials"]) == 2
-        last = [json.loads(line)["step"] for line in (study.folder.run(4, 1) / "metrics.jsonl").read_text().splitlines()]
+        last = [
+            json.loads(line)["step"] for line in (study.folder.run(4, 1) / "metrics.jsonl").read_text().splitlines()
+        ]
         assert last == sorted(set(last))  # one course, from the first generation on
         assert last[0] <= 300 < 900 <= last[-1]
         assert (study.folder.path / "plots" / "lineage.png").is_file()
@@ -216,7 +222,9 @@ def test_ctrl_c_saves_the_trials_and_says_how_to_go_on(tmp_path: Path):
     (tmp_path / "game.yaml").write_text(yaml.safe_dump({**TREE, **ENV}))
     words = [sys.executable, "-m", "palaestra", "tune"]
     long = ["--set", "behaviors.CartPole.max_steps=1000000"]
-    search = subprocess.Popen([*words, "game.yaml", "--trials=2", *long], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    search = subprocess.Popen(
+        [*words, "game.yaml", "--trials=2", *long], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
     deadline = time.monotonic() + 200
     while not list(tmp_path.glob("results/tune/trials/0/seed-1/metrics.jsonl")):
         assert time.monotonic() < deadline
@@ -254,7 +262,9 @@ def test_where_no_trial_reached_the_bar_nothing_claims_that_one_did(tmp_path: Pa
 
 def test_a_trial_that_reached_the_bar_is_better_than_a_short_one_that_did_not(tmp_path: Path):
     steps = "behaviors.*.max_steps"
-    with opened(tmp_path, plan(space={steps: {"choice": [100, 400]}}, trials=2, bar=5, start_values=False, pruner="none")) as study:
+    with opened(
+        tmp_path, plan(space={steps: {"choice": [100, 400]}}, trials=2, bar=5, start_values=False, pruner="none")
+    ) as study:
         for values in ({steps: 100}, {steps: 400}):
             study.optuna.enqueue_trial(values)
         lines: list[str] = []

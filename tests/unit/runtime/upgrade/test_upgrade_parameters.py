@@ -31,7 +31,8 @@ def write(name: str, content: Any) -> Path:
     path = Path(name)
     path.parent.mkdir(exist_ok=True)
     path.write_text(
-        content if isinstance(content, str) else json.dumps(content, indent="\t" if name.endswith("json") else 2), encoding="utf-8"
+        content if isinstance(content, str) else json.dumps(content, indent="\t" if name.endswith("json") else 2),
+        encoding="utf-8",
     )
     return path
 
@@ -40,7 +41,9 @@ def lessons(behavior: str, values: list[float], curriculum: dict[str, Any] = WAL
     shared = {key: curriculum[key] for key in ("measure", "min_lesson_length", "signal_smoothing")}
     criteria = [{"behavior": behavior, **shared, "threshold": threshold} for threshold in curriculum["thresholds"]]
     found = zip([*criteria, None], values, strict=True)
-    tree = [{"value": value, "name": f"Lesson{i}", "completion_criteria": each} for i, (each, value) in enumerate(found)]
+    tree = [
+        {"value": value, "name": f"Lesson{i}", "completion_criteria": each} for i, (each, value) in enumerate(found)
+    ]
     return CurriculumSettings.model_validate({"curriculum": tree})
 
 
@@ -63,14 +66,18 @@ def test_a_file_has_a_map_by_behavior():
 
 def test_what_a_curriculum_left_out_was_one_episode_and_no_smoothing():
     file = write("walls.yaml", {"A": {key: WALLS[key] for key in ("measure", "thresholds", "parameters")}})
-    assert parameters(curriculum=file)["low"] == lessons("A", [0, 4, 6], {**WALLS, "min_lesson_length": 1, "signal_smoothing": False})
+    assert parameters(curriculum=file)["low"] == lessons(
+        "A", [0, 4, 6], {**WALLS, "min_lesson_length": 1, "signal_smoothing": False}
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "behaviors", "measured"),
     [("B", BEHAVIORS, "B"), ("walls", "A: {trainer: ppo, batch_size: 3}", "A"), ("walls", BEHAVIORS, "A")],
 )
-def test_a_single_curriculum_is_of_the_behavior_of_its_name_or_else_of_the_first(name: str, behaviors: str, measured: str):
+def test_a_single_curriculum_is_of_the_behavior_of_its_name_or_else_of_the_first(
+    name: str, behaviors: str, measured: str
+):
     file = write(f"{name}.json", WALLS)
     assert parameters(behaviors, curriculum=file)["low"] == lessons(measured, [0, 4, 6])
     told = f"{file}: names no behavior: its lessons depend on 'A'; change `behavior` if they should depend on another"
@@ -98,8 +105,14 @@ def test_lessons_of_a_behavior_without_settings_give_it_the_built_in_ones():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"parameters": {"low": [1, 2]}}, "walls/A.json:10: expected a list of 3 values, one more than thresholds, got 2"),
-        ({"parameters": None}, "walls/A.json:9: `parameters`: expected a map of parameters, each with its values, got nothing"),
+        (
+            {"parameters": {"low": [1, 2]}},
+            "walls/A.json:10: expected a list of 3 values, one more than thresholds, got 2",
+        ),
+        (
+            {"parameters": None},
+            "walls/A.json:9: `parameters`: expected a map of parameters, each with its values, got nothing",
+        ),
         ({"thresholds": 0.3}, "walls/A.json:3: `thresholds`: expected a list of numbers, got 0.3"),
         (
             {"thresholds": [0.1, 3]},
@@ -169,11 +182,18 @@ def test_release_3_had_both_in_the_trainer_file():
     assert found["mass"] == sampler("uniform", min_value=1, max_value=2)
     assert [lesson.value for lesson in found["size"].curriculum] == [1.0, 2.0]
     settings = load(Path("new.yaml")).settings
-    assert (settings.behaviors["A"].trainer_type, settings.behaviors["A"].max_steps, settings.env_settings.seed) == ("sac", 10_000, 3)
+    assert (settings.behaviors["A"].trainer_type, settings.behaviors["A"].max_steps, settings.env_settings.seed) == (
+        "sac",
+        10_000,
+        3,
+    )
 
 
 def test_release_2_had_flat_blocks_under_behaviors():
-    text = "behaviors:\n  A:\n    trainer: ppo\n    batch_size: 8\n    hidden_units: 16\n  B:\n    trainer_type: sac\ncurriculum:\n"
+    text = (
+        "behaviors:\n  A:\n    trainer: ppo\n    batch_size: 8\n    hidden_units: 16\n  B:\n    trainer_type: "
+        "sac\ncurriculum:\n"
+    )
     assert loaded(text).network_settings.hidden_units == 16
     assert loaded(text, "B").trainer_type == "sac"
 
@@ -228,7 +248,10 @@ def test_a_current_file_stays_as_it_is_to_the_letter():
             "mass: {sampler-type: uniform}",
             "old.yaml: contains samplers; give the trainer file that they belong to, and this file with --sampler",
         ),
-        ("thresholds: [1]", "old.yaml: contains curricula; give the trainer file that they belong to, and this file with --curriculum"),
+        (
+            "thresholds: [1]",
+            "old.yaml: contains curricula; give the trainer file that they belong to, and this file with --curriculum",
+        ),
     ],
 )
 def test_what_is_no_trainer_file_is_refused(text: str, message: str):
@@ -236,7 +259,8 @@ def test_what_is_no_trainer_file_is_refused(text: str, message: str):
 
 
 def test_a_file_behind_the_wrong_flag_is_refused():
-    curricula, samplers = write("walls.json", WALLS), write("samplers.yaml", "low: {sampler-type: uniform}")
+    curricula = write("walls.json", WALLS)
+    samplers = write("samplers.yaml", "low: {sampler-type: uniform}")
     assert refused(BEHAVIORS, sampler=curricula) == "walls.json: has no samplers"
     assert refused(BEHAVIORS, curriculum=samplers) == "samplers.yaml: has no curricula"
     assert refused(BEHAVIORS, curriculum=Path("old.yaml")) == "old.yaml: has no curricula"

@@ -57,7 +57,11 @@ def test_the_next_round_of_a_game_between_teams_waits(tmp_path: Path):
         game.people["me"] = Person(game, game.places()[0])
         game.playback.set_speed(10.0)
         step = game.playback.steps["SoccerTwos"]
-        ended = {"SoccerTwos": type(step)(**{**{name: getattr(step, name) for name in step.__slots__}, "terminated": ~step.truncated})}
+        ended = {
+            "SoccerTwos": type(step)(
+                **{**{name: getattr(step, name) for name in step.__slots__}, "terminated": ~step.truncated}
+            )
+        }
         game.people["me"]._watch(game.playback.steps, {}, ended)
         assert game.playback.state.held > 0
         assert game.people["me"].last_result == "A draw."

@@ -12,7 +12,13 @@ from palaestra.web.scene.packing import NUMBERS, blend, grid, outline, rows, str
 def scene(x: float = 0.0, areas: int = 2, size: float = 1.0, angle: float = 0.0) -> Drawing:
     floor = solids("floor", "box", np.zeros((areas, 1, 3)), (4, 1, 4), (9, 9, 9), fixed=True)
     ball = solids(
-        "ball", "sphere", np.full((areas, 1, 3), (x, 1, 0)), size, (1, 2, 3), rotation=upright(angle), agents=("Ball", [[0], [1]][:areas])
+        "ball",
+        "sphere",
+        np.full((areas, 1, 3), (x, 1, 0)),
+        size,
+        (1, 2, 3),
+        rotation=upright(angle),
+        agents=("Ball", [[0], [1]][:areas]),
     )
     return Drawing((floor, ball), (2.0, 1.0, 2.0))
 
@@ -50,7 +56,8 @@ def test_the_structure_stays_while_solids_move_and_changes_with_the_areas():
 
 
 def test_between_two_ticks_a_solid_is_between_its_places():
-    before, now = rows(scene(0.0, 1)), rows(scene(1.0, 1, angle=np.pi / 2))
+    before = rows(scene(0.0, 1))
+    now = rows(scene(1.0, 1, angle=np.pi / 2))
     quarter = blend(before, now, 0.25, extent=4.0)
     assert quarter[0, 0] == pytest.approx(0.25)
     assert np.linalg.norm(quarter[0, 3:7]) == pytest.approx(1)
@@ -59,13 +66,15 @@ def test_between_two_ticks_a_solid_is_between_its_places():
 
 
 def test_two_signs_of_one_rotation_are_not_blended_the_long_way():
-    before, now = rows(scene(0.0, 1, angle=0.2)), rows(scene(0.0, 1, angle=0.2))
+    before = rows(scene(0.0, 1, angle=0.2))
+    now = rows(scene(0.0, 1, angle=0.2))
     now[:, 3:7] *= -1
     assert abs(blend(before, now, 0.5, 4.0)[0, 3:7] @ before[0, 3:7]) == pytest.approx(1, abs=1e-6)
 
 
 def test_a_solid_that_jumps_or_appears_is_where_it_is_now():
-    before, now = rows(scene(0.0, 1)), rows(scene(1.9, 1))
+    before = rows(scene(0.0, 1))
+    now = rows(scene(1.9, 1))
     assert blend(before, now, 0.5, extent=4.0)[0, 0] == pytest.approx(1.9)
     hidden = rows(scene(0.5, 1, size=0.0))
     assert blend(hidden, rows(scene(0.0, 1)), 0.5, 4.0)[0, 7] == 1

@@ -17,8 +17,11 @@ class Moving:
     """A ball whose x is the number of the tick."""
 
     def __init__(self) -> None:
-        self.tick, self.made, self.lasts = 0, 0.0, 0.0
-        self.areas, self.size = 1, 1.0
+        self.tick = 0
+        self.made = 0.0
+        self.lasts = 0.0
+        self.areas = 1
+        self.size = 1.0
         self.asked = 0
         self.drawn: dict[object, Drawing] = {}
 
@@ -55,7 +58,8 @@ def test_the_outline_comes_first_and_again_when_the_number_of_areas_changes():
     assert isinstance(first, dict)
     assert list(first) == ["outline"]
     assert x_of(frames.next()) == 0
-    source.areas, source.tick = 2, 1
+    source.areas = 2
+    source.tick = 1
     again = frames.next()
     assert isinstance(again, dict)
     assert again["outline"]["groups"][0]["count"] == 2
@@ -75,7 +79,9 @@ def test_ticks_that_were_missed_are_left_out():
     source = Moving()
     frames = Frames(source)
     frames.next(), frames.next()
-    source.tick, source.made, source.lasts = 7, time.monotonic(), 10.0
+    source.tick = 7
+    source.made = time.monotonic()
+    source.lasts = 10.0
     assert x_of(frames.next()) == 7
 
 
@@ -83,7 +89,9 @@ def test_a_slow_tick_is_sent_in_between_from_the_place_before_to_the_new_one():
     source = Moving()
     frames = Frames(source)
     frames.next(), frames.next()
-    source.tick, source.made, source.lasts = 1, time.monotonic() - 5, 10.0
+    source.tick = 1
+    source.made = time.monotonic() - 5
+    source.lasts = 10.0
     between = x_of(frames.next())
     assert 0.4 < between < 0.7
     source.made -= 5
@@ -118,7 +126,8 @@ class Socket:
         self.path_params = {"key": key}
         self.sent: list[object] = []
         self.closed: int | None = None
-        self._answers, self._source = answers, source
+        self._answers = answers
+        self._source = source
 
     async def accept(self) -> None: ...
 
@@ -148,7 +157,8 @@ def serve(streams: SceneStreams, socket: Socket) -> None:
 
 
 def test_a_browser_gets_one_message_for_each_answer_and_none_after_it_left():
-    streams, source = SceneStreams(), Moving()
+    streams = SceneStreams()
+    source = Moving()
     socket = Socket(streams.add(source), 3, source)
     serve(streams, socket)
     assert len(socket.sent) == 4
@@ -162,7 +172,8 @@ def test_an_unknown_stream_is_refused():
 
 
 def test_a_stream_that_is_removed_sends_its_browsers_away():
-    streams, source = SceneStreams(), Moving()
+    streams = SceneStreams()
+    source = Moving()
     key = streams.add(source)
 
     class Last(Socket):

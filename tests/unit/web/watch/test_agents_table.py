@@ -40,4 +40,7 @@ def test_an_action_is_told_in_a_few_numbers():
     hybrid = Action(torch.tensor([[0.25, -1.0]]), torch.tensor([[3]]))
     assert action_text(hybrid, 0) == "+0.25  -1.00  3"
     assert action_text(hybrid, 1) == ""  # an agent that came since has taken none
-    assert action_text(Action(torch.zeros(1, 8), torch.zeros(1, 0, dtype=torch.int64)), 0) == "  ".join(["+0.00"] * 6) + " ..."
+    assert (
+        action_text(Action(torch.zeros(1, 8), torch.zeros(1, 0, dtype=torch.int64)), 0)
+        == "  ".join(["+0.00"] * 6) + " ..."
+    )

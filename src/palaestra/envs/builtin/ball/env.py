@@ -1,8 +1,9 @@
 """3DBall, 3DBallHard and Visual3DBall: keep a ball on a block by tilting it, as in Unity's examples.
 
-The block is a cube with edges of 5 m; a ball of diameter `scale` drops from 4 m above its center, up to 1.5 m from the middle each way.
-Each of a decision's five physics ticks turns the block by up to 2 degrees about its own z, then its own x. The ball has fallen once
-it is 2 m below the block's center, or 3 m aside. Its mass cancels out of all motion, since nothing else moves it.
+The block is a cube with edges of 5 m; a ball of diameter `scale` drops from 4 m above its center, up to 1.5 m from the
+middle each way. Each of a decision's five physics ticks turns the block by up to 2 degrees about its own z, then its
+own x. The ball has fallen once it is 2 m below the block's center, or 3 m aside. Its mass cancels out of all motion,
+since nothing else moves it.
 """
 
 from __future__ import annotations
@@ -43,8 +44,12 @@ def sizes_with(*seen: str) -> dict[str, int | tuple[int, ...]]:
 
 
 def balance(columns: Mapping[str, torch.Tensor]) -> Action:
-    """Tilts against the ball's position and velocity, less so the more the block is tilted; never drops the ball at default gravity."""
-    tilt, position, velocity = columns["tilt"], columns["position"], columns["velocity"]
+    """Tilts against the ball's position and velocity, less so the more the block is tilted; never drops the ball at
+    default gravity.
+    """
+    tilt = columns["tilt"]
+    position = columns["position"]
+    velocity = columns["velocity"]
     about_z = position[:, 0] + 2 * velocity[:, 0] - 10 * tilt[:, 2]
     about_x = -position[:, 2] - 2 * velocity[:, 2] - 10 * tilt[:, 0]
     continuous = torch.stack([about_z, about_x], 1).clamp(-1, 1)
@@ -56,13 +61,17 @@ EYES = np.array([[-0.75, 0.6, 2.5], [0.75, 0.6, 2.5]], np.float32)
 
 def draw_ball(rows: Rows, behavior: str) -> Drawing:
     """Draws the block, whose eyes look at the viewer, and the ball on it. Unity's z points away from the viewer."""
-    turn, place = rows["tilt"] * np.float32([-1, -1, 1, 1]), rows["position"] * np.float32([1, 1, -1])
-    edge, agents = 2 * float(HALF_EDGE), (behavior, rows.slots)
+    turn = rows["tilt"] * np.float32([-1, -1, 1, 1])
+    place = rows["position"] * np.float32([1, 1, -1])
+    edge = 2 * float(HALF_EDGE)
+    agents = (behavior, rows.slots)
     middle = np.zeros((rows.areas, 1, 3), np.float32)
     eyes = turn[:, None] * np.ones((1, 2, 1), np.float32)
     shapes = (
         solids("block", "box", middle, edge, BLUE, rotation=turn[:, None], agents=agents),
-        solids("eyes", "sphere", turned_by(eyes, EYES), (0.55, 0.9, 0.2), INK, rotation=eyes, agents=(behavior, rows.slots)),
+        solids(
+            "eyes", "sphere", turned_by(eyes, EYES), (0.55, 0.9, 0.2), INK, rotation=eyes, agents=(behavior, rows.slots)
+        ),
         solids("ball", "sphere", place[:, None], rows["parameters"][:, :1, None], GOLD),
     )
     return Drawing(shapes, (3.5, 4.0, 3.5), elevation=30.0)
@@ -70,13 +79,16 @@ def draw_ball(rows: Rows, behavior: str) -> Drawing:
 
 SAME = (
     "the cube and the ball: sizes, mass, gravity, drag, friction and inertia",
-    "the turns of the cube: 2 degrees a tick at most about its own z, then x, each up to a component of 0.25 of its rotation",
-    "the start: tilts of up to 10 degrees, a ball up to 1.5 m from the middle that drops 1 m, and keeps its spin from the last episode",
+    "the turns of the cube: 2 degrees a tick at most about its own z, then x, each up to a component of 0.25 of its "
+    "rotation",
+    "the start: tilts of up to 10 degrees, a ball up to 1.5 m from the middle that drops 1 m, and keeps its spin from "
+    "the last episode",
     "five ticks of 0.02 s a decision, the fall checked before each tick's physics, rewards, the limit of 5,000 ticks",
     "what remains of a decision after an end passes in the next episode with an action of zero",
 )
 CONTACT = (
-    "the contact is solved exactly, in PhysX by iterations: 20 decisions of a recording, the drop included, are replayed to within 4 cm "
+    "the contact is solved exactly, in PhysX by iterations: 20 decisions of a recording, the drop included, are "
+    "replayed to within 4 cm "
     "and 5 cm/s across, the turns to within 0.0002"
 )
 
@@ -127,7 +139,9 @@ class Ball(WarpEnv):
 
 
 class BallHard(WarpEnv):
-    """3DBallHard: the ball's position (27) and the block's rotation (18), nine frames of each, the oldest first; not the velocity."""
+    """3DBallHard: the ball's position (27) and the block's rotation (18), nine frames of each, the oldest first; not
+    the velocity.
+    """
 
     behavior = "3DBallHard"
     summary = "3DBall without the ball's velocity: it must be inferred from the last nine frames."
@@ -185,14 +199,18 @@ class VisualBall(WarpEnv):
     parameter_ranges = Ball.parameter_ranges
     unity: ClassVar = Agreement(
         same=(
-            "the camera: its place, angle, field of view, size and four frames; both actions; the block's face, headband and colors",
+            "the camera: its place, angle, field of view, size and four frames; both actions; the block's face, "
+            "headband and colors",
             *SAME,
         ),
         approximate=(
             CONTACT,
-            "the ball is of one gray, where Unity's has squares of colors that are not known; light, reflections and the ball's shadow are "
-            "computed with the formulas of Unity's shader and one average color of the sky, without the band's shadow and soft edges; "
-            "which of these costs Unity's model, trained on its own pictures alone, a third of the reward here was not found",
+            "the ball is of one gray, where Unity's has squares of colors that are not known; light, reflections and "
+            "the ball's shadow are "
+            "computed with the formulas of Unity's shader and one average color of the sky, without the band's shadow "
+            "and soft edges; "
+            "which of these costs Unity's model, trained on its own pictures alone, a third of the reward here was "
+            "not found",
         ),
         models=(ModelScore("Visual3DBall.onnx", 63.5, 7.5, None, 100.0),),
         learned=(Learned("ppo/Visual3DBall.yaml", 0.4, 0.4, 97.7, 100.0, measure="of 100 episodes afterwards"),),

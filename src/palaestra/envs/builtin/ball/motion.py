@@ -1,8 +1,9 @@
 """A sphere on a tilting cube, as PhysX moves it.
 
-The cube has no rigid body: a script turns it, which gives the ball no speed; where it turns into the ball, the ball is moved out.
-The contact is inelastic, with a friction coefficient of 0.6, and exists before the surfaces meet: a tick's approach only closes the gap.
-Axes are Unity's: x to the right, y up, z away from the viewer, with the middle of the cube as their origin.
+The cube has no rigid body: a script turns it, which gives the ball no speed; where it turns into the ball, the ball is
+moved out. The contact is inelastic, with a friction coefficient of 0.6, and exists before the surfaces meet: a tick's
+approach only closes the gap. Axes are Unity's: x to the right, y up, z away from the viewer, with the middle of the
+cube as their origin.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ class Sphere:
 
 @wp.func
 def tilt_block(tilt: wp.quat, about_z: wp.quat, about_x: wp.quat):
-    """Returns the block's tilt after one physics tick of turning about its own z, then its own x, each up to a limit."""
+    """Returns the block's tilt after one physics tick of turning about its own z, then its own x, each up to a
+    limit.
+    """
     if about_z[2] * tilt[2] <= 0.0 or wp.abs(tilt[2]) < TILT_LIMIT:
         tilt = tilt * about_z
     if about_x[0] * tilt[0] <= 0.0 or wp.abs(tilt[0]) < TILT_LIMIT:

@@ -1,4 +1,6 @@
-"""Paints what Visual3DBall's camera sees: the block with its face and headband, and the ball, before a black background."""
+"""Paints what Visual3DBall's camera sees: the block with its face and headband, and the ball, before a black
+background.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ MOUTH = wp.constant(wp.vec3(0.915, 0.69, 0.106))  # how far it is below the midd
 
 @wp.struct
 class Paint:
-    """A box as the camera sees it: from where, and the colors of the three sides that it may see, in the light and in a shadow."""
+    """A box as the camera sees it: from where, and the colors of the three sides that it may see, in the light and in a
+    shadow.
+    """
 
     eye: wp.vec3  # where the camera is, in the box's frame
     half: wp.vec3
@@ -37,7 +41,9 @@ class Paint:
 
 @wp.func
 def paint_pixel(image: wp.array4d(dtype=wp.float32), i: int, channel: int, y: int, x: int, color: wp.vec3):
-    """Writes a pixel into the three channels that begin with `channel`, in steps of 1/255 as a camera's texture has them."""
+    """Writes a pixel into the three channels that begin with `channel`, in steps of 1/255 as a camera's texture has
+    them.
+    """
     for k in range(3):
         image[i, channel + k, y, x] = wp.round(255.0 * wp.clamp(color[k], 0.0, 1.0)) / 255.0
 
@@ -45,13 +51,21 @@ def paint_pixel(image: wp.array4d(dtype=wp.float32), i: int, channel: int, y: in
 @wp.func
 def roll(vector: wp.vec3):
     """Returns a vector in the headband's frame."""
-    return wp.vec3(BAND_TURN[0] * vector[0] + BAND_TURN[1] * vector[1], BAND_TURN[0] * vector[1] - BAND_TURN[1] * vector[0], vector[2])
+    return wp.vec3(
+        BAND_TURN[0] * vector[0] + BAND_TURN[1] * vector[1],
+        BAND_TURN[0] * vector[1] - BAND_TURN[1] * vector[0],
+        vector[2],
+    )
 
 
 @wp.func
 def unroll(vector: wp.vec3):
     """Returns a vector of the headband's frame in the block's."""
-    return wp.vec3(BAND_TURN[0] * vector[0] - BAND_TURN[1] * vector[1], BAND_TURN[0] * vector[1] + BAND_TURN[1] * vector[0], vector[2])
+    return wp.vec3(
+        BAND_TURN[0] * vector[0] - BAND_TURN[1] * vector[1],
+        BAND_TURN[0] * vector[1] + BAND_TURN[1] * vector[0],
+        vector[2],
+    )
 
 
 @wp.func
@@ -104,7 +118,9 @@ def is_shaded(point: wp.vec3, ball: wp.vec3, radius: float):
 
 
 @wp.func
-def paint_scene(image: wp.array4d(dtype=wp.float32), i: int, channel: int, y: int, tilt: wp.quat, position: wp.vec3, radius: float):
+def paint_scene(
+    image: wp.array4d(dtype=wp.float32), i: int, channel: int, y: int, tilt: wp.quat, position: wp.vec3, radius: float
+):
     """Paints row y of a picture into the three channels that begin with `channel`."""
     camera = make_pinhole(EYE, DOWN * DEGREE, VIEW * DEGREE, image.shape[3], image.shape[2])
     first = first_ray(camera, y)

@@ -1,4 +1,6 @@
-"""The columns and kernels of the three environments with a ball: what an episode begins with, its ticks, and what the agent observes."""
+"""The columns and kernels of the three environments with a ball: what an episode begins with, its ticks, and what the
+agent observes.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ COLORS = wp.constant(3)  # channels of a picture
 
 @wp.struct
 class World:
-    """Columns of 3DBall, 3DBallHard and Visual3DBall, one row per area. Each has its own observations; those of the others have width 0."""
+    """Columns of 3DBall, 3DBallHard and Visual3DBall, one row per area. Each has its own observations; those of the
+    others have width 0.
+    """
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # physics ticks of this episode
@@ -74,7 +78,9 @@ def observe(world: World, i: int):
 
 @wp.func
 def start(world: World, i: int):
-    """Starts an episode: a block tilted by up to 10 degrees about x, then z, and the ball above it; forgets the older frames."""
+    """Starts an episode: a block tilted by up to 10 degrees about x, then z, and the ball above it; forgets the older
+    frames.
+    """
     for k in range(3):
         world.parameters[i, k] = next_parameter(world, i, k)
     state = world.rng[i]
@@ -83,7 +89,9 @@ def start(world: World, i: int):
     x = wp.randf(state, -START_RANGE, START_RANGE)
     z = wp.randf(state, -START_RANGE, START_RANGE)
     world.rng[i] = state
-    world.tilt[i] = wp.quat_from_axis_angle(wp.vec3(1.0, 0.0, 0.0), about_x) * wp.quat_from_axis_angle(wp.vec3(0.0, 0.0, 1.0), about_z)
+    world.tilt[i] = wp.quat_from_axis_angle(wp.vec3(1.0, 0.0, 0.0), about_x) * wp.quat_from_axis_angle(
+        wp.vec3(0.0, 0.0, 1.0), about_z
+    )
     world.position[i] = wp.vec3(x, START_HEIGHT, z)
     world.velocity[i] = wp.vec3(0.0, 0.0, 0.0)
     world.age[i] = 0
@@ -117,7 +125,9 @@ def finish(world: World, i: int):
 
 @wp.func
 def simulate(world: World, i: int, action: wp.vec2):
-    """Runs the physics ticks of one decision; what remains of it after an episode's end passes in the next one, with an action of zero."""
+    """Runs the physics ticks of one decision; what remains of it after an episode's end passes in the next one, with an
+    action of zero.
+    """
     about_z = wp.quat_from_axis_angle(wp.vec3(0.0, 0.0, 1.0), 2.0 * DEGREE * action[0])
     about_x = wp.quat_from_axis_angle(wp.vec3(1.0, 0.0, 0.0), 2.0 * DEGREE * action[1])
     radius = 0.5 * world.parameters[i, 0]

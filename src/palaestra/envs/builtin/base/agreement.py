@@ -1,4 +1,6 @@
-"""How far a built-in environment is Unity's example of the same name: `palaestra envs NAME --unity` and the documentation show it."""
+"""How far a built-in environment is Unity's example of the same name: `palaestra envs NAME --unity` and the
+documentation show it.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,9 @@ from torch import Tensor
 
 
 def shares_of(areas: int, cores: int, together: int) -> list[tuple[int, int]]:
-    """Returns the first area, and that after the last, of each core's share; shares begin with a whole group of `together` areas."""
+    """Returns the first area, and that after the last, of each core's share; shares begin with a whole group of
+    `together` areas.
+    """
     groups = -(-areas // together)
     ends = [min(together * (groups * core // cores), areas) for core in range(cores + 1)]
     return list(pairwise(ends))
@@ -22,10 +24,16 @@ def shares_of(areas: int, cores: int, together: int) -> list[tuple[int, int]]:
 class SplitTick:
     """An environment's tick on as many cores as are wanted."""
 
-    def __init__(self, program: Any, world: Any, columns: dict[str, Tensor], areas: int, agents: int, sizes: dict[str, Any]) -> None:
+    def __init__(
+        self, program: Any, world: Any, columns: dict[str, Tensor], areas: int, agents: int, sizes: dict[str, Any]
+    ) -> None:
         """`program` and `sizes`: those of the environment; `agents`: in each of its areas."""
-        self._program, self._world, self._columns = program, world, columns
-        self._areas, self._agents, self._sizes = areas, agents, sizes
+        self._program = program
+        self._world = world
+        self._columns = columns
+        self._areas = areas
+        self._agents = agents
+        self._sizes = sizes
         self._launches: dict[int, CoreLaunches] = {}
 
     def on(self, cores: int) -> CoreLaunches:
@@ -44,10 +52,13 @@ class SplitTick:
 class CoreLaunches:
     """Launches of one kernel over shares of the areas: one in the calling thread, each other in a thread of its own.
 
-    Warp lets go of Python's lock within a launch, so that they run at the same time. Areas do not meet, so that results are the same.
+    Warp lets go of Python's lock within a launch, so that they run at the same time. Areas do not meet, so that results
+    are the same.
     """
 
-    def __init__(self, kernel: Any, shares: list[tuple[int, int]], together: int, slots: int, world_of: Callable[[int, int], Any]) -> None:
+    def __init__(
+        self, kernel: Any, shares: list[tuple[int, int]], together: int, slots: int, world_of: Callable[[int, int], Any]
+    ) -> None:
         """`world_of` (first, last) returns the columns of a share of the areas, each of which has `slots` slots."""
         self._report = torch.zeros(len(shares), 2, dtype=torch.int32)
         self._host_report = self._report.numpy()
@@ -77,8 +88,12 @@ class CoreLaunches:
                 report[1] = first + wrong
 
 
-def share_of(world: Any, struct: Any, columns: dict[str, Tensor], total: int, first: int, last: int, sizes: dict[str, Any]) -> Any:
-    """Returns a struct over some of `total` areas: views of their rows of the columns. `sizes` are those of `allocate`."""
+def share_of(
+    world: Any, struct: Any, columns: dict[str, Tensor], total: int, first: int, last: int, sizes: dict[str, Any]
+) -> Any:
+    """Returns a struct over some of `total` areas: views of their rows of the columns. `sizes` are those of
+    `allocate`.
+    """
     share = struct()
     for name, var in struct.vars.items():
         if not isinstance(var.type, wp.array):

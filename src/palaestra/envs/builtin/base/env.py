@@ -51,43 +51,54 @@ class Program:
 
     Columns have a row per slot. These names have a meaning here: `action` (for hybrid actions
     `action_continuous` and `action_discrete`), `obs...` and for each its `final_obs...`, both in
-    the order of the spec (columns of width 0 are left out), `reward`, `group_reward`, `terminated`, `truncated` and `mask`.
-    `acting` marks the agents that await an action, if not all do; such a behavior is not steady.
+    the order of the spec (columns of width 0 are left out), `reward`, `group_reward`, `terminated`, `truncated` and
+    `mask`. `acting` marks the agents that await an action, if not all do; such a behavior is not steady.
 
-    If agents can change their behavior, `plays` holds the number of the agent's behavior from now on, and `played` that of the
-    behavior which its last decision, `reward` and end belong to. If each agent has a fixed role instead, each behavior has its own
-    `obs...` and `final_obs...`, with a row for each of its agents: `striker_obs` for a Striker.
+    If agents can change their behavior, `plays` holds the number of the agent's behavior from now on, and `played` that
+    of the behavior which its last decision, `reward` and end belong to. If each agent has a fixed role instead, each
+    behavior has its own `obs...` and `final_obs...`, with a row for each of its agents: `striker_obs` for a Striker.
 
-    `pending` has a row per area: the parameters of its next episodes, (areas, QUEUE, P) in the order of `parameter_ranges`.
-    `episodes` counts how many the area has begun: episode n takes column n modulo QUEUE.
+    `pending` has a row per area: the parameters of its next episodes, (areas, QUEUE, P) in the order of
+    `parameter_ranges`. `episodes` counts how many the area has begun: episode n takes column n modulo QUEUE.
     """
 
     world: Any
     begin: Any
     """Kernel (world), a thread per area: starts every area. The column `rng`, if there is one, has been seeded."""
     tick: Any
-    """Kernel (world, report), a thread per area: one decision of its agents, and a new episode if it ended. Sets report[0]
-    if an episode ended, and report[1] to 1 + the slot of an invalid action."""
+    """Kernel (world, report), a thread per area: one decision of its agents, and a new episode if it ended. Sets
+    report[0] if an episode ended, and report[1] to 1 + the slot of an invalid action.
+    """
     draw: Any = None
-    """Kernel (world), a thread for each `draw_rows` rows of a slot's `obs_image`: paints them after `begin` and `tick`. None: no image."""
+    """Kernel (world), a thread for each `draw_rows` rows of a slot's `obs_image`: paints them after `begin` and `tick`.
+    None: no image.
+    """
     draw_rows: int = 1
-    """Rows of pixels that a thread paints. More than one costs less on a CPU, where every thread gets a copy of the struct."""
+    """Rows of pixels that a thread paints. More than one costs less on a CPU, where every thread gets a copy of the
+    struct.
+    """
     image_columns: tuple[str, ...] = ()
-    """Columns that tell what is painted in `obs_image`, if `draw` leaves what already is as it should be. Images are then not copied."""
+    """Columns that tell what is painted in `obs_image`, if `draw` leaves what already is as it should be. Images are
+    then not copied.
+    """
     area_columns: tuple[str, ...] = ()
     """Further columns with a row per area."""
     together: int = 1
-    """Areas that a thread of `tick` advances on a CPU, where the compiler can then make vectors of them. On a GPU it is one."""
+    """Areas that a thread of `tick` advances on a CPU, where the compiler can then make vectors of them. On a GPU it is
+    one.
+    """
 
 
 class WarpEnv:
     """Environment in which every agent decides on every tick; one kernel launch steps all areas.
 
-    Agent j of area i sits in slot i * agents + j. With several `behavior_names`, which share a spec, an agent may change its
-    behavior as an episode starts. With `roles` each agent keeps one behavior, which has its own spec and table.
+    Agent j of area i sits in slot i * agents + j. With several `behavior_names`, which share a spec, an agent may
+    change its behavior as an episode starts. With `roles` each agent keeps one behavior, which has its own spec and
+    table.
 
-    Kernels write the columns in place, and each TimeStep gets copies. On CUDA everything runs on torch's current stream and nothing
-    waits for the device, so a graph can capture a tick; there an invalid action counts as doing nothing, while the CPU raises EnvError.
+    Kernels write the columns in place, and each TimeStep gets copies. On CUDA everything runs on torch's current stream
+    and nothing waits for the device, so a graph can capture a tick; there an invalid action counts as doing nothing,
+    while the CPU raises EnvError.
     """
 
     behavior: ClassVar[str]
@@ -129,9 +140,9 @@ class WarpEnv:
     ) -> None:
         """Allocates the columns and records the kernel launches.
 
-        `spec` is the spec of every behavior, or a spec for each if agents have `roles`. `sizes` are the inner shapes of the struct's
-        columns of more than one dimension, and its scalars, or functions that return them for a number of areas.
-        Raises EnvError for a bad number of areas or an unknown device.
+        `spec` is the spec of every behavior, or a spec for each if agents have `roles`. `sizes` are the inner shapes of
+        the struct's columns of more than one dimension, and its scalars, or functions that return them for a number of
+        areas. Raises EnvError for a bad number of areas or an unknown device.
         """
         self.title = self.title or self.behavior
         self.num_areas = self.default_areas if areas is None else areas
@@ -140,8 +151,12 @@ class WarpEnv:
         self.device = resolve(device)
         names = self.behavior_names or (self.behavior,)
         self.behaviors: Mapping[str, BehaviorSpec] = spec if isinstance(spec, Mapping) else dict.fromkeys(names, spec)
-        self.parameters: Mapping[str, float] = {name: default for name, (default, _, _) in self.parameter_ranges.items()}
-        self._bounds = {name: torch.tensor(ends, dtype=torch.float32).tolist() for name, (_, *ends) in self.parameter_ranges.items()}
+        self.parameters: Mapping[str, float] = {
+            name: default for name, (default, _, _) in self.parameter_ranges.items()
+        }
+        self._bounds = {
+            name: torch.tensor(ends, dtype=torch.float32).tolist() for name, (_, *ends) in self.parameter_ranges.items()
+        }
         self._parameter_index = {name: k for k, name in enumerate(self.parameters)}
         self._started = False
         rows = dict.fromkeys(("pending", "episodes", *program.area_columns), self.num_areas)
@@ -157,13 +172,21 @@ class WarpEnv:
             self._images = ImageBuffers(self._columns, self._world, ("obs_image", *program.image_columns))
         self._tables = Tables(self._columns, self.behaviors, self.teams or (0,) * self.agents, self.roles, self._images)
         self._report = torch.zeros(2, dtype=torch.int32, device=self.device)
-        self._host_report = self._report.numpy() if self.device.type == "cpu" else None  # None: reading it would wait for the device
+        self._host_report = (
+            self._report.numpy() if self.device.type == "cpu" else None
+        )  # None: reading it would wait for the device
         self._streams: dict[int, wp.Stream] = {}
         with quiet_warp():  # the first launch compiles the kernels, unless Warp finds them in its cache
-            self._seed = self._record(seed_streams, len(self._columns["rng"]), self._world.rng, 0) if "rng" in self._columns else None
+            self._seed = (
+                self._record(seed_streams, len(self._columns["rng"]), self._world.rng, 0)
+                if "rng" in self._columns
+                else None
+            )
             self._begin = self._record(program.begin, self.num_areas, self._world)
             together = program.together if self.device.type == "cpu" else 1
-            self._tick = self._record(program.tick, -(-self.num_areas // together), self._world, wp.from_torch(self._report))
+            self._tick = self._record(
+                program.tick, -(-self.num_areas // together), self._world, wp.from_torch(self._report)
+            )
             self._split = SplitTick(program, self._world, self._columns, self.num_areas, self.agents, sizes)
             self._draw = None
             if program.draw is not None:
@@ -188,13 +211,15 @@ class WarpEnv:
         return self._tables.make(ended=False)
 
     def stagger(self, seed: int) -> None:
-        """Moves each area a random part of the way through its episode, so that episodes do not end together. Call it after `reset`.
+        """Moves each area a random part of the way through its episode, so that episodes do not end together. Call it
+        after `reset`.
 
         Raises EnvError if episodes have no time limit.
         """
         if self.most_decisions is None:
             raise EnvError(f"{self.title}: episodes have no time limit, so they cannot be staggered")
-        generator, age = torch.Generator().manual_seed(seed), self._columns["age"]
+        generator = torch.Generator().manual_seed(seed)
+        age = self._columns["age"]
         age.copy_(self.age_per_decision * torch.randint(self.most_decisions, age.shape, generator=generator))
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
@@ -209,17 +234,23 @@ class WarpEnv:
 
     @cached_property
     def host_ticks(self) -> HostTicks | None:
-        """Makes ticks as NumPy arrays; None: on an accelerator, for several behaviors or hybrid actions, or if not every agent acts."""
+        """Makes ticks as NumPy arrays; None: on an accelerator, for several behaviors or hybrid actions, or if not
+        every agent acts.
+        """
         columns = self._columns
         if self.device.type != "cpu" or len(self.behaviors) > 1 or "action" not in columns or "acting" in columns:
             return None
         return HostTicks(columns, self._tables.obs_copies(), self._simulate)
 
     def _simulate(self, given: Given) -> bool:
-        """Makes a tick; returns whether it ended an episode, False where reading that would wait for the device. `given`: for errors."""
+        """Makes a tick; returns whether it ended an episode, False where reading that would wait for the device.
+        `given`: for errors.
+        """
         if self._host_report is not None:
             self._host_report[:] = 0
-        cores = min(torch.get_num_threads(), self.num_areas // self.areas_per_core) if self._host_report is not None else 1
+        cores = (
+            min(torch.get_num_threads(), self.num_areas // self.areas_per_core) if self._host_report is not None else 1
+        )
         if cores > 1:
             self._split.on(cores).run(self._host_report)
         else:
@@ -229,7 +260,9 @@ class WarpEnv:
             return False
         ended, wrong = self._host_report
         if wrong:
-            raise EnvError(invalid_action(given, self.behaviors, self.roles, self.agents, self._columns, int(wrong) - 1))
+            raise EnvError(
+                invalid_action(given, self.behaviors, self.roles, self.agents, self._columns, int(wrong) - 1)
+            )
         return bool(ended)
 
     def _paint(self) -> None:
@@ -261,11 +294,20 @@ class WarpEnv:
     def _action_columns(self, name: str, action: Action) -> list[tuple[Tensor, Tensor]]:
         """Returns the action columns, each with the values to write."""
         if "action" in self._columns:
-            return [(self._columns["action"], action.continuous if self.behaviors[name].action.continuous else action.discrete)]
-        return [(self._columns["action_continuous"], action.continuous), (self._columns["action_discrete"], action.discrete)]
+            return [
+                (
+                    self._columns["action"],
+                    action.continuous if self.behaviors[name].action.continuous else action.discrete,
+                )
+            ]
+        return [
+            (self._columns["action_continuous"], action.continuous),
+            (self._columns["action_discrete"], action.discrete),
+        ]
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
-        """Sets one value per area, (num_areas,), from that area's next episode on. Raises EnvError for unknown names and bad values.
+        """Sets one value per area, (num_areas,), from that area's next episode on. Raises EnvError for unknown names
+        and bad values.
 
         Values on an accelerator are not read; they are clipped to their range.
         """
@@ -285,19 +327,24 @@ class WarpEnv:
         return torch.zeros(self.num_areas, dtype=torch.int64, device=self.device) if counted is None else counted.long()
 
     def queue_parameters(self, values: Mapping[str, Tensor]) -> None:
-        """Sets the values of each area's next episodes, (num_areas, queue_length), in order; after the last they repeat.
+        """Sets the values of each area's next episodes, (num_areas, queue_length), in order; after the last they
+        repeat.
 
         Raises EnvError as `set_parameters` does.
         """
         checked = {name: self._checked(name, value, (QUEUE,)) for name, value in values.items()}
         turns = (self.episodes[:, None] + torch.arange(QUEUE, device=self.device)) % QUEUE
         for name, value in checked.items():
-            self._columns["pending"][:, :, self._parameter_index[name]] = torch.zeros_like(value).scatter_(1, turns, value)
+            self._columns["pending"][:, :, self._parameter_index[name]] = torch.zeros_like(value).scatter_(
+                1, turns, value
+            )
 
     def _checked(self, name: str, value: Tensor, more: tuple[int, ...]) -> Tensor:
         if name not in self.parameter_ranges:
             known = ", ".join(self.parameter_ranges) or "none"
-            raise EnvError(f"{self.title} has no parameter '{name}'{nearest(name, self.parameter_ranges)} (there are: {known})")
+            raise EnvError(
+                f"{self.title} has no parameter '{name}'{nearest(name, self.parameter_ranges)} (there are: {known})"
+            )
         if value.shape != (self.num_areas, *more):
             expected = f"{more[0] if more else 'one'} value{'s' * len(more)} an area, {(self.num_areas, *more)}"
             raise EnvError(f"{self.title}, parameter '{name}': shape {tuple(value.shape)}, expected {expected}")
@@ -307,7 +354,9 @@ class WarpEnv:
         value = value.to(torch.float32)
         wrong = next((end for end in map(float, value.aminmax()) if not least <= end <= most), None)
         if wrong is not None:
-            raise EnvError(f"{self.title}, parameter '{name}' is {wrong:g}, expected a number within {least:g}..{most:g}")
+            raise EnvError(
+                f"{self.title}, parameter '{name}' is {wrong:g}, expected a number within {least:g}..{most:g}"
+            )
         return value.to(self.device)
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -315,12 +364,19 @@ class WarpEnv:
         return {name: column.clone() for name, column in self._columns.items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Restores a saved state. Raises StateOfAnotherVersion if it has other columns, EnvError if it is of another number of areas."""
+        """Restores a saved state. Raises StateOfAnotherVersion if it has other columns, EnvError if it is of another
+        number of areas.
+        """
         if state.keys() != self._columns.keys():
-            raise StateOfAnotherVersion(f"{self.title}: the state has columns {sorted(state)}, expected {sorted(self._columns)}")
+            raise StateOfAnotherVersion(
+                f"{self.title}: the state has columns {sorted(state)}, expected {sorted(self._columns)}"
+            )
         for name, column in self._columns.items():
             if state[name].shape != column.shape:
-                wrong = f"{self.title}: the state's '{name}' has shape {tuple(state[name].shape)}, expected {tuple(column.shape)}"
+                wrong = (
+                    f"{self.title}: the state's '{name}' has shape {tuple(state[name].shape)}, expected "
+                    f"{tuple(column.shape)}"
+                )
                 if len(state[name]) == len(column):
                     raise StateOfAnotherVersion(wrong)
                 raise EnvError(f"{wrong}; was it saved with another number of areas?")
@@ -331,7 +387,9 @@ class WarpEnv:
         self._started = True
 
     def drawing(self, areas: NDArray[np.int64]) -> Drawing:
-        """Returns the current solids of these areas (A,), in this order; waits for the device. Raises EnvError for an unknown area."""
+        """Returns the current solids of these areas (A,), in this order; waits for the device. Raises EnvError for an
+        unknown area.
+        """
         chosen = np.asarray(areas, np.int64)
         if unknown := [area for area in chosen.tolist() if not 0 <= area < self.num_areas]:
             raise EnvError(f"{self.title} has no area {unknown[0]}, only 0 to {self.num_areas - 1}")
@@ -360,7 +418,9 @@ class WarpEnv:
 
 
 class PooledCopies:
-    """Copies one column repeatedly into memory of earlier copies that nobody holds; fresh memory on the host costs six times the copy."""
+    """Copies one column repeatedly into memory of earlier copies that nobody holds; fresh memory on the host costs six
+    times the copy.
+    """
 
     def __init__(self, column: Tensor) -> None:
         self._column = column
@@ -391,8 +451,9 @@ class PooledCopies:
 class Table:
     """Table of all agents of each area, or of some of them.
 
-    The k-th of an area's `agents` sits in slot i * len(agents) + k, on team `teams[agents[k]]`. If there is a column `group_reward`, the
-    agents of a team in an area form a group. If there is a column `acting`, it marks who awaits an action; otherwise all do.
+    The k-th of an area's `agents` sits in slot i * len(agents) + k, on team `teams[agents[k]]`. If there is a column
+    `group_reward`, the agents of a team in an area form a group. If there is a column `acting`, it marks who awaits an
+    action; otherwise all do.
     """
 
     def __init__(
@@ -403,17 +464,33 @@ class Table:
         prefix: str = "",
         images: ImageBuffers | None = None,
     ) -> None:
-        """`teams`: of all of an area's agents; `prefix` begins the columns' names; `images` hold `obs_image`, if they take turns."""
-        device, areas = columns["reward"].device, len(columns["reward"]) // len(teams)
-        self._columns, self._on_host = columns, device.type == "cpu"
+        """`teams`: of all of an area's agents; `prefix` begins the columns' names; `images` hold `obs_image`, if they
+        take turns.
+        """
+        device = columns["reward"].device
+        areas = len(columns["reward"]) // len(teams)
+        self._columns = columns
+        self._on_host = device.type == "cpu"
         obs = {name: column for name, column in columns.items() if name.startswith(f"{prefix}obs") and column.shape[1]}
-        self.obs = tuple(images if images and name == "obs_image" else PooledCopies(column) for name, column in obs.items())
-        self._final_obs = tuple(column for name, column in columns.items() if name.startswith(f"{prefix}final_obs") and column.shape[1])
+        self.obs = tuple(
+            images if images and name == "obs_image" else PooledCopies(column) for name, column in obs.items()
+        )
+        self._final_obs = tuple(
+            column for name, column in columns.items() if name.startswith(f"{prefix}final_obs") and column.shape[1]
+        )
         self._area = torch.arange(areas, device=device).repeat_interleave(len(agents))
         self._team = torch.tensor([teams[agent] for agent in agents], device=device).repeat(areas)
         self._slots = torch.arange(len(self._area), device=device)
-        self._group = self._area * (max(teams) + 1) + self._team if "group_reward" in columns else torch.full_like(self._slots, -1)
-        self.rows = None if len(agents) == len(teams) else self._area * len(teams) + torch.tensor(agents, device=device).repeat(areas)
+        self._group = (
+            self._area * (max(teams) + 1) + self._team
+            if "group_reward" in columns
+            else torch.full_like(self._slots, -1)
+        )
+        self.rows = (
+            None
+            if len(agents) == len(teams)
+            else self._area * len(teams) + torch.tensor(agents, device=device).repeat(areas)
+        )
         """(S,) int64: rows of its agents in columns with a row per agent; None: all rows."""
         self._acting = torch.ones_like(self._slots, dtype=torch.bool)
         self._no_group_reward = torch.zeros(len(self._slots), device=device)
@@ -421,7 +498,8 @@ class Table:
 
     def make(self, ended: bool) -> TimeStep:
         """Returns the current TimeStep. `ended` tells whether an episode ended; it is ignored on an accelerator."""
-        terminated, truncated = self._copied("terminated"), self._copied("truncated")
+        terminated = self._copied("terminated")
+        truncated = self._copied("truncated")
         return TimeStep(
             obs=tuple([copies.take() for copies in self.obs]),
             acting=self._copied("acting") if "acting" in self._columns else self._acting,
@@ -458,8 +536,11 @@ class Tables:
         roles: Sequence[str] = (),
         images: ImageBuffers | None = None,
     ) -> None:
-        """`roles` are the fixed behaviors of an area's agents, if they have any; `images` hold those that take turns."""
-        self._columns, self._names = columns, tuple(names)
+        """`roles` are the fixed behaviors of an area's agents, if they have any; `images` hold those that take
+        turns.
+        """
+        self._columns = columns
+        self._names = tuple(names)
         self._tables: dict[str, Table] = {}
         for name in self._names if roles else self._names[:1]:
             agents = [agent for agent in range(len(teams)) if not roles or roles[agent] == name]
@@ -467,12 +548,15 @@ class Tables:
         self._on_host = columns["reward"].device.type == "cpu"
 
     def make(self, ended: bool) -> dict[str, TimeStep]:
-        """Returns the current TimeStep of each behavior. `ended` tells whether an episode ended; it is ignored on an accelerator."""
+        """Returns the current TimeStep of each behavior. `ended` tells whether an episode ended; it is ignored on an
+        accelerator.
+        """
         steps = {name: table.make(ended) for name, table in self._tables.items()}
         if len(steps) == len(self._names):
             return steps
         (whole,) = steps.values()
-        plays, played = self._columns["plays"], self._columns["played"]
+        plays = self._columns["plays"]
+        played = self._columns["played"]
         return {name: self._share(whole, plays == k, played == k) for k, name in enumerate(self._names)}
 
     def obs_copies(self) -> list[Callable[[], np.ndarray]]:

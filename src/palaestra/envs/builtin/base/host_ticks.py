@@ -1,4 +1,6 @@
-"""Ticks of a built-in environment on the CPU as NumPy arrays, without a table of tensors: for trainers that are not ours."""
+"""Ticks of a built-in environment on the CPU as NumPy arrays, without a table of tensors: for trainers that are not
+ours.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +37,19 @@ class HostStep(NamedTuple):
 class HostTicks:
     """Steps an environment in which every agent acts on every tick, with one behavior and actions of one kind."""
 
-    def __init__(self, columns: Mapping[str, Tensor], obs: Sequence[Callable[[], Array]], simulate: Callable[[Given], bool]) -> None:
+    def __init__(
+        self, columns: Mapping[str, Tensor], obs: Sequence[Callable[[], Array]], simulate: Callable[[Given], bool]
+    ) -> None:
         """`obs` copy one observation each; `simulate` makes a tick and returns whether an episode ended."""
         views = {name: column.numpy() for name, column in columns.items()}
         self.action = views["action"]
-        self._obs, self._simulate = tuple(obs), simulate
-        self._reward, self._terminated, self._truncated = views["reward"], views["terminated"], views["truncated"]
-        self._group_reward, self._mask = views.get("group_reward"), views.get("mask")
+        self._obs = tuple(obs)
+        self._simulate = simulate
+        self._reward = views["reward"]
+        self._terminated = views["terminated"]
+        self._truncated = views["truncated"]
+        self._group_reward = views.get("group_reward")
+        self._mask = views.get("mask")
         self._final_obs = tuple(view for name, view in views.items() if name.startswith("final_obs") and view.shape[1])
 
     def step(self, action: Array) -> HostStep:
@@ -51,7 +59,8 @@ class HostTicks:
         else:
             self.action[...] = action
         has_ended = self._simulate(lambda _: [(self.action, action)])
-        terminated, truncated = self._terminated.copy(), self._truncated.copy()
+        terminated = self._terminated.copy()
+        truncated = self._truncated.copy()
         ended = rows = None
         final_obs: list[Array] = []
         if has_ended:

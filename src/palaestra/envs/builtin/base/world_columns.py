@@ -31,9 +31,12 @@ if TYPE_CHECKING:
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 INLINE_MORE = (
-    "-march=native -mllvm=-inline-threshold=100000 -mllvm=-inline-cold-callsite-threshold=100000 -mllvm=-slp-recursion-max-depth=4"
+    "-march=native -mllvm=-inline-threshold=100000 -mllvm=-inline-cold-callsite-threshold=100000 "
+    "-mllvm=-slp-recursion-max-depth=4"
 )
-"""Warp's `cpu_compiler_flags` with a limit of inlining ten times as high: a function that is called gets a copy of the world's struct."""
+"""Warp's `cpu_compiler_flags` with a limit of inlining ten times as high: a function that is called gets a copy of the
+world's struct.
+"""
 
 _TORCH = {
     wp.float32: torch.float32,
@@ -77,7 +80,9 @@ def start_warp() -> str:
     Another folder is chosen if the usual one cannot be written, for example with a read-only or missing home folder.
     """
     try:
-        if home() is None and not {"WARP_CACHE_PATH", "XDG_CACHE_HOME"} & os.environ.keys():  # Warp would make a folder named `~`
+        if (
+            home() is None and not {"WARP_CACHE_PATH", "XDG_CACHE_HOME"} & os.environ.keys()
+        ):  # Warp would make a folder named `~`
             raise OSError(errno.ENOENT, "there is no home folder")
         wp.init()
         folder = Path(wp.config.kernel_cache_dir or "")
@@ -90,11 +95,16 @@ def start_warp() -> str:
     wp.init()
     where = getattr(problem, "filename", None) or "its usual folder"
     why = problem.strerror or problem
-    return f"Compiled environments cannot be kept in {where} ({why}); they are kept in {elsewhere}. WARP_CACHE_PATH names another folder."
+    return (
+        f"Compiled environments cannot be kept in {where} ({why}); they are kept in {elsewhere}. WARP_CACHE_PATH "
+        "names another folder."
+    )
 
 
 def _private_folder() -> Path:
-    """Returns a temporary folder that only this user can write, since its contents are executed; the same one each time if possible."""
+    """Returns a temporary folder that only this user can write, since its contents are executed; the same one each time
+    if possible.
+    """
     user = os.getuid() if hasattr(os, "getuid") else 0
     folder = Path(tempfile.gettempdir(), f"palaestra-kernels-{user}")
     try:
@@ -147,11 +157,14 @@ def _no_driver_warning() -> Iterator[None]:
 def allocate(
     struct: Any, slots: int, areas: int, device: torch.device, rows: Mapping[str, int], **sizes: Any
 ) -> tuple[Any, dict[str, torch.Tensor]]:
-    """Returns an instance of the struct over zeros, and the tensors behind its arrays, each (slots, ...) or with the rows given in `rows`.
+    """Returns an instance of the struct over zeros, and the tensors behind its arrays, each (slots, ...) or with the
+    rows given in `rows`.
 
-    `sizes` gives the inner shape of each column of more than one dimension, and the value of each scalar or a function (areas) of it.
+    `sizes` gives the inner shape of each column of more than one dimension, and the value of each scalar or a function
+    (areas) of it.
     """
-    world, columns = struct(), {}
+    world = struct()
+    columns = {}
     for name, var in struct.vars.items():
         if not isinstance(var.type, wp.array):
             setattr(world, name, sizes[name](areas) if callable(sizes[name]) else sizes[name])
@@ -166,15 +179,21 @@ def allocate(
 
 
 class Rows(dict[str, NDArray[Any]]):
-    """Rows of some areas, gathered from a column when it is asked for: (A, agents, ...), or (A, ...) of columns with a row per area.
+    """Rows of some areas, gathered from a column when it is asked for: (A, agents, ...), or (A, ...) of columns with a
+    row per area.
 
-    Gathering waits for the device. `slots` (A, agents) are those of the agents; with roles, an agent's within its own behavior.
+    Gathering waits for the device. `slots` (A, agents) are those of the agents; with roles, an agent's within its own
+    behavior.
     """
 
-    def __init__(self, columns: Mapping[str, torch.Tensor], areas: NDArray[np.int64], total: int, roles: Sequence[str]) -> None:
+    def __init__(
+        self, columns: Mapping[str, torch.Tensor], areas: NDArray[np.int64], total: int, roles: Sequence[str]
+    ) -> None:
         """`roles` is the behavior of each of an area's agents, or the same name for all."""
         super().__init__()
-        self._columns, self._areas, self._total = columns, torch.from_numpy(np.ascontiguousarray(areas)), total
+        self._columns = columns
+        self._areas = torch.from_numpy(np.ascontiguousarray(areas))
+        self._total = total
         self.areas = len(areas)
         within = np.array([roles[:agent].count(role) for agent, role in enumerate(roles)])
         self.slots: NDArray[np.int64] = areas[:, None] * np.array([roles.count(role) for role in roles]) + within
@@ -216,7 +235,9 @@ def column_prefix(role: str) -> str:
 
 def rows_of_roles(names: Iterable[str], roles: Sequence[str], areas: int) -> dict[str, int]:
     """Returns the number of rows of each named column that belongs to one role."""
-    seen = {(f"{column_prefix(role)}obs", f"{column_prefix(role)}final_obs"): areas * roles.count(role) for role in roles}
+    seen = {
+        (f"{column_prefix(role)}obs", f"{column_prefix(role)}final_obs"): areas * roles.count(role) for role in roles
+    }
     return {name: rows for name in names for starts, rows in seen.items() if name.startswith(starts)}
 
 
@@ -224,14 +245,19 @@ MOST_BUFFERS = 4  # beyond that, images that all are held cost fresh memory
 
 
 class ImageBuffers:
-    """The column `obs_image`, and columns that tell what is painted in it, each in several copies of which one is current.
+    """The column `obs_image`, and columns that tell what is painted in it, each in several copies of which one is
+    current.
 
     Painting in turn writes only the pixels that differ from what the buffer showed before: less than a copy does.
     """
 
     def __init__(self, columns: dict[str, torch.Tensor], world: Any, names: Sequence[str]) -> None:
-        """`names` are `obs_image`, first, and the columns that go with it, in `columns` and in the Warp struct `world`."""
-        self._columns, self._world, self._names = columns, world, tuple(names)
+        """`names` are `obs_image`, first, and the columns that go with it, in `columns` and in the Warp struct
+        `world`.
+        """
+        self._columns = columns
+        self._world = world
+        self._names = tuple(names)
         self._kept: list[list[np.ndarray]] = []
         self._current = 0
         self._add(0)
@@ -275,14 +301,18 @@ def invalid_action(
     columns: Mapping[str, Tensor],
     row: int,
 ) -> str:
-    """Returns what is wrong with the action in a row of the columns; an area has `agents` agents, of these roles if they have any.
+    """Returns what is wrong with the action in a row of the columns; an area has `agents` agents, of these roles if
+    they have any.
 
-    `given` returns the action columns of a behavior, each with what was to be written: a kernel may have replaced it since.
+    `given` returns the action columns of a behavior, each with what was to be written: a kernel may have replaced it
+    since.
     """
-    names, agent = list(behaviors), row % agents
+    names = list(behaviors)
+    agent = row % agents
     name = roles[agent] if roles else names[int(columns["played"][row])] if len(names) > 1 else names[0]
     slot = row // agents * roles.count(name) + roles[:agent].count(name) if roles else row
-    spec, came = behaviors[name].action, [values[slot].tolist() for _, values in given(name)]
+    spec = behaviors[name].action
+    came = [values[slot].tolist() for _, values in given(name)]
     numbers = "finite numbers" if spec.continuous else ""
     choices = f"choices of branches {spec.branches}, counted from 0" if spec.branches else ""
     expected = " and ".join(part for part in (numbers, choices) if part)

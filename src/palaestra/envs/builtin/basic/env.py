@@ -87,18 +87,32 @@ GROUND = -0.8
 
 def draw_line(rows: Rows, behavior: str) -> Drawing:
     """Draws the line of places, a ball at each goal, as large as its prize, and the agent."""
-    middle, places = (int(PLACES) - 1) / 2, int(PLACES)
+    middle = (int(PLACES) - 1) / 2
+    places = int(PLACES)
     dots = [(k - middle, GROUND + 0.01, 0.0) for k in range(places)]
     goals = [(int(SMALL_GOAL) - middle, GROUND + 0.4, 0.0), (int(LARGE_GOAL) - middle, GROUND + 0.95, 0.0)]
     place = np.zeros((rows.areas, 1, 3), np.float32) + [0.0, GROUND + 0.42, 0.0]
     place[:, 0, 0] += rows["position"] - middle
     shown = (behavior, rows.slots)
     shapes = (
-        solids("track", "box", np.full((rows.areas, 1, 3), (0, GROUND - 0.1, 0)), (places, 0.2, 1.6), FLOOR, fixed=True),
-        solids("places", "cylinder", np.broadcast_to(dots, (rows.areas, places, 3)), (0.3, 0.04, 0.3), GRAY, fixed=True),
-        solids("goals", "sphere", np.broadcast_to(goals, (rows.areas, 2, 3)), [[0.8] * 3, [1.9] * 3], GREEN, fixed=True),
+        solids(
+            "track", "box", np.full((rows.areas, 1, 3), (0, GROUND - 0.1, 0)), (places, 0.2, 1.6), FLOOR, fixed=True
+        ),
+        solids(
+            "places", "cylinder", np.broadcast_to(dots, (rows.areas, places, 3)), (0.3, 0.04, 0.3), GRAY, fixed=True
+        ),
+        solids(
+            "goals", "sphere", np.broadcast_to(goals, (rows.areas, 2, 3)), [[0.8] * 3, [1.9] * 3], GREEN, fixed=True
+        ),
         solids("agent", "box", place, 0.84, BLUE, agents=shown),
-        solids("eyes", "sphere", place + [[-0.17, 0.12, 0.42], [0.17, 0.12, 0.42]], (0.14, 0.2, 0.06), INK, agents=(behavior, rows.slots)),
+        solids(
+            "eyes",
+            "sphere",
+            place + [[-0.17, 0.12, 0.42], [0.17, 0.12, 0.42]],
+            (0.14, 0.2, 0.06),
+            INK,
+            agents=(behavior, rows.slots),
+        ),
     )
     return Drawing(shapes, (middle + 0.7, 1.2, 1.1), elevation=24.0)
 
@@ -114,10 +128,17 @@ class Basic(WarpEnv):
     default_areas = 1
     tick_seconds = 0.15
     unity: ClassVar = Agreement(
-        same=("places, start, goals and rewards", "the observation and its name, and the choices", "there is no time limit"),
+        same=(
+            "places, start, goals and rewards",
+            "the observation and its name, and the choices",
+            "there is no time limit",
+        ),
         approximate=(),
         models=(ModelScore("Basic.onnx", 0.93, 0.0, 200, 0.93), ModelScore("Basic.nn", 0.93, 0.0, 200, 0.93)),
-        learned=(Learned("ppo/Basic.yaml", 0.5, 0.5, 0.93, 0.93, seeds=3), Learned("sac/Basic.yaml", 0.5, 0.5, 0.925, 0.93, seeds=3)),
+        learned=(
+            Learned("ppo/Basic.yaml", 0.5, 0.5, 0.93, 0.93, seeds=3),
+            Learned("sac/Basic.yaml", 0.5, 0.5, 0.925, 0.93, seeds=3),
+        ),
     )
     parameter_ranges: ClassVar = {}
 

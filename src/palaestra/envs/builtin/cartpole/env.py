@@ -1,7 +1,7 @@
 """CartPole: push a cart left or right so that the pole on it stays upright.
 
-Barto, Sutton and Anderson 1983, https://doi.org/10.1109/TSMC.1983.6313077, with the numbers of Gymnasium's CartPole-v1: the same state and
-actions give the same next state, in double precision and integrated by explicit Euler steps.
+Barto, Sutton and Anderson 1983, https://doi.org/10.1109/TSMC.1983.6313077, with the numbers of Gymnasium's CartPole-v1:
+the same state and actions give the same next state, in double precision and integrated by explicit Euler steps.
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ def push(world: World, i: int, force: wp.float64):
     sine = wp.sin(angle)
     moment = POLE_MASS * HALF_LENGTH
     common = (force + moment * turning * turning * sine) / TOTAL_MASS
-    angular = (GRAVITY * sine - cosine * common) / (HALF_LENGTH * (FOUR_THIRDS - POLE_MASS * cosine * cosine / TOTAL_MASS))
+    angular = (GRAVITY * sine - cosine * common) / (
+        HALF_LENGTH * (FOUR_THIRDS - POLE_MASS * cosine * cosine / TOTAL_MASS)
+    )
     linear = common - moment * angular * cosine / TOTAL_MASS
     x += SECONDS * velocity
     angle += SECONDS * turning
@@ -127,8 +129,12 @@ TRACK = -0.62  # height of the track
 
 def draw_cart(rows: Rows, behavior: str) -> Drawing:
     """Draws the track, which ends where the cart may not go, and the cart with its pole."""
-    x, angle, areas = rows["state"][:, 0, None], rows["state"][:, 2, None], rows.areas
-    zero, length, axle = np.zeros_like(x), 2 * float(HALF_LENGTH), TRACK + 0.34
+    x = rows["state"][:, 0, None]
+    angle = rows["state"][:, 2, None]
+    areas = rows.areas
+    zero = np.zeros_like(x)
+    length = 2 * float(HALF_LENGTH)
+    axle = TRACK + 0.34
     cart = np.stack([x, zero, zero], -1)
     pole = cart + np.stack([np.sin(angle) * length / 2, axle + np.cos(angle) * length / 2, zero + 0.2], -1)
     tip = cart + np.stack([np.sin(angle) * length, axle + np.cos(angle) * length, zero + 0.2], -1)
@@ -137,10 +143,25 @@ def draw_cart(rows: Rows, behavior: str) -> Drawing:
     ends = [(side * (float(MOST_X) + 0.05), TRACK + 0.06, 0.0) for side in (-1, 1)]
     agents = behavior, rows.slots
     shapes = (
-        solids("track", "box", np.full((areas, 1, 3), (0, TRACK - 0.04, 0)), (2 * float(MOST_X) + 0.3, 0.08, 0.6), FLOOR, fixed=True),
+        solids(
+            "track",
+            "box",
+            np.full((areas, 1, 3), (0, TRACK - 0.04, 0)),
+            (2 * float(MOST_X) + 0.3, 0.08, 0.6),
+            FLOOR,
+            fixed=True,
+        ),
         solids("ends", "box", np.broadcast_to(ends, (areas, 2, 3)), (0.1, 0.12, 0.6), GRAY, fixed=True),
         solids("cart", "box", cart + [0, TRACK + 0.21, 0], (0.56, 0.22, 0.34), BLUE, agents=agents),
-        solids("wheels", "cylinder", cart + wheels, (0.14, 0.06, 0.14), INK, rotation=(QUARTER, 0, 0, QUARTER), agents=agents),
+        solids(
+            "wheels",
+            "cylinder",
+            cart + wheels,
+            (0.14, 0.06, 0.14),
+            INK,
+            rotation=(QUARTER, 0, 0, QUARTER),
+            agents=agents,
+        ),
         solids("pole", "cylinder", pole, (0.07, length, 0.07), GOLD, rotation=lean, agents=agents),
         solids("tip", "sphere", tip, 0.11, GOLD, agents=agents),
         solids("axle", "sphere", cart + [0, axle, 0.2], 0.11, INK, agents=agents),
@@ -152,9 +173,15 @@ class CartPole(WarpEnv):
     """CartPole: vector 4 (place, velocity, angle, angular velocity), discrete [2]."""
 
     behavior = "CartPole"
-    summary = "A cart is pushed left and right so that the pole on it stays upright. The same physics as Gymnasium's CartPole-v1."
+    summary = (
+        "A cart is pushed left and right so that the pole on it stays upright. The same physics as Gymnasium's "
+        "CartPole-v1."
+    )
     rewards = ("+1 a decision",)
-    episode = "ends when the pole leans by 12 degrees or the cart is 2.4 m from the middle, and is truncated after 500 decisions"
+    episode = (
+        "ends when the pole leans by 12 degrees or the cart is 2.4 m from the middle, and is truncated after "
+        "500 decisions"
+    )
     benchmark = 475.0
     default_areas = 128
     most_decisions = int(MOST_DECISIONS)

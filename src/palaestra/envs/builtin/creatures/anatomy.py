@@ -1,6 +1,7 @@
 """Bodies of the creatures: parts, the joints between them and the numbers of their drives, in Unity's axes and units.
 
-Unity's axes are left-handed: x to the right, y up, z forward. Quaternions are (x, y, z, w). Euler angles turn about z, then x, then y.
+Unity's axes are left-handed: x to the right, y up, z forward. Quaternions are (x, y, z, w). Euler angles turn about z,
+then x, then y.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ Collider = Capsule | RoundShape | BoxShape
 
 @dataclass(frozen=True, slots=True)
 class JointPlan:
-    """A joint in the frame of the part that carries it: x is `axis`, y is `secondary` made orthogonal to it. Angles are in degrees."""
+    """A joint in the frame of the part that carries it: x is `axis`, y is `secondary` made orthogonal to it. Angles are
+    in degrees.
+    """
 
     anchor: Vector
     axis: Vector
@@ -101,9 +104,14 @@ class Creature:
     speeds: tuple[float, float]  # m/s, least and most wanted
     targets: tuple[str, ...]  # actions in order: "leg0.x" is the target of that part's joint about x
     strengths: tuple[str, ...]  # and then the strengths of the joints of these parts
-    joint_order: tuple[str, ...] = ()  # parts in the order in which their joints are solved; empty: from the last to the first
-    foresight: float = 1.0  # share of its way in a tick that a part looks ahead for contacts: 1 as Continuous Speculative, 0 as Discrete
-    friction_rounds: int = 12  # how many of the 12 rounds with errors of position, the last ones, have friction with the ground
+    joint_order: tuple[
+        str, ...
+    ] = ()  # parts in the order in which their joints are solved; empty: from the last to the first
+    # share of its way in a tick that a part looks ahead for contacts: 1 as Continuous Speculative, 0 as Discrete
+    foresight: float = 1.0
+    friction_rounds: int = (
+        12  # how many of the 12 rounds with errors of position, the last ones, have friction with the ground
+    )
 
     def index(self, name: str) -> int:
         """Returns the number of a part."""
@@ -158,7 +166,10 @@ def from_axes(axes: Array) -> Array:
 
 def times(a: ArrayLike, b: ArrayLike) -> Array:
     """Returns the product of two quaternions, the rotation b followed by a."""
-    ax, aw, bx, bw = np.asarray(a)[:3], np.asarray(a)[3], np.asarray(b)[:3], np.asarray(b)[3]
+    ax = np.asarray(a)[:3]
+    aw = np.asarray(a)[3]
+    bx = np.asarray(b)[:3]
+    bw = np.asarray(b)[3]
     return np.append(aw * bx + bw * ax + np.cross(ax, bx), aw * bw - np.dot(ax, bx))
 
 
@@ -201,8 +212,12 @@ def inertia(mass: float, collider: Collider) -> Array:
     if isinstance(collider, BoxShape):
         squares = np.square(collider.size)
         return mass / 12 * (squares.sum() - squares)
-    radius, length = collider.radius, collider.height - 2 * collider.radius
+    radius = collider.radius
+    length = collider.height - 2 * collider.radius
     share = length / (length + 4 / 3 * radius)  # of the cylinder; the rest is in the caps
-    tube, caps = mass * share, mass * (1 - share)
-    across = tube * (length**2 / 12 + radius**2 / 4) + caps * (0.4 * radius**2 + length**2 / 4 + 3 / 8 * length * radius)
+    tube = mass * share
+    caps = mass * (1 - share)
+    across = tube * (length**2 / 12 + radius**2 / 4) + caps * (
+        0.4 * radius**2 + length**2 / 4 + 3 / 8 * length * radius
+    )
     return np.where(np.arange(3) == collider.axis, tube * radius**2 / 2 + caps * 0.4 * radius**2, across)

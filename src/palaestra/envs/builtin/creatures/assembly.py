@@ -20,20 +20,36 @@ from palaestra.envs.builtin.creatures.world import Anatomy, ContactRow, Grip, Jo
 
 def make_anatomy(creature: Creature, device: str) -> Any:
     """Returns the creature's numbers on a device."""
-    parts, out = creature.parts, Anatomy()
+    parts = creature.parts
+    out = Anatomy()
     centers = np.array([bodies.mass_center(part) for part in parts])
     poses = start_poses(creature)
     joints = [k for k, part in enumerate(parts) if part.joint is not None]
     joint_of = {part: number for number, part in enumerate(creature.jointed)}
     joined = {frozenset((k, creature.parents[k])) for k in joints}
     pairs = [(a, b) for a in range(len(parts)) for b in range(a) if frozenset((a, b)) not in joined]
-    starts = np.array([[*(pose[:3] + bodies.rotate(pose[3:], center)), *pose[3:]] for pose, center in zip(poses, centers, strict=True)])
-    out.parts, out.joints, out.pairs = len(parts), len(joints), len(pairs)
+    starts = np.array(
+        [
+            [*(pose[:3] + bodies.rotate(pose[3:], center)), *pose[3:]]
+            for pose, center in zip(poses, centers, strict=True)
+        ]
+    )
+    out.parts = len(parts)
+    out.joints = len(joints)
+    out.pairs = len(pairs)
     drive = creature.drive
-    out.spring, out.damper, out.torque = drive.spring, drive.damper, drive.torque
-    out.foresight, out.friction_rounds = creature.foresight, creature.friction_rounds
-    out.drag, out.angular_drag, out.floor, out.half = creature.drag, creature.angular_drag, creature.floor, creature.half
-    out.block_half, out.block_start, out.block_range = creature.block / 2, wp.vec3(*creature.block_start), creature.block_range
+    out.spring = drive.spring
+    out.damper = drive.damper
+    out.torque = drive.torque
+    out.foresight = creature.foresight
+    out.friction_rounds = creature.friction_rounds
+    out.drag = creature.drag
+    out.angular_drag = creature.angular_drag
+    out.floor = creature.floor
+    out.half = creature.half
+    out.block_half = creature.block / 2
+    out.block_start = wp.vec3(*creature.block_start)
+    out.block_range = creature.block_range
     out.least_speed, out.most_speed = creature.speeds
 
     def put(values: Any, dtype: Any) -> wp.array:
@@ -44,9 +60,14 @@ def make_anatomy(creature: Creature, device: str) -> Any:
     out.inverse_inertia = put([np.linalg.inv(bodies.total_inertia(part)) for part in parts], wp.mat33)
     out.center = put(centers, wp.vec3)
     out.shape = put([_half_segment(part.collider) for part in parts], wp.vec3)
-    out.shape_center = put([np.array(part.collider.center) - center for part, center in zip(parts, centers, strict=True)], wp.vec3)
+    out.shape_center = put(
+        [np.array(part.collider.center) - center for part, center in zip(parts, centers, strict=True)], wp.vec3
+    )
     out.radius = put([_radius(part.collider) for part in parts], float)
-    out.sole = put([np.array(part.collider.size) / 2 if isinstance(part.collider, BoxShape) else (0, 0, 0) for part in parts], wp.vec3)
+    out.sole = put(
+        [np.array(part.collider.size) / 2 if isinstance(part.collider, BoxShape) else (0, 0, 0) for part in parts],
+        wp.vec3,
+    )
     out.joint = put([_joint(creature, poses, centers, k) for k in joints], Joint)
     out.order = put(np.array(solving_order(creature), np.int32), wp.int32)
     out.pair = put(np.array(pairs, np.int32), wp.vec2i)
@@ -73,7 +94,9 @@ def make_scratch(creature: Creature, areas: int, device: str) -> Any:
     on_host = device == "cpu"
     scratch.together = TOGETHER if on_host else 1
     rows = (
-        len(creature.jointed) * JOINT_NUMBERS + len(creature.parts) * (9 + GRIP_NUMBERS) + TOGETHER * int(MOST_CONTACTS) * CONTACT_NUMBERS
+        len(creature.jointed) * JOINT_NUMBERS
+        + len(creature.parts) * (9 + GRIP_NUMBERS)
+        + TOGETHER * int(MOST_CONTACTS) * CONTACT_NUMBERS
     )
     scratch.lanes = wp.zeros(rows * TOGETHER if on_host else 0, dtype=float, device=device)
     scratch.slots = wp.zeros(2 * int(MOST_CONTACTS) * (TOGETHER if on_host else areas), dtype=wp.int32, device=device)
@@ -81,9 +104,11 @@ def make_scratch(creature: Creature, areas: int, device: str) -> Any:
 
 
 def solving_order(creature: Creature) -> list[int]:
-    """Returns what a round solves, in order: numbers of joints, and -1 - part for a part's contacts with ground and walls.
+    """Returns what a round solves, in order: numbers of joints, and -1 - part for a part's contacts with ground and
+    walls.
 
-    Joints are taken in their order into rounds in which no part has two joints; a part's contacts follow its last joint.
+    Joints are taken in their order into rounds in which no part has two joints; a part's contacts follow its last
+    joint.
     """
     rounds: list[set[int]] = []
     chosen: list[tuple[int, int, int]] = []
@@ -116,7 +141,9 @@ def start_poses(creature: Creature) -> np.ndarray:
 def _half_segment(collider: bodies.Collider) -> np.ndarray:
     if isinstance(collider, RoundShape):
         return np.zeros(3)
-    if isinstance(collider, BoxShape):  # for contacts with the creature itself, a capsule as wide as the mean of its short edges
+    if isinstance(
+        collider, BoxShape
+    ):  # for contacts with the creature itself, a capsule as wide as the mean of its short edges
         return np.eye(3)[np.argmax(collider.size)] * (max(collider.size) / 2 - _radius(collider))
     return np.eye(3)[collider.axis] * (collider.height / 2 - collider.radius)
 
@@ -126,31 +153,48 @@ def _radius(collider: bodies.Collider) -> float:
 
 
 def _joint(creature: Creature, poses: np.ndarray, centers: np.ndarray, number: int) -> Any:
-    plan, parent = creature.parts[number].joint, creature.parents[number]
+    plan = creature.parts[number].joint
+    parent = creature.parents[number]
     assert plan is not None
     first, second = (parent, number) if plan.on_parent else (number, parent)
     anchor = poses[first, :3] + bodies.rotate(poses[first, 3:], plan.anchor)
     frame = bodies.times(poses[first, 3:], bodies.from_axes(bodies.joint_axes(plan.axis, plan.secondary)))
     out = Joint()
-    out.first, out.second = first, second
+    out.first = first
+    out.second = second
     out.first_anchor, out.second_anchor = (
-        wp.vec3(*(bodies.rotate(bodies.conjugate(poses[k, 3:]), anchor - poses[k, :3]) - centers[k])) for k in (first, second)
+        wp.vec3(*(bodies.rotate(bodies.conjugate(poses[k, 3:]), anchor - poses[k, :3]) - centers[k]))
+        for k in (first, second)
     )
-    out.first_frame, out.second_frame = (wp.quat(*bodies.times(bodies.conjugate(poses[k, 3:]), frame)) for k in (first, second))
+    out.first_frame, out.second_frame = (
+        wp.quat(*bodies.times(bodies.conjugate(poses[k, 3:]), frame)) for k in (first, second)
+    )
     low, high = np.radians([plan.x, (-plan.y, plan.y), (-plan.z, plan.z)]).T
-    out.low, out.high = wp.vec3(*low), wp.vec3(*high)
+    out.low = wp.vec3(*low)
+    out.high = wp.vec3(*high)
     return out
 
 
-def sizes_of(creature: Creature, sensors: Mapping[str, int], device: str | torch.device) -> tuple[BehaviorSpec, dict[str, Any]]:
-    """Returns the spec, and what a world of this creature is allocated with. `sensors`: the size of each observation, by its name."""
+def sizes_of(
+    creature: Creature, sensors: Mapping[str, int], device: str | torch.device
+) -> tuple[BehaviorSpec, dict[str, Any]]:
+    """Returns the spec, and what a world of this creature is allocated with. `sensors`: the size of each observation,
+    by its name.
+    """
     where = str(resolve(device))
-    parts, joints = len(creature.parts), len(creature.jointed)
+    parts = len(creature.parts)
+    joints = len(creature.jointed)
     actions = len(creature.targets) + len(creature.strengths)
     obs = tuple(ObsSpec(name, (size,)) for name, size in sensors.items())
     *more, size = sensors.values()
     of_parts = more[0] if more else 0
-    sizes: dict[str, Any] = {"obs": size, "final_obs": size, "obs_parts": of_parts, "final_obs_parts": of_parts, "action": actions}
+    sizes: dict[str, Any] = {
+        "obs": size,
+        "final_obs": size,
+        "obs_parts": of_parts,
+        "final_obs_parts": of_parts,
+        "action": actions,
+    }
     sizes |= dict.fromkeys(("position", "rotation", "velocity", "spin"), parts) | {"target": joints, "strength": joints}
     sizes |= {"touches": parts, "held": parts, "held_point": 2 * parts, "held_place": 2 * parts, "held_up": parts}
     sizes |= {"anatomy": make_anatomy(creature, where), "scratch": lambda areas: make_scratch(creature, areas, where)}

@@ -86,7 +86,9 @@ PROGRAM = make_program(observe, earn, never)
 
 
 class Crawler(WarpEnv):
-    """Crawler: four legs, eight joints; two vectors (126 and 32) with velocities and poses of its parts, 20 continuous actions."""
+    """Crawler: four legs, eight joints; two vectors (126 and 32) with velocities and poses of its parts, 20 continuous
+    actions.
+    """
 
     behavior = "Crawler"
     summary = "Four legs carry a body toward a block, at a speed that differs from episode to episode."
@@ -94,7 +96,10 @@ class Crawler(WarpEnv):
         "up to +1 a physics tick for the wanted velocity, times how far it faces the block",
         "-1 if body or upper legs touch the ground",
     )
-    episode = "ends when body or an upper leg touches the ground, and is truncated after 1,000 decisions (5,000 physics ticks)"
+    episode = (
+        "ends when body or an upper leg touches the ground, and is truncated after 1,000 decisions (5,000 "
+        "physics ticks)"
+    )
     benchmark = 3000.0
     creature = CRAWLER
     default_areas = 10
@@ -110,9 +115,11 @@ class Crawler(WarpEnv):
         ),
         approximate=(
             "joints and contacts are solved by impulses in 12 + 12 rounds, as PhysX does in kind, not digit by digit",
-            "falls: a recording of 0.15 (today's Crawler is not recorded), replayed with that release's body, gravity and contacts, "
+            "falls: a recording of 0.15 (today's Crawler is not recorded), replayed with that release's body, gravity "
+            "and contacts, "
             "is met to 2 mm, 0.5 degrees and 7 mm/s until the feet land, feet to 3 cm",
-            "walking: 20 decisions of it (6.4 m) are met to 0.4 m in the median, the body to 9 cm in height and 14 degrees, legs to 1 cm, "
+            "walking: 20 decisions of it (6.4 m) are met to 0.4 m in the median, the body to 9 cm in height and 14 "
+            "degrees, legs to 1 cm, "
             "feet to 4 cm",
             "the block is moved when it is touched, and cannot be pushed",
             "the ray that points down from the body sees the ground alone, in Unity also a leg or the block below it",
@@ -128,7 +135,8 @@ class Crawler(WarpEnv):
                 1740,
                 3000,
                 measure="of 40 episodes afterwards",
-                remark="with 12 episodes that Unity's Crawler.onnx played here: Unity's own demonstration is of another body",
+                remark="with 12 episodes that Unity's Crawler.onnx played here: Unity's own demonstration is of "
+                "another body",
             ),
         ),
     )

@@ -1,8 +1,10 @@
-"""Rounds of impulses of several creatures at once, in C++: on a CPU a number of 16 areas is one vector, on a GPU it is one number.
+"""Rounds of impulses of several creatures at once, in C++: on a CPU a number of 16 areas is one vector, on a GPU it is
+one number.
 
-Both kinds of processors run the same lines: `Lanes` is a vector of 16 numbers or a single one. A vector's numbers do not meet, so that
-an area's result does not depend on its neighbors. On a CPU the rows of `solver` and `touches` are first brought from one area after the
-other into vectors (`fill_lanes`); that, the struct that stays in one place, and vectors make a round ten times as fast as Warp's code.
+Both kinds of processors run the same lines: `Lanes` is a vector of 16 numbers or a single one. A vector's numbers do
+not meet, so that an area's result does not depend on its neighbors. On a CPU the rows of `solver` and `touches` are
+first brought from one area after the other into vectors (`fill_lanes`); that, the struct that stays in one place, and
+vectors make a round ten times as fast as Warp's code.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from palaestra.envs.builtin.creatures.world import ContactRow, Grip, JointRows, 
 
 TOGETHER = 16  # areas in a vector
 MOST_PARTS = 16  # of a creature
-JOINT_NUMBERS, CONTACT_NUMBERS, GRIP_NUMBERS = (ctypes.sizeof(struct.ctype) // 4 for struct in (JointRows, ContactRow, Grip))
+JOINT_NUMBERS, CONTACT_NUMBERS, GRIP_NUMBERS = (
+    ctypes.sizeof(struct.ctype) // 4 for struct in (JointRows, ContactRow, Grip)
+)
 
 _TYPES = """
 #if defined(__CUDA_ARCH__)
@@ -89,7 +93,8 @@ _TYPES = """
         for (int n = 0; n < WIDTH; ++n) all[n] = ((const float*)from[n])[k];
         grip_lanes[k] = all;
     }
-    // each slot holds a contact of the same two parts in some areas, and nothing in the others; an area's contacts keep their order
+    // each slot holds a contact of the same two parts in some areas, and nothing in the others; an area's contacts keep
+    // their order
     int next[WIDTH];
     for (int n = 0; n < WIDTH; ++n) next[n] = 0;
     int count = 0;
@@ -137,13 +142,15 @@ def fill_lanes(world: World, first_area: int, areas: int) -> int:
         CUDA_CALLABLE Vector operator-(const Vector& o) const { return {x - o.x, y - o.y, z - o.z}; }
         CUDA_CALLABLE Vector operator*(Lanes s) const { return {x * s, y * s, z * s}; }
         CUDA_CALLABLE Lanes dot(const Vector& o) const { return x * o.x + y * o.y + z * o.z; }
-        CUDA_CALLABLE Vector cross(const Vector& o) const { return {y * o.z - z * o.y, z * o.x - x * o.z, x * o.y - y * o.x}; }
+        CUDA_CALLABLE Vector cross(const Vector& o) const {
+            return {y * o.z - z * o.y, z * o.x - x * o.z, x * o.y - y * o.x}; }
     };
     auto at = [](const Stored* from) { return Vector{from[0], from[1], from[2]}; };
     auto column = [](const Stored* from) { return Vector{from[0], from[3], from[6]}; };
     auto times = [](const Stored* m, const Vector& v) {
         return Vector{
-            m[0] * v.x + m[1] * v.y + m[2] * v.z, m[3] * v.x + m[4] * v.y + m[5] * v.z, m[6] * v.x + m[7] * v.y + m[8] * v.z
+            m[0] * v.x + m[1] * v.y + m[2] * v.z, m[3] * v.x + m[4] * v.y + m[5] * v.z,
+                m[6] * v.x + m[7] * v.y + m[8] * v.z
         };
     };
 #define LEAST(a, b) ((a) < (b) ? (a) : (b))
@@ -263,7 +270,8 @@ def fill_lanes(world: World, first_area: int, areas: int) -> int:
             const Lanes most = JOINT_PART(most)[0];
             for (int n = 0; n < 3; ++n) {
                 const Lanes before = JOINT_PART(given)[n];
-                const Lanes off = JOINT_PART(drive_goal)[n] - at(JOINT_PART(drive) + 3 * n).dot(spin2 - spin1) - before * softness;
+                const Lanes off = JOINT_PART(drive_goal)[n]
+                    - at(JOINT_PART(drive) + 3 * n).dot(spin2 - spin1) - before * softness;
                 const Lanes wanted = before + off * JOINT_PART(drive_mass)[n];
                 const Lanes given = LEAST(MOST(wanted, -most), most);
                 JOINT_PART(given)[n] = given;
@@ -289,7 +297,8 @@ def fill_lanes(world: World, first_area: int, areas: int) -> int:
                     high = high < zero ? high * biased : high;
                     const Lanes before = JOINT_PART(held)[n];
                     const Lanes wanted = before - speed * mass;
-                    // the impulse that brings the speed within low and high, but no more than has been given before to keep it there
+                    // the impulse that brings the speed within low and high, but no more than has been given before to
+                    // keep it there
                     const Lanes held = MOST(wanted + low * mass, zero) + LEAST(wanted + high * mass, zero);
                     JOINT_PART(held)[n] = held;
                     turn = held - before;
@@ -333,7 +342,9 @@ def fill_lanes(world: World, first_area: int, areas: int) -> int:
 #undef GRIP_PART
 """
 )
-def solve_rounds(world: World, first_area: int, areas: int, contact_slots: int, rounds: int, biased: float, softness: float):
+def solve_rounds(
+    world: World, first_area: int, areas: int, contact_slots: int, rounds: int, biased: float, softness: float
+):
     """Gives all impulses of some areas in rounds.
 
     `biased` is 1 to remove errors of position, else 0. `softness` is that of the drives.

@@ -1,4 +1,6 @@
-"""Pictures of creatures: the parts around its own place on the ground, tiles that pass by as it walks, and the block."""
+"""Pictures of creatures: the parts around its own place on the ground, tiles that pass by as it walks, and the
+block.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,19 @@ TILES = 5
 
 
 def draw_creature(rows: Rows, creature: Creature, behavior: str) -> Drawing:
-    """Draws each area's creature in the middle, with what is around it within eight times its block's edge, or 3.2 m."""
+    """Draws each area's creature in the middle, with what is around it within eight times its block's edge, or 3.2
+    m.
+    """
     far = max(8.0 * creature.block, 3.2)
     root = rows["position"][:, :1] * (1.0, 0.0, 1.0)
     floor = np.array([0.0, creature.floor, 0.0], np.float32)
     place = mirrored(rows["position"] - root - floor)
     turn = mirrored_turn(rows["rotation"])
-    shapes = (*ground(root, far), target(rows, creature, root + floor, far), *parts(creature, place, turn, behavior, rows.slots))
+    shapes = (
+        *ground(root, far),
+        target(rows, creature, root + floor, far),
+        *parts(creature, place, turn, behavior, rows.slots),
+    )
     return Drawing(shapes, (far, 1.2, far), elevation=25.0, center=(0.0, 0.8, 0.0))
 
 
@@ -68,7 +76,9 @@ def target(rows: Rows, creature: Creature, origin: NDArray[np.floating], far: fl
 def parts(
     creature: Creature, place: NDArray[np.float32], turn: NDArray[np.float32], behavior: str, slots: NDArray[np.int64]
 ) -> tuple[Solids, ...]:
-    """Returns the parts, from the places (A, parts, 3) and rotations (A, parts, 4) of their centers of mass: boxes, balls and tubes."""
+    """Returns the parts, from the places (A, parts, 3) and rotations (A, parts, 4) of their centers of mass: boxes,
+    balls and tubes.
+    """
     boxes: list[tuple[NDArray[np.float32], NDArray[np.float32], tuple[float, float, float]]] = []
     tubes: list[tuple[NDArray[np.float32], NDArray[np.float32], float, float]] = []
     balls: list[tuple[NDArray[np.float32], float]] = []
@@ -85,18 +95,47 @@ def parts(
             half = axis * (shape.height / 2 - shape.radius)
             balls += [(middle + figures.turned_by(turn[:, k], end), shape.radius) for end in (half, -half)]
             lay = UPRIGHT_TO[shape.axis]
-            tubes.append((middle, figures.turned(np.broadcast_to(lay, turn[:, k].shape), turn[:, k]), shape.radius, 2 * np.abs(half).max()))
+            tubes.append(
+                (
+                    middle,
+                    figures.turned(np.broadcast_to(lay, turn[:, k].shape), turn[:, k]),
+                    shape.radius,
+                    2 * np.abs(half).max(),
+                )
+            )
     owned = (behavior, slots)
     found: list[Solids] = []
     if boxes:
         sizes = np.array([size for _, _, size in boxes])
-        found.append(solids("feet", "box", stacked(boxes), sizes, BLUE, rotation=np.stack([one[1] for one in boxes], 1), agents=owned))
+        found.append(
+            solids(
+                "feet",
+                "box",
+                stacked(boxes),
+                sizes,
+                BLUE,
+                rotation=np.stack([one[1] for one in boxes], 1),
+                agents=owned,
+            )
+        )
     if tubes:
         sizes = np.array([(2 * radius, length, 2 * radius) for _, _, radius, length in tubes])
         found.append(
-            solids("limbs", "cylinder", stacked(tubes), sizes, BLUE, rotation=np.stack([one[1] for one in tubes], 1), agents=owned)
+            solids(
+                "limbs",
+                "cylinder",
+                stacked(tubes),
+                sizes,
+                BLUE,
+                rotation=np.stack([one[1] for one in tubes], 1),
+                agents=owned,
+            )
         )
-    found.append(solids("joints", "sphere", stacked(balls), np.array([(2 * radius,) * 3 for _, radius in balls]), BLUE, agents=owned))
+    found.append(
+        solids(
+            "joints", "sphere", stacked(balls), np.array([(2 * radius,) * 3 for _, radius in balls]), BLUE, agents=owned
+        )
+    )
     return tuple(found)
 
 

@@ -15,7 +15,9 @@ from palaestra.envs.builtin.creatures.touches import TOUCH, shape_middle
 from palaestra.envs.builtin.creatures.world import World
 
 PLAIN_LOOPS = {"max_unroll": 1}
-"""Options of both kernels. With loops written out, which is Warp's default, CUDA's compiler needs more than ten minutes."""
+"""Options of both kernels. With loops written out, which is Warp's default, CUDA's compiler needs more than ten
+minutes.
+"""
 
 PARAMETER_RANGES = {"gravity": (14.715, 1.0, 100.0)}
 TICKS = wp.constant(5)  # per decision
@@ -184,7 +186,9 @@ def set_drives(world: World, i: int):
         for axis in range(3):
             number = world.anatomy.action[k, axis]
             if number >= 0:
-                target[axis] = low[axis] + 0.5 * (wp.clamp(world.action[i, number], -1.0, 1.0) + 1.0) * (high[axis] - low[axis])
+                target[axis] = low[axis] + 0.5 * (wp.clamp(world.action[i, number], -1.0, 1.0) + 1.0) * (
+                    high[axis] - low[axis]
+                )
         world.target[i, k] = target
         number = world.anatomy.action[k, 3]
         if number >= 0:
@@ -193,7 +197,9 @@ def set_drives(world: World, i: int):
 
 @wp.func
 def take_action(world: World, i: int):
-    """Begins a decision with the area's action; returns whether that has a number that is not finite, which counts as 0."""
+    """Begins a decision with the area's action; returns whether that has a number that is not finite, which counts as
+    0.
+    """
     wrong = bool(False)
     for k in range(world.action.shape[1]):
         if not wp.isfinite(world.action[i, k]):
@@ -214,7 +220,9 @@ def has_ended(world: World, i: int):
 
 @wp.func
 def start(world: World, i: int):
-    """Starts an episode: the start pose in a random direction, and a wanted speed. The block stays, and so do the drives' targets."""
+    """Starts an episode: the start pose in a random direction, and a wanted speed. The block stays, and so do the
+    drives' targets.
+    """
     state = world.rng[i]
     half = wp.randf(state, 0.0, HALF_TURN)
     world.goal_speed[i] = wp.randf(state, world.anatomy.least_speed, world.anatomy.most_speed)
@@ -246,8 +254,8 @@ def has_fallen(world: World, i: int):
 def make_program(observe: Any, earn: Any, decide: Any) -> Program:
     """Returns the program of a creature.
 
-    `observe` (world, i) writes its observations; `earn` (world, i) returns the reward of a tick; `decide` (world, i) returns whether the
-    creature is where it gives up as it observes.
+    `observe` (world, i) writes its observations; `earn` (world, i) returns the reward of a tick; `decide` (world, i)
+    returns whether the creature is where it gives up as it observes.
     """
     return Program(World, make_begin(observe), make_tick(observe, earn, decide), together=TOGETHER)
 
@@ -290,7 +298,9 @@ def make_end(observe: Any) -> Any:
 
 
 def make_tick(observe: Any, earn: Any, decide: Any) -> Any:  # noqa: C901 - a kernel and what it calls
-    """Returns the kernel of a decision. It observes in the frame of the last tick's start: Unity observes before agents move theirs."""
+    """Returns the kernel of a decision. It observes in the frame of the last tick's start: Unity observes before agents
+    move theirs.
+    """
 
     end = make_end(observe)
 
@@ -315,7 +325,9 @@ def make_tick(observe: Any, earn: Any, decide: Any) -> Any:  # noqa: C901 - a ke
 
     @wp.func
     def conclude(world: World, i: int):
-        """Observes after the last tick of a decision, and ends the episode if the creature gives up; returns whether it has ended."""
+        """Observes after the last tick of a decision, and ends the episode if the creature gives up; returns whether it
+        has ended.
+        """
         if not has_ended(world, i):
             world.age[i] += 1
         observe(world, i)

@@ -1,8 +1,9 @@
-"""Articulated rigid bodies as Unity's physics moves them: impulses between bodies that keep their own position and velocity.
+"""Articulated rigid bodies as Unity's physics moves them: impulses between bodies that keep their own position and
+velocity.
 
-A tick integrates gravity and drag, then solves all joints and contacts again and again, each as if it were alone, as Unity's solver
-does: first with the errors of position, after which the bodies move, then without, which leaves the velocities. Drives are implicit:
-the torque is what spring and damper give at the end of the tick, up to a limit.
+A tick integrates gravity and drag, then solves all joints and contacts again and again, each as if it were alone, as
+Unity's solver does: first with the errors of position, after which the bodies move, then without, which leaves the
+velocities. Drives are implicit: the torque is what spring and damper give at the end of the tick, up to a limit.
 
 Axes are Unity's, left-handed; the algebra of vectors and quaternions is the same there.
 """
@@ -71,7 +72,9 @@ def twist_of(bend: wp.quat):
 
 @wp.func
 def limit_axis(turned: wp.mat33, frame: wp.quat, other_frame: wp.quat, cone: bool, lean: wp.vec3, k: int):
-    """Returns the axis of a joint's row: with a cone, the twist's is that of `second`, and y's is where the swing leaves the cone."""
+    """Returns the axis of a joint's row: with a cone, the twist's is that of `second`, and y's is where the swing
+    leaves the cone.
+    """
     if cone and k == 0:
         return wp.quat_rotate(other_frame, wp.vec3(1.0, 0.0, 0.0))
     if cone and k == 1:
@@ -81,7 +84,9 @@ def limit_axis(turned: wp.mat33, frame: wp.quat, other_frame: wp.quat, cone: boo
 
 @wp.func
 def past_cone(y: float, z: float, most_y: float, most_z: float):
-    """Returns how far two angles are past the ellipse that limits them together, in rad (less than 0 within), and its normal's y and z."""
+    """Returns how far two angles are past the ellipse that limits them together, in rad (less than 0 within), and its
+    normal's y and z.
+    """
     size = wp.sqrt(y * y + z * z)
     if size < 1.0e-4 or wp.min(most_y, most_z) <= 0.0:
         return wp.vec3(-wp.min(most_y, most_z), 1.0, 0.0)
@@ -107,9 +112,17 @@ def limit_speeds(joint: Joint, angles: wp.vec3, cone: bool, lean: wp.vec3, k: in
 
 @wp.func
 def prepare_drive(
-    world: World, rows: JointRows, most: float, wanted: wp.quat, now: wp.quat, first_inertia: wp.mat33, second_inertia: wp.mat33
+    world: World,
+    rows: JointRows,
+    most: float,
+    wanted: wp.quat,
+    now: wp.quat,
+    first_inertia: wp.mat33,
+    second_inertia: wp.mat33,
 ):
-    """Returns the rows with a drive. It measures the imaginary part of the rotation from the wanted to the current one, half the angle."""
+    """Returns the rows with a drive. It measures the imaginary part of the rotation from the wanted to the current one,
+    half the angle.
+    """
     error = wp.quat_inverse(wanted) * now
     if error[3] < 0.0:
         wanted = -wanted
@@ -157,7 +170,9 @@ def prepare_joint(world: World, i: int, number: int):
         bend = -bend
     twist = twist_of(bend)
     swing = bend * wp.quat_inverse(twist)
-    angles = wp.vec3(2.0 * wp.atan2(twist[0], twist[3]), 2.0 * wp.atan2(swing[1], swing[3]), 2.0 * wp.atan2(swing[2], swing[3]))
+    angles = wp.vec3(
+        2.0 * wp.atan2(twist[0], twist[3]), 2.0 * wp.atan2(swing[1], swing[3]), 2.0 * wp.atan2(swing[2], swing[3])
+    )
     turned = wp.quat_to_matrix(frame * wp.normalize(wp.quat(0.0, swing[1], 0.0, swing[3])))  # about y
     cone = joint.high[1] > 0.0 and joint.high[2] > 0.0
     lean = past_cone(angles[1], angles[2], joint.high[1], joint.high[2])
@@ -187,4 +202,6 @@ def prepare_joint(world: World, i: int, number: int):
             rows.high[k] = speeds[1]
     most = world.strength[i, number] * anatomy.torque * TICK
     wanted = frame * euler(world.target[i, number])
-    world.scratch.joint[i, number] = prepare_drive(world, rows, most, wanted, other_frame, first_inertia, second_inertia)
+    world.scratch.joint[i, number] = prepare_drive(
+        world, rows, most, wanted, other_frame, first_inertia, second_inertia
+    )

@@ -64,10 +64,33 @@ WORM = Creature(
             hunts=False,
         ),
         Part(
-            "seg1", "seg0", 10.0, Capsule(0.33, 1.5, 1), (0.0, 0.0001, -1.3163), (89.98, 0.0, 0.0), _bend((0.0, 0.0, -0.8), Y), hunts=False
+            "seg1",
+            "seg0",
+            10.0,
+            Capsule(0.33, 1.5, 1),
+            (0.0, 0.0001, -1.3163),
+            (89.98, 0.0, 0.0),
+            _bend((0.0, 0.0, -0.8), Y),
+            hunts=False,
         ),
-        Part("seg2", "seg1", 10.0, Capsule(0.28, 1.48, 1), (0.0, -1.1247, -0.0003), joint=_bend((0.0, -0.55, 0.0), BACK), hunts=False),
-        Part("seg3", "seg2", 10.0, Capsule(0.26, 1.46, 1), (0.0, -1.116, -0.0004), joint=_bend((0.0, -0.55, 0.0), BACK), hunts=False),
+        Part(
+            "seg2",
+            "seg1",
+            10.0,
+            Capsule(0.28, 1.48, 1),
+            (0.0, -1.1247, -0.0003),
+            joint=_bend((0.0, -0.55, 0.0), BACK),
+            hunts=False,
+        ),
+        Part(
+            "seg3",
+            "seg2",
+            10.0,
+            Capsule(0.26, 1.46, 1),
+            (0.0, -1.116, -0.0004),
+            joint=_bend((0.0, -0.55, 0.0), BACK),
+            hunts=False,
+        ),
     ),
     start=(0.0, 1.65, 0.0),
     drive=Drive(3000.0, 30.0, 10000.0),
@@ -103,9 +126,21 @@ def _walker_arm(side: str, right: int) -> tuple[Part, Part, Part]:
     wrist = JointPlan((0.0, 0.0, 0.0), X, Z)
     elbow = JointPlan((-0.16 * right, 0.0, 0.0), axis, Z, x=(0.0, 160.0))
     return (
-        Part(f"arm{side}", "chest", 4.0, Capsule(0.08, 0.33, 0), (0.4125 * right, 0.0, 0.0), joint=shoulder, falls=True),
-        Part(f"forearm{side}", f"arm{side}", 3.0, Capsule(0.08, 0.3, 0), (0.33 * right, 0.0, 0.0), joint=elbow, falls=True),
-        Part(f"hand{side}", f"forearm{side}", 2.0, RoundShape(0.08), (0.231 * right, 0.0, 0.0), joint=wrist, falls=True),
+        Part(
+            f"arm{side}", "chest", 4.0, Capsule(0.08, 0.33, 0), (0.4125 * right, 0.0, 0.0), joint=shoulder, falls=True
+        ),
+        Part(
+            f"forearm{side}",
+            f"arm{side}",
+            3.0,
+            Capsule(0.08, 0.3, 0),
+            (0.33 * right, 0.0, 0.0),
+            joint=elbow,
+            falls=True,
+        ),
+        Part(
+            f"hand{side}", f"forearm{side}", 2.0, RoundShape(0.08), (0.231 * right, 0.0, 0.0), joint=wrist, falls=True
+        ),
     )
 
 
@@ -118,7 +153,16 @@ _NECK = JointPlan((0.0, -0.28, 0.0), X, BACK, x=(-30.0, 10.0), y=20.0)
 _HEAD = Part("head", "chest", 6.0, RoundShape(0.22), (0.0, 0.4495, 0.0), joint=_NECK, falls=True)
 
 WALKER = Creature(  # the small body of release 21
-    parts=(_HIPS, _SPINE, _CHEST, _HEAD, *_walker_arm("L", -1), *_walker_arm("R", 1), *_walker_leg("L", -1), *_walker_leg("R", 1)),
+    parts=(
+        _HIPS,
+        _SPINE,
+        _CHEST,
+        _HEAD,
+        *_walker_arm("L", -1),
+        *_walker_arm("R", 1),
+        *_walker_leg("L", -1),
+        *_walker_leg("R", 1),
+    ),
     start=(0.0, 0.953, 0.0),
     drive=Drive(40000.0, 5000.0, 20000.0),
     drag=0.05,
@@ -130,7 +174,18 @@ WALKER = Creature(  # the small body of release 21
     block_range=9.0,
     speeds=(0.1, 10.0),
     targets=(
-        *("chest.x", "chest.y", "chest.z", "spine.x", "spine.y", "spine.z", "thighL.x", "thighL.y", "thighR.x", "thighR.y"),
+        *(
+            "chest.x",
+            "chest.y",
+            "chest.z",
+            "spine.x",
+            "spine.y",
+            "spine.z",
+            "thighL.x",
+            "thighL.y",
+            "thighR.x",
+            "thighR.y",
+        ),
         *("shinL.x", "shinR.x", "footR.x", "footR.y", "footR.z", "footL.x", "footL.y", "footL.z"),
         *("armL.x", "armL.y", "armR.x", "armR.y", "forearmL.x", "forearmR.x", "head.x", "head.y"),
     ),

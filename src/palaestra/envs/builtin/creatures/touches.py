@@ -23,8 +23,12 @@ def some_tangent(normal: wp.vec3):
 
 
 @wp.func
-def add_contact(world: World, i: int, first: int, second: int, point: wp.vec3, normal: wp.vec3, gap: float, loads: bool):
-    """Adds a contact at a point, unless there are too many. `loads`: it presses on the ground, where the part's grip is its friction."""
+def add_contact(
+    world: World, i: int, first: int, second: int, point: wp.vec3, normal: wp.vec3, gap: float, loads: bool
+):
+    """Adds a contact at a point, unless there are too many. `loads`: it presses on the ground, where the part's grip is
+    its friction.
+    """
     count = world.scratch.contacts[i]
     if count >= MOST_CONTACTS:
         return
@@ -59,17 +63,23 @@ def shape_middle(world: World, i: int, part: int):
 
 @wp.func
 def reach_of(world: World, i: int, part: int):
-    """Returns how near to another surface a part's has to be for a contact: farther the faster it is, so that it is not too late."""
+    """Returns how near to another surface a part's has to be for a contact: farther the faster it is, so that it is not
+    too late.
+    """
     turn = world.rotation[i, part]
     sole = world.anatomy.sole[part]
     box = wp.vec3(0.0, 0.0, 0.0)  # half of the edges of its bounds
     for k in range(3):
-        along = wp.quat_rotate(turn, wp.vec3(wp.where(k == 0, 1.0, 0.0), wp.where(k == 1, 1.0, 0.0), wp.where(k == 2, 1.0, 0.0)))
+        along = wp.quat_rotate(
+            turn, wp.vec3(wp.where(k == 0, 1.0, 0.0), wp.where(k == 1, 1.0, 0.0), wp.where(k == 2, 1.0, 0.0))
+        )
         half = sole[k] + wp.abs(world.anatomy.shape[part][k]) * wp.where(sole[0] > 0.0, 0.0, 1.0)
         box += half * wp.vec3(wp.abs(along[0]), wp.abs(along[1]), wp.abs(along[2]))
     if sole[0] == 0.0:
         box += world.anatomy.radius[part] * wp.vec3(1.0, 1.0, 1.0)
-    return TOUCH + world.anatomy.foresight * TICK * (wp.length(world.velocity[i, part]) + wp.length(world.spin[i, part]) * wp.length(box))
+    return TOUCH + world.anatomy.foresight * TICK * (
+        wp.length(world.velocity[i, part]) + wp.length(world.spin[i, part]) * wp.length(box)
+    )
 
 
 @wp.func
@@ -93,7 +103,9 @@ def touch_planes(world: World, i: int, part: int, point: wp.vec3, radius: float,
 
 @wp.func
 def touch_size_sq(world: World, i: int, found: int):
-    """Returns the squared diagonal of the box around contacts with the ground, from number `found` on; -1 if there are none."""
+    """Returns the squared diagonal of the box around contacts with the ground, from number `found` on; -1 if there are
+    none.
+    """
     low = wp.vec3(1.0e9, 1.0e9, 1.0e9)
     high = -low
     for k in range(found, world.scratch.contacts[i]):
@@ -106,7 +118,9 @@ def touch_size_sq(world: World, i: int, found: int):
 
 @wp.func
 def still_held(world: World, i: int, part: int, size_sq: float):
-    """Returns how many of a part's held points stay: all, or none if it has tilted or left the ground, or if they are in a corner of it."""
+    """Returns how many of a part's held points stay: all, or none if it has tilted or left the ground, or if they are
+    in a corner of it.
+    """
     turn = world.rotation[i, part]
     if size_sq < 0.0 or wp.quat_rotate(turn, world.held_up[i, part])[1] < SAME_WAY:
         return 0
@@ -131,7 +145,8 @@ def hold(world: World, i: int, part: int, n: int, arm: wp.vec3):
 def choose_grip(world: World, i: int, part: int, found: int):
     """Chooses up to two points at which friction holds a part that touches the ground, from contact number `found` on.
 
-    They stay the same until the part slips, tilts or leaves the ground, and are pulled back to their places: PhysX's friction anchors.
+    They stay the same until the part slips, tilts or leaves the ground, and are pulled back to their places: PhysX's
+    friction anchors.
     """
     size_sq = touch_size_sq(world, i, found)
     kept = still_held(world, i, part, size_sq)
@@ -153,7 +168,9 @@ def choose_grip(world: World, i: int, part: int, found: int):
             if count == 0:
                 one = row.first_arm
                 count = 1
-            elif (count == 1 and from_one > CLOSE * CLOSE) or (count == 2 and from_one > from_two and from_one > longest):
+            elif (count == 1 and from_one > CLOSE * CLOSE) or (
+                count == 2 and from_one > from_two and from_one > longest
+            ):
                 two = row.first_arm
                 longest = from_one
                 count = 2
@@ -240,7 +257,9 @@ def find_outer_contacts(world: World, i: int, part: int):
 
 @wp.func
 def nearest_points(a: wp.vec3, along: wp.vec3, b: wp.vec3, across: wp.vec3):
-    """Returns where along each segment (-1..1) two segments come nearest. `a`, `b`: their middles; `along`, `across`: half segments."""
+    """Returns where along each segment (-1..1) two segments come nearest. `a`, `b`: their middles; `along`, `across`:
+    half segments.
+    """
     between = a - b
     aa = wp.dot(along, along)
     bb = wp.dot(across, across)

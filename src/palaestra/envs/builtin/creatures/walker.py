@@ -93,7 +93,10 @@ class Walker(WarpEnv):
         "up to +1 a physics tick for the wanted velocity, times how far the head faces the block",
         "-1 if more than shins and feet touch the ground",
     )
-    episode = "ends when a part other than shins and feet touches the ground, and is truncated after 1,000 decisions (5,000 physics ticks)"
+    episode = (
+        "ends when a part other than shins and feet touches the ground, and is truncated after 1,000 decisions "
+        "(5,000 physics ticks)"
+    )
     benchmark = 2500.0
     creature = WALKER
     default_areas = 10
@@ -110,12 +113,17 @@ class Walker(WarpEnv):
         approximate=(
             "joints and contacts are solved by impulses in 12 + 12 rounds, as PhysX does in kind, not digit by digit",
             "the block is moved when it is touched, and cannot be pushed",
-            "feet meet other parts of the body as capsules, 0.085 m wide, in place of boxes of 0.128 m; on the floor they are boxes",
-            "Unity's model falls here in 3 of 1,000 decisions, and in PhysX 4.1 with the same body in 6 or more: why is not known",
+            "feet meet other parts of the body as capsules, 0.085 m wide, in place of boxes of 0.128 m; on the floor "
+            "they are boxes",
+            "Unity's model falls here in 3 of 1,000 decisions, and in PhysX 4.1 with the same body in 6 or more: why "
+            "is not known",
             "the order in which joints are solved is chosen; Unity's is not known",
         ),
         models=(ModelScore("Walker.onnx", 654, 27, 1400, 2500),),
-        learned=(Learned("ppo/Walker.yaml", 1.35, 30.0, 24.7, 2500.0), Learned("sac/Walker.yaml", 0.13, 15.0, 0.7, 2500.0)),
+        learned=(
+            Learned("ppo/Walker.yaml", 1.35, 30.0, 24.7, 2500.0),
+            Learned("sac/Walker.yaml", 0.13, 15.0, 0.7, 2500.0),
+        ),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:

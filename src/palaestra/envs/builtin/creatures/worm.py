@@ -96,11 +96,15 @@ PROGRAM = make_program(observe, earn, is_lost)
 
 
 class Worm(WarpEnv):
-    """Worm: four segments, three joints; one vector (64) with velocities and poses of its parts, 9 continuous actions."""
+    """Worm: four segments, three joints; one vector (64) with velocities and poses of its parts, 9 continuous
+    actions.
+    """
 
     behavior = "Worm"
     summary = "Four segments push a long body toward a block."
-    rewards = ("up to +1 a physics tick for 10 m/s toward the block, less by the angle to it, and 0 from 30 degrees on",)
+    rewards = (
+        "up to +1 a physics tick for 10 m/s toward the block, less by the angle to it, and 0 from 30 degrees on",
+    )
     episode = "is truncated after 1,000 decisions (5,000 physics ticks)"
     benchmark = 800.0
     creature = WORM

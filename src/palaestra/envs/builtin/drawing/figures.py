@@ -24,14 +24,18 @@ QUARTER = np.sqrt(0.5, dtype=np.float32)
 
 def turned(first: ArrayLike, then: ArrayLike) -> NDArray[np.float32]:
     """Returns the quaternions (..., 4) that turn by `first` in the frame that `then` has turned."""
-    a, b = np.asarray(then, np.float32), np.asarray(first, np.float32)
+    a = np.asarray(then, np.float32)
+    b = np.asarray(first, np.float32)
     axis = a[..., 3:] * b[..., :3] + b[..., 3:] * a[..., :3] + np.cross(a[..., :3], b[..., :3])
-    return np.concatenate([axis, a[..., 3:] * b[..., 3:] - (a[..., :3] * b[..., :3]).sum(-1, keepdims=True)], -1, dtype=np.float32)
+    return np.concatenate(
+        [axis, a[..., 3:] * b[..., 3:] - (a[..., :3] * b[..., :3]).sum(-1, keepdims=True)], -1, dtype=np.float32
+    )
 
 
 def turned_by(turn: NDArray[np.float32], place: ArrayLike) -> NDArray[np.float32]:
     """Returns positions (..., 3) turned by quaternions (..., 4)."""
-    axis, at = turn[..., :3], np.asarray(place, np.float32)
+    axis = turn[..., :3]
+    at = np.asarray(place, np.float32)
     moved = 2 * np.cross(axis, np.cross(axis, at) + turn[..., 3:] * at)
     return at + moved.astype(np.float32)
 
@@ -57,7 +61,9 @@ def agent(
     shape: Shape = "cylinder",
     name: str = "agent",
 ) -> tuple[Solids, ...]:
-    """Returns agents with an arrow on top that shows their heading. A radius (areas, figures) of 0 hides one; `height` is its feet's."""
+    """Returns agents with an arrow on top that shows their heading. A radius (areas, figures) of 0 hides one; `height`
+    is its feet's.
+    """
     size = np.broadcast_to(np.asarray(radius, np.float32), place.shape[:2])
     feet = np.broadcast_to(np.asarray(height, np.float32), place.shape[:2])
     body = np.stack([2 * size, 1.6 * size, 2 * size], -1)
@@ -78,7 +84,13 @@ def floor(areas: int, half: tuple[float, float], color: Color = FLOOR) -> Solids
 
 @cache
 def plate(
-    name: str, areas: int, middle: tuple[float, float], half: tuple[float, float], color: Color, top: float = 0.02, thick: float = 0.02
+    name: str,
+    areas: int,
+    middle: tuple[float, float],
+    half: tuple[float, float],
+    color: Color,
+    top: float = 0.02,
+    thick: float = 0.02,
 ) -> Solids:
     """Returns a flat box that never moves, such as a goal on the floor; lies between walls and figures."""
     return boxes(name, areas, (((middle[0], middle[1]), half),), color, top, thick)
@@ -86,16 +98,25 @@ def plate(
 
 @cache
 def boxes(
-    name: str, areas: int, places: tuple[tuple[tuple[float, float], tuple[float, float]], ...], color: Color, top: float, thick: float
+    name: str,
+    areas: int,
+    places: tuple[tuple[tuple[float, float], tuple[float, float]], ...],
+    color: Color,
+    top: float,
+    thick: float,
 ) -> Solids:
-    """Returns boxes that never move, each given by its middle and half its sides in the plane, from `top` down by `thick`."""
+    """Returns boxes that never move, each given by its middle and half its sides in the plane, from `top` down by
+    `thick`.
+    """
     middle = on_plane(np.array([place for place, _ in places], np.float32), top - thick / 2)
     size = np.array([[2 * half[0], thick, 2 * half[1]] for _, half in places], np.float32)
     return solids(name, "box", np.broadcast_to(middle, (areas, *middle.shape)), size, color, fixed=True)
 
 
 @cache
-def room(areas: int, half: tuple[float, float], wall: float = 1.0, thick: float = 0.4, color: Color = FLOOR) -> tuple[Solids, ...]:
+def room(
+    areas: int, half: tuple[float, float], wall: float = 1.0, thick: float = 0.4, color: Color = FLOOR
+) -> tuple[Solids, ...]:
     """Returns a floor and the walls around it, of this height and thickness."""
     x, y = half
     out = thick / 2
@@ -114,9 +135,16 @@ def hidden_unless(shown: ArrayLike, size: ArrayLike) -> NDArray[np.float32]:
 
 
 def marked(
-    name: str, place: NDArray[np.float32], half: tuple[float, float], tall: float, mark: NDArray[np.int32], color: ArrayLike
+    name: str,
+    place: NDArray[np.float32],
+    half: tuple[float, float],
+    tall: float,
+    mark: NDArray[np.int32],
+    color: ArrayLike,
 ) -> tuple[Solids, ...]:
-    """Returns boxes with these half sides and height that have an X (mark 0) or an O (1) on top; `mark` is (areas, boxes)."""
+    """Returns boxes with these half sides and height that have an X (mark 0) or an O (1) on top; `mark` is (areas,
+    boxes).
+    """
     small = 0.85 * min(half)
     beam = hidden_unless(mark == 0, (2.2 * small, 0.1, 0.45 * small))
     ring, hole = (hidden_unless(mark == 1, (2 * share * small, 0.1, 2 * share * small)) for share in (1.0, 0.55))

@@ -1,8 +1,9 @@
 """Pictures of drawings: a small ray caster in Warp that needs neither a GPU nor a display.
 
-A pixel is two rays or, where their colors differ, four. Each looks for the nearest solid, and then for one between there and the
-light. Both only look at those in one cell: the picture, and the plane that the light shines on, are divided into cells, each with a
-list of the solids that may be seen there. A solid is hit in the frame in which it has edges of 1.
+A pixel is two rays or, where their colors differ, four. Each looks for the nearest solid, and then for one between
+there and the light. Both only look at those in one cell: the picture, and the plane that the light shines on, are
+divided into cells, each with a list of the solids that may be seen there. A solid is hit in the frame in which it has
+edges of 1.
 """
 
 from __future__ import annotations
@@ -31,14 +32,18 @@ FAR = wp.constant(1.0e9)
 NEAR = wp.constant(1.0e-4)
 BOX, SPHERE, CYLINDER, CONE = (wp.constant(SHAPES.index(shape)) for shape in SHAPES)
 LIGHT = wp.constant(wp.vec3(0.27524, 0.88077, 0.38534))  # from the right and the front, of length 1
-ASIDE, ALONG = wp.constant(wp.vec3(0.813736, 0.0, -0.581234)), wp.constant(wp.vec3(0.511934, -0.473544, 0.716715))  # across the light
+# across the light
+ASIDE = wp.constant(wp.vec3(0.813736, 0.0, -0.581234))
+ALONG = wp.constant(wp.vec3(0.511934, -0.473544, 0.716715))
 CELLS_ACROSS = wp.constant(32)
 AMBIENT = wp.constant(0.56)
 SKY = wp.constant(0.06)  # how much brighter than that an upper side is without the light, and darker a lower one
 DIFFUSE = wp.constant(0.43)
 ALIKE = wp.constant(4.0)
 SHINE = wp.constant(70.0)
-BIAS = wp.constant(2.0e-3)  # how far above a surface its ray to the light begins, as a share of the distance from the eye / 10
+BIAS = wp.constant(
+    2.0e-3
+)  # how far above a surface its ray to the light begins, as a share of the distance from the eye / 10
 BACKGROUND = wp.constant(wp.vec3(*(float(channel) for channel in PAPER)))
 
 
@@ -99,7 +104,9 @@ def hit_sphere(o: wp.vec3, d: wp.vec3):
 
 @wp.func
 def hit_round(o: wp.vec3, d: wp.vec3, taper: float):
-    """Returns the same for a cylinder (taper 0) or a cone (taper 0.5), whose radius shrinks by `taper` a unit of height up to the top."""
+    """Returns the same for a cylinder (taper 0) or a cone (taper 0.5), whose radius shrinks by `taper` a unit of height
+    up to the top.
+    """
     best = wp.vec4(0.0, 0.0, 0.0, FAR)
     wide = wp.where(taper > 0.0, taper * (0.5 - o[1]), 0.5)
     slope = -taper * d[1]
@@ -175,8 +182,12 @@ def ray_way(right: wp.vec3, up: wp.vec3, corner: wp.vec3, x: float, y: float):
 
 
 @wp.kernel
-def cast(bodies: Bodies, eye: wp.vec3, right: wp.vec3, up: wp.vec3, corner: wp.vec3, picture: wp.array3d(dtype=wp.uint8)):
-    """Paints one pixel. `corner` points to the picture's upper left corner; `right` and `up` are the width of a pixel."""
+def cast(
+    bodies: Bodies, eye: wp.vec3, right: wp.vec3, up: wp.vec3, corner: wp.vec3, picture: wp.array3d(dtype=wp.uint8)
+):
+    """Paints one pixel. `corner` points to the picture's upper left corner; `right` and `up` are the width of a
+    pixel.
+    """
     row, column = wp.tid()
     cell = row * CELLS_ACROSS // picture.shape[0] * CELLS_ACROSS + column * CELLS_ACROSS // picture.shape[1]
     color = wp.vec3(0.0, 0.0, 0.0)
@@ -232,7 +243,9 @@ class Camera:
         axes = np.stack([self.right, -self.up], 1) / pixel**2
         ahead = np.cross(self.up, self.right) / pixel**2
         offset = points - self.eye
-        return (offset / (offset @ ahead)[..., None] - self.corner) @ axes / (self.width, self.height) * int(CELLS_ACROSS)
+        return (
+            (offset / (offset @ ahead)[..., None] - self.corner) @ axes / (self.width, self.height) * int(CELLS_ACROSS)
+        )
 
 
 def camera_of(drawing: Drawing, width: int | None = None) -> Camera:
@@ -242,7 +255,8 @@ def camera_of(drawing: Drawing, width: int | None = None) -> Camera:
         width = LARGE_WIDTH if is_large else SMALL_WIDTH
     angle = np.deg2rad(drawing.elevation)
     back = np.array([0.0, np.sin(angle), np.cos(angle)])
-    right, up = np.array([1.0, 0.0, 0.0]), np.array([0.0, np.cos(angle), -np.sin(angle)])
+    right = np.array([1.0, 0.0, 0.0])
+    up = np.array([0.0, np.cos(angle), -np.sin(angle)])
     center = np.array(drawing.center)
     corners = np.array(list(product((-1, 1), repeat=3))) * drawing.half - center
     near = corners @ back
@@ -250,9 +264,12 @@ def camera_of(drawing: Drawing, width: int | None = None) -> Camera:
     seen = np.stack([corners @ right, corners @ up], 1) / (distance - near)[:, None]
     (left, bottom), (rightmost, top) = seen.min(0), seen.max(0)
     border = (MARGIN - 1) / 2 * (rightmost - left)
-    across, upward = rightmost - left + 2 * border, top - bottom + 2 * border
+    across = rightmost - left + 2 * border
+    upward = top - bottom + 2 * border
     if (missing := FLATTEST * across - upward) > 0:
-        bottom, top, upward = bottom - missing / 2, top + missing / 2, upward + missing
+        bottom = bottom - missing / 2
+        top = top + missing / 2
+        upward = upward + missing
     if across < upward:  # no side is longer than the width
         width = round(width * across / upward)
     pixel = across / width
@@ -269,7 +286,10 @@ def picture_of(drawing: Drawing, width: int | None = None) -> NDArray[np.uint8]:
     picture = np.empty((camera.height, camera.width, 3), np.uint8)
     with quiet_warp():  # the first launch compiles the kernel, unless Warp finds it in its cache
         bodies = _bodies(drawing, camera)
-        inputs = [bodies, *(wp.vec3(*vector.tolist()) for vector in (camera.eye, camera.right, camera.up, camera.corner))]
+        inputs = [
+            bodies,
+            *(wp.vec3(*vector.tolist()) for vector in (camera.eye, camera.right, camera.up, camera.corner)),
+        ]
         painted = wp.array(picture, dtype=wp.uint8, device="cpu", copy=False)
         wp.launch(cast, dim=(camera.height, camera.width), inputs=[*inputs, painted], device="cpu")
     return picture
@@ -294,9 +314,11 @@ def _bodies(drawing: Drawing, camera: Camera) -> Bodies:
     columns = {"shape": shape, "place": place, "size": size, "turn": turn, "color": color, "opacity": opacity}
     columns["seen_first"], columns["seen"] = _lists(camera.cells_of(corners))
     across = corners @ np.array([tuple(ASIDE), tuple(ALONG)], np.float32).T
-    low, high = across.min((0, 1), initial=0.0) - SMALLEST, across.max((0, 1), initial=0.0) + SMALLEST
+    low = across.min((0, 1), initial=0.0) - SMALLEST
+    high = across.max((0, 1), initial=0.0) + SMALLEST
     side = (high - low) / int(CELLS_ACROSS)
-    bodies.lit_corner, bodies.lit_side = wp.vec2(*low.tolist()), wp.vec2(*side.tolist())
+    bodies.lit_corner = wp.vec2(*low.tolist())
+    bodies.lit_side = wp.vec2(*side.tolist())
     columns["lit_first"], columns["lit"] = _lists((across - low)[opacity >= 1] / side)
     for name, column in columns.items():
         setattr(bodies, name, wp.array(column, dtype=Bodies.vars[name].type.dtype, device="cpu"))
@@ -304,8 +326,11 @@ def _bodies(drawing: Drawing, camera: Camera) -> Bodies:
 
 
 def _lists(corners: NDArray[np.float32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Returns where each cell's list of solids begins, and the lists; `corners` (n, 8, 2) of each solid are measured in cells."""
-    least, most = np.arange(int(CELLS_ACROSS)), np.arange(int(CELLS_ACROSS)) + 1
+    """Returns where each cell's list of solids begins, and the lists; `corners` (n, 8, 2) of each solid are measured in
+    cells.
+    """
+    least = np.arange(int(CELLS_ACROSS))
+    most = np.arange(int(CELLS_ACROSS)) + 1
     inside = (corners.min(1)[..., None] < most + SLACK) & (corners.max(1)[..., None] > least - SLACK)  # (n, 2, cells)
     cell, which = (inside[:, 1, :, None] & inside[:, 0, None]).reshape(len(corners), int(CELLS_ACROSS) ** 2).T.nonzero()
     return np.searchsorted(cell, np.arange(int(CELLS_ACROSS) ** 2 + 1)).astype(np.int32), which.astype(np.int32)

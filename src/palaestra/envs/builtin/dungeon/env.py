@@ -1,12 +1,13 @@
 """DungeonEscape: one agent must give its life for the key that lets the others out.
 
-A dragon walks to a portal in a corner of a room of 25 x 25 m with four columns. The agent that touches it dies with it, and
-nothing else slays it; it leaves a key, and the agent a tombstone. The agent that touches the key carries it, and opens the door by
-touching its lock: +1 to the group. The portal takes agents too. Agents that left the room do not act until the next episode.
-`rules` and `observations` have the figures of Unity's scene.
+A dragon walks to a portal in a corner of a room of 25 x 25 m with four columns. The agent that touches it dies with it,
+and nothing else slays it; it leaves a key, and the agent a tombstone. The agent that touches the key carries it, and
+opens the door by touching its lock: +1 to the group. The portal takes agents too. Agents that left the room do not act
+until the next episode. `rules` and `observations` have the figures of Unity's scene.
 
-An agent observes its own velocity to the right, upward and ahead (with seven constants, as in CooperativePushBlock), 15 rays within
-60 degrees of straight ahead, as thick as a ball of 0.5 m, in three frames with the oldest first, and whether it carries the key.
+An agent observes its own velocity to the right, upward and ahead (with seven constants, as in CooperativePushBlock), 15
+rays within 60 degrees of straight ahead, as thick as a ball of 0.5 m, in three frames with the oldest first, and
+whether it carries the key.
 """
 
 from __future__ import annotations
@@ -70,22 +71,28 @@ def escape(columns: Mapping[str, torch.Tensor]) -> Action:
     """Sends the agent nearest the dragon into it, and the one nearest the key to the door with it; the others wait."""
     agents = int(AGENTS)
     place = columns["body_position"][:, :agents]
-    lives, holds = columns["acting"].view(-1, agents), columns["holds_key"].view(-1, agents)
+    lives = columns["acting"].view(-1, agents)
+    holds = columns["holds_key"].view(-1, agents)
     lock = torch.tensor([float(LOCK[0]), float(LOCK[1])], device=place.device)
-    dragon_lives, is_held = columns["dragon_lives"][:, None], holds.any(1, keepdim=True)
+    dragon_lives = columns["dragon_lives"][:, None]
+    is_held = holds.any(1, keepdim=True)
     goal = torch.where(dragon_lives, columns["dragon"], torch.where(is_held, lock, columns["key"]))
     far = (place - goal[:, None]).norm(dim=2).masked_fill(~lives, torch.inf)
     far = torch.where(is_held & ~holds, torch.inf, far)
     goes = torch.nn.functional.one_hot(far.argmin(1), agents).view(-1, 1)
-    place, goal = place.reshape(-1, 2), goal.repeat_interleave(agents, 0)
-    velocity, angle = columns["body_velocity"][:, :agents].reshape(-1, 2), columns["body_angle"][:, :agents].reshape(-1)
+    place = place.reshape(-1, 2)
+    goal = goal.repeat_interleave(agents, 0)
+    velocity = columns["body_velocity"][:, :agents].reshape(-1, 2)
+    angle = columns["body_angle"][:, :agents].reshape(-1)
     stone = torch.where(columns["stone_stands"][:, None], columns["stone"], torch.full_like(columns["stone"], 1e3))
     choice = run_over(place, velocity, angle, past_obstacles(place, goal, stone.repeat_interleave(agents, 0)))
     return Action(torch.zeros(len(place), 0, device=place.device), choice * goes)
 
 
 def past_obstacles(place: torch.Tensor, goal: torch.Tensor, stone: torch.Tensor) -> torch.Tensor:
-    """Returns the next waypoints from places (S, 2) to goals (S, 2): beside the nearest column or tombstone (S, 2) in between, if any."""
+    """Returns the next waypoints from places (S, 2) to goals (S, 2): beside the nearest column or tombstone (S, 2) in
+    between, if any.
+    """
     columns = torch.tensor(COLUMNS, device=place.device).expand(len(place), -1, -1)
     obstacle = torch.cat([columns, stone[:, None]], 1)
     berth = torch.tensor([COLUMN_BERTH] * len(COLUMNS) + [STONE_BERTH], device=place.device)
@@ -93,7 +100,8 @@ def past_obstacles(place: torch.Tensor, goal: torch.Tensor, stone: torch.Tensor)
     far = way.norm(dim=1, keepdim=True).clamp(min=1e-6)
     ahead = way / far
     to = obstacle - place[:, None]
-    along, across = (to * ahead[:, None]).sum(2), ahead[:, :1] * to[..., 1] - ahead[:, 1:] * to[..., 0]
+    along = (to * ahead[:, None]).sum(2)
+    across = ahead[:, :1] * to[..., 1] - ahead[:, 1:] * to[..., 0]
     blocks = (along > 0) & (along < far) & (across.abs() < berth - 0.2)
     nearest = torch.where(blocks, along, torch.inf).argmin(1)
     rows = torch.arange(len(place), device=place.device)
@@ -106,27 +114,57 @@ WINE = (168, 60, 52)
 
 
 def draw_room(rows: Rows, behavior: str) -> Drawing:
-    """Draws the room with its columns, green door and violet portal, the dragon, the key, the tombstone and the agents in the room."""
-    room, areas, agents = float(ROOM), rows.areas, int(AGENTS)
+    """Draws the room with its columns, green door and violet portal, the dragon, the key, the tombstone and the agents
+    in the room.
+    """
+    room = float(ROOM)
+    areas = rows.areas
+    agents = int(AGENTS)
     key = figures.hidden_unless(rows["key_lies"][:, None], np.ones(3))
-    stone = figures.hidden_unless(rows["stone_stands"][:, None], (2 * float(STONE_HALF[0]), 1.4, 2 * float(STONE_HALF[1])))
+    stone = figures.hidden_unless(
+        rows["stone_stands"][:, None], (2 * float(STONE_HALF[0]), 1.4, 2 * float(STONE_HALF[1]))
+    )
     color = np.where(rows["holds_key"][..., None], GOLD, BLUE)
-    bow, bit = on_plane(rows["key"][:, None], 0.5), on_plane(rows["key"][:, None] + [0.55, 0.0], 0.5)
-    place, angle = rows["body_position"][:, :agents], rows["body_angle"][:, :agents]
+    bow = on_plane(rows["key"][:, None], 0.5)
+    bit = on_plane(rows["key"][:, None] + [0.55, 0.0], 0.5)
+    place = rows["body_position"][:, :agents]
+    angle = rows["body_angle"][:, :agents]
     feet = tuple((column, (float(COLUMN_HALF), float(COLUMN_HALF))) for column in COLUMNS)
     shapes = (
         *figures.room(areas, (room, room), wall=1.2, thick=0.5),
         figures.boxes("columns' feet", areas, feet, GRAY, 0.2, 0.2),
         fixed(areas, "columns", "cylinder", [(x, 0.9, -y) for x, y in COLUMNS], (1.44, 1.8, 1.44), GRAY),
         fixed(
-            areas, "door", "box", [(float(LOCK[0]), 0.9, -float(LOCK[1]))], (2 * float(LOCK_HALF[0]), 1.8, 2 * float(LOCK_HALF[1])), GREEN
+            areas,
+            "door",
+            "box",
+            [(float(LOCK[0]), 0.9, -float(LOCK[1]))],
+            (2 * float(LOCK_HALF[0]), 1.8, 2 * float(LOCK_HALF[1])),
+            GREEN,
         ),
-        fixed(areas, "portal", "box", [(float(PORTAL[0]), 1.0, -float(PORTAL[1]))], PORTAL_SIZE, VIOLET, upright(float(PORTAL_ANGLE))),
+        fixed(
+            areas,
+            "portal",
+            "box",
+            [(float(PORTAL[0]), 1.0, -float(PORTAL[1]))],
+            PORTAL_SIZE,
+            VIOLET,
+            upright(float(PORTAL_ANGLE)),
+        ),
         *_dragon(rows),
         solids("key's bow", "cylinder", bow, key * [0.7, 0.2, 0.7], GOLD),
         solids("key's bit", "box", bit, key * [0.8, 0.16, 0.18], GOLD),
-        solids("tombstone", "box", on_plane(rows["stone"][:, None], 0.7), stone, INK, rotation=upright(rows["stone_angle"][:, None])),
-        *figures.agent(place, angle, rows["acting"] * np.float32(HALF), (behavior, rows.slots), color=color, shape="box"),
+        solids(
+            "tombstone",
+            "box",
+            on_plane(rows["stone"][:, None], 0.7),
+            stone,
+            INK,
+            rotation=upright(rows["stone_angle"][:, None]),
+        ),
+        *figures.agent(
+            place, angle, rows["acting"] * np.float32(HALF), (behavior, rows.slots), color=color, shape="box"
+        ),
     )
     return Drawing(shapes, (room + 0.6, 1.4, room + 0.6), center=(0.0, 0.6, 0.0))
 
@@ -135,7 +173,13 @@ PORTAL_SIZE = (2 * float(PORTAL_HALF[0]), 2.0, 2 * float(PORTAL_HALF[1]))
 
 
 def fixed(
-    areas: int, name: str, shape: Shape, places: ArrayLike, size: ArrayLike, color: Color, rotation: ArrayLike = (0.0, 0.0, 0.0, 1.0)
+    areas: int,
+    name: str,
+    shape: Shape,
+    places: ArrayLike,
+    size: ArrayLike,
+    color: Color,
+    rotation: ArrayLike = (0.0, 0.0, 0.0, 1.0),
 ) -> Solids:
     """Returns solids that never move, at places (n, 3)."""
     at = np.asarray(places, np.float32)
@@ -143,15 +187,22 @@ def fixed(
 
 
 def _dragon(rows: Rows) -> tuple[Solids, ...]:
-    """Returns the dragon, which looks toward its portal: body, head, eyes, spikes, wings, tail, and the key that it carries."""
+    """Returns the dragon, which looks toward its portal: body, head, eyes, spikes, wings, tail, and the key that it
+    carries.
+    """
     angle = rows["dragon_angle"][:, None]
-    turn, place = upright(angle)[:, :, None], on_plane(rows["dragon"][:, None])[:, :, None]
+    turn = upright(angle)[:, :, None]
+    place = on_plane(rows["dragon"][:, None])[:, :, None]
     living = figures.hidden_unless(rows["dragon_lives"][:, None], np.ones(3))
 
-    def part(name: str, shape: Shape, offset: ArrayLike, size: ArrayLike, color: Color, tilt: ArrayLike = (0, 0, 0, 1)) -> Solids:
+    def part(
+        name: str, shape: Shape, offset: ArrayLike, size: ArrayLike, color: Color, tilt: ArrayLike = (0, 0, 0, 1)
+    ) -> Solids:
         at = np.atleast_2d(np.asarray(offset, np.float32))
         where = (place + figures.turned_by(turn, at))[:, 0]
-        rotation = figures.turned(np.broadcast_to(tilt, (*where.shape[:2], 4)), np.broadcast_to(turn[:, 0], (*where.shape[:2], 4)))
+        rotation = figures.turned(
+            np.broadcast_to(tilt, (*where.shape[:2], 4)), np.broadcast_to(turn[:, 0], (*where.shape[:2], 4))
+        )
         return solids(f"dragon's {name}", shape, where, living * np.asarray(size), color, rotation=rotation)
 
     return (
@@ -159,10 +210,21 @@ def _dragon(rows: Rows) -> tuple[Solids, ...]:
         part("head", "sphere", (0.6, 1.3, 0), (0.75, 0.65, 0.7), RED),
         part("eyes", "sphere", [(0.85, 1.45, -0.2), (0.85, 1.45, 0.2)], 0.2, GOLD),
         part("spikes", "cone", [(0.2, 1.45, 0), (-0.15, 1.5, 0), (-0.45, 1.35, 0)], (0.3, 0.45, 0.25), INK),
-        part("wings", "box", [(-0.1, 1.1, -0.9), (-0.1, 1.1, 0.9)], (0.8, 0.08, 1.0), WINE, [(0.2, 0, 0, 0.98), (-0.2, 0, 0, 0.98)]),
+        part(
+            "wings",
+            "box",
+            [(-0.1, 1.1, -0.9), (-0.1, 1.1, 0.9)],
+            (0.8, 0.08, 1.0),
+            WINE,
+            [(0.2, 0, 0, 0.98), (-0.2, 0, 0, 0.98)],
+        ),
         part("tail", "cone", (-1.0, 0.5, 0), (0.45, 1.0, 0.45), RED, (0, 0, figures.QUARTER, figures.QUARTER)),
         part(
-            "key", "box", (float(HANGING_KEY[0]), 0.4, float(HANGING_KEY[1])), (2 * float(KEY_HALF[0]), 0.4, 2 * float(KEY_HALF[1])), GOLD
+            "key",
+            "box",
+            (float(HANGING_KEY[0]), 0.4, float(HANGING_KEY[1])),
+            (2 * float(KEY_HALF[0]), 0.4, 2 * float(KEY_HALF[1])),
+            GOLD,
         ),
     )
 
@@ -178,7 +240,8 @@ class DungeonEscape(WarpEnv):
     summary = "Three agents slay a dragon, at the cost of one, and leave by the door that its key opens."
     rewards = ("+1 to the group when the door is opened",)
     episode = (
-        "ends when the door is opened, the dragon escapes, or the portal takes the key or the last agent; an agent's when it dies or "
+        "ends when the door is opened, the dragon escapes, or the portal takes the key or the last agent; an agent's "
+        "when it dies or "
         "leaves by the portal; is truncated after 15,000 physics ticks, which are 3,000 decisions"
     )
     benchmark = 1.0
@@ -190,24 +253,37 @@ class DungeonEscape(WarpEnv):
     unity: ClassVar = Agreement(
         same=(
             "room, columns, lock, portal, dragon, key and tombstone: sizes and places, and where episodes begin",
-            "the seven choices and their forces and turns, drag, friction, gravity and its parameter, five ticks a decision",
-            "the three observations: names, order, velocity, the order, tags, thickness and length of rays, three frames, the key flag",
-            "who dies, carries, opens and leaves, the group's reward, the time limit, and the ticks of a new episode within a decision",
+            "the seven choices and their forces and turns, drag, friction, gravity and its parameter, five ticks a "
+            "decision",
+            "the three observations: names, order, velocity, the order, tags, thickness and length of rays, three "
+            "frames, the key flag",
+            "who dies, carries, opens and leaves, the group's reward, the time limit, and the ticks of a new episode "
+            "within a decision",
         ),
         approximate=(
-            "contacts are solved in the plane, in PhysX's seven rounds but in an order of their own; columns are as wide as their feet",
-            "a column that the dragon grazes pushes it aside within the tick; agents do not: the one that touches it dies with it",
+            "contacts are solved in the plane, in PhysX's seven rounds but in an order of their own; columns are as "
+            "wide as their feet",
+            "a column that the dragon grazes pushes it aside within the tick; agents do not: the one that touches it "
+            "dies with it",
             "rays are cast at the height of an agent that stands, also in the quarter of a second in which it falls",
             "the dragon looks at its portal as an episode begins, in Unity from its first tick on",
             "the room does not turn as an episode begins: the dragon starts on one of its four sides instead",
-            "what a body touches is found after a tick's motion, in Unity before it: a touch may count 0.02 s earlier here",
-            "of two agents that touch the dragon within a tick only one dies; two that the portal takes leave one tick after the other",
+            "what a body touches is found after a tick's motion, in Unity before it: a touch may count 0.02 s earlier "
+            "here",
+            "of two agents that touch the dragon within a tick only one dies; two that the portal takes leave one "
+            "tick after the other",
         ),
         learned=(Learned("poca/DungeonEscape.yaml", 2.04, 20.0, 0.91, 1.0, measure="of a group"),),
     )
     ray_fans: ClassVar = {
         behavior: (
-            RayFan(RAY_SENSOR, unity_order(int(RAYS), float(RAY_STEP)), float(RAY_LENGTH), TAGS, first=(int(FRAMES) - 1) * int(FRAME)),
+            RayFan(
+                RAY_SENSOR,
+                unity_order(int(RAYS), float(RAY_STEP)),
+                float(RAY_LENGTH),
+                TAGS,
+                first=(int(FRAMES) - 1) * int(FRAME),
+            ),
         )
     }
 
@@ -216,7 +292,9 @@ class DungeonEscape(WarpEnv):
         seen["key"] = ObsSpec("VectorSensor_size1", (1,))
         spec = BehaviorSpec(tuple(seen.values()), ActionSpec(branches=(CHOICES,)))
         columns = PROGRAM.world.vars
-        sizes: dict[str, int | tuple[int, ...]] = {name: int(AGENTS) + 1 for name in columns if name.startswith("body_")}
+        sizes: dict[str, int | tuple[int, ...]] = {
+            name: int(AGENTS) + 1 for name in columns if name.startswith("body_")
+        }
         sizes |= {name: MOST_CONTACTS for name in columns if name.startswith("patch_")}
         for name, obs in seen.items():
             sizes |= dict.fromkeys((f"obs_{name}", f"final_obs_{name}"), obs.shape[0])

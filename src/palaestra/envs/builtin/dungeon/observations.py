@@ -1,4 +1,6 @@
-"""The columns of DungeonEscape and the agents' observations: own velocity, three frames of rays, and whether it carries the key."""
+"""The columns of DungeonEscape and the agents' observations: own velocity, three frames of rays, and whether it carries
+the key.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +22,28 @@ WALL_ENDS = wp.constant(wp.vec2(13.0, 12.5))  # half the length of the walls acr
 WALL_HALF = wp.constant(0.25)  # half their thickness
 COLUMN = wp.constant(wp.vec2(4.5, 4.0))  # distances of the four columns from the middle
 COLUMN_HALF = wp.constant(0.8475)  # half the side of their square feet
-LOCK, LOCK_HALF = wp.constant(wp.vec2(0.015, 12.6)), wp.constant(wp.vec2(1.4995, 0.534))
-PORTAL, PORTAL_HALF = wp.constant(wp.vec2(11.825, -11.774)), wp.constant(wp.vec2(2.347, 0.8825))
+LOCK = wp.constant(wp.vec2(0.015, 12.6))
+LOCK_HALF = wp.constant(wp.vec2(1.4995, 0.534))
+PORTAL = wp.constant(wp.vec2(11.825, -11.774))
+PORTAL_HALF = wp.constant(wp.vec2(2.347, 0.8825))
 PORTAL_ANGLE = wp.constant(0.7853981633974483)  # across the corner
 DRAGON_HALF = wp.constant(0.75)
 KEY_HALF = wp.constant(wp.vec2(0.0895, 0.605))  # along the heading of the dragon that has it or had it, and across
 HANGING_KEY = wp.constant(wp.vec2(0.94, 0.19))  # ahead of the dragon's middle, and to its right
 FALLEN_KEY = wp.constant(wp.vec2(0.0, -0.186))
-STONE_FOOT, STONE_HALF = wp.constant(wp.vec2(0.259, 0.6065)), wp.constant(wp.vec2(0.164, 0.524))  # along a dead agent's heading, and across
+# along a dead agent's heading, and across
+STONE_FOOT = wp.constant(wp.vec2(0.259, 0.6065))
+STONE_HALF = wp.constant(wp.vec2(0.164, 0.524))
 RAYS = wp.constant(15)
 STEPS = wp.constant(7)  # rays to each side of the middle one
 RAY_STEP = wp.constant(radians(60.0 / 7.0))
-EDGE_COS, EDGE_SIN = wp.constant(cos(radians(60.0))), wp.constant(sin(radians(60.0)))
+EDGE_COS = wp.constant(cos(radians(60.0)))
+EDGE_SIN = wp.constant(sin(radians(60.0)))
 RAY_LENGTH = wp.constant(40.0)
 RAY_RADIUS = wp.constant(0.5)
-FOOT_RADIUS = wp.constant(0.3879)  # of a sphere 0.5 m above the floor where the columns' feet end; their shafts are within its reach
+FOOT_RADIUS = wp.constant(
+    0.3879
+)  # of a sphere 0.5 m above the floor where the columns' feet end; their shafts are within its reach
 STONE_FOOT_RADIUS = wp.constant(0.3)  # and where the tombstone's foot ends
 TAGS = ("wall", "agent", "dragon", "key", "lock", "portal")
 WALL_TAG, AGENT_TAG, DRAGON_TAG, KEY_TAG, LOCK_TAG, PORTAL_TAG = (wp.constant(tag) for tag in range(len(TAGS)))
@@ -51,7 +60,9 @@ RAY_SIN = wp.constant(Reaches(*(sin((k - 7) * float(RAY_STEP)) for k in range(in
 
 @wp.struct
 class World:
-    """Columns of DungeonEscape, one row per area or, from `holds_key` on, per agent. Places are from the middle of the floor."""
+    """Columns of DungeonEscape, one row per area or, from `holds_key` on, per agent. Places are from the middle of the
+    floor.
+    """
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
@@ -164,11 +175,14 @@ def see_box(sight: RaySight, center: wp.vec2, half: wp.vec2, angle: float, radiu
 
 @wp.func
 def see_walls(sight: RaySight):
-    """Returns a sight of the room's walls alone; a ray passes through a wall that its sphere touches at the start, to what lies behind."""
+    """Returns a sight of the room's walls alone; a ray passes through a wall that its sphere touches at the start, to
+    what lies behind.
+    """
     gap = ROOM - RAY_RADIUS - wp.max(wp.abs(sight.eye[0]), wp.abs(sight.eye[1]))
     for ray in range(RAYS):
         way = wp.vec2(
-            sight.ahead[0] * RAY_COS[ray] - sight.ahead[1] * RAY_SIN[ray], sight.ahead[1] * RAY_COS[ray] + sight.ahead[0] * RAY_SIN[ray]
+            sight.ahead[0] * RAY_COS[ray] - sight.ahead[1] * RAY_SIN[ray],
+            sight.ahead[1] * RAY_COS[ray] + sight.ahead[0] * RAY_SIN[ray],
         )
         nearest = float(MISS)
         if gap > FLUSH:
@@ -202,7 +216,14 @@ def look(world: World, i: int, agent: int):
     sight = see_room(sight)
     for mate in range(AGENTS):
         if mate != agent and world.acting[i * AGENTS + mate]:
-            sight = see_box(sight, world.body_position[i, mate], wp.vec2(HALF, HALF), world.body_angle[i, mate], RAY_RADIUS, AGENT_TAG)
+            sight = see_box(
+                sight,
+                world.body_position[i, mate],
+                wp.vec2(HALF, HALF),
+                world.body_angle[i, mate],
+                RAY_RADIUS,
+                AGENT_TAG,
+            )
     if world.dragon_lives[i]:
         angle = world.dragon_angle[i]
         sight = see_box(sight, world.dragon[i], wp.vec2(DRAGON_HALF, DRAGON_HALF), angle, RAY_RADIUS, DRAGON_TAG)

@@ -6,7 +6,17 @@ import warp as wp
 
 from palaestra.envs.builtin.base.env import Program
 from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
-from palaestra.envs.builtin.dungeon.encounters import FAILED, GATE, GOES_ON, OPENED, column_at, meet, plain_box, touch, walk_dragon
+from palaestra.envs.builtin.dungeon.encounters import (
+    FAILED,
+    GATE,
+    GOES_ON,
+    OPENED,
+    column_at,
+    meet,
+    plain_box,
+    touch,
+    walk_dragon,
+)
 from palaestra.envs.builtin.dungeon.observations import (
     AGENTS,
     COLUMN_HALF,
@@ -20,7 +30,15 @@ from palaestra.envs.builtin.dungeon.observations import (
     forget,
     observe,
 )
-from palaestra.envs.builtin.physics.contact_solver import add_patch, box_shape, fall, near_body, near_box, side_contact, solve
+from palaestra.envs.builtin.physics.contact_solver import (
+    add_patch,
+    box_shape,
+    fall,
+    near_body,
+    near_box,
+    side_contact,
+    solve,
+)
 from palaestra.envs.builtin.physics.contacts import box_box
 from palaestra.envs.builtin.physics.pusher import HALF, pushed, turned
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
@@ -31,7 +49,9 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 MOST_TICKS = wp.constant(15000)  # physics ticks of an episode
 COLUMN_FRICTION = wp.constant(0.3)
 DRAGON_START = wp.constant(8.0)  # from the middle
-SLOWEST, FASTEST = wp.constant(1.0), wp.constant(7.0)  # m/s of the dragon
+# m/s of the dragon
+SLOWEST = wp.constant(1.0)
+FASTEST = wp.constant(7.0)
 REACH = wp.constant(6.25)  # agents start this far from the middle at most, along each axis
 BERTH = wp.constant(2.5)  # half the side of the square that must be free around the middle of a new place
 SHAFT = wp.constant(0.718)  # radius of a column at the height where places are tested
@@ -41,7 +61,9 @@ TRIES = wp.constant(1000)
 
 @wp.func
 def is_free(world: World, i: int, place: wp.vec2, agent: int):
-    """Returns whether an agent may start there: a square around it is clear of columns and of what stood there until now."""
+    """Returns whether an agent may start there: a square around it is clear of columns and of what stood there until
+    now.
+    """
     square = plain_box(place, wp.vec2(BERTH, BERTH), 0.0)
     for k in range(4):
         gap = wp.abs(column_at(k) - place) - square.half
@@ -50,14 +72,18 @@ def is_free(world: World, i: int, place: wp.vec2, agent: int):
     for mate in range(AGENTS):
         if (mate < agent or world.acting[i * AGENTS + mate]) and touch(square, near_body(world, i, mate)):
             return False
-    if world.dragon_lives[i] and touch(square, plain_box(world.dragon[i], wp.vec2(DRAGON_HALF, DRAGON_HALF), world.dragon_angle[i])):
+    if world.dragon_lives[i] and touch(
+        square, plain_box(world.dragon[i], wp.vec2(DRAGON_HALF, DRAGON_HALF), world.dragon_angle[i])
+    ):
         return False
     return not (world.stone_stands[i] and touch(square, plain_box(world.stone[i], STONE_HALF, world.stone_angle[i])))
 
 
 @wp.func
 def start(world: World, i: int, lead: int):
-    """Starts an episode, `lead` physics ticks before its first decision: agents anywhere, the dragon at one of four places."""
+    """Starts an episode, `lead` physics ticks before its first decision: agents anywhere, the dragon at one of four
+    places.
+    """
     state = world.rng[i]
     for agent in range(AGENTS):
         slot = i * AGENTS + agent
@@ -92,7 +118,9 @@ def start(world: World, i: int, lead: int):
 
 @wp.func
 def obstacle(world: World, i: int, kind: int, place: wp.vec2):
-    """Returns what an agent there may run into, and whether it is near: the nearest column's foot, the tombstone or the lock."""
+    """Returns what an agent there may run into, and whether it is near: the nearest column's foot, the tombstone or the
+    lock.
+    """
     if kind == 0:
         column = column_at(wp.where(place[0] < 0.0, 1, 0) + wp.where(place[1] < 0.0, 2, 0))
         return near_box(column, wp.vec2(COLUMN_HALF, COLUMN_HALF), 0.0), wp.length_sq(column - place) < 3.8
@@ -178,7 +206,9 @@ def finish(world: World, i: int, lead: int, outcome: int):
 
 @wp.func
 def step(world: World, i: int, active: bool):
-    """Runs a physics tick, with the agents' actions and what they touch if `active`; returns the outcome, and who leaves or -1."""
+    """Runs a physics tick, with the agents' actions and what they touch if `active`; returns the outcome, and who
+    leaves or -1.
+    """
     act(world, i, active)
     find_contacts(world, i)
     solve(world, i, AGENTS, FRICTION)
@@ -211,7 +241,9 @@ def begin(world: World):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision. Ticks that are left when an episode ends pass in the next one, without actions."""
+    """Advances every area by one decision. Ticks that are left when an episode ends pass in the next one, without
+    actions.
+    """
     i = wp.tid()
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         if world.acting[slot] and (world.action[slot, 0] < wp.int64(0) or world.action[slot, 0] > wp.int64(6)):
@@ -241,5 +273,11 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
             observe(world, i, agent)
 
 
-BY_AREA = ("rng", "age", "lead", "pull", *(name for name in World.vars if name.startswith(("dragon", "stone", "body_", "patch"))))
+BY_AREA = (
+    "rng",
+    "age",
+    "lead",
+    "pull",
+    *(name for name in World.vars if name.startswith(("dragon", "stone", "body_", "patch"))),
+)
 PROGRAM = Program(World, begin, tick, area_columns=(*BY_AREA, "key", "key_angle", "key_lies"))

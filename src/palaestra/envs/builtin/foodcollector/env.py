@@ -1,9 +1,9 @@
 """FoodCollector: five agents gather green food and leave the red; a laser freezes others.
 
-`rules` describes the game on a floor of 100 x 100 m. With the grid sensor the behavior is GridFoodCollector: 40 x 40 cells of
-1 m around the agent, at the height of its middle, for food, agents, walls, bad food and frozen agents; the agent's own state is not told.
-With a camera at the agent's eyes it is VisualFoodCollector, which also observes whether it is frozen. The documented benchmark
-of 10 is far below the possible, which `gather` shows.
+`rules` describes the game on a floor of 100 x 100 m. With the grid sensor the behavior is GridFoodCollector: 40 x 40
+cells of 1 m around the agent, at the height of its middle, for food, agents, walls, bad food and frozen agents; the
+agent's own state is not told. With a camera at the agent's eyes it is VisualFoodCollector, which also observes whether
+it is frozen. The documented benchmark of 10 is far below the possible, which `gather` shows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,17 @@ from palaestra.envs.builtin.base.agreement import Agreement, Learned
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
-from palaestra.envs.builtin.foodcollector.observations import AGENT_HALF, AGENTS, BALLS, CELLS, FOOD_RADIUS, GREENS, HALF, TAGS, THINGS
+from palaestra.envs.builtin.foodcollector.observations import (
+    AGENT_HALF,
+    AGENTS,
+    BALLS,
+    CELLS,
+    FOOD_RADIUS,
+    GREENS,
+    HALF,
+    TAGS,
+    THINGS,
+)
 from palaestra.envs.builtin.foodcollector.rules import BEAM, GRID, MOST_TICKS, TICKS, TURN, VISUAL
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sensors.camera import BALL, STRIPS
@@ -33,7 +43,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MOST_WRITTEN = 400
-"""Most marked cells of a grid that are cleared one by one: more than a crowd in a corner marks. Beyond that, all are."""
+"""Most marked cells of a grid that are cleared one by one: more than a crowd in a corner marks. Beyond that, all
+are.
+"""
 MOST_CONTACTS = 24
 """Most contacts that a physics tick solves."""
 ACTION = ActionSpec(continuous=3, branches=(2,))
@@ -41,10 +53,14 @@ BERTH = 6.0  # distance from the agent's edge within which it avoids bad food
 
 
 def gather(columns: Mapping[str, Tensor]) -> Action:
-    """Goes for the nearest green food with no red food beside it, also sideways, and keeps away from red on its way; never fires."""
-    food, radius = columns["food"], 0.5 * columns["parameters"][:, 1, None, None] + float(FOOD_RADIUS)
+    """Goes for the nearest green food with no red food beside it, also sideways, and keeps away from red on its way;
+    never fires.
+    """
+    food = columns["food"]
+    radius = 0.5 * columns["parameters"][:, 1, None, None] + float(FOOD_RADIUS)
     position = columns["body_position"][:, : int(AGENTS)]
-    green, red = food[:, : int(GREENS)], food[:, int(GREENS) :]
+    green = food[:, : int(GREENS)]
+    red = food[:, int(GREENS) :]
     beside = torch.cdist(green, red).amin(2)[:, None] < 1.5 * radius  # (areas, 1, greens)
     choice = (torch.cdist(position, green) + 20.0 * beside).argmin(2)
     to = torch.nn.functional.normalize(green.gather(1, choice[..., None].expand(-1, -1, 2)) - position, dim=2)
@@ -57,17 +73,23 @@ def gather(columns: Mapping[str, Tensor]) -> Action:
     aim = torch.atan2(way[:, 1], way[:, 0])
     off_aim = torch.remainder(aim - angle + torch.pi, 2 * torch.pi) - torch.pi
     turn = torch.where(off_aim.abs() > 0.5 * int(TICKS) * float(TURN), off_aim.sign(), 0.0)
-    cos, sin = angle.cos(), angle.sin()
+    cos = angle.cos()
+    sin = angle.sin()
     local = torch.stack([cos * way[:, 0] + sin * way[:, 1], sin * way[:, 0] - cos * way[:, 1]], 1)
     local = torch.nn.functional.normalize(local, dim=1)
-    return Action(torch.cat([local, turn[:, None]], 1), torch.zeros(len(angle), 1, dtype=torch.int64, device=angle.device))
+    return Action(
+        torch.cat([local, turn[:, None]], 1), torch.zeros(len(angle), 1, dtype=torch.int64, device=angle.device)
+    )
 
 
 def draw_floor(rows: Rows, behavior: str) -> Drawing:
     """Draws the floor, the food, and the agents: gray while frozen, with a beam that ends at a wall while firing."""
-    half, agents = float(HALF), int(AGENTS)
-    reach, size = rows["parameters"][:, 0, None], rows["parameters"][:, 1, None]
-    place, angle = rows["body_position"][:, :agents], rows["body_angle"][:, :agents]
+    half = float(HALF)
+    agents = int(AGENTS)
+    reach = rows["parameters"][:, 0, None]
+    size = rows["parameters"][:, 1, None]
+    place = rows["body_position"][:, :agents]
+    angle = rows["body_angle"][:, :agents]
     way = np.stack([np.cos(angle), np.sin(angle)], -1)
     to_wall = ((half - place * np.sign(way)) / np.maximum(np.abs(way), 1e-6)).min(-1)
     beam = np.minimum(float(BEAM) * reach, to_wall)
@@ -75,7 +97,8 @@ def draw_floor(rows: Rows, behavior: str) -> Drawing:
     height = rows["body_height"][:, :agents]
     middle = on_plane(figures.ahead(place, angle, beam / 2), height + 0.5 * size)
     radius = float(FOOD_RADIUS)
-    food, kinds = on_plane(rows["food"], rows["food_height"] + radius), np.where(np.arange(BALLS)[:, None] < int(GREENS), GREEN, RED)
+    food = on_plane(rows["food"], rows["food_height"] + radius)
+    kinds = np.where(np.arange(BALLS)[:, None] < int(GREENS), GREEN, RED)
     body = np.broadcast_to(float(AGENT_HALF) * size, angle.shape)
     color = np.where(rows["frozen"][..., None] > 0, GRAY, BLUE)
     shapes = (
@@ -88,7 +111,9 @@ def draw_floor(rows: Rows, behavior: str) -> Drawing:
 
 
 def _sizes(image: ObsSpec, vector: int, written: int, width: int) -> dict[str, int | tuple[int, ...]]:
-    """Returns the sizes of the columns, for a vector of this length, as many recorded cells and a camera image of this width."""
+    """Returns the sizes of the columns, for a vector of this length, as many recorded cells and a camera image of this
+    width.
+    """
     columns = GRID.world.vars
     sizes: dict[str, int | tuple[int, ...]] = {name: int(AGENTS) + 1 for name in columns if name.startswith("body_")}
     sizes |= {name: MOST_CONTACTS for name in columns if name.startswith("patch_")}
@@ -110,7 +135,8 @@ def _sizes(image: ObsSpec, vector: int, written: int, width: int) -> dict[str, i
 
 
 SAME = (
-    "floor, walls, food and agents: numbers, sizes, masses, drag, gravity and friction, and where they begin and come up again",
+    "floor, walls, food and agents: numbers, sizes, masses, drag, gravity and friction, and where they begin and come "
+    "up again",
     "three continuous actions and a choice: pushes, turns, the brake above 5 m/s, and what firing costs",
     "what the laser hits, how long it freezes, and that food and walls stop it; who is frozen still eats",
     "rewards, the time limit, five ticks a decision, and that food stays as agents begin anew",
@@ -118,20 +144,26 @@ SAME = (
 APPROXIMATE = (
     "food rolls and slides, but spins about no vertical axis, and meets agents and other food without friction",
     "of two agents that touch one piece of food within a tick only one eats it",
-    "contacts of agents are solved in the plane; one that runs into a wall at full speed is put back, while Unity's may pass it",
-    "the third number turns by its sign alone: Unity's script passes it as the length of an axis, which its engine is taken to normalize",
+    "contacts of agents are solved in the plane; one that runs into a wall at full speed is put back, while Unity's "
+    "may pass it",
+    "the third number turns by its sign alone: Unity's script passes it as the length of an axis, which its engine is "
+    "taken to normalize",
 )
 
 
 class FoodCollector(WarpEnv):
-    """GridFoodCollector: a grid (5, 40, 40), continuous 3 (ahead, to the right, turn to the left) and discrete [2] (1: fire)."""
+    """GridFoodCollector: a grid (5, 40, 40), continuous 3 (ahead, to the right, turn to the left) and discrete [2] (1:
+    fire).
+    """
 
     behavior = "GridFoodCollector"
     title = "FoodCollector"
     agents = int(AGENTS)
     summary = "Five agents gather green food and leave the red; a laser freezes others."
     rewards = ("+1 for green food", "-1 for red food")
-    episode = "is truncated after 5,000 physics ticks, which are 1,000 decisions; food that is eaten comes up again elsewhere"
+    episode = (
+        "is truncated after 5,000 physics ticks, which are 1,000 decisions; food that is eaten comes up again elsewhere"
+    )
     benchmark = 10.0
     default_areas = 4
     areas_per_core = 8
@@ -144,19 +176,27 @@ class FoodCollector(WarpEnv):
             *APPROXIMATE,
             "laser_length changes only the picture, as in Unity",
             "with an agent_scale other than 1, Unity's cells stand as much farther apart; here the grid stays as it is",
-            "of two things whose boxes hold a cell's middle the wall comes first, then food and agents; Unity's order is not known",
+            "of two things whose boxes hold a cell's middle the wall comes first, then food and agents; Unity's order "
+            "is not known",
         ),
         learned=(
             Learned("ppo/FoodCollector.yaml", 1.0, 2.0, 49.6, 10.0, measure="of 100 episodes afterwards"),
             Learned(
-                "sac/FoodCollector.yaml", 0.06, 2.0, 0.02, 10.0, remark="under the scene's name of the behavior; 100 decisions a second"
+                "sac/FoodCollector.yaml",
+                0.06,
+                2.0,
+                0.02,
+                10.0,
+                remark="under the scene's name of the behavior; 100 decisions a second",
             ),
         ),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         image = ObsSpec("GridSensor-OneHot", (len(TAGS), CELLS, CELLS))
-        super().__init__(GRID, BehaviorSpec((image,), ACTION, steady=True), areas, device, **_sizes(image, 0, MOST_WRITTEN, 0))
+        super().__init__(
+            GRID, BehaviorSpec((image,), ACTION, steady=True), areas, device, **_sizes(image, 0, MOST_WRITTEN, 0)
+        )
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
         """Returns `gather`'s actions; None for another behavior."""
@@ -167,7 +207,9 @@ class FoodCollector(WarpEnv):
 
 
 class VisualFoodCollector(WarpEnv):
-    """VisualFoodCollector: FoodCollector with an image (3, 84, 84) of what lies ahead in place of the grid, and whether it is frozen."""
+    """VisualFoodCollector: FoodCollector with an image (3, 84, 84) of what lies ahead in place of the grid, and whether
+    it is frozen.
+    """
 
     behavior = "VisualFoodCollector"
     agents = FoodCollector.agents
@@ -181,21 +223,41 @@ class VisualFoodCollector(WarpEnv):
     tick_seconds = FoodCollector.tick_seconds
     parameter_ranges = FoodCollector.parameter_ranges
     unity: ClassVar = Agreement(
-        same=(*SAME, "both observations: names, order, shapes, the camera's place and angle of view, its background, and the frozen flag"),
+        same=(
+            *SAME,
+            "both observations: names, order, shapes, the camera's place and angle of view, its background, and the "
+            "frozen flag",
+        ),
         approximate=(
             *APPROXIMATE,
             "colors are those of the materials, without light and shade; agents show no face and no headband",
             "the laser's beam, and with it laser_length, and the floor's lines are not shown",
         ),
-        learned=(Learned("ppo/VisualFoodCollector.yaml", 0.32, 3.0, 0.28, 10.0, remark="with turns in proportion and food seen larger"),),
+        learned=(
+            Learned(
+                "ppo/VisualFoodCollector.yaml",
+                0.32,
+                3.0,
+                0.28,
+                10.0,
+                remark="with turns in proportion and food seen larger",
+            ),
+        ),
     )
 
-    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu", *, height: int = 84, width: int = 84) -> None:
-        """`height` and `width` are those of the image, in pixels. Raises EnvError for sizes that are too small or too large."""
+    def __init__(
+        self, areas: int | None = None, device: str | torch.device = "cpu", *, height: int = 84, width: int = 84
+    ) -> None:
+        """`height` and `width` are those of the image, in pixels. Raises EnvError for sizes that are too small or too
+        large.
+        """
         if min(height, width) < 20 or max(height, width) > 512:
             raise EnvError(f"{self.behavior} with an image of {height} x {width}: expected 20 to 512 pixels each way")
-        image, frozen = ObsSpec("CameraSensor", (3, height, width)), ObsSpec("VectorSensor_size1", (1,))
-        super().__init__(VISUAL, BehaviorSpec((image, frozen), ACTION, steady=True), areas, device, **_sizes(image, 1, 0, width))
+        image = ObsSpec("CameraSensor", (3, height, width))
+        frozen = ObsSpec("VectorSensor_size1", (1,))
+        super().__init__(
+            VISUAL, BehaviorSpec((image, frozen), ACTION, steady=True), areas, device, **_sizes(image, 1, 0, width)
+        )
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
         """Returns `gather`'s actions; None for another behavior."""

@@ -1,11 +1,22 @@
-"""The columns of FoodCollector and the agents' observations: a grid around each agent, or a camera image and whether it is frozen."""
+"""The columns of FoodCollector and the agents' observations: a grid around each agent, or a camera image and whether it
+is frozen.
+"""
 
 from __future__ import annotations
 
 import warp as wp
 
 from palaestra.envs.builtin.sensors.camera import add_ball, add_box, add_room, make_sight
-from palaestra.envs.builtin.sensors.grid import Grid, aim_grid, clear_grid, close_grid, grid_around, mark_box, mark_circle, mark_edge
+from palaestra.envs.builtin.sensors.grid import (
+    Grid,
+    aim_grid,
+    clear_grid,
+    close_grid,
+    grid_around,
+    mark_box,
+    mark_circle,
+    mark_edge,
+)
 from palaestra.envs.builtin.sensors.sphere_casts import reach_beside
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
@@ -14,7 +25,8 @@ AGENTS = wp.constant(5)
 HALF = wp.constant(50.0)  # half the floor's side, where the inner faces of the walls are
 OUTER = wp.constant(wp.vec4(-50.97, -51.0, 51.0, 50.97))  # outer faces of the walls: lowest and highest corner
 WALL_TOP = wp.constant(2.5)  # above the floor, as all heights here
-GREENS, REDS = wp.constant(25), wp.constant(25)
+GREENS = wp.constant(25)
+REDS = wp.constant(25)
 FOOD_RADIUS = wp.constant(0.75)
 SEEN_RADIUS = wp.constant(0.5)  # as the camera shows food, in the middle of its body
 AGENT_HALF = wp.constant(0.5)  # half the side of an agent of scale 1
@@ -33,14 +45,19 @@ def color(red: float, green: float, blue: float) -> wp.vec3:
     return wp.vec3(*(round(part * 255) / 255 for part in (red, green, blue)))
 
 
-GREEN, RED, BLUE, GRAY = color(0.404, 0.737, 0.42), color(0.745, 0.227, 0.153), color(0.129, 0.588, 0.953), color(0.392, 0.392, 0.392)
+GREEN = color(0.404, 0.737, 0.42)
+RED = color(0.745, 0.227, 0.153)
+BLUE = color(0.129, 0.588, 0.953)
+GRAY = color(0.392, 0.392, 0.392)
 IS_BLUE, IS_GRAY, IS_GREEN, IS_RED = (wp.constant(look) for look in range(4))
 """How an agent looks: as usual, frozen, or just fed with good or bad food."""
 
 
 @wp.struct
 class World:
-    """Columns of FoodCollector, one row per agent or, up to `patch_gaps`, per area. Heights are above the place of rest."""
+    """Columns of FoodCollector, one row per agent or, up to `patch_gaps`, per area. Heights are above the place of
+    rest.
+    """
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
@@ -120,7 +137,12 @@ def observe_grid(world: World, i: int, agent: int):
         if other != agent and wp.abs(middle_height(world, i, other) - height) < half + SLAB:
             tag = wp.where(world.frozen[i * AGENTS + other] > 0, FROZEN_TAG, AGENT_TAG)
             mark_box(
-                grid, 1 + world.food.shape[1] + other, tag, world.body_position[i, other], wp.vec2(half, half), world.body_angle[i, other]
+                grid,
+                1 + world.food.shape[1] + other,
+                tag,
+                world.body_position[i, other],
+                wp.vec2(half, half),
+                world.body_angle[i, other],
             )
     close_grid(grid)
 
@@ -179,7 +201,13 @@ def observe_camera(world: World, i: int, agent: int):
                 look_color(world.look[i * AGENTS + other]),
             )
     for k in range(world.food.shape[1]):
-        add_ball(sight, world.food[i, k], FOOD_RADIUS + world.food_height[i, k], SEEN_RADIUS, wp.where(k < GREENS, GREEN, RED))
+        add_ball(
+            sight,
+            world.food[i, k],
+            FOOD_RADIUS + world.food_height[i, k],
+            SEEN_RADIUS,
+            wp.where(k < GREENS, GREEN, RED),
+        )
 
 
 @wp.func

@@ -1,10 +1,11 @@
 """The rules of FoodCollector: how agents move, eat, fire and are frozen.
 
-All sizes and speeds are those of Unity's scene. Agents are boxes of 1 m (times agent_scale) and 10 kg that no contact turns. Moving adds
-up to 2 m/s a physics tick ahead and as much to the side, against a drag of 0.5/s, the friction of the floor, and a brake of 5 % a
-tick above 5 m/s. Turning is by 6 degrees a tick, whatever its number, or not at all. Firing halves the push and takes a quarter of the
-velocity in each tick. What it hits first of all that is ahead within 25 m, as wide as a ball of 2 m, decides: an agent is frozen for 4 s;
-food or a wall in front of it keeps it safe. An agent that eats passes momentum on to the ball, which comes up elsewhere and rolls on.
+All sizes and speeds are those of Unity's scene. Agents are boxes of 1 m (times agent_scale) and 10 kg that no contact
+turns. Moving adds up to 2 m/s a physics tick ahead and as much to the side, against a drag of 0.5/s, the friction of
+the floor, and a brake of 5 % a tick above 5 m/s. Turning is by 6 degrees a tick, whatever its number, or not at all.
+Firing halves the push and takes a quarter of the velocity in each tick. What it hits first of all that is ahead within
+25 m, as wide as a ball of 2 m, decides: an agent is frozen for 4 s; food or a wall in front of it keeps it safe. An
+agent that eats passes momentum on to the ball, which comes up elsewhere and rolls on.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 TICKS = wp.constant(5)  # physics ticks per decision
 MOST_TICKS = wp.constant(5000)
-AGENT_MASS, FOOD_MASS = wp.constant(10.0), wp.constant(5.0)
+AGENT_MASS = wp.constant(10.0)
+FOOD_MASS = wp.constant(5.0)
 PUSH = wp.constant(2.0)  # m/s a physics tick
 DRAG = wp.constant(0.5)
 FRICTION = wp.constant(0.6)
@@ -49,16 +51,20 @@ EASY = wp.constant(5.0)  # m/s, above which the agent is braked
 TURN = wp.constant(6.0 * 0.017453292519943295)  # a physics tick
 LEAST_AXIS = wp.constant(1.0e-5)  # its square
 DROP = wp.constant(2.0)  # height of the middle at which agents start; the floor is at 0.5
-BEAM, BEAM_RADIUS = wp.constant(25.0), wp.constant(2.0)
+BEAM = wp.constant(25.0)
+BEAM_RADIUS = wp.constant(2.0)
 FROZEN_TICKS = wp.constant(201)  # 4 s: it thaws in the first tick that is later
 FED_TICKS = wp.constant(26)  # 0.5 s
 BAND = wp.constant(14)  # rows of pixels that a thread paints
-SKY, FLOOR = color(0.467, 0.565, 0.608), color(0.116, 0.116, 0.116)
+SKY = color(0.467, 0.565, 0.608)
+FLOOR = color(0.116, 0.116, 0.116)
 
 
 @wp.func
 def start(world: World, i: int, lead: int):
-    """Starts an episode with agents at random places, `lead` physics ticks before its first decision; food stays where it is."""
+    """Starts an episode with agents at random places, `lead` physics ticks before its first decision; food stays where
+    it is.
+    """
     for k in range(2):
         world.parameters[i, k] = next_parameter(world, i, k)
     half = AGENT_HALF * world.parameters[i, 1]
@@ -94,8 +100,8 @@ def pass_time(world: World, slot: int):
 def turn_of(number: float):
     """Returns how far an agent turns in a physics tick.
 
-    Unity's script gives the number as the length of the axis of a rotation by 6 degrees. For the engine only the direction of an axis
-    counts, and an axis of almost no length turns nothing.
+    Unity's script gives the number as the length of the axis of a rotation by 6 degrees. For the engine only the
+    direction of an axis counts, and an axis of almost no length turns nothing.
     """
     return wp.where(number * number > LEAST_AXIS, wp.sign(number) * TURN, 0.0)
 
@@ -146,13 +152,17 @@ def fire(world: World, i: int, agent: int):
         if other != agent:
             gap = wp.max(wp.abs(middle_height(world, i, other) - height) - half, 0.0)
             radius = reach_beside(BEAM_RADIUS, gap)
-            distance = cast_box(eye, way, world.body_position[i, other], wp.vec2(half, half), world.body_angle[i, other], radius)
+            distance = cast_box(
+                eye, way, world.body_position[i, other], wp.vec2(half, half), world.body_angle[i, other], radius
+            )
             if distance < nearest:
                 nearest = distance
                 hit = other
     if hit < 0 or world.frozen[i * AGENTS + hit] > 0:
         return
-    if HALF - wp.max(wp.abs(eye[0]), wp.abs(eye[1])) > BEAM_RADIUS:  # else the beam starts in the wall, all of which it then passes
+    if (
+        HALF - wp.max(wp.abs(eye[0]), wp.abs(eye[1])) > BEAM_RADIUS
+    ):  # else the beam starts in the wall, all of which it then passes
         end = eye + nearest * way
         if wp.max(wp.abs(end[0]), wp.abs(end[1])) > HALF - BEAM_RADIUS:
             return
@@ -184,7 +194,9 @@ def find_contacts(world: World, i: int):
 
 @wp.func
 def eat(world: World, i: int, agent: int):
-    """Takes the balls that an agent touches: each gets a push, and its share of the agent's momentum; returns what they are worth."""
+    """Takes the balls that an agent touches: each gets a push, and its share of the agent's momentum; returns what they
+    are worth.
+    """
     half = AGENT_HALF * world.parameters[i, 1]
     place = world.body_position[i, agent]
     angle = world.body_angle[i, agent]
@@ -257,7 +269,9 @@ def begin(world: World):
 @wp.func
 def check_action(world: World, slot: int):
     """Returns whether an agent's action is valid; an invalid one is replaced by doing nothing."""
-    numbers = wp.vec3(world.action_continuous[slot, 0], world.action_continuous[slot, 1], world.action_continuous[slot, 2])
+    numbers = wp.vec3(
+        world.action_continuous[slot, 0], world.action_continuous[slot, 1], world.action_continuous[slot, 2]
+    )
     choice = world.action_discrete[slot, 0]
     if wp.isfinite(numbers) and choice >= wp.int64(0) and choice <= wp.int64(1):
         return True
@@ -278,7 +292,9 @@ def cut(world: World, i: int, lead: int):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision. Ticks that are left when an episode ends pass in the next one, without actions."""
+    """Advances every area by one decision. Ticks that are left when an episode ends pass in the next one, without
+    actions.
+    """
     i = wp.tid()
     first = i * AGENTS
     for slot in range(first, first + AGENTS):

@@ -23,7 +23,8 @@ def pixel(color: tuple[float, ...]) -> list[float]:
     return [round(part * 255) / 255 for part in color]
 
 
-FLOOR, SHADED_FLOOR = pixel(dull_from_above(DARK, 1.0)), wp.constant(wp.vec3(*pixel(dull_from_above(DARK, float(IN_SHADOW)))))
+FLOOR = pixel(dull_from_above(DARK, 1.0))
+SHADED_FLOOR = wp.constant(wp.vec3(*pixel(dull_from_above(DARK, float(IN_SHADOW)))))
 WALL = pixel(from_above((0.392, 0.392, 0.392), float(SPECULAR)))  # beside the floor
 PLUS_COLOR = wp.constant(wp.vec3(*pixel(from_above((0.404, 0.737, 0.42), float(PLAIN)))))
 EX_COLOR = wp.constant(wp.vec3(*pixel(from_above((0.745, 0.227, 0.153), float(PLAIN)))))
@@ -37,7 +38,9 @@ SLICES = wp.constant(6)  # of a figure that cast its shadow; with fewer the bars
 
 @wp.func
 def is_figure(thing: int, u: float, v: float):
-    """Returns whether a point, in cells from the middle of a figure, belongs to it: a plus, an ex or a frame of bars 1 x 0.2."""
+    """Returns whether a point, in cells from the middle of a figure, belongs to it: a plus, an ex or a frame of bars 1
+    x 0.2.
+    """
     au = wp.abs(u)
     av = wp.abs(v)
     if thing == GREEN:
@@ -98,13 +101,32 @@ def set_pixel(image: wp.array4d(dtype=wp.float32), i: int, y: int, x: int, color
     }}
 """
 )  # in C++ the compiler paints several pixels at once
-def paint_floor(image: wp.array4d(dtype=wp.float32), i: int, y: int, begins: int, ends: int, left: float, cells_wide: float, edge: float):
+def paint_floor(
+    image: wp.array4d(dtype=wp.float32),
+    i: int,
+    y: int,
+    begins: int,
+    ends: int,
+    left: float,
+    cells_wide: float,
+    edge: float,
+):
     """Paints the floor and the walls beside it in a row of pixels, from column `begins` up to `ends`."""
 
 
 @wp.func
-def paint(image: wp.array4d(dtype=wp.float32), i: int, y: int, cells: wp.array2d(dtype=wp.int32), edge: int, west: float, east: float):
-    """Paints a row of pixels between two places, in cells from the board's left edge: the floor, then shadows, then figures."""
+def paint(
+    image: wp.array4d(dtype=wp.float32),
+    i: int,
+    y: int,
+    cells: wp.array2d(dtype=wp.int32),
+    edge: int,
+    west: float,
+    east: float,
+):
+    """Paints a row of pixels between two places, in cells from the board's left edge: the floor, then shadows, then
+    figures.
+    """
     size = float(image.shape[2]) / float(edge)
     left = 0.5 * float(image.shape[3] - image.shape[2])
     v = (float(y) + 0.5) / size  # cells down from the upper edge
@@ -121,7 +143,9 @@ def paint(image: wp.array4d(dtype=wp.float32), i: int, y: int, cells: wp.array2d
                 down = v - float(line) - 0.5
                 if thing != 0 and (k != 1 or down > -0.5 - SHADOW):
                     middle = float(column) + 0.5
-                    first = wp.max(int(wp.ceil(left + (float(column) - wp.where(k < 2, SHADOW, 0.0)) * size - 0.5)), begins)
+                    first = wp.max(
+                        int(wp.ceil(left + (float(column) - wp.where(k < 2, SHADOW, 0.0)) * size - 0.5)), begins
+                    )
                     last = wp.min(int(wp.ceil(left + float(column + 1) * size - 0.5)), ends)
                     for x in range(first, last):
                         u = (float(x) + 0.5 - left) * cells_wide

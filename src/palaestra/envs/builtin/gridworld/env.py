@@ -1,11 +1,14 @@
-"""GridWorld, as Unity has it: reach the goal of the wanted color and leave the other alone, seen by a camera from above.
+"""GridWorld, as Unity has it: reach the goal of the wanted color and leave the other alone, seen by a camera from
+above.
 
-A board of 5 x 5 cells (parameter `gridSize`) has one green plus, one red ex (`numPlusGoals`, `numExGoals`) and the agent, a blue frame,
-each in a cell of its own. A move off the board is masked. Ending on a goal pays +1 or -1, every other decision -0.01.
+A board of 5 x 5 cells (parameter `gridSize`) has one green plus, one red ex (`numPlusGoals`, `numExGoals`) and the
+agent, a blue frame, each in a cell of its own. A move off the board is masked. Ending on a goal pays +1 or -1, every
+other decision -0.01.
 
-The camera's picture is 84 x 64 pixels, whose height is the board's; walls fill what is left of it beside the board. It is taken without
-smoothing: a pixel has the color of the point at its middle, in steps of 1/255. Light is computed as Unity's shader does, for surfaces
-that face up; what the floor mirrors of the sky is an average. A figure's shadow falls on the floor up and left of it.
+The camera's picture is 84 x 64 pixels, whose height is the board's; walls fill what is left of it beside the board. It
+is taken without smoothing: a pixel has the color of the point at its middle, in steps of 1/255. Light is computed as
+Unity's shader does, for surfaces that face up; what the floor mirrors of the sky is an average. A figure's shadow falls
+on the floor up and left of it.
 """
 
 from __future__ import annotations
@@ -199,10 +202,15 @@ PROGRAM = Program(World, begin, tick, draw, int(DRAW_ROWS), image_columns=("pain
 
 
 def follow_shortest_path(columns: Mapping[str, torch.Tensor]) -> Action:
-    """Takes the first move of a shortest path to a goal of the wanted color that avoids the other goals, or stays if there is no path."""
-    edge, size = columns["edge"].long()[:, None, None], int(LONGEST)
+    """Takes the first move of a shortest path to a goal of the wanted color that avoids the other goals, or stays if
+    there is no path.
+    """
+    edge = columns["edge"].long()[:, None, None]
+    size = int(LONGEST)
     row, column = torch.meshgrid(*[torch.arange(size, device=edge.device)] * 2, indexing="ij")
-    cell = torch.where((row < edge) & (column < edge), row * edge + column, -1).flatten(1)  # (S, cells): cell of the board; -1: outside it
+    cell = torch.where((row < edge) & (column < edge), row * edge + column, -1).flatten(
+        1
+    )  # (S, cells): cell of the board; -1: outside it
     thing = columns["board"].gather(1, cell.clamp(min=0))
     wanted = columns["wanted"][:, None]
     closed = (cell < 0) | ((thing != wanted) & (thing != 0) & (thing != int(AGENT)))
@@ -218,8 +226,10 @@ def follow_shortest_path(columns: Mapping[str, torch.Tensor]) -> Action:
 
 def neighbors(grid: torch.Tensor) -> torch.Tensor:
     """Returns the values up, down, left and right of each cell, (S, 4, rows, columns); infinity beyond the edge."""
-    up, down = pad(grid, (0, 0, 1, 0), value=torch.inf)[:, :-1], pad(grid, (0, 0, 0, 1), value=torch.inf)[:, 1:]
-    left, right = pad(grid, (1, 0), value=torch.inf)[:, :, :-1], pad(grid, (0, 1), value=torch.inf)[:, :, 1:]
+    up = pad(grid, (0, 0, 1, 0), value=torch.inf)[:, :-1]
+    down = pad(grid, (0, 0, 0, 1), value=torch.inf)[:, 1:]
+    left = pad(grid, (1, 0), value=torch.inf)[:, :, :-1]
+    right = pad(grid, (0, 1), value=torch.inf)[:, :, 1:]
     return torch.stack([up, down, left, right], 1)
 
 
@@ -229,11 +239,15 @@ MOST_GOALS = 4  # of a color
 
 def draw_board(rows: Rows, behavior: str) -> Drawing:
     """Draws the board with its goals, green plusses and red crosses, the agent, and above the board the wanted goal."""
-    edge, areas = rows["edge"][:, None], rows.areas
+    edge = rows["edge"][:, None]
+    areas = rows.areas
     side = BOARD / edge
 
     def centers(cell: NDArray[np.int32], height: NDArray[np.float64]) -> NDArray[np.float32]:
-        return on_plane(np.stack([(cell % edge + 0.5) * side - BOARD / 2, BOARD / 2 - (cell // edge + 0.5) * side + NORTH], -1), height)
+        return on_plane(
+            np.stack([(cell % edge + 0.5) * side - BOARD / 2, BOARD / 2 - (cell // edge + 0.5) * side + NORTH], -1),
+            height,
+        )
 
     shapes = [
         figures.plate("frame", areas, (0.0, NORTH), (BOARD / 2 + 0.15,) * 2, INK, -0.02, 0.2),
@@ -262,18 +276,24 @@ def _beams(name: str, place: NDArray[np.float32], size: NDArray[np.float64], col
 def _lines(edge: NDArray[np.int32]) -> tuple[Solids, Solids]:
     """Returns the lines between the cells of boards with this many along an edge, (A, 1)."""
     number = np.arange(1, int(LONGEST))
-    at, zero = number * (BOARD / edge) - BOARD / 2, np.zeros((len(edge), len(number)))
+    at = number * (BOARD / edge) - BOARD / 2
+    zero = np.zeros((len(edge), len(number)))
     size = figures.hidden_unless(number < edge, (0.05, 0.02, BOARD))
     upward = solids("columns", "box", on_plane(np.stack([at, zero + NORTH], -1)), size, INK)
     return upward, solids("rows", "box", on_plane(np.stack([zero, at + NORTH], -1)), size[..., ::-1], INK)
 
 
 class GridWorld(WarpEnv):
-    """GridWorld: an image (3, height, width), the goal signal (green, red), discrete [5] with moves into walls masked."""
+    """GridWorld: an image (3, height, width), the goal signal (green, red), discrete [5] with moves into walls
+    masked.
+    """
 
     behavior = "GridWorld"
     summary = "An agent on a board, seen from above, goes to the goal of the color that it is given."
-    rewards = ("-0.01 a decision", "+1 at a goal of the right color, -1 at one of the wrong, in place of that decision's -0.01")
+    rewards = (
+        "-0.01 a decision",
+        "+1 at a goal of the right color, -1 at one of the wrong, in place of that decision's -0.01",
+    )
     episode = "ends at a goal, and is truncated after 100 decisions"
     benchmark = 0.8
     default_areas = 9
@@ -285,18 +305,39 @@ class GridWorld(WarpEnv):
             "the camera's view: 84 x 64 pixels, the place of each cell and figure, the colors of the materials",
         ),
         (
-            "light, reflections and shadows are computed with the formulas of Unity's shader for surfaces that face up, with one average "
+            "light, reflections and shadows are computed with the formulas of Unity's shader for surfaces that face "
+            "up, with one average "
             "color of the sky, and without bevels and soft edges; no picture of Unity's was compared",
         ),
         learned=(
-            Learned("ppo/GridWorld.yaml", 0.36, 0.5, 0.92, 0.8, remark="0.975 after 0.5 million in an earlier, darker picture"),
-            Learned("sac/GridWorld.yaml", 0.25, 0.5, 0.58, 0.8, remark="it fell to -0.97 by 80,000 decisions, and was rising when stopped"),
+            Learned(
+                "ppo/GridWorld.yaml",
+                0.36,
+                0.5,
+                0.92,
+                0.8,
+                remark="0.975 after 0.5 million in an earlier, darker picture",
+            ),
+            Learned(
+                "sac/GridWorld.yaml",
+                0.25,
+                0.5,
+                0.58,
+                0.8,
+                remark="it fell to -0.97 by 80,000 decisions, and was rising when stopped",
+            ),
         ),
     )
     # most goals that fit on the smallest board beside the agent
-    parameter_ranges: ClassVar = {"gridSize": (5.0, 3.0, 10.0), "numPlusGoals": (1.0, 1.0, 4.0), "numExGoals": (1.0, 1.0, 4.0)}
+    parameter_ranges: ClassVar = {
+        "gridSize": (5.0, 3.0, 10.0),
+        "numPlusGoals": (1.0, 1.0, 4.0),
+        "numExGoals": (1.0, 1.0, 4.0),
+    }
 
-    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu", *, height: int = 64, width: int = 84) -> None:
+    def __init__(
+        self, areas: int | None = None, device: str | torch.device = "cpu", *, height: int = 64, width: int = 84
+    ) -> None:
         """`height` and `width` are those of the image, in pixels.
 
         Raises EnvError if the board would not fit, or its cells were too small to tell apart.
@@ -305,7 +346,8 @@ class GridWorld(WarpEnv):
             raise EnvError(f"GridWorld with an image of {height} x {width}: expected 20 to 512 pixels each way")
         if width < height:
             raise EnvError(f"GridWorld with an image of {height} x {width}: expected it at least as wide as it is high")
-        image, goal = ObsSpec("CameraSensor", (3, height, width)), ObsSpec("VectorSensor", (2,), goal=True)
+        image = ObsSpec("CameraSensor", (3, height, width))
+        goal = ObsSpec("VectorSensor", (2,), goal=True)
         spec = BehaviorSpec((image, goal), ActionSpec(branches=(5,)), steady=True)
         cells = int(LONGEST) ** 2
         sizes = {
@@ -316,7 +358,9 @@ class GridWorld(WarpEnv):
             "obs_image": image.shape,
             "obs_goal": 2,
         }
-        super().__init__(PROGRAM, spec, areas, device, **sizes, final_obs_image=image.shape, final_obs_goal=2, action=1, mask=5)
+        super().__init__(
+            PROGRAM, spec, areas, device, **sizes, final_obs_image=image.shape, final_obs_goal=2, action=1, mask=5
+        )
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
         """Returns `follow_shortest_path`'s actions; None for another behavior."""

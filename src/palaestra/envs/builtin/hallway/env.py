@@ -1,8 +1,10 @@
-"""Hallway: remember a symbol seen on the way, and choose the goal with the same mark at the far end, as in Unity's example.
+"""Hallway: remember a symbol seen on the way, and choose the goal with the same mark at the far end, as in Unity's
+example.
 
-A hall of 19 x 49.5 m between its walls. The agent is dropped within 3 m of the middle line and 5 m of a line 15 m before the middle,
-with any heading; the symbol, a solid board, stands within 5 m of the middle; the goals lie 7 m to the left and right of the far end
-in either order. Each is a thin plate on the floor with a sign behind it. A decision is six physics ticks.
+A hall of 19 x 49.5 m between its walls. The agent is dropped within 3 m of the middle line and 5 m of a line 15 m
+before the middle, with any heading; the symbol, a solid board, stands within 5 m of the middle; the goals lie 7 m to
+the left and right of the far end in either order. Each is a thin plate on the floor with a sign behind it. A decision
+is six physics ticks.
 """
 
 from __future__ import annotations
@@ -76,7 +78,9 @@ def finish(world: World, i: int, reward: float, terminated: bool):
 
 @wp.func
 def simulate(world: World, i: int, choice: int):
-    """Runs the ticks of one decision; what remains of it after an episode's end passes in the next one, with nothing chosen."""
+    """Runs the ticks of one decision; what remains of it after an episode's end passes in the next one, with nothing
+    chosen.
+    """
     body = load_body(world, i)
     height = world.height[i]
     rise = world.rise[i]
@@ -134,29 +138,46 @@ PROGRAM = Program(World, begin, tick)
 
 def draw_hall(rows: Rows, behavior: str) -> Drawing:
     """Draws the hall with the goals, the right one green, the symbol, and the agent."""
-    left, symbol, wide = rows["left_goal"], rows["symbol"], tuple(HALL)
+    left = rows["left_goal"]
+    symbol = rows["symbol"]
+    wide = tuple(HALL)
     marks = np.stack([left, 1 - left], 1)
     colors = np.where((marks == symbol[:, None])[..., None], GREEN, RED)
     x = np.array([-float(GOAL_X), float(GOAL_X)], np.float32)
     plates, signs = (
-        np.broadcast_to(np.stack([x, np.full(2, y, np.float32)], 1), (rows.areas, 2, 2)) for y in (float(GOAL_Y), float(SIGN_Y))
+        np.broadcast_to(np.stack([x, np.full(2, y, np.float32)], 1), (rows.areas, 2, 2))
+        for y in (float(GOAL_Y), float(SIGN_Y))
     )
     shapes = (
         *figures.room(rows.areas, wide, wall=3.0),
         solids("plates", "box", on_plane(plates, 0.0), (2 * PLATE[0], 2 * float(PLATE_TOP), 2 * PLATE[1]), colors),
         *figures.marked("goal", signs, tuple(SIGN), 4.0, 1 - marks, colors),
         *figures.marked("symbol", rows["symbol_place"][:, None], tuple(SYMBOL), 4.0, 1 - symbol[:, None], VIOLET),
-        *figures.agent(rows["place"][:, None], rows["angle"][:, None], 0.5, (behavior, rows.slots), height=rows["height"][:, None] - 0.5),
+        *figures.agent(
+            rows["place"][:, None],
+            rows["angle"][:, None],
+            0.5,
+            (behavior, rows.slots),
+            height=rows["height"][:, None] - 0.5,
+        ),
     )
     return Drawing(shapes, (wide[0] + 0.5, 4.0, wide[1] + 0.5), elevation=62.0)
 
 
 class Hallway(WarpEnv):
-    """Hallway: rays 105 (5 rays, three frames) and time 3, discrete [5]: nothing, forward, back, turn right, turn left."""
+    """Hallway: rays 105 (5 rays, three frames) and time 3, discrete [5]: nothing, forward, back, turn right, turn
+    left.
+    """
 
     behavior = "Hallway"
-    summary = "An agent sees a symbol, X or O, in a hall, and goes to the goal of that mark at the far end, out of sight of it."
-    rewards = ("-1/3000 a physics tick", "+1 at the goal of the symbol's mark, -0.1 at the other, in place of that decision's cost")
+    summary = (
+        "An agent sees a symbol, X or O, in a hall, and goes to the goal of that mark at the far end, out of "
+        "sight of it."
+    )
+    rewards = (
+        "-1/3000 a physics tick",
+        "+1 at the goal of the symbol's mark, -0.1 at the other, in place of that decision's cost",
+    )
     episode = "ends at a goal, and is truncated after 500 decisions (3,000 physics ticks)"
     benchmark = 0.7
     default_areas = 16
@@ -169,23 +190,32 @@ class Hallway(WarpEnv):
         same=(
             "both observations, their names and three frames, the order of rays and tags, and the choices",
             "sizes and places of walls, symbol, plates and signs, and what an episode draws",
-            "six ticks of 0.02 s a decision and 3,000 at most, pushes, turns, drag, gravity, its parameter, the drop at the start, rewards",
+            "six ticks of 0.02 s a decision and 3,000 at most, pushes, turns, drag, gravity, its parameter, the drop "
+            "at the start, rewards",
             "casts of a ball of 0.5 m at its height, which do not see what the agent touches",
             "what remains of a decision after an end passes in the next episode with nothing chosen",
         ),
         approximate=(
-            "the floor's friction, 1.2 at once for the whole box: an agent that goes forward from a stand covers what a recording shows to "
+            "the floor's friction, 1.2 at once for the whole box: an agent that goes forward from a stand covers what "
+            "a recording shows to "
             "within 3 mm a decision; turns are braked at two corners, as in PhysX",
             "contacts with walls and symbol are solved in the plane, and overlaps are removed within their tick",
             "only a goal's plate is touched: its sign stands behind it",
-            "what a body touches is found after a tick's motion, in Unity before it: a touch may count 0.02 s earlier here",
+            "what a body touches is found after a tick's motion, in Unity before it: a touch may count 0.02 s earlier "
+            "here",
         ),
         models=(ModelScore("Hallway.onnx", 0.941, 0.001, 400, 0.7),),
         learned=(
             Learned("ppo/Hallway.yaml", 10.0, 10.0, 0.943, 0.7),
             Learned("sac/Hallway.yaml", 0.42, 4.0, -1.0, 0.7, remark="random actions earn -0.985"),
             Learned(
-                "imitation/Hallway.yaml", 1.41, 10.0, 0.546, 0.7, measure="of 100 episodes afterwards", remark="with Unity's demonstration"
+                "imitation/Hallway.yaml",
+                1.41,
+                10.0,
+                0.546,
+                0.7,
+                measure="of 100 episodes afterwards",
+                remark="with Unity's demonstration",
             ),
         ),
     )

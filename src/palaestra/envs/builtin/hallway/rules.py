@@ -2,10 +2,11 @@
 
 Positions are in meters from the middle of the hall, y toward the goals; heights are above the floor.
 
-The agent is a box with edges of 1 m that contacts may turn. It is dropped, and slides on the floor: as long as it touches it, each tick's
-friction takes up to 1.2 times the speed that the floor's push gives, twice the materials' 0.6, since PhysX holds a patch of contacts at two
-points with the full coefficient each. Recordings of Unity's hall show the same: an agent that goes on from a stand covers 0.38 m
-in the first decision, 0.95 m in the second, and 2.9 m in the end.
+The agent is a box with edges of 1 m that contacts may turn. It is dropped, and slides on the floor: as long as it
+touches it, each tick's friction takes up to 1.2 times the speed that the floor's push gives, twice the materials' 0.6,
+since PhysX holds a patch of contacts at two points with the full coefficient each. Recordings of Unity's hall show the
+same: an agent that goes on from a stand covers 0.38 m in the first decision, 0.95 m in the second, and 2.9 m in the
+end.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Match3, as Unity has it: exchange neighboring pieces so that three or more of a color form a line, which is cleared.
 
-Each episode has a board of 6 to 9 rows and 6 to 8 columns with pieces of six colors, and lasts 500 moves. A piece in ten is worth
-three points and two in ten are worth two. A decision lasts until nothing falls, all that falls into lines pays, and a board without an
-allowed move is dealt anew, at no reward.
+Each episode has a board of 6 to 9 rows and 6 to 8 columns with pieces of six colors, and lasts 500 moves. A piece in
+ten is worth three points and two in ten are worth two. A decision lasts until nothing falls, all that falls into lines
+pays, and a board without an allowed move is dealt anew, at no reward.
 
-The documentation's scores are those of the largest board alone: it has 34.2 for random play and 37.0 for greedy play, which
-on boards of 9 x 8 earn 34.24 and 37.08 here (2,000 episodes each, give or take 0.03). Over boards of all sizes they earn 32.17 and
-34.92, because less falls on smaller boards. The option `largest_boards` deals only boards of 9 x 8, to compare with Unity's figures.
-In the long run everything that falls is worth 1.4 points a piece: clearing more pieces a move earns more, and so do moves low on the
-board, where more pieces fall and more lines follow.
+The documentation's scores are those of the largest board alone: it has 34.2 for random play and 37.0 for greedy play,
+which on boards of 9 x 8 earn 34.24 and 37.08 here (2,000 episodes each, give or take 0.03). Over boards of all sizes
+they earn 32.17 and 34.92, because less falls on smaller boards. The option `largest_boards` deals only boards of 9 x 8,
+to compare with Unity's figures. In the long run everything that falls is worth 1.4 points a piece: clearing more pieces
+a move earns more, and so do moves low on the board, where more pieces fall and more lines follow.
 """
 
 from __future__ import annotations
@@ -27,7 +27,21 @@ from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.drawing import figures as figures
 from palaestra.envs.builtin.match3 import rules as rules
 from palaestra.envs.builtin.match3.rules import CELLS, COLUMNS, FEWEST, KINDS, MOVES, OUTSIDE, ROWS, WORTHS, World
-from palaestra.envs.solids import BLUE, FLOOR, GOLD, GREEN, INK, PAPER, RED, VIOLET, Color, Drawing, Solids, on_plane, solids
+from palaestra.envs.solids import (
+    BLUE,
+    FLOOR,
+    GOLD,
+    GREEN,
+    INK,
+    PAPER,
+    RED,
+    VIOLET,
+    Color,
+    Drawing,
+    Solids,
+    on_plane,
+    solids,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -112,14 +126,20 @@ PROGRAM = Program(World, begin, tick)
 
 
 def points_of_moves(kind: Tensor, worth: Tensor, move: Tensor) -> Tensor:
-    """Returns the immediate score of each move, (N,); 0 if it makes no line. Boards are (N, CELLS), with one move each (N,)."""
+    """Returns the immediate score of each move, (N,); 0 if it makes no line. Boards are (N, CELLS), with one move each
+    (N,).
+    """
     index = torch.arange(int(CELLS), device=kind.device).view(int(ROWS), int(COLUMNS))
     near = torch.cat([index[:, :-1].flatten(), index[:-1].flatten()])[move, None]
     far = torch.cat([index[:, 1:].flatten(), index[1:].flatten()])[move, None]
     after = index.flatten().repeat(len(move), 1).scatter_(1, near, far).scatter_(1, far, near)
     board = kind.gather(1, after).view(-1, int(ROWS), int(COLUMNS))
     marked = torch.zeros_like(board, dtype=torch.bool)
-    across = (board[..., 1:-1] == board[..., :-2]) & (board[..., 1:-1] == board[..., 2:]) & (board[..., 1:-1] != int(OUTSIDE))
+    across = (
+        (board[..., 1:-1] == board[..., :-2])
+        & (board[..., 1:-1] == board[..., 2:])
+        & (board[..., 1:-1] != int(OUTSIDE))
+    )
     along = (board[:, 1:-1] == board[:, :-2]) & (board[:, 1:-1] == board[:, 2:]) & (board[:, 1:-1] != int(OUTSIDE))
     for k in range(3):
         marked[..., k : k + int(COLUMNS) - 2] |= across
@@ -128,7 +148,9 @@ def points_of_moves(kind: Tensor, worth: Tensor, move: Tensor) -> Tensor:
 
 
 def random_tie_breaks(rng: Tensor) -> Tensor:
-    """Returns numbers within 0..1 for each move, (S, MOVES), which look random but depend only on the state of each row."""
+    """Returns numbers within 0..1 for each move, (S, MOVES), which look random but depend only on the state of each
+    row.
+    """
     number = rng.long()[:, None] * 0x9E3779B1 + torch.arange(int(MOVES), device=rng.device) * 0x85EBCA77
     for factor in (0x7FEB352D, 0x846CA68B):
         number = number & 0xFFFFFFFF
@@ -148,7 +170,9 @@ def best_move(columns: Mapping[str, Tensor], greedy: bool) -> Action:
 
 def exchange(first: int, second: int) -> int | None:
     """Returns the move that exchanges the pieces of two cells; None if they are no neighbors."""
-    near, far, across = min(first, second), max(first, second), int(COLUMNS)
+    near = min(first, second)
+    far = max(first, second)
+    across = int(COLUMNS)
     row, column = divmod(near, across)
     if far == near + 1 and column + 1 < across:
         return row * (across - 1) + column
@@ -157,9 +181,13 @@ def exchange(first: int, second: int) -> int | None:
 
 def draw_gems(rows: Rows, behavior: str) -> Drawing:
     """Draws the board of colored pieces, row 0 in front, with one or two dots on pieces that are worth more."""
-    across, deep, worth = int(COLUMNS), int(ROWS), rows["worth"]
-    wide, long = rows["columns"][:, None], rows["rows"][:, None]
-    cell, shown = np.arange(int(CELLS)), rows["kind"] >= 0
+    across = int(COLUMNS)
+    deep = int(ROWS)
+    worth = rows["worth"]
+    wide = rows["columns"][:, None]
+    long = rows["rows"][:, None]
+    cell = np.arange(int(CELLS))
+    shown = rows["kind"] >= 0
     place = np.stack([cell % across - (wide - 1) / 2, cell // across - (long - 1) / 2], -1)
     middle = on_plane(place, 0.32)
     dots = list[Solids]()
@@ -172,7 +200,9 @@ def draw_gems(rows: Rows, behavior: str) -> Drawing:
     shapes = (
         solids("board", "box", board, field + [0.4, 0.0, 0.4], INK, agents=(behavior, rows.slots)),
         solids("field", "box", board + [0, 0.01, 0], field, FLOOR, agents=(behavior, rows.slots)),
-        solids("pieces", "sphere", middle, figures.hidden_unless(shown, (0.84, 0.64, 0.84)), np.array(COLORS)[rows["kind"]]),
+        solids(
+            "pieces", "sphere", middle, figures.hidden_unless(shown, (0.84, 0.64, 0.84)), np.array(COLORS)[rows["kind"]]
+        ),
         *dots,
     )
     return Drawing(shapes, (across / 2 + 0.3, 0.7, deep / 2 + 0.3), elevation=66.0)
@@ -192,17 +222,23 @@ APPROXIMATE = (
 )
 MODELS = (ModelScore("Match3VectorObs.onnx", 32.6, None, None, None, "reward of an episode on boards of all sizes"),)
 WEAK_MODEL = (
-    "Unity's Match3VectorObs.onnx plays near chance on boards of all sizes (32.6), though cells, channels and moves have the order of the "
+    "Unity's Match3VectorObs.onnx plays near chance on boards of all sizes (32.6), though cells, channels and moves "
+    "have the order of the "
     "package's sensor and actuator: row by row, moves to the right before moves up, special pieces after cells",
-    "that model is of 23 March 2021, before Unity's scene had boards of several sizes (pull request 5189, 30 March 2021), so it was "
+    "that model is of 23 March 2021, before Unity's scene had boards of several sizes (pull request 5189, 30 March "
+    "2021), so it was "
     "trained on boards of 9 x 8, for which 38.5 is stated; on these alone it was not measured here",
 )
-LEARNED = (Learned("ppo/Match3.yaml", 0.7, 5.0, 38.3, 38.5, remark="boards of 9 x 8; by 1.1 million it had fallen to 37.2"),)
+LEARNED = (
+    Learned("ppo/Match3.yaml", 0.7, 5.0, 38.3, 38.5, remark="boards of 9 x 8; by 1.1 million it had fallen to 37.2"),
+)
 SENSORS = "Match3 Sensor (cells)", "Match3 Sensor (special)"
 
 
 class Match3(WarpEnv):
-    """Match3 as vectors: 72 cells of 6 colors and of 3 worths, one-hot, row 0 at the bottom; discrete [127] with a mask."""
+    """Match3 as vectors: 72 cells of 6 colors and of 3 worths, one-hot, row 0 at the bottom; discrete [127] with a
+    mask.
+    """
 
     behavior = "Match3VectorObs"
     title = "Match3"
@@ -214,11 +250,18 @@ class Match3(WarpEnv):
     most_decisions = int(MOST_DECISIONS)
     tick_seconds = 0.5  # not documented: slow enough to watch
     parameter_ranges: ClassVar = {}
-    pieces, columns, exchange = PIECES, int(COLUMNS), staticmethod(exchange)
+    pieces = PIECES
+    columns = int(COLUMNS)
+    exchange = staticmethod(exchange)
     unity: ClassVar = Agreement(SAME, (*APPROXIMATE, *WEAK_MODEL), MODELS, LEARNED)
 
     def __init__(
-        self, areas: int | None = None, device: str | torch.device = "cpu", *, greedy: bool = True, largest_boards: bool = False
+        self,
+        areas: int | None = None,
+        device: str | torch.device = "cpu",
+        *,
+        greedy: bool = True,
+        largest_boards: bool = False,
     ) -> None:
         """`greedy` only affects the heuristic: the move with the highest immediate score or (False) any allowed move.
 
@@ -238,7 +281,9 @@ class Match3(WarpEnv):
 
 
 class Match3Visual(WarpEnv):
-    """Match3 as two images: 9 rows x 8 columns, row 0 at the bottom, with a channel per color, and with one per worth."""
+    """Match3 as two images: 9 rows x 8 columns, row 0 at the bottom, with a channel per color, and with one per
+    worth.
+    """
 
     behavior = "Match3VisualObs"
     title = "Match3Visual"
@@ -250,17 +295,27 @@ class Match3Visual(WarpEnv):
     most_decisions = Match3.most_decisions
     tick_seconds = Match3.tick_seconds
     parameter_ranges = Match3.parameter_ranges
-    pieces, columns, exchange = PIECES, int(COLUMNS), staticmethod(exchange)
+    pieces = PIECES
+    columns = int(COLUMNS)
+    exchange = staticmethod(exchange)
     unity: ClassVar = Agreement(SAME, APPROXIMATE)
 
     def __init__(
-        self, areas: int | None = None, device: str | torch.device = "cpu", *, greedy: bool = True, largest_boards: bool = False
+        self,
+        areas: int | None = None,
+        device: str | torch.device = "cpu",
+        *,
+        greedy: bool = True,
+        largest_boards: bool = False,
     ) -> None:
         """`greedy` only affects the heuristic: the move with the highest immediate score or (False) any allowed move.
 
         `largest_boards` deals boards of 9 x 8 only.
         """
-        images = tuple(ObsSpec(name, (int(types), int(ROWS), int(COLUMNS))) for name, types in zip(SENSORS, (KINDS, WORTHS), strict=True))
+        images = tuple(
+            ObsSpec(name, (int(types), int(ROWS), int(COLUMNS)))
+            for name, types in zip(SENSORS, (KINDS, WORTHS), strict=True)
+        )
         spec = BehaviorSpec(images, MOVE, steady=True)
         super().__init__(PROGRAM, spec, areas, device, planes=True, largest=largest_boards, **SIZES)
         views = {

@@ -1,8 +1,8 @@
 """The rules of Match3: lines of three or more are cleared, the pieces above drop, and new pieces fill up from the top.
 
-A cell is row * COLUMNS + column, row 0 at the bottom, on boards of every size: cells beyond a smaller board are empty. A move
-exchanges a cell with the one to its right (moves 0 to 62, row by row) or, after those, with the one above it; it is
-allowed if it makes a line. Unity numbers its cells and moves the same way.
+A cell is row * COLUMNS + column, row 0 at the bottom, on boards of every size: cells beyond a smaller board are empty.
+A move exchanges a cell with the one to its right (moves 0 to 62, row by row) or, after those, with the one above it; it
+is allowed if it makes a line. Unity numbers its cells and moves the same way.
 """
 
 from __future__ import annotations

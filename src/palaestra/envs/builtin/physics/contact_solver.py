@@ -5,22 +5,21 @@ A world that uses it has these columns, with a row per area; the last body stand
     body_position, body_velocity: wp.array2d(dtype=wp.vec2)  # (areas, bodies + 1)
     body_angle, body_spin: wp.array2d(dtype=wp.float32)
     body_height, body_rise: wp.array2d(dtype=wp.float32)     # height above the place where it rests, and m/s upward
-    body_held: wp.array2d(dtype=wp.float32)                  # m/s that the floor takes from its fall this tick; see `fall`
-    body_shape: wp.array2d(dtype=wp.vec4)                    # half sides, inverse mass, inverse inertia; see `box_shape`
-    body_way: wp.array2d(dtype=wp.vec2)                      # scratch: directions of the floor's friction
-    body_grip: wp.array2d(dtype=wp.vec4)                     # scratch: its impulses at two points
-    patches: wp.array(dtype=wp.int32)                        # scratch, as all below: number of contacts, each of one or two points
-    patch_pair: wp.array2d(dtype=wp.int32)                   # (areas, most contacts)
-    patch_frame, patch_arms, patch_other_arms, patch_load: wp.array2d(dtype=wp.vec4)
-    patch_gaps: wp.array2d(dtype=wp.vec2)
+    body_held: wp.array2d(dtype=wp.float32)                  # m/s that the floor takes from its fall this tick; see
+    `fall` body_shape: wp.array2d(dtype=wp.vec4)                    # half sides, inverse mass, inverse inertia; see
+    `box_shape` body_way: wp.array2d(dtype=wp.vec2)                      # scratch: directions of the floor's friction
+    body_grip: wp.array2d(dtype=wp.vec4)                     # scratch: its impulses at two points patches:
+    wp.array(dtype=wp.int32)                        # scratch, as all below: number of contacts, each of one or two
+    points patch_pair: wp.array2d(dtype=wp.int32)                   # (areas, most contacts) patch_frame, patch_arms,
+    patch_other_arms, patch_load: wp.array2d(dtype=wp.vec4) patch_gaps: wp.array2d(dtype=wp.vec2)
 
 A tick is: change velocities (pushes, drag, `fall`), `patches[i] = 0`, `add_patch` for every pair that `box_box` or
 `side_contact` finds near, and `solve`.
 
-Every contact has normal impulses, which only push, and friction. They are applied in turn, in six rounds; bodies move with the
-velocities that result, which also part what overlaps. A last round removes what only parted them. Friction takes part from the fourth
-round on. As in PhysX's default model, friction acts at two points of each contact, each of which holds up to the
-coefficient times the whole load: together twice what the coefficient alone says.
+Every contact has normal impulses, which only push, and friction. They are applied in turn, in six rounds; bodies move
+with the velocities that result, which also part what overlaps. A last round removes what only parted them. Friction
+takes part from the fourth round on. As in PhysX's default model, friction acts at two points of each contact, each of
+which holds up to the coefficient times the whole load: together twice what the coefficient alone says.
 """
 
 from __future__ import annotations
@@ -66,7 +65,9 @@ def near_body(world: Any, i: int, k: int):
 
 @wp.func
 def side_contact(body: Body, room: wp.vec2, axis: int):
-    """Returns the contact of a room about the origin with these half sides, on its nearer side along the axis, with a body in it."""
+    """Returns the contact of a room about the origin with these half sides, on its nearer side along the axis, with a
+    body in it.
+    """
     n = wp.vec2(0.0, 0.0)
     n[axis] = wp.where(body.position[axis] > 0.0, -1.0, 1.0)
     first, second = facing_edge(body, n)
@@ -95,7 +96,9 @@ def add_patch(world: Any, i: int, a: int, b: int, contact: Contact, friction: fl
 
 @wp.func
 def fall(world: Any, i: int, k: int, pull: float, drag: float):
-    """Lets a body fall for a tick, in which gravity adds `pull` m/s; saves the speed that the floor takes from it, which is its load."""
+    """Lets a body fall for a tick, in which gravity adds `pull` m/s; saves the speed that the floor takes from it,
+    which is its load.
+    """
     state = wp.vec2(world.body_height[i, k], world.body_rise[i, k])
     held = pull * (1.0 - drag * SECONDS)
     if state[0] != 0.0 or state[1] != 0.0:
@@ -107,7 +110,9 @@ def fall(world: Any, i: int, k: int, pull: float, drag: float):
 
 @wp.func
 def parting_speed(gap: float, moving: bool):
-    """Returns the least speed at which points may part this tick: below 0 while there is a gap, above if they overlap."""
+    """Returns the least speed at which points may part this tick: below 0 while there is a gap, above if they
+    overlap.
+    """
     if gap >= 0.0:
         return -gap / SECONDS
     return wp.where(moving, parting(gap) / SECONDS, 0.0)
@@ -115,7 +120,9 @@ def parting_speed(gap: float, moving: bool):
 
 @wp.func
 def press(world: Any, i: int, p: int, moving: bool, rubs: bool):
-    """Applies the normal impulses of a contact, and friction if it `rubs`; `moving` is whether the round is before bodies move."""
+    """Applies the normal impulses of a contact, and friction if it `rubs`; `moving` is whether the round is before
+    bodies move.
+    """
     a = world.patch_pair[i, p] // 256
     b = world.patch_pair[i, p] % 256
     frame = world.patch_frame[i, p]
@@ -131,7 +138,9 @@ def press(world: Any, i: int, p: int, moving: bool, rubs: bool):
     way = wp.vec2(frame[0], frame[1])
     count = int(frame[3])
     most = float(0.0)
-    for row in range(wp.where(rubs, 2 * count, count)):  # Warp does not nest loops over both well: normals first, then friction
+    for row in range(
+        wp.where(rubs, 2 * count, count)
+    ):  # Warp does not nest loops over both well: normals first, then friction
         k = row % count
         at_a = wp.vec2(arms[2 * k], arms[2 * k + 1])
         at_b = wp.vec2(other_arms[2 * k], other_arms[2 * k + 1])
@@ -163,7 +172,9 @@ def press(world: Any, i: int, p: int, moving: bool, rubs: bool):
 
 @wp.func
 def grip_floor(world: Any, i: int, k: int, friction: float):
-    """Applies the floor's friction to a body, at two opposite corners that each take up to the coefficient times the body's load."""
+    """Applies the floor's friction to a body, at two opposite corners that each take up to the coefficient times the
+    body's load.
+    """
     velocity = world.body_velocity[i, k]
     spin = world.body_spin[i, k]
     grip = friction * world.body_held[i, k]
@@ -214,7 +225,9 @@ def brake(velocity: wp.vec2, most: float):
 
 @wp.func
 def solve(world: Any, i: int, bodies: int, friction: float):
-    """Solves the contacts of the first bodies, with each other and with the floor, which has this friction, and moves them by a tick."""
+    """Solves the contacts of the first bodies, with each other and with the floor, which has this friction, and moves
+    them by a tick.
+    """
     count = world.patches[i]
     for k in range(bodies):
         velocity = world.body_velocity[i, k]

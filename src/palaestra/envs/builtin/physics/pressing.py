@@ -1,8 +1,9 @@
-"""Contacts as PhysX resolves them, for bodies that are pushed hard: they meet a little early, and part at a limited speed.
+"""Contacts as PhysX resolves them, for bodies that are pushed hard: they meet a little early, and part at a limited
+speed.
 
-A contact is made of `grown` bodies, so it exists already while they are up to `MARGIN` apart; then they may close the gap
-within the tick, but not more. Bodies that overlap, because a fast one moved into the other within a tick, part by four fifths of the
-overlap a tick and at most by `MOST_PARTED`, without gaining speed:
+A contact is made of `grown` bodies, so it exists already while they are up to `MARGIN` apart; then they may close the
+gap within the tick, but not more. Bodies that overlap, because a fast one moved into the other within a tick, part by
+four fifths of the overlap a tick and at most by `MOST_PARTED`, without gaining speed:
 
     agent, block = press(agent, block, box_box(grown(agent), grown(block)), FRICTION)
 """
@@ -37,7 +38,9 @@ def parting(gap: float):
 
 @wp.func
 def press(a: Body, b: Body, contact: Contact, friction: float):
-    """Returns both bodies after a contact of `grown` ones: they approach no faster than closes the gap; `friction` is its coefficient."""
+    """Returns both bodies after a contact of `grown` ones: they approach no faster than closes the gap; `friction` is
+    its coefficient.
+    """
     if contact.count == 0:
         return a, b
     gap = MARGIN - contact.depth
@@ -51,7 +54,9 @@ def press(a: Body, b: Body, contact: Contact, friction: float):
 
 @wp.func
 def press_on_plane(body: Body, axis: int, gap: float, side: float, friction: float):
-    """Returns the body after its contact with a static plane across an axis, `gap` meters away on the side +1 or -1; nothing turns it."""
+    """Returns the body after its contact with a static plane across an axis, `gap` meters away on the side +1 or -1;
+    nothing turns it.
+    """
     if gap > MARGIN:
         return body
     excess = wp.max(side * body.velocity[axis] - wp.max(gap, 0.0) / SECONDS, 0.0)
@@ -64,7 +69,9 @@ def press_on_plane(body: Body, axis: int, gap: float, side: float, friction: flo
 
 @wp.func
 def fall(state: wp.vec2, rest: float, pull: float, drag: float):
-    """Returns a body's height and m/s upward after a tick, and the m/s that the floor took from it; `rest` is its height on the floor."""
+    """Returns a body's height and m/s upward after a tick, and the m/s that the floor took from it; `rest` is its
+    height on the floor.
+    """
     climb = (state[1] - pull) * wp.max(1.0 - drag * SECONDS, 0.0)
     gap = state[0] - rest
     if gap > MARGIN:
@@ -75,10 +82,11 @@ def fall(state: wp.vec2, rest: float, pull: float, drag: float):
 
 @wp.func
 def rub_sole(a: Body, b: Body, ahead: wp.vec2, half: float, most: float):
-    """Returns a box with sides of twice `half` that heads `ahead`, and what it stands on, after friction of impulses up to `most`.
+    """Returns a box with sides of twice `half` that heads `ahead`, and what it stands on, after friction of impulses up
+    to `most`.
 
-    As in PhysX it acts at two opposite corners, at each up to half of `most` along the box's way and as much across it. So a
-    spin is braked hard at rest and half as hard, by what acts across the way, while the box moves.
+    As in PhysX it acts at two opposite corners, at each up to half of `most` along the box's way and as much across it.
+    So a spin is braked hard at rest and half as hard, by what acts across the way, while the box moves.
     """
     slip = a.velocity - b.velocity
     speed = wp.length(slip)

@@ -1,8 +1,8 @@
 """The agent of PushBlock, in the scenes with several of them: its turns and pushes, and where they lead.
 
-It is a box of 1 x 1 x 1 m and 10 kg that no contact turns: 0 does nothing, 1 and 2 push it forward and back, 3 and 4 turn it
-right and left, 5 and 6 push it to the left and to the right. A push adds 3 m/s in a physics tick (sidesteps 2.25 m/s), against
-a drag of 4/s and the friction of the floor; a turn is 200 degrees a second.
+It is a box of 1 x 1 x 1 m and 10 kg that no contact turns: 0 does nothing, 1 and 2 push it forward and back, 3 and 4
+turn it right and left, 5 and 6 push it to the left and to the right. A push adds 3 m/s in a physics tick (sidesteps
+2.25 m/s), against a drag of 4/s and the friction of the floor; a turn is 200 degrees a second.
 """
 
 from __future__ import annotations
@@ -40,20 +40,27 @@ def pushed(angle: float, choice: int):
 
 
 KEPT = 1.0 - float(AGENT_DRAG) * float(SECONDS)
-BRAKE = 2.0 * float(FRICTION) * GRAVITY * float(SECONDS) * KEPT  # m/s that the floor takes in a tick: its friction acts at two points
+BRAKE = (
+    2.0 * float(FRICTION) * GRAVITY * float(SECONDS) * KEPT
+)  # m/s that the floor takes in a tick: its friction acts at two points
 MOVES = torch.tensor([0, FORWARD, BACK, LEFT, RIGHT])
-WAYS = torch.tensor([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, float(SIDEWAYS)], [0.0, -float(SIDEWAYS)]]) * float(SPEED)
+WAYS = torch.tensor([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, float(SIDEWAYS)], [0.0, -float(SIDEWAYS)]]) * float(
+    SPEED
+)
 
 
 def after_decision(place: Tensor, velocity: Tensor, angle: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns where agents are, and how fast, after a decision of each of MOVES, both (..., 5, 2), on a floor with nothing on it.
+    """Returns where agents are, and how fast, after a decision of each of MOVES, both (..., 5, 2), on a floor with
+    nothing on it.
 
     Places and velocities are (..., 2), angles (...).
     """
     ways = WAYS.to(place.device)
-    cos, sin = angle.cos()[..., None], angle.sin()[..., None]
+    cos = angle.cos()[..., None]
+    sin = angle.sin()[..., None]
     push = torch.stack([cos * ways[:, 0] - sin * ways[:, 1], sin * ways[:, 0] + cos * ways[:, 1]], -1)
-    speed, at = velocity[..., None, :].expand_as(push), place[..., None, :].expand_as(push)
+    speed = velocity[..., None, :].expand_as(push)
+    at = place[..., None, :].expand_as(push)
     for _ in range(int(TICKS)):
         speed = (speed + push) * KEPT
         speed = speed * (1 - BRAKE / speed.norm(dim=-1, keepdim=True).clamp(min=1e-6)).clamp(min=0)
@@ -71,14 +78,18 @@ def glide(velocity: Tensor) -> Tensor:
 
 
 def resting_places(place: Tensor, velocity: Tensor, angle: Tensor) -> Tensor:
-    """Returns where agents come to rest after each of MOVES and then each again, (..., 5, 5, 2); arguments as for `after_decision`."""
+    """Returns where agents come to rest after each of MOVES and then each again, (..., 5, 5, 2); arguments as for
+    `after_decision`.
+    """
     at, speed = after_decision(place, velocity, angle)
     at, speed = after_decision(at, speed, angle[..., None].expand(at.shape[:-1]))
     return at + glide(speed)
 
 
 def run_over(place: Tensor, velocity: Tensor, angle: Tensor, target: Tensor) -> Tensor:
-    """Returns choices (S, 1), none of them turns, that lead agents over targets (S, 2), and rather to rest there than beyond."""
+    """Returns choices (S, 1), none of them turns, that lead agents over targets (S, 2), and rather to rest there than
+    beyond.
+    """
     at, speed = after_decision(place, velocity, angle)
     way = at + glide(speed) - place[:, None]
     to = (target - place)[:, None]

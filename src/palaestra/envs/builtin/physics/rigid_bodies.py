@@ -56,7 +56,9 @@ def circle_body(position: wp.vec2, velocity: wp.vec2, radius: float, mass: float
 
 @wp.func
 def box_body(position: wp.vec2, velocity: wp.vec2, angle: float, spin: float, half: wp.vec2, mass: float):
-    """Returns a box of even density. A mass of 0 makes it immovable; set `inverse_inertia` to 0 if no contact shall turn it."""
+    """Returns a box of even density. A mass of 0 makes it immovable; set `inverse_inertia` to 0 if no contact shall
+    turn it.
+    """
     body = Body()
     body.position = position
     body.velocity = velocity
@@ -85,7 +87,8 @@ def apply_drag(body: Body, drag: float, angular_drag: float):
 
 @wp.func
 def rub(body: Body, sticking: float, sliding: float):
-    """Returns the body after friction with the ground that holds slips of up to `sticking` m/s, and takes `sliding` m/s from faster ones.
+    """Returns the body after friction with the ground that holds slips of up to `sticking` m/s, and takes `sliding` m/s
+    from faster ones.
 
     Turning is braked at the mean distance of a square's points from its center.
     """
@@ -185,7 +188,9 @@ def apply_friction(a: Body, b: Body, point: wp.vec2, along: wp.vec2, most: float
 
 @wp.func
 def resolve_contact(a: Body, b: Body, contact: Contact, friction: float):
-    """Returns both bodies after their contact, neither approaching nor overlapping; `friction` is the coefficient between them."""
+    """Returns both bodies after their contact, neither approaching nor overlapping; `friction` is the coefficient
+    between them.
+    """
     if contact.count == 0:
         return a, b
     n = contact.normal
@@ -204,7 +209,9 @@ def resolve_contact(a: Body, b: Body, contact: Contact, friction: float):
 
 @wp.func
 def keep_box_within(body: Body, room: wp.vec2, friction: float):
-    """Returns a box kept within a room about the origin with these half sides; `friction` is the coefficient of its walls."""
+    """Returns a box kept within a room about the origin with these half sides; `friction` is the coefficient of its
+    walls.
+    """
     c = wp.abs(wp.cos(body.angle))
     s = wp.abs(wp.sin(body.angle))
     reach = wp.vec2(c * body.half[0] + s * body.half[1], s * body.half[0] + c * body.half[1])

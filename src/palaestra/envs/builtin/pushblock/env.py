@@ -1,15 +1,17 @@
 """PushBlock: push a block against the goal, a shelf along one wall.
 
-This is Unity's example. The room measures 25 x 25 m; the goal takes the last 4.15 m of it, is as high as the walls, and the block only
-has to touch it. A decision is five physics ticks of 0.02 s. Each tick of moving adds 3 m/s against a drag of 4 (sidesteps 0.75 of that),
-and a tick of turning turns by 4 degrees. Agent and block weigh 10 kg; neither is turned by contacts. The floor's friction
-is the mean of Unity's default, 0.6, and the parameter, at each of two points: 0.6 of the load in all where the parameter is 0.
+This is Unity's example. The room measures 25 x 25 m; the goal takes the last 4.15 m of it, is as high as the walls, and
+the block only has to touch it. A decision is five physics ticks of 0.02 s. Each tick of moving adds 3 m/s against a
+drag of 4 (sidesteps 0.75 of that), and a tick of turning turns by 4 degrees. Agent and block weigh 10 kg; neither is
+turned by contacts. The floor's friction is the mean of Unity's default, 0.6, and the parameter, at each of two points:
+0.6 of the load in all where the parameter is 0.
 
-An episode begins with both 1 m up, at places within half the room's sides that are clear of each other, of the goal and of where the
-agent stood before. The agent keeps its heading. If an episode ends within a decision, the new one passes the rest of its ticks
-without an action.
+An episode begins with both 1 m up, at places within half the room's sides that are clear of each other, of the goal and
+of where the agent stood before. The agent keeps its heading. If an episode ends within a decision, the new one passes
+the rest of its ticks without an action.
 
-Unity turns the room by quarters as an episode begins. Here it stays: all that is drawn is symmetric, and no observation shows it.
+Unity turns the room by quarters as an episode begins. Here it stays: all that is drawn is symmetric, and no observation
+shows it.
 """
 
 from __future__ import annotations
@@ -66,8 +68,12 @@ def coast(velocity: torch.Tensor, parameters: torch.Tensor) -> torch.Tensor:
 
 
 def shove(columns: Mapping[str, torch.Tensor]) -> Action:
-    """Faces the goal, goes around the block to its far side, and pushes it ahead; pauses now and then, so that it gets into no cycle."""
-    agent, block, half = columns["agent_position"], columns["block_position"], 0.5 * columns["parameters"][:, 0]
+    """Faces the goal, goes around the block to its far side, and pushes it ahead; pauses now and then, so that it gets
+    into no cycle.
+    """
+    agent = columns["agent_position"]
+    block = columns["block_position"]
+    half = 0.5 * columns["parameters"][:, 0]
     (x, y), clear = (agent - block).unbind(1), half + 0.7
     rest = x + coast(columns["agent_velocity"], columns["parameters"])[:, 0]
     off = torch.remainder(columns["agent_angle"] + 0.5 * torch.pi + torch.pi, 2 * torch.pi) - torch.pi
@@ -87,14 +93,18 @@ def shove(columns: Mapping[str, torch.Tensor]) -> Action:
 
 def draw_room(rows: Rows, behavior: str) -> Drawing:
     """Draws the room with the goal, a low shelf so that one sees over it, the block, and the agent."""
-    wall, edge, side = float(WALL_AT), float(GOAL_EDGE), rows["parameters"][:, :1]
+    wall = float(WALL_AT)
+    edge = float(GOAL_EDGE)
+    side = rows["parameters"][:, :1]
     tall = 2 * float(BLOCK_REST)
     size = np.stack([side, np.full_like(side, tall), side], -1)
     up = rows["block_fall"][:, None, 0]
     feet = rows["agent_fall"][:, None, 0] - float(AGENT_REST)
     shapes = (
         *figures.room(rows.areas, (wall, wall), wall=HEIGHT, thick=0.5),
-        figures.plate("goal", rows.areas, (0.0, (edge - wall) / 2), (wall, (edge + wall) / 2), GREEN, top=HEIGHT, thick=HEIGHT),
+        figures.plate(
+            "goal", rows.areas, (0.0, (edge - wall) / 2), (wall, (edge + wall) / 2), GREEN, top=HEIGHT, thick=HEIGHT
+        ),
         solids("block", "box", on_plane(rows["block_position"][:, None], up), size, GOLD),
         *figures.agent(
             rows["agent_position"][:, None],
@@ -109,7 +119,9 @@ def draw_room(rows: Rows, behavior: str) -> Drawing:
 
 
 class PushBlock(WarpEnv):
-    """PushBlock: two ray sensors of 7 rays (block, goal, wall, nothing, distance), three frames each (105), discrete [7]."""
+    """PushBlock: two ray sensors of 7 rays (block, goal, wall, nothing, distance), three frames each (105), discrete
+    [7].
+    """
 
     behavior = "PushBlock"
     summary = "An agent pushes a block onto the goal."
@@ -130,16 +142,22 @@ class PushBlock(WarpEnv):
     unity: ClassVar = Agreement(
         same=(
             "room, goal, sizes, masses, drag, gravity and the friction that the floor is given as an episode begins",
-            "the seven choices and their forces and turns, five ticks a decision, and the ticks of a new episode within one",
-            "both ray sensors: names, order, tags, thickness, lengths and three frames; what touches an agent is not seen",
+            "the seven choices and their forces and turns, five ticks a decision, and the ticks of a new episode "
+            "within one",
+            "both ray sensors: names, order, tags, thickness, lengths and three frames; what touches an agent is not "
+            "seen",
             "rewards, time limit, parameters, and where episodes begin",
         ),
         approximate=(
             "contacts are solved one after another instead of all at once, and grazing ones may differ by a centimeter",
-            "the offset rays graze the tops of walls and goal, and are taken to touch them: otherwise Unity's model earns 0.23 less",
+            "the offset rays graze the tops of walls and goal, and are taken to touch them: otherwise Unity's model "
+            "earns 0.23 less",
             "the room does not turn as an episode begins, which no observation shows",
         ),
-        models=(ModelScore("PushBlock.onnx", 4.96, 0.01, 1000, 4.5), ModelScore("PushBlock.nn", 4.98, 0.001, 1000, 4.5)),
+        models=(
+            ModelScore("PushBlock.onnx", 4.96, 0.01, 1000, 4.5),
+            ModelScore("PushBlock.nn", 4.98, 0.001, 1000, 4.5),
+        ),
         learned=(
             Learned("ppo/PushBlock.yaml", 2.0, 2.0, 4.98, 4.5, seeds=3),
             Learned("sac/PushBlock.yaml", 0.3, 2.0, 4.9, 4.5, measure="of 200 episodes afterwards"),

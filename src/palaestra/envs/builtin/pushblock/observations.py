@@ -21,14 +21,19 @@ AGENT_REST = wp.constant(0.5)  # height of its middle when it stands
 BLOCK_REST = wp.constant(0.375)
 RAYS = wp.constant(7)  # rays of each sensor
 RAY_STEP = wp.constant(math.pi / 6)
-STEP_COS, STEP_SIN = wp.constant(math.cos(math.pi / 6)), wp.constant(math.sin(math.pi / 6))
+STEP_COS = wp.constant(math.cos(math.pi / 6))
+STEP_SIN = wp.constant(math.sin(math.pi / 6))
 RAY_LENGTH = wp.constant(12.0)
 RAY_RADIUS = wp.constant(0.5)
-BLOCK, GOAL, WALL = wp.constant(0), wp.constant(1), wp.constant(2)
+BLOCK = wp.constant(0)
+GOAL = wp.constant(1)
+WALL = wp.constant(2)
 TAGS = wp.constant(3)
 FRAMES = 3
 FRAME = wp.constant(35)  # numbers of a frame of one sensor
-OFFSET_REACH = wp.constant(0.0)  # offset rays pass 0.5 m above the tops of walls and goal, and touch them with their lowest point
+OFFSET_REACH = wp.constant(
+    0.0
+)  # offset rays pass 0.5 m above the tops of walls and goal, and touch them with their lowest point
 
 
 @wp.struct
@@ -48,7 +53,9 @@ class World:
     parameters: wp.array2d(dtype=wp.float32)  # parameters of this episode
     pending: wp.array3d(dtype=wp.float32)  # block_scale, dynamic_friction, static_friction, block_drag, gravity
     episodes: wp.array(dtype=wp.int32)
-    action: wp.array2d(dtype=wp.int64)  # 0: nothing, 1: forward, 2: back, 3, 4: turn right, left, 5, 6: to the left, right
+    action: wp.array2d(
+        dtype=wp.int64
+    )  # 0: nothing, 1: forward, 2: back, 3, 4: turn right, left, 5, 6: to the left, right
     obs_offset: wp.array2d(dtype=wp.float32)
     obs_level: wp.array2d(dtype=wp.float32)
     final_obs_offset: wp.array2d(dtype=wp.float32)
@@ -61,12 +68,16 @@ class World:
 @wp.func
 def gaps_around(eye: wp.vec2, radius: float):
     """Returns how far a circle about the eye is from the sides of the room at -x, x, -y and y."""
-    return wp.vec4(WALL_AT + eye[0], WALL_AT - eye[0], eye[1] - GOAL_EDGE, WALL_AT - eye[1]) - wp.vec4(radius, radius, radius, radius)
+    return wp.vec4(WALL_AT + eye[0], WALL_AT - eye[0], eye[1] - GOAL_EDGE, WALL_AT - eye[1]) - wp.vec4(
+        radius, radius, radius, radius
+    )
 
 
 @wp.func
 def cast_room(gaps: wp.vec4, way: wp.vec2):
-    """Returns the distance to the nearest side along a unit direction, from where none is touched, and the side's tag."""
+    """Returns the distance to the nearest side along a unit direction, from where none is touched, and the side's
+    tag.
+    """
     nearest = gaps[wp.where(way[0] < 0.0, 0, 1)] / wp.max(wp.abs(way[0]), 1.0e-9)
     tag = int(WALL)
     distance = gaps[wp.where(way[1] < 0.0, 2, 3)] / wp.max(wp.abs(way[1]), 1.0e-9)
@@ -78,7 +89,9 @@ def cast_room(gaps: wp.vec4, way: wp.vec2):
 
 @wp.func
 def cast_boxes(eye: wp.vec2, way: wp.vec2):
-    """Returns what `cast_room` does for a level ray whose sphere may touch sides: it passes through those, to what lies behind."""
+    """Returns what `cast_room` does for a level ray whose sphere may touch sides: it passes through those, to what lies
+    behind.
+    """
     room = wp.vec2(WALL_AT, WALL_AT)
     ends = wp.vec2(WALL_AT + 2.0 * WALL_HALF, WALL_AT)
     nearest = cast_four_walls(eye, way, room, ends, WALL_HALF, RAY_RADIUS)
@@ -102,7 +115,9 @@ def observe(world: World, i: int):
     block = world.block_position[i]
     half = 0.5 * world.parameters[i, 0]
     reach = RAY_LENGTH + RAY_RADIUS + 1.5 * half
-    sees_block = wp.length_sq(block - eye) < reach * reach and not touches_box(eye - block, wp.vec2(half, half), RAY_RADIUS)
+    sees_block = wp.length_sq(block - eye) < reach * reach and not touches_box(
+        eye - block, wp.vec2(half, half), RAY_RADIUS
+    )
     stands = world.agent_fall[i][0] < AGENT_REST + FLUSH
     width = int(TAGS) + 2
     newest = shift_frames(world.obs_offset, i, FRAME)

@@ -33,11 +33,15 @@ AGENT_DRAG = wp.constant(4.0)
 TURN = wp.constant(0.06981317)  # rad a tick: 200 degrees a second
 MASS = wp.constant(10.0)  # mass of the agent and of the block
 FRICTION = wp.constant(0.6)  # Unity's default; the floor's is the mean of this and the parameter, at two points
-GRIP = wp.constant(1.2)  # of agent, block, walls and goal against one another: twice that, as sides have two points with friction, too
+GRIP = wp.constant(
+    1.2
+)  # of agent, block, walls and goal against one another: twice that, as sides have two points with friction, too
 START = wp.constant(6.25)  # farthest from the middle that agent and block start, along each axis
 CLEAR = wp.constant(2.5)  # half the side of the square around a start that must be empty
 DROP = wp.constant(1.0)  # height that both fall from
-FIRST_AGENT, FIRST_BLOCK = wp.constant(wp.vec2(0.0, 0.0)), wp.constant(wp.vec2(2.0, -1.43))  # where the scene has them, at that height
+# where the scene has them, at that height
+FIRST_AGENT = wp.constant(wp.vec2(0.0, 0.0))
+FIRST_BLOCK = wp.constant(wp.vec2(2.0, -1.43))
 FIRST_ANGLE = wp.constant(-0.5 * math.pi)  # the agent faces the goal
 PRIZE = wp.constant(5.0)
 TICK_COST = wp.constant(0.0002)
@@ -55,7 +59,14 @@ def block_body(world: World, i: int):
 @wp.func
 def agent_body(world: World, i: int):
     """Returns the agent as it is now; contacts do not turn it."""
-    agent = box_body(world.agent_position[i], world.agent_velocity[i], world.agent_angle[i], 0.0, wp.vec2(AGENT_HALF, AGENT_HALF), MASS)
+    agent = box_body(
+        world.agent_position[i],
+        world.agent_velocity[i],
+        world.agent_angle[i],
+        0.0,
+        wp.vec2(AGENT_HALF, AGENT_HALF),
+        MASS,
+    )
     agent.inverse_inertia = 0.0
     return agent
 
@@ -84,7 +95,8 @@ def is_clear(place: wp.vec2, body: Body):
 
 @wp.func
 def start(world: World, i: int, hangs: wp.bool):
-    """Starts an episode: the block, then the agent, at a place that is clear of what stands there; the agent keeps its heading.
+    """Starts an episode: the block, then the agent, at a place that is clear of what stands there; the agent keeps its
+    heading.
 
     `hangs`: the old block hangs in the air, where it counts; one on the floor is too low.
     """
@@ -186,7 +198,9 @@ def begin(world: World):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision. If an episode ends within it, the new one passes the rest of the ticks without an action."""
+    """Advances every area by one decision. If an episode ends within it, the new one passes the rest of the ticks
+    without an action.
+    """
     i = wp.tid()
     action = int(world.action[i, 0])
     if world.action[i, 0] < wp.int64(0) or world.action[i, 0] > wp.int64(6):

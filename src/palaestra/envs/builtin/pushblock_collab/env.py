@@ -1,9 +1,10 @@
 """CooperativePushBlock: three agents push blocks into the goal; the larger ones take two of them, or all three.
 
-`rules` describes the game. An agent observes a grid that lies ahead of it and turns with it: 20 x 20 cells of 1 m, from its own place to
-20 m ahead and 10 m to each side, nothing behind. Its channels are walls, mates, the goal and the blocks by size. A second observation
-has the agent's velocity to the right, upward and ahead, and seven constants: Unity's sensor also tells the pose of a body's
-other parts, and this body has none. All rewards are group rewards. The maximum is twelve points less the cost of time.
+`rules` describes the game. An agent observes a grid that lies ahead of it and turns with it: 20 x 20 cells of 1 m, from
+its own place to 20 m ahead and 10 m to each side, nothing behind. Its channels are walls, mates, the goal and the
+blocks by size. A second observation has the agent's velocity to the right, upward and ahead, and seven constants:
+Unity's sensor also tells the pose of a body's other parts, and this body has none. All rewards are group rewards. The
+maximum is twelve points less the cost of time.
 """
 
 from __future__ import annotations
@@ -34,7 +35,18 @@ from palaestra.envs.builtin.physics.pusher import (
 )
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.pushblock.rules import TICKS
-from palaestra.envs.builtin.pushblock_collab.observations import AGENTS, BLOCKS, BODIES, CELLS, GOAL, GOAL_HALF, NUMBERS, ROOM, TAGS, THINGS
+from palaestra.envs.builtin.pushblock_collab.observations import (
+    AGENTS,
+    BLOCKS,
+    BODIES,
+    CELLS,
+    GOAL,
+    GOAL_HALF,
+    NUMBERS,
+    ROOM,
+    TAGS,
+    THINGS,
+)
 from palaestra.envs.builtin.pushblock_collab.rules import MOST_TICKS, PROGRAM
 from palaestra.envs.solids import GOLD, GREEN, RED, VIOLET, Drawing, on_plane, solids, upright
 
@@ -59,30 +71,46 @@ BLOCK_COLORS = np.array([(GOLD, RED, VIOLET)[size - 1] for size in SIZES.tolist(
 
 def draw_room(rows: Rows, behavior: str) -> Drawing:
     """Draws the room with the goal along its near wall, the blocks, colored by size, and the agents."""
-    agents, room = int(AGENTS), float(ROOM)
-    side, tall = SIZES.numpy().astype(np.float32), 0.75
+    agents = int(AGENTS)
+    room = float(ROOM)
+    side = SIZES.numpy().astype(np.float32)
+    tall = 0.75
     size = figures.hidden_unless(~rows["gone"], np.stack([side, np.full_like(side, tall), side], -1))
-    place, angle = rows["body_position"], rows["body_angle"]
+    place = rows["body_position"]
+    angle = rows["body_angle"]
     shapes = (
         *figures.room(rows.areas, (room, room), wall=1.0, thick=0.5),
         figures.plate("goal", rows.areas, (float(GOAL[0]), float(GOAL[1])), (room, float(GOAL_HALF[1])), GREEN),
-        solids("blocks", "box", on_plane(place[:, agents:-1], tall / 2), size, BLOCK_COLORS, rotation=upright(angle[:, agents:-1])),
+        solids(
+            "blocks",
+            "box",
+            on_plane(place[:, agents:-1], tall / 2),
+            size,
+            BLOCK_COLORS,
+            rotation=upright(angle[:, agents:-1]),
+        ),
         *figures.agent(place[:, :agents], angle[:, :agents], float(HALF), (behavior, rows.slots), shape="box"),
     )
     return Drawing(shapes, (room + 0.6, 1.2, room + 0.6), center=(0.0, 0.4, 0.0))
 
 
 def haul(columns: Mapping[str, Tensor]) -> Action:
-    """Faces the goal, goes around the block nearest to it, and pushes, all three together; dodges and turns to others to break jams."""
+    """Faces the goal, goes around the block nearest to it, and pushes, all three together; dodges and turns to others
+    to break jams.
+    """
     agents = int(AGENTS)
-    bodies, device = columns["body_position"], columns["body_position"].device
+    bodies = columns["body_position"]
+    device = columns["body_position"].device
     blocks = torch.where(columns["gone"][..., None], FAR.to(device), bodies[:, agents : agents + int(BLOCKS)])
     areas = torch.arange(len(blocks), device=device)
-    place, velocity, angle = bodies[:, :agents], columns["body_velocity"][:, :agents], columns["body_angle"][:, :agents]
+    place = bodies[:, :agents]
+    velocity = columns["body_velocity"][:, :agents]
+    angle = columns["body_angle"][:, :agents]
     period = columns["age"][:, None] // PATIENCE
     favored = (period % 2 == 1) & (period // 2 % int(BLOCKS) == torch.arange(int(BLOCKS), device=device))
     target = (blocks[:, :, 1] - 2.0 * float(ROOM) * favored).argmin(1)
-    block, half = blocks[areas, target][:, None], (0.5 * SIZES.to(device)[target])[:, None]
+    block = blocks[areas, target][:, None]
+    half = (0.5 * SIZES.to(device)[target])[:, None]
     tilt = columns["body_angle"][areas, agents + target][:, None]
     reach = half * (tilt.cos().abs() + tilt.sin().abs())  # half the block's extent along an axis
     rest = resting_places(place, velocity, angle)
@@ -119,7 +147,10 @@ class CooperativePushBlock(WarpEnv):
         "of the group: -0.0005 a decision (-0.0001 a physics tick)",
         "of the group: +1, +2 and +3 when a small, large and very large block reaches the goal",
     )
-    episode = "ends when all six blocks are in the goal, and is truncated after 5,000 physics ticks, which are 1,000 decisions"
+    episode = (
+        "ends when all six blocks are in the goal, and is truncated after 5,000 physics ticks, which are 1,000 "
+        "decisions"
+    )
     benchmark = 11.0
     default_areas = 16
     areas_per_core = 16
@@ -128,17 +159,24 @@ class CooperativePushBlock(WarpEnv):
     parameter_ranges: ClassVar = {"gravity": (GRAVITY, 1.0, 100.0)}
     unity: ClassVar = Agreement(
         same=(
-            "floor, walls, goal, sizes, masses, drag, friction, gravity and its parameter; where bodies begin, and that they fall from 1 m",
-            "the seven choices and their forces and turns, five ticks a decision, and the ticks of a new episode within one",
-            "both sensors: names, order, where the grid lies, its cells and channels, which of several things a cell shows; the velocity",
+            "floor, walls, goal, sizes, masses, drag, friction, gravity and its parameter; where bodies begin, and "
+            "that they fall from 1 m",
+            "the seven choices and their forces and turns, five ticks a decision, and the ticks of a new episode "
+            "within one",
+            "both sensors: names, order, where the grid lies, its cells and channels, which of several things a cell "
+            "shows; the velocity",
             "group rewards, what a tick costs, and the time limit",
         ),
         approximate=(
-            "contacts are solved in the plane, in PhysX's seven rounds but in an order of their own; bodies do not tilt or climb",
-            "boxes rub with 1.2 of their load, as PhysX does; with 0.6 Unity's model earns 11.82 +- 0.02, but fewer agents move a block",
-            "of things whose boxes hold a cell's middle the goal comes first, then walls, agents, blocks; Unity's order is not known",
+            "contacts are solved in the plane, in PhysX's seven rounds but in an order of their own; bodies do not "
+            "tilt or climb",
+            "boxes rub with 1.2 of their load, as PhysX does; with 0.6 Unity's model earns 11.82 +- 0.02, but fewer "
+            "agents move a block",
+            "of things whose boxes hold a cell's middle the goal comes first, then walls, agents, blocks; Unity's "
+            "order is not known",
             "the floor does not turn as an episode begins, which no observation shows",
-            "what a body touches is found after a tick's motion, in Unity before it: a touch may count 0.02 s earlier here",
+            "what a body touches is found after a tick's motion, in Unity before it: a touch may count 0.02 s earlier "
+            "here",
         ),
         models=(ModelScore("PushBlockCollab.onnx", 11.72, 0.01, 1000, 11.0, "group reward of an episode"),),
         learned=(Learned("poca/PushBlockCollab.yaml", 6.9, 15.0, 1.25, 11.0),),
@@ -149,7 +187,9 @@ class CooperativePushBlock(WarpEnv):
         body = ObsSpec("RBSensor", (NUMBERS,))
         spec = BehaviorSpec((grid, body), ActionSpec(branches=(CHOICES,)), steady=True)
         columns = PROGRAM.world.vars
-        sizes: dict[str, int | tuple[int, ...]] = {name: int(BODIES) + 1 for name in columns if name.startswith("body_")}
+        sizes: dict[str, int | tuple[int, ...]] = {
+            name: int(BODIES) + 1 for name in columns if name.startswith("body_")
+        }
         sizes |= {name: MOST_CONTACTS for name in columns if name.startswith("patch_")}
         super().__init__(
             PROGRAM,

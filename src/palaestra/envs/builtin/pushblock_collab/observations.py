@@ -1,4 +1,6 @@
-"""The columns of CooperativePushBlock and the agents' observations: a grid of what lies ahead, and the agent's own velocity."""
+"""The columns of CooperativePushBlock and the agents' observations: a grid of what lies ahead, and the agent's own
+velocity.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from palaestra.envs.builtin.sensors.rays import heading
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
-AGENTS, BLOCKS = wp.constant(3), wp.constant(6)
+AGENTS = wp.constant(3)
+BLOCKS = wp.constant(6)
 BODIES = wp.constant(9)  # agents, then blocks, in the order in which they are placed
 ROOM = wp.constant(12.5)  # half the side of the floor
 WALL_HALF = wp.constant(wp.vec2(0.25, 13.0))  # half sides of the walls at the left and right
@@ -31,7 +34,9 @@ NUMBERS = 10  # of the body's sensor
 
 @wp.struct
 class World:
-    """Columns of CooperativePushBlock, one row per area or, from `action` on, per agent. Places are from the middle of the floor."""
+    """Columns of CooperativePushBlock, one row per area or, from `action` on, per agent. Places are from the middle of
+    the floor.
+    """
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
@@ -73,7 +78,9 @@ class World:
 
 @wp.func
 def size_of(block: int):
-    """Returns 1, 2 or 3 for a small, large or very large block: its side in meters, its worth, and how many agents it takes."""
+    """Returns 1, 2 or 3 for a small, large or very large block: its side in meters, its worth, and how many agents it
+    takes.
+    """
     return wp.where(block == 0 or block == 5, 2, wp.where(block < 3, 3, 1))
 
 
@@ -93,7 +100,9 @@ def is_present(world: World, i: int, k: int):
 
 @wp.func
 def show(world: World, i: int, agent: int, grid: Grid):
-    """Marks all things in an agent's grid: first the goal and the walls, as those stay where a cell's middle is in several boxes."""
+    """Marks all things in an agent's grid: first the goal and the walls, as those stay where a cell's middle is in
+    several boxes.
+    """
     for thing in range(THINGS):
         tag = int(WALL_TAG)  # Warp takes a literal for a constant
         center = GOAL

@@ -1,9 +1,9 @@
 """The rules of CooperativePushBlock: how agents push blocks, what the goal pays, and how an episode starts and ends.
 
-All sizes, masses and speeds are those of Unity's scene. Blocks have sides of 1, 2 and 3 m and masses of 10, 100 and 150 kg. An agent
-pushes with 30 Ns a physics tick, and at the scene's own gravity the floor's friction takes up to 3.5, 35 and 53 Ns from the blocks: a
-block of 2 m moves for two agents and one of 3 m for three, while fewer only nudge it with a run-up. Blocks turn when they are pushed
-off center.
+All sizes, masses and speeds are those of Unity's scene. Blocks have sides of 1, 2 and 3 m and masses of 10, 100 and 150
+kg. An agent pushes with 30 Ns a physics tick, and at the scene's own gravity the floor's friction takes up to 3.5, 35
+and 53 Ns from the blocks: a block of 2 m moves for two agents and one of 3 m for three, while fewer only nudge it with
+a run-up. Blocks turn when they are pushed off center.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ TRIES = wp.constant(1000)
 
 @wp.func
 def is_free(world: World, i: int, place: wp.vec2, turn: int):
-    """Returns whether a square is clear of the bodies before this turn, and of agents that still stand where they were."""
+    """Returns whether a square is clear of the bodies before this turn, and of agents that still stand where they
+    were.
+    """
     square = Body()
     square.position = place
     square.half = wp.vec2(BERTH, BERTH)
@@ -177,7 +179,9 @@ def begin(world: World):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision. Ticks that are left when an episode ends pass in the next one, without actions."""
+    """Advances every area by one decision. Ticks that are left when an episode ends pass in the next one, without
+    actions.
+    """
     i = wp.tid()
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
         if world.action[slot, 0] < wp.int64(0) or world.action[slot, 0] > wp.int64(6):

@@ -1,13 +1,16 @@
-"""Pyramids, as Unity has it: press a switch, find the pyramid that appears somewhere, and touch the golden block on its top.
+"""Pyramids, as Unity has it: press a switch, find the pyramid that appears somewhere, and touch the golden block on its
+top.
 
-3 x 3 rooms of about 33 m with walls of 4.5 m and doors between them. Each episode deals the rooms anew: one holds the agent, one
-the switch, one nothing until the switch is pressed and then the brick pyramid, and six hold pyramids of stone. Everything appears at a
-random place in its room, 2 m above the floor, and falls. A pyramid has 25 cubes in four layers; on the brick one lies the golden block,
-2 m a side. The agent, a cube of 25 kg, is fast (up to 45 m/s) and rams its way: bricks of 2 kg fly, stones of 50 kg give way slowly.
+3 x 3 rooms of about 33 m with walls of 4.5 m and doors between them. Each episode deals the rooms anew: one holds the
+agent, one the switch, one nothing until the switch is pressed and then the brick pyramid, and six hold pyramids of
+stone. Everything appears at a random place in its room, 2 m above the floor, and falls. A pyramid has 25 cubes in four
+layers; on the brick one lies the golden block, 2 m a side. The agent, a cube of 25 kg, is fast (up to 45 m/s) and rams
+its way: bricks of 2 kg fly, stones of 50 kg give way slowly.
 
-It sees three fans of 7 sphere casts, 35 m long: level and 70 degrees aside, rising by 5 m (65 degrees) and by 10 m (75 degrees). Each
-has 6 tags (block, wall, goal, switchOff, switchOn, stone), a flag for no hit, and the share of its length. The golden block on its pyramid
-shows in the rising fans alone. A fourth observation has the switch's state and the agent's velocity: right, up and ahead.
+It sees three fans of 7 sphere casts, 35 m long: level and 70 degrees aside, rising by 5 m (65 degrees) and by 10 m (75
+degrees). Each has 6 tags (block, wall, goal, switchOff, switchOn, stone), a flag for no hit, and the share of its
+length. The golden block on its pyramid shows in the rising fans alone. A fourth observation has the switch's state and
+the agent's velocity: right, up and ahead.
 
 `rooms` has the rooms and the columns, `motion` the agent, `piles` the cubes that it runs into, `observations` the rays.
 """
@@ -114,7 +117,9 @@ def save_last(world: World, i: int):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision. If the episode ends within it, the rest of its ticks pass in the next one, with no action."""
+    """Advances every area by one decision. If the episode ends within it, the rest of its ticks pass in the next one,
+    with no action.
+    """
     i = wp.tid()
     choice = int(world.action[i, 0])
     if world.action[i, 0] < wp.int64(0) or world.action[i, 0] > wp.int64(4):
@@ -165,12 +170,15 @@ PROGRAM = Program(World, begin, tick)
 SAME = (
     "observations, actions, rewards and the length of episodes",
     "rooms, walls, doors, and what the rooms hold",
-    "the agent's motion until it touches anything: Unity's recordings are met to 0.01 m/s, the landing and the ground's friction included",
+    "the agent's motion until it touches anything: Unity's recordings are met to 0.01 m/s, the landing and the "
+    "ground's friction included",
     "rays as sphere casts, which rise and miss what they touch at their start",
 )
 APPROXIMATE = (
-    "a pyramid stands as whole layers until the agent touches it; rays see gaps between its cubes up to 3 cm too shallow",
-    "cubes that the agent runs into fly, fall, slide and push one another, but keep upright, and those of different pyramids "
+    "a pyramid stands as whole layers until the agent touches it; rays see gaps between its cubes up to 3 cm too "
+    "shallow",
+    "cubes that the agent runs into fly, fall, slide and push one another, but keep upright, and those of different "
+    "pyramids "
     "pass through each other",
     "the switch turns when it is hit, but its friction with the ground is a guess",
 )
@@ -202,7 +210,8 @@ class Pyramids(WarpEnv):
                 -1.0,
                 1.75,
                 seeds=2,
-                remark="it hardly found the golden block; the other 1.763; a third 1.68 after 2.28 million; our file: 1.763 to 1.773",
+                remark="it hardly found the golden block; the other 1.763; a third 1.68 after 2.28 million; our file: "
+                "1.763 to 1.773",
             ),
             Learned(
                 "sac/Pyramids.yaml",
@@ -226,7 +235,9 @@ class Pyramids(WarpEnv):
     )
     ray_fans: ClassVar = {
         behavior: tuple(
-            RayFan(name, unity_order(int(RAYS), math.radians(aside) / int(SIDE_RAYS)), float(LENGTH), TAG_NAMES, rise=rise)
+            RayFan(
+                name, unity_order(int(RAYS), math.radians(aside) / int(SIDE_RAYS)), float(LENGTH), TAG_NAMES, rise=rise
+            )
             for name, aside, rise in FANS
         )
     }
@@ -239,7 +250,17 @@ class Pyramids(WarpEnv):
         seen = {"low": FAN_SIZE, "middle": FAN_SIZE, "high": FAN_SIZE, "vector": 4}
         sizes = {f"{when}obs_{name}": size for when in ("", "final_") for name, size in seen.items()}
         super().__init__(
-            PROGRAM, spec, areas, device, action=1, **piles, cube=cubes, cube_velocity=cubes, still=cubes, carried=int(CUBES), **sizes
+            PROGRAM,
+            spec,
+            areas,
+            device,
+            action=1,
+            **piles,
+            cube=cubes,
+            cube_velocity=cubes,
+            still=cubes,
+            carried=int(CUBES),
+            **sizes,
         )
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:

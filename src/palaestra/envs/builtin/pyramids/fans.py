@@ -1,4 +1,5 @@
-"""Finds walls, piles and cubes that rays of Pyramids may meet, many at once in C++, where the compiler makes vectors of them.
+"""Finds walls, piles and cubes that rays of Pyramids may meet, many at once in C++, where the compiler makes vectors of
+them.
 
 Most rays that meet a wall meet its flat side, which is computed here. Ends of walls, piles and cubes are only chosen;
 `observations` casts at them.
@@ -50,7 +51,9 @@ Then, as numbers, the bits of the walls that it may meet elsewhere: 8 for each a
 
 @wp.struct
 class Near:
-    """Piles and the switch that rays may meet: their numbers, where they are from the agent, and how far they reach with a ray's radius."""
+    """Piles and the switch that rays may meet: their numbers, where they are from the agent, and how far they reach
+    with a ray's radius.
+    """
 
     count: wp.int32
     thing: Numbers
@@ -62,11 +65,13 @@ class Near:
 def _table() -> str:
     """Returns middle across, middle along, and half the length, of each wall in the order of the bits of `Walls`."""
     rows = []
-    find_middle, find_half = cast(Any, wall_middle).func, cast(Any, wall_half).func
+    find_middle = cast(Any, wall_middle).func
+    find_half = cast(Any, wall_half).func
     for axis in range(2):
         for side in (-1.0, 1.0):
             for piece in range(int(PIECES)):
-                middle, half = find_middle(axis, side, piece), find_half(axis, piece)
+                middle = find_middle(axis, side, piece)
+                half = find_half(axis, piece)
                 rows.append(f"{{{middle[axis]!r}f, {middle[1 - axis]!r}f, {half[1 - axis]!r}f}}")
     return ", ".join(rows)
 
@@ -99,7 +104,9 @@ _LANES = f"""
 
 
 def _turns() -> str:
-    """Returns the cosines, then the sines, of the angles of each fan's rays from straight ahead, the rightmost first."""
+    """Returns the cosines, then the sines, of the angles of each fan's rays from straight ahead, the rightmost
+    first.
+    """
     angles = [[math.radians(width) * (ray / SIDE_RAYS - 1.0) for ray in range(LANES)] for width in WIDTHS]
     rows = [", ".join(f"{turn(angle)!r}f" for turn in (math.cos, math.sin) for angle in fan) for fan in angles]
     return ", ".join(f"{{{row}}}" for row in rows)
@@ -153,14 +160,16 @@ def fan_ways(ahead: wp.vec2, fan: int) -> Ways:
             const Lanes room = size_of(drift) * extent + radius;
             const Lanes aside = size_of(along);
             const Bits behind = is(middle + extent <= Lanes(0.0f)) | is(middle - extent >= nearest);
-            const Bits door = is(aside + room < Lanes(9.05f)) | (is(aside - room > Lanes(24.12f)) & is(aside + room < Lanes(34.99f)));
+            const Bits door = is(aside + room < Lanes(9.05f))
+                | (is(aside - room > Lanes(24.12f)) & is(aside + room < Lanes(34.99f)));
             const Bits met = (behind | door) ^ Bits(1);
             if (some(met) == 0) continue;
             const Lanes low = along - room;
             const Lanes high = along + room;
             const Lanes skew = size_of(drift) * steep * thick;
             for (int piece = 0; piece < 4; ++piece) {{
-                const float from = piece == 0 ? -1e9f : piece == 1 ? -24.12f : piece == 2 ? 8.96f : 34.99f;  // as `wall_between` has it
+                // as `wall_between` has it
+                const float from = piece == 0 ? -1e9f : piece == 1 ? -24.12f : piece == 2 ? 8.96f : 34.99f;
                 const float to = piece == 0 ? -34.99f : piece == 1 ? -9.05f : piece == 2 ? 24.12f : 1e9f;
                 const Bits may = met & is(low < Lanes(to)) & is(high > Lanes(from));
                 if (some(may) == 0) continue;
@@ -189,7 +198,8 @@ def fan_ways(ahead: wp.vec2, fan: int) -> Ways:
             Lanes met = distance;
             Bits meets = on_side;
             if (some(on_side ^ Bits(1)) != 0) {{
-                // a ball whose middle is above the wall meets its edge where gap - d * pace and start_over + d * slope are radius away
+                // a ball whose middle is above the wall meets its edge where gap - d * pace and start_over + d * slope
+                // are radius away
                 const Lanes pace = size_of(way[axis]);
                 const float start_over = height - {float(OUTER_TOP)!r}f;
                 const Lanes square = pace * pace + slope * slope;
@@ -227,7 +237,8 @@ def meet_walls(ways: Ways, start: wp.vec2, above: float, slope: float, radius: f
         for (int k = 0; k < near.count; ++k) {{
             const Lanes along = near.x[k] * to_x + near.y[k] * to_y;
             const Lanes aside = size_of(near.x[k] * to_y - near.y[k] * to_x);
-            const Bits passes = is(aside > Lanes(near.far[k])) | is(-along > Lanes(near.far[k])) | is(along - nearest > Lanes(near.far[k]));
+            const Bits passes = is(aside > Lanes(near.far[k])) | is(-along > Lanes(near.far[k]))
+                | is(along - nearest > Lanes(near.far[k]));
             found |= (passes ^ Bits(1)) * (1 << k);
         }}
         for (int n = 0; n < WIDTH; ++n) ahead[ray + n] = ((const int*)&found)[n];
@@ -293,6 +304,13 @@ def wall_box(number: int) -> wp.vec4:
 """
 )
 def cubes_ahead(
-    cube: wp.array2d(dtype=wp.vec3), i: int, pile: int, start: wp.vec3, way: wp.vec2, slope: float, radius: float, nearest: float
+    cube: wp.array2d(dtype=wp.vec3),
+    i: int,
+    pile: int,
+    start: wp.vec3,
+    way: wp.vec2,
+    slope: float,
+    radius: float,
+    nearest: float,
 ) -> int:
     """Returns the bits of a pile's single cubes that a ray may meet before `nearest`."""

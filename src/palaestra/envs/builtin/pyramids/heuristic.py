@@ -27,9 +27,11 @@ FASTEST, SLOWEST = 30.0, 6.0  # m/s far from the target, and near it
 
 def fetch_gold(columns: Mapping[str, Tensor]) -> Action:
     """Goes to the switch, then to the golden block, room by room and around what stands in the way."""
-    place, pressed = columns["place"], columns["pressed"] > 0
+    place = columns["place"]
+    pressed = columns["pressed"] > 0
     goal, room = next_goal(columns)
-    here, there = room_of(place), room_of(room)
+    here = room_of(place)
+    there = room_of(room)
     is_here = (here == there).all(1, keepdim=True)
     target = torch.where(is_here, goal, door_waypoint(place, here, there))
     things = torch.cat([columns["pile_middle"][:, : int(BRICKS)], columns["switch_place"][:, None]], 1)
@@ -65,7 +67,9 @@ def room_of(place: Tensor) -> Tensor:
 
 
 def door_waypoint(place: Tensor, here: Tensor, there: Tensor) -> Tensor:
-    """Returns the waypoint to pass the next door, (S, 2): beyond it if the agent is in front of it, else in front of it."""
+    """Returns the waypoint to pass the next door, (S, 2): beyond it if the agent is in front of it, else in front of
+    it.
+    """
     center = float(APART) * (here - (int(EDGE) - 1) / 2)
     way = (there - here).sign()
     way[:, 1] *= way[:, 0] == 0
@@ -78,7 +82,9 @@ def door_waypoint(place: Tensor, here: Tensor, there: Tensor) -> Tensor:
 
 
 def free_way(place: Tensor, target: Tensor, things: Tensor, avoided: Tensor) -> Tensor:
-    """Returns the unit direction, (S, 2), that leads nearest to the target without coming too near to a thing or a wall."""
+    """Returns the unit direction, (S, 2), that leads nearest to the target without coming too near to a thing or a
+    wall.
+    """
     angle = torch.arange(WAYS, device=place.device) * (2 * math.pi / WAYS)
     to = target - place
     straight = torch.atan2(to[:, 1], to[:, 0])[:, None] + angle  # (S, WAYS); the first leads straight there
@@ -102,6 +108,8 @@ def free_way(place: Tensor, target: Tensor, things: Tensor, avoided: Tensor) -> 
 def steer(columns: Mapping[str, Tensor], way: Tensor, far: Tensor) -> Tensor:
     """Returns choices (S, 1): turn toward the direction, then drive, at a speed that suits the distance (S, 1)."""
     change = way * (2.0 * far).clamp(SLOWEST, FASTEST) - 0.6 * columns["velocity"][:, :2]
-    off = torch.remainder(torch.atan2(change[:, 1], change[:, 0]) - columns["angle"] + torch.pi, 2 * torch.pi) - torch.pi
+    off = (
+        torch.remainder(torch.atan2(change[:, 1], change[:, 0]) - columns["angle"] + torch.pi, 2 * torch.pi) - torch.pi
+    )
     go = torch.where(change.norm(dim=1) > 2.0, FORWARD, NOTHING)
     return torch.where(off.abs() <= SLACK, go, torch.where(off > 0, LEFT, RIGHT))[:, None]

@@ -1,7 +1,7 @@
 """How an agent of Pyramids drives: pushes, friction with the ground, walls, the switch and the piles.
 
-A tick follows Unity's order: the action changes velocity and angle; gravity and drag follow; then the contacts that exist at the
-start of the tick change the velocities, and everything moves on.
+A tick follows Unity's order: the action changes velocity and angle; gravity and drag follow; then the contacts that
+exist at the start of the tick change the velocities, and everything moves on.
 """
 
 from __future__ import annotations
@@ -9,7 +9,15 @@ from __future__ import annotations
 import warp as wp
 
 from palaestra.envs.builtin.physics.rigid_bodies import Body, Contact, box_body, box_box, resolve_contact
-from palaestra.envs.builtin.pyramids.piles import AGENT_HALF, AGENT_REACH, FRICTION, Ram, loosen, move_pile, touches_pile
+from palaestra.envs.builtin.pyramids.piles import (
+    AGENT_HALF,
+    AGENT_REACH,
+    FRICTION,
+    Ram,
+    loosen,
+    move_pile,
+    touches_pile,
+)
 from palaestra.envs.builtin.pyramids.rooms import (
     ABSENT,
     BRICKS,
@@ -87,7 +95,9 @@ def hold_by_walls(body: Body):
 
 @wp.func
 def press_switch(world: World, i: int, body: Body):
-    """Returns the agent after its contact with the switch, which turns about its place; pressed, it makes the brick pyramid appear."""
+    """Returns the agent after its contact with the switch, which turns about its place; pressed, it makes the brick
+    pyramid appear.
+    """
     at = world.switch_place[i]
     spin = world.switch_spin[i]
     if spin != 0.0:
@@ -95,7 +105,9 @@ def press_switch(world: World, i: int, body: Body):
         world.switch_spin[i] = wp.sign(spin) * wp.max(wp.abs(spin) - SWITCH_BRAKE, 0.0)
     if wp.length_sq(body.position - at) > 12.6:
         return body
-    box = box_body(at, wp.vec2(0.0, 0.0), world.switch_angle[i], world.switch_spin[i], wp.vec2(SWITCH_HALF, SWITCH_HALF), 0.0)
+    box = box_body(
+        at, wp.vec2(0.0, 0.0), world.switch_angle[i], world.switch_spin[i], wp.vec2(SWITCH_HALF, SWITCH_HALF), 0.0
+    )
     box.inverse_inertia = 1.0 / SWITCH_INERTIA
     contact = box_box(box, body)
     if contact.count == 0 or switch_bottom(world, i) >= 2.0 * AGENT_HALF:
@@ -111,7 +123,9 @@ def press_switch(world: World, i: int, body: Body):
 
 @wp.func
 def piles_near(world: World, i: int):
-    """Returns the piles that the agent may touch within a decision and those that move, as bits; a brick pyramid that may appear counts."""
+    """Returns the piles that the agent may touch within a decision and those that move, as bits; a brick pyramid that
+    may appear counts.
+    """
     bits = int(0)
     for pile in range(PILES):
         to = world.pile_middle[i, pile] - world.place[i]
@@ -137,7 +151,9 @@ def step_agent(world: World, i: int, choice: int, near: int):
     """
     turn(world, i, choice)
     velocity = world.velocity[i]
-    body = box_body(world.place[i], wp.vec2(velocity[0], velocity[1]), world.angle[i], 0.0, wp.vec2(AGENT_HALF, AGENT_HALF), MASS)
+    body = box_body(
+        world.place[i], wp.vec2(velocity[0], velocity[1]), world.angle[i], 0.0, wp.vec2(AGENT_HALF, AGENT_HALF), MASS
+    )
     body.inverse_inertia = 0.0
     if choice == 1 or choice == 2:
         body.velocity += wp.where(choice == 1, PUSH, -PUSH) * heading(body.angle)

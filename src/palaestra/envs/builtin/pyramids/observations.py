@@ -1,14 +1,25 @@
 """Observations of Pyramids: three fans of seven sphere casts, level and rising.
 
-A ray is followed in the plane, by the horizontal distance that it has covered; its end is LENGTH away, so that this distance as a share
-of LENGTH is the share that Unity reports. A rising sphere is thicker in proportion to the ray's length.
+A ray is followed in the plane, by the horizontal distance that it has covered; its end is LENGTH away, so that this
+distance as a share of LENGTH is the share that Unity reports. A rising sphere is thicker in proportion to the ray's
+length.
 """
 
 from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.pyramids.fans import LANES, SIDE_RAYS, Near, cubes_ahead, fan_ways, lowest, meet_walls, things_ahead, wall_box
+from palaestra.envs.builtin.pyramids.fans import (
+    LANES,
+    SIDE_RAYS,
+    Near,
+    cubes_ahead,
+    fan_ways,
+    lowest,
+    meet_walls,
+    things_ahead,
+    wall_box,
+)
 from palaestra.envs.builtin.pyramids.rooms import (
     ABSENT,
     BRICKS,
@@ -29,7 +40,13 @@ from palaestra.envs.builtin.pyramids.rooms import (
     ticks_of,
 )
 from palaestra.envs.builtin.sensors.rays import MISS, heading, turned, write_ray
-from palaestra.envs.builtin.sensors.sphere_casts import cast_top_edges, cast_upright_box, cast_upright_solid_box, gap_to_box, reach_beside
+from palaestra.envs.builtin.sensors.sphere_casts import (
+    cast_top_edges,
+    cast_upright_box,
+    cast_upright_solid_box,
+    gap_to_box,
+    reach_beside,
+)
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -47,7 +64,9 @@ SWITCH_REACH = wp.constant(2.83)  # to its corners
 
 @wp.struct
 class Ray:
-    """A ray: its start, its direction in the plane, meters that it rises for each meter, and the radius of its sphere."""
+    """A ray: its start, its direction in the plane, meters that it rises for each meter, and the radius of its
+    sphere.
+    """
 
     start: wp.vec3
     way: wp.vec2
@@ -76,7 +95,9 @@ class Shape:
 
 @wp.func
 def cast_upright(ray: Ray, middle: wp.vec3, half: wp.vec3, nearest: float):
-    """Returns the horizontal distance to a box with its sides along the axes, or MISS; one beyond `nearest` may be left out."""
+    """Returns the horizontal distance to a box with its sides along the axes, or MISS; one beyond `nearest` may be left
+    out.
+    """
     to = ray.start - middle
     gap = wp.max(wp.abs(to[2]) - half[2], 0.0)
     if ray.slope == 0.0 and gap >= ray.radius:
@@ -110,7 +131,9 @@ def cast_wall(ray: Ray, number: int, nearest: float):
 
 @wp.func
 def passes(to: wp.vec2, way: wp.vec2, far: float, nearest: float):
-    """Returns whether a ray surely does not meet before `nearest` what lies within `far`, with the ray's radius, about `to`."""
+    """Returns whether a ray surely does not meet before `nearest` what lies within `far`, with the ray's radius, about
+    `to`.
+    """
     along = wp.dot(to, way)
     aside = wp.abs(to[0] * way[1] - to[1] * way[0])
     return wp.max(aside, wp.max(-along, along - nearest)) > far
@@ -162,7 +185,9 @@ def things_near(world: World, i: int, ahead: wp.vec2):
 
 @wp.func
 def layers_met(ray: Ray, pile: int, middle: wp.vec2, ticks: int):
-    """Returns the bits of a standing pile's layers; of a settled one those at the heights of a ray's sphere while it is above the pile."""
+    """Returns the bits of a standing pile's layers; of a settled one those at the heights of a ray's sphere while it is
+    above the pile.
+    """
     count = layer_count(pile)
     if ticks <= SETTLED:
         return (1 << count) - 1
@@ -223,7 +248,8 @@ def flat_side(distance: float, reach: float):
 def see(world: World, i: int, near: Near, bottom: float, ray: Ray, flat: float, walls: int, things: int):
     """Returns a ray's nearest hit; a distance of LENGTH or more is none.
 
-    `flat` is the distance to the nearest flat side of a wall, `walls` and `things` are the bits of what else it may meet.
+    `flat` is the distance to the nearest flat side of a wall, `walls` and `things` are the bits of what else it may
+    meet.
     """
     nearest = float(flat)
     while walls != 0:
@@ -254,7 +280,9 @@ def fan_ray(world: World, i: int, rise: float):
 
 @wp.func
 def observe(world: World, i: int, bottom: float):
-    """Writes the current observation, each fan from its rightmost ray on; the switch's lower side is at height `bottom`."""
+    """Writes the current observation, each fan from its rightmost ray on; the switch's lower side is at height
+    `bottom`.
+    """
     ahead = heading(world.angle[i])
     near = things_near(world, i, ahead)
     for fan in range(FANS):

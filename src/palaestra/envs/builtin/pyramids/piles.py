@@ -1,7 +1,7 @@
 """Cubes of a pyramid that the agent has run into: they fly, fall, slide, push one another and come to rest.
 
-Each cube keeps upright and does not turn. It is carried by what it overlaps from above, and slides off what does not carry its middle.
-Cubes of different pyramids pass through each other. A pile is computed only while it moves.
+Each cube keeps upright and does not turn. It is carried by what it overlaps from above, and slides off what does not
+carry its middle. Cubes of different pyramids pass through each other. A pile is computed only while it moves.
 """
 
 from __future__ import annotations
@@ -120,7 +120,9 @@ def ram_cube(world: World, i: int, cube: int, side: float, mass: float, ram: Ram
     if wp.max(away[0], away[1]) >= side + AGENT_REACH:
         return ram
     velocity = world.cube_velocity[i, cube]
-    other = box_body(wp.vec2(middle[0], middle[1]), wp.vec2(velocity[0], velocity[1]), 0.0, 0.0, wp.vec2(side, side), mass)
+    other = box_body(
+        wp.vec2(middle[0], middle[1]), wp.vec2(velocity[0], velocity[1]), 0.0, 0.0, wp.vec2(side, side), mass
+    )
     contact = box_box(body, other)
     if contact.count == 0:
         return ram
@@ -146,7 +148,9 @@ def ram_cube(world: World, i: int, cube: int, side: float, mass: float, ram: Ram
 
 @wp.func
 def carry(world: World, i: int, upper: int, lower: int, upper_side: float, lower_side: float, first: int):
-    """Lets a cube lie on another one: it stops falling, friction pulls both together, and the place that carries it is noted."""
+    """Lets a cube lie on another one: it stops falling, friction pulls both together, and the place that carries it is
+    noted.
+    """
     up = world.cube[i, upper]
     low = world.cube[i, lower]
     moving = world.cube_velocity[i, upper]
@@ -155,7 +159,9 @@ def carry(world: World, i: int, upper: int, lower: int, upper_side: float, lower
     pull = wp.vec2(below[0] - moving[0], below[1] - moving[1])
     most = FRICTION * wp.max(fall, GRAVITY * SECONDS) * 0.5
     share = wp.min(most / wp.max(wp.length(pull), 1.0e-6), 0.5)
-    world.cube_velocity[i, upper] = wp.vec3(moving[0] + share * pull[0], moving[1] + share * pull[1], wp.max(moving[2], below[2]))
+    world.cube_velocity[i, upper] = wp.vec3(
+        moving[0] + share * pull[0], moving[1] + share * pull[1], wp.max(moving[2], below[2])
+    )
     world.cube_velocity[i, lower] = wp.vec3(below[0] - share * pull[0], below[1] - share * pull[1], below[2])
     world.cube[i, upper] = wp.vec3(up[0], up[1], low[2] + lower_side + upper_side - 0.002)
     box = world.carried[i, upper - first]
@@ -169,7 +175,9 @@ def carry(world: World, i: int, upper: int, lower: int, upper_side: float, lower
 
 @wp.func
 def meet(world: World, i: int, a: int, b: int, a_side: float, b_side: float, first: int):
-    """Parts two cubes that overlap: the upper one is carried, or both share what parts them sideways. One that moves wakes the other."""
+    """Parts two cubes that overlap: the upper one is carried, or both share what parts them sideways. One that moves
+    wakes the other.
+    """
     one = world.cube[i, a]
     two = world.cube[i, b]
     reach = a_side + b_side
@@ -247,7 +255,9 @@ def pull_down(world: World, i: int, cube: int, side: float):
 
 @wp.func
 def settle_cube(world: World, i: int, cube: int, side: float, box: wp.vec4):
-    """Ends a cube's tick: it slides off what does not carry its middle, is held by walls, and moves; returns its speed squared."""
+    """Ends a cube's tick: it slides off what does not carry its middle, is held by walls, and moves; returns its speed
+    squared.
+    """
     position = world.cube[i, cube]
     velocity = world.cube_velocity[i, cube]
     if box[0] < box[2] and position[2] > side + 0.001:

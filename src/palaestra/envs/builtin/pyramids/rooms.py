@@ -33,8 +33,13 @@ BRICKS = wp.constant(6)  # number of the brick pyramid
 CUBES = wp.constant(26)  # cubes of a pile; the last one is the golden block, of the brick pyramid alone
 GOLD = wp.constant(25)
 HALF_GOLD = wp.constant(1.0)
-ABSENT, STANDING, LOOSE, RESTING = wp.constant(0), wp.constant(1), wp.constant(2), wp.constant(3)  # states of a pile
-STONE_MASS, BRICK_MASS = wp.constant(50.0), wp.constant(2.0)
+# states of a pile
+ABSENT = wp.constant(0)
+STANDING = wp.constant(1)
+LOOSE = wp.constant(2)
+RESTING = wp.constant(3)
+STONE_MASS = wp.constant(50.0)
+BRICK_MASS = wp.constant(2.0)
 MIDDLE = wp.constant(wp.vec2(0.43, 0.78))  # of a standing pile, from its place
 SETTLED = wp.constant(50)  # ticks after which nothing of a standing pile falls any more
 REACH = wp.constant(3.27)  # of a standing pile about its middle
@@ -46,7 +51,9 @@ _RING_X = [-1.34, -0.2134, 1.0866, 2.2] * 2 + [-1.34, 2.2] * 2
 _RING_Y = [-1.06] * 4 + [2.62] * 4 + [0.101] * 2 + [1.451] * 2
 _SECOND_Y = [-0.473] * 3 + [2.121] * 3 + [0.771] * 2
 STONE_X = wp.constant(Offsets(*_RING_X, *([-0.82, 0.37, 1.67] * 2), -0.82, 1.67, *([-0.27, 0.92] * 2), 0.34, 0.0))
-BRICK_X = wp.constant(Offsets(*_RING_X, *([-0.8034, 0.3866, 1.6866] * 2), -0.8034, 1.6866, *([-0.1434, 1.0466] * 2), 0.52, 0.45))
+BRICK_X = wp.constant(
+    Offsets(*_RING_X, *([-0.8034, 0.3866, 1.6866] * 2), -0.8034, 1.6866, *([-0.1434, 1.0466] * 2), 0.52, 0.45)
+)
 CUBE_Y = wp.constant(Offsets(*_RING_Y, *_SECOND_Y, 0.131, 0.131, 1.375, 1.375, 0.8, 0.8))
 
 

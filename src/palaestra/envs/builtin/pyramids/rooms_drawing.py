@@ -47,16 +47,23 @@ def draw_rooms(rows: Rows, behavior: str) -> Drawing:
     shown = np.broadcast_to(rows["pile"][..., None] != int(ABSENT), height.shape)
     shapes = list(_walls(rows.areas))
     last = int(GOLD)
-    for name, part, color in (("stones", slice(0, int(BRICKS)), STONE_COLOR), ("bricks", slice(int(BRICKS), None), BRICK_COLOR)):
+    for name, part, color in (
+        ("stones", slice(0, int(BRICKS)), STONE_COLOR),
+        ("bricks", slice(int(BRICKS), None), BRICK_COLOR),
+    ):
         place = on_plane(plane[:, part, :last], height[:, part, :last]).reshape(rows.areas, -1, 3)
         size = figures.hidden_unless(shown[:, part, :last].reshape(rows.areas, -1), (0.98, 0.98, 0.98))
         shapes.append(solids(name, "box", place, size, color))
     block = on_plane(plane[:, -1, last:], height[:, -1, last:])
-    shapes.append(solids("golden block", "box", block, figures.hidden_unless(shown[:, -1, last:], (2.0, 2.0, 2.0)), YELLOW))
+    shapes.append(
+        solids("golden block", "box", block, figures.hidden_unless(shown[:, -1, last:], (2.0, 2.0, 2.0)), YELLOW)
+    )
     color = np.array([RED, GREEN])[rows["pressed"]][:, None]
     switch = on_plane(rows["switch_place"][:, None], float(SWITCH_HALF))
     side = 2 * float(SWITCH_HALF)
-    shapes.append(solids("switch", "box", switch, (side, side, side), color, rotation=upright(rows["switch_angle"][:, None])))
+    shapes.append(
+        solids("switch", "box", switch, (side, side, side), color, rotation=upright(rows["switch_angle"][:, None]))
+    )
     feet = rows["height"][:, None] - 0.5
     shapes += figures.agent(rows["place"][:, None], rows["angle"][:, None], 0.6, (behavior, rows.slots), height=feet)
     return Drawing(tuple(shapes), (float(EAST) + 1.0, 6.0, float(NORTH) + 1.0), elevation=58.0)
@@ -72,4 +79,7 @@ def _walls(areas: int) -> tuple[Solids, ...]:
             half = SIDE if piece in (0, 3) else CROSS
             pieces += [((line, along), (0.5, half)), ((along, line), (half, 0.5))]
     top = float(INNER_TOP)
-    return (*figures.room(areas, (float(EAST), float(NORTH)), wall=5.0), figures.boxes("inner walls", areas, tuple(pieces), GRAY, top, top))
+    return (
+        *figures.room(areas, (float(EAST), float(NORTH)), wall=5.0),
+        figures.boxes("inner walls", areas, tuple(pieces), GRAY, top, top),
+    )

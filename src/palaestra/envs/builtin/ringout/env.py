@@ -1,17 +1,18 @@
 """RingOut: three agents push one another off a ring that shrinks; the last one in wins.
 
 Sizes and speeds are ours: a ring of radius 5, discs of radius 0.5 and equal mass that are pushed at 10 m/s^2 against a
-drag of 1.5/s (6.7 m/s at most), physics ticks of 0.02 s. Discs that meet bounce like curling stones: an agent that rams another
-passes its speed on. The ring keeps its size for 50 decisions and is gone after 200 more, so somebody always
+drag of 1.5/s (6.7 m/s at most), physics ticks of 0.02 s. Discs that meet bounce like curling stones: an agent that rams
+another passes its speed on. The ring keeps its size for 50 decisions and is gone after 200 more, so somebody always
 wins. An agent whose center is past the rim is out: it stays there, without colliding, until the episode ends, which
 happens when only one agent is in.
 
-All rewards are paid then: the first earns 1, the second 0, the last -1; agents that fall on the same physics tick share the mean of
-their places.
+All rewards are paid then: the first earns 1, the second 0, the last -1; agents that fall on the same physics tick share
+the mean of their places.
 
-An agent observes, in its own frame and in ring radii (per second): its position and velocity, whether it is in, the ring's radius, and for
-both others, the next one counterclockwise first, relative position, relative velocity and whether it is in. In an agent's frame the ring's
-center is the origin and the agent starts near (-3, 0): the frames of the second and third agent are turned by 120 and 240 degrees.
+An agent observes, in its own frame and in ring radii (per second): its position and velocity, whether it is in, the
+ring's radius, and for both others, the next one counterclockwise first, relative position, relative velocity and
+whether it is in. In an agent's frame the ring's center is the origin and the agent starts near (-3, 0): the frames of
+the second and third agent are turned by 120 and 240 degrees.
 """
 
 from __future__ import annotations
@@ -26,7 +27,14 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, next_parameter, save_final_obs
-from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, add_speed, advance, apply_drag, circle_body, circle_circle
+from palaestra.envs.builtin.physics.rigid_bodies import (
+    SECONDS,
+    add_speed,
+    advance,
+    apply_drag,
+    circle_body,
+    circle_circle,
+)
 from palaestra.envs.builtin.sensors.rays import heading, rotate
 from palaestra.envs.solids import BLUE, FLOOR, GOLD, GREEN, INK, PAPER, RED, Drawing, on_plane, solids
 
@@ -50,7 +58,9 @@ BETWEEN_AGENTS = wp.constant(2.0943951)  # 120 degrees
 BETWEEN_WAYS = wp.constant(0.7853982)  # 45 degrees
 START = wp.constant(3.0)  # distance from the middle
 SCATTER = wp.constant(0.5)  # largest random offset each way
-OWN, OF_EACH = wp.constant(6), wp.constant(5)  # numbers in an observation: of the agent and the ring, and of each other agent
+# numbers in an observation: of the agent and the ring, and of each other agent
+OWN = wp.constant(6)
+OF_EACH = wp.constant(5)
 OBS = int(OWN) + (int(AGENTS) - 1) * int(OF_EACH)
 
 
@@ -96,8 +106,11 @@ def write_vector(world: World, slot: int, at: int, v: wp.vec2):
 
 @wp.func
 def observe(world: World, i: int, slot: int):
-    """Writes an agent's observation: itself, the ring, and the others from the next one on; zeros for those that are out."""
-    position, velocity = world.position[slot], world.velocity[slot]
+    """Writes an agent's observation: itself, the ring, and the others from the next one on; zeros for those that are
+    out.
+    """
+    position = world.position[slot]
+    velocity = world.velocity[slot]
     write_vector(world, slot, 0, position)
     write_vector(world, slot, 2, velocity)
     world.obs[slot, 4] = wp.where(world.inside[slot], 1.0, 0.0)
@@ -146,9 +159,12 @@ def move_agent(world: World, i: int, slot: int):
 
 @wp.func
 def collide(world: World, i: int, slot: int):
-    """Stores what collisions do to an agent, computed from positions before any of them, so the order of agents does not matter."""
+    """Stores what collisions do to an agent, computed from positions before any of them, so the order of agents does
+    not matter.
+    """
     body = circle_body(world.position[slot], world.velocity[slot], RADIUS, 1.0)
-    shift, kick = wp.vec2(0.0, 0.0), wp.vec2(0.0, 0.0)
+    shift = wp.vec2(0.0, 0.0)
+    kick = wp.vec2(0.0, 0.0)
     for other in range(i * AGENTS, (i + 1) * AGENTS):
         if other != slot and world.inside[other]:
             mate = circle_body(world.position[other], world.velocity[other], RADIUS, 1.0)
@@ -248,15 +264,26 @@ def hold_center(columns: Mapping[str, Tensor]) -> Action:
 
 def draw_ring(rows: Rows, behavior: str) -> Drawing:
     """Draws the ring, which shrinks on its base, and the agents: those that are out lie beside it, small."""
-    areas, inside = rows.areas, rows["inside"]
+    areas = rows.areas
+    inside = rows["inside"]
     size = 2 * float(RING) * np.clip(1 - (rows["age"] - int(WHOLE)) / int(SHRINKING), 0, 1)[:, None]
     flat = np.full_like(size, 0.2)
     radius = float(RADIUS) * np.where(inside, 1.0, 0.5)
-    middle, agents = np.zeros((areas, 1, 3)), (behavior, rows.slots)
-    colors, low = np.array([BLUE, RED, GOLD]), np.where(inside, 0.0, -0.16)
-    body, knob = np.stack([2 * radius, 0.9 * radius, 2 * radius], -1), np.stack([radius, 0.6 * radius, radius], -1)
+    middle = np.zeros((areas, 1, 3))
+    agents = (behavior, rows.slots)
+    colors = np.array([BLUE, RED, GOLD])
+    low = np.where(inside, 0.0, -0.16)
+    body = np.stack([2 * radius, 0.9 * radius, 2 * radius], -1)
+    knob = np.stack([radius, 0.6 * radius, radius], -1)
     shapes = (
-        solids("base", "cylinder", middle - [0, 0.26, 0], (2 * float(RING) + 2.2, 0.2, 2 * float(RING) + 2.2), FLOOR, fixed=True),
+        solids(
+            "base",
+            "cylinder",
+            middle - [0, 0.26, 0],
+            (2 * float(RING) + 2.2, 0.2, 2 * float(RING) + 2.2),
+            FLOOR,
+            fixed=True,
+        ),
         solids("rim", "cylinder", middle - [0, 0.11, 0], np.stack([size + 0.2, flat, size + 0.2], -1), INK),
         solids("ring", "cylinder", middle - [0, 0.1, 0], np.stack([size, flat, size], -1), GREEN),
         solids("agent", "cylinder", on_plane(rows["position"], low + 0.45 * radius), body, colors, agents=agents),
@@ -266,13 +293,18 @@ def draw_ring(rows: Rows, behavior: str) -> Drawing:
 
 
 class RingOut(WarpEnv):
-    """RingOut: vector 16, discrete [9]: nothing, or a push in one of eight directions, counterclockwise from the center at the start."""
+    """RingOut: vector 16, discrete [9]: nothing, or a push in one of eight directions, counterclockwise from the center
+    at the start.
+    """
 
     behavior = "RingOut"
     agents = int(AGENTS)
     teams = (0, 1, 2)
     summary = "Three agents push one another off a ring that shrinks; the last one in wins."
-    rewards = ("at the end: +1 to the last one in, 0 to the second, -1 to the first one out", "agents that fall at once share their places")
+    rewards = (
+        "at the end: +1 to the last one in, 0 to the second, -1 to the first one out",
+        "agents that fall at once share their places",
+    )
     episode = "ends when one agent alone is in the ring, which is gone after 250 decisions (1,250 physics ticks)"
     benchmark = None
     default_areas = 16

@@ -1,11 +1,12 @@
 """A camera at an agent's eyes, level, for scenes of walls, upright boxes and balls on a floor.
 
-It paints images (rows, 3, height, width) within 0..1, with a thread for each row of pixels, as `Program.draw` is launched; colors are
-flat, without light and shade. Angles are in radians, counterclockwise from the x axis. Heights are above the floor.
+It paints images (rows, 3, height, width) within 0..1, with a thread for each row of pixels, as `Program.draw` is
+launched; colors are flat, without light and shade. Angles are in radians, counterclockwise from the x axis. Heights are
+above the floor.
 
-`tick` adds things to two columns. In strips (rows, STRIPS, width + 1) each column of pixels has two: the room's wall, and the
-nearest box before it; the last column keeps how low and high they reach, and how low and high anything does.
-In balls (rows, 1 + most, BALL) stand the balls in view, furthest first, after their number. `draw` paints them:
+`tick` adds things to two columns. In strips (rows, STRIPS, width + 1) each column of pixels has two: the room's wall,
+and the nearest box before it; the last column keeps how low and high they reach, and how low and high anything does. In
+balls (rows, 1 + most, BALL) stand the balls in view, furthest first, after their number. `draw` paints them:
 
     sight = make_sight(world.strips, world.balls, row, eye, ahead, height, pixel_rows)   # in tick
     add_room(sight, HALF, HEIGHT, GRAY)
@@ -13,7 +14,8 @@ In balls (rows, 1 + most, BALL) stand the balls in view, furthest first, after t
 
     if world.plain[row, y] < width or not is_bare(world.strips, world.obs_image, row, y):   # in draw
         view = image_of(world.strips, world.balls, world.obs_image, row)
-        world.plain[row, y] = paint_row(view, y, world.plain[row, y], SKY, FLOOR)           # repaints only what may have changed
+        world.plain[row, y] = paint_row(view, y, world.plain[row, y], SKY, FLOOR)           # repaints only what may
+        have changed
 """
 
 from __future__ import annotations
@@ -25,10 +27,14 @@ from palaestra.envs.builtin.sensors.rays import MISS, ray_box, ray_room
 wp.set_module_options({"enable_backward": False})
 
 STRIPS = 12
-"""Numbers per column of pixels, for the wall and then the box before it: depth, slopes of its lower and upper edge, color."""
+"""Numbers per column of pixels, for the wall and then the box before it: depth, slopes of its lower and upper edge,
+color.
+"""
 BOX = wp.constant(6)
 BALL = 9
-"""Numbers per ball: depth, how far to the right and above the eye, squared distance to its edge, slopes between which it shows, color."""
+"""Numbers per ball: depth, how far to the right and above the eye, squared distance to its edge, slopes between which
+it shows, color.
+"""
 TANGENT = wp.constant(0.5773502691896257)  # of half the vertical angle of view, which is 60 degrees
 NEAREST = wp.constant(0.3)  # depth before which nothing is seen
 
@@ -89,14 +95,18 @@ def add_to_strip(sight: Sight, x: int, layer: int, depth: float, levels: wp.vec2
 
 @wp.func
 def widen_reach(sight: Sight, at: int, low: float, high: float):
-    """Updates how low and high things reach, for one between two slopes; at 0 of walls and boxes, at 2 of all things."""
+    """Updates how low and high things reach, for one between two slopes; at 0 of walls and boxes, at 2 of all
+    things.
+    """
     sight.strips[sight.row, at, sight.width] = wp.min(sight.strips[sight.row, at, sight.width], low)
     sight.strips[sight.row, at + 1, sight.width] = wp.max(sight.strips[sight.row, at + 1, sight.width], high)
 
 
 @wp.func
 def add_room(sight: Sight, half: wp.vec2, height: float, color: wp.vec3):
-    """Adds the walls of a room about the origin with these half sides, with the agent inside; clears what was there before."""
+    """Adds the walls of a room about the origin with these half sides, with the agent inside; clears what was there
+    before.
+    """
     sight.balls[sight.row, 0, 0] = 0.0
     for k in range(4):
         sight.strips[sight.row, k, sight.width] = 0.0
@@ -115,7 +125,9 @@ def add_room(sight: Sight, half: wp.vec2, height: float, color: wp.vec3):
 
 @wp.func
 def slopes_of(depth: float, aside: float, radius: float):
-    """Returns the slopes between which a circle shows that is this far ahead and aside, seen in its plane; all if it may be beside."""
+    """Returns the slopes between which a circle shows that is this far ahead and aside, seen in its plane; all if it
+    may be beside.
+    """
     if depth <= 1.001 * radius:
         return -MISS, MISS
     squared = depth * depth - radius * radius
@@ -145,7 +157,9 @@ def columns_of(sight: Sight, center: wp.vec2, radius: float):
 
 @wp.func
 def add_box(sight: Sight, center: wp.vec2, half: wp.vec2, angle: float, levels: wp.vec2, color: wp.vec3):
-    """Adds an upright box between two heights to the columns where no nearer box stands; its top and bottom are not seen."""
+    """Adds an upright box between two heights to the columns where no nearer box stands; its top and bottom are not
+    seen.
+    """
     first, last = columns_of(sight, center, wp.length(half))
     nearest = float(MISS)
     for x in range(first, last + 1):
@@ -216,7 +230,12 @@ class View:
 
 
 @wp.func
-def image_of(strips: wp.array3d(dtype=wp.float32), balls: wp.array3d(dtype=wp.float32), image: wp.array4d(dtype=wp.float32), row: int):
+def image_of(
+    strips: wp.array3d(dtype=wp.float32),
+    balls: wp.array3d(dtype=wp.float32),
+    image: wp.array4d(dtype=wp.float32),
+    row: int,
+):
     """Returns the image of the agent in this row."""
     view = View()
     view.strips = strips[row]
@@ -227,7 +246,9 @@ def image_of(strips: wp.array3d(dtype=wp.float32), balls: wp.array3d(dtype=wp.fl
 
 @wp.func
 def ball_span(view: View, slope: float, k: int):
-    """Returns the first and last column in which the k-th ball shows at a slope; none if the last is before the first."""
+    """Returns the first and last column in which the k-th ball shows at a slope; none if the last is before the
+    first.
+    """
     if slope < view.balls[k, 4] or slope > view.balls[k, 5]:
         return 0, -1
     rest = view.balls[k, 3]
@@ -243,7 +264,9 @@ def ball_span(view: View, slope: float, k: int):
     columns = 0.5 * float(view.image.shape[1]) / TANGENT  # per unit of x
     middle = 0.5 * width - 0.5 - b / a * columns
     reach = -wp.sqrt(inside) / a * columns
-    return int(wp.ceil(wp.clamp(middle - reach, 0.0, width))), int(wp.floor(wp.clamp(middle + reach, -1.0, width - 1.0)))
+    return int(wp.ceil(wp.clamp(middle - reach, 0.0, width))), int(
+        wp.floor(wp.clamp(middle + reach, -1.0, width - 1.0))
+    )
 
 
 @wp.func_native("""
@@ -261,7 +284,9 @@ def ball_span(view: View, slope: float, k: int):
         }
     }
 """)  # in C++ the compiler takes several pixels at once; the same loop in Warp took half of the time of all images
-def paint_strips(strips: wp.array2d(dtype=wp.float32), image: wp.array3d(dtype=wp.float32), y: int, slope: float, color: wp.vec3):
+def paint_strips(
+    strips: wp.array2d(dtype=wp.float32), image: wp.array3d(dtype=wp.float32), y: int, slope: float, color: wp.vec3
+):
     """Paints walls and boxes into row y of an image, and the color where there are none."""
 
 

@@ -1,13 +1,14 @@
-"""A grid sensor as Unity's: square cells that turn with an agent, with a channel per tag, 1 in the channel of what a cell shows.
+"""A grid sensor as Unity's: square cells that turn with an agent, with a channel per tag, 1 in the channel of what a
+cell shows.
 
-Columns of the grid run ahead and rows to the left: column 0 lies furthest back, row 0 furthest to the right. A cell whose square
-overlaps several things shows the one nearest to the grid's middle. What counts is the point nearest to the cell's middle in the
-thing's bounding box, which has its sides along the axes of the world; of two that are equally near the first stays.
-Angles are in radians, counterclockwise from the x axis.
+Columns of the grid run ahead and rows to the left: column 0 lies furthest back, row 0 furthest to the right. A cell
+whose square overlaps several things shows the one nearest to the grid's middle. What counts is the point nearest to the
+cell's middle in the thing's bounding box, which has its sides along the axes of the world; of two that are equally near
+the first stays. Angles are in radians, counterclockwise from the x axis.
 
-Things are numbered from 0 and rasterized one by one, over the rows that they reach into, and the marked cells are recorded, so that the
-next tick clears only those. A world has the columns `owner` (slots, rows * columns) and `written` (slots, 1 + most) of int32, and `bounds`
-(slots, things) of vec4. A kernel writes
+Things are numbered from 0 and rasterized one by one, over the rows that they reach into, and the marked cells are
+recorded, so that the next tick clears only those. A world has the columns `owner` (slots, rows * columns) and `written`
+(slots, 1 + most) of int32, and `bounds` (slots, things) of vec4. A kernel writes
 
     grid = grid_around(world.obs_grid, world.owner, world.written, world.bounds, slot)
     grid = aim_grid(grid, middle, angle, CELL)
@@ -24,7 +25,8 @@ import warp as wp
 
 wp.set_module_options({"enable_backward": False})
 
-TAG, LINE = wp.constant(20), wp.constant(10)
+TAG = wp.constant(20)
+LINE = wp.constant(10)
 """Bit offsets of the tag and the row in a record; a grid has at most 1,024 things and rows, and 64 columns."""
 LOW = wp.constant(1023)
 
@@ -35,7 +37,9 @@ class Grid:
 
     marks: wp.array3d(dtype=wp.float32)  # (tags, rows, columns)
     owner: wp.array(dtype=wp.int32)  # (rows * columns,): tag and number of the thing that a cell shows, plus 1; 0: none
-    written: wp.array(dtype=wp.int32)  # (1 + most,): how many cells are marked, and which; beyond `most` all are cleared
+    written: wp.array(
+        dtype=wp.int32
+    )  # (1 + most,): how many cells are marked, and which; beyond `most` all are cleared
     bounds: wp.array(dtype=wp.vec4)  # (things,): each thing's bounding box, lowest and highest corner
     middle: wp.vec2
     fineness: wp.float32  # cells a unit of length
@@ -123,9 +127,13 @@ def close_grid(grid: Grid):
 
 @wp.func
 def distance_from_middle(grid: Grid, thing: int, y: int, x: int):
-    """Returns the squared distance from the grid's middle to the point of a thing's bounding box that is nearest to a cell's middle."""
+    """Returns the squared distance from the grid's middle to the point of a thing's bounding box that is nearest to a
+    cell's middle.
+    """
     at = (wp.vec2(float(x) + 0.5, float(y) + 0.5) - grid.half) / (grid.fineness * grid.fineness)
-    cell = grid.middle + wp.vec2(grid.ahead[0] * at[0] - grid.ahead[1] * at[1], grid.ahead[1] * at[0] + grid.ahead[0] * at[1])
+    cell = grid.middle + wp.vec2(
+        grid.ahead[0] * at[0] - grid.ahead[1] * at[1], grid.ahead[1] * at[0] + grid.ahead[0] * at[1]
+    )
     box = grid.bounds[thing]
     nearest = wp.vec2(wp.clamp(cell[0], box[0], box[2]), wp.clamp(cell[1], box[1], box[3]))
     return wp.length_sq(nearest - grid.middle)
@@ -160,7 +168,9 @@ def mark_free(
     first: int,
     last: int,
 ) -> wp.int64:
-    """Marks those cells of row y, from the first to the last, that show nothing yet; returns a bit for each that shows another thing."""
+    """Marks those cells of row y, from the first to the last, that show nothing yet; returns a bit for each that shows
+    another thing.
+    """
 
 
 @wp.func
@@ -189,7 +199,9 @@ def mark_span(grid: Grid, thing: int, tag: int, y: int, left: float, right: floa
 
 @wp.func
 def mark_circle(grid: Grid, thing: int, tag: int, center: wp.vec2, radius: float, extent: float):
-    """Marks the cells that a circle overlaps, such as a ball's section; `extent` is half the side of the ball's bounding box."""
+    """Marks the cells that a circle overlaps, such as a ball's section; `extent` is half the side of the ball's
+    bounding box.
+    """
     at = to_cells(grid, center)
     reach = radius * grid.fineness
     if at[0] + reach < 0.0 or at[0] - reach > float(grid.marks.shape[2]):
@@ -212,7 +224,12 @@ def mark_box(grid: Grid, thing: int, tag: int, center: wp.vec2, half: wp.vec2, a
     """Marks the cells that a box with these half sides, turned by the angle, overlaps."""
     at = to_cells(grid, center)
     reach = (half[0] + half[1]) * grid.fineness  # no less than its half diagonal
-    if at[0] + reach < 0.0 or at[0] - reach > 2.0 * grid.half[0] or at[1] + reach < 0.0 or at[1] - reach > 2.0 * grid.half[1]:
+    if (
+        at[0] + reach < 0.0
+        or at[0] - reach > 2.0 * grid.half[0]
+        or at[1] + reach < 0.0
+        or at[1] - reach > 2.0 * grid.half[1]
+    ):
         return
     along = wp.vec2(1.0, 0.0)
     if angle != 0.0:
@@ -248,7 +265,9 @@ def mark_box(grid: Grid, thing: int, tag: int, center: wp.vec2, half: wp.vec2, a
 
 @wp.func
 def mark_edge(grid: Grid, thing: int, tag: int, start: wp.vec2, end: wp.vec2, bounds: wp.vec4):
-    """Marks the cells that a thin face from start to end crosses, of a thing with this bounding box: lowest and highest corner."""
+    """Marks the cells that a thin face from start to end crosses, of a thing with this bounding box: lowest and highest
+    corner.
+    """
     a = to_cells(grid, start)
     b = to_cells(grid, end)
     if wp.max(a[0], b[0]) < 0.0 or wp.min(a[0], b[0]) > 2.0 * grid.half[0]:

@@ -44,9 +44,11 @@ def turned(way: wp.vec2, turn: wp.vec2):
 
 @wp.func
 def next_turn(turn: wp.vec2, ray: int, step: wp.vec2):
-    """Returns the turn from straight ahead of the ray after this one, in Unity's order: ahead, then right and left in turn, `step` apart.
+    """Returns the turn from straight ahead of the ray after this one, in Unity's order: ahead, then right and left in
+    turn, `step` apart.
 
-    Turns are unit vectors, (1, 0) straight ahead: sines and cosines of every ray took a seventh of an observation's time.
+    Turns are unit vectors, (1, 0) straight ahead: sines and cosines of every ray took a seventh of an observation's
+    time.
     """
     if ray % 2 == 0:
         turn = turned(turn, step)
@@ -101,7 +103,9 @@ def ray_box(origin: wp.vec2, direction: wp.vec2, center: wp.vec2, half: wp.vec2,
 
 @wp.func
 def ray_room(origin: wp.vec2, direction: wp.vec2, half: wp.vec2):
-    """Returns the distance along a unit direction to the walls of a room about the origin with these half sides, from inside it."""
+    """Returns the distance along a unit direction to the walls of a room about the origin with these half sides, from
+    inside it.
+    """
     nearest = float(MISS)
     for k in range(2):
         if wp.abs(direction[k]) > 1.0e-12:

@@ -1,7 +1,9 @@
-"""How bright a surface looks in Unity's example scenes: one lamp, even light from all around, and a sky that surfaces mirror.
+"""How bright a surface looks in Unity's example scenes: one lamp, even light from all around, and a sky that surfaces
+mirror.
 
-Formulas are those of Unity's Standard shader in gamma space, as its text gives them, but without its correction of scattered light at
-flat angles. What is mirrored of the sky is one average color. Axes are Unity's: x to the right, y up, z ahead.
+Formulas are those of Unity's Standard shader in gamma space, as its text gives them, but without its correction of
+scattered light at flat angles. What is mirrored of the sky is one average color. Axes are Unity's: x to the right, y
+up, z ahead.
 """
 
 from __future__ import annotations
@@ -13,23 +15,32 @@ import warp as wp
 wp.set_module_options({"enable_backward": False})
 
 LAMP_LIGHT, AMBIENT_LIGHT, SKY_LIGHT = (0.7, 0.69699, 0.6888), 0.8, (0.4497, 0.4998, 0.5756)
-LAMP_HEIGHT = 0.64279  # sine of the 40 degrees by which its light falls; it comes from the right, in front, by 45 degrees
+LAMP_HEIGHT = (
+    0.64279  # sine of the 40 degrees by which its light falls; it comes from the right, in front, by 45 degrees
+)
 LAMP_WAY = wp.constant(wp.vec3(0.54168, LAMP_HEIGHT, -0.54168))  # the direction to the lamp
-LAMP, SKY = wp.constant(wp.vec3(*LAMP_LIGHT)), wp.constant(wp.vec3(*SKY_LIGHT))
+LAMP = wp.constant(wp.vec3(*LAMP_LIGHT))
+SKY = wp.constant(wp.vec3(*SKY_LIGHT))
 AROUND = wp.constant(AMBIENT_LIGHT)
 IN_SHADOW = wp.constant(0.2)  # share of the lamp's light that reaches a place in a shadow
-PLAIN, SPECULAR = wp.constant(0.2209), wp.constant(0.2)  # share of light that a surface mirrors, in the shader's two setups
-GLOSS, DULL_GLOSS = wp.constant(0.965), wp.constant(0.72)  # share of it that shows on a half smooth surface, and on one without smoothness
+# share of light that a surface mirrors, in the shader's two setups
+PLAIN = wp.constant(0.2209)
+SPECULAR = wp.constant(0.2)
+# share of it that shows on a half smooth surface, and on one without smoothness
+GLOSS = wp.constant(0.965)
+DULL_GLOSS = wp.constant(0.72)
 
 
 def from_above(color: tuple[float, float, float], mirrors: float) -> tuple[float, ...]:
     """Returns what `lit` does for a surface that faces the camera and up, in the light.
 
-    It is in Python for colors that are constants of a kernel: calling Warp's function would start Warp when a module is imported.
+    It is in Python for colors that are constants of a kernel: calling Warp's function would start Warp when a module is
+    imported.
     """
     parts = zip(color, LAMP_LIGHT, SKY_LIGHT, strict=True)
     return tuple(
-        min((1.0 - mirrors) * part * (AMBIENT_LIGHT + LAMP_HEIGHT * lamp) + float(GLOSS) * mirrors * sky, 1.0) for part, lamp, sky in parts
+        min((1.0 - mirrors) * part * (AMBIENT_LIGHT + LAMP_HEIGHT * lamp) + float(GLOSS) * mirrors * sky, 1.0)
+        for part, lamp, sky in parts
     )
 
 
@@ -39,21 +50,26 @@ def dull_from_above(color: tuple[float, float, float], sun: float) -> tuple[floa
     highlight = mirrors * LAMP_HEIGHT * math.sqrt(0.5 / (LAMP_HEIGHT + 1.0))
     parts = zip(color, LAMP_LIGHT, SKY_LIGHT, strict=True)
     return tuple(
-        (1.0 - mirrors) * part * (AMBIENT_LIGHT + sun * LAMP_HEIGHT * lamp) + float(DULL_GLOSS) * mirrors * sky + sun * highlight * lamp
+        (1.0 - mirrors) * part * (AMBIENT_LIGHT + sun * LAMP_HEIGHT * lamp)
+        + float(DULL_GLOSS) * mirrors * sky
+        + sun * highlight * lamp
         for part, lamp, sky in parts
     )
 
 
 @wp.func
 def fresnel(mirrors: float, edge: float, facing: float):
-    """Returns the share that a surface mirrors, from `mirrors` seen frontally to `edge` seen from the side; `facing` is the cosine."""
+    """Returns the share that a surface mirrors, from `mirrors` seen frontally to `edge` seen from the side; `facing` is
+    the cosine.
+    """
     flat = 1.0 - facing
     return mirrors + (edge - mirrors) * flat * flat * flat * flat * flat
 
 
 @wp.func
 def lit(color: wp.vec3, mirrors: float, normal: wp.vec3, to_eye: wp.vec3, sun: float):
-    """Returns the color of a half smooth surface without highlights; `sun` is the share of the lamp's light that reaches it.
+    """Returns the color of a half smooth surface without highlights; `sun` is the share of the lamp's light that
+    reaches it.
 
     `normal` and `to_eye`, the direction to the camera, are unit vectors.
     """
@@ -65,7 +81,9 @@ def lit(color: wp.vec3, mirrors: float, normal: wp.vec3, to_eye: wp.vec3, sun: f
 
 @wp.func
 def lit_dull(color: wp.vec3, normal: wp.vec3, to_eye: wp.vec3, sun: float):
-    """Returns the color of a surface without smoothness but with highlights, in the plain setup; arguments as those of `lit`."""
+    """Returns the color of a surface without smoothness but with highlights, in the plain setup; arguments as those of
+    `lit`.
+    """
     faces_lamp = wp.max(wp.dot(normal, LAMP_WAY), 0.0)
     faces_eye = wp.max(wp.dot(normal, to_eye), 0.0)
     light = wp.vec3(AROUND, AROUND, AROUND) + sun * faces_lamp * LAMP

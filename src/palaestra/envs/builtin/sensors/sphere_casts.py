@@ -1,4 +1,5 @@
-"""Rays as thick as a sphere, as Unity's ray sensors cast them: how far the sphere's center gets until it touches a shape.
+"""Rays as thick as a sphere, as Unity's ray sensors cast them: how far the sphere's center gets until it touches a
+shape.
 
 A sphere that touches a shape at its start does not see that shape, as in Unity. Where a level ray passes above or
 below a shape's middle, `reach_beside` gives the radius that counts in the plane, so that a cast in the plane is exact:
@@ -30,9 +31,11 @@ def reach_beside(radius: float, gap: float):
 
 @wp.func
 def touches_box(to: wp.vec2, half: wp.vec2, radius: float):
-    """Returns whether a circle touches a box with its sides along the axes, or all but touches it; `to` leads from its center.
+    """Returns whether a circle touches a box with its sides along the axes, or all but touches it; `to` leads from its
+    center.
 
-    Bodies that are pressed together overlap by a trace in Unity, so that the sphere of one that stands flush does not see the other.
+    Bodies that are pressed together overlap by a trace in Unity, so that the sphere of one that stands flush does not
+    see the other.
     """
     beside = wp.vec2(wp.max(wp.abs(to[0]) - half[0], 0.0), wp.max(wp.abs(to[1]) - half[1], 0.0))
     return wp.length_sq(beside) <= (radius + FLUSH) * (radius + FLUSH)
@@ -40,7 +43,9 @@ def touches_box(to: wp.vec2, half: wp.vec2, radius: float):
 
 @wp.func
 def cast_box(origin: wp.vec2, direction: wp.vec2, center: wp.vec2, half: wp.vec2, angle: float, radius: float):
-    """Returns the distance along a unit direction at which a circle touches a box with these half sides, turned by the angle, or MISS."""
+    """Returns the distance along a unit direction at which a circle touches a box with these half sides, turned by the
+    angle, or MISS.
+    """
     to = origin - center
     along = wp.dot(to, direction)
     reach = wp.length(half) + radius
@@ -72,7 +77,9 @@ def cast_upright_box(start: wp.vec2, way: wp.vec2, half: wp.vec2, radius: float)
 
 @wp.func
 def cast_past(start: wp.vec2, way: wp.vec2, half: wp.vec2, radius: float):
-    """Returns what `cast_upright_box` does, MISS for a box that the circle touches at its start: Unity's casts pass such a box."""
+    """Returns what `cast_upright_box` does, MISS for a box that the circle touches at its start: Unity's casts pass
+    such a box.
+    """
     if touches_box(start, half, radius):
         return MISS
     return cast_upright_box(start, way, half, radius)
@@ -80,9 +87,11 @@ def cast_past(start: wp.vec2, way: wp.vec2, half: wp.vec2, radius: float):
 
 @wp.func
 def cast_four_walls(eye: wp.vec2, way: wp.vec2, room: wp.vec2, ends: wp.vec2, thick: float, radius: float):
-    """Returns the distance along a unit direction at which a circle touches a wall of a room, passing those that it touches at its start.
+    """Returns the distance along a unit direction at which a circle touches a wall of a room, passing those that it
+    touches at its start.
 
-    `room`: half the sides of the floor; `ends`: half the lengths of the walls across x and across y; `thick`: half their thickness.
+    `room`: half the sides of the floor; `ends`: half the lengths of the walls across x and across y; `thick`: half
+    their thickness.
     """
     nearest = float(MISS)
     for k in range(4):
@@ -97,13 +106,18 @@ def cast_four_walls(eye: wp.vec2, way: wp.vec2, room: wp.vec2, ends: wp.vec2, th
 def gap_to_box(point: wp.vec3, half: wp.vec3):
     """Returns the distance from a point to a box about the origin, 0 inside it."""
     return wp.length(
-        wp.vec3(wp.max(wp.abs(point[0]) - half[0], 0.0), wp.max(wp.abs(point[1]) - half[1], 0.0), wp.max(wp.abs(point[2]) - half[2], 0.0))
+        wp.vec3(
+            wp.max(wp.abs(point[0]) - half[0], 0.0),
+            wp.max(wp.abs(point[1]) - half[1], 0.0),
+            wp.max(wp.abs(point[2]) - half[2], 0.0),
+        )
     )
 
 
 @wp.func
 def cast_upright_solid_box(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: float):
-    """Returns the distance along a unit direction at which a sphere touches a box about the origin with its sides along the axes, or MISS.
+    """Returns the distance along a unit direction at which a sphere touches a box about the origin with its sides along
+    the axes, or MISS.
 
     The sphere must not touch the box at its start.
     """
@@ -138,7 +152,8 @@ def cast_upright_solid_box(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: 
 def first_touch(speed_squared: float, approach: float, gap_squared: float, radius: float):
     """Returns when a moving point gets as near as `radius` to one that rests, or MISS, also if it is that near already.
 
-    `approach` is the dot product of where it is from the other and its velocity, `gap_squared` the square of how far it is.
+    `approach` is the dot product of where it is from the other and its velocity, `gap_squared` the square of how far it
+    is.
     """
     depth = gap_squared - radius * radius
     root = approach * approach - speed_squared * depth
@@ -149,9 +164,11 @@ def first_touch(speed_squared: float, approach: float, gap_squared: float, radiu
 
 @wp.func
 def cast_top_edges(start: wp.vec3, way: wp.vec2, slope: float, half: wp.vec2, top: float, radius: float):
-    """Returns the horizontal distance at which a rising sphere touches the upper edges or corners of a box about the origin, or MISS.
+    """Returns the horizontal distance at which a rising sphere touches the upper edges or corners of a box about the
+    origin, or MISS.
 
-    The sphere begins beside the box. Where it gets to the box in the plane, its middle is above the box' top. `way` is a unit vector.
+    The sphere begins beside the box. Where it gets to the box in the plane, its middle is above the box' top. `way` is
+    a unit vector.
     """
     sides = wp.vec2(wp.sign(start[0]), wp.sign(start[1]))
     gap = wp.vec3(start[0] - sides[0] * half[0], start[1] - sides[1] * half[1], start[2] - top)
@@ -170,13 +187,17 @@ def cast_top_edges(start: wp.vec3, way: wp.vec2, slope: float, half: wp.vec2, to
     for k in range(3):  # the far corner is behind the others
         x = gap[0] + wp.where(k == 1, 2.0 * sides[0] * half[0], 0.0)
         y = gap[1] + wp.where(k == 2, 2.0 * sides[1] * half[1], 0.0)
-        nearest = wp.min(nearest, first_touch(1.0 + steep, x * way[0] + y * way[1] + rise, x * x + y * y + height, radius))
+        nearest = wp.min(
+            nearest, first_touch(1.0 + steep, x * way[0] + y * way[1] + rise, x * x + y * y + height, radius)
+        )
     return nearest
 
 
 @wp.func
 def cast_edge(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: float, along: int):
-    """Returns the distance at which a sphere touches the nearest edge of a box along an axis, taken as endless, or MISS."""
+    """Returns the distance at which a sphere touches the nearest edge of a box along an axis, taken as endless, or
+    MISS.
+    """
     one = (along + 1) % 3
     two = (along + 2) % 3
     to = wp.vec2(start[one] - wp.sign(start[one]) * half[one], start[two] - wp.sign(start[two]) * half[two])
@@ -191,7 +212,9 @@ def cast_edge(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: float, along:
 
 @wp.func
 def close_in(start: wp.vec3, way: wp.vec3, half: wp.vec3, radius: float, first: float, last: float):
-    """Returns the distance at which a sphere touches a box, by steps from `first` on that never pass its surface, or MISS after `last`."""
+    """Returns the distance at which a sphere touches a box, by steps from `first` on that never pass its surface, or
+    MISS after `last`.
+    """
     distance = first
     steps = int(0)
     while steps < MOST_STEPS and distance <= last:

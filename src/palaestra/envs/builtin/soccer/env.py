@@ -1,12 +1,14 @@
 """SoccerTwos: two against two, a ball, and a goal at either end, as in Unity's example.
 
-The field is 31 x 15 m with slanting corners (see `field`), and players are fast: they gain 2 m/s a tick (see `motion`). Players start in
-their own half, 5 m along the field about their place, and look toward the other goal; the ball lies within 2.5 m of the middle. A goal is
-scored when the ball touches the floor of a goal or its net. An episode is cut after 5,000 ticks.
+The field is 31 x 15 m with slanting corners (see `field`), and players are fast: they gain 2 m/s a tick (see `motion`).
+Players start in their own half, 5 m along the field about their place, and look toward the other goal; the ball lies
+within 2.5 m of the middle. A goal is scored when the ball touches the floor of a goal or its net. An episode is cut
+after 5,000 ticks.
 
-An observation is three frames, oldest first, of 11 rays ahead, 12 degrees apart, and another of 3 rays behind, 45 degrees apart; each ray
-has a one-hot of ball, own goal, other goal, wall, mate and opponent, a flag for nothing, and the distance as a share of 20 m. One
-team observes what the other would with the field turned around, so one policy plays both. The sensors have the names of Unity's blue team.
+An observation is three frames, oldest first, of 11 rays ahead, 12 degrees apart, and another of 3 rays behind, 45
+degrees apart; each ray has a one-hot of ball, own goal, other goal, wall, mate and opponent, a flag for nothing, and
+the distance as a share of 20 m. One team observes what the other would with the field turned around, so one policy
+plays both. The sensors have the names of Unity's blue team.
 """
 
 from __future__ import annotations
@@ -190,7 +192,9 @@ PROGRAM = Program(World, begin, tick, area_columns=AREA_COLUMNS)
 
 
 class SoccerTwos(WarpEnv):
-    """SoccerTwos: vectors 264 and 72 (rays ahead and behind, three frames), discrete [3, 3, 3]: ahead/back, right/left, turn left/right."""
+    """SoccerTwos: vectors 264 and 72 (rays ahead and behind, three frames), discrete [3, 3, 3]: ahead/back, right/left,
+    turn left/right.
+    """
 
     behavior = "SoccerTwos"
     agents = int(PLAYERS)
@@ -213,11 +217,14 @@ class SoccerTwos(WarpEnv):
             "field, goals, sizes, masses, drag, bounce and friction; the rule of a goal by contact",
             "the three branches of actions, what they add a tick, kicks, and five ticks a decision",
             "both ray sensors: names (of the blue team), order, tags, thickness, lengths and three frames",
-            "rewards, time limit, where episodes begin, and the ticks of a new episode within a decision; gravity changes nothing",
+            "rewards, time limit, where episodes begin, and the ticks of a new episode within a decision; gravity "
+            "changes nothing",
         ),
         approximate=(
-            "contacts are solved one after another, in six rounds where there are several; a corner is met a tick or a centimeter off",
-            "how the floor holds the ball back follows from PhysX's order of steps, and was not compared with Unity itself",
+            "contacts are solved one after another, in six rounds where there are several; a corner is met a tick or "
+            "a centimeter off",
+            "how the floor holds the ball back follows from PhysX's order of steps, and was not compared with Unity "
+            "itself",
             "the parameter ball_touch is limited to 0..1; ball_scale, which changes nothing in Unity, is not known",
             "the purple team's sensors have the blue team's names",
         ),
@@ -232,7 +239,12 @@ class SoccerTwos(WarpEnv):
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         sensors = (ObsSpec(AHEAD_SENSOR, (AHEAD_OBS,)), ObsSpec(BEHIND_SENSOR, (BEHIND_OBS,)))
         spec = BehaviorSpec(sensors, ActionSpec(branches=(3, 3, 3)), steady=True)
-        sizes = {"obs_ahead": AHEAD_OBS, "obs_behind": BEHIND_OBS, "final_obs_ahead": AHEAD_OBS, "final_obs_behind": BEHIND_OBS}
+        sizes = {
+            "obs_ahead": AHEAD_OBS,
+            "obs_behind": BEHIND_OBS,
+            "final_obs_ahead": AHEAD_OBS,
+            "final_obs_behind": BEHIND_OBS,
+        }
         super().__init__(PROGRAM, spec, areas, device, strikers=0, action=3, **sizes)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:

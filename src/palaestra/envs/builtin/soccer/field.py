@@ -1,11 +1,11 @@
 """The field of the soccer games: walls, nets and goals, and how circles and thick rays meet them.
 
-Positions are from the middle of the field, x toward the right goal and y across. All walls stand upright and are higher than ball and
-players, so the plane is enough. Both ends are alike but for centimeters of the nets, so most functions look at one end, or one corner,
-turned to where x and y are positive.
+Positions are from the middle of the field, x toward the right goal and y across. All walls stand upright and are higher
+than ball and players, so the plane is enough. Both ends are alike but for centimeters of the nets, so most functions
+look at one end, or one corner, turned to where x and y are positive.
 
-The field is 15 m wide. At its ends walls slant inward by 60 degrees to the mouths of the goals, 8.4 m wide and two meters deep. In
-StrikersVsGoalie, a block closes the left mouth.
+The field is 15 m wide. At its ends walls slant inward by 60 degrees to the mouths of the goals, 8.4 m wide and two
+meters deep. In StrikersVsGoalie, a block closes the left mouth.
 """
 
 from __future__ import annotations
@@ -20,9 +20,13 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 SIDE = wp.constant(7.508)  # distance of the side walls from the middle
 SIDE_HALF = wp.constant(15.5)  # half their length
 WALL_HALF = wp.constant(0.5 * 0.4607)  # half the thickness of side walls and slanting walls
-SLANT_NORMAL = wp.constant(wp.vec2(0.8660254037844387, 0.5))  # out of the field, at the end and side of positive coordinates
+SLANT_NORMAL = wp.constant(
+    wp.vec2(0.8660254037844387, 0.5)
+)  # out of the field, at the end and side of positive coordinates
 SLANT_WAY = wp.constant(wp.vec2(0.5, -0.8660254037844387))  # along a slanting wall, toward the goal
-SLANT = wp.constant(14.46 * 0.8660254037844387 + 6.41 * 0.5 - 0.5 * 0.4607)  # distance of the slanting walls from the middle
+SLANT = wp.constant(
+    14.46 * 0.8660254037844387 + 6.41 * 0.5 - 0.5 * 0.4607
+)  # distance of the slanting walls from the middle
 SLANT_END = wp.constant(14.46 * 0.5 - 6.41 * 0.8660254037844387 + 2.4)  # where they end, along SLANT_WAY
 POST = wp.constant(
     wp.vec2(
@@ -43,7 +47,9 @@ GOAL_FLOOR_HALF = wp.constant(4.25)  # half their width
 BLOCK = wp.constant(15.01)  # face of the block that closes a goal
 BLOCK_HALF = wp.constant(3.95735)  # half its width
 BLOCK_DEEP = wp.constant(1.0)
-CLEAR = wp.constant(14.3)  # nearer to the middle no circle of these games reaches what is at the ends but the slanting walls
+CLEAR = wp.constant(
+    14.3
+)  # nearer to the middle no circle of these games reaches what is at the ends but the slanting walls
 # what a ray meets; a player is its number
 BALL, WALL, LEFT_GOAL, RIGHT_GOAL = (wp.constant(-case) for case in range(1, 5))
 WALLS = wp.constant(4)  # walls that a circle may touch, see `wall`
@@ -73,7 +79,9 @@ def beyond_corner(place: wp.vec2, corner: wp.vec2, radius: float):
 
 @wp.func
 def end_wall(place: wp.vec2, radius: float, end: int, closed: bool, which: int):
-    """Returns what `wall` does for the net's side or the block (2) and the net's back (3), with `place` turned to positive coordinates."""
+    """Returns what `wall` does for the net's side or the block (2) and the net's back (3), with `place` turned to
+    positive coordinates.
+    """
     if closed:
         if which == 3:
             return wp.vec2(1.0, 0.0), float(MISS)
@@ -89,7 +97,9 @@ def end_wall(place: wp.vec2, radius: float, end: int, closed: bool, which: int):
 
 @wp.func
 def wall(place: wp.vec2, radius: float, closed_left: bool, which: int):
-    """Returns the direction to a wall and a circle's distance from it: the nearer side wall (0), slanting wall (1), and see `end_wall`."""
+    """Returns the direction to a wall and a circle's distance from it: the nearer side wall (0), slanting wall (1), and
+    see `end_wall`.
+    """
     turn = wp.vec2(sign_of(place[0]), sign_of(place[1]))
     p = wp.cw_mul(turn, place)
     n = wp.vec2(0.0, 1.0)
@@ -108,7 +118,8 @@ def wall(place: wp.vec2, radius: float, closed_left: bool, which: int):
 def goal_touched(ball: wp.vec2, radius: float, height: float, margin: float, closed_left: bool):
     """Returns the end whose goal a ball touches: 1 right, -1 left, 0 neither.
 
-    The floor of a goal counts, level with that of the field, and its net. `height` is the ball's above the floor, less than its radius.
+    The floor of a goal counts, level with that of the field, and its net. `height` is the ball's above the floor, less
+    than its radius.
     """
     x = wp.abs(ball[0])
     if x < CLEAR or (closed_left and ball[0] < 0.0):
@@ -125,7 +136,9 @@ def goal_touched(ball: wp.vec2, radius: float, height: float, margin: float, clo
 
 @wp.func
 def cast_slanting_wall(eye: wp.vec2, way: wp.vec2, radius: float):
-    """Returns the distance along a unit direction at which a circle touches the slanting wall at positive coordinates, or MISS."""
+    """Returns the distance along a unit direction at which a circle touches the slanting wall at positive coordinates,
+    or MISS.
+    """
     toward = wp.dot(SLANT_NORMAL, way)
     if toward > 1.0e-9:
         far = (SLANT - radius - wp.dot(SLANT_NORMAL, eye)) / toward
@@ -136,7 +149,9 @@ def cast_slanting_wall(eye: wp.vec2, way: wp.vec2, radius: float):
 
 @wp.func
 def cast_net(eye: wp.vec2, way: wp.vec2, radius: float, end: int):
-    """Returns the distance along a unit direction at which a circle touches the net of the goal at positive x, or MISS."""
+    """Returns the distance along a unit direction at which a circle touches the net of the goal at positive x, or
+    MISS.
+    """
     far = float(MISS)
     room = NET_BACK[end] - radius - eye[0]
     if way[0] > 1.0e-9 and wp.abs(eye[1] + room / way[0] * way[1]) < NET_SIDE + NET_THICK:
@@ -155,7 +170,9 @@ def cast_net(eye: wp.vec2, way: wp.vec2, radius: float, end: int):
 
 @wp.func
 def cast_block(eye: wp.vec2, way: wp.vec2, radius: float):
-    """Returns the distance along a unit direction at which a circle touches a block in the goal at positive x, or MISS."""
+    """Returns the distance along a unit direction at which a circle touches a block in the goal at positive x, or
+    MISS.
+    """
     far = (BLOCK - radius - eye[0]) / wp.max(way[0], 1.0e-9)
     y = eye[1] + far * way[1]
     if wp.abs(y) <= BLOCK_HALF:
@@ -165,7 +182,9 @@ def cast_block(eye: wp.vec2, way: wp.vec2, radius: float):
 
 @wp.func
 def cast_from_field(eye: wp.vec2, way: wp.vec2, radius: float, closed_left: bool):
-    """Returns what `cast_field` does from where no wall is touched and the goals are ahead: only what faces the field can be hit."""
+    """Returns what `cast_field` does from where no wall is touched and the goals are ahead: only what faces the field
+    can be hit.
+    """
     far = float(MISS)
     what = int(WALL)
     if wp.abs(way[1]) > 1.0e-9:
@@ -189,7 +208,9 @@ def cast_from_field(eye: wp.vec2, way: wp.vec2, radius: float, closed_left: bool
 
 @wp.func
 def cast_goal(eye: wp.vec2, way: wp.vec2, radius: float, end: int):
-    """Returns the distance along a unit direction at which a circle touches the net of the goal at positive x from any side, or MISS."""
+    """Returns the distance along a unit direction at which a circle touches the net of the goal at positive x from any
+    side, or MISS.
+    """
     deep = 0.5 * (NET_END[end] - NET_BACK[end])
     back = wp.vec2(NET_BACK[end] + deep, 0.0)
     far = cast_past(eye - back, way, wp.vec2(deep, NET_SIDE), radius)
@@ -202,7 +223,9 @@ def cast_goal(eye: wp.vec2, way: wp.vec2, radius: float, end: int):
 
 @wp.func
 def cast_corner(eye: wp.vec2, way: wp.vec2, radius: float):
-    """Returns the distance along a unit direction at which a circle touches the slanting wall at positive coordinates from any side."""
+    """Returns the distance along a unit direction at which a circle touches the slanting wall at positive coordinates
+    from any side.
+    """
     to = eye - SLANT_MIDDLE
     to = wp.vec2(wp.dot(SLANT_WAY, to), wp.dot(SLANT_NORMAL, to))
     along = wp.vec2(wp.dot(SLANT_WAY, way), wp.dot(SLANT_NORMAL, way))
@@ -211,7 +234,9 @@ def cast_corner(eye: wp.vec2, way: wp.vec2, radius: float):
 
 @wp.func
 def cast_walls(eye: wp.vec2, way: wp.vec2, radius: float, closed_left: bool):
-    """Returns what `cast_field` does also from a wall that is touched: the ray passes through that wall to what lies behind."""
+    """Returns what `cast_field` does also from a wall that is touched: the ray passes through that wall to what lies
+    behind.
+    """
     side = wp.vec2(0.0, sign_of(way[1]) * (SIDE + WALL_HALF))
     far = cast_past(eye - side, way, wp.vec2(SIDE_HALF, WALL_HALF), radius)
     what = int(WALL)
@@ -234,7 +259,8 @@ def cast_walls(eye: wp.vec2, way: wp.vec2, radius: float, closed_left: bool):
 
 @wp.func
 def cast_field(eye: wp.vec2, way: wp.vec2, radius: float, closed_left: bool):
-    """Returns the distance along a unit direction at which a circle touches a wall or a net, or MISS, and which: WALL or a goal.
+    """Returns the distance along a unit direction at which a circle touches a wall or a net, or MISS, and which: WALL
+    or a goal.
 
     A wall that it touches at its start is not seen, as in Unity.
     """

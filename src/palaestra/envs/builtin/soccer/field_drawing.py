@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from palaestra.envs.builtin.base.world_columns import Rows
     from palaestra.envs.solids import Color, Solids
 
-LENGTH, WIDTH, MOUTH, DEPTH = float(GOAL_LINE), float(SIDE), float(NET_SIDE), float(NET_BACK[1])
+LENGTH = float(GOAL_LINE)
+WIDTH = float(SIDE)
+MOUTH = float(NET_SIDE)
+DEPTH = float(NET_BACK[1])
 TALL = 0.8
 """Height of the walls, lower than they are, so that one sees over them."""
 THICK = 0.46
@@ -27,14 +30,23 @@ POST_TALL = 1.8
 
 
 def draw_field(rows: Rows, sides: Sequence[tuple[str, Sequence[int], Color]], goals: tuple[int, ...]) -> Drawing:
-    """Draws the field with a goal at these ends (-1 left, 1 right), the ball, and sides: a behavior, players of an area, and a color."""
+    """Draws the field with a goal at these ends (-1 left, 1 right), the ball, and sides: a behavior, players of an
+    area, and a color.
+    """
     shapes = list(field_solids(rows.areas, goals))
-    shapes.append(solids("ball", "sphere", on_plane(rows["ball"][:, None], float(BALL_RADIUS)), 2 * float(BALL_RADIUS), GOLD))
+    shapes.append(
+        solids("ball", "sphere", on_plane(rows["ball"][:, None], float(BALL_RADIUS)), 2 * float(BALL_RADIUS), GOLD)
+    )
     for number, (behavior, players, color) in enumerate(sides):
         chosen = list(players)
         agents = behavior, rows.slots[:, chosen]
         figures = agent(
-            rows["position"][:, chosen], rows["angle"][:, chosen], float(PLAYER_RADIUS), agents, color=color, name=f"side {number}"
+            rows["position"][:, chosen],
+            rows["angle"][:, chosen],
+            float(PLAYER_RADIUS),
+            agents,
+            color=color,
+            name=f"side {number}",
         )
         shapes += figures
     return Drawing(tuple(shapes), (DEPTH + 0.4, 1.4, WIDTH + 0.6), center=(0.0, 0.3, 0.0), elevation=50.0)
@@ -71,7 +83,8 @@ def slanting_walls(areas: int) -> Solids:
 
 def net_boxes(x: int) -> list[tuple[tuple[float, float], tuple[float, float]]]:
     """Returns the boxes of a goal's net in the plane: its sides and its back."""
-    half, deep = float(NET_THICK) / 2, (DEPTH - LENGTH) / 2
+    half = float(NET_THICK) / 2
+    deep = (DEPTH - LENGTH) / 2
     sides = [((x * (LENGTH + deep), y * (MOUTH + half)), (deep, half)) for y in (-1, 1)]
     return [*sides, ((x * (DEPTH + half), 0.0), (half, MOUTH + 2 * half))]
 
@@ -82,6 +95,8 @@ def goal_posts(areas: int, goals: tuple[int, ...]) -> tuple[Solids, ...]:
     posts = np.array([(x * LENGTH, POST_TALL / 2, side * y) for x in goals for side in (-1, 1)])
     bars = np.array([(x * LENGTH, POST_TALL, 0.0) for x in goals])
     return (
-        solids("posts", "cylinder", np.broadcast_to(posts, (areas, *posts.shape)), (0.2, POST_TALL, 0.2), GREEN, fixed=True),
+        solids(
+            "posts", "cylinder", np.broadcast_to(posts, (areas, *posts.shape)), (0.2, POST_TALL, 0.2), GREEN, fixed=True
+        ),
         solids("bars", "box", np.broadcast_to(bars, (areas, *bars.shape)), (0.2, 0.2, 2 * y + 0.2), GREEN, fixed=True),
     )

@@ -15,14 +15,17 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-LENGTH, REACH = float(GOAL_LINE), float(PLAYER_RADIUS) + float(BALL_RADIUS)
+LENGTH = float(GOAL_LINE)
+REACH = float(PLAYER_RADIUS) + float(BALL_RADIUS)
 LEAD = 0.1  # seconds by which players look ahead at the ball
 COAST = 0.15  # seconds by which they allow for their own speed, which their drag takes within 0.33
 KEPT = 4.5  # meters, distance of a keeper from the middle of the goal
 
 
 def chase(columns: Mapping[str, Tensor], teams: Sequence[int]) -> Action:
-    """Plays every player of the columns, areas * len(teams) of them; team 0 plays toward x. A player without a mate keeps the goal."""
+    """Plays every player of the columns, areas * len(teams) of them; team 0 plays toward x. A player without a mate
+    keeps the goal.
+    """
     place, velocity = (columns[name].view(-1, len(teams), 2) for name in ("position", "velocity"))
     ball = (columns["ball"] + LEAD * columns["ball_velocity"])[:, None].expand_as(place)
     team = torch.tensor(teams, device=place.device)
@@ -44,10 +47,13 @@ def _approach_point(place: Tensor, ball: Tensor, goal: Tensor) -> Tensor:
     onward = torch.nn.functional.normalize(goal - ball, dim=2)
     across = torch.stack([-onward[..., 1], onward[..., 0]], 2)
     off = place - ball
-    along, beside = (off * onward).sum(2, keepdim=True), (off * across).sum(2, keepdim=True)
+    along = (off * onward).sum(2, keepdim=True)
+    beside = (off * across).sum(2, keepdim=True)
     room = REACH + 0.3
     around = ball - 0.5 * onward + torch.where(beside < 0, -1.0, 1.0) * room * 1.2 * across
-    return torch.where(along < -0.3 * room, torch.where(beside.abs() < 0.5 * room, ball, ball - room * onward), around - onward)
+    return torch.where(
+        along < -0.3 * room, torch.where(beside.abs() < 0.5 * room, ball, ball - room * onward), around - onward
+    )
 
 
 def _move_to(place: Tensor, angle: Tensor, target: Tensor, ball: Tensor) -> Action:
@@ -59,7 +65,9 @@ def _move_to(place: Tensor, angle: Tensor, target: Tensor, ball: Tensor) -> Acti
     ahead = to[..., 0] * angle.cos() + to[..., 1] * angle.sin()
     right = to[..., 0] * angle.sin() - to[..., 1] * angle.cos()
     right = torch.where(right.abs() > ahead.abs(), right, 0.0)  # a sidestep would replace running
-    choice = torch.stack([_direction_choice(ahead, 0.2), _direction_choice(right, 0.2), _direction_choice(off, 0.14)], 2).flatten(0, 1)
+    choice = torch.stack(
+        [_direction_choice(ahead, 0.2), _direction_choice(right, 0.2), _direction_choice(off, 0.14)], 2
+    ).flatten(0, 1)
     return Action(torch.zeros(len(choice), 0, device=choice.device), choice)
 
 

@@ -1,19 +1,21 @@
 """How players and ball move in the soccer games, a physics tick of 0.02 s at a time, in the order of PhysX.
 
-A player is a sphere of 50 kg that does not turn by contacts, with a drag of 3/s; a tick of running adds 2 m/s, and turning takes effect
-on the next tick's direction. The ball weighs 3 kg, has a drag of 1/s, and spins about the vertical axis. Both stay at one height.
-Contacts are those of the places before the tick: they bounce if the ball approaches at 2 m/s or more, rub with a coefficient of 0.6, and
-part what overlaps by eight tenths. What would pass a wall stops at it.
+A player is a sphere of 50 kg that does not turn by contacts, with a drag of 3/s; a tick of running adds 2 m/s, and
+turning takes effect on the next tick's direction. The ball weighs 3 kg, has a drag of 1/s, and spins about the vertical
+axis. Both stay at one height. Contacts are those of the places before the tick: they bounce if the ball approaches at 2
+m/s or more, rub with a coefficient of 0.6, and part what overlaps by eight tenths. What would pass a wall stops at it.
 
-The ball always reaches 0.12 m into the floor. PhysX pushes it out in each tick, in vain as its height is fixed, and friction then holds
-the ball back. Both last for the tick's motion only: its velocity is as before. (This follows from PhysX's order of steps. Against random
-actions, Unity's model wins 98.0 +- 0.1 % of games with it, after 34 decisions on average, and 97.4 +- 0.2 %, after 37, without.)
+The ball always reaches 0.12 m into the floor. PhysX pushes it out in each tick, in vain as its height is fixed, and
+friction then holds the ball back. Both last for the tick's motion only: its velocity is as before. (This follows from
+PhysX's order of steps. Against random actions, Unity's model wins 98.0 +- 0.1 % of games with it, after 34 decisions on
+average, and 97.4 +- 0.2 %, after 37, without.)
 
-A player who runs ahead as it first touches the ball kicks it: 13.3 m/s more from the next tick on, in the direction from the player after
-the tick's motion to the point of contact before it.
+A player who runs ahead as it first touches the ball kicks it: 13.3 m/s more from the next tick on, in the direction
+from the player after the tick's motion to the point of contact before it.
 
-Columns are, per area, `ball`, `ball_velocity`, `ball_spin`, `kick` and `ball_touch`, and per player `position`, `velocity`, `angle`,
-`action`, `touches`, `touched` and `reward`. `strikers` is 2 if the players are two Strikers and a Goalie, 0 if they are all alike.
+Columns are, per area, `ball`, `ball_velocity`, `ball_spin`, `kick` and `ball_touch`, and per player `position`,
+`velocity`, `angle`, `action`, `touches`, `touched` and `reward`. `strikers` is 2 if the players are two Strikers and a
+Goalie, 0 if they are all alike.
 """
 
 from __future__ import annotations
@@ -44,8 +46,12 @@ FRICTION = wp.constant(0.6)
 BOUNCE = wp.constant(0.8)  # fraction of the ball's approach that a contact gives back
 TOUCH_REWARD = wp.constant(0.2)  # for a first touch of the ball, as a fraction of `ball_touch`
 SLOWEST_BOUNCE = wp.constant(2.0)  # m/s of approach; slower does not bounce
-HELD = wp.constant(1.0 / (1.0 + 2.5 * (0.5 / 0.6242) ** 2))  # fraction of its speed that makes a sliding ball roll on a floor 0.5 m below
-MOST_HELD = wp.constant(0.35 * 0.8 * (0.6242 - 0.5) / 0.02)  # m/s: friction times the speed with which the floor pushes the ball out
+HELD = wp.constant(
+    1.0 / (1.0 + 2.5 * (0.5 / 0.6242) ** 2)
+)  # fraction of its speed that makes a sliding ball roll on a floor 0.5 m below
+MOST_HELD = wp.constant(
+    0.35 * 0.8 * (0.6242 - 0.5) / 0.02
+)  # m/s: friction times the speed with which the floor pushes the ball out
 MOST_SPIN = wp.constant(7.0)  # rad/s of the ball before the contacts of a tick
 SHELL = wp.constant(0.02)  # meters between two surfaces from which on they count as touching
 SOLID_BALL = wp.constant(2.5)  # mass times squared radius, over the moment of inertia
@@ -128,7 +134,9 @@ def is_goalie(world: Any, k: int):
 
 @wp.func
 def drive(world: Any, slot: int, k: int, acts: bool):
-    """Runs and turns an area's k-th player as it chose, unless it does not act. A sidestep replaces running ahead or back."""
+    """Runs and turns an area's k-th player as it chose, unless it does not act. A sidestep replaces running ahead or
+    back.
+    """
     velocity = world.velocity[slot]
     if acts:
         strength = STRENGTH
@@ -147,7 +155,9 @@ def drive(world: Any, slot: int, k: int, acts: bool):
 
 @wp.func
 def speed_after(approach: float, gap: float, bounce: float):
-    """Returns how fast two surfaces may approach after a contact, below 0 if they part: they bounce, or get as far as to touch."""
+    """Returns how fast two surfaces may approach after a contact, below 0 if they part: they bounce, or get as far as
+    to touch.
+    """
     if bounce > 0.0 and approach > SLOWEST_BOUNCE and approach * SECONDS > gap:
         return -bounce * approach
     return wp.max(gap, 0.0) / SECONDS
@@ -316,7 +326,9 @@ def kick(world: Any, i: int, slot: int, k: int, acts: bool):
 
 @wp.func
 def simulate_tick(world: Any, i: int, players: int, acts: bool):
-    """Runs one physics tick of an area. `acts` tells whether players do as they chose; after an episode's end they wait."""
+    """Runs one physics tick of an area. `acts` tells whether players do as they chose; after an episode's end they
+    wait.
+    """
     first = i * players
     for k in range(players):
         drive(world, first + k, k, acts)

@@ -1,4 +1,5 @@
-"""Rays of a soccer player, as thick as a ball of radius 0.5 and half a meter above its middle, in frames of a decision each.
+"""Rays of a soccer player, as thick as a ball of radius 0.5 and half a meter above its middle, in frames of a decision
+each.
 
 Columns are those of `motion`.
 """
@@ -45,13 +46,16 @@ def fan(sensor: str, seen: tuple[str, ...], angles: tuple[float, ...]) -> RayFan
 
 def field_fans(seen: tuple[str, ...]) -> tuple[RayFan, RayFan]:
     """Returns the rays ahead and behind of a player on the field."""
-    ahead, behind = unity_order(int(AHEAD), float(AHEAD_STEP)), unity_order(int(BEHIND), float(BEHIND_STEP), ahead=math.pi)
+    ahead = unity_order(int(AHEAD), float(AHEAD_STEP))
+    behind = unity_order(int(BEHIND), float(BEHIND_STEP), ahead=math.pi)
     return fan(AHEAD_SENSOR, seen, ahead), fan(BEHIND_SENSOR, seen, behind)
 
 
 @wp.func
 def cast_ray(world: Any, i: int, players: int, slot: int, way: wp.vec2):
-    """Returns the distance of a player's ray to its hit, and the hit: a player by its number in the area, or a case of `field`."""
+    """Returns the distance of a player's ray to its hit, and the hit: a player by its number in the area, or a case of
+    `field`.
+    """
     eye = world.position[slot]
     far, what = cast_field(eye, way, RAY_RADIUS, world.strikers > 0)
     distance = ray_circle(eye, way, world.ball[i], reach_beside(RAY_RADIUS + BALL_RADIUS, RAY_UP))

@@ -1,7 +1,8 @@
 """The rules of the soccer games: where an episode begins, and how a decision's ticks pass.
 
-An episode ends with a goal, or is cut after 5,000 ticks. If that happens within a decision, its last observation is taken at once, and the
-rest of the decision's ticks pass in the new episode, in which nobody acts before the next decision.
+An episode ends with a goal, or is cut after 5,000 ticks. If that happens within a decision, its last observation is
+taken at once, and the rest of the decision's ticks pass in the new episode, in which nobody acts before the next
+decision.
 
 Functions take any world with the columns of `motion` and, per area, `rng`, `age`, `lead`, `pending` and `episodes`.
 """
@@ -98,7 +99,9 @@ def simulate(world: Any, i: int, players: int):
 
 @wp.func
 def wait(world: Any, i: int, players: int, end: int, passed: int):
-    """Runs what is left of the decision in which the last episode ended. Time is up before its tick's motion, which is left too."""
+    """Runs what is left of the decision in which the last episode ended. Time is up before its tick's motion, which is
+    left too.
+    """
     left = TICKS - passed
     world.lead[i] = left
     for _ in range(left + wp.where(end == TIME_OUT, 1, 0)):

@@ -1,13 +1,16 @@
-"""StrikersVsGoalie: two Strikers try to score, and one Goalie, of another behavior, keeps the ball out, as in Unity's example.
+"""StrikersVsGoalie: two Strikers try to score, and one Goalie, of another behavior, keeps the ball out, as in Unity's
+example.
 
-Field, ball and rules are those of SoccerTwos, with a block in the mouth of the left goal. Strikers run 1.3 times as fast; the Goalie
-sidesteps as fast as it runs, and kicks the ball with every first touch. An episode ends with a goal, or is truncated after 5,000 ticks.
+Field, ball and rules are those of SoccerTwos, with a block in the mouth of the left goal. Strikers run 1.3 times as
+fast; the Goalie sidesteps as fast as it runs, and kicks the ball with every first touch. An episode ends with a goal,
+or is truncated after 5,000 ticks.
 
-A goal pays the group of the Strikers as in SoccerTwos. Besides, each tick costs a Striker 1/5000 and earns the Goalie as much, so that
-an episode without a goal ends with rewards that say who won.
+A goal pays the group of the Strikers as in SoccerTwos. Besides, each tick costs a Striker 1/5000 and earns the Goalie
+as much, so that an episode without a goal ends with rewards that say who won.
 
-A Striker has the rays of SoccerTwos with five tags: ball, goal, wall, Striker and Goalie. The Goalie has three frames of 41 rays all
-around, 9 degrees apart in Unity's order (the last two meet behind it), with four tags: ball, goal, wall and Striker.
+A Striker has the rays of SoccerTwos with five tags: ball, goal, wall, Striker and Goalie. The Goalie has three frames
+of 41 rays all around, 9 degrees apart in Unity's order (the last two meet behind it), with four tags: ball, goal, wall
+and Striker.
 """
 
 from __future__ import annotations
@@ -72,7 +75,8 @@ GOALIE_START = wp.constant(9.0)  # and the Goalie, to the right
 BALL_TAG, GOAL_TAG, WALL_TAG, STRIKER_TAG, GOALIE_TAG, NO_TAG = (wp.constant(tag) for tag in range(6))
 STRIKER_SEEN = ("ball", "goal", "wall", "Striker", "Goalie")
 GOALIE_SEEN = STRIKER_SEEN[:4]
-STRIKER_TAGS, GOALIE_TAGS = wp.constant(len(STRIKER_SEEN)), wp.constant(len(GOALIE_SEEN))
+STRIKER_TAGS = wp.constant(len(STRIKER_SEEN))
+GOALIE_TAGS = wp.constant(len(GOALIE_SEEN))
 GOALIE_RAYS = wp.constant(41)
 GOALIE_STEP = wp.constant(0.15707963267948966)  # 9 degrees
 GOALIE_TURN = wp.constant(wp.vec2(math.cos(GOALIE_STEP), math.sin(GOALIE_STEP)))
@@ -129,7 +133,9 @@ def tag_of(what: int):
 
 
 @wp.func
-def observe_ray(world: World, i: int, k: int, way: wp.vec2, tags: int, obs: wp.array2d(dtype=wp.float32), row: int, at: int):
+def observe_ray(
+    world: World, i: int, k: int, way: wp.vec2, tags: int, obs: wp.array2d(dtype=wp.float32), row: int, at: int
+):
     """Writes a ray of an area's k-th player from column `at` on."""
     far, what = cast_ray(world, i, PLAYERS, i * PLAYERS + k, way)
     write_ray(obs, row, at, tags, wp.where(far > LENGTH, -1, tag_of(what)), far / LENGTH)
@@ -157,7 +163,9 @@ def observe(world: World, i: int):
     ahead = heading(world.angle[i * PLAYERS + STRIKERS])
     turn = wp.vec2(1.0, 0.0)
     for ray in range(GOALIE_RAYS):
-        observe_ray(world, i, STRIKERS, turned(ahead, turn), GOALIE_TAGS, world.goalie_obs, i, at + ray * (GOALIE_TAGS + 2))
+        observe_ray(
+            world, i, STRIKERS, turned(ahead, turn), GOALIE_TAGS, world.goalie_obs, i, at + ray * (GOALIE_TAGS + 2)
+        )
         turn = next_turn(turn, ray, GOALIE_TURN)
 
 
@@ -219,7 +227,8 @@ PROGRAM = Program(World, begin, tick, area_columns=AREA_COLUMNS)
 
 
 class StrikersVsGoalie(WarpEnv):
-    """Striker: vectors 231 and 63 (rays ahead and behind, three frames), Goalie: vector 738 (rays all around, three frames).
+    """Striker: vectors 231 and 63 (rays ahead and behind, three frames), Goalie: vector 738 (rays all around, three
+    frames).
 
     Actions: discrete [3, 3, 3]: ahead/back, right/left, turn left/right.
     """
@@ -247,13 +256,24 @@ class StrikersVsGoalie(WarpEnv):
             "field and block, sizes, masses, drag, bounce and friction; the rule of a goal by contact",
             "the actions and strengths of both roles, kicks, and five ticks a decision",
             "the ray sensors of both roles: names, order, tags, thickness, lengths and three frames",
-            "rewards, time limit, where episodes begin, and the ticks of a new episode within a decision; gravity changes nothing",
+            "rewards, time limit, where episodes begin, and the ticks of a new episode within a decision; gravity "
+            "changes nothing",
         ),
         approximate=(
             "contacts and the floor's hold on the ball: as in SoccerTwos",
             "the parameter ball_touch is limited to 0..1; ball_scale, which changes nothing in Unity, is not known",
         ),
-        learned=(Learned("poca/StrikersVsGoalie.yaml", 0.53, 30.0, 1385, None, behavior="Striker", measure="rating, 1,200 at first"),),
+        learned=(
+            Learned(
+                "poca/StrikersVsGoalie.yaml",
+                0.53,
+                30.0,
+                1385,
+                None,
+                behavior="Striker",
+                measure="rating, 1,200 at first",
+            ),
+        ),
     )
     ray_fans: ClassVar = {
         "Striker": field_fans(STRIKER_SEEN),

@@ -1,8 +1,8 @@
 """Sorter: touch numbered tiles in rising order, as in Unity's example.
 
-A round room with a radius of 20 m. An episode has 1 to `num_tiles` tiles, of 20 numbers and on 20 places along the wall, all drawn anew.
-The agent is dropped in the middle, and keeps its heading from the last episode. Tiles stand out of the wall by 0.25 m and are solid,
-also after they were touched. Rows of tiles are in rising order of their numbers.
+A round room with a radius of 20 m. An episode has 1 to `num_tiles` tiles, of 20 numbers and on 20 places along the
+wall, all drawn anew. The agent is dropped in the middle, and keeps its heading from the last episode. Tiles stand out
+of the wall by 0.25 m and are solid, also after they were touched. Rows of tiles are in rising order of their numbers.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ def direction_of(choice: int):
 
 @wp.func
 def simulate(world: World, i: int, forward: float, right: float, turn: float):
-    """Runs the ticks of one decision and writes its reward; returns whether the episode ended: all tiles touched, a wrong one, or no time.
+    """Runs the ticks of one decision and writes its reward; returns whether the episode ended: all tiles touched, a
+    wrong one, or no time.
 
     What remains of the decision after that passes in the next episode, with nothing chosen.
     """
@@ -94,7 +95,9 @@ def simulate(world: World, i: int, forward: float, right: float, turn: float):
     for _ in range(TICKS):
         world.age[i] += 1
         body = act(body_of(world.position[i], world.velocity[i], world.heading[i]), forward, right, turn)
-        world.heading[i] = 0.5 * wp.PI - body.angle  # turns count at once, pushes with the physics: a last observation has no push
+        world.heading[i] = (
+            0.5 * wp.PI - body.angle
+        )  # turns count at once, pushes with the physics: a last observation has no push
         if not over:
             reward -= COST
         if world.age[i] >= MOST_TICKS:
@@ -152,7 +155,9 @@ ALIGNED = math.radians(5)  # this close to a tile's direction, walking outward t
 
 def touch_in_order(columns: Mapping[str, Tensor]) -> Action:
     """Goes inward first, until the next tile lies straight outward; faces the way it goes."""
-    position, velocity, heading = columns["position"], columns["velocity"], columns["heading"]
+    position = columns["position"]
+    velocity = columns["velocity"]
+    heading = columns["heading"]
     row = columns["touched"].long()[:, None].clamp(max=columns["place"].shape[1] - 1)
     angle = columns["place"].gather(1, row)[:, 0] * (2 * math.pi / columns["place"].shape[1])
     beside = wrap_angle(torch.atan2(position[:, 0], position[:, 1]) - angle).abs()
@@ -178,35 +183,48 @@ def to_choice(value: Tensor, least: float) -> Tensor:
     return (value > least).long() + 2 * (value < -least).long()
 
 
-PALE, DEEP = np.array([250, 226, 150]), np.array([214, 120, 40])  # colors of the lowest and the highest number
+# colors of the lowest and the highest number
+PALE = np.array([250, 226, 150])
+DEEP = np.array([214, 120, 40])
 STEP = 0.2  # height of a tile for each number
 
 
 def draw_room(rows: Rows, behavior: str) -> Drawing:
     """Draws the round room with its tiles, touched ones green, others the taller and darker the higher their number."""
-    areas, number = rows.areas, rows["number"]
+    areas = rows.areas
+    number = rows["number"]
     slot = np.arange(int(NUMBERS))
     angle = rows["place"] * (2 * math.pi / int(NUMBERS))
     place = float(RING) * np.stack([np.sin(angle), np.cos(angle)], -1)
-    shown, tall = slot < rows["tiles"][:, None], 0.3 + STEP * number
+    shown = slot < rows["tiles"][:, None]
+    tall = 0.3 + STEP * number
     share = ((number - 1) / (int(NUMBERS) - 1))[..., None]
     color = np.where((slot < rows["touched"][:, None])[..., None], GREEN, PALE + share * (DEEP - PALE))
     size = np.stack([np.full_like(tall, 2 * TILE[0]), tall, np.full_like(tall, 2 * TILE[1])], -1)
-    middle, wide = np.zeros((areas, 1, 3)), 2 * float(ROOM)
+    middle = np.zeros((areas, 1, 3))
+    wide = 2 * float(ROOM)
     shapes = (
         solids("rim", "cylinder", middle - [0, 0.25, 0], (wide + 2.2, 0.4, wide + 2.2), INK, fixed=True),
         solids("floor", "cylinder", middle - [0, 0.1, 0], (wide, 0.2, wide), FLOOR, fixed=True),
-        solids("tiles", "box", on_plane(place, tall / 2), figures.hidden_unless(shown, size), color, rotation=upright(-angle)),
+        solids(
+            "tiles",
+            "box",
+            on_plane(place, tall / 2),
+            figures.hidden_unless(shown, size),
+            color,
+            rotation=upright(-angle),
+        ),
         *figures.agent(rows["position"][:, None], math.pi / 2 - rows["heading"][:, None], 0.7, (behavior, rows.slots)),
     )
     return Drawing(shapes, (wide / 2 + 1.5, 2.0, wide / 2 + 1.5), elevation=52.0)
 
 
 class Sorter(WarpEnv):
-    """Sorter: tiles (20, 23) of variable length, the body 10 and a vector 8 (position, direction, two frames), discrete [3, 3, 3].
+    """Sorter: tiles (20, 23) of variable length, the body 10 and a vector 8 (position, direction, two frames), discrete
+    [3, 3, 3].
 
-    A tile has a one-hot of its number, its position relative to the agent, and whether it was touched. Choices 1 and 2 of the
-    branches: forward and back, right and left (in place of the first), turn left and turn right.
+    A tile has a one-hot of its number, its position relative to the agent, and whether it was touched. Choices 1 and 2
+    of the branches: forward and back, right and left (in place of the first), turn left and turn right.
     """
 
     behavior = "Sorter"
@@ -223,25 +241,37 @@ class Sorter(WarpEnv):
         same=(
             "the three observations and their names, also that number 20 has no mark, and the choices",
             "sizes and places of floor, wall and tiles, and what an episode draws; the heading stays",
-            "five ticks of 0.02 s a decision and 5,000 at most, pushes, turns, drag, gravity, the drop at the start, rewards, parameters",
+            "five ticks of 0.02 s a decision and 5,000 at most, pushes, turns, drag, gravity, the drop at the start, "
+            "rewards, parameters",
             "what remains of a decision after an end passes in the next episode with nothing chosen",
         ),
         approximate=(
             "the floor's friction, 1.2 at once for the whole box, as a recording of Hallway shows it",
             "the wall is a smooth circle, not a ring of flat pieces",
             "overlaps with tiles and wall are removed within their tick",
-            "what a body touches is found after a tick's motion, in Unity before it: a touch may count 0.02 s earlier here",
+            "what a body touches is found after a tick's motion, in Unity before it: a touch may count 0.02 s earlier "
+            "here",
         ),
         models=(
-            ModelScore("Sorter.onnx", 9.87, 0.41, 200, None, "reward of an episode with up to 20 tiles, 10.5 on average"),
-            ModelScore("Sorter.onnx", 0.975, 0.011, 200, None, "share of episodes with up to 20 tiles in which all were touched"),
+            ModelScore(
+                "Sorter.onnx", 9.87, 0.41, 200, None, "reward of an episode with up to 20 tiles, 10.5 on average"
+            ),
+            ModelScore(
+                "Sorter.onnx",
+                0.975,
+                0.011,
+                200,
+                None,
+                "share of episodes with up to 20 tiles in which all were touched",
+            ),
             ModelScore("Sorter.onnx", 0.995, 0.005, 200, None, "the same share with up to 8 tiles"),
         ),
         learned=(Learned("ppo/Sorter_curriculum.yaml", 2.66, 5.0, 2.3, None),),
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        tiles, body = ObsSpec("BufferSensor", (int(NUMBERS), int(ROW))), ObsSpec("RBSensor", (int(BODY),))
+        tiles = ObsSpec("BufferSensor", (int(NUMBERS), int(ROW)))
+        body = ObsSpec("RBSensor", (int(BODY),))
         vector = ObsSpec("StackingSensor_size2_VectorSensor_size4", (2 * int(FRAME),))
         spec = BehaviorSpec((tiles, body, vector), ActionSpec(branches=(3, 3, 3)), steady=True)
         sizes: dict[str, int | tuple[int, ...]] = {"number": int(NUMBERS), "place": int(NUMBERS), "action": 3}

@@ -1,11 +1,12 @@
-"""The round room: its columns and sizes, how tiles are dealt, what the agent observes, and how it moves within a physics tick.
+"""The round room: its columns and sizes, how tiles are dealt, what the agent observes, and how it moves within a
+physics tick.
 
-Positions are in meters from the middle, east and north (Unity's x and z); headings in radians from the north through the east.
-Heights are above the agent's when it stands on the floor.
+Positions are in meters from the middle, east and north (Unity's x and z); headings in radians from the north through
+the east. Heights are above the agent's when it stands on the floor.
 
-The agent is a box with edges of 1 m that only its own turns turn. It is dropped, and slides on the floor: friction takes up to
-1.2 times the speed that the floor's push gives, twice the materials' 0.6, since PhysX holds a patch of contacts at two points with the
-full coefficient each.
+The agent is a box with edges of 1 m that only its own turns turn. It is dropped, and slides on the floor: friction
+takes up to 1.2 times the speed that the floor's push gives, twice the materials' 0.6, since PhysX holds a patch of
+contacts at two points with the full coefficient each.
 """
 
 from __future__ import annotations
@@ -13,7 +14,16 @@ from __future__ import annotations
 import warp as wp
 
 from palaestra.envs.builtin.base.world_columns import next_parameter
-from palaestra.envs.builtin.physics.rigid_bodies import GRAVITY, SECONDS, Body, advance, apply_drag, box_body, box_box, resolve_contact
+from palaestra.envs.builtin.physics.rigid_bodies import (
+    GRAVITY,
+    SECONDS,
+    Body,
+    advance,
+    apply_drag,
+    box_body,
+    box_box,
+    resolve_contact,
+)
 from palaestra.envs.builtin.sensors.stacking import clear_frames, shift_frames
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
@@ -58,7 +68,9 @@ class World:
     pull: wp.array(dtype=wp.float32)  # m/s that gravity adds in a tick of this episode
     pending: wp.array3d(dtype=wp.float32)  # num_tiles, gravity
     episodes: wp.array(dtype=wp.int32)
-    action: wp.array2d(dtype=wp.int64)  # forward, back; right, left; turn left, turn right: 1, 2, each with 0 for neither
+    action: wp.array2d(
+        dtype=wp.int64
+    )  # forward, back; right, left; turn left, turn right: 1, 2, each with 0 for neither
     obs_tiles: wp.array3d(dtype=wp.float32)
     obs_body: wp.array2d(dtype=wp.float32)
     obs_vector: wp.array2d(dtype=wp.float32)
@@ -87,8 +99,8 @@ def tile_position(place: int):
 def observe_tiles(world: World, i: int):
     """Writes the rows of the tiles.
 
-    A tile's number n sets column n, so column 0 stays empty, and the offset in column 20 takes the place of number 20's mark, as in
-    Unity.
+    A tile's number n sets column n, so column 0 stays empty, and the offset in column 20 takes the place of number 20's
+    mark, as in Unity.
     """
     position = world.position[i]
     touched = world.touched[i]
@@ -121,7 +133,9 @@ def observe(world: World, i: int):
 
 @wp.func
 def deal_tiles(world: World, i: int, most: int):
-    """Draws how many tiles there are, 1..most, their numbers in rising order, and a different place for each; clears the old rows."""
+    """Draws how many tiles there are, 1..most, their numbers in rising order, and a different place for each; clears
+    the old rows.
+    """
     state = world.rng[i]
     tiles = wp.randi(state, 1, most + 1)
     for tile in range(world.tiles[i]):
@@ -148,7 +162,9 @@ def deal_tiles(world: World, i: int, most: int):
 def start(world: World, i: int):
     """Starts an episode: new tiles, and the agent above the middle; forgets the older frame."""
     deal_tiles(world, i, int(next_parameter(world, i, 0)))
-    world.pull[i] = next_parameter(world, i, 1) / OWN_GRAVITY * (2.5 * GRAVITY * SECONDS)  # in this order, the scene's own is exact
+    world.pull[i] = (
+        next_parameter(world, i, 1) / OWN_GRAVITY * (2.5 * GRAVITY * SECONDS)
+    )  # in this order, the scene's own is exact
     world.position[i] = wp.vec2(0.0, 0.0)
     world.velocity[i] = wp.vec2(0.0, 0.0)
     world.height[i] = DROP
@@ -218,7 +234,9 @@ def tile_at(world: World, i: int, place: int):
 
 @wp.func
 def meet_wall(world: World, i: int, body: Body):
-    """Returns the agent after its contacts with the tile and the wall next to it, and the tile that it touches, or NONE."""
+    """Returns the agent after its contacts with the tile and the wall next to it, and the tile that it touches, or
+    NONE.
+    """
     met = int(NONE)
     if wp.length(body.position) < RING - TILE[1] - CORNER:
         return body, met

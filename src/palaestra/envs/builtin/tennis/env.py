@@ -1,11 +1,13 @@
 """Tennis, as Unity had it: two agents keep a ball in play over a net; the first that fails loses.
 
-A rally begins with the ball falling from 6 m onto a side drawn at random, 12.9 m above the floor. Both agents' episodes end with the
-rally, which has no time limit. `motion` holds the physics and decides who loses. Unity removed the example before ML-Agents 2.
+A rally begins with the ball falling from 6 m onto a side drawn at random, 12.9 m above the floor. Both agents' episodes
+end with the rally, which has no time limit. `motion` holds the physics and decides who loses. Unity removed the example
+before ML-Agents 2.
 
-An agent observes its racket's position and velocity, the ball's, and the third number of its racket's rotation as a quaternion, which
-is always 0 because the racket is turned around; all in its own frame (meters, the net at 0, its own side negative). The last
-three of these frames are shown, oldest first. It chooses its speed toward the net, to jump, and the racket's tilt.
+An agent observes its racket's position and velocity, the ball's, and the third number of its racket's rotation as a
+quaternion, which is always 0 because the racket is turned around; all in its own frame (meters, the net at 0, its own
+side negative). The last three of these frames are shown, oldest first. It chooses its speed toward the net, to jump,
+and the racket's tilt.
 """
 
 from __future__ import annotations
@@ -58,10 +60,13 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 AGENTS = wp.constant(2)
 TICKS = wp.constant(5)  # physics ticks per decision
-FRAME_SIZE, FRAMES = wp.constant(9), wp.constant(3)
+FRAME_SIZE = wp.constant(9)
+FRAMES = wp.constant(3)
 SERVE_HEIGHT = wp.constant(6.0)
 START_HEIGHT = wp.constant(-1.5)
-LEAST_START, MOST_START = wp.constant(6.0), wp.constant(8.0)  # distance from the net at which rackets and ball start
+# distance from the net at which rackets and ball start
+LEAST_START = wp.constant(6.0)
+MOST_START = wp.constant(8.0)
 OBS = int(FRAME_SIZE) * int(FRAMES)
 DASH = float(SPEED) * float(SECONDS) * float(TICKS)  # distance that a racket can move in a decision
 
@@ -116,7 +121,9 @@ def observe(world: World, i: int, side: int):
 
 @wp.func
 def start(world: World, i: int):
-    """Starts an episode: an agent on either side, the ball above one of them; frames of the last episode are cleared."""
+    """Starts an episode: an agent on either side, the ball above one of them; frames of the last episode are
+    cleared.
+    """
     for k in range(world.parameters.shape[1]):
         world.parameters[i, k] = next_parameter(world, i, k)
     state = world.rng[i]
@@ -185,7 +192,9 @@ def load_rally(world: World, i: int):
 
 @wp.func
 def simulate(world: World, i: int, ticks: int, left_order: wp.vec3, right_order: wp.vec3):
-    """Runs up to so many physics ticks, which a lost rally ends early; returns those left over, and the loser or NOBODY."""
+    """Runs up to so many physics ticks, which a lost rally ends early; returns those left over, and the loser or
+    NOBODY.
+    """
     first = i * AGENTS
     left = load_racket(world, first)
     right = load_racket(world, first + 1)
@@ -226,7 +235,9 @@ def begin(world: World):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision. If the rally ends within it, the rest of its ticks pass in the next one, with no action."""
+    """Advances every area by one decision. If the rally ends within it, the rest of its ticks pass in the next one,
+    with no action.
+    """
     i = wp.tid()
     first = i * AGENTS
     strokes = world.strokes[i]
@@ -262,12 +273,16 @@ TILTS = torch.linspace(-1.0, 0.4, 15)
 
 
 def return_ball(columns: Mapping[str, Tensor]) -> Action:
-    """Follows a ball that comes to its side from behind it, with the tilt that would send it into the middle of the other side."""
+    """Follows a ball that comes to its side from behind it, with the tilt that would send it into the middle of the
+    other side.
+    """
     mirror = torch.tensor([[[1.0, 1.0]], [[-1.0, 1.0]]], device=columns["ball"].device)
     ball = (columns["ball"] * mirror).transpose(0, 1).reshape(-1, 2)  # a row per slot, in its frame
     velocity = (columns["ball_velocity"] * mirror).transpose(0, 1).reshape(-1, 2)
     racket = (columns["position"].view(-1, 2, 2).transpose(0, 1) * mirror).transpose(0, 1).reshape(-1, 2)
-    is_mine = columns["striker"].repeat_interleave(int(AGENTS)) != torch.arange(len(ball), device=ball.device) % int(AGENTS)
+    is_mine = columns["striker"].repeat_interleave(int(AGENTS)) != torch.arange(len(ball), device=ball.device) % int(
+        AGENTS
+    )
     comes = is_mine & (ball[:, 0] + 0.3 * velocity[:, 0] < -0.5)
     soon = ball + velocity * float(SECONDS) * float(TICKS)
     height = soon[:, 1].clamp(float(FLOOR) + 0.8, float(JUMP_BELOW) - 0.1)
@@ -279,7 +294,9 @@ def return_ball(columns: Mapping[str, Tensor]) -> Action:
 
 
 def best_tilt(ball: Tensor, velocity: Tensor, run: Tensor) -> Tensor:
-    """Returns the tilt (S,) that sends a ball at these places and velocities (S, 2) nearest to AIM, from a racket at this speed (S,)."""
+    """Returns the tilt (S,) that sends a ball at these places and velocities (S, 2) nearest to AIM, from a racket at
+    this speed (S,).
+    """
     choice = TILTS.to(ball.device)
     normal = torch.stack([(float(MOST_TILT) * choice).cos(), -(float(MOST_TILT) * choice).sin()], 1)  # (tilts, 2)
     approach = (float(SPEED) * run[:, None] * normal[:, 0] - velocity @ normal.T).clamp(min=0)
@@ -295,12 +312,17 @@ SPAN = 3.0  # depth of the drawing
 
 def draw_court(rows: Rows, behavior: str) -> Drawing:
     """Draws the court from the side with its net, the walls, the ball and the rackets."""
-    areas, court, floor = rows.areas, float(WALL), float(FLOOR)
-    x, y = rows["position"][..., 0], rows["position"][..., 1]
+    areas = rows.areas
+    court = float(WALL)
+    floor = float(FLOOR)
+    x = rows["position"][..., 0]
+    y = rows["position"][..., 1]
     tilt = np.array([-1.0, 1.0], np.float32) * rows["tilt"]
     zero = np.zeros_like(x)
     face = (2 * float(RACKET_HALF[0]), 2 * float(RACKET_HALF[1]), 1.4)
-    lean, agents, colors = np.stack([zero, zero, np.sin(tilt / 2), np.cos(tilt / 2)], -1), (behavior, rows.slots), np.array([BLUE, RED])
+    lean = np.stack([zero, zero, np.sin(tilt / 2), np.cos(tilt / 2)], -1)
+    agents = (behavior, rows.slots)
+    colors = np.array([BLUE, RED])
     ball = np.concatenate([rows["ball"], 0 * rows["ball"][:, :1]], -1)[:, None]
     wide = np.broadcast_to(rows["parameters"][:, None, 1:2], (areas, 1, 3))
     ends = [(side * (court + 0.1), floor + 3.0, 0.0) for side in (-1, 1)]
@@ -323,7 +345,11 @@ class Tennis(WarpEnv):
     agents = int(AGENTS)
     teams = (0, 1)
     summary = "Two agents keep a ball in play over a net; the first that fails loses."
-    rewards = ("+1 to the winner of the rally", "-1 to the loser", "ball_touch, a parameter, to the agent that strikes the ball")
+    rewards = (
+        "+1 to the winner of the rally",
+        "-1 to the loser",
+        "ball_touch, a parameter, to the agent that strikes the ball",
+    )
     episode = "ends with the rally; there is no time limit"
     benchmark = None
     default_areas = 16
@@ -341,7 +367,9 @@ class Tennis(WarpEnv):
     parameter_ranges: ClassVar = {"gravity": (9.81, 6.0, 20.0), "scale": (0.5, 0.2, 5.0), "ball_touch": (0.0, 0.0, 1.0)}
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        spec = BehaviorSpec((ObsSpec("StackingSensor_size3_VectorSensor_size9", (OBS,)),), ActionSpec(continuous=3), steady=True)
+        spec = BehaviorSpec(
+            (ObsSpec("StackingSensor_size3_VectorSensor_size9", (OBS,)),), ActionSpec(continuous=3), steady=True
+        )
         super().__init__(PROGRAM, spec, areas, device, obs=OBS, final_obs=OBS, action=3, parameters=3)
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:

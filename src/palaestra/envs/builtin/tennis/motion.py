@@ -1,15 +1,16 @@
 """How rackets and the ball of Tennis move, and who wins a rally.
 
-The game is played in the plane: x along the court, y up, the net over x = 0, agent 0 on the left. A racket is a box that its
-agent drives at up to 30 m/s, tilts at will and lets fall; the ball bounces off everything without losing speed, and without friction.
-Both coordinates of its velocity are kept within 9 m/s after every physics tick of 0.02 s.
+The game is played in the plane: x along the court, y up, the net over x = 0, agent 0 on the left. A racket is a box
+that its agent drives at up to 30 m/s, tilts at will and lets fall; the ball bounces off everything without losing
+speed, and without friction. Both coordinates of its velocity are kept within 9 m/s after every physics tick of 0.02 s.
 
 A rally is decided when the ball comes into contact with
 
 - a racket that has hit it last: that side loses;
-- the floor of the side that has hit it last, or of a side whose floor it has touched since, or any floor before the first stroke: that
-  side loses;
-- the wall of the side that has hit it last, or whose floor it has touched since: that side loses; any other ball at a wall was out;
+- the floor of the side that has hit it last, or of a side whose floor it has touched since, or any floor before the
+  first stroke: that side loses;
+- the wall of the side that has hit it last, or whose floor it has touched since: that side loses; any other ball at a
+  wall was out;
 - the net, during the first stroke of a rally: the side that has hit it last loses; later it only bounces.
 
 A contact counts as it begins: a ball that stays on a racket has been hit once.
@@ -28,7 +29,8 @@ FLOOR = wp.constant(-6.9)
 NET_HALF = wp.constant(wp.vec2(0.061, 0.5335))
 NET_MIDDLE = wp.constant(wp.vec2(0.0, -6.967))
 TOP_SPEED = wp.constant(9.0)  # of the ball, along each axis
-BALL_MASS, RACKET_MASS = wp.constant(0.75), wp.constant(4.0)
+BALL_MASS = wp.constant(0.75)
+RACKET_MASS = wp.constant(4.0)
 THRESHOLD = wp.constant(2.0)  # m/s: slower contacts do not bounce
 
 RACKET_HALF = wp.constant(wp.vec2(0.0635, 0.494))  # along its normal, and along its face
@@ -42,8 +44,13 @@ MOST_TILT = wp.constant(0.9599311)  # 55 degrees
 SERVICE, NO_FLOOR, LEFT_FLOOR, RIGHT_FLOOR = (
     wp.constant(state) for state in (0, 1, 2, 3)
 )  # what the ball has touched since the last stroke
-TOUCHES_LEFT_WALL, TOUCHES_FLOOR, TOUCHES_NET = wp.constant(1), wp.constant(2), wp.constant(4)  # bits of contacts
-TOUCHES_RIGHT_WALL, TOUCHES_RACKET = wp.constant(8), wp.constant(16)  # the last one times 2 for the right racket
+# bits of contacts
+TOUCHES_LEFT_WALL = wp.constant(1)
+TOUCHES_FLOOR = wp.constant(2)
+TOUCHES_NET = wp.constant(4)
+# the last one times 2 for the right racket
+TOUCHES_RIGHT_WALL = wp.constant(8)
+TOUCHES_RACKET = wp.constant(16)
 
 
 @wp.struct
@@ -54,7 +61,9 @@ class Rally:
     velocity: wp.vec2
     striker: wp.int32  # NOBODY: at the service
     floor: wp.int32  # SERVICE, NO_FLOOR, LEFT_FLOOR or RIGHT_FLOOR
-    over: wp.int32  # 1: the first stroke of the rally has been returned or has met a floor, and the net is no fault any more
+    over: (
+        wp.int32
+    )  # 1: the first stroke of the rally has been returned or has met a floor, and the net is no fault any more
     contacts: wp.int32  # bits of what the ball touches
     strokes: wp.int32
     loser: wp.int32  # NOBODY: it goes on
@@ -112,7 +121,9 @@ def bounce(velocity: wp.vec2, normal: wp.vec2):
 
 @wp.func
 def away_from_box(local: wp.vec2, half: wp.vec2):
-    """Returns the unit vector from the surface of a box about the origin to a point, and how far the point is outside."""
+    """Returns the unit vector from the surface of a box about the origin to a point, and how far the point is
+    outside.
+    """
     nearest = wp.min(wp.max(local, -half), half)
     away = local - nearest
     distance = wp.length(away)

@@ -1,18 +1,19 @@
 """WallJump: get over a wall to the goal behind it, by a jump or, if the wall is high, from a block pushed up to it.
 
-This is Unity's example. The floor, without a rim, is 21 m wide and 21 m long; the wall lies across it, but for half a meter at both
-ends, and its upper half stands above: one of 4 reaches 1.55 m above the floor and one of 8 reaches 3.55 m. A jump lifts by some 2.7 m,
-and the block is 2.05 m high. The goal is a place behind the wall on the right. An episode draws one of five walls:
-none and a small one are played as SmallWallJump, and three big ones as BigWallJump. It ends with -1 if the agent or the block is
-beside the floor: without the block a big wall cannot be passed.
+This is Unity's example. The floor, without a rim, is 21 m wide and 21 m long; the wall lies across it, but for half a
+meter at both ends, and its upper half stands above: one of 4 reaches 1.55 m above the floor and one of 8 reaches 3.55
+m. A jump lifts by some 2.7 m, and the block is 2.05 m high. The goal is a place behind the wall on the right. An
+episode draws one of five walls: none and a small one are played as SmallWallJump, and three big ones as BigWallJump. It
+ends with -1 if the agent or the block is beside the floor: without the block a big wall cannot be passed.
 
-A decision is five physics ticks of 0.02 s. Each tick of running adds 3 m/s against a drag of 2, half of that in the air, and
-a tick of turning turns by 6 degrees. The agent's first episode begins with its back to the wall, each later one with the heading that
-it had; what it hits can turn it. If an episode ends within a decision, the new one passes the rest of its ticks without an action.
+A decision is five physics ticks of 0.02 s. Each tick of running adds 3 m/s against a drag of 2, half of that in the
+air, and a tick of turning turns by 6 degrees. The agent's first episode begins with its back to the wall, each later
+one with the heading that it had; what it hits can turn it. If an episode ends within a decision, the new one passes the
+rest of its ticks without an action.
 
-Observations are six frames of two ray sensors and of a vector: x, height and y from the middle of the floor, over 20, and whether there is
-ground below. The offset rays begin 2.5 m above the agent's middle and rise by as much over their 20 m: they see a big wall, but
-neither a small one nor the block.
+Observations are six frames of two ray sensors and of a vector: x, height and y from the middle of the floor, over 20,
+and whether there is ground below. The offset rays begin 2.5 m above the agent's middle and rise by as much over their
+20 m: they see a big wall, but neither a small one nor the block.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ from palaestra.envs.solids import GREEN as LEAF
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-RAY_SIZE, SELF_SIZE = FRAMES * int(FRAME), FRAMES * int(SELF)
+RAY_SIZE = FRAMES * int(FRAME)
+SELF_SIZE = FRAMES * int(SELF)
 OFFSET_SENSOR = f"StackingSensor_size{FRAMES}_OffsetRayPerceptionSensor"
 LEVEL_SENSOR = f"StackingSensor_size{FRAMES}_RayPerceptionSensor"
 VECTOR_SENSOR = f"StackingSensor_size{FRAMES}_VectorSensor_size{int(SELF)}"
@@ -63,12 +65,17 @@ HIGHEST_WALL = 5.0  # above the floor
 
 def draw_scene(rows: Rows) -> Drawing:
     """Draws the floor, the goal, the wall, darker the higher it is, the block, and the agent."""
-    wide, low, zero = float(motion.HALF_WIDTH), float(motion.FLOOR), np.zeros((rows.areas, 1, 2))
+    wide = float(motion.HALF_WIDTH)
+    low = float(motion.FLOOR)
+    zero = np.zeros((rows.areas, 1, 2))
     goal = (float(GOAL_PLACE[0]), float(GOAL_PLACE[1] - MIDDLE[1]))
     wall = np.maximum(rows["wall"][:, None] - low, 0.0)
     wall_place = zero + (0.0, float(motion.WALL_Y) - MIDDLE[1])
-    wall_size = np.stack([np.full_like(wall, 2 * motion.WALL_HALF[0]), wall, np.full_like(wall, 2 * motion.WALL_HALF[1])], -1)
-    tall, side = float(motion.BLOCK_TOP - motion.BLOCK_BOTTOM), 2 * float(motion.BLOCK_HALF)
+    wall_size = np.stack(
+        [np.full_like(wall, 2 * motion.WALL_HALF[0]), wall, np.full_like(wall, 2 * motion.WALL_HALF[1])], -1
+    )
+    tall = float(motion.BLOCK_TOP - motion.BLOCK_BOTTOM)
+    side = 2 * float(motion.BLOCK_HALF)
     shade = np.array(GRAY) + (np.array(INK) - GRAY) * 0.7 * np.clip(wall[..., None] / HIGHEST_WALL, 0, 1)
     feet = rows["height"][:, None] - low - float(motion.AGENT_HALF)
     shapes = (
@@ -89,7 +96,8 @@ def draw_scene(rows: Rows) -> Drawing:
 
 
 class WallJump(WarpEnv):
-    """WallJump: two ray sensors (210 each) and a vector (24), six frames each, discrete [3, 3, 3, 2]: run, turn, sidestep, jump.
+    """WallJump: two ray sensors (210 each) and a vector (24), six frames each, discrete [3, 3, 3, 2]: run, turn,
+    sidestep, jump.
 
     The first choice of running is forward; those of turning and sidestepping are to the left.
     """
@@ -97,7 +105,11 @@ class WallJump(WarpEnv):
     behavior = "WallJump"
     behavior_names = ("SmallWallJump", "BigWallJump")
     summary = "An agent jumps over a wall to a goal; a high one it climbs from a block that it pushes there."
-    rewards = ("-0.0005 a physics tick", "1 for the decision that reaches the goal", "-1 for that in which it or its block falls")
+    rewards = (
+        "-0.0005 a physics tick",
+        "1 for the decision that reaches the goal",
+        "-1 for that in which it or its block falls",
+    )
     episode = "ends at the goal or by a fall, and is truncated after 2,000 physics ticks (400 decisions)"
     benchmark = 0.8
     default_areas = 24
@@ -113,21 +125,32 @@ class WallJump(WarpEnv):
     unity: ClassVar = Agreement(
         same=(
             "floor, wall, block and goal, masses, drag, gravity and friction; the block floats and does not turn",
-            "four branches, running, the jump's pull and the faster fall, five ticks a decision, and the ticks of a new episode within one",
+            "four branches, running, the jump's pull and the faster fall, five ticks a decision, and the ticks of a "
+            "new episode within one",
             "both ray sensors, one of which rises, and the vector: names, order, tags, thickness and six frames",
             "rewards, time limit, the five walls that are drawn, their parameters, and where episodes begin",
         ),
         approximate=(
             "contacts are solved one after another, and a body is held by a side or a top, never by an edge",
             "jumps along the block or a wall are within 0.2 m of PhysX's after each decision",
-            "the agent stands on the block anywhere; PhysX lets it sink in by 0.15 m, and slide off beyond half a meter from the middle",
+            "the agent stands on the block anywhere; PhysX lets it sink in by 0.15 m, and slide off beyond half a "
+            "meter from the middle",
             "the next episode's wall stands at once, in Unity a tick later",
-            "level rays that graze the top on which the agent stands, with its middle past the edge, miss it; PhysX may report it",
+            "level rays that graze the top on which the agent stands, with its middle past the edge, miss it; PhysX "
+            "may report it",
             "the box of the feet sees everything; in Unity it sees three things at most",
         ),
         models=(ModelScore("SmallWallJump.onnx", 0.964, 0.005, 1000, 0.8),),
         learned=(
-            Learned("ppo/WallJump.yaml", 1.38, 5.0, 0.93, 0.8, behavior="SmallWallJump", measure="of 400 episodes afterwards"),
+            Learned(
+                "ppo/WallJump.yaml",
+                1.38,
+                5.0,
+                0.93,
+                0.8,
+                behavior="SmallWallJump",
+                measure="of 400 episodes afterwards",
+            ),
             Learned(
                 "ppo/WallJump.yaml",
                 6.02,
@@ -138,7 +161,15 @@ class WallJump(WarpEnv):
                 measure="of 400 episodes afterwards",
                 remark="in training 0.8 at best by then",
             ),
-            Learned("ppo/WallJump_curriculum.yaml", 0.96, 5.0, 0.825, 0.8, behavior="SmallWallJump", measure="of 400 episodes afterwards"),
+            Learned(
+                "ppo/WallJump_curriculum.yaml",
+                0.96,
+                5.0,
+                0.825,
+                0.8,
+                behavior="SmallWallJump",
+                measure="of 400 episodes afterwards",
+            ),
             Learned(
                 "ppo/WallJump_curriculum.yaml",
                 1.36,
@@ -149,8 +180,18 @@ class WallJump(WarpEnv):
                 measure="of 400 episodes afterwards",
                 remark="it was in its first lesson, where it earned 0.88",
             ),
-            Learned("sac/WallJump.yaml", 0.4, 5.0, 0.86, 0.8, behavior="SmallWallJump", measure="of 200 episodes afterwards"),
-            Learned("sac/WallJump.yaml", 0.48, 15.0, -1.01, 0.8, behavior="BigWallJump", measure="of 200 episodes afterwards"),
+            Learned(
+                "sac/WallJump.yaml", 0.4, 5.0, 0.86, 0.8, behavior="SmallWallJump", measure="of 200 episodes afterwards"
+            ),
+            Learned(
+                "sac/WallJump.yaml",
+                0.48,
+                15.0,
+                -1.01,
+                0.8,
+                behavior="BigWallJump",
+                measure="of 200 episodes afterwards",
+            ),
         ),
     )
     ray_fans: ClassVar = dict.fromkeys(
@@ -162,10 +203,16 @@ class WallJump(WarpEnv):
     )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        sensors = (ObsSpec(OFFSET_SENSOR, (RAY_SIZE,)), ObsSpec(LEVEL_SENSOR, (RAY_SIZE,)), ObsSpec(VECTOR_SENSOR, (SELF_SIZE,)))
+        sensors = (
+            ObsSpec(OFFSET_SENSOR, (RAY_SIZE,)),
+            ObsSpec(LEVEL_SENSOR, (RAY_SIZE,)),
+            ObsSpec(VECTOR_SENSOR, (SELF_SIZE,)),
+        )
         sizes = {"obs_offset": RAY_SIZE, "obs_level": RAY_SIZE, "obs_vector": SELF_SIZE}
         sizes |= {f"final_{name}": size for name, size in sizes.items()}
-        super().__init__(PROGRAM, BehaviorSpec(sensors, ActionSpec(branches=(3, 3, 3, 2))), areas, device, **sizes, action=4)
+        super().__init__(
+            PROGRAM, BehaviorSpec(sensors, ActionSpec(branches=(3, 3, 3, 2))), areas, device, **sizes, action=4
+        )
 
     def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
         """Returns `over_the_wall`'s actions; None for another behavior."""

@@ -1,8 +1,9 @@
 """How the agent of WallJump runs, jumps and pushes: `rigid_bodies` in the plane, and its height separately.
 
-Lengths are in meters. x runs along the wall and y across it, toward the goal, from the middle of Unity's area; heights are Unity's, so
-the floor is at 0.45. Boxes stand upright, and only the agent turns. Where it meets a wall or a block it is held by the side or by
-the top, whichever it has entered less. A side that it presses on also slows its rise and fall by friction.
+Lengths are in meters. x runs along the wall and y across it, toward the goal, from the middle of Unity's area; heights
+are Unity's, so the floor is at 0.45. Boxes stand upright, and only the agent turns. Where it meets a wall or a block it
+is held by the side or by the top, whichever it has entered less. A side that it presses on also slows its rise and fall
+by friction.
 """
 
 from __future__ import annotations
@@ -23,19 +24,27 @@ from palaestra.envs.builtin.physics.rigid_bodies import (
 from palaestra.envs.builtin.sensors.rays import heading
 
 HALF_WIDTH = wp.constant(10.5)  # of the floor, which has no rim
-NEAR_END, FAR_END = wp.constant(-14.5), wp.constant(6.5)
+NEAR_END = wp.constant(-14.5)
+FAR_END = wp.constant(6.5)
 FLOOR = wp.constant(0.45)  # height of its top
 WALL_Y = wp.constant(-1.98)  # middle of the wall
 WALL_HALF = wp.constant(wp.vec2(10.0, 0.75))
 BLOCK_HALF = wp.constant(1.5)
-BLOCK_BOTTOM, BLOCK_TOP = wp.constant(0.5), wp.constant(2.5)  # it floats
+# it floats
+BLOCK_BOTTOM = wp.constant(0.5)
+BLOCK_TOP = wp.constant(2.5)
 AGENT_HALF = wp.constant(0.5)
-AGENT_MASS, BLOCK_MASS = wp.constant(25.0), wp.constant(10.0)
-AGENT_DRAG, BLOCK_DRAG, SPIN_DRAG = wp.constant(2.0), wp.constant(1.0), wp.constant(0.05)
+AGENT_MASS = wp.constant(25.0)
+BLOCK_MASS = wp.constant(10.0)
+AGENT_DRAG = wp.constant(2.0)
+BLOCK_DRAG = wp.constant(1.0)
+SPIN_DRAG = wp.constant(0.05)
 GRIP = wp.constant(1.2)  # friction: PhysX holds a flat contact at two points, each with the full coefficient of 0.6
 ROUNDS = wp.constant(6)  # of contacts where agent, block and wall press on one another
-# PhysX's rounds do not know of locks: what rubs along a side tips both boxes, which what they press undoes before the next round.
-# These are inverse masses at the side, upward, over those in the middle: 1 + mass times squared lever over the moment of inertia.
+# PhysX's rounds do not know of locks: what rubs along a side tips both boxes, which what they press undoes before the
+# next round.
+# These are inverse masses at the side, upward, over those in the middle: 1 + mass times squared lever over the moment
+# of inertia.
 AGENT_YIELDS = wp.constant(1.0 + 0.5**2 * 12.0 / 2.0)
 BLOCK_YIELDS = wp.constant(1.0 + 1.5**2 * 12.0 / 13.0)
 SPEED = wp.constant(3.0)  # m/s that a tick of running adds
@@ -112,7 +121,9 @@ def is_below(top: float, height: float):
 
 @wp.func
 def is_grounded(scene: Scene):
-    """Returns whether there is ground less than 0.55 m below the feet, straight below the agent's middle: it may jump."""
+    """Returns whether there is ground less than 0.55 m below the feet, straight below the agent's middle: it may
+    jump.
+    """
     if is_below(FLOOR, scene.height):
         return True
     place = scene.agent.position
@@ -131,7 +142,9 @@ def is_near(a: Body, b: Body):
 
 @wp.func
 def stands(scene: Scene):
-    """Returns whether the box of the agent's feet touches anything: it runs at full strength and does not fall faster."""
+    """Returns whether the box of the agent's feet touches anything: it runs at full strength and does not fall
+    faster.
+    """
     low = scene.height - 0.55
     if low < FLOOR:
         return True
@@ -203,7 +216,9 @@ def rub_side(a: Body, climb: float, b: Body, lift: float, contact: Contact, rub:
 
 @wp.func
 def press_side(a: Body, b: Body, contact: Contact, rub: Rub):
-    """Returns both bodies after the contact of the agent with a side, without its friction, and what they have pressed so far."""
+    """Returns both bodies after the contact of the agent with a side, without its friction, and what they have pressed
+    so far.
+    """
     before = a.velocity
     a, b = press(a, b, contact, 0.0)
     rub.pushed += wp.dot(before - a.velocity, contact.normal) / a.inverse_mass
@@ -212,7 +227,9 @@ def press_side(a: Body, b: Body, contact: Contact, rub: Rub):
 
 @wp.func
 def side_contact(agent: Body, box: Body, height: float, top: float):
-    """Returns the contact of the grown agent with a box's side, of count 0 if there is none, and whether the box's top holds it instead."""
+    """Returns the contact of the grown agent with a box's side, of count 0 if there is none, and whether the box's top
+    holds it instead.
+    """
     contact = Contact()
     if height - AGENT_HALF >= top + MARGIN or not is_near(agent, box):
         return contact, False

@@ -23,17 +23,24 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 3})
 FRAMES = 6
 RAYS = wp.constant(7)  # rays of each sensor
 RAY_STEP = wp.constant(math.pi / 6)
-STEP_COS, STEP_SIN = wp.constant(math.cos(math.pi / 6)), wp.constant(math.sin(math.pi / 6))
+STEP_COS = wp.constant(math.cos(math.pi / 6))
+STEP_SIN = wp.constant(math.sin(math.pi / 6))
 SIGHT = wp.constant(20.0)  # meters in the plane
 RAY_RADIUS = wp.constant(0.5)
 EYE_UP = wp.constant(2.5)  # height of the offset rays above the agent's middle, and their rise over their length
 RISING_SIGHT = wp.constant(math.hypot(20.0, 2.5))  # length of a ray that rises
 RISING_RADIUS = wp.constant(0.5 * math.hypot(20.0, 2.5) / 20.0)  # Unity scales it with the length
-ALONG, UPWARD = wp.constant(20.0 / math.hypot(20.0, 2.5)), wp.constant(2.5 / math.hypot(20.0, 2.5))  # of a ray that rises
-GOAL_PLACE, GOAL_HALF = wp.constant(wp.vec2(6.37, 2.93)), wp.constant(wp.vec2(2.0, 2.0))
-GOAL_BOTTOM, GOAL_TOP = wp.constant(0.49), wp.constant(5.49)
+# of a ray that rises
+ALONG = wp.constant(20.0 / math.hypot(20.0, 2.5))
+UPWARD = wp.constant(2.5 / math.hypot(20.0, 2.5))
+GOAL_PLACE = wp.constant(wp.vec2(6.37, 2.93))
+GOAL_HALF = wp.constant(wp.vec2(2.0, 2.0))
+GOAL_BOTTOM = wp.constant(0.49)
+GOAL_TOP = wp.constant(5.49)
 TAGS = wp.constant(3)
-WALL, GOAL, BLOCK = wp.constant(0), wp.constant(1), wp.constant(2)
+WALL = wp.constant(0)
+GOAL = wp.constant(1)
+BLOCK = wp.constant(2)
 FRAME = wp.constant(35)  # numbers of a frame of a ray sensor
 SELF = wp.constant(4)  # numbers of a frame of the vector
 SPAN = wp.constant(20.0)  # meters by which the position is divided
@@ -99,7 +106,9 @@ def level_box(eye: wp.vec2, ahead: wp.vec2, center: wp.vec2, half: wp.vec2, gap:
     box.to = eye - center
     box.half = half
     box.reach = reach_beside(RAY_RADIUS, wp.max(gap, 0.0))
-    box.seen = box.reach > 0.0 and not is_behind(box.to, half, box.reach, ahead) and not touches_box(box.to, half, box.reach)
+    box.seen = (
+        box.reach > 0.0 and not is_behind(box.to, half, box.reach, ahead) and not touches_box(box.to, half, box.reach)
+    )
     return box
 
 
@@ -122,12 +131,18 @@ class Solid:
 
 @wp.func
 def rising_box(eye: wp.vec3, ahead: wp.vec2, center: wp.vec2, half: wp.vec2, bottom: float, top: float):
-    """Returns a box as rays meet it that rise from the eye: it is seen if they begin below its top and beside it, and it is not behind."""
+    """Returns a box as rays meet it that rise from the eye: it is seen if they begin below its top and beside it, and
+    it is not behind.
+    """
     box = Solid()
     box.to = eye - wp.vec3(center[0], center[1], 0.5 * (bottom + top))
     box.half = wp.vec3(half[0], half[1], 0.5 * (top - bottom))
     box.seen = False
-    if eye[2] - RISING_RADIUS <= top and top > bottom and not is_behind(wp.vec2(box.to[0], box.to[1]), half, RISING_RADIUS, ahead):
+    if (
+        eye[2] - RISING_RADIUS <= top
+        and top > bottom
+        and not is_behind(wp.vec2(box.to[0], box.to[1]), half, RISING_RADIUS, ahead)
+    ):
         box.seen = gap_to_box(box.to, box.half) > RISING_RADIUS + FLUSH
     return box
 

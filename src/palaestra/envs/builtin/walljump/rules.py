@@ -28,10 +28,17 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 3})
 TICKS = wp.constant(5)  # physics ticks per decision
 MOST_TICKS = wp.constant(2000)  # of an episode
 TICK_COST = wp.constant(0.0005)
-SMALL, BIG = wp.constant(0), wp.constant(1)  # numbers of the behaviors
-START_X, START_Y = wp.constant(9.0), wp.constant(-12.0)  # the agent's start: anywhere along the line
+# numbers of the behaviors
+SMALL = wp.constant(0)
+BIG = wp.constant(1)
+# the agent's start: anywhere along the line
+START_X = wp.constant(9.0)
+START_Y = wp.constant(-12.0)
 START_HEIGHT = wp.constant(1.0)
-BLOCK_X, BLOCK_Y, BLOCK_DEEP = wp.constant(8.1), wp.constant(-6.27), wp.constant(3.5)  # the block's: half sides, and middle
+# the block's: half sides, and middle
+BLOCK_X = wp.constant(8.1)
+BLOCK_Y = wp.constant(-6.27)
+BLOCK_DEEP = wp.constant(3.5)
 
 
 @wp.func
@@ -62,7 +69,9 @@ def start(world: World, i: int):
 def load_scene(world: World, i: int):
     """Returns the scene of an area."""
     scene = Scene()
-    scene.agent = box_body(world.agent[i], world.agent_speed[i], world.angle[i], world.spin[i], wp.vec2(AGENT_HALF, AGENT_HALF), AGENT_MASS)
+    scene.agent = box_body(
+        world.agent[i], world.agent_speed[i], world.angle[i], world.spin[i], wp.vec2(AGENT_HALF, AGENT_HALF), AGENT_MASS
+    )
     scene.ahead = heading(world.angle[i])
     scene.block = block_body(world.block[i], world.block_speed[i])
     scene.height = world.height[i]
@@ -147,7 +156,9 @@ def read_order(world: World, i: int):
 
 @wp.kernel
 def tick(world: World, report: wp.array(dtype=wp.int32)):
-    """Advances every area by one decision. If an episode ends within it, the new one passes the rest of the ticks without an action."""
+    """Advances every area by one decision. If an episode ends within it, the new one passes the rest of the ticks
+    without an action.
+    """
     i = wp.tid()
     for branch in range(4):
         if world.action[i, branch] < wp.int64(0) or world.action[i, branch] > wp.int64(wp.where(branch == 3, 1, 2)):

@@ -35,15 +35,23 @@ class MLflowTracker(ServiceTracker):
         tags: Mapping[str, str] | Sequence[str] = (),
         models: bool = True,
     ) -> None:
-        """`tracking_uri`: a server, or `sqlite:///FILE`; default: MLFLOW_TRACKING_URI, else `mlflow.db` in the current folder."""
+        """`tracking_uri`: a server, or `sqlite:///FILE`; default: MLFLOW_TRACKING_URI, else `mlflow.db` in the current
+        folder.
+        """
         self._mlflow = import_service("mlflow", "mlflow")
         self._uri = tracking_uri or self._mlflow.get_tracking_uri()
         if self._uri.startswith("sqlite:"):
             import_service("mlflow", "sqlalchemy", "alembic")
-        unsent = f"MLflow at {self._uri} has not received everything after {PATIENCE:g} s; metrics.jsonl has all numbers"
+        unsent = (
+            f"MLflow at {self._uri} has not received everything after {PATIENCE:g} s; metrics.jsonl has all numbers"
+        )
         super().__init__(run, "mlflow", unsent, models=models)
         self._experiment = experiment
-        self._tags = dict(tags) if isinstance(tags, Mapping) else dict.fromkeys([tags] if isinstance(tags, str) else tags, "true")
+        self._tags = (
+            dict(tags)
+            if isinstance(tags, Mapping)
+            else dict.fromkeys([tags] if isinstance(tags, str) else tags, "true")
+        )
         self._ids = RunIds(run, "mlflow", {"tracking_uri": self._uri, "experiment": experiment})
         self._client: Any = None
         self._id = ""  # of the service's run, opened by the thread with the first call
@@ -72,17 +80,26 @@ class MLflowTracker(ServiceTracker):
         return self._client.create_experiment(self._experiment) if found is None else found.experiment_id
 
     def _send_settings(self, run: str) -> None:
-        """Parameters cannot change: a resumed run keeps those that it began with; `configuration.yaml` there has the newest."""
+        """Parameters cannot change: a resumed run keeps those that it began with; `configuration.yaml` there has the
+        newest.
+        """
         param = self._mlflow.entities.Param
-        params = [param(_allowed(key), str(value)[:LONGEST_PARAM]) for key, value in flat(self._run.settings.as_dict()).items()]
+        params = [
+            param(_allowed(key), str(value)[:LONGEST_PARAM])
+            for key, value in flat(self._run.settings.as_dict()).items()
+        ]
         for first in range(0, len(params), BATCH):
             self._client.log_batch(run, params=params[first : first + BATCH])
 
     def _write(self, summary: Summary) -> None:
-        run, metric, at = self._open(), self._mlflow.entities.Metric, int(summary.time * 1000)
+        run = self._open()
+        metric = self._mlflow.entities.Metric
+        at = int(summary.time * 1000)
         values = {**summary.values, "Time Elapsed": summary.elapsed}
         rows = [
-            metric(_allowed(f"{summary.behavior}/{tag}"), value, at, summary.step) for tag, value in values.items() if math.isfinite(value)
+            metric(_allowed(f"{summary.behavior}/{tag}"), value, at, summary.step)
+            for tag, value in values.items()
+            if math.isfinite(value)
         ]
         for first in range(0, len(rows), BATCH):
             self._client.log_batch(run, metrics=rows[first : first + BATCH])

@@ -14,7 +14,9 @@ from palaestra.runtime.logging.tracker import TrackedRun
 
 
 class RunIds:
-    """Reads and writes the file with a service's run id, so that a resumed run goes on in the same run of the service."""
+    """Reads and writes the file with a service's run id, so that a resumed run goes on in the same run of the
+    service.
+    """
 
     def __init__(self, run: TrackedRun, tracker: str, place: Mapping[str, str | None]) -> None:
         """`place`: where the service keeps the run, such as its project. An id that belongs elsewhere is not used."""
@@ -46,8 +48,12 @@ def import_service(tracker: str, *modules: str) -> Any:
         first, *_ = [import_module(module) for module in modules]
         return first
     except ImportError as error:
-        missing = f"the package '{error.name}' is not installed" if isinstance(error, ModuleNotFoundError) else str(error)
-        raise PluginError(f"tracker '{tracker}': {missing}; install it with: pip install 'palaestra[{tracker}]'") from error
+        missing = (
+            f"the package '{error.name}' is not installed" if isinstance(error, ModuleNotFoundError) else str(error)
+        )
+        raise PluginError(
+            f"tracker '{tracker}': {missing}; install it with: pip install 'palaestra[{tracker}]'"
+        ) from error
 
 
 def group_of(run_id: str) -> str | None:

@@ -12,11 +12,17 @@ from palaestra.runtime.logging.tracker import Outcome, Summary, TrackedRun
 
 
 class ServiceTracker(ABC):
-    """Tracker that hands everything to a thread, in which a subclass talks to its service. The first call opens the service's run."""
+    """Tracker that hands everything to a thread, in which a subclass talks to its service. The first call opens the
+    service's run.
+    """
 
     def __init__(self, run: TrackedRun, service: str, unsent: str, *, models: bool) -> None:
-        """`unsent` is said of the service at the end if it has not received everything in time; without `models` none are sent."""
-        self._run, self._unsent, self._models = run, unsent, models
+        """`unsent` is said of the service at the end if it has not received everything in time; without `models` none
+        are sent.
+        """
+        self._run = run
+        self._unsent = unsent
+        self._models = models
         self._sender = Sender(service)
         self._outcome: Outcome = "stopped"
 
@@ -71,4 +77,7 @@ class ServiceTracker(ABC):
 
 def artifact_name(run_id: str, behavior: str) -> str:
     """Returns `<run>-<Behavior>` with dashes for what the names of artifacts may not have."""
-    return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_.") else "-" for letter in f"{run_id}-{behavior}")[:128]
+    return "".join(
+        letter if letter.isascii() and (letter.isalnum() or letter in "-_.") else "-"
+        for letter in f"{run_id}-{behavior}"
+    )[:128]

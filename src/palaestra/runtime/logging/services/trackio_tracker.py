@@ -14,7 +14,9 @@ from palaestra.runtime.logging.tracker import Outcome, Summary, TrackedRun
 
 
 class TrackioTracker(ServiceTracker):
-    """Sends metrics, histograms, settings, models and recordings of a run to one run of Trackio: a local file, or a Space."""
+    """Sends metrics, histograms, settings, models and recordings of a run to one run of Trackio: a local file, or a
+    Space.
+    """
 
     def __init__(
         self,
@@ -26,7 +28,9 @@ class TrackioTracker(ServiceTracker):
         server_url: str | None = None,
         models: bool = True,
     ) -> None:
-        """`space_id`: a Space of Hugging Face, `server_url`: a server of your own; without them everything stays on this machine."""
+        """`space_id`: a Space of Hugging Face, `server_url`: a server of your own; without them everything stays on
+        this machine.
+        """
         self._trackio = import_service("trackio", "trackio")
         unsent = f"Trackio has not received everything after {PATIENCE:g} s; metrics.jsonl has all numbers"
         super().__init__(run, "trackio", unsent, models=models)
@@ -59,14 +63,20 @@ class TrackioTracker(ServiceTracker):
         self._open().log({f"{summary.behavior}/Time Elapsed": summary.elapsed, **row}, step=summary.step)
 
     def _model(self, behavior: str, path: Path, step: int, final: bool) -> None:
-        artifact = self._trackio.Artifact(artifact_name(self._run.run_id, behavior), type="model", metadata={"step": step})
+        artifact = self._trackio.Artifact(
+            artifact_name(self._run.run_id, behavior), type="model", metadata={"step": step}
+        )
         artifact.add_file(str(path), name=f"{file_name(behavior)}.onnx")
         self._open().log_artifact(artifact, aliases=["latest", "final" if final else f"step-{step}"])
 
     def _end(self, outcome: Outcome, reason: str) -> None:
-        if self._there is not None and outcome != "finished":  # Trackio does not keep how a run ended: a note of an early end
+        if (
+            self._there is not None and outcome != "finished"
+        ):  # Trackio does not keep how a run ended: a note of an early end
             level = self._trackio.AlertLevel
-            self._there.alert(f"Training {outcome}", text=reason or None, level=level.ERROR if outcome == "failed" else level.INFO)
+            self._there.alert(
+                f"Training {outcome}", text=reason or None, level=level.ERROR if outcome == "failed" else level.INFO
+            )
 
     def _finish(self) -> None:
         if self._there is None:

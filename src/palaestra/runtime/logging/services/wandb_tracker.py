@@ -44,7 +44,8 @@ class WandbTracker(ServiceTracker):
         if self._mode not in MODES:
             raise PluginError(f"tracker 'wandb': mode is '{self._mode}'; expected one of {', '.join(MODES)}")
         unsent = (
-            f"Weights & Biases has not received everything after {PATIENCE:g} s; `wandb sync {run.folder / 'wandb'}/run-*` "
+            f"Weights & Biases has not received everything after {PATIENCE:g} s; `wandb sync "
+            f"{run.folder / 'wandb'}/run-*` "
             "sends the rest later"
         )
         super().__init__(run, "wandb", unsent, models=models)
@@ -71,7 +72,8 @@ class WandbTracker(ServiceTracker):
             known = self._wandb.login(prompt=False, verify=False)
         if not known:
             raise PluginError(
-                "tracker 'wandb': nobody is logged in on this machine; run `wandb login`, or set WANDB_API_KEY, or record without a "
+                "tracker 'wandb': nobody is logged in on this machine; run `wandb login`, or set WANDB_API_KEY, or "
+                "record without a "
                 "network with --track wandb:mode=offline and send it later with `wandb sync`"
             )
 
@@ -83,11 +85,16 @@ class WandbTracker(ServiceTracker):
                 self._there = self._init(given, self._mode)
             except self._wandb.errors.CommError as error:
                 first = str(error).splitlines()[0]
-                self._run.info(f"Weights & Biases cannot be reached ({first}): the run is recorded offline, for `wandb sync` to send later")
+                self._run.info(
+                    f"Weights & Biases cannot be reached ({first}): the run is recorded offline, for `wandb sync` to "
+                    "send later"
+                )
                 if known:
                     self._wandb.teardown()  # the id is taken until the attempt is forgotten
                 self._there = self._init({**given, "id": known or uuid4().hex[:8]}, "offline")
-            self._ids.keep(self._there.id, url=self._there.url if self._mode == "online" and not self._there.offline else None)
+            self._ids.keep(
+                self._there.id, url=self._there.url if self._mode == "online" and not self._there.offline else None
+            )
             if not self._there.offline and self._there.url:
                 self._run.info(f"Weights & Biases: {self._there.url}")
         return self._there
@@ -99,7 +106,8 @@ class WandbTracker(ServiceTracker):
         return self._wandb.init(**{**given, **fixed, "settings": self._wandb.Settings(**chosen)})
 
     def _write(self, summary: Summary) -> None:
-        run, name = self._open(), summary.behavior
+        run = self._open()
+        name = summary.behavior
         if name not in self._known:
             self._known.add(name)
             run.define_metric(f"{name}/Step", hidden=True)
@@ -112,7 +120,8 @@ class WandbTracker(ServiceTracker):
 
     def _model(self, behavior: str, path: Path, step: int, final: bool) -> None:
         run = self._open()
-        name, metadata = artifact_name(self._run.run_id, behavior), {"step": step, "file": path.name}
+        name = artifact_name(self._run.run_id, behavior)
+        metadata = {"step": step, "file": path.name}
         artifact = self._wandb.Artifact(name, type="model", metadata=metadata)
         artifact.add_file(str(path), name=f"{file_name(behavior)}.onnx")
         run.log_artifact(artifact, aliases=["latest", "final" if final else f"step-{step}"])

@@ -16,7 +16,9 @@ from palaestra.runtime.logging.tracker import Outcome, Summary, TrackedRun
 
 
 def test_a_call_that_takes_long_does_not_keep_the_caller_waiting_and_all_are_done_in_order():
-    sender, gate, done = Sender("slow"), threading.Event(), []
+    sender = Sender("slow")
+    gate = threading.Event()
+    done = []
     sender.send(lambda: gate.wait(60))
     for number in range(3):
         sender.send(lambda number=number: done.append(number))
@@ -27,7 +29,9 @@ def test_a_call_that_takes_long_does_not_keep_the_caller_waiting_and_all_are_don
 
 
 def test_an_error_of_the_service_is_raised_once_and_later_calls_are_made_all_the_same():
-    sender, gate, done = Sender("torn"), threading.Event(), []
+    sender = Sender("torn")
+    gate = threading.Event()
+    done = []
     sender.send(lambda: gate.wait(60) / 0)
     sender.send(lambda: done.append("later"))
     gate.set()
@@ -38,7 +42,8 @@ def test_an_error_of_the_service_is_raised_once_and_later_calls_are_made_all_the
 
 
 def test_the_end_of_a_run_does_not_wait_for_a_service_that_never_answers():
-    sender, gate = Sender("silent"), threading.Event()
+    sender = Sender("silent")
+    gate = threading.Event()
     sender.send(lambda: gate.wait(60))
     assert not sender.finish(0.01)
     gate.set()
@@ -55,7 +60,9 @@ def test_a_resumed_run_finds_the_id_of_its_project_and_a_new_one_does_not(tmp_pa
 
 
 def test_a_missing_package_is_named_with_the_line_that_installs_it():
-    with pytest.raises(PluginError, match=r"'no_such_service' is not installed; install it with: pip install 'palaestra\[wandb\]'"):
+    with pytest.raises(
+        PluginError, match=r"'no_such_service' is not installed; install it with: pip install 'palaestra\[wandb\]'"
+    ):
         import_service("wandb", "no_such_service")
 
 
@@ -92,7 +99,9 @@ class Noted:
 
 def run(tmp_path: Path, **more: object) -> palaestra.Result:
     tree = {**settings("Basic", checkpoint_interval=150), "trackers": [f"{__name__}:Noted"]}
-    return palaestra.train(tree, env="Basic", run_id="noted", results_dir=str(tmp_path), num_areas=1, quiet=True, force=True, **more)
+    return palaestra.train(
+        tree, env="Basic", run_id="noted", results_dir=str(tmp_path), num_areas=1, quiet=True, force=True, **more
+    )
 
 
 def test_a_tracker_gets_every_model_and_how_the_run_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -116,4 +125,6 @@ def test_a_tracker_is_told_of_a_run_that_is_stopped_and_of_one_that_fails(tmp_pa
 
     with pytest.raises(ValueError, match="no such luck"):
         run(tmp_path, callbacks=[broken])
-    assert [(outcome, reason.split(" (")[0]) for outcome, reason in Noted.end] == [("failed", "ValueError: no such luck")]
+    assert [(outcome, reason.split(" (")[0]) for outcome, reason in Noted.end] == [
+        ("failed", "ValueError: no such luck")
+    ]
