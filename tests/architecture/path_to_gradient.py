@@ -1,62 +1,100 @@
-"""The files of the package that PPO runs through from the environment to the gradient, as the profiler sees them.
+"""Measures what `palaestra.train` runs through from the environment to the gradient, with PPO on 3DBall, as the profiler sees it.
 
-As a program it prints them: a process of its own is free of what other tests imported, patched or left to the garbage
-collector.
+As a program it prints the files in the order in which they are reached, with their lines, and the sums. A process of its own is free
+of what other tests imported, patched or left to the garbage collector.
 """
 
 from __future__ import annotations
 
 import sys
+import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-import torch
 from source import PACKAGE
 
 import palaestra
-from palaestra.core.specs import BehaviorSpec
-from palaestra.runtime.collect.collector import BehaviorCollector, Collector
-from palaestra.trainers.behavior_settings import BehaviorSettings
-from palaestra.trainers.ppo import PPO
 
 SETTINGS = {
-    "trainer_type": "ppo",
-    "hyperparameters": {"batch_size": 64, "buffer_size": 128, "num_epoch": 1},
-    "network_settings": {"normalize": True},
+    "behaviors": {
+        "3DBall": {
+            "trainer_type": "ppo",
+            "hyperparameters": {"batch_size": 64, "buffer_size": 128, "num_epoch": 1},
+            "network_settings": {"normalize": True, "hidden_units": 32, "num_layers": 2},
+            "max_steps": 600,
+            "summary_freq": 100000,
+        }
+    }
 }
+STEP = ("envs/builtin/base/env.py", "step")
+OPTIMIZER = ("models/optimizer.py", "step")
+Call = tuple[str, str]
 
 
-def files_to_gradient() -> set[str]:
-    """Files whose functions are called from the `Env.step` that completes a rollout to the first optimizer step, with
-    PPO on 3DBall.
-    """
-    env = palaestra.make("3DBall", areas=16)
-    settings = BehaviorSettings.model_validate(SETTINGS)
-    trainers = dict[str, PPO]()
+@dataclass(frozen=True)
+class Span:
+    """The calls between two moments of a run."""
 
-    def join(name: str, spec: BehaviorSpec) -> BehaviorCollector:
-        trainer = trainers[name] = PPO(spec, settings, torch.device("cpu"), seed=1)
-        return BehaviorCollector(name, spec, trainer.policy, trainer.rollout_size, trainer.needs)
+    calls: list[Call]
 
-    collector = Collector(env, join, seed=1)
-    called = list[tuple[str, str]]()
+    @property
+    def files(self) -> list[str]:
+        """The files in the order in which they are reached."""
+        return list(dict.fromkeys(file for file, _ in self.calls))
+
+    @property
+    def lines(self) -> int:
+        """Lines of these files."""
+        return sum(len((PACKAGE / file).read_text(encoding="utf-8").splitlines()) for file in self.files)
+
+    @property
+    def functions(self) -> int:
+        """Different functions that are called."""
+        return len(set(self.calls))
+
+    @property
+    def hops(self) -> int:
+        """Calls into another file than the call before."""
+        return sum(one[0] != other[0] for one, other in zip(self.calls, self.calls[1:], strict=False))
+
+    def __str__(self) -> str:
+        sums = f"{len(self.files)} files, {self.lines:,} lines, {self.functions} functions, {self.hops} hops"
+        return "\n".join([*self.files, sums])
+
+
+def called() -> list[Call]:
+    """The package's functions in the order in which a short run calls them."""
+    found = list[Call]()
 
     def note(frame: FrameType, event: str, argument: object) -> None:
         if event == "call" and frame.f_code.co_filename.startswith(str(PACKAGE)):
-            called.append((Path(frame.f_code.co_filename).relative_to(PACKAGE).as_posix(), frame.f_code.co_name))
+            file = Path(frame.f_code.co_filename).relative_to(PACKAGE).as_posix()
+            found.append((file, frame.f_code.co_name))
 
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        for name, rollout in collector.collect(100, lambda: False).items():
-            trainers[name].update(rollout, step=0)
-    finally:
-        sys.setprofile(before)
-    env.close()
-    end = called.index(("models/optimizer.py", "step"))
-    begin = max(i for i, call in enumerate(called[:end]) if call == ("envs/builtin/base/env.py", "step"))
-    return {file for file, _ in called[begin : end + 1]}
+    with tempfile.TemporaryDirectory() as place:
+        before = sys.getprofile()
+        sys.setprofile(note)
+        try:
+            palaestra.train(SETTINGS, env="builtin:3DBall", num_areas=16, seed=1, quiet=True, results_dir=place)
+        finally:
+            sys.setprofile(before)
+    return found
+
+
+def spans() -> tuple[Span, Span]:
+    """From the last `Env.step` of a rollout to the first optimizer step; from that step of a rollout to the same of the next one."""
+    calls = called()
+    updates = [i for i, call in enumerate(calls) if call == OPTIMIZER]
+    steps = [i for i, call in enumerate(calls) if call == STEP]
+    begins = [max(step for step in steps if step < update) for update in updates]
+    first, second = list(dict.fromkeys(begins))[1:3]
+    end = next(update for update in updates if update > first)
+    return Span(calls[first : end + 1]), Span(calls[first : second + 1])
 
 
 if __name__ == "__main__":
-    print("\n".join(sorted(files_to_gradient())))
+    to_gradient, cycle = spans()
+    print(to_gradient)
+    print("whole cycle")
+    print(cycle)

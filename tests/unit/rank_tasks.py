@@ -312,7 +312,7 @@ def play_with_late_team(results: str) -> list[list[Any]]:
     result = palaestra.train(config, env=LateTeam(4), run_id="duel", results_dir=results, seed=3)
     run = state(result.folder)["run"]
     plays = [run["self_play"], *(json.loads(one["content"])["run"]["self_play"] for one in run["ranks"]["others"])]
-    duels = [one["contenders"]["Duel"] for one in plays]
+    duels = [one["behaviors"]["Duel"] for one in plays]
     return [
         [one["learning"], sorted(map(tuple, one["sides"])), duel["numbers"], duel["elo"], duel["elos"]]
         for one, duel in zip(plays, duels, strict=True)
@@ -321,7 +321,7 @@ def play_with_late_team(results: str) -> list[list[Any]]:
 
 def saved_decisions(run: Path) -> int:
     """Returns the decisions of behavior B in the newest checkpoint."""
-    return state(run)["run"]["collector"]["seats"]["B"]["decisions"]
+    return state(run)["run"]["collector"]["behaviors"]["B"]["decisions"]
 
 
 def play_until_lost(results: str) -> list[Any]:

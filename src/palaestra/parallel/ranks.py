@@ -12,11 +12,11 @@ import pickle
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -510,3 +510,89 @@ def average(tensors: Sequence[Tensor], rows: float) -> None:
         parts = whole[:-1].split([x.numel() for x in tensors])
         for x, part in zip(tensors, parts, strict=True):
             x.copy_(part.view_as(x))
+
+
+class Group:
+    """The ranks of a run as an object. A group of one gives back what it is given."""
+
+    @property
+    def size(self) -> int:
+        """Number of ranks."""
+        return size()
+
+    @property
+    def number(self) -> int:
+        """This rank's number, from 0."""
+        return number()
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is rank 0, which writes files and the console."""
+        return leads()
+
+    @property
+    def local_size(self) -> int:
+        """Number of ranks on this machine."""
+        return local_size()
+
+    @property
+    def waited(self) -> float:
+        """Seconds that this process has spent in calls in which all ranks take part."""
+        return waited()
+
+    def own_seed(self, seed: int) -> int:
+        """Returns a seed of this rank's own: rank 0 has the given one."""
+        return own_seed(seed)
+
+    def gather(self, value: T) -> list[T]:
+        """Returns the values of all ranks, in their order."""
+        return gather(value)
+
+    def gather_numbers(self, values: Sequence[float]) -> list[list[float]]:
+        """Returns the numbers of all ranks, in their order: as many of each."""
+        return gather_numbers(values)
+
+    def from_first(self, value: T) -> T:
+        """Returns rank 0's value."""
+        return from_first(value)
+
+    def when_first_is_done(self, work: Callable[[], T]) -> T:
+        """Returns what `work` returns on rank 0. The others wait for as long as rank 0 gives signs of life, however
+        long that takes. Raises RankLost.
+        """
+        group = _group
+        if group is None:
+            return work()
+        if group.store is None:
+            _connect(group)
+        key = f"done/{group.calls}"
+        if group.number:
+            _wait_for_first(group, key)
+            return from_first(cast(T, None))
+        result = work()
+        assert group.store is not None
+        group.store.set(key, "1")
+        return from_first(result)
+
+
+def _wait_for_first(group: _Group, key: str) -> None:
+    """Waits until rank 0 has set a key of the store. Raises RankLost if it has ended or hangs."""
+    global _waited
+    start = time.perf_counter()
+    heard = (-1, -1)
+    heard_at = start
+    try:
+        while not group.store.check([key]):
+            time.sleep(0.1)
+            if left_message(_store_of(group, ""), group.size) is not None:
+                raise RankLost(_lost(group), tell=_tells)
+            beat = beats(group.store, group.size).get(0, heard)
+            if beat != heard:
+                heard = beat
+                heard_at = time.perf_counter()
+            elif time.perf_counter() - heard_at > 2 * SILENCE:
+                raise RankLost(_lost(group), tell=_tells)
+    except RuntimeError as error:
+        raise RankLost(_lost(group), tell=_tells) from error
+    finally:
+        _waited += time.perf_counter() - start

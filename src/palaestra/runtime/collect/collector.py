@@ -175,11 +175,16 @@ class BehaviorCollector:
 class TickObserver(Protocol):
     """Receives every tick's tables before actions are chosen for them."""
 
+    @property
+    def idle(self) -> bool:
+        """Whether it can do without `tick` for now."""
+        ...
+
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
         """Processes the first tables after a reset."""
         ...
 
-    def watch(self, steps: Mapping[str, TimeStep]) -> None:
+    def tick(self, steps: Mapping[str, TimeStep]) -> None:
         """Processes the tables of a tick."""
         ...
 
@@ -205,7 +210,9 @@ class Collector:
         self.env = env
         self.collectors = dict[str, BehaviorCollector]()
         self._join = join
-        self.watchers = watchers
+        self._watchers = watchers
+        self._at_work: list[TickObserver] = []
+        """Watchers that are not idle, as of when collecting last paused or a behavior appeared."""
         self.seconds = {"environment": 0.0, "inference": 0.0}
         self._on_host = env.device.type == "cpu"
         self._async_env = env if isinstance(env, AsyncEnv) else None
@@ -221,7 +228,7 @@ class Collector:
         self._add_new_behaviors()
         for name, step in self.steps.items():
             self.collectors[name].meter.begin(step, partial=self._staggers is not None and seed is not None)
-        for watcher in self.watchers:
+        for watcher in self._watchers:
             watcher.begin(self.steps)
 
     def _add_new_behaviors(self) -> None:
@@ -229,6 +236,7 @@ class Collector:
             if name not in self.collectors:
                 check_shapes(name, self.env.behaviors[name], self.steps[name])
                 self.collectors[name] = self._join(name, self.env.behaviors[name])
+        self._at_work = [watcher for watcher in self._watchers if not watcher.idle]
 
     def restart(self, seed: int) -> None:
         """Resets the environment. Open episodes and rollouts are dropped."""
@@ -248,6 +256,7 @@ class Collector:
     def advance(self, ticks: int, until: Callable[[], bool]) -> None:
         """Steps until a rollout is full, `ticks` have passed, `until()` is true or a behavior appears."""
         known = len(self.collectors)
+        self._at_work = [watcher for watcher in self._watchers if not watcher.idle]
         for _ in range(ticks):
             self._tick()
             if any(collector.full for collector in self.collectors.values()) or len(self.collectors) > known or until():
@@ -284,8 +293,8 @@ class Collector:
         stepped = perf_counter()
         if not self.collectors.keys() >= self.steps.keys():
             self._add_new_behaviors()
-        for watcher in self.watchers:
-            watcher.watch(self.steps)
+        for watcher in self._at_work:
+            watcher.tick(self.steps)
         self._recorded = False
         if any(self.collectors[name].may_be_full(len(step.acting)) for name, step in self.steps.items()):
             self._record()  # the next decisions may be those of another policy
@@ -331,12 +340,12 @@ class Collector:
             "on_host": self._on_host,
             "areas": self.env.num_areas,
             "steps": {name: pack(step) for name, step in self.steps.items()},
-            "seats": {
+            "behaviors": {
                 name: {
                     "decisions": collector.decisions,
                     "agents": collector.agents,
                     "meter": collector.meter.state_dict(),
-                    "memory": collector.policy.recurrent_state,
+                    "recurrent_state": collector.policy.recurrent_state,
                     "brains": [brain.random_state for brain in brains_of(collector)],
                     "buffer": None if collector.buffer is None else collector.buffer.state_dict(),
                 }
@@ -350,8 +359,8 @@ class Collector:
         """
         now = {name: len(step.reward) for name, step in self.steps.items()}
         then = {name: len(saved["reward"]) for name, saved in state["steps"].items()}
-        same_place = state.get("on_host", self._on_host) == self._on_host
-        same_areas = state.get("areas") == self.env.num_areas
+        same_place = state["on_host"] == self._on_host
+        same_areas = state["areas"] == self.env.num_areas
         if not state["env"] or not same_place or now.keys() != then.keys():
             return False
         may_grow = {name: same_areas and not self.collectors[name].spec.steady for name in now}
@@ -379,22 +388,20 @@ class Collector:
             for collector in self.collectors.values():
                 collector.policy.forget()
         self._begin(None if restored else seed)
-        for name, saved in state["seats"].items():
+        for name, saved in state["behaviors"].items():
             if name not in self.collectors:
                 continue
             collector = self.collectors[name]
             collector.decisions = saved["decisions"]
             brains = brains_of(collector)
-            positions = saved.get("brains", [])
+            positions = saved["brains"]
             if len(brains) == len(positions):  # else they are others now
                 for brain, position in zip(brains, positions, strict=True):
                     brain.random_state = position
             if restored:
-                collector.agents = saved.get("agents", 0)
+                collector.agents = saved["agents"]
                 collector.meter.load_state_dict(saved["meter"])
-                collector.policy.recurrent_state = on(
-                    saved.get("memory", collector.policy.recurrent_state), self.env.device
-                )
+                collector.policy.recurrent_state = on(saved["recurrent_state"], self.env.device)
             if restored and saved["buffer"] is not None and collector.rollout_size is not None:
                 collector.buffer = collector.make_buffer(self.steps[name], collector.policy.blank(self.steps[name]))
                 kind = type(collector.buffer).__name__
@@ -420,11 +427,11 @@ def on(state: Any, device: torch.device) -> Any:
 def pack(step: TimeStep) -> dict[str, Any]:
     """Returns a TimeStep as plain containers of tensors."""
     columns = {name: getattr(step, name) for name in step.__slots__ if name != "final_obs"}
-    return {**columns, "ends": {"slots": step.final_obs.slots, "obs": step.final_obs.obs}}
+    return {**columns, "final_obs": {"slots": step.final_obs.slots, "obs": step.final_obs.obs}}
 
 
 def unpack(state: Mapping[str, Any]) -> TimeStep:
     """Returns the TimeStep that `pack` was given."""
-    final_obs = FinalObs(state["ends"]["slots"], tuple(state["ends"]["obs"]))
-    columns = {name: column for name, column in state.items() if name != "ends"}
+    final_obs = FinalObs(state["final_obs"]["slots"], tuple(state["final_obs"]["obs"]))
+    columns = {name: column for name, column in state.items() if name != "final_obs"}
     return TimeStep(**{**columns, "obs": tuple(state["obs"]), "final_obs": final_obs})

@@ -21,9 +21,10 @@ from palaestra.models.lstm import LSTMLayer
 from palaestra.models.optimizer import scheduled
 from palaestra.models.policy import Actor
 from palaestra.models.trunk import Trunk
-from palaestra.parallel import ranks
+from palaestra.parallel.ranks import Group
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.runtime.collect.collector import FEW, BehaviorCollector
+from palaestra.runtime.collect.random_streams import reseed
 from palaestra.runtime.collect.trainer_process import TrainerProcess
 from palaestra.runtime.settings import BehaviorSettings
 from palaestra.trainers.base import Progresses, Remarks, Trainer, Warns, make_trainer
@@ -50,16 +51,15 @@ class Learner:
         seed: int,
         inference: bool,
         scratch: Path | None = None,
-        own_areas: bool = False,
+        group: Group | None = None,
     ) -> None:
-        """`scratch`: the folder for demonstrations that are too large for memory; None: the system's temporary one.
-
-        `own_areas`: the environment has its own number of areas, which nobody chose: rollouts wait for its agents, as
-        in ML-Agents.
+        """`group`: the ranks that learn together; None: this process alone. `scratch`: the folder for demonstrations
+        that are too large for memory; None: the system's temporary one.
         """
         self.name = name
         self.spec = spec
         self.settings = settings
+        self._group = group or Group()
         try:
             self.trainer: Trainer | TrainerProcess
             if settings.threaded and not inference:
@@ -86,17 +86,25 @@ class Learner:
             self.trainer.policy,
             None if inference else self.trainer.rollout_size,
             self.trainer.needs,
-            min(settings.time_horizon, ENOUGH) if own_areas and self._watches_length else 0,
-            max(settings.max_steps // ranks.size(), 1),  # a short run learns, too
+            longest=max(settings.max_steps // self._group.size, 1),  # a short run learns, too
         )
         self.next_summary = settings.summary_freq
         self.next_checkpoint = settings.checkpoint_interval
         self.agreed = 0
         self.met = 0
         """Decisions of all ranks, and of this one, when the ranks last met."""
-        self._aligned = ranks.size() == 1
+        self._aligned = self._group.size == 1
+        self.starts_trained = False
+        """Whether its network comes from another run."""
+        self.rating: float | None = None
+        """Its Elo rating, if it is in self-play."""
         self.changes: dict[str, float] = {}
         """Hyperparameters that were given a constant value while the run learned, which is part of its state."""
+
+    def wait_for_agents(self) -> None:
+        """Lets rollouts wait for the agents of an environment that has its own number of areas, as in ML-Agents."""
+        if self._watches_length:
+            self.collector.patience = min(self.settings.time_horizon, ENOUGH)
 
     def current(self, name: str) -> float | None:
         """Returns the value of a hyperparameter that follows a schedule, at this step; None if its trainer has none of
@@ -184,13 +192,18 @@ class Learner:
     @property
     def step(self) -> int:
         """Number of decisions so far."""
-        return self.collector.decisions if ranks.size() == 1 else self.agreed
+        return self.collector.decisions if self._group.size == 1 else self.agreed
+
+    def meet(self, decisions: int) -> None:
+        """Notes the decisions of all ranks, which meet now."""
+        self.agreed = decisions
+        self.met = self.collector.decisions
 
     def left(self, step: int) -> int:
         """Returns the decisions that this rank still makes until the behavior is at `step`."""
-        if ranks.size() == 1:
+        if self._group.size == 1:
             return step - self.step
-        return -(-(step - self.agreed) // ranks.size()) - (self.collector.decisions - self.met)
+        return -(-(step - self.agreed) // self._group.size) - (self.collector.decisions - self.met)
 
     @property
     def training(self) -> bool:
@@ -245,15 +258,25 @@ class Learner:
         self._look_for_groups(rollout)
         self._look_at_length(rollout)
         if not self._aligned:  # networks of a user's own may have begun differently
-            self.trainer.network.load_state_dict(
-                ranks.from_first({k: v.cpu() for k, v in self.trainer.network.state_dict().items()})
-            )
-            self._aligned = True
+            self.align()
         measured = self.trainer.update(rollout, self.step).read()
         for tag, value in measured.items():
             if tag.startswith("Losses/") and not math.isfinite(value):
                 raise self._diverged(f"{tag} is {value}")
         return measured
+
+    def align(self) -> None:
+        """Takes over rank 0's network. All ranks take part."""
+        network = self.trainer.network
+        network.load_state_dict(self._group.from_first({key: x.cpu() for key, x in network.state_dict().items()}))
+        self._aligned = True
+
+    def reseed(self, seed: int) -> None:
+        """Gives the trainer's streams of random numbers this rank's own seeds."""
+        if isinstance(self.trainer, TrainerProcess):
+            self.trainer.reseed(seed)
+        else:
+            reseed(self.trainer, seed)
 
     def _look_for_groups(self, rollout: Rollout) -> None:
         """Warns at the first group reward if the trainer is not made for groups."""
@@ -272,7 +295,7 @@ class Learner:
         if not (self._watches_length and isinstance(hyper, PPOSettings | POCASettings)):
             return
         self._watches_length = False
-        agents = self.collector.agents * ranks.size()
+        agents = self.collector.agents * self._group.size
         held = min(horizon, ENOUGH)
         few = (
             f"buffer_size {hyper.buffer_size:,} holds {hyper.buffer_size // agents:,} decisions of each of "
@@ -384,6 +407,7 @@ class Learner:
         if network.zeroed_heads:
             anew = {key: torch.zeros_like(value) for key, value in anew.items()}
         network.load_state_dict({key: anew.get(key, saved.get(key)) for key in own})
+        self.starts_trained = True
         return not anew
 
 

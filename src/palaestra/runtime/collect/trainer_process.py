@@ -26,6 +26,7 @@ from palaestra.models.trunk import Trunk
 from palaestra.parallel import ranks
 from palaestra.parallel.shared_memory import SharedReceiver, SharedSender
 from palaestra.parallel.worker import WorkerLost, WorkerProcess
+from palaestra.runtime.collect.random_streams import reseed
 from palaestra.trainers.base import Remarks, Trainer, Warns
 from palaestra.trainers.behavior_settings import BehaviorSettings, trainer_class
 
@@ -228,6 +229,11 @@ class TrainerProcess:
             None if outcome is None else Updated(outcome["network"], dict(outcome["metrics"]), Told([], []), 0.0)
         )
 
+    def reseed(self, seed: int) -> None:
+        """Gives the trainer's streams of random numbers new seeds."""
+        self._ask("reseed", seed)
+        self.policy.generator.manual_seed(seed)
+
     def close(self) -> None:
         """Ends the process."""
         self._sender.close()
@@ -295,6 +301,9 @@ def serve(
             case "load":
                 trainer.load_state_dict(value)
                 reply = _told(trainer)
+            case "reseed":
+                reseed(trainer, value)
+                reply = None
             case "acting":
                 reply = {"network": trainer.network.state_dict(), "rng": trainer.policy.generator.get_state()}
             case other:

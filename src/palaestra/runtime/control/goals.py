@@ -146,17 +146,17 @@ class Goals:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores the courses that `state_dict` returned."""
-        self._mixed = {name for name, one in state.items() if one.get("mixed", False)}
+        self._mixed = {name for name, one in state.items() if one["mixed"]}
         self.courses = {
             name: Course(
                 [list(entry) for entry in one["newest"]],
                 one["best"],
                 one["best_step"],
-                one.get("ending", ""),
-                one.get("reason", ""),
+                one["ending"],
+                one["reason"],
             )
             for name, one in state.items()
-        }  # the last two, and `mixed`, are not in checkpoints of earlier versions
+        }
 
 
 def _entry(summary: Summary, metric: str) -> list[float]:

@@ -140,7 +140,12 @@ class Parameters:
             self._queue.begin(steps)
         self._refill()
 
-    def watch(self, steps: Mapping[str, TimeStep]) -> None:
+    @property
+    def draws(self) -> bool:
+        """Whether values are drawn for each episode."""
+        return bool(self._streams)
+
+    def tick(self, steps: Mapping[str, TimeStep]) -> None:
         """Draws the next values before any area runs out of them. Does not wait for an accelerator."""
         if not self._streams:
             return
@@ -274,7 +279,7 @@ class _EnvWithParameters:
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
         steps = self._env.step(actions)
-        self._parameters.watch(steps)
+        self._parameters.tick(steps)
         return steps
 
     def __getattr__(self, name: str) -> Any:

@@ -19,34 +19,36 @@ class Journal:
     report to each other.
     """
 
-    def __init__(self, statistics: Statistics, lessons: Callable[[str, Sequence[float]], object]) -> None:
-        """`lessons` takes the returns of a behavior's episodes."""
+    def __init__(self, statistics: Statistics) -> None:
         self.statistics = statistics
         self._targets: dict[str, Callable[..., object]] = {
             **{name: getattr(statistics, name) for name in ("extend", "total", "latest", "spread", "episodes")},
-            "lessons": lessons,
         }
         self._entries: list[Entry] = []
 
+    def passes_on(self, kind: str, take: Callable[..., object]) -> None:
+        """Lets `note` pass on what ranks have found of a kind of one's own."""
+        self._targets[kind] = take
+
     def add(self, behavior: str, tag: str, value: float) -> None:
         """Takes a value, of which a summary has the mean."""
-        self._note("extend", behavior, tag, [float(value)])
+        self.note("extend", behavior, tag, [float(value)])
 
     def extend(self, behavior: str, tag: str, values: Iterable[float]) -> None:
         """Takes many values, like `add`."""
-        self._note("extend", behavior, tag, list(map(float, values)))
+        self.note("extend", behavior, tag, list(map(float, values)))
 
     def total(self, behavior: str, tag: str, value: float) -> None:
         """Takes a value, of which a summary has the sum."""
-        self._note("total", behavior, tag, float(value))
+        self.note("total", behavior, tag, float(value))
 
     def latest(self, behavior: str, tag: str, value: float) -> None:
         """Takes a value, of which a summary has the last."""
-        self._note("latest", behavior, tag, float(value))
+        self.note("latest", behavior, tag, float(value))
 
     def spread(self, behavior: str, tag: str, values: Iterable[float]) -> None:
         """Takes values, of which a summary has the mean and a histogram."""
-        self._note("spread", behavior, tag, list(map(float, values)))
+        self.note("spread", behavior, tag, list(map(float, values)))
 
     def episodes(
         self,
@@ -58,11 +60,7 @@ class Journal:
         **others: Sequence[float],
     ) -> None:
         """Takes episodes that ended: returns, numbers of decisions, and the rest that `Statistics.episodes` takes."""
-        self._note("episodes", behavior, list(returns), list(lengths), grouped=grouped, **others)
-
-    def lessons(self, behavior: str, returns: Sequence[float]) -> None:
-        """Takes the returns of episodes by which lessons are measured."""
-        self._note("lessons", behavior, list(returns))
+        self.note("episodes", behavior, list(returns), list(lengths), grouped=grouped, **others)
 
     def measure(self, behavior: str, tag: str, value: float, kind: Aggregation) -> None:
         """Takes a value that an environment measured."""
@@ -76,7 +74,8 @@ class Journal:
             case "spread":
                 self.spread(behavior, tag, (value,))
 
-    def _note(self, method: str, *arguments: Any, **keywords: Any) -> None:
+    def note(self, method: str, *arguments: Any, **keywords: Any) -> None:
+        """Takes what a method of the statistics takes, or a kind that `passes_on` has named."""
         if ranks.size() == 1:
             self._targets[method](*arguments, **keywords)
         else:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from inspect import signature
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,49 +20,6 @@ from palaestra.scenario.settings import CurriculumSettings
 
 Reopen = Callable[[int], Env]
 """Opens one more environment, with about so many areas."""
-
-
-@dataclass
-class Best:
-    """The best model of a behavior so far."""
-
-    value: float | None = None
-    step: int = 0
-    due: int = 0
-    """Step of the first summary at which the behavior is measured next."""
-    measured: int = -1
-    """Step at which it was measured last."""
-
-
-class BestModels:
-    """Best models of a run's behaviors, and the environment in which they are evaluated."""
-
-    def __init__(self) -> None:
-        self.reopen: Reopen | None = None
-        """None: there cannot be another environment."""
-        self.found: dict[str, Best] = {}
-        self._env: Env | None = None
-
-    def env(self, areas: int) -> Env:
-        """Returns the environment for evaluations, which is opened at the first."""
-        if self._env is None:
-            assert self.reopen is not None
-            self._env = self.reopen(areas)
-        return self._env
-
-    def close(self) -> None:
-        """Closes the environment for evaluations, if it was opened."""
-        if self._env is not None:
-            self._env.close()
-            self._env = None
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the state for a checkpoint."""
-        return {name: asdict(best) for name, best in self.found.items()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores the state that `state_dict` returned."""
-        self.found = {name: Best(one["value"], one["step"], one["due"], one["measured"]) for name, one in state.items()}
 
 
 def reopening(settings: RunSettings, given: object | None) -> Reopen | None:

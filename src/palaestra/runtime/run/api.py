@@ -21,11 +21,13 @@ from palaestra.parallel.closing import closing_safely, reason_of, warning_of_fai
 from palaestra.parallel.worker import WorkerLost
 from palaestra.runtime.collect.env_checks import guarded
 from palaestra.runtime.control.os_signals import Stopper, Terminated, break_on_signals, pass_on, stop_on_signals
+from palaestra.runtime.curriculum.lessons import Lessons
 from palaestra.runtime.curriculum.parameters import invalid_values
 from palaestra.runtime.environments.custom_envs import as_env
 from palaestra.runtime.environments.make import EDITOR, is_game, make_env
 from palaestra.runtime.environments.unity_games import game_settings
 from palaestra.runtime.logging.console import Console
+from palaestra.runtime.logging.journal import Journal
 from palaestra.runtime.logging.rank_warnings import RankWarnings
 from palaestra.runtime.logging.statistics import Statistics
 from palaestra.runtime.logging.timers import Timers
@@ -33,23 +35,28 @@ from palaestra.runtime.logging.tracker import TrackedRun, Tracker
 from palaestra.runtime.logging.tracker_plugins import find_trackers, make_trackers
 from palaestra.runtime.logging.trackers import ConsoleTracker, GaugeTracker
 from palaestra.runtime.logging.waiting import WaitingNotice
-from palaestra.runtime.play.best_models import reopening
+from palaestra.runtime.parts.part import Part
+from palaestra.runtime.parts.run_context import RunContext
+from palaestra.runtime.play.best_models import Reopen, reopening
 from palaestra.runtime.run import report
-from palaestra.runtime.run.keeping_best import prepare
-from palaestra.runtime.run.loop import Callback
+from palaestra.runtime.run.callbacks import Callback, Callbacks
+from palaestra.runtime.run.keep_best import KeepBest
 from palaestra.runtime.run.loop import train as loop
-from palaestra.runtime.run.obeying import tell_progress
 from palaestra.runtime.run.rank_launch import count_of, share_of, shares
-from palaestra.runtime.run.resuming import resume, steps_in
+from palaestra.runtime.run.report import Report
+from palaestra.runtime.run.requests import Progress, Requests
+from palaestra.runtime.run.resuming import steps_in
+from palaestra.runtime.run.run import Run
 from palaestra.runtime.run.run_settings import NO_FILE, fitted_to, must_be_there, seeded, settled_settings
-from palaestra.runtime.run.saving import conclude, rescue, save
-from palaestra.runtime.run.training_run import Run
+from palaestra.runtime.run.saving import Saving
+from palaestra.runtime.run.stop_when import StopWhen
+from palaestra.runtime.self_play.sides import SelfPlay
 from palaestra.runtime.settings import Loaded, RunSettings
 from palaestra.runtime.settings.criteria import ambiguous, never_measured
 from palaestra.runtime.storage.checkpoints import Checkpoint, Checkpoints
-from palaestra.runtime.storage.origins import find_origin
-from palaestra.runtime.storage.run_folder import RunFolder, origin_folder
+from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.runtime.storage.state_checks import check_state
+from palaestra.runtime.storage.status import TrainingStatus
 from palaestra.runtime.storage.trust import agent_code, learning_code
 from palaestra.runtime.storage.writer_lock import sole_writer
 
@@ -241,47 +248,69 @@ def train_rank(
         }
         statistics = stack.enter_context(closing(Statistics(shown, console.warning)))
         stack.enter_context(statistics.telling_failure())
-        own_areas = env is None and settings.env_settings.num_areas in (
-            None,
-            1,
-        )  # 1: ML-Agents writes its default into files
+        # 1: ML-Agents writes its default into files
+        own_areas = env is None and settings.env_settings.num_areas in (None, 1)
+        name = settings.env_settings.env_path or EDITOR
+        reopen = reopening(settings, env)
+        status = TrainingStatus(folder.logs / "training_status.json")
+        context = RunContext(settings, folder, world, Journal(statistics), console, ranks.Group(), status)
         with first_wait(settings, env is None, console):
-            run = stack.enter_context(
-                closing(Run(settings, folder, world, statistics, console, timers, checkpoint, own_areas))
+            run = Run(
+                context,
+                statistics,
+                timers,
+                lambda run: parts_of(run, reopen, callbacks),
+                checkpoint=checkpoint,
+                warnings=warnings,
+                kind="own" if env is not None else report.kind_of(name),
+                own_areas=own_areas,
             )
-        run.rounds.warnings = warnings
-        run.env_kind = "own" if env is not None else report.kind_of(settings.env_settings.env_path or EDITOR)
-        prepare(run, reopening(settings, env))
+            stack.enter_context(closing(run))
         check(run, loaded)
-        if checkpoint is not None:
-            resume(run, checkpoint)
-        with (
-            stop_on_signals(run) as stopper,
-            stack.pop_all(),
-        ):  # everything is closed before a signal ends the process again
-            result = carry_out(run, checkpoint, callbacks, stopper)
+        # everything is closed before a signal ends the process again
+        with stop_on_signals(run) as stopper, stack.pop_all():
+            result = carry_out(run, stopper)
         return replace(result, signal=stopper.heard)
 
 
-def carry_out(run: Run, checkpoint: Checkpoint | None, callbacks: Sequence[Callback], stopper: Stopper) -> Result:
+def parts_of(run: Run, reopen: Reopen | None, callbacks: Sequence[Callback]) -> list[Part]:
+    """Returns the features of a run, in the order in which they take part."""
+    checkpoint = run.saved.checkpoint
+    step = 0 if checkpoint is None else checkpoint.step
+    lessons = Lessons(run.context, run.saved.run.get("lessons"), step, run.lesson_began)
+    return [
+        SelfPlay(run.context),
+        Requests(run),
+        lessons,
+        StopWhen(run.context, run.still_training, lambda: lessons.curricula.finished),
+        Callbacks(callbacks if run.group.leads else (), run.end),
+        KeepBest(run, reopen),
+        Saving(run),
+        Report(run),
+        Progress(run),
+    ]
+
+
+def carry_out(run: Run, stopper: Stopper) -> Result:
     """Trains and writes the run's files. After an error, saves what the run's own folder does not take, and says what
     is safe.
     """
     stopper.status = None
     status = 1
     try:
-        begin(run, checkpoint)
+        begin(run)
         try:
-            loop(run, callbacks)
+            loop(run)
             result = finish(run)
             run.statistics.end("finished" if result.finished or result.endings else "stopped")
             status = exit_status(result)
             return result
         except PalaestraError as error:
-            tell_progress(run, "failed", str(error))
-            lost = rescue(run, error) if isinstance(error, RunError) and not isinstance(error, Diverged) else None
+            run.part(Progress).tell_end("failed", str(error))
+            saving = run.part(Saving)
+            lost = saving.rescue(error) if isinstance(error, RunError) and not isinstance(error, Diverged) else None
             if lost is None or lost.saved is None:
-                report.tell_what_is_safe(run)
+                saving.tell_what_is_safe()
             if lost is not None:
                 raise lost from error
             raise
@@ -479,7 +508,7 @@ def check_teachers(run: Run, loaded: Loaded) -> None:
         return
     problems = []
     there = run.env.behaviors
-    for student, absent in run.teachers.absent(run.learners):
+    for student, absent in run.absent_teachers():
         block = ("behaviors", student) if student in run.settings.behaviors else ("default_settings",)
         sentence = (
             f"the environment has no behavior '{absent}'{nearest(absent, there)} (there are: "
@@ -498,82 +527,47 @@ def shows_all(run: Run) -> bool:
     ) and not is_game(name)
 
 
-def begin(run: Run, checkpoint: Checkpoint | None) -> None:
-    """Makes or opens the run's folder, and initializes the networks of a new run."""
+def begin(run: Run) -> None:
+    """Makes or opens the run's folder, and starts the parts."""
     chosen = run.settings.checkpoint_settings
-    if run.inference:
-        report.announce(run, checkpoint, ())
-        return
-    if not ranks.leads():
-        if checkpoint is None:
-            for name, state in ranks.from_first(dict[str, Any]()).items():
-                run.learners[name].trainer.network.load_state_dict(state)
-                run.self_play.initialized(name)
-            save(run)
-        return
-    warnings = [] if checkpoint is None else run.models.status.load()
-    run.models.status.forget_endings(name for name in run.learners if not run.goals.met(name))
-    origin = (
-        None
-        if chosen.initialize_from is None or chosen.resume
-        else origin_folder(run.folder.results, chosen.initialize_from)
-    )
-    if checkpoint is None:
-        names = initialize(run, origin)
-        ranks.from_first({name: run.learners[name].trainer.network.state_dict() for name in names})
-    if not chosen.resume:
-        run.folder.create(run.settings)
-    run.folder.sweep()
-    warnings += [] if checkpoint is None else report.lifted_rates(run)
-    run.checkpoints.sweep(alone=run.folder.lock is not None and run.folder.lock.locked)
-    run.folder.configure(run.settings)
-    report.announce(run, checkpoint, warnings)
-    if checkpoint is None:
-        save(run)
-
-
-def initialize(run: Run, origin: RunFolder | None) -> list[str]:
-    """Loads networks from each behavior's `init_path`, else from `--initialize-from`. Returns the behaviors that have
-    one.
-    """
-    names = list[str]()
-    if origin is not None:
-        origin.must_exist("initialize from it")
-    for name, learner in run.learners.items():
-        path = learner.settings.init_path
-        if path is None and origin is None:
-            continue
-        found = find_origin(name, path, origin)
-        state, whole = found.state(name, learner.trainer.network, list(learner.settings.reward_signals))
-        whole = learner.initialize(state, found.place) and whole
-        run.self_play.initialized(name)
-        run.symptoms.started_trained(name)
-        anew = "" if whole else "; its values begin anew, since its reward signals or its trainer are others"
-        run.console.info(f"Initialized '{name}' from {found.place}{anew}")
-        names.append(name)
-    return names
+    warnings = list[str]()
+    if run.group.leads and not run.inference:
+        resumed = run.saved.checkpoint is not None
+        warnings += run.models.status.load() if resumed else []
+        if not chosen.resume:
+            run.folder.create(run.settings)
+        run.folder.sweep()
+        warnings += report.raised_rates(run) if resumed else []
+        run.folder.configure(run.settings)
+    if run.group.leads:
+        report.announce(run, warnings)
+    run.start()
 
 
 def finish(run: Run) -> Result:
     """Saves, writes the final models, and says where everything is; a run that was finished before stays as it is."""
     run.console.close()  # its live line tells of what is over
-    endings = {} if run.inference else run.endings
+    endings = {} if run.inference else run.endings()
     if run.stopped and not run.inference:
         why = "; ".join(f"'{name}': {course.reason}" for name, course in endings.items())
         run.console.info(
             f"Training ends early ({why})" if endings else "Training was stopped; saving what it has learned"
         )
-    finals = {} if run.inference else ranks.from_first(run.models.finals(run.learners)) or conclude(run)
+    finals = dict[str, Path]()
+    if not run.inference:
+        finals = run.group.from_first(run.models.finals(run.learners)) or run.part(Saving).conclude()
     with warning_of_failure("the report", run.console.warning):
         report.conclude(run, finals)
     last = {name: run.statistics.last_reward(name) for name in run.learners}
     rewards = {name: None if one is None else one.judged[0] for name, one in last.items()}
     reason = "; ".join(f"{name}: {course.ending}, {course.reason}" for name, course in endings.items())
-    tell_progress(run, "finished" if run.finished or endings else "stopped", reason)
+    run.part(Progress).tell_end("finished" if run.finished or endings else "stopped", reason)
     episodes = {name: 0 if one is None else one.judged[1] for name, one in last.items()}
     steps = {name: learner.step for name, learner in run.learners.items()}
     why = {name: course.ending for name, course in endings.items()}
-    unwritten = () if run.inference or not ranks.leads() else tuple(name for name in steps if name not in finals)
+    unwritten = tuple(name for name in steps if name not in finals)
+    if run.inference or not run.group.leads:
+        unwritten = ()
     return Result(run.folder.path, steps, rewards, episodes, finals, run.finished, endings=why, unwritten=unwritten)
 
 

@@ -11,20 +11,19 @@ from pathlib import Path, PureWindowsPath
 from palaestra.core.errors import PalaestraError, RunError
 from palaestra.core.files import explain, file_name, write_whole
 from palaestra.runtime.collect.learner import Learner
-from palaestra.runtime.logging.console import Console
-from palaestra.runtime.storage.run_folder import RunFolder
+from palaestra.runtime.parts.run_context import RunContext
 from palaestra.runtime.storage.status import Model, TrainingStatus
 
 
 class ModelWriter:
     """Writes the ONNX models of a run's behaviors, and their list in `training_status.json`."""
 
-    def __init__(self, folder: RunFolder, console: Console, show: Callable[[str, Path, int, bool], object]) -> None:
+    def __init__(self, context: RunContext, show: Callable[[str, Path, int, bool], object]) -> None:
         """`show` is called with behavior, file and step of each model written, and whether it is the final one."""
-        self._folder = folder
-        self._console = console
+        self._folder = context.folder
+        self._console = context.console
         self._show = show
-        self.status = TrainingStatus(folder.logs / "training_status.json")
+        self.status = context.status
         self._last: dict[str, tuple[int, Path]] = {}  # step and file of the newest model that this process wrote
 
     def write(self, learner: Learner, reward: float | None) -> Path | None:

@@ -9,24 +9,95 @@ from pathlib import Path
 from typing import Any
 
 from palaestra.core.errors import EnvError, PalaestraError
-from palaestra.core.files import file_name
 from palaestra.core.plugins import nearest
 from palaestra.envs.base import Env
+from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.environments.make import EDITOR, is_game
 from palaestra.runtime.logging.bottleneck import ENVIRONMENT, EXCHANGE, INFERENCE, RANKS, TRAINER, EnvKind, bottleneck
+from palaestra.runtime.logging.console import ProgressRow
 from palaestra.runtime.logging.statistics import LastReward
+from palaestra.runtime.logging.symptoms import Symptoms
+from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.logging.trackers import METRICS
-from palaestra.runtime.run.extending import lifted, low_rate, rate_jumps, sentence
-from palaestra.runtime.run.training_run import Run
+from palaestra.runtime.parts.part import Part
+from palaestra.runtime.run.rate_jumps import low_rate, raised, rate_jumps, sentence
+from palaestra.runtime.run.run import Run
 from palaestra.runtime.settings import load
-from palaestra.runtime.storage.checkpoints import Checkpoint
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
 
 
-def announce(run: Run, checkpoint: Checkpoint | None, warnings: Sequence[str]) -> None:
-    """Prints where the run starts and, for a new run, its settings."""
+class Report(Part):
+    """Tells how a run goes: its start and end, its progress line, signs that a behavior does not learn, and what holds
+    it up.
+    """
+
+    name = "symptoms"
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._symptoms = Symptoms()
+        self._told_bottleneck = False
+
+    def joined(self, learner: Learner) -> None:
+        """Writes the settings of a new behavior to TensorBoard, as text."""
+        if learner.starts_trained:
+            self._symptoms.started_trained(learner.name)
+        if self._run.begun:
+            self._outline(learner)
+
+    def started(self) -> None:
+        """Writes the settings of the first behaviors."""
+        for learner in self._run.learners.values():
+            self._outline(learner)
+
+    def _outline(self, learner: Learner) -> None:
+        saved = self._run.saved.checkpoint
+        if not learner.inference and (saved is None or learner.name not in saved.state):
+            self._run.statistics.text(learner.name, "Hyperparameters", outline(learner.settings.model_dump()))
+
+    def summarized(self, learner: Learner, summary: Summary) -> None:
+        """Warns of signs of trouble."""
+        for symptom in self._symptoms.note(summary, learner.settings, learner.spec.action):
+            self._run.console.warning(symptom)
+
+    def round_ended(self) -> None:
+        """Prints what holds a long run up, once."""
+        run = self._run
+        uses = run.meetings.times
+        if not self._told_bottleneck and not run.inference and uses and uses[0].total > KNOWN:
+            self._told_bottleneck = True
+            run.console.info(f"So far, {bottleneck(uses, run.setup())}")
+
+    def paused(self) -> None:
+        """Updates the progress line."""
+        run = self._run
+        if not run.console.due():
+            return
+        rows = [
+            ProgressRow(
+                name, learner.step, None if run.inference else learner.settings.max_steps, run.statistics.reward(name)
+            )
+            for name, learner in run.learners.items()
+        ]
+        spent = run.clock.spent()
+        session = run.clock.session
+        shares = {name: seconds / session for name, seconds in spent.items()}
+        run.console.progress(rows, shares, [remark for part in run.parts for remark in part.remarks()])
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """Returns what the signs of trouble depend on."""
+        return self._symptoms.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any], *, restored: bool) -> None:
+        """Restores `state_dict`."""
+        self._symptoms.load_state_dict(state)
+
+
+def announce(run: Run, warnings: Sequence[str]) -> None:
+    """Prints where the run starts."""
     for warning in warnings:
         run.console.warning(warning)
+    checkpoint = run.saved.checkpoint
     name = run.folder.run_id
     place = run.folder.path
     if run.inference:
@@ -37,22 +108,12 @@ def announce(run: Run, checkpoint: Checkpoint | None, warnings: Sequence[str]) -
     elif run.finished:
         run.console.info(
             f"The run '{name}' is finished: it has reached its max_steps of {limit(run):,} (it is at step "
-            f"{farthest(run):,}). To train it "
-            f"further, raise them: {go_on(run)}"
+            f"{farthest(run):,}). To train it further, raise them: {go_on(run)}"
         )
     else:
         run.console.info(f"Resuming '{name}' from step {checkpoint.step:,}; its files are in {place}")
     for note in getattr(run.env, "notes", ()):
         run.console.info(note)
-    outline_new(run)
-    run.lessons.print_lessons()
-
-
-def outline_new(run: Run) -> None:
-    """Writes the settings of new behaviors to TensorBoard, as text."""
-    for name in [] if run.inference else [name for name in run.learners if name not in run.outlined]:
-        run.outlined.add(name)
-        run.statistics.text(name, "Hyperparameters", outline(run.learners[name].settings.model_dump()))
 
 
 def unused_blocks(run: Run, when: str) -> Iterator[tuple[str, str]]:
@@ -82,7 +143,7 @@ def unused_blocks(run: Run, when: str) -> Iterator[tuple[str, str]]:
 
 def conclude(run: Run, finals: Mapping[str, Path]) -> None:
     """Prints how the run went, where its files are, and what can be done with them."""
-    for student, absent in () if run.inference else run.teachers.absent(run.learners):
+    for student, absent in () if run.inference else run.absent_teachers():
         run.console.warning(
             f"'{student}' has learned nothing in this session: its teacher's behavior, '{absent}', never came"
         )
@@ -98,22 +159,14 @@ def conclude(run: Run, finals: Mapping[str, Path]) -> None:
     ]
     if not run.inference:
         lines += [f"model        {path}" for path in finals.values()]
-        lines += [f"best model   {text}" for text in best_models(run)]
+        lines += [line for part in run.parts for line in part.report()]
         lines += [f"curves       {path}" for path in curves(run)]
         lines.append(f"TensorBoard  tensorboard --logdir {shlex.quote(str(run.folder.results))}")
         if finals and run.settings.env_settings.env_path:
             lines.append(f"test it      palaestra evaluate {shlex.quote(str(run.folder.path))}")
             lines += [f"watch it     {command}" for command in watching(run)]
-        lines += [f"go on        {go_on(run)}", *gently(run)]
+        lines += [f"go on        {go_on(run)}", *of_more_steps(run)]
     run.console.info("\n  ".join(lines))
-
-
-def best_models(run: Run) -> Iterator[str]:
-    """Returns the best model of each behavior that keeps one, with its value and step."""
-    for name, best in run.best.found.items():
-        path = run.folder.path / f"{file_name(name)}-best.onnx"
-        if best.value is not None and path.is_file():
-            yield f"{path} ({best.value:.4g} at step {best.step:,})"
 
 
 def shares(spent: Mapping[str, float], total: float) -> str:
@@ -128,7 +181,7 @@ SHORTEST, KNOWN = 1.0, 60.0
 
 def where_time_went(run: Run) -> list[str]:
     """Returns lines about ranks, copies, trainers beside the run, and the bottleneck; none after a short session."""
-    uses = run.rounds.times
+    uses = run.meetings.times
     if not uses or uses[0].total < SHORTEST:
         return []
     lines = [f"rank {rank:<7} {shares(use.parts, use.total)}" for rank, use in enumerate(uses)] if len(uses) > 1 else []
@@ -153,28 +206,11 @@ def kind_of(name: str) -> EnvKind:
     return "python" if colon and kind != "builtin" else "builtin"
 
 
-def tell_bottleneck_once(run: Run) -> None:
-    """Prints what holds a long run up, once."""
-    uses = run.rounds.times
-    if not run.told_bottleneck and not run.inference and uses and uses[0].total > KNOWN:
-        run.told_bottleneck = True
-        run.console.info(f"So far, {bottleneck(uses, run.setup())}")
-
-
-def times_since_summary(run: Run, behavior: str) -> dict[str, Any]:
-    """Returns what each rank did since the last summary of a behavior, and a sentence about the session."""
-    now = run.rounds.times
-    before = run.times_at_summary.get(behavior)
-    run.times_at_summary[behavior] = now
-    uses = [use.since(None if before is None else before[rank]) for rank, use in enumerate(now)]
-    return {"ranks": [use.as_dict() for use in uses], "bottleneck": bottleneck(now, run.setup())}
-
-
 def add_times(run: Run) -> dict[str, str]:
     """Adds what was measured elsewhere to the timers, under the original's names where it has them. Returns more for
     their metadata.
     """
-    own, *others = run.rounds.times
+    own, *others = run.meetings.times
     add = run.timers.add
     add(("collect", "env_step"), own.parts[ENVIRONMENT])
     add(("collect", "TorchPolicy.evaluate"), own.parts[INFERENCE])
@@ -192,7 +228,7 @@ def add_times(run: Run) -> dict[str, str]:
             add((*place, part), seconds)
         for name, seconds in use.copies.items():
             add((*place, ENVIRONMENT, "workers", name), seconds, parallel=True)
-    return {"bottleneck": bottleneck(run.rounds.times, run.setup())}
+    return {"bottleneck": bottleneck(run.meetings.times, run.setup())}
 
 
 def watching(run: Run) -> list[str]:
@@ -242,7 +278,7 @@ def curves(run: Run) -> list[Path]:
         return []
 
 
-def lifted_rates(run: Run) -> list[str]:
+def raised_rates(run: Run) -> list[str]:
     """Returns warnings about learning rates that rise because the run has more steps now. Call it before the settings
     are written again.
     """
@@ -252,10 +288,10 @@ def lifted_rates(run: Run) -> list[str]:
         return []
     command = resume_command(run.folder)
     behaviors = len(run.learners)
-    return [sentence(jump, command, behaviors) for jump in lifted(before, run.learners)]
+    return [sentence(jump, command, behaviors) for jump in raised(before, run.learners)]
 
 
-def gently(run: Run) -> list[str]:
+def of_more_steps(run: Run) -> list[str]:
     """Returns, for a finished run, a warning that more steps raise its learning rate, and how to keep it low."""
     jumps = rate_jumps(run.learners, dict.fromkeys(run.learners, more_steps(run))) if run.finished else []
     if not jumps:
@@ -264,13 +300,6 @@ def gently(run: Run) -> list[str]:
     rates = ", ".join(f"{of}from {jump.old:.1e} to {jump.new:.1e}" for of, jump in zip(whose, jumps, strict=True))
     why = f"             this lifts the learning rate {rates}, and the reward may fall at first; to keep the rate low:"
     return [why, f"             {go_on(run)}{low_rate(jumps, len(run.learners))}"]
-
-
-def tell_what_is_safe(run: Run) -> None:
-    """Prints, after an error, how much of the run is saved."""
-    steps = [] if run.inference else run.checkpoints.steps()
-    if steps:
-        run.console.info(f"The run is saved as it was at step {steps[-1]:,}; to go on from there: {go_on(run)}")
 
 
 def go_on(run: Run) -> str:

@@ -1,180 +1,160 @@
-"""Resumes a run from a checkpoint."""
+"""What a run goes on from: the state of a checkpoint, passed on to each behavior when it appears."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import torch
-
 from palaestra.core.errors import CheckpointError, PalaestraError
-from palaestra.parallel import ranks
-from palaestra.runtime.run.training_run import Run
-from palaestra.runtime.settings import load
+from palaestra.core.specs import BehaviorSpec
+from palaestra.parallel.ranks import Group
+from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.settings import RunSettings, load
 from palaestra.runtime.settings.tree import changes
 from palaestra.runtime.storage.checkpoints import Checkpoint
-from palaestra.runtime.storage.rank_states import whole_state
-from palaestra.runtime.storage.run_folder import CONFIGURATION
+from palaestra.runtime.storage.rank_states import number_of_ranks, state_of_rank
+from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
 
-STREAMS = ("action_rng", "shuffle_rng", "replay_rng", "gradient_rng")
-"""Random streams of trainers that every rank has of its own."""
 MOST_CHANGES = 4
 """Number of changed settings that one message names."""
 
 
-def resume(run: Run, checkpoint: Checkpoint) -> None:
-    """Restores a run from a checkpoint. Raises CheckpointError if it does not fit the environment or the settings."""
-    whole: Any = checkpoint.state["run"]
-    same = len(whole.get("ranks", {"others": ()})["others"]) + 1 == ranks.size()
-    if "ranks" in whole and same:
-        checkpoint = replace(checkpoint, state=state_of_rank(checkpoint.state))
-        whole = checkpoint.state["run"]
-    run.unseen.take(checkpoint.state)
-    run.outlined |= run.unseen.learned.keys()
-    _must_share_behaviors(run, checkpoint)
-    try:
-        restored = run.collector.load_state_dict(
-            whole["collector"], ranks.own_seed(run.settings.env_settings.seed + checkpoint.step), episodes=same
-        )
-        if same and "rounds" in whole:
-            run.rounds.load_state_dict(whole["rounds"])
-        elif not same:
-            divide_decisions(run)
-        for learner in run.learners.values():
-            run.restore(learner)
-        if "self_play" in whole:  # not in checkpoints of earlier versions
-            run.self_play.load_state_dict(whole["self_play"], run.collector.steps, restored=restored)
-        if "lessons" in whole and restored:  # else those of the first reset hold
-            run.lessons.load_state_dict(whole["lessons"])
-        if not same:
-            reseed(run, checkpoint.step)
-    except (KeyError, RuntimeError, ValueError, TypeError) as error:
+class SavedRun:
+    """The state that a run goes on from. What belongs to behaviors that do not appear is kept for the next
+    checkpoint.
+    """
+
+    def __init__(self, checkpoint: Checkpoint | None, group: Group) -> None:
+        """`checkpoint`: None for a new run."""
+        self.run: Mapping[str, Any] = {}
+        """Everything but the learners' own."""
+        self.learned: dict[str, Any] = {}
+        """By behavior that has not appeared, the state of its learner."""
+        self.collectors: dict[str, Any] = {}
+        """By behavior that has not appeared, the state of its collector."""
+        self.specs: dict[str, Any] = {}
+        """By behavior, its spec; those of behaviors that have appeared stay."""
+        self.same_ranks = True
+        """Whether as many ranks have saved it."""
+        self.threads: int | None = None
+        """Number of threads with which it was computed."""
+        self._group = group
+        self._ranks = 1
+        self.checkpoint = checkpoint
+        if checkpoint is None:
+            return
+        self._ranks = number_of_ranks(checkpoint.state)
+        self.same_ranks = self._ranks == group.size
+        if self.same_ranks:
+            self.checkpoint = checkpoint = replace(checkpoint, state=state_of_rank(checkpoint.state, group))
+        self.run = checkpoint.state["run"]
+        self.threads = self.run["threads"]
+        self.learned = {name: part for name, part in checkpoint.state.items() if name != "run"}
+        self.collectors = {name: dict(one) for name, one in self.run["collector"]["behaviors"].items()}
+        self.specs = dict(self.run["specs"])
+        for name, one in self.collectors.items():
+            met = self.run["meetings"]["met"].get(name) if self.same_ranks and "meetings" in self.run else None
+            if met is not None:
+                one |= {"agreed": met[0], "met": met[1]}
+                continue
+            own = one["decisions"] if self.same_ranks or group.leads else 0
+            one |= {"agreed": one["decisions"], "met": own, "decisions": own}
+
+    def restore(self, learner: Learner) -> bool:
+        """Restores a learner that appears, once. Returns whether there was a state for it."""
+        name = learner.name
+        counted = self.collectors.pop(name, None)
+        if name not in self.learned:
+            return False
+        assert counted is not None
+        learner.collector.decisions = counted["decisions"]
+        learner.agreed = counted["agreed"]
+        learner.met = counted["met"]
+        learner.load_state_dict(self.learned.pop(name))
+        return True
+
+    def must_share_behaviors(self, learners: Mapping[str, Learner], warn: Callable[[str], object]) -> None:
+        """Raises CheckpointError if run and checkpoint share no behavior; some may still appear later."""
+        assert self.checkpoint is not None
+        saved = [name for name in self.checkpoint.state if name != "run"]
+        new = [name for name in learners if name not in saved]
+        if saved and new and len(new) == len(learners):
+            raise CheckpointError(
+                f"{self.checkpoint.path} is of a run with other behaviors: it has {', '.join(saved)}, this environment "
+                f"has {', '.join(new)}; resume in the environment it was trained in, or choose another --run-id"
+            )
+        for name in new:
+            warn(f"the behavior '{name}' is not in {self.checkpoint.path}: it starts from step 0")
+
+    def tell(
+        self,
+        learners: Mapping[str, Learner],
+        specs: Mapping[str, BehaviorSpec],
+        warn: Callable[[str], object],
+        *,
+        restored: bool,
+    ) -> None:
+        """Warns of what does not go on as it was. `restored`: whether episodes do."""
+        if not self.same_ranks:
+            warn(
+                f"this run was trained in {self._ranks} {'processes' if self._ranks > 1 else 'process'} and goes on in "
+                f"{self._group.size}: episodes begin anew; everything else goes on"
+            )
+        elif not restored:
+            warn(
+                "this environment cannot go on with its old episodes (it cannot store them, or has another number of "
+                "areas now): it starts new ones; everything else goes on"
+            )
+        for name in (name for name in self.specs if name in learners):
+            for was, obs in zip(self.specs[name]["obs"], specs[name].obs, strict=False):
+                before = (was.get("raw") or {}).get("scale", 1.0)
+                now = 1.0 if obs.raw is None else obs.raw.scale
+                if before != now:
+                    warn(
+                        f"behavior '{name}': observation '{obs.name}' was multiplied by {before:.3g} when this run was "
+                        f"saved and is multiplied by {now:.3g} now, so what was learned from it does not fit: better "
+                        "start a new run"
+                    )
+
+    def misfit(
+        self, error: Exception, settings: RunSettings, folder: RunFolder, learners: Mapping[str, Learner]
+    ) -> CheckpointError:
+        """Returns the error of a checkpoint that does not fit the environment or the settings."""
+        assert self.checkpoint is not None
         reason = str(error).strip().splitlines()[-1].strip() if str(error).strip() else type(error).__name__
-        anew = (
-            f", or start a new run from it with --initialize-from={run.folder.run_id}"
-            if _could_initialize(run, checkpoint)
-            else ""
+        could = self._could_initialize(learners)
+        anew = f", or start a new run from it with --initialize-from={folder.run_id}" if could else ""
+        return CheckpointError(
+            f"{self.checkpoint.path} does not fit this environment and these settings: {reason}"
+            f"{_changes(folder, settings)}; resume with the settings it was trained with "
+            f"({folder.path / CONFIGURATION}){anew}"
         )
-        raise CheckpointError(
-            f"{checkpoint.path} does not fit this environment and these settings: {reason}{_changes(run)}; resume "
-            "with the "
-            f"settings it was trained with ({run.folder.path / CONFIGURATION}){anew}"
-        ) from error
-    if not same:
-        were = len(whole.get("ranks", {"others": ()})["others"]) + 1
-        run.console.warning(
-            f"this run was trained in {were} {'processes' if were > 1 else 'process'} and goes on in {ranks.size()}: "
-            "episodes begin anew; everything else goes on"
-        )
-    elif not restored:
-        run.console.warning(
-            "this environment cannot go on with its old episodes (it cannot store them, or has another number of "
-            "areas now): "
-            "it starts new ones; everything else goes on"
-        )
-    _warn_of_scales(run, whole.get("specs", {}))
-    run.statistics.load_state_dict(whole["tracker"])
-    if "symptoms" in whole:
-        run.symptoms.load_state_dict(whole["symptoms"])
-    else:  # a checkpoint of an earlier version: what was earned at first is not known
-        for name in run.learners:
-            run.symptoms.started_trained(name)
-    run.goals.load_state_dict(whole.get("goals", {}))
-    run.best.load_state_dict(whole.get("best", {}))
-    run.clock.before = whole["elapsed"]
-    run.first_step = run.step
-    if run.settings.torch_settings.threads is None:
-        run.threads = whole["threads"]
-        run.set_threads()
-    run.retire()
+
+    def _could_initialize(self, learners: Mapping[str, Learner]) -> bool:
+        """Whether a new run with these settings could start from the networks of the checkpoint."""
+        assert self.checkpoint is not None
+        state: Any = self.checkpoint.state
+        try:
+            return not any(learner.misfits(state[name]["trainer"]["network"]) for name, learner in learners.items())
+        except (KeyError, TypeError, AttributeError):
+            return False
 
 
-def _warn_of_scales(run: Run, specs: Mapping[str, Any]) -> None:
-    """Warns of observations whose numbers are multiplied by another factor than when the run was saved."""
-    for name in (name for name in specs if name in run.learners):
-        for was, obs in zip(specs[name]["obs"], run.env.behaviors[name].obs, strict=False):
-            before = (was.get("raw") or {}).get("scale", 1.0)
-            now = 1.0 if obs.raw is None else obs.raw.scale
-            if before != now:
-                run.console.warning(
-                    f"behavior '{name}': observation '{obs.name}' was multiplied by {before:.3g} when this run was "
-                    "saved and is "
-                    f"multiplied by {now:.3g} now, so what was learned from it does not fit: better start a new run"
-                )
-
-
-def state_of_rank(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns this rank's state from a checkpoint of as many ranks."""
-    saved = state["run"]["ranks"]
-    if not ranks.leads():
-        return whole_state(state, saved["others"][ranks.number() - 1])
-    run = dict(state["run"])
-    seats = {
-        name: {**seat, "decisions": saved["own"].get(name, seat["decisions"])}
-        for name, seat in run["collector"]["seats"].items()
-    }
-    return {**state, "run": {**run, "collector": {**run["collector"], "seats": seats}}}
-
-
-def divide_decisions(run: Run) -> None:
-    """Counts all decisions so far as those of rank 0, in a run that another number of ranks has saved."""
-    for learner in run.learners.values():
-        learner.agreed = learner.collector.decisions
-        if not ranks.leads():
-            learner.collector.decisions = 0
-        learner.met = learner.collector.decisions
-    for name, seat in run.unseen.collectors.items():
-        if name not in run.learners:
-            own = seat["decisions"] if ranks.leads() else 0
-            run.rounds.later[name] = [seat["decisions"], own]
-            run.unseen.collectors[name] = {**seat, "decisions": own}
-
-
-def reseed(run: Run, step: int) -> None:
-    """Gives every rank random numbers of its own, in a run that another number of ranks has saved."""
-    for learner in run.learners.values():
-        for i, name in enumerate(STREAMS):
-            if isinstance(stream := getattr(learner.trainer, name, None), torch.Generator):
-                stream.manual_seed(ranks.own_seed(run.settings.env_settings.seed + step + i))
+def _changes(folder: RunFolder, settings: RunSettings) -> str:
+    """Lists settings of behaviors that changed since the run was saved; empty if none did or the old settings cannot be
+    read.
+    """
+    try:
+        before = load(folder.path / CONFIGURATION, own_code=False).settings
+    except PalaestraError:
+        return ""
+    found = changes(before, settings)
+    more = [f"{len(found) - MOST_CHANGES} more"] if len(found) > MOST_CHANGES else []
+    return f"; changed since: {'; '.join(found[:MOST_CHANGES] + more)}" if found else ""
 
 
 def steps_in(checkpoint: Checkpoint) -> dict[str, int]:
     """Returns the decisions of each behavior at a checkpoint."""
     run: Any = checkpoint.state["run"]
-    return {name: collector["decisions"] for name, collector in run["collector"]["seats"].items()}
-
-
-def _could_initialize(run: Run, checkpoint: Checkpoint) -> bool:
-    """Whether a new run with these settings could start from the networks of a checkpoint."""
-    state: Any = checkpoint.state
-    try:
-        return not any(learner.misfits(state[name]["trainer"]["network"]) for name, learner in run.learners.items())
-    except (KeyError, TypeError, AttributeError):
-        return False
-
-
-def _changes(run: Run) -> str:
-    """Lists settings of behaviors that changed since the run was saved; empty if none did or the old settings cannot be
-    read.
-    """
-    try:
-        before = load(run.folder.path / CONFIGURATION, own_code=False).settings
-    except PalaestraError:
-        return ""
-    found = changes(before, run.settings)
-    more = [f"{len(found) - MOST_CHANGES} more"] if len(found) > MOST_CHANGES else []
-    return f"; changed since: {'; '.join(found[:MOST_CHANGES] + more)}" if found else ""
-
-
-def _must_share_behaviors(run: Run, checkpoint: Checkpoint) -> None:
-    """Raises CheckpointError if run and checkpoint share no behavior; some may still appear later."""
-    new = [name for name in run.learners if name not in run.unseen.learned]
-    if run.unseen.learned and new and len(new) == len(run.learners):
-        raise CheckpointError(
-            f"{checkpoint.path} is of a run with other behaviors: it has {', '.join(run.unseen.learned)}, this "
-            "environment has "
-            f"{', '.join(new)}; resume in the environment it was trained in, or choose another --run-id"
-        )
-    for name in new:
-        run.console.warning(f"the behavior '{name}' is not in {checkpoint.path}: it starts from step 0")
+    return {name: collector["decisions"] for name, collector in run["collector"]["behaviors"].items()}

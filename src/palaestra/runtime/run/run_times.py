@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from palaestra.envs.base import Env, ReportsBusyTime
 from palaestra.envs.transfer import Transfer
-from palaestra.parallel import ranks
+from palaestra.parallel.ranks import Group
+from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.logging.bottleneck import EVALUATION, EXCHANGE, LEARNING, RANKS, SAVING, TRAINER, TimeUse
 
 LONG = 1.0
@@ -77,22 +79,29 @@ def spoken(seconds: float) -> str:
 class RunClock:
     """Seconds of a run, and what they were spent on."""
 
-    def __init__(self, collecting: Mapping[str, float], waited: Callable[[], float], env: Env) -> None:
-        """`collecting`: seconds of the parts of collecting. `waited`: returns the seconds spent waiting for trainers'
-        processes.
-        """
+    def __init__(
+        self, collecting: Mapping[str, float], learners: Mapping[str, Learner], env: Env, group: Group
+    ) -> None:
+        """`collecting`: seconds of the parts of collecting."""
         self.before = 0.0
         """Seconds of the sessions before this one."""
         self._collecting = collecting
-        self._waited = waited
+        self._learners = learners
+        self._group = group
         self._env = env.wrapped if isinstance(env, Transfer) else env
         self._parts: dict[str, float] = {LEARNING: 0.0, SAVING: 0.0, EVALUATION: 0.0, EXCHANGE: 0.0}
+        self._at_summary: dict[str, list[TimeUse]] = {}
+        """By behavior, the times of each rank at its last summary."""
         self.start()
 
     def start(self) -> None:
         """Starts this session's time: once environment, networks and processes are ready."""
         self._started = time.perf_counter()
-        self._ranks_before, self._waited_before, self._busy_before = ranks.waited(), self._waited(), self._busy()
+        self._ranks_before, self._waited_before, self._busy_before = self._group.waited, self._waited(), self._busy()
+
+    def _waited(self) -> float:
+        """Returns the seconds spent waiting for trainers' processes."""
+        return sum(learner.waited for learner in self._learners.values())
 
     def _busy(self) -> dict[str, float]:
         return self._env.busy_seconds() if isinstance(self._env, ReportsBusyTime) else {}
@@ -102,11 +111,11 @@ class RunClock:
         """Counts the time of a block for LEARNING, SAVING or EVALUATION, less what it waits for other processes."""
         start = time.perf_counter()
         waited = self._waited()
-        met = ranks.waited()
+        met = self._group.waited
         try:
             yield
         finally:
-            met = ranks.waited() - met
+            met = self._group.waited - met
             self._parts[part] += time.perf_counter() - start - met - (self._waited() - waited)
             if part == LEARNING:
                 self._parts[EXCHANGE] += met
@@ -127,7 +136,7 @@ class RunClock:
         others = {
             TRAINER: self._waited() - self._waited_before,
             EXCHANGE: exchange,
-            RANKS: ranks.waited() - self._ranks_before - exchange,
+            RANKS: self._group.waited - self._ranks_before - exchange,
             SAVING: self._parts[SAVING],
             EVALUATION: self._parts[EVALUATION],
         }
@@ -137,7 +146,16 @@ class RunClock:
             **{part: seconds for part, seconds in others.items() if seconds > 0},
         }
 
-    def use(self, trainers: Mapping[str, float]) -> TimeUse:
-        """Returns this rank's times. `trainers`: by behavior, the seconds that a process learned."""
+    def use(self) -> TimeUse:
+        """Returns this rank's times."""
         busy = {name: seconds - self._busy_before.get(name, 0.0) for name, seconds in self._busy().items()}
+        beside = {name: learner.learned_beside for name, learner in self._learners.items()}
+        trainers = {name: seconds for name, seconds in beside.items() if seconds is not None}
         return TimeUse(self.session, self.spent(), busy, trainers)
+
+    def times_since_summary(self, behavior: str, now: list[TimeUse]) -> dict[str, Any]:
+        """Returns what each rank did since the last summary of a behavior. `now`: the times of each rank."""
+        before = self._at_summary.get(behavior)
+        self._at_summary[behavior] = now
+        uses = [use.since(None if before is None else before[rank]) for rank, use in enumerate(now)]
+        return {"ranks": [use.as_dict() for use in uses]}

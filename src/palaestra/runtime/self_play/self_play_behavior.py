@@ -10,8 +10,9 @@ from typing import Any
 from palaestra.core.errors import ConfigError
 from palaestra.core.timestep import TimeStep
 from palaestra.envs.base import Env
-from palaestra.parallel import ranks
+from palaestra.parallel.ranks import Group
 from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.parts.run_context import RunContext
 from palaestra.runtime.play.brain_policy import BrainPolicy
 from palaestra.runtime.play.teachers import teacher_spec
 from palaestra.runtime.self_play.opponent_policy import MixedPolicy
@@ -32,8 +33,15 @@ class SelfPlayBehavior:
     """
 
     def __init__(
-        self, learner: Learner, policy: MixedPolicy, settings: SelfPlaySettings, seed: int, files: SnapshotFiles
+        self,
+        learner: Learner,
+        policy: MixedPolicy,
+        settings: SelfPlaySettings,
+        seed: int,
+        files: SnapshotFiles,
+        group: Group,
     ) -> None:
+        self._group = group
         self.learner = learner
         self.policy = policy
         self.settings = settings
@@ -79,7 +87,7 @@ class SelfPlayBehavior:
 
     def join_ratings(self, changes: Sequence[RatingChanges]) -> None:
         """Sets every rating to the one that the ranks agreed on plus the changes of all ranks."""
-        if ranks.size() == 1:
+        if self._group.size == 1:
             return
         for elos, skills, ghosts in changes:
             self.ghost_step += ghosts
@@ -100,6 +108,16 @@ class SelfPlayBehavior:
         """Replaces the first snapshot with the initialized network, unless the pool was loaded with it."""
         if not self._loaded:
             self.policy.snapshot(self.first)
+
+    @property
+    def elo(self) -> float:
+        """Its own rating, which its learner shows."""
+        assert self.learner.rating is not None
+        return self.learner.rating
+
+    @elo.setter
+    def elo(self, elo: float) -> None:
+        self.learner.rating = elo
 
     @property
     def step(self) -> int:
@@ -175,7 +193,7 @@ class SelfPlayBehavior:
         learned = self.policy.learned
         if learned is not None:
             ghosts = self.policy.ghosts if self.steady else int((step.acting & ~learned).sum())
-            if ranks.size() == 1:
+            if self._group.size == 1:
                 self.ghost_step += ghosts
             else:
                 self._ghosts += ghosts
@@ -239,7 +257,7 @@ class SelfPlayBehavior:
             "elo": self.elo,
             "elos": {str(number): elo for number, elo in self.elos.items()},
             "skills": {str(number): asdict(skill) for number, skill in self.skills.items()},
-            **({} if ranks.size() == 1 else self._agreed_state()),
+            **({} if self._group.size == 1 else self._agreed_state()),
             "numbers": [self._next, *self._copy, self._updates, self.first],
         }
 
@@ -264,7 +282,7 @@ class SelfPlayBehavior:
         self.elos = {int(number): elo for number, elo in state["elos"].items()}
         self.skills = {int(number): Skill(**skill) for number, skill in state["skills"].items()}
         self._note_agreed()
-        if "agreed" in state and ranks.size() > 1:
+        if "agreed" in state and self._group.size > 1:
             self._agreed = {int(number): elo for number, elo in state["agreed"]["elos"].items()}
             self._agreed_skills = {int(number): Skill(**skill) for number, skill in state["agreed"]["skills"].items()}
             self._ghosts = state["agreed"]["ghosts"]
@@ -279,10 +297,13 @@ OLD_GAMES = (
 )
 
 
-def join_self_play(learner: Learner, env: Env, settings: RunSettings, files: SnapshotFiles) -> SelfPlayBehavior:
+def join_self_play(learner: Learner, context: RunContext) -> SelfPlayBehavior:
     """Adds opponents to a behavior's policy, which then shares its slots with them. Raises ConfigError, EnvError."""
     own = learner.settings.self_play
     assert own is not None
+    env = context.env
+    settings = context.settings
+    files = SnapshotFiles(context.folder.path)
     trainer = learner.trainer
     device = env.device
     seed = settings.env_settings.seed
@@ -292,7 +313,7 @@ def join_self_play(learner: Learner, env: Env, settings: RunSettings, files: Sna
     )
     learner.collector.policy = policy
     learner.collector.shared = True
-    return SelfPlayBehavior(learner, policy, own, seed, files)
+    return SelfPlayBehavior(learner, policy, own, seed, files, context.group)
 
 
 def _asked(text: str, learner: Learner, env: Env, settings: RunSettings) -> BrainPolicy:

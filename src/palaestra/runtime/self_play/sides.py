@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,12 +10,14 @@ import torch
 from numpy.typing import NDArray
 
 from palaestra.core.timestep import TimeStep
-from palaestra.envs.base import Env, SharesAreas
-from palaestra.parallel import ranks
+from palaestra.envs.base import SharesAreas
+from palaestra.parallel.closing import warning_of_failure
 from palaestra.runtime.collect.episodes import AreaEpisodes
-from palaestra.runtime.logging.journal import Journal
+from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.parts.part import Part
+from palaestra.runtime.parts.run_context import RunContext
 from palaestra.runtime.self_play.match_ratings import Match, MatchRatings
-from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior
+from palaestra.runtime.self_play.self_play_behavior import OLD_GAMES, SelfPlayBehavior, join_self_play
 from palaestra.scenario.self_play_schedule import FIRST_FIXED, LEARNING, next_team
 
 Numbers = NDArray[np.int64]
@@ -30,8 +32,8 @@ class Side(NamedTuple):
     team: int
 
 
-class SelfPlay:
-    """Runs self-play for all behaviors of a run that have it: a `TickObserver` of the collector.
+class SelfPlay(Part):
+    """Runs self-play for all behaviors of a run that have it.
 
     One team learns at a time, even if it has several behaviors; each other side has one current opponent. A change
     takes effect when an area begins its next episode: players and the learning team of an area stay the same until its
@@ -39,11 +41,18 @@ class SelfPlay:
     as an area of its own.
     """
 
-    def __init__(self, env: Env, ratings: MatchRatings, tell: Callable[[str], None]) -> None:
-        """`tell` receives messages for the console."""
-        self.ratings = ratings
+    name = "self_play"
+
+    def __init__(self, context: RunContext) -> None:
+        self.ratings = MatchRatings(context.journal, context.console)
         self.behaviors = dict[str, SelfPlayBehavior]()
-        self._say = tell
+        self._context = context
+        self._journal = context.journal
+        self._console = context.console
+        self._group = context.group
+        env = context.env
+        self._steps: Mapping[str, TimeStep] = {}
+        """The newest tables after a reset."""
         self.learning: int | None = None
         """The team that learns now."""
         self.sides: list[Side] = []
@@ -64,19 +73,30 @@ class SelfPlay:
         """Whether the warning of a single team was given."""
         self._saved: Mapping[str, Any] = {}
 
-    def join(self, behavior: SelfPlayBehavior) -> None:
-        """Adds a behavior; call it before its first table is watched."""
-        self.behaviors[behavior.name] = behavior
-        if behavior.name in self._saved:
-            behavior.load_state_dict(self._saved[behavior.name])
+    @property
+    def idle(self) -> bool:
+        """Whether no behavior is in self-play."""
+        return not self.behaviors
 
-    def initialized(self, name: str) -> None:
-        """Notes that a behavior's policy was initialized from another run."""
-        if name in self.behaviors:
-            self.behaviors[name].retake_first()
+    def joined(self, learner: Learner) -> None:
+        """Gives a behavior opponents if its settings say so."""
+        if learner.settings.self_play is None or learner.inference:
+            return
+        behavior = join_self_play(learner, self._context)
+        self.behaviors[learner.name] = behavior
+        if learner.name in self._saved:
+            behavior.load_state_dict(self._saved[learner.name])
+        if getattr(learner.settings.hyperparameters, "off_policy", False):
+            self._console.warning(f"{learner.name}: {OLD_GAMES.format(learner.settings.trainer_type)}")
 
-    def note(self, statistics: Journal) -> None:
+    def started(self) -> None:
+        """Takes the first snapshots again: the networks may be those of another run."""
+        for behavior in self.behaviors.values():
+            behavior.retake_first()
+
+    def collected(self) -> None:
         """Adds the counters and ratings of all behaviors to the statistics."""
+        statistics = self._journal
         if len({side.team for side in self.sides}) == 1 and not self._alone:
             self._alone = True
             names = " and ".join(f"'{name}'" for name in self.behaviors)
@@ -90,13 +110,26 @@ class SelfPlay:
             for title, count in behavior.counts.items():
                 statistics.latest(name, f"Self-play/{title}", count)
 
-    def updated(self, name: str) -> None:
+    def updated(self, learner: Learner) -> None:
         """Notes that a behavior's policy was updated."""
-        if name in self.behaviors:
-            self.behaviors[name].updated()
+        if learner.name in self.behaviors:
+            self.behaviors[learner.name].updated()
+
+    def saved(self) -> None:
+        """Writes the new snapshots, and lists the ratings."""
+        for name, behavior in self.behaviors.items():
+            behavior.write_snapshots()
+            self._context.status.set_elo(name, behavior.elo)
+
+    def concluded(self) -> None:
+        """Writes the final policies as snapshots."""
+        for name, behavior in self.behaviors.items():
+            with warning_of_failure(f"the final snapshot of '{name}'", self._console.warning):
+                behavior.conclude()
 
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
         """Starts new episodes in all areas."""
+        self._steps = steps
         mine = self._mine(steps)
         self._areas.begin(mine)
         self.ratings.begin()
@@ -104,7 +137,7 @@ class SelfPlay:
         self._register(mine)
         self._assign_players(mine, None)
 
-    def watch(self, steps: Mapping[str, TimeStep]) -> None:
+    def tick(self, steps: Mapping[str, TimeStep]) -> None:
         """Rates the episodes that ended, then chooses the players for these tables."""
         mine = self._mine(steps)
         if not mine:
@@ -117,7 +150,7 @@ class SelfPlay:
             self._rate(mine, over)
         if over is not None and not self._by_slot and self._restarts is not None:
             self._restarts = self._must_end(mine, over, self._restarts)
-        if ranks.size() == 1:
+        if self._group.size == 1:
             self._advance()
         grew = self._register(mine)
         if over is not None or grew or self._by_slot:
@@ -159,8 +192,10 @@ class SelfPlay:
                 if Side(name, team) not in self.sides:
                     self._add_side(Side(name, team))
                     grew = True
-            index = {side.team: i for i, side in enumerate(self.sides) if side.behavior == name}
-            side_of = np.array([index.get(team, -1) for team in teams.tolist()])
+            side_of = np.full(slots, -1)
+            for i, side in enumerate(self.sides):
+                if side.behavior == name:
+                    side_of[teams == side.team] = i
             grew |= (
                 name not in self._side_of
                 or slots != len(self._side_of[name])
@@ -177,7 +212,7 @@ class SelfPlay:
             chosen = [LEARNING if one.team == side.team else self.behaviors[one.behavior].first for one in self.sides]
         else:
             behavior = self.behaviors[side.behavior]
-            opponent = behavior.opponent() if begun and ranks.size() == 1 else behavior.first  # ranks draw together
+            opponent = behavior.opponent() if begun and self._group.size == 1 else behavior.first  # ranks draw together
             chosen = [*self.chosen.tolist(), LEARNING if side.team == self.learning else opponent]
         self.chosen = np.array(chosen, np.int64)
         missing = {name: len(self.sides) - players.shape[1] for name, players in self._players.items()}
@@ -185,10 +220,10 @@ class SelfPlay:
             self._players[name] = np.concatenate([players, np.tile(self.chosen[-1:], (len(players), missing[name]))], 1)
 
     def met(self) -> None:
-        """Joins what the ranks know of ratings, and makes the changes that are due. Call it where all ranks meet."""
-        if self.behaviors:
+        """Joins what the ranks know of ratings, and makes the changes that are due."""
+        if self._group.size > 1:
             changes = {name: behavior.rating_changes() for name, behavior in self.behaviors.items()}
-            found = ranks.gather((changes, [(side.behavior, side.team) for side in self.sides]))
+            found = self._group.gather((changes, [(side.behavior, side.team) for side in self.sides]))
             for name, behavior in self.behaviors.items():
                 behavior.join_ratings([one[name] for one, _ in found if name in one])
             if any(set(sides) != set(found[0][1]) for _, sides in found):
@@ -200,7 +235,7 @@ class SelfPlay:
         for side in sorted(sides - {*self.sides}):
             if side.behavior in self.behaviors:
                 self._add_side(side)
-        learning = ranks.from_first(self.learning)
+        learning = self._group.from_first(self.learning)
         if learning != self.learning:
             self.learning = learning
             first = [self.behaviors[side.behavior].first for side in self.sides]
@@ -214,7 +249,7 @@ class SelfPlay:
         them.
         """
         numbered = list(enumerate(self.sides))
-        return numbered if ranks.size() == 1 else sorted(numbered, key=lambda one: one[1])
+        return numbered if self._group.size == 1 else sorted(numbered, key=lambda one: one[1])
 
     def _advance(self) -> None:
         """Makes the snapshots, swaps and team changes that are due."""
@@ -237,7 +272,7 @@ class SelfPlay:
         self.learning = next_team(self.learning, able)
         if before != self.learning:
             steps = ", ".join(f"'{name}' is at step {behavior.step:,}" for name, behavior in self.behaviors.items())
-            self._say(f"It is team {self.learning}'s turn to learn ({steps})")
+            self._console.info(f"It is team {self.learning}'s turn to learn ({steps})")
         for behavior in turn:  # the first behavior of a team that is due ends the turn of all behaviors of that team
             behavior.end_turn()
         for i, side in self._in_order():
@@ -298,15 +333,16 @@ class SelfPlay:
             "players": {name: torch.from_numpy(players.copy()) for name, players in self._players.items()},
             "areas": self._areas.state_dict(),
             "results": self.ratings.state_dict(),
-            "contenders": {**self._saved, **{name: one.state_dict() for name, one in self.behaviors.items()}},
+            "behaviors": {**self._saved, **{name: one.state_dict() for name, one in self.behaviors.items()}},
         }
 
-    def load_state_dict(self, state: Mapping[str, Any], steps: Mapping[str, TimeStep], *, restored: bool) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], *, restored: bool) -> None:
         """Restores a state; `restored`: with the same episodes, else all areas start new ones."""
-        self._saved = {name: part for name, part in state["contenders"].items() if name not in self.behaviors}
+        steps = self._steps
+        self._saved = {name: part for name, part in state["behaviors"].items() if name not in self.behaviors}
         for name, behavior in self.behaviors.items():
-            if name in state["contenders"]:
-                behavior.load_state_dict(state["contenders"][name])
+            if name in state["behaviors"]:
+                behavior.load_state_dict(state["behaviors"][name])
         here = self._load_sides(state, steps)
         if not restored:
             self.begin(steps)
@@ -314,7 +350,7 @@ class SelfPlay:
         mine = self._mine(steps)
         self._areas.load_state_dict(state["areas"])
         self._players = {name: self._able(players.cpu().numpy()[:, here]) for name, players in state["players"].items()}
-        if "results" in state and len(here) == len(state["sides"]):
+        if len(here) == len(state["sides"]):
             self.ratings.load_state_dict(state["results"])
         self._register(mine)
         self._tell(mine)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from palaestra.parallel import ranks
+from palaestra.parallel.ranks import Group, to_first
 from palaestra.runtime.storage.shared_tensors import Shared
 from palaestra.runtime.storage.tensor_files import State, flatten, restore
 
@@ -18,18 +18,54 @@ RankState = dict[str, Any]
 """A rank's state as text, with the tensors that rank 0 does not have."""
 
 
-def gather_states(state: Mapping[str, State]) -> list[RankState]:
+def with_other_ranks(state: dict[str, Any], group: Group) -> dict[str, Any]:
+    """Returns the state of a checkpoint: rank 0's, with the decisions of all ranks, and what is different on the
+    others. All ranks take part.
+    """
+    others = gather_states(state, group)
+    if not others:
+        return state
+    run = state["run"]
+    behaviors = run["collector"]["behaviors"]
+    own = {name: one["decisions"] for name, one in behaviors.items()}
+    total = run["meetings"]["total"]
+    behaviors = {name: {**one, "decisions": total.get(name, one["decisions"])} for name, one in behaviors.items()}
+    saved = {"own": own, "others": others}
+    return {**state, "run": {**run, "collector": {**run["collector"], "behaviors": behaviors}, "ranks": saved}}
+
+
+def number_of_ranks(state: Mapping[str, Any]) -> int:
+    """Returns how many ranks have saved a state."""
+    return len(state["run"]["ranks"]["others"]) + 1 if "ranks" in state["run"] else 1
+
+
+def state_of_rank(state: Mapping[str, Any], group: Group) -> dict[str, Any]:
+    """Returns this rank's state from a checkpoint of as many ranks."""
+    run = dict(state["run"])
+    if "ranks" not in run:
+        return dict(state)
+    saved = run["ranks"]
+    if not group.leads:
+        return whole_state(state, saved["others"][group.number - 1])
+    behaviors = run["collector"]["behaviors"]
+    behaviors = {
+        name: {**one, "decisions": saved["own"].get(name, one["decisions"])} for name, one in behaviors.items()
+    }
+    return {**state, "run": {**run, "collector": {**run["collector"], "behaviors": behaviors}}}
+
+
+def gather_states(state: Mapping[str, State], group: Group) -> list[RankState]:
     """Returns, on rank 0, the states of the other ranks; on these an empty list. Each sends only tensors that rank 0
     does not have.
     """
-    if ranks.size() == 1:
+    if group.size == 1:
         return []
     tensors: dict[str, Tensor] = {}
     content = flatten(_plain(state), tensors)
     digests = {name: _digest(tensor) for name, tensor in tensors.items()}
-    known = ranks.from_first(digests)
+    known = group.from_first(digests)
     differ = {name: tensor.cpu() for name, tensor in tensors.items() if known.get(name) != digests[name]}
-    found = ranks.to_first({"content": json.dumps(content), "tensors": differ})
+    found = to_first({"content": json.dumps(content), "tensors": differ})
     return [] if found is None else found[1:]
 
 

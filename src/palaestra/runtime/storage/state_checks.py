@@ -25,7 +25,7 @@ class _BehaviorCollector(BaseModel):
 
 class _Collector(BaseModel):
     model_config = _SHAPE
-    seats: dict[str, _BehaviorCollector]
+    behaviors: dict[str, _BehaviorCollector]
     steps: dict[str, dict[str, Any]]
 
 
@@ -67,7 +67,7 @@ class _SelfPlay(BaseModel):
     model_config = _SHAPE
     learning: int | None
     sides: list[tuple[str, int] | list[Any]]
-    contenders: dict[str, _SelfPlayBehavior]
+    behaviors: dict[str, _SelfPlayBehavior]
 
 
 class _Obs(BaseModel):
@@ -94,14 +94,14 @@ class _Run(BaseModel):
 
     model_config = _SHAPE
     collector: _Collector
-    tracker: _Statistics
+    statistics: _Statistics
     elapsed: Annotated[float, Field(ge=0)]
     threads: Count | None
     seed: Annotated[int, Field(ge=-(1 << 62), lt=1 << 62)]
     self_play: _SelfPlay | None = None
     lessons: dict[str, Any] | None = None
-    goals: dict[str, _Course] = Field(default_factory=dict)
-    best: dict[str, _Best] = Field(default_factory=dict)
+    stop_when: dict[str, _Course] = Field(default_factory=dict)
+    keep_best: dict[str, _Best] = Field(default_factory=dict)
     specs: dict[str, _Spec] = Field(default_factory=dict)
 
 
@@ -122,9 +122,9 @@ def check_state(state: Mapping[str, Any]) -> None:
         try:
             (_Run if name == "run" else _Learner).model_validate(part)
             if name == "run":
-                Statistics().load_state_dict(part["tracker"])
+                Statistics().load_state_dict(part["statistics"])
         except (KeyError, TypeError) as error:
-            raise ValueError(f"{name}.tracker: {error}") from error
+            raise ValueError(f"{name}.statistics: {error}") from error
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             raise ValueError(f"{'.'.join(map(str, (name, *first['loc'])))}: {first['msg']}") from error

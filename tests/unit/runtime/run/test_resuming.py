@@ -71,7 +71,7 @@ def test_a_run_that_was_stopped_between_two_summaries_goes_on_from_there(
     }
     stopped = palaestra.train(settings("CartPole", 900), **place, callbacks=[lambda summary: summary.step >= 300])
     saved: Any = Checkpoints(stopped.folder / "checkpoints", 0).load().state["run"]
-    assert saved["tracker"]["periods"]["CartPole"]["judged"][1] > 0  # episodes of a summary that is not written yet
+    assert saved["statistics"]["periods"]["CartPole"]["judged"][1] > 0  # episodes of a summary that is not written yet
     palaestra.train(settings("CartPole", 900), **place, resume=True)
     out = capsys.readouterr().out
     assert f"Resuming 'run' from step {stopped.steps['CartPole']:,}" in out
@@ -289,7 +289,7 @@ def without(key: str) -> Callable[[dict[str, Any]], object]:
 
 
 def with_steps(value: Any) -> Callable[[dict[str, Any]], object]:
-    return lambda content: content["collector"]["seats"]["Basic"].update(decisions=value)
+    return lambda content: content["collector"]["behaviors"]["Basic"].update(decisions=value)
 
 
 @pytest.mark.parametrize(
@@ -364,8 +364,8 @@ def test_what_a_behavior_learned_is_kept_until_it_is_seen_again(tmp_path: Path):
     assert differences(learned["A"], away["A"]) != []
     back = state(play(1200, appears=5, resume=True))
     assert (
-        back["run"]["collector"]["seats"]["B"]["decisions"]
-        > learned["run"]["collector"]["seats"]["B"]["decisions"]
+        back["run"]["collector"]["behaviors"]["B"]["decisions"]
+        > learned["run"]["collector"]["behaviors"]["B"]["decisions"]
         > 300
     )
 

@@ -40,7 +40,7 @@ def train(tree: dict[str, Any], make: str, results: Path, until: int | None = No
 
 
 def behavior_state(result: palaestra.Result, name: str) -> dict[str, Any]:
-    return state(result.folder)["run"]["self_play"]["contenders"][name]
+    return state(result.folder)["run"]["self_play"]["behaviors"][name]
 
 
 MEMORY = {"network_settings": {"hidden_units": 16, "num_layers": 1, "memory": {"sequence_length": 4, "memory_size": 8}}}

@@ -153,7 +153,7 @@ def test_who_rests_between_episodes_plays_as_it_was_decided_last(tmp_path: Path)
     env = Unseparated([("Fighter", 0, 1), ("Fighter", 1, 2)], rests=True)
     tree = config("Fighter", steps=120, self_play={"swap_steps": 10, "team_change": 50})
     saved = state(train(tree, "", tmp_path, env=env).folder)["run"]["self_play"]
-    assert saved["contenders"]["Fighter"]["schedule"]["changes"] > 0
+    assert saved["behaviors"]["Fighter"]["schedule"]["changes"] > 0
     assert torch.equal(saved["players"]["Fighter"][-1], saved["chosen"])
 
 
@@ -175,5 +175,5 @@ def test_arenas_of_one_academy_go_on_each_by_itself(tmp_path: Path) -> None:
     )
     saved = state(result.folder)["run"]["self_play"]
     learns = [side[1] for side in saved["sides"]].index(saved["learning"])
-    assert saved["contenders"]["Duel"]["schedule"]["changes"] == 3
+    assert saved["behaviors"]["Duel"]["schedule"]["changes"] == 3
     assert (saved["players"]["Duel"][:, learns] == -1).sum() > 3

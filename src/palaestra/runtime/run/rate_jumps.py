@@ -40,7 +40,7 @@ def rate_jumps(learners: Mapping[str, Learner], max_steps: Mapping[str, int]) ->
     return [jump for jump in jumps if jump is not None]
 
 
-def lifted(before: RunSettings, learners: Mapping[str, Learner]) -> list[RateJump]:
+def raised(before: RunSettings, learners: Mapping[str, Learner]) -> list[RateJump]:
     """Returns the jumps of behaviors whose rate is higher than with the run's earlier settings."""
     jumps = []
     for name, learner in learners.items():

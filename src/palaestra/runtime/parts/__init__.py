@@ -1,0 +1,1 @@
+"""What features of a run are, and what they share."""

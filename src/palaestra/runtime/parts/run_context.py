@@ -1,0 +1,35 @@
+"""What the parts of a run share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from palaestra.envs.base import Env
+from palaestra.parallel.ranks import Group
+from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.logging.console import Console
+from palaestra.runtime.logging.journal import Journal
+from palaestra.runtime.settings import RunSettings
+from palaestra.runtime.storage.run_folder import RunFolder
+from palaestra.runtime.storage.status import TrainingStatus
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What the parts of a run share."""
+
+    settings: RunSettings
+    folder: RunFolder
+    env: Env
+    journal: Journal
+    console: Console
+    group: Group
+    status: TrainingStatus
+    """The list of models, in which lessons, ratings and endings stand too."""
+    learners: dict[str, Learner] = field(default_factory=dict)
+    """By behavior, in the order in which they have appeared."""
+
+    @property
+    def inference(self) -> bool:
+        """Whether the run only plays."""
+        return self.settings.checkpoint_settings.inference

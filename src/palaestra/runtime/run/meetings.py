@@ -1,0 +1,181 @@
+"""Meetings of the ranks of a run: which rollouts they learn from together, and what they tell each other.
+
+A rank collects by itself until a rollout is full, it has made its share of the decisions until something is due, or it
+is stopped. Then all meet. Everything that a meeting decides follows from numbers that all ranks have, so that all go on
+alike. A single process meets nobody, and decides by itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from palaestra.runtime.collect.collector import Collector
+from palaestra.runtime.logging.bottleneck import TimeUse
+from palaestra.runtime.logging.rank_warnings import RankWarnings
+from palaestra.runtime.parts.run_context import RunContext
+
+if TYPE_CHECKING:
+    from palaestra.runtime.run.resuming import SavedRun
+
+REPORT_EVERY = 1000
+"""Decisions after which ranks exchange episodes and measurements again."""
+
+ABSENT, OPEN, FULL = 0.0, 1.0, 2.0
+"""States of a behavior's rollout on a rank: it has not seen the behavior; it collects; the rollout is complete."""
+FLAGS = 3
+"""Columns of what a rank tells before those of the first behavior."""
+PATIENCE = 10
+"""Meetings with a full rollout that others lack before there is a warning."""
+
+
+class Meetings:
+    """Decides when the ranks of a run meet, and what they do then."""
+
+    def __init__(self, context: RunContext, warnings: RankWarnings) -> None:
+        """`warnings`: those of this rank."""
+        self._group = context.group
+        self._learners = context.learners
+        self._journal = context.journal
+        self._warn = context.console.warning
+        self._warnings = warnings
+        self.time_use: Callable[[], TimeUse] | None = None
+        """Returns this rank's times; set once its clock runs."""
+        self.times: list[TimeUse] = []
+        """Times of each rank at the last report."""
+        self.names: list[str] = []
+        """Behaviors that the ranks have agreed on, in one order."""
+        self.stopping = False
+        """Whether a rank was stopped, so that all save and end."""
+        self.lost = False
+        """Whether rank 0 can no longer write to the run's folder."""
+        self.meets_first = False
+        """Whether this rank was stopped when it had to meet the others, and does so before it collects again."""
+        self._total = 0
+        self._reported = 0
+        self._shared = set[str]()
+        self._waits = Counter[str]()
+
+    def due(self, collector: Collector, stopped: bool) -> bool:
+        """Whether this rank must meet the others now."""
+        if self._group.size == 1:
+            return True
+        # also where the rollout that was full is lost, because its environment cannot be saved
+        if stopped or self.meets_first:
+            return True
+        return any(self.counts(name) for name in collector.full) or any(
+            learner.due for name, learner in self._learners.items() if self.counts(name)
+        )
+
+    def counts(self, name: str) -> bool:
+        """Whether all ranks have a behavior, as far as they knew when they last met. Only then it is learned, and
+        anything of it is due.
+        """
+        return not self._shared or name in self._shared
+
+    def meet(self, collector: Collector, *, stopped: bool, lost: Callable[[], bool]) -> list[str]:
+        """Meets the other ranks. Returns the behaviors whose rollouts are full on all ranks. `lost`: whether rank 0 can
+        no longer write to the run's folder.
+        """
+        if self._group.size == 1:
+            self.stopping = stopped
+            return collector.full
+        told = (stopped, self._group.leads and lost())
+        found = self._exchange(collector, told)
+        if any(row[0] for row in found):
+            self._agree_on_names(collector)
+            found = self._exchange(collector, told)
+        self.stopping = any(row[1] for row in found)
+        self.lost = bool(found[0][2])
+        # nothing else changes, so that a resumed run goes on as if it had never been stopped
+        if self.stopping or self.lost:
+            self.meets_first = self.due(collector, stopped=False)
+            return []
+        self.meets_first = False
+        states = {name: [row[FLAGS + 2 * i] for row in found] for i, name in enumerate(self.names)}
+        decisions = {name: [row[FLAGS + 2 * i + 1] for row in found] for i, name in enumerate(self.names)}
+        for name, state in states.items():
+            self._note_absence(name, state)
+        self._shared = {name for name, state in states.items() if ABSENT not in state}
+        for name in collector.full:
+            if not self.counts(name):
+                collector.take(name)
+        for name in self.names:
+            if name in self._learners and self.counts(name):
+                self._learners[name].meet(int(sum(decisions[name])))
+        self._total = sum(self._learners[name].step for name in self._shared if name in self._learners)
+        if self._total >= self._reported + REPORT_EVERY:
+            self.report()
+        return [name for name, state in states.items() if all(one == FULL for one in state)]
+
+    def report(self) -> None:
+        """Lets all ranks take in what each of them has measured since the last report."""
+        assert self.time_use is not None
+        self._reported = self._total
+        found = self._group.gather((self._journal.take(), self._warnings.take(), self.time_use()))
+        self._journal.deliver([entries for entries, _, _ in found])
+        self._warnings.show([texts for _, texts, _ in found], self._warn)
+        self.times = [use for _, _, use in found]
+
+    def _exchange(self, collector: Collector, told: Sequence[bool]) -> list[list[float]]:
+        row: list[float] = [any(name not in self.names for name in collector.collectors), *told]
+        for name in self.names:
+            one = collector.collectors.get(name)
+            row += [ABSENT, 0] if one is None else [FULL if one.full else OPEN, one.decisions]
+        return self._group.gather_numbers(row)
+
+    def _note_absence(self, name: str, states: Sequence[float]) -> None:
+        """Warns once if the rollouts of a behavior are full and cannot be learned from, since other ranks do not have
+        the behavior.
+        """
+        if FULL not in states or ABSENT not in states:
+            return
+        self._waits[name] += 1
+        if self._waits[name] == PATIENCE and self._group.leads:
+            absent = [str(rank) for rank, one in enumerate(states) if one == ABSENT]
+            self._warn(
+                f"'{name}' does not learn: rank{'s' if len(absent) > 1 else ''} {', '.join(absent)} of {len(states)} "
+                f"{'have' if len(absent) > 1 else 'has'} not seen it so far, and a behavior learns once every process "
+                "has it"
+            )
+
+    def _agree_on_names(self, collector: Collector) -> None:
+        for names in self._group.gather(list(collector.collectors)):
+            self.names += [name for name in names if name not in self.names]
+
+    def state_dict(self, unseen: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns what the next meeting depends on, for the state of a run. All ranks take part. `unseen`: collectors
+        of saved behaviors that have not appeared.
+        """
+        if self._group.size == 1:
+            return {}
+        own = {name: learner.collector.decisions for name, learner in self._learners.items()}
+        found = self._group.gather(own)
+        met = {name: [learner.agreed, learner.met] for name, learner in self._learners.items()}
+        met |= {name: [one["agreed"], one["met"]] for name, one in unseen.items()}
+        # decisions since the last meeting count too
+        total = {name: one["agreed"] for name, one in unseen.items()}
+        total |= {name: sum(one.get(name, 0) for one in found) for name in own}
+        state = {
+            "names": list(self.names),
+            "shared": sorted(self._shared),
+            "met": met,
+            "total": total,
+            "meets_first": self.meets_first,
+            "reported": self._reported,
+            "journal": self._journal.state_dict(),
+        }
+        return {"meetings": state}
+
+    def load_state_dict(self, saved: SavedRun) -> None:
+        """Restores the state of a run of as many ranks; of one of another number nothing is to be restored."""
+        if "meetings" not in saved.run or not saved.same_ranks:
+            return
+        state = saved.run["meetings"]
+        self.names = list(state["names"])
+        self._shared = set(state["shared"])
+        self._total = state["reported"]
+        self._reported = state["reported"]
+        self.meets_first = state["meets_first"]
+        self._journal.load_state_dict(state["journal"])

@@ -1,0 +1,420 @@
+"""A run: its environment, the learners of its behaviors, and its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+import torch
+
+from palaestra.core.errors import CheckpointError, ConfigError, EnvError
+from palaestra.core.files import belongs_to_run
+from palaestra.core.metrics import GROUP_REWARD, SUCCESS
+from palaestra.core.processes import usable_cores
+from palaestra.core.specs import BehaviorSpec, describe
+from palaestra.envs.base import Env, Interruptible, Measures, RunAware, StaggersEpisodes
+from palaestra.envs.transfer import Transfer
+from palaestra.parallel.closing import close_safely
+from palaestra.runtime.collect.collector import BehaviorCollector, Collector
+from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.control.goals import Course
+from palaestra.runtime.logging.bottleneck import EnvKind, Setup, TimeUse, bottleneck
+from palaestra.runtime.logging.rank_warnings import RankWarnings
+from palaestra.runtime.logging.statistics import Statistics
+from palaestra.runtime.logging.timers import Timers
+from palaestra.runtime.logging.tracker import Summary
+from palaestra.runtime.parts.part import Part
+from palaestra.runtime.parts.run_context import RunContext
+from palaestra.runtime.play.teachers import Teachers
+from palaestra.runtime.run.analytics_facts import behavior_facts, training_facts
+from palaestra.runtime.run.first_weights import initialize
+from palaestra.runtime.run.meetings import Meetings
+from palaestra.runtime.run.model_writer import ModelWriter
+from palaestra.runtime.run.resuming import SavedRun
+from palaestra.runtime.run.run_times import RunClock, UpdateTimes
+from palaestra.runtime.run.threads import ComputeThreads
+from palaestra.runtime.settings import RunSettings, behavior_settings
+from palaestra.runtime.storage.checkpoints import Checkpoint
+
+P = TypeVar("P", bound=Part)
+
+
+class Run:
+    """Makes a learner for each behavior that appears, and holds what its parts share.
+
+    Its parts own everything else. Nobody but the run itself sets its attributes.
+    """
+
+    def __init__(
+        self,
+        context: RunContext,
+        statistics: Statistics,
+        timers: Timers,
+        parts: Callable[[Run], Sequence[Part]],
+        *,
+        checkpoint: Checkpoint | None = None,
+        warnings: RankWarnings | None = None,
+        kind: EnvKind = "own",
+        own_areas: bool = False,
+    ) -> None:
+        """`parts`: makes the features that take part. `checkpoint`: what the run goes on from, or plays. `warnings`: of
+        this rank. `own_areas`: the environment has its own number of areas, which nobody chose.
+        """
+        self.context = context
+        self.settings = context.settings
+        self.folder = context.folder
+        self.env = context.env
+        self.console = context.console
+        self.group = context.group
+        self.journal = context.journal
+        self.learners = context.learners
+        self.inference = context.inference
+        self.statistics = statistics
+        self.timers = timers
+        self.stopped = False
+        """Whether the run saves and ends at the next tick: after a signal, a request, a callback or a goal."""
+        self.told_to_stop = False
+        """Whether someone waits for that, after a signal or a request, so that an evaluation is left out."""
+        self.begun = False
+        """Whether it collects; before that, what can never work is refused."""
+        self.update_times = UpdateTimes()
+        settings = self.settings
+        env = self.env
+        group = self.group
+        self.models = ModelWriter(context, statistics.model)
+        self.meetings = Meetings(context, warnings or RankWarnings())
+        self.saved = SavedRun(checkpoint, group)
+        self._kind: EnvKind = kind
+        self._own_areas = own_areas
+        if isinstance(env, RunAware):
+            env.training_starts(training_facts(settings, env.device))
+        self._teachers = Teachers(settings, env)
+        self.parts = list(parts(self))
+        busy = bool(getattr(env, "busy_cores", False))
+        self.threads = ComputeThreads(settings.torch_settings.threads, self.learners, group, cores_are_busy=busy)
+        seed = group.own_seed(settings.env_settings.seed)
+        staggers = None if self.inference else staggering(env, settings)
+        try:
+            self.collector = Collector(env, self._join, seed, self.parts, staggers)
+            self.clock = RunClock(self.collector.seconds, self.learners, env, group)
+            self.meetings.time_use = self.clock.use
+            self._resume()
+        except BaseException:
+            self.close()
+            raise
+        self.first_step = self.step
+        """The step at which this session started."""
+        self.threads.choose(self.console.info, self.saved.threads)
+        self.clock.start()
+
+    def _join(self, name: str, spec: BehaviorSpec) -> BehaviorCollector:
+        """Makes what a behavior needs when it appears, at the first tick or later. Returns its collector."""
+        if belongs_to_run(name):
+            raise EnvError(
+                f"a behavior cannot be named '{name}': a run keeps files of its own under that name; rename the "
+                "behavior"
+            )
+        if (collector := self._teachers.collector_of(name, spec)) is not None:
+            self._teachers.check_specs_match(self.learners)
+            return collector
+        settings = behavior_settings(self.settings, name, self.env.behaviors)
+        seed = seed_of(name, self.settings)
+        learner = Learner(name, spec, settings, self.env.device, seed, self.inference, self.folder.path, self.group)
+        if self._own_areas:
+            learner.wait_for_agents()
+        self.learners[name] = learner
+        taught = self._teachers.add_student(learner)
+        with self._explaining_misfits():
+            restored = self.saved.restore(learner)
+        self.console.info(f"New behavior '{name}': {describe(spec)}")
+        for oddity in learner.oddities:
+            self.console.warning(f"{name}: {oddity}")
+        if not restored and not self.inference:
+            late = self.console.warning if self.begun else None
+            initialize(learner, self.settings.checkpoint_settings, self.folder, self.group, self.console.info, late)
+        for part in self.parts:
+            part.joined(learner)
+        if isinstance(self.env, RunAware):
+            self.env.behavior_joins(behavior_facts(name, settings, self.settings))
+        learner.tell(self.console.info, self.console.warning)
+        if taught is not None:
+            self.console.info(taught)
+            self._teachers.check_specs_match(self.learners)
+        if self.begun:
+            self.threads.choose(self.console.info)
+        return learner.collector
+
+    def _resume(self) -> None:
+        """Restores what belongs to no behavior alone. Raises CheckpointError if it does not fit."""
+        saved = self.saved
+        if saved.checkpoint is None:
+            return
+        saved.must_share_behaviors(self.learners, self.console.warning)
+        with self._explaining_misfits():
+            seed = self.group.own_seed(self.settings.env_settings.seed + saved.checkpoint.step)
+            restored = self.collector.load_state_dict(saved.run["collector"], seed, episodes=saved.same_ranks)
+            self.meetings.load_state_dict(saved)
+            for part in self.parts:
+                if part.name in saved.run:
+                    part.load_state_dict(saved.run[part.name], restored=restored)
+            if not saved.same_ranks:
+                for learner in self.learners.values():
+                    learner.reseed(self.group.own_seed(self.settings.env_settings.seed + saved.checkpoint.step))
+        saved.tell(self.learners, self.env.behaviors, self.console.warning, restored=restored)
+        self.statistics.load_state_dict(saved.run["statistics"])
+        self.clock.before = saved.run["elapsed"]
+        self.retire()
+
+    @contextmanager
+    def _explaining_misfits(self) -> Iterator[None]:
+        """Turns what a checkpoint raises that does not fit into an error that says what to do."""
+        try:
+            yield
+        except (KeyError, RuntimeError, ValueError, TypeError) as error:
+            if isinstance(error, CheckpointError | ConfigError) or self.saved.checkpoint is None:
+                raise
+            raise self.saved.misfit(error, self.settings, self.folder, self.learners) from error
+
+    def part(self, kind: type[P]) -> P:
+        """Returns the part of a class."""
+        return next(part for part in self.parts if isinstance(part, kind))
+
+    @property
+    def at_work(self) -> list[Part]:
+        """Parts that are not idle."""
+        return [part for part in self.parts if not part.idle]
+
+    @property
+    def step(self) -> int:
+        """Decisions of all behaviors."""
+        return sum(learner.step for learner in self.learners.values())
+
+    def still_training(self) -> list[str]:
+        """Returns the behaviors that have not reached their max_steps, of those that all ranks have."""
+        return [name for name, learner in self.learners.items() if learner.training and self.meetings.counts(name)]
+
+    @property
+    def finished(self) -> bool:
+        """Whether every behavior has reached its max_steps."""
+        return bool(self.learners) and not self.inference and not self.still_training()
+
+    def endings(self) -> Mapping[str, Course]:
+        """Returns the behaviors that need no more training by their `stop_when`; empty while others still train."""
+        return next((found for part in self.parts if (found := part.endings())), {})
+
+    def students(self, name: str) -> list[Learner]:
+        """Returns the learners that learn from a behavior's rollouts."""
+        return self._teachers.students(name, self.learners)
+
+    def absent_teachers(self) -> Iterator[tuple[str, str]]:
+        """Returns students whose teacher's behavior the environment does not have, and its name."""
+        return self._teachers.absent(self.learners)
+
+    def ticks_ahead(self) -> int:
+        """Returns the number of ticks until something is due."""
+        asked = (part.ticks_ahead() for part in self.at_work)
+        ticks = [learner.ticks_ahead() for learner in self.learners.values()]
+        return min((*(each for each in asked if each is not None), *ticks), default=1)
+
+    def meet(self) -> list[str]:
+        """Meets the other ranks. Returns the behaviors whose rollouts are full on all ranks."""
+        full = self.meetings.meet(self.collector, stopped=self.stopped, lost=self._may_be_lost)
+        if self.meetings.lost:
+            self.must_be_writable()
+        elif not self.meetings.stopping:
+            for part in self.at_work:
+                part.met()
+        return full
+
+    def _may_be_lost(self) -> bool:
+        return self.folder.check_due() and self.folder.trouble() is not None
+
+    def must_be_writable(self) -> None:
+        """Raises FolderLost if the run's folder can no longer be written to. All ranks take part, and all raise it."""
+        trouble = self.group.from_first(self.folder.trouble() if self.group.leads else None)
+        self.meetings.lost = trouble is not None
+        self.folder.report(trouble)
+
+    def measure_episodes(self) -> None:
+        """Adds the episodes that ended, and what the environment measured, to the statistics."""
+        for name, collector in self._teachers.collectors.items():
+            returns = collector.meter.take()
+            for student in self.students(name) if len(returns.returns) else []:
+                self.journal.add(student.name, "Imitation/Teacher Reward", float(returns.together.mean()))
+        for learner in self.learners.values():
+            ended = learner.collector.meter.take()
+            for part in self.at_work:
+                part.ended(learner, ended)
+            if len(ended.returns):
+                self._add_episodes(learner, ended)
+        if self.learners and isinstance(self.env, Measures):
+            for tag, value, kind in self.env.take_measurements():
+                for name in self.learners:  # it belongs to none in particular
+                    self.journal.measure(name, tag, value, kind)
+
+    def _add_episodes(self, learner: Learner, ended: Any) -> None:
+        name = learner.name
+        rewards = learner.settings.reward_signals
+        strength = rewards["extrinsic"].strength if "extrinsic" in rewards else 0.0
+        columns = {"extrinsic": (ended.together * strength).tolist(), "judged": ended.judged.tolist()}
+        grouped = bool(ended.in_group.any())
+        self.journal.episodes(name, ended.returns.tolist(), ended.lengths.tolist(), grouped=grouped, **columns)
+        self.journal.spread(name, GROUP_REWARD, ended.group_returns[ended.last_of_group].tolist())
+        self.journal.extend(name, SUCCESS, ended.success.tolist())
+
+    def note_update(self, learner: Learner, metrics: Mapping[str, float]) -> None:
+        """Takes in what an update has measured."""
+        learner.warn(self.console.warning)
+        self.update_times.ended(learner.name)
+        for tag, value in metrics.items():
+            self.journal.add(learner.name, tag, value)
+        self.statistics.policy_updated(learner.name)
+
+    def write_summary(self, learner: Learner) -> Summary:
+        """Ends the period of a behavior whose summary is due, and sends the summary to the trackers."""
+        step = learner.summary_due()
+        assert step is not None
+        training = learner.training or self.finished
+        times = self.clock.times_since_summary(learner.name, self.meetings.times)
+        times["bottleneck"] = bottleneck(self.meetings.times, self.setup())
+        summary = self.statistics.summarize(
+            learner.name, step, elapsed=self.clock.elapsed, training=training, times=times
+        )
+        learner.tell(self.console.info, self.console.warning)
+        return summary
+
+    def lesson_began(self, *, restarts: bool) -> None:
+        """Tells all parts that the environment has other parameters. `restarts`: all episodes begin anew."""
+        for part in self.parts:
+            part.lesson_began()
+        for collector in self.collector.collectors.values():
+            collector.meter.mark()
+        if restarts:
+            self.collector.restart(self.group.own_seed(self.settings.env_settings.seed + self.step))
+
+    def time_use(self) -> TimeUse:
+        """Returns what this rank has spent its time on in this session."""
+        return self.clock.use()
+
+    def setup(self) -> Setup:
+        """Returns the facts on which advice about speed depends."""
+        return Setup(
+            kind=self._kind,
+            agents=max(round(sum(learner.agents for learner in self.learners.values())), 1),
+            copies=self.settings.env_settings.num_envs,
+            runners=self.settings.env_settings.env_runners is not None,
+            cores=usable_cores(),
+            gpus=torch.cuda.device_count(),
+            on_gpu=self.env.device.type == "cuda",
+            threaded=any(learner.learned_beside is not None for learner in self.learners.values()),
+        )
+
+    def start(self) -> None:
+        """Begins to collect: all ranks have rank 0's networks, and every part is ready."""
+        first = {name: one.trainer.network.state_dict() for name, one in self.learners.items() if one.starts_trained}
+        for name, weights in self.group.from_first(first).items():
+            if name in self.learners:
+                self.learners[name].trainer.network.load_state_dict(weights)
+        self.begun = True
+        for part in self.parts:
+            part.started()
+
+    def end(self) -> None:
+        """Saves and ends at the next tick."""
+        self.stopped = True
+
+    def stop(self) -> None:
+        """Saves and ends at the next tick; an environment that waits for a game stops waiting. Safe in a signal
+        handler.
+        """
+        self.stopped = True
+        self.told_to_stop = True
+        if isinstance(self.env, Interruptible):
+            self.env.interrupt()
+
+    def wait(self) -> str:
+        """Returns what a stop has to wait for; empty if the wait is short. Safe in a signal handler."""
+        return self.update_times.wait(lambda name: self.learners[name].progress)
+
+    def abandon(self) -> None:
+        """Ends the processes of environment and trainers at once. Safe in a signal handler."""
+        for learner in self.learners.values():
+            learner.abandon()
+        if isinstance(self.env, Interruptible):
+            self.env.abandon()
+
+    def close(self) -> None:
+        """Ends the processes of trainers, and what the parts have opened."""
+        for part in self.parts:
+            close_safely(part.close, part.what_is_closed, self.console.warning)
+        for name, learner in self.learners.items():
+            close_safely(learner.close, f"the trainer of '{name}'", self.console.warning)
+
+    def retire(self) -> None:
+        """Stops collecting for behaviors that have reached max_steps; their agents go on acting.
+
+        When all have, the run ends and their unfinished rollouts are saved, so that the run can be continued with more
+        steps.
+        """
+        if not any(learner.training for learner in self.learners.values()):
+            return
+        for learner in self.learners.values():
+            if not learner.training and not self.inference:
+                learner.collector.rollout_size = None
+                learner.collector.buffer = None
+        self._teachers.retire(self.learners)
+
+    def must_be_finite(self) -> None:
+        """Raises Diverged if weights are not finite."""
+        for learner in self.learners.values():
+            learner.must_be_finite()
+
+    def state_dict(self, *, alone: bool = False) -> dict[str, Any]:
+        """Returns everything that the next tick depends on. Call it between two ticks, on all ranks.
+
+        `alone`: without the others; in a run that goes on from there episodes begin anew.
+        """
+        for learner in self.learners.values():
+            assert not len(learner.collector.meter)
+        collector = self.collector.state_dict()
+        for name, one in collector["behaviors"].items() if alone else ():
+            one["decisions"] = self.learners[name].step if name in self.learners else one["decisions"]
+        specs = {name: asdict(self.env.behaviors[name]) for name in self.learners}
+        whole = {
+            "collector": {**collector, "behaviors": {**self.saved.collectors, **collector["behaviors"]}},
+            "statistics": self.statistics.state_dict(),
+            **({} if alone else self.meetings.state_dict(self.saved.collectors)),
+            **{part.name: part.state_dict() for part in self.parts if part.name},
+            "elapsed": self.clock.elapsed,
+            "threads": self.threads.number,
+            "seed": self.settings.env_settings.seed,
+            "specs": {**self.saved.specs, **specs},
+        }
+        learned = {name: learner.state_dict() for name, learner in self.learners.items()}
+        return {"run": whole, **self.saved.learned, **learned}
+
+
+def seed_of(behavior: str, settings: RunSettings) -> int:
+    """Returns the seed of a behavior: by its place in the settings, or by its name if only default_settings hold for
+    it, so that it does not depend on when the behavior appears.
+    """
+    names = list(settings.behaviors)
+    place = names.index(behavior) if behavior in names else len(names) + sum(behavior.encode()) % 997
+    return settings.env_settings.seed + 1000 * place
+
+
+def staggering(env: Env, settings: RunSettings) -> StaggersEpisodes | None:
+    """Returns the environment if `stagger_episodes` is on, which spreads the ends of first episodes. Raises ConfigError
+    if it cannot.
+    """
+    if not settings.env_settings.stagger_episodes:
+        return None
+    behind = env.wrapped if isinstance(env, Transfer) else env
+    if not isinstance(behind, StaggersEpisodes):
+        raise ConfigError(
+            "env_settings.stagger_episodes: this environment cannot have its first episodes end at different times; "
+            "built-in ones can, and those of your own that have a method `stagger`"
+        )
+    return behind

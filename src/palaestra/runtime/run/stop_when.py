@@ -1,0 +1,62 @@
+"""Ends a run whose behaviors are good enough, or no longer improve: `stop_when`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.control.goals import Course, Goals
+from palaestra.runtime.logging.tracker import Summary
+from palaestra.runtime.parts.part import Part
+from palaestra.runtime.parts.run_context import RunContext
+
+
+class StopWhen(Part):
+    """Ends a run once all its behaviors are good enough or no longer improve, as their `stop_when` says."""
+
+    name = "stop_when"
+
+    def __init__(
+        self,
+        context: RunContext,
+        still_training: Callable[[], Iterable[str]],
+        lessons_are_over: Callable[[], bool],
+    ) -> None:
+        """`still_training`: behaviors that have not reached max_steps. `lessons_are_over`: whether no curriculum has a
+        lesson to come.
+        """
+        self.goals = Goals(context.console.warning)
+        self._context = context
+        self._still_training = still_training
+        self._lessons_are_over = lessons_are_over
+
+    def summarized(self, learner: Learner, summary: Summary) -> None:
+        """Notes whether a behavior needs no more training."""
+        wanted = learner.settings.stop_when if learner.training else None
+        ended = self.goals.note(summary, wanted, last_lesson=self._lessons_are_over())
+        if ended is not None:
+            self._context.console.info(f"'{learner.name}' needs no more training ({ended.ending}): {ended.reason}")
+            self._context.status.set_ending(learner.name, ended.ending, ended.reason)
+
+    def started(self) -> None:
+        """Forgets why behaviors had ended that train again."""
+        self._context.status.forget_endings(name for name in self._context.learners if not self.goals.met(name))
+
+    def lesson_began(self) -> None:
+        """Forgets what was measured before."""
+        self._context.status.forget_endings(self.goals.begin_lesson(self._context.learners))
+
+    def endings(self) -> Mapping[str, Course]:
+        """Returns the behaviors that need no more training; empty while others still train."""
+        if any(not self.goals.met(name) for name in self._still_training()):
+            return {}
+        return {name: course for name, course in self.goals.courses.items() if course.ending}
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """Returns the courses, without those that end the run: it watches anew when it is resumed."""
+        return self.goals.state_dict(ended=bool(self.endings()))
+
+    def load_state_dict(self, state: Mapping[str, Any], *, restored: bool) -> None:
+        """Restores the courses."""
+        self.goals.load_state_dict(state)
