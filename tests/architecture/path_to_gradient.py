@@ -1,7 +1,8 @@
-"""Measures what `palaestra.train` runs through from the environment to the gradient, with PPO on 3DBall, as the profiler sees it.
+"""Measures what `palaestra.train` runs through from the environment to the gradient, with PPO on 3DBall, as the
+profiler sees it.
 
-As a program it prints the files in the order in which they are reached, with their lines, and the sums. A process of its own is free
-of what other tests imported, patched or left to the garbage collector.
+As a program it prints the files in the order in which they are reached, with their lines, and the sums. A process of
+its own is free of what other tests imported, patched or left to the garbage collector.
 """
 
 from __future__ import annotations
@@ -83,7 +84,9 @@ def called() -> list[Call]:
 
 
 def spans() -> tuple[Span, Span]:
-    """From the last `Env.step` of a rollout to the first optimizer step; from that step of a rollout to the same of the next one."""
+    """From the last `Env.step` of a rollout to the first optimizer step; from that `Env.step` to the same of the next
+    rollout.
+    """
     calls = called()
     updates = [i for i, call in enumerate(calls) if call == OPTIMIZER]
     steps = [i for i, call in enumerate(calls) if call == STEP]

@@ -23,7 +23,7 @@ from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.collect.trainer_process import STALENESS, TrainerProcess
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.run import loop, saving
-from palaestra.runtime.run.training_run import Run
+from palaestra.runtime.run.saving import Saving
 from palaestra.trainers.behavior_settings import BehaviorSettings
 
 MEMORY = {"hidden_units": 16, "num_layers": 1, "memory": {"memory_size": 8, "sequence_length": 4}}
@@ -115,13 +115,13 @@ class Sleepy(Scripted):
 @pytest.mark.slow
 def test_checkpoints_are_saved_when_no_trainer_is_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     busy = list[bool]()
-    save = saving.save
+    save = Saving.save
 
-    def noted(run: Run) -> None:
-        busy.append(any(learner.busy for learner in run.learners.values()))
-        save(run)
+    def noted(self: Saving) -> None:
+        busy.append(any(learner.busy for learner in self._run.learners.values()))
+        save(self)
 
-    monkeypatch.setattr(saving, "save", noted)
+    monkeypatch.setattr(Saving, "save", noted)
     block = settings("A", 1200, threaded=True, hyperparameters={"batch_size": 16, "buffer_size": 160, "num_epoch": 4})[
         "behaviors"
     ]["A"]

@@ -17,7 +17,7 @@ import palaestra
 from palaestra.cli.main import main
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.run import report
-from palaestra.runtime.run.extending import RateJump
+from palaestra.runtime.run.rate_jumps import RateJump
 
 
 def train(
@@ -129,7 +129,7 @@ def test_of_several_behaviors_the_one_whose_rate_rises_is_named(monkeypatch: pyt
     run: Any = SimpleNamespace(finished=True, learners={"Wall": None, "Goal": None})
     assert (
         "lifts the learning rate of Wall from 1.0e-05 to 1.0e-04, of Goal from 2.0e-05 to 2.0e-04, and"
-        in report.gently(run)[0]
+        in report.of_more_steps(run)[0]
     )
 
 

@@ -245,8 +245,8 @@ def test_a_run_that_leaves_out_checkpoints_is_still_saved_once_a_minute(
     for name, value in (("FREE_SECONDS", 0.0), ("MOST_SHARE", 0.0), ("SAFETY_SECONDS", 0.0)):
         monkeypatch.setattr(saving, name, value)
     saved: list[int] = []
-    save = saving.save
-    monkeypatch.setattr(saving, "save", lambda run: (saved.append(run.step), save(run)))
+    save = saving.Saving.save
+    monkeypatch.setattr(saving.Saving, "save", lambda self: (saved.append(self._run.step), save(self)))
     train(tmp_path)
     assert len(saved) > 6
 
