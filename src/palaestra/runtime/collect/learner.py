@@ -423,7 +423,8 @@ def trainer_and_oddities(
     """Returns a behavior's trainer, and warnings about its demonstrations. Raises ConfigError, PluginError,
     DemoError.
     """
-    with scratch_in(scratch):
+    gpus = [device] if device.type == "cuda" else []
+    with scratch_in(scratch), torch.random.fork_rng(gpus):  # the program's own random numbers go on as they were
         trainer = make_trainer(spec, settings, device, seed)
         found = [load_demonstrations(path, spec, device) for path in ([] if inference else _demo_paths(settings))]
     return trainer, list(dict.fromkeys(line for demonstrations in found for line in demonstrations.oddities))

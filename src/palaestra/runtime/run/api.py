@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -161,8 +161,11 @@ def learn(
     torch_settings = loaded.settings.torch_settings
     if not ranks.asked() and (count := count_of(torch_settings)) > 1 and not plays_alone(loaded):
         raise SeveralProcesses(count)
-    with ranks.joined(
-        torch_settings.rank_timeout, torch_settings.device or ("cpu" if torch_settings.processes else None)
+    with (
+        callers_threads(),
+        ranks.joined(
+            torch_settings.rank_timeout, torch_settings.device or ("cpu" if torch_settings.processes else None)
+        ),
     ):
         loaded = of_rank(loaded, folder)
         try:
@@ -175,6 +178,16 @@ def learn(
         except BaseException as error:
             ranks.leave_message(reason(error))
             raise
+
+
+@contextmanager
+def callers_threads() -> Iterator[None]:
+    """Gives the program that trains its number of threads back."""
+    threads = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def plays_alone(loaded: Loaded) -> bool:

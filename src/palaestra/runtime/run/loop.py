@@ -19,33 +19,31 @@ def train(run: Run) -> None:
     """Collects, learns and summarizes, until every behavior has reached its max_steps or the run is stopped."""
     while not run.finished and not run.meetings.stopping:
         collect(run)
-        if run.meetings.due(run.collector, run.stopped):
-            full = run.meet()
-            update(run, full)
+        due = run.meetings.due(run.collector, run.stopped)
+        update(run, run.meet() if due else [])
+        measure(run)
+        if due:
             summarize(run)
             for part in run.at_work:
                 part.round_ended()
-        for part in run.parts:
-            part.paused()
+        run.pause()
     for part in run.parts:
         part.finished()
 
 
 def collect(run: Run) -> None:
-    """Steps the environment until a rollout is full, something is due or a pause is over, and measures the episodes
-    that ended. Raises Diverged if diverged weights caused an EnvError.
+    """Steps the environment until a rollout is full, something is due or a pause is over. Raises Diverged if diverged
+    weights caused an EnvError.
     """
+    if run.meetings.meets_first:
+        return
     pause = perf_counter() + PAUSE
-    if not run.meetings.meets_first:
-        with run.timers("collect"):
-            try:
-                run.collector.advance(run.ticks_ahead(), lambda: run.stopped or perf_counter() > pause)
-            except EnvError:
-                run.must_be_finite()
-                raise
-    run.measure_episodes()
-    for part in run.at_work:
-        part.collected()
+    with run.timers("collect"):
+        try:
+            run.collector.advance(run.ticks_ahead(), lambda: run.stopped or perf_counter() > pause)
+        except EnvError:
+            run.must_be_finite()
+            raise
 
 
 def update(run: Run, full: Iterable[str]) -> None:
@@ -57,9 +55,18 @@ def update(run: Run, full: Iterable[str]) -> None:
             with run.timers("update"), run.clock.spending_on(LEARNING):
                 metrics = learner.update(rollout)
             run.note_update(learner, metrics)
-            for part in run.at_work:
-                part.updated(learner)
     run.retire()
+
+
+def measure(run: Run) -> None:
+    """Adds the episodes that ended, and what was measured, to the statistics."""
+    run.add_episodes()
+    for learner in run.take_updated():
+        run.statistics.policy_updated(learner.name)
+        for part in run.at_work:
+            part.updated(learner)
+    for part in run.at_work:
+        part.collected()
 
 
 def summarize(run: Run) -> None:

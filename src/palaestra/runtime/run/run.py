@@ -79,6 +79,9 @@ class Run:
         """Whether someone waits for that, after a signal or a request, so that an evaluation is left out."""
         self.begun = False
         """Whether it collects; before that, what can never work is refused."""
+        self.at_work: list[Part] = []
+        """Parts that are not idle, as of the last pause."""
+        self._updated: list[Learner] = []
         self.update_times = UpdateTimes()
         settings = self.settings
         env = self.env
@@ -144,6 +147,7 @@ class Run:
             self._teachers.check_specs_match(self.learners)
         if self.begun:
             self.threads.choose(self.console.info)
+            self.at_work = [part for part in self.parts if not part.idle]
         return learner.collector
 
     def _resume(self) -> None:
@@ -182,11 +186,6 @@ class Run:
         return next(part for part in self.parts if isinstance(part, kind))
 
     @property
-    def at_work(self) -> list[Part]:
-        """Parts that are not idle."""
-        return [part for part in self.parts if not part.idle]
-
-    @property
     def step(self) -> int:
         """Decisions of all behaviors."""
         return sum(learner.step for learner in self.learners.values())
@@ -206,7 +205,7 @@ class Run:
 
     def students(self, name: str) -> list[Learner]:
         """Returns the learners that learn from a behavior's rollouts."""
-        return self._teachers.students(name, self.learners)
+        return self._teachers.students(name, self.learners) if self._teachers.collectors else [self.learners[name]]
 
     def absent_teachers(self) -> Iterator[tuple[str, str]]:
         """Returns students whose teacher's behavior the environment does not have, and its name."""
@@ -237,7 +236,7 @@ class Run:
         self.meetings.lost = trouble is not None
         self.folder.report(trouble)
 
-    def measure_episodes(self) -> None:
+    def add_episodes(self) -> None:
         """Adds the episodes that ended, and what the environment measured, to the statistics."""
         for name, collector in self._teachers.collectors.items():
             returns = collector.meter.take()
@@ -270,7 +269,19 @@ class Run:
         self.update_times.ended(learner.name)
         for tag, value in metrics.items():
             self.journal.add(learner.name, tag, value)
-        self.statistics.policy_updated(learner.name)
+        self._updated.append(learner)
+
+    def take_updated(self) -> list[Learner]:
+        """Returns the learners that were updated since the last call."""
+        updated = self._updated
+        self._updated = []
+        return updated
+
+    def pause(self) -> None:
+        """Shows how far the run is, and finds out which parts are at work from now on."""
+        for part in self.parts:
+            part.paused()
+        self.at_work = [part for part in self.parts if not part.idle]
 
     def write_summary(self, learner: Learner) -> Summary:
         """Ends the period of a behavior whose summary is due, and sends the summary to the trackers."""
@@ -320,6 +331,7 @@ class Run:
         self.begun = True
         for part in self.parts:
             part.started()
+        self.at_work = [part for part in self.parts if not part.idle]
 
     def end(self) -> None:
         """Saves and ends at the next tick."""

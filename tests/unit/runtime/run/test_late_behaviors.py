@@ -1,0 +1,88 @@
+"""What is done for a behavior is done when it appears, at the first tick or later."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small_runs import settings, state
+from tiny_envs import Scripted
+
+import palaestra
+from palaestra.runtime.run import threads
+from palaestra.runtime.run.api import Result
+
+STREAMS: dict[str, dict[str, Any]] = {"A": {"steady": True}, "B": {"steady": True}}
+
+
+def train(place: Path, run_id: str, late: int = 0, *, b: dict[str, Any] | None = None, **more: Any) -> Result:
+    """Trains A from the first tick on, and B from tick `late` on."""
+    block = settings("A", 400, hyperparameters={"batch_size": 32, "buffer_size": 128, "learning_rate": 1e-9})
+    config = {"behaviors": {"A": block["behaviors"]["A"], "B": {**block["behaviors"]["A"], **(b or {})}}}
+    env = Scripted(STREAMS, appears={"B": late})
+    return palaestra.train(config, env=env, results_dir=str(place), run_id=run_id, quiet=True, seed=1, **more)
+
+
+def network(result: Result, name: str) -> dict[str, torch.Tensor]:
+    """The weights of a behavior; the normalizer and what learning moves by 1e-9 aside."""
+    return state(result.folder)[name]["trainer"]["network"]
+
+
+def is_close(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return all(torch.allclose(one[key], other[key], atol=1e-5) for key in one)
+
+
+@pytest.mark.parametrize("late", [0, 5])
+@pytest.mark.parametrize("by", ["initialize_from", "init_path"])
+def test_a_behavior_starts_from_another_run_whenever_it_appears(tmp_path: Path, by: str, late: int):
+    first = train(tmp_path, "first")
+    alone = train(tmp_path, "alone", late)
+    more = {"initialize_from": "first"} if by == "initialize_from" else {}
+    path = {"init_path": str(first.folder)} if by == "init_path" else {}
+    settings_of_seed = {"b": {"network_settings": {"hidden_units": 16, "num_layers": 1}, **path}}
+    second = train(tmp_path, "second", late, **settings_of_seed, **more)
+    assert is_close(network(first, "B"), network(second, "B"))
+    assert is_close(network(alone, "B"), network(first, "B"))  # a seed by name, not by the order of appearance
+
+
+def test_the_best_model_of_a_late_behavior_that_cannot_be_evaluated_is_not_kept_and_the_run_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    block = settings("A", 400)["behaviors"]["A"]
+    config = {"behaviors": {"A": block, "B": {**block, "keep_best": {}}}}
+    env = Scripted(STREAMS, appears={"B": 5})
+    result = palaestra.train(config, env=env, results_dir=str(tmp_path), seed=1)
+    assert result.finished
+    assert "behavior 'B': keep_best evaluates in an environment of its own" in capsys.readouterr().out
+
+
+def test_the_number_of_threads_counts_a_late_behavior(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(threads, "usable_cores", lambda: 2)
+    monkeypatch.setattr(threads, "MUCH_WORK", 40_000)
+    block = settings("A", 400)["behaviors"]["A"]
+    large = {**block, "network_settings": {"hidden_units": 64, "num_layers": 2}}
+    env = Scripted(STREAMS, appears={"B": 5})
+    palaestra.train({"behaviors": {"A": block, "B": large}}, env=env, results_dir=str(tmp_path), seed=1)
+    out = capsys.readouterr().out
+    assert (
+        out.index("Computing with 1 thread:") < out.index("New behavior 'B'") < out.index("Computing with 2 threads:")
+    )
+
+
+def test_a_program_that_trains_keeps_its_threads_and_its_random_numbers(tmp_path: Path):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        torch.manual_seed(3)
+        expected = torch.rand(3)
+        torch.manual_seed(3)
+        train(tmp_path, "run")
+        assert torch.equal(torch.rand(3), expected)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
