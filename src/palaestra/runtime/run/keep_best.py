@@ -173,18 +173,22 @@ class KeepBest(Part):
             return (float(summary.judged.mean()) if len(summary.judged) else None), False
         if summary is not None and wanted.metric is not None:
             return summary.values.get(wanted.metric), False
-        at = f"'{learner.name}' at step {learner.step:,}"
         try:
             value = self._evaluate(learner, wanted)
         except _LeftOut:
-            run.console.info(f"{at} is not evaluated, because the run stops")
+            run.console.info(f"'{learner.name}' is not evaluated at step {learner.step:,}, because the run stops")
             return None, True
         except STOPS:
             raise
         except BaseException as error:  # a user's environment may raise anything, and the run trains in another
-            run.console.warning(f"{at} could not be evaluated: {reason_of(error)}; training goes on")
+            run.console.warning(
+                f"'{learner.name}' could not be evaluated at step {learner.step:,}: {reason_of(error)}; training goes on"
+            )
             return None, False
-        run.console.info(f"{at}: mean reward {value:.3f} over {wanted.episodes} episodes of keep_best")
+        run.console.info(
+            f"'{learner.name}' at step {learner.step:,}: mean reward {value:.3f} over {wanted.episodes} episodes of "
+            "keep_best"
+        )
         return (value if np.isfinite(value) else None), False
 
     def _evaluate(self, learner: Learner, wanted: KeepBestSettings) -> float:
