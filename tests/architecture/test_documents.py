@@ -99,20 +99,7 @@ def test_modules_named_in_documents_exist(path: Path):
         name for name in files if not any((folder / name).is_file() for folder in (PACKAGE, ROOT, path.parent))
     } == set()
     dotted = set(re.findall(r"\bpalaestra(?:\.\w+)+(?!\.?\w)", text)) - GROUPS
-    assert {
-        name for name in dotted if path.name != "CHANGELOG.md" and not name.endswith(".json") and not is_there(name)
-    } == set()
-
-
-def test_what_moved_is_where_the_changes_say():
-    table = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").partition("### Moved")[2].partition("\n### ")[0]
-    now = {
-        name
-        for row in re.findall(r"^\|[^|]*\|([^|]*)\|", table, re.MULTILINE)
-        for name in re.findall(r"palaestra(?:\.\w+)+", row)
-    }
-    assert len(now) > 10
-    assert {name for name in now if not is_there(name)} == set()
+    assert {name for name in dotted if not name.endswith(".json") and not is_there(name)} == set()
 
 
 def test_what_architecture_finds_is_where_it_says():
