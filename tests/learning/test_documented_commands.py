@@ -35,6 +35,7 @@ ELSEWHERE = {
     r"mine\.onnx|CartPole\.onnx|convert (ppo_pendulum|model_1500|model)\.": "needs a model of another program",
     r"^(?!.*--dry-run).*ann/ppo-3DBall": "needs the Hugging Face Hub; tests of `push` and `pull` have one of their own",
     r"--run-id=new --initialize-from=old": "needs a run of ML-Agents; tests of `--initialize-from` have them",
+    r"minari:D4RL/": "needs a dataset that the line before downloads",
     r"trainer_config": "needs files of old versions; tests of `upgrade` have them",
     r"Soccer\.x86_64": "needs a build with these behaviors",
     r"^tensorboard |--inference": "goes on until it is stopped",
@@ -185,7 +186,12 @@ def run(command: str, folder: Path) -> str:
         else words[:1]
     )
     path = os.pathsep.join([str(folder), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-    env = {**os.environ, "PYTHONPATH": path, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    env = {
+        **os.environ,
+        "PYTHONPATH": path,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "MINARI_DATASETS_PATH": str(folder / "minari"),
+    }
     began = time.monotonic()
     if re.match(PAGE, command):
         open_page(words, folder, env)
