@@ -182,7 +182,8 @@ class KeepBest(Part):
             raise
         except BaseException as error:  # a user's environment may raise anything, and the run trains in another
             run.console.warning(
-                f"'{learner.name}' could not be evaluated at step {learner.step:,}: {reason_of(error)}; training goes on"
+                f"'{learner.name}' could not be evaluated at step {learner.step:,}: {reason_of(error)}; training goes "
+                "on"
             )
             return None, False
         run.console.info(
