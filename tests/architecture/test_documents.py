@@ -87,8 +87,8 @@ def test_the_tree_in_architecture_names_every_folder():
     }
 
 
-def test_architecture_is_two_pages():
-    assert len((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()) <= 130
+def test_architecture_is_short():
+    assert len((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()) <= 170
 
 
 @pytest.mark.parametrize("path", PAGES)
