@@ -38,9 +38,9 @@ class Match:
         """Number of sides."""
         return len({team for _, team in self.sides})
 
-    def at(self, name: str, slot: int, area: int) -> Numbers:
-        """Returns the players of all sides in a slot's episode, (sides,)."""
-        return self.players[name][slot] if self.by_slot else self.players[""][area]
+    def players_of(self, name: str, slots: Numbers, areas: Numbers) -> Numbers:
+        """Returns the players of all sides in the episodes of R slots, which are in these areas, (R, sides)."""
+        return self.players[name][slots] if self.by_slot else self.players[""][areas]
 
 
 class MatchRatings:
@@ -76,21 +76,20 @@ class MatchRatings:
         if side_of is None or not len(rows):
             return
         rows = rows[rows < len(side_of)]
-        reward = (step.reward + step.group_reward).cpu().numpy()
-        area = step.area.tolist()
+        sides = side_of[rows]
+        players = match.players_of(name, rows, step.area.cpu().numpy()[rows])
         group = step.group.cpu().numpy()
-        left = set(group[match.going[name].cpu().numpy()].tolist()) - {-1}
+        going_on = np.unique(group[match.going[name].cpu().numpy()])
+        has_mates_left = (group[rows] >= 0) & np.isin(group[rows], going_on)
+        is_learning = players[np.arange(len(rows)), sides] == LEARNING
+        reward = (step.reward + step.group_reward).cpu().numpy()[rows]
         by_skill = match.teams > 2 and not match.by_slot
-        for slot in rows.tolist():
-            players = match.at(name, slot, area[slot]).tolist()
-            own = int(side_of[slot])
-            if own < 0 or players[own] != LEARNING or group[slot] in left:
-                continue
-            result = result_of(float(reward[slot]))
-            team = match.sides[own][1]
+        for row in ((sides >= 0) & is_learning & ~has_mates_left).nonzero()[0].tolist():
+            result = result_of(float(reward[row]))
+            team = match.sides[int(sides[row])][1]
             if not by_skill:
                 others = [
-                    (behaviors[opponent], players[i])
+                    (behaviors[opponent], int(players[row, i]))
                     for i, (opponent, other) in enumerate(match.sides)
                     if other != team
                 ]
