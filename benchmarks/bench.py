@@ -31,8 +31,7 @@ from palaestra.runtime.collect.collector import Collector
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.doctor.examination import random_action
 from palaestra.runtime.settings import BehaviorSettings, load
-from palaestra.trainers.gradients import Coefficients
-from palaestra.trainers.ppo import PPO
+from palaestra.trainers.ppo import PPO, Coefficients
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs" / "ppo"
 

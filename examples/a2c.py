@@ -19,7 +19,7 @@ from palaestra.core.metrics import Metrics
 from palaestra.core.settings import Settings
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
-from palaestra.data.rollout import Rollout, RolloutNeeds, completed
+from palaestra.data.rollout import Rollout, RolloutNeeds
 from palaestra.data.sequences import SequenceTable
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import log_prob_and_entropy
@@ -29,6 +29,7 @@ from palaestra.rewards.signals import RewardSignals
 from palaestra.trainers.advantages import advantages
 from palaestra.trainers.base import refuse
 from palaestra.trainers.behavior_settings import BehaviorSettings
+from palaestra.trainers.parts import Parts
 
 
 class A2CSettings(Settings):
@@ -76,7 +77,7 @@ class A2C:
         memory = self.settings.network_settings.memory
         table = None if memory is None else SequenceTable(rollout, memory.sequence_length)
         rewards = self.signals.of_rollout(rollout, rollout.reward + rollout.group_reward, None)
-        found = advantages(
+        rows = advantages(
             rollout,
             network,
             rewards,
@@ -85,25 +86,16 @@ class A2C:
             time_horizon=self.settings.time_horizon,
             table=table,
         )
-        mask = None if rollout.action_mask is None else completed(rollout, (rollout.action_mask,))[0]
-        continuous, discrete, stored = completed(
-            rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.recurrent_state)
-        )
-        sequences = None
         if table is not None:  # rows are put in the order of their sequences
-            ((rows, sequences),) = table.take([np.arange(len(table))], stored)
-            found = found.take(rows)
-            continuous = continuous[rows]
-            discrete = discrete[rows]
-            mask = None if mask is None else mask[rows]
-        output, value = network(found.inputs, sequences)
-        log_prob, entropy = log_prob_and_entropy(
-            output, network.log_std, mask, Action(continuous, discrete), network.spec.action
-        )
-        policy_loss = -(log_prob.sum(1) * found.normalized).mean()
-        value_loss = (value - found.target).square().mean()
+            ((order, sequences),) = table.take([np.arange(len(table))])
+            rows = rows.take(order, sequences)
+        output, value = network(rows.inputs, rows.sequences)
+        action = Action(rows.continuous, rows.discrete)
+        log_prob, entropy = log_prob_and_entropy(output, network.log_std, rows.mask, action, network.spec.action)
+        policy_loss = -(log_prob.sum(1) * rows.advantage).mean()
+        value_loss = (value - rows.target).square().mean()
         self._step(policy_loss + hyper.value_coef * value_loss - hyper.beta * entropy.mean(), step)
-        network.learn_statistics(completed(rollout, tuple(rollout.obs[i] for i in network.vectors)))
+        network.learn_statistics(tuple(rollout.completed(rollout.obs[i]) for i in network.vectors))
         metrics.add({"Losses/Policy Loss": policy_loss.detach().abs(), "Losses/Value Loss": value_loss.detach()})
         metrics.add(
             {"Policy/Entropy": entropy.detach().mean(), "Policy/Extrinsic Value Estimate": value.detach().mean()}
@@ -120,14 +112,11 @@ class A2C:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything that the next decision and update depend on."""
-        parts = ("network", "optimizer", "signals")
-        return {
-            "chance": self.action_rng.get_state(),
-            **{name: dict(getattr(self, name).state_dict()) for name in parts},
-        }
+        return self._parts().state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state."""
-        self.action_rng.set_state(state["chance"].cpu())
-        for name in state.keys() - {"chance"}:
-            getattr(self, name).load_state_dict(state[name])
+        self._parts().load_state_dict(state)
+
+    def _parts(self) -> Parts:
+        return Parts(network=self.network, optimizer=self.optimizer, signals=self.signals, action_rng=self.action_rng)

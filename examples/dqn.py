@@ -21,7 +21,7 @@ from palaestra.core.settings import Settings
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action
 from palaestra.data.n_step import NStepReplay, n_step
-from palaestra.data.rollout import Rollout, RolloutNeeds, completed
+from palaestra.data.rollout import Rollout, RolloutNeeds
 from palaestra.models.distributions import draw
 from palaestra.models.optimizer import Adam, scheduled
 from palaestra.models.policy import NetworkPolicy
@@ -29,6 +29,7 @@ from palaestra.models.trunk import Inputs, Trunk
 from palaestra.rewards.signals import RewardSignals
 from palaestra.trainers.base import refuse
 from palaestra.trainers.behavior_settings import BehaviorSettings
+from palaestra.trainers.parts import Parts
 
 
 class DQNSettings(Settings):
@@ -36,9 +37,7 @@ class DQNSettings(Settings):
 
     batch_size: int = Field(default=128, gt=0)
     buffer_size: int = Field(default=50000, gt=0)  # decisions in the replay
-    rollout_size: int = Field(
-        default=256, gt=0
-    )  # decisions collected before each update; sums of n_steps end with them
+    rollout_size: int = Field(default=256, gt=0)  # decisions of an update; sums of n_steps end with them
     steps_per_update: int = Field(default=4, gt=0)  # decisions for each gradient step
     n_steps: int = Field(default=3, gt=0)
     learning_rate: float = Field(default=1e-3, gt=0)  # falls to 0 until max_steps
@@ -48,9 +47,7 @@ class DQNSettings(Settings):
 
 
 class QNetwork(Trunk):
-    """Network of action values: the Trunk's encoders and body. Its `action_head`, which a model file has, gives each
-    choice's advantage.
-    """
+    """Network of action values. Its `action_head`, which a model file has, gives each choice's advantage."""
 
     epsilon: Tensor
     greedy = True
@@ -62,9 +59,7 @@ class QNetwork(Trunk):
         self.register_buffer("epsilon", torch.ones(()))  # saved with the weights: a resumed run explores as before
 
     def worth(self, inputs: Inputs, choices: Tensor) -> Tensor:
-        """Returns Q of each branch's choice, (N, branches): the value, and how far its advantage is above the branch's
-        mean.
-        """
+        """Returns Q of each branch's choice, (N, B): the value, and its advantage over the branch's mean."""
         features = self.features(0, inputs)
         branches = enumerate(self.action_head(features).split(self.spec.action.branches, 1))
         return self.value_head(features) + torch.cat(
@@ -96,9 +91,7 @@ class QNetwork(Trunk):
 
 
 class DQN:
-    """Moves Q of a choice towards the reward of n steps plus what a target copy estimates for the best choice after
-    them.
-    """
+    """Moves Q of a choice towards n steps' reward plus a target copy's estimate for the best choice after them."""
 
     Settings = DQNSettings
 
@@ -130,7 +123,7 @@ class DQN:
         before = self.replay.seen
         (reward,) = self.signals.of_rollout(rollout, rollout.reward + rollout.group_reward, None)
         self.replay.add(n_step(rollout, reward, gamma=self.signals.gammas[0], steps=hyper.n_steps))
-        self.network.learn_statistics(completed(rollout, tuple(rollout.obs[i] for i in self.network.vectors)))
+        self.network.learn_statistics(tuple(rollout.completed(rollout.obs[i]) for i in self.network.vectors))
         self.optimizer.learning_rate = scheduled("linear", hyper.learning_rate, 0.0, step, self.max_steps)
         for _ in range(self.replay.seen // hyper.steps_per_update - before // hyper.steps_per_update):
             metrics.add(self._learn())
@@ -145,9 +138,8 @@ class DQN:
             for slow, fast in zip(self.target.parameters(), network.parameters(), strict=True):
                 slow.lerp_(fast, self.hyper.tau)
             after = network.prepare(batch.next_obs)
-            best, _ = network.draw(
-                network.decide(after, after[0])[0], batch.next_mask, self.action_rng, deterministic=True
-            )
+            output, _ = network.decide(after, after[0])
+            best, _ = network.draw(output, batch.next_mask, self.action_rng, deterministic=True)
             goal = batch.reward + batch.discount * self.target.worth(after, best.discrete).mean(1)
         worth = network.worth(network.prepare(batch.obs), batch.choices)
         loss = nn.functional.smooth_l1_loss(worth, goal.unsqueeze(1).expand_as(worth))
@@ -159,14 +151,18 @@ class DQN:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything that the next decision and update depend on."""
-        parts = ("network", "target", "optimizer", "signals", "replay")
-        return {
-            "chance": self.action_rng.get_state(),
-            **{name: dict(getattr(self, name).state_dict()) for name in parts},
-        }
+        return self._parts().state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state."""
-        self.action_rng.set_state(state["chance"].cpu())
-        for name in state.keys() - {"chance"}:
-            getattr(self, name).load_state_dict(state[name])
+        self._parts().load_state_dict(state)
+
+    def _parts(self) -> Parts:
+        return Parts(
+            network=self.network,
+            target=self.target,
+            optimizer=self.optimizer,
+            signals=self.signals,
+            replay=self.replay,
+            action_rng=self.action_rng,
+        )

@@ -15,8 +15,7 @@ from palaestra.core.timestep import Action
 from palaestra.data.rollout import Minibatch, Rollout
 from palaestra.data.sequences import SequenceTable, sequence_minibatches
 from palaestra.runtime.settings import load
-from palaestra.trainers.gradients import Coefficients
-from palaestra.trainers.ppo import PPO
+from palaestra.trainers.ppo import PPO, Coefficients
 
 COEFFICIENTS = Coefficients(clip_range=0.2, entropy_coef=0.01, value_coef=0.5, clip_value=False)
 
@@ -61,11 +60,12 @@ def main(minibatch: int, threads: int, networks: int) -> None:
     network = {"hidden_units": UNITS, "num_layers": 1, "memory": memory}
     trainer = made(ObsSpec("numbers", (NUMBERS,)), {"shared_critic": networks == 1}, network)
     rows = random_rows((torch.randn(STEPS * SLOTS, NUMBERS),))
-    table = SequenceTable(endless_rollout(STEPS, SLOTS), STEPS)
-    remembered, shuffling = torch.zeros(STEPS * SLOTS, 2 * UNITS * networks), torch.Generator().manual_seed(0)
+    remembered = torch.zeros(STEPS * SLOTS, 2 * UNITS * networks)
+    table = SequenceTable(endless_rollout(STEPS, SLOTS), STEPS, remembered)
+    shuffling = torch.Generator().manual_seed(0)
 
     def learn() -> None:
-        for batch in sequence_minibatches(rows, remembered, table, size=minibatch, epochs=EPOCHS, generator=shuffling):
+        for batch in sequence_minibatches(rows, table, size=minibatch, epochs=EPOCHS, generator=shuffling):
             trainer.gradient(batch, COEFFICIENTS)
             torch.nn.utils.clip_grad_norm_(trainer.parameters, 0.5)
             trainer.optimizer.step()

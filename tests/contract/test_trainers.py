@@ -55,10 +55,10 @@ class Forgets(PPO):
     """Saves all but the random stream that orders minibatches."""
 
     def state_dict(self) -> dict[str, Any]:
-        return {key: value for key, value in super().state_dict().items() if key != "shuffling"}
+        return {key: value for key, value in super().state_dict().items() if key != "shuffle_rng"}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict({**state, "shuffling": self.shuffle_rng.get_state()})
+        super().load_state_dict({**state, "shuffle_rng": self.shuffle_rng.get_state()})
 
 
 class Unseeded(PPO):

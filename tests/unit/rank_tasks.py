@@ -146,11 +146,8 @@ def learn_from_draw(trainer: SAC, rollout: Rollout, rank: int | None) -> None:
     replay.add(rollout, trainer.network.for_environment(rollout.sample), rollout.reward)
     batch = replay.draw(64, torch.Generator().manual_seed(1))
     batch = batch if rank is None else half(batch, rank)
-    transitions = batch.transitions()
-    gammas = torch.tensor(trainer.signals.gammas)
-    ignores_ends = torch.tensor(trainer.signals.ignore_ends)
-    trainer.gradient(batch, trainer.signals.of_batch(transitions), gammas, ignores_ends)
-    trainer.signals.learn(transitions)
+    trainer.gradient(batch)
+    trainer.signals.learn(batch.transitions())
 
 
 def half(batch: ReplayBatch, rank: int) -> ReplayBatch:

@@ -2,77 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Decision, TimeStep
-from palaestra.data.rollout import Earned, OpenDecisions, Rollout, RolloutLayout, RolloutNeeds
+from palaestra.data.rollout import Earned, Rollout, RolloutNeeds
+from palaestra.data.rollout_columns import (
+    DecisionColumns,
+    OpenDecisions,
+    OutcomeColumns,
+    column_state,
+    decision_columns,
+    each,
+    earned_since,
+    make_rollout,
+    outcome_columns,
+    saved_columns,
+    tensors,
+)
 
 PLAIN = RolloutNeeds()
 
 
-class RolloutBuffer(Protocol):
-    """Decisions of one behavior. `decisions` counts those completed since the last `take` and not lost since."""
-
-    decisions: int
-
-    @property
-    def agents(self) -> int:
-        """Slots that have decided since the last `take`, or whose decision was not complete then."""
-        ...
-
-    def open(self, step: TimeStep, decision: Decision) -> None:
-        """Stores what the acting slots observed and did."""
-        ...
-
-    def complete(self, step: TimeStep) -> int:
-        """Stores rewards and ends. A slot's decision is complete when it acts again or its episode ends.
-
-        Returns how many were completed. The decisions of a lost episode are dropped: those since the last `take` no
-        longer count.
-        """
-        ...
-
-    def take(self, step: TimeStep) -> Rollout:
-        """Returns the rollout so far; `step` shows what followed. The buffer starts anew and may overwrite what it
-        returned.
-        """
-        ...
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the rollout under way."""
-        ...
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores a rollout under way."""
-        ...
-
-
 class SteadyBuffer:
-    """Buffer for behaviors whose slots all act on every tick: a row is one tick, written whole."""
+    """Buffer for behaviors whose slots all act on every tick: a row is one tick, written whole.
+
+    `decisions` counts those completed since the last `take`.
+    """
 
     def __init__(self, step: TimeStep, decision: Decision, ticks: int, needs: RolloutNeeds = PLAIN) -> None:
         """`step` and `decision` show the columns' shapes, types and device."""
         self.decisions = 0
         self.tick = 0
         self._anew = True  # no open episode of an earlier buffer goes on in this one
-        self._layout = RolloutLayout(step, decision, needs)
-        self._make_columns(self._layout.opened(step, decision, 0), self._layout.completed(step, 0), ticks)
+        self._needs = needs
+        self._make_columns(decision_columns(step, decision, 0, needs), outcome_columns(step, 0, needs), ticks)
         self._slots = torch.arange(len(step.reward), device=step.reward.device)
         on_host = step.reward.device.type == "cpu"
         self._final_obs = FinalObsList(needs.terminal_obs) if on_host else FinalObsTable(step, ticks)
 
-    def _make_columns(self, opened: Sequence[Tensor], completed: Sequence[Tensor], ticks: int) -> None:
-        self._opened = [column(x, ticks) for x in opened]
-        self._completed = [column(x, ticks) for x in completed]
+    def _make_columns(self, decisions: DecisionColumns, outcomes: OutcomeColumns, ticks: int) -> None:
+        """Makes columns of so many rows like these of one tick."""
+        self._decisions = each(decisions, lambda x: column(x, ticks))
+        self._outcomes = each(outcomes, lambda x: column(x, ticks))
         # views of each row made once: making one costs as much as filling it
-        self._opened_rows = list(zip(*(x.unbind() for x in self._opened), strict=True))
-        self._completed_rows = list(zip(*(x.unbind() for x in self._completed), strict=True))
+        self._decision_rows = list(zip(*(x.unbind() for x in tensors(self._decisions)), strict=True))
+        self._outcome_rows = list(zip(*(x.unbind() for x in tensors(self._outcomes)), strict=True))
 
     @property
     def agents(self) -> int:
@@ -81,36 +61,30 @@ class SteadyBuffer:
 
     def open(self, step: TimeStep, decision: Decision) -> None:
         """Stores this tick's decisions, of all slots, as the next row."""
-        if self.tick == len(self._opened_rows):  # another rank's rollout is not full yet
-            self._grow()
-        for row, value in zip(
-            self._opened_rows[self.tick], self._layout.opened(step, decision, self.tick), strict=True
-        ):
+        if self.tick == len(self._decision_rows):  # another rank's rollout is not full yet
+            self._make_room(2 * self.tick)
+            self._final_obs.grow(self.tick)
+        decisions = decision_columns(step, decision, self.tick, self._needs)
+        for row, value in zip(self._decision_rows[self.tick], tensors(decisions), strict=True):
             row.copy_(value)
 
-    def _grow(self) -> None:
-        """Makes room for as many rows again."""
-        opened = self._opened
-        completed = self._completed
-        self._make_columns([x[0] for x in opened], [x[0] for x in completed], 2 * self.tick)
-        for columns, before in ((self._opened, opened), (self._completed, completed)):
-            for x, value in zip(columns, before, strict=True):
-                x[: self.tick].copy_(value)
-        self._final_obs.grow(self.tick)
+    def _make_room(self, ticks: int) -> None:
+        """Makes columns of so many rows, which begin with those that there are."""
+        before = tensors(self._decisions) + tensors(self._outcomes)
+        self._make_columns(each(self._decisions, lambda x: x[0]), each(self._outcomes, lambda x: x[0]), ticks)
+        for x, value in zip(tensors(self._decisions) + tensors(self._outcomes), before, strict=True):
+            x[: len(value)].copy_(value)
 
     def complete(self, step: TimeStep) -> int:
-        """Completes row `tick` and moves on. Raises EnvError where an episode was lost: then not every slot could
-        act.
-        """
+        """Completes row `tick` and moves on. Raises EnvError where an episode was lost: not every slot could act."""
         if step.lost is not None:
             raise EnvError(
                 "a steady behavior came with a column `lost`; expected None: its slots act on every tick, so none of "
                 "its episodes "
                 "breaks off (set `steady=False` in its spec where one may)"
             )
-        for row, value in zip(
-            self._completed_rows[self.tick], self._layout.completed(step, self.tick + 1), strict=True
-        ):
+        outcomes = outcome_columns(step, self.tick + 1, self._needs)
+        for row, value in zip(self._outcome_rows[self.tick], tensors(outcomes), strict=True):
             row.copy_(value)
         if len(step.final_obs.slots):
             self._final_obs.add(self._slots + self.tick * len(self._slots), step)
@@ -120,37 +94,43 @@ class SteadyBuffer:
 
     def take(self, step: TimeStep) -> Rollout:
         """Returns the rollout, cut after the last tick."""
-        opened = [x[: self.tick] for x in self._opened]
-        completed = [x[: self.tick] for x in self._completed]
-        final_obs = self._final_obs.take(self._layout.kept(completed), step.obs)
+        decisions, outcomes = self._written()
+        final_obs = self._final_obs.take(kept_ends(outcomes, self._needs), step.obs)
         now = self.tick
         self.tick = 0
         self.decisions = 0
         anew = torch.ones_like(step.acting) if self._anew else None
         self._anew = False
-        return replace(self._layout.rollout(opened, completed, None, final_obs, step, now), anew=anew)
+        return replace(make_rollout(decisions, outcomes, None, final_obs, step, now), anew=anew)
+
+    def _written(self) -> tuple[DecisionColumns, OutcomeColumns]:
+        """Returns the rows so far."""
+        return each(self._decisions, lambda x: x[: self.tick]), each(self._outcomes, lambda x: x[: self.tick])
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the rows written so far."""
+        decisions, outcomes = self._written()
         return {
             "kind": type(self).__name__,
-            "opened": [x[: self.tick] for x in self._opened],
-            "settled": [x[: self.tick] for x in self._completed],
+            "decided": column_state(decisions),
+            "outcomes": column_state(outcomes),
             "anew": self._anew,
-            "ends": self._final_obs.state_dict(),
+            "final_obs": self._final_obs.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores rows written before."""
-        self.tick = len(state["settled"][0])
-        self._anew = state.get("anew", False)
+        decisions = saved_columns(self._decisions, state["decided"])
+        outcomes = saved_columns(self._outcomes, state["outcomes"])
+        self.tick = len(outcomes.reward)
+        self._anew = state["anew"]
         self.decisions = self.tick * len(self._slots)
-        if self.tick >= len(self._completed[0]):  # rollouts are shorter now: the next tick fills this one
-            self._make_columns([x[0] for x in self._opened], [x[0] for x in self._completed], self.tick + 1)
-        for columns, saved in ((self._opened, state["opened"]), (self._completed, state["settled"])):
-            for x, value in zip(columns, saved, strict=True):
-                x[: self.tick].copy_(value)
-        self._final_obs.load_state_dict(state["ends"])
+        if self.tick >= len(self._outcomes.reward):  # rollouts are shorter now: the next tick fills this one
+            self._make_room(self.tick + 1)
+        saved = tensors(decisions) + tensors(outcomes)
+        for x, value in zip(tensors(self._decisions) + tensors(self._outcomes), saved, strict=True):
+            x[: self.tick].copy_(value)
+        self._final_obs.load_state_dict(state["final_obs"])
 
 
 class SlottedBuffer:
@@ -158,33 +138,32 @@ class SlottedBuffer:
 
     It grows by doubling: its rows as one slot decides more often than others, its slots as more agents live. On an
     accelerator, finding out who acts and what is complete waits for the device on every tick; of the built-in
-    environments, WallJump and DungeonEscape need it.
+    environments, WallJump and DungeonEscape need it. `decisions` counts those completed since the last `take` and not
+    lost since.
     """
 
     def __init__(self, step: TimeStep, decision: Decision, ticks: int, needs: RolloutNeeds = PLAIN) -> None:
         """`step` and `decision` show the columns' shapes, types and device."""
         self.decisions = 0
         self._tick = 0
-        self._layout = RolloutLayout(step, decision, needs)
+        self._needs = needs
         self._waiting = torch.zeros_like(step.acting)  # decided, not completed
-        self._anew = torch.ones_like(
-            step.acting
-        )  # no episode of the rollout before goes on in the slot: it was lost or dropped
+        self._anew = torch.ones_like(step.acting)  # no episode of the rollout before goes on in the slot
         self._final_obs = FinalObsList(needs.terminal_obs)
         self._earned: Earned | None = None
         self._have(
-            [column(x, ticks) for x in self._layout.opened(step, decision, 0)],
-            [column(x, ticks) for x in self._layout.completed(step, 0)],
+            each(decision_columns(step, decision, self._tick, self._needs), lambda x: column(x, ticks)),
+            each(outcome_columns(step, self._tick, self._needs), lambda x: column(x, ticks)),
             torch.zeros(len(step.reward), dtype=torch.int64, device=step.reward.device),
         )
 
-    def _have(self, opened: list[Tensor], completed: list[Tensor], cursor: Tensor) -> None:
+    def _have(self, decisions: DecisionColumns, outcomes: OutcomeColumns, cursor: Tensor) -> None:
         """Uses these columns, each (T, S, ...), and the row that each slot writes next, (S,)."""
-        self._opened = opened
-        self._completed = completed
+        self._decisions = decisions
+        self._outcomes = outcomes
         # the same numbers without time: a row and a slot are one index there, which costs half of what two do
-        self._flat_opened = [x.flatten(0, 1) for x in opened]
-        self._flat_completed = [x.flatten(0, 1) for x in completed]
+        self._flat_decisions = each(decisions, lambda x: x.flatten(0, 1))
+        self._flat_outcomes = [x.flatten(0, 1) for x in tensors(outcomes)]
         self._slots = torch.arange(len(cursor), device=cursor.device)
         self._next = cursor * len(cursor) + self._slots  # in T * S counting
         self._most = self._furthest()
@@ -202,7 +181,8 @@ class SlottedBuffer:
     def open(self, step: TimeStep, decision: Decision) -> None:
         """Writes each acting slot's next row."""
         self._make_room(len(step.reward))
-        columns = zip(self._flat_opened, self._layout.opened(step, decision, self._tick), strict=True)
+        decisions = decision_columns(step, decision, self._tick, self._needs)
+        columns = zip(tensors(self._flat_decisions), tensors(decisions), strict=True)
         slots = step.acting.nonzero().squeeze(1)
         if len(slots) == len(self._slots):
             for x, value in columns:
@@ -220,7 +200,7 @@ class SlottedBuffer:
             self._forget(step.lost)
         self._tick += 1
         done = self._waiting & (step.acting | step.terminated | step.truncated)
-        for x, value in zip(self._flat_completed, self._layout.completed(step, self._tick), strict=True):
+        for x, value in zip(self._flat_outcomes, tensors(outcome_columns(step, self._tick, self._needs)), strict=True):
             x.index_copy_(0, self._next, value)  # of every slot: what has not completed is written again when it does
         if len(step.final_obs.slots):
             self._final_obs.add(self._next, step, done)
@@ -241,7 +221,7 @@ class SlottedBuffer:
             self._anew |= lost
             return
         after = torch.arange(1, rows + 1, device=lost.device).unsqueeze(1)
-        ended = (self._completed[2][:rows, slots] | self._completed[3][:rows, slots]) & (after <= cursor)
+        ended = self._outcomes.ended[:rows, slots] & (after <= cursor)
         begun = (ended * after).amax(0)
         self.decisions -= int((cursor - begun).sum())
         self._next[slots] = begun * len(self._slots) + slots
@@ -249,27 +229,23 @@ class SlottedBuffer:
         self._waiting &= ~lost
 
     def take(self, step: TimeStep) -> Rollout:
-        """Returns the rollout, each slot cut after its last completed decision; decisions still waiting go on in the
-        next rollout.
-        """
+        """Returns the rollout, each slot cut after its last completed decision; waiting decisions go on in the next."""
         slots = self._waiting.nonzero().squeeze(1)
-        waiting = OpenDecisions(slots, [x[self._next[slots]] for x in self._flat_opened], self._earned)
+        waiting = OpenDecisions(slots, each(self._flat_decisions, lambda x: x[self._next[slots]]), self._earned)
         rows = self._furthest()
         lengths = self._cursor
-        opened = [x[:rows].clone() for x in self._opened]
-        completed = [x[:rows].clone() for x in self._completed]
-        final_obs = self._final_obs.take(self._layout.kept(completed), step.obs)
-        self._earned = self._layout.earned(opened, completed, lengths, waiting)
+        decisions = each(self._decisions, lambda x: x[:rows].clone())
+        outcomes = each(self._outcomes, lambda x: x[:rows].clone())
+        final_obs = self._final_obs.take(kept_ends(outcomes, self._needs), step.obs)
+        self._earned = earned_since(decisions, outcomes, lengths, waiting)
         self._next = self._slots.clone()
         self._most = 0
         self.decisions = 0
-        for x, value in zip(self._opened, waiting.opened, strict=True):
+        for x, value in zip(tensors(self._decisions), tensors(waiting.columns), strict=True):
             x[0, slots] = value
         anew = self._anew
         self._anew = torch.zeros_like(self._anew)
-        return replace(
-            self._layout.rollout(opened, completed, lengths, final_obs, step, self._tick, waiting), anew=anew
-        )
+        return replace(make_rollout(decisions, outcomes, lengths, final_obs, step, self._tick, waiting), anew=anew)
 
     def _furthest(self) -> int:
         """Row that the slot with most decisions writes next."""
@@ -279,23 +255,25 @@ class SlottedBuffer:
         had = len(self._slots)
         more = slots - len(self._slots)
         if more > 0:
-            ticks = len(self._completed[0])
+            ticks = len(self._outcomes.reward)
             rows = min(ticks, max(self._furthest() + 1, ticks * had // slots))  # as much room in all as before
             self._final_obs.widen(had, slots)
             self._waiting, self._anew = (torch.cat([x, x.new_zeros(more)]) for x in (self._waiting, self._anew))
-            opened, completed = (
-                [torch.cat([x[:rows], x.new_zeros((rows, more, *x.shape[2:]))], 1) for x in columns]
-                for columns in (self._opened, self._completed)
-            )
-            self._have(opened, completed, torch.cat([self._cursor, self._slots.new_zeros(more)]))
-        if self._most < len(self._completed[0]):
+
+            def wider(x: Tensor) -> Tensor:
+                return torch.cat([x[:rows], x.new_zeros((rows, more, *x.shape[2:]))], 1)
+
+            cursor = torch.cat([self._cursor, self._slots.new_zeros(more)])
+            self._have(each(self._decisions, wider), each(self._outcomes, wider), cursor)
+        if self._most < len(self._outcomes.reward):
             return
         self._most = self._furthest()  # it counted ticks, to be cheap: no slot is further than that
-        if self._most == len(self._completed[0]):
-            opened, completed = (
-                [torch.cat([x, torch.zeros_like(x)]) for x in columns] for columns in (self._opened, self._completed)
-            )
-            self._have(opened, completed, self._cursor)
+        if self._most == len(self._outcomes.reward):
+
+            def longer(x: Tensor) -> Tensor:
+                return torch.cat([x, torch.zeros_like(x)])
+
+            self._have(each(self._decisions, longer), each(self._outcomes, longer), self._cursor)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything that was written, at least a row, and waiting decisions; nothing of earlier rollouts."""
@@ -305,28 +283,41 @@ class SlottedBuffer:
         row = torch.arange(rows, device=opened.device).unsqueeze(1)
         return {
             "kind": type(self).__name__,
-            "opened": [blanked(x[:rows], row >= opened) for x in self._opened],
-            "settled": [blanked(x[:rows], row >= cursor) for x in self._completed],
+            "decided": column_state(each(self._decisions, lambda x: blanked(x[:rows], row >= opened))),
+            "outcomes": column_state(each(self._outcomes, lambda x: blanked(x[:rows], row >= cursor))),
             "cursor": cursor,
             "waiting": self._waiting.clone(),
             "anew": self._anew.clone(),
             "decisions": self.decisions,
             "tick": self._tick,
-            "earned": None if self._earned is None else asdict(self._earned),
-            "ends": self._final_obs.state_dict(),
+            "group_rewards": None if self._earned is None else asdict(self._earned),
+            "final_obs": self._final_obs.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a rollout under way, with its cursors."""
-        opened, completed = ([x.clone().contiguous() for x in state[part]] for part in ("opened", "settled"))
-        self._have(opened, completed, state["cursor"])
+        decisions = saved_columns(self._decisions, state["decided"])
+        outcomes = saved_columns(self._outcomes, state["outcomes"])
+        self._have(
+            each(decisions, lambda x: x.clone().contiguous()),
+            each(outcomes, lambda x: x.clone().contiguous()),
+            state["cursor"],
+        )
         self._waiting = state["waiting"].clone()
         self.decisions = state["decisions"]
-        self._tick = state.get("tick", 0)
-        self._anew = state["anew"].clone() if "anew" in state else torch.zeros_like(self._waiting)
-        earned = state.get("earned")
-        self._earned = None if earned is None else Earned(**earned)
-        self._final_obs.load_state_dict(state["ends"])
+        self._tick = state["tick"]
+        self._anew = state["anew"].clone()
+        self._earned = None if state["group_rewards"] is None else Earned(**state["group_rewards"])
+        self._final_obs.load_state_dict(state["final_obs"])
+
+
+RolloutBuffer = SteadyBuffer | SlottedBuffer
+"""Decisions of one behavior."""
+
+
+def kept_ends(outcomes: OutcomeColumns, needs: RolloutNeeds) -> Tensor:
+    """Returns the episodes whose final observations are kept, (T, S)."""
+    return outcomes.ended if needs.terminal_obs else outcomes.truncated
 
 
 def blanked(column: Tensor, where: Tensor) -> Tensor:
@@ -343,9 +334,7 @@ class FinalObsList:
         self._obs: list[tuple[Tensor, ...]] = []
 
     def add(self, rows: Tensor, step: TimeStep, completed: Tensor | None = None) -> None:
-        """Adds those of this tick. `rows` (S,): row of each slot's decision, counted in T * S; `completed` (S,): slots
-        that had one.
-        """
+        """Adds those of this tick. `rows` (S,): each slot's decision in T * S; `completed` (S,): slots with one."""
         slots = step.final_obs.slots
         kept = step.truncated | step.terminated if self.terminal_obs else step.truncated
         chosen = kept[slots] if completed is None else (kept & completed)[slots]
@@ -355,9 +344,7 @@ class FinalObsList:
         self._obs.append(tuple(obs[chosen] for obs in step.final_obs.obs))
 
     def take(self, ended: Tensor, like: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Returns rows (E,) and observations, each (E, *shape), of the episodes whose final observations are kept:
-        `ended` (T, S).
-        """
+        """Returns rows (E,) and observations, each (E, *shape), of the episodes that are kept: `ended` (T, S)."""
         rows = torch.cat([torch.empty(0, dtype=torch.int64, device=ended.device), *self._rows])
         obs = tuple(torch.cat([x[:0], *(obs[i] for obs in self._obs)]) for i, x in enumerate(like))
         self._rows = []
@@ -400,9 +387,7 @@ class FinalObsTable:
         self._columns = [torch.cat([x[:ticks], torch.zeros_like(x[:ticks])]) for x in self._columns]
 
     def take(self, ended: Tensor, like: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Returns rows (E,) and observations, each (E, *shape), of the episodes whose final observations are kept:
-        `ended` (T, S).
-        """
+        """Returns rows (E,) and observations, each (E, *shape), of the episodes that are kept: `ended` (T, S)."""
         rows = ended.flatten().nonzero().squeeze(1)
         return rows, tuple(x.view(-1, *x.shape[2:])[rows] for x in self._columns)
 

@@ -11,9 +11,7 @@ from torch import Tensor
 
 
 def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
-    """Returns an array as a tensor on a device: on the CPU the same memory. A GPU gets a copy in its turn, and nothing
-    waits for it.
-    """
+    """Returns an array as a tensor on a device: on the CPU the same memory. Nothing waits for a GPU's copy."""
     tensor = torch.from_numpy(array)
     # from memory that may be paged out, a copy first waits for all that the GPU still has to do
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)

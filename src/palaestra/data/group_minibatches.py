@@ -1,6 +1,4 @@
-"""Minibatches of whole group steps: features of an agent's observation are computed once and serve all its mates
-too.
-"""
+"""Minibatches of whole group steps: features of an observation are computed once and serve all mates."""
 
 from __future__ import annotations
 
@@ -29,9 +27,7 @@ class GroupMinibatch:
     deciding: Tensor  # (R,) int64 which of these observations each decision was made at
     places: Tensor  # (R,) int64 its place, counted in M * P
     sequences: tuple[int, Tensor, Tensor] | None
-    """Sequences, where there is memory, with the number of the observation before which it is stored in place of the
-    memory.
-    """
+    """Sequences, where there is memory, with the observation before which their state is stored in place of it."""
 
     def sequences_with(self, recurrent_state: Tensor) -> Sequences | None:
         """Returns the sequences with their recurrent states, given those before each observation, (V, L)."""
@@ -117,9 +113,7 @@ class GroupMinibatches:
         )
 
     def _observations(self, blocks: Numbers, members: Numbers) -> tuple[Numbers, int, list[Numbers]]:
-        """Returns the observations that are there, in the order of the group steps; with memory in that of their
-        sequences, and those.
-        """
+        """Returns the observations there, in the order of group steps or, with memory, of sequences, and those."""
         if self._sequences is None or self._of_block is None:
             return _once(members), 1, []
         there = np.zeros(self.table.timeline.observations, np.bool_)
@@ -136,9 +130,7 @@ class GroupMinibatches:
         return grid[place], steps, [place, sequences[:, 0]]
 
     def _in_sequence(self, begins: Numbers, longest: int) -> tuple[Numbers, Numbers]:
-        """Returns a row for each sequence of a slot's decisions within a block, block by block, and the first of each
-        block.
-        """
+        """Returns a row for each sequence of a slot's decisions in a block, and the first row of each block."""
         table = self.table
         line = self.table.timeline
         block = np.searchsorted(begins, table.group_step, side="right") - 1
@@ -155,9 +147,7 @@ class GroupMinibatches:
 
 
 def _blocks(table: GroupSteps, longest: int) -> Numbers:
-    """Returns the first step of each block: where a group begins or all its agents begin anew, and after each `longest`
-    steps.
-    """
+    """Returns the first step of each block: where a group or all its agents begin, and after each `longest` steps."""
     group_steps = np.arange(len(table.members))
     fresh = table.fresh.copy()
     fresh[:1] = True

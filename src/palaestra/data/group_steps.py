@@ -59,9 +59,7 @@ class GroupSteps:
         return len(self.members)
 
     def _there(self, keys: Numbers, late: Marks | None = None) -> Presences:
-        """Returns who is there at the group steps with these rising keys; agents of `late` (V,) only after their
-        observation's tick.
-        """
+        """Returns who is there at group steps with rising keys; agents of `late` (V,) only after their observation."""
         line = self.timeline
         begin = line.begin if late is None else line.begin + late
         low, high = (np.searchsorted(keys, line.key(line.group, tick)) for tick in (begin, line.end))
@@ -106,16 +104,12 @@ class GroupSteps:
             )
         ]
         self.later = _stacked(tables)
-        """Observations that are there at steps that follow, but are none of `members`, (F, P)."""
+        """Observations that are there at steps that follow, but are none of `members`, (R, P)."""
         self.following = np.where(line.next == NOBODY, NOBODY, self.group_step[line.next])
-        """Group step that each decision led to, (N,), counted in `members` and on in `later`; NOBODY: nothing is left
-        to earn.
-        """
+        """Group step that each decision led to, (N,), counted in `members` and on in `later`; NOBODY: nothing left."""
         self.following[last] = total + at_last
         self.following_endless = self.following.copy()
-        """The same for rewards that do not end with an episode: terminated agents are there with their final
-        observations.
-        """
+        """The same for rewards that do not end with an episode: terminated agents count with final observations."""
         first = total + len(lasts)
         for column, table in ((self.following, tables[1]), (self.following_endless, tables[2])):
             column[over] = np.where(table[:, 0] == NOBODY, NOBODY, first + np.arange(len(ends)))[at_end]
@@ -124,9 +118,7 @@ class GroupSteps:
         self.following[left_mates] = self.following_endless[left_mates]
 
     def shared(self, reward: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Returns what each agent and its mates earned from its decision to its next, (N,), from what each earned
-        itself, (N,).
-        """
+        """Returns what each agent and its mates earned until its next decision, (N,), from what each earned, (N,)."""
         line = self.timeline
         completed = line.key(self._group, line.until)
         made = line.key(self._group, line.made)
@@ -150,9 +142,7 @@ def _joined(some: Presences, others: Presences) -> Presences:
 
 
 def _table(there: Presences, group_steps: int) -> tuple[Numbers, Numbers]:
-    """Returns a row for each group step with its observations, rising, then NOBODY; and the place (X,) of each presence
-    in it.
-    """
+    """Returns each group step's observations, rising, then NOBODY; and the place (X,) of each presence in its row."""
     order = np.lexsort((there.obs, there.group_step))
     begins = np.searchsorted(there.group_step[order], np.arange(group_steps))
     place = np.empty(len(order), np.int64)

@@ -6,7 +6,7 @@ Each is stored whole, with both of its observations, which is simple and takes t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from palaestra.core.specs import BehaviorSpec
 from palaestra.data.rollout import Rollout
+from palaestra.data.transitions import observation_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +22,24 @@ class NStep:
     """N discrete decisions, what the next few earned, and the observation at which the rest is bootstrapped."""
 
     obs: tuple[Tensor, ...]  # each (N, *shape)
-    choices: Tensor  # (N, branches) int64
+    choices: Tensor  # (N, B) int64
     reward: Tensor  # (N,) discounted sum over the steps
     discount: Tensor  # (N,) of what `next_obs` is worth; 0 where the episode terminated within the steps
     next_obs: tuple[Tensor, ...]  # each (N, *shape)
     next_mask: Tensor | None  # (N, choices) bool: what was allowed there; None: all
-    """Choices allowed at that observation; after a truncated episode, which has no mask there, those of its last
-    decision.
-    """
+    """Choices allowed at that observation; after a truncated episode those of its last decision."""
+
+    def columns(self) -> list[Tensor]:
+        """Returns all columns that are there."""
+        rest = (self.choices, self.reward, self.discount, self.next_mask)
+        return [*self.obs, *self.next_obs, *(column for column in rest if column is not None)]
+
+    def take(self, rows: Tensor) -> NStep:
+        """Returns the transitions of these rows, (n,)."""
+        obs, next_obs = (tuple(x.index_select(0, rows) for x in views) for views in (self.obs, self.next_obs))
+        choices, reward, discount = (x.index_select(0, rows) for x in (self.choices, self.reward, self.discount))
+        mask = None if self.next_mask is None else self.next_mask.index_select(0, rows)
+        return NStep(obs, choices, reward, discount, next_obs, mask)
 
 
 def n_step(rollout: Rollout, reward: Tensor, *, gamma: float, steps: int) -> NStep:
@@ -39,15 +50,12 @@ def n_step(rollout: Rollout, reward: Tensor, *, gamma: float, steps: int) -> NSt
     """
     time, slots = rollout.shape
     device = reward.device
-    slot = torch.arange(slots, device=reward.device)
-    rows = torch.arange(time * slots, device=device)
+    slot = torch.arange(slots, device=device)
     last = slot + (time - 1 if rollout.lengths is None else (rollout.lengths - 1).clamp(min=0)) * slots
     ended = (rollout.terminated | rollout.truncated).flatten()
     closed = ended.index_fill(0, last, True)  # the slot's next row is not what came of it
-    final = (time + 1) * slots + torch.arange(len(rollout.final_rows), device=device)
-    following = (rows + slots).index_copy(0, last, time * slots + slot).index_copy(0, rollout.final_rows, final)
-    if rollout.lengths is not None:
-        rows = rows[rows // slots < rollout.lengths.repeat(time)]
+    rows = rollout.completed_rows
+    rows = torch.arange(time * slots, device=device) if rows is None else rows
     earned = reward.flatten()
     at = rows
     total = earned[rows]
@@ -58,10 +66,7 @@ def n_step(rollout: Rollout, reward: Tensor, *, gamma: float, steps: int) -> NSt
         at = torch.where(going, at + slots, at)
         total = torch.where(going, total + discount * earned[at], total)
         discount = torch.where(going, discount * gamma, discount)
-    all_obs = [
-        torch.cat([obs.flatten(0, 1), *more])
-        for obs, *more in zip(rollout.obs, rollout.last_obs, rollout.final_obs, strict=True)
-    ]
+    all_obs, following = observation_table(rollout)
     masks = None
     if rollout.action_mask is not None and rollout.last_mask is not None:
         seen = rollout.action_mask.flatten(0, 1)
@@ -83,11 +88,19 @@ class NStepReplay:
         self.size = size
         self.seen = 0
         """`seen`: how many were ever added."""
-        obs = [torch.zeros(size, *each.shape, device=device) for each in spec.obs]
-        choices = torch.zeros(size, len(spec.action.branches), dtype=torch.int64, device=device)
-        allowed = torch.ones(size, spec.action.choices, dtype=torch.bool, device=device)
-        numbers = torch.zeros(2, size, device=device)
-        self._columns = [*obs, *(torch.zeros_like(x) for x in obs), choices, allowed, *numbers]
+        self._choices = spec.action.choices
+
+        def views() -> tuple[Tensor, ...]:
+            return tuple(torch.zeros(size, *each.shape, device=device) for each in spec.obs)
+
+        self._stored = NStep(
+            obs=views(),
+            choices=torch.zeros(size, len(spec.action.branches), dtype=torch.int64, device=device),
+            reward=torch.zeros(size, device=device),
+            discount=torch.zeros(size, device=device),
+            next_obs=views(),
+            next_mask=torch.ones(size, spec.action.choices, dtype=torch.bool, device=device),
+        )
 
     def __len__(self) -> int:
         return min(self.seen, self.size)
@@ -96,28 +109,24 @@ class NStepReplay:
         """Adds transitions in place of the oldest."""
         count = len(new.reward)
         rows = torch.arange(self.seen, self.seen + count, device=new.reward.device)[-self.size :] % self.size
-        allowed = torch.ones_like(self._columns[-3][:1]).expand(count, -1) if new.next_mask is None else new.next_mask
-        for column, values in zip(
-            self._columns, [*new.obs, *new.next_obs, new.choices, allowed, new.reward, new.discount], strict=True
-        ):
+        if new.next_mask is None:
+            new = replace(new, next_mask=torch.ones(count, self._choices, dtype=torch.bool, device=rows.device))
+        for column, values in zip(self._stored.columns(), new.columns(), strict=True):
             column.index_copy_(0, rows, values[-self.size :])
         self.seen += count
 
     def draw(self, count: int, generator: torch.Generator) -> NStep:
         """Draws `count` transitions with equal probability, with replacement."""
-        rows = torch.randint(len(self), (count,), generator=generator, device=generator.device)
-        *obs, choices, allowed, reward, discount = (column.index_select(0, rows) for column in self._columns)
-        kinds = len(obs) // 2
-        return NStep(tuple(obs[:kinds]), choices, reward, discount, tuple(obs[kinds:]), allowed)
+        return self._stored.take(torch.randint(len(self), (count,), generator=generator, device=generator.device))
 
     def state_dict(self) -> dict[str, Any]:
         """Returns all transitions."""
-        return {"seen": self.seen, "columns": [column[: len(self)] for column in self._columns]}
+        return {"seen": self.seen, "columns": [column[: len(self)] for column in self._stored.columns()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state. Raises ValueError where it does not fit."""
         if len(state["columns"][-1]) != min(state["seen"], self.size):
             raise ValueError(f"the replay was saved with another size than {self.size}: set buffer_size to what it was")
         self.seen = state["seen"]
-        for column, saved in zip(self._columns, state["columns"], strict=True):
+        for column, saved in zip(self._stored.columns(), state["columns"], strict=True):
             column[: len(self)] = saved

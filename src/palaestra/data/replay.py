@@ -7,9 +7,9 @@ decision's next observation is that of its slot's next decision, so that none is
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,9 +25,7 @@ from palaestra.data.rollout import Rollout
 from palaestra.data.transitions import Transitions
 
 SPARE, LEAST_SPARE = 8, 1024
-"""Rows of observations beyond one for each decision, for final observations and waiting slots: one in SPARE, and at
-least so many.
-"""
+"""Rows of observations beyond one a decision, for final ones and waiting slots: one in SPARE, and at least this."""
 WHITE = 255.0
 ROUNDING = 1e-3
 """How far beyond 0..1 an image may go and still be stored as bytes."""
@@ -37,15 +35,15 @@ Slots = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ReplayBatch:
-    """N decisions drawn from a replay, and E observations: those they were made at, and those they led to."""
+    """N decisions drawn from a replay, and U observations: those they were made at, and those they led to."""
 
-    obs: tuple[Tensor, ...]  # each (E, *shape)
-    masks: Tensor | None  # (E, choices) bool
+    obs: tuple[Tensor, ...]  # each (U, *shape)
+    masks: Tensor | None  # (U, choices) bool
     now: slice | Tensor  # which observations the decisions were made at, (N,)
     after: slice | Tensor  # and which they led to, (N,)
     sequences: Sequences | None
     """Sequences of observations that follow one another; None: decisions were drawn one by one."""
-    action: Action  # as the environment got it: (N, continuous), (N, branches)
+    action: Action  # as the environment got it: (N, continuous), (N, B)
     reward: Tensor  # (N,)
     terminated: Tensor  # (N,) bool
     ended: Tensor  # (N,) bool
@@ -56,17 +54,36 @@ class ReplayBatch:
         return Transitions(obs, self.action, next_obs, self.reward, self.terminated, self.ended)
 
 
+class DecisionTable(NamedTuple):
+    """Stored columns of decisions, (size, ...); of a rollout (T, S, ...)."""
+
+    continuous: Tensor  # as the environment got it
+    discrete: Tensor  # int32
+    reward: Tensor
+    terminated: Tensor  # bool
+    ended: Tensor  # bool
+    recurrent_state: Tensor  # before the decision
+
+
+def decisions_of(rollout: Rollout, action: Action, reward: Tensor) -> DecisionTable:
+    """Returns what is stored of a rollout's decisions; `action` as the environment got it."""
+    return DecisionTable(
+        action.continuous,
+        action.discrete.to(torch.int32),
+        reward,
+        rollout.terminated,
+        rollout.terminated | rollout.truncated,
+        rollout.recurrent_state,
+    )
+
+
 class Replay:
-    """Holds the last `size` decisions, or a few less where very many episodes end. Its tables are made when the first
-    are added.
-    """
+    """Holds the last `size` decisions, or a few less where many episodes end. The first added make its tables."""
 
     def __init__(
         self, spec: BehaviorSpec, size: int, device: torch.device, *, memory: int = 0, stretch: int = 0
     ) -> None:
-        """`memory`: numbers that an agent remembers; `stretch`: decisions of a sequence, 0 where they are drawn one by
-        one.
-        """
+        """`memory`: numbers of recurrent state; `stretch`: decisions of a sequence, 0: drawn one by one."""
         self.spec = spec
         self.size = size
         self.device = device
@@ -75,7 +92,7 @@ class Replay:
         """Whether each observation is stored as bytes: images are, until one has a number beyond 0..1."""
         self._obs: list[Tensor] = []
         self._masks: Tensor | None = None
-        self._columns: list[Tensor] = []  # action, reward, terminated, ended, memory
+        self._decisions: DecisionTable  # made with the first rollout, as all tables are
         self.rows = size + max(size // SPARE, LEAST_SPARE)
         self._stretch = stretch
         self._index = None
@@ -111,14 +128,14 @@ class Replay:
         joins, ended, lengths = self._on_host(rollout, index)
         final_rows = np.full(time * slots, NONE, np.int64)
         final_rows[rollout.final_rows.cpu().numpy()] = np.arange(len(rollout.final_rows))
-        columns = self._decisions(rollout, action, reward)
+        decisions = decisions_of(rollout, action, reward)
         for t in range(time):
             acted = np.flatnonzero(lengths > t)
             if t == 0:
                 self._continue(rollout, index, acted, joins)
             final = final_rows[t * slots + acted]
             places, seen, kept = index.decide(acted, ended[t, acted], final != NONE)
-            self._put(self._columns, places, [column[t] for column in columns], acted)
+            self._put(self._decisions, places, [column[t] for column in decisions], acted)
             self._see(kept, rollout.final_obs, None, final[final != NONE])
             goes_on = lengths[acted] > t + 1
             if goes_on.any():
@@ -156,22 +173,9 @@ class Replay:
         kinds = [torch.uint8 if as_bytes else torch.float32 for as_bytes in self.as_bytes]
         self._obs = [table(self.rows, obs, kind) for obs, kind in zip(rollout.obs, kinds, strict=True)]
         self._masks = None if rollout.action_mask is None else table(self.rows, rollout.action_mask, torch.bool)
-        columns = self._decisions(rollout, rollout.sample, rollout.reward)
-        self._columns = [table(self.size, column, column.dtype) for column in columns]
+        decisions = decisions_of(rollout, rollout.sample, rollout.reward)
+        self._decisions = DecisionTable(*(table(self.size, column, column.dtype) for column in decisions))
         return ReplayIndex(self.size, self.rows, self._stretch)
-
-    @staticmethod
-    def _decisions(rollout: Rollout, action: Action, reward: Tensor) -> list[Tensor]:
-        """Returns what is stored of each decision, (T, S, ...)."""
-        ended = rollout.terminated | rollout.truncated
-        return [
-            action.continuous,
-            action.discrete.to(torch.int32),
-            reward,
-            rollout.terminated,
-            ended,
-            rollout.recurrent_state,
-        ]
 
     def _on_host(self, rollout: Rollout, index: ReplayIndex) -> tuple[NDArray[np.int8], NDArray[np.bool_], Slots]:
         """Returns how each slot goes on (S,), which decisions ended an episode (T, S), and how many each slot made
@@ -198,9 +202,7 @@ class Replay:
         return table[0], table[1:].astype(np.bool_), lengths
 
     def _continue(self, rollout: Rollout, index: ReplayIndex, acted: Slots, joins: NDArray[np.int8]) -> None:
-        """Starts a new stream in each slot whose first decision here does not follow the observation it was waiting
-        with.
-        """
+        """Starts a new stream in each slot whose first decision does not follow the observation it waited with."""
         waits = index.waiting[acted] != NONE
         index.part(acted[waits & (joins[acted] == 0)])
         index.begin(acted[waits & (joins[acted] == 1)])
@@ -220,9 +222,9 @@ class Replay:
 
     def _put(
         self,
-        tables: list[Tensor],
+        tables: Iterable[Tensor],
         rows: NDArray[Any],
-        values: list[Tensor],
+        values: Sequence[Tensor],
         which: Slots,
         as_bytes: list[bool] | None = None,
     ) -> None:
@@ -250,9 +252,7 @@ class Replay:
         return self._recall(rows, places, slice(0, count), slice(count, 2 * count), None)
 
     def _draw_sequences(self, index: ReplayIndex, count: int, generator: torch.Generator) -> ReplayBatch:
-        """Draws sequences, each with one observation more than it has decisions, so that each decision's next one is in
-        its sequence.
-        """
+        """Draws sequences, each with one observation more than decisions, so that each decision's next one is there."""
         number = max(1, round(count * index.sequences / len(index)))
         numbers = index.sequence_starts(randint(index.sequences, number, generator))
         grid = np.full((self._stretch, number), NONE, np.int64)
@@ -275,7 +275,7 @@ class Replay:
         rows, places, now, after, place, firsts = to_device(np.concatenate(parts), self.device).split(
             [len(part) for part in parts]
         )
-        memory = self._columns[-1].index_select(0, firsts)
+        memory = self._decisions.recurrent_state.index_select(0, firsts)
         return self._recall(rows, places, now, after, Sequences(steps + 1, place, memory))
 
     def _recall(
@@ -283,12 +283,12 @@ class Replay:
     ) -> ReplayBatch:
         obs = tuple(decoded(table.index_select(0, rows)) for table in self._obs)
         masks = None if self._masks is None else self._masks.index_select(0, rows)
-        continuous, discrete, reward, terminated, ended = (
-            column.index_select(0, places) for column in self._columns[:-1]
+        decisions = self._decisions
+        action = Action(decisions.continuous.index_select(0, places), decisions.discrete.index_select(0, places).long())
+        reward, terminated, ended = (
+            column.index_select(0, places) for column in (decisions.reward, decisions.terminated, decisions.ended)
         )
-        return ReplayBatch(
-            obs, masks, now, after, sequences, Action(continuous, discrete.long()), reward, terminated, ended
-        )
+        return ReplayBatch(obs, masks, now, after, sequences, action, reward, terminated, ended)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything that was written, without a copy; empty where nothing was."""
@@ -296,14 +296,13 @@ class Replay:
         if index is None:
             return {}
         used = min(index.end, self.size)
-        tables = [*self._obs, *([] if self._masks is None else [self._masks])]
         return {
             "size": self.size,
-            "stretch": self._stretch,
-            "masked": self._masks is not None,
-            "views": [table[: index.highest] for table in tables],
-            "columns": [column[:used] for column in self._columns],
-            "ledger": index.state_dict(),
+            "sequence_length": self._stretch,
+            "obs": [table[: index.highest] for table in self._obs],
+            "masks": None if self._masks is None else self._masks[: index.highest],
+            "decisions": {name: column[:used] for name, column in self._decisions._asdict().items()},
+            "index": index.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> bool:
@@ -314,15 +313,17 @@ class Replay:
         self._index = None
         if not state:
             return state is not None
-        if state["size"] != self.size or state["stretch"] != self._stretch:
+        if state["size"] != self.size or state["sequence_length"] != self._stretch:
             return False
-        tables = [self._like(table, self.rows) for table in state["views"]]
-        self._columns = [self._like(column, self.size) for column in state["columns"]]
-        self._masks = tables.pop() if state["masked"] else None
-        self._obs = tables
-        self.as_bytes = [table.dtype == torch.uint8 for table in tables]
+        masks = state["masks"]
+        self._obs = [self._like(table, self.rows) for table in state["obs"]]
+        self._masks = None if masks is None else self._like(masks, self.rows)
+        self._decisions = DecisionTable(
+            **{name: self._like(column, self.size) for name, column in state["decisions"].items()}
+        )
+        self.as_bytes = [table.dtype == torch.uint8 for table in self._obs]
         self._index = ReplayIndex(self.size, self.rows, self._stretch)
-        self._index.load_state_dict(state["ledger"])
+        self._index.load_state_dict(state["index"])
         return True
 
     def _like(self, saved: Tensor, rows: int) -> Tensor:

@@ -21,9 +21,7 @@ Ints = NDArray[np.int64]
 
 
 class ReplayIndex:
-    """Index of `size` decisions and `rows` observations. `stretch`: decisions of a slot that make a sequence; 0 for
-    none.
-    """
+    """Index of `size` decisions and `rows` observations. `stretch`: decisions of a slot in a sequence; 0: none."""
 
     def __init__(self, size: int, rows: int, stretch: int) -> None:
         self.size = size
@@ -31,9 +29,7 @@ class ReplayIndex:
         self.stretch = stretch
         self.obs = np.zeros(size, np.int32)
         self.after = np.zeros(size, np.int32)
-        """Rows of the observation of each place's decision, and of the one it led to; after an end that was not kept,
-        the same row.
-        """
+        """Rows of each decision's observation, and of the one it led to; after an end that was not kept, the same."""
         self.following = np.full(size, NONE, np.int64)  # number of the slot's next decision in the same episode
         self._owns_after = np.zeros(size, np.bool_)
         self._begins = np.zeros(size, np.bool_)  # a sequence
@@ -43,16 +39,12 @@ class ReplayIndex:
         # a stack, and its height
         self._free = np.arange(rows - 1, -1, -1, dtype=np.int32)
         self._freed = rows
-        self._starts = np.zeros(
-            size, np.int64
-        )  # numbers of decisions that begin a sequence, the n-th in place n % size
+        self._starts = np.zeros(size, np.int64)  # numbers of decisions that begin a sequence: the n-th at n % size
         self._oldest_start = 0
         self._end_start = 0
         self.waiting = np.zeros(0, np.int32)
         """Row of the observation at which each slot's next decision is expected, (S,); -1: none."""
-        self._last = np.zeros(
-            0, np.int64
-        )  # (S,) number of each slot's last decision; -1 where its episode ended with it
+        self._last = np.zeros(0, np.int64)  # (S,) number of each slot's last decision; -1 if its episode ended
         self._age = np.zeros(0, np.int64)  # (S,) decisions that each slot's episode has had
         self.highest = 0
         """Highest row of observations that was ever used, as an upper bound."""
@@ -70,9 +62,7 @@ class ReplayIndex:
         return self._starts[(self._oldest_start + which) % self.size]
 
     def resize(self, slots: int) -> None:
-        """Changes the number of slots; later slots are dropped. Raises ConfigError where the replay is too small for
-        them.
-        """
+        """Changes the number of slots; later ones are dropped. Raises ConfigError where the replay is too small."""
         if slots > self.size or 3 * slots > self.rows:  # each may wait somewhere, end somewhere, and wait anew
             least = max(slots, 3 * slots - (self.rows - self.size))
             raise ConfigError(
@@ -92,9 +82,7 @@ class ReplayIndex:
         self._age = np.concatenate([self._age[:slots], np.zeros(more, np.int64)])
 
     def part(self, slots: Ints) -> None:
-        """Makes these slots go on from elsewhere: the observation where they waited ends their last decisions and
-        begins none.
-        """
+        """Makes these slots go on from elsewhere: the observation where they waited ends their last decisions."""
         slots = slots[self.waiting[slots] != NONE]
         rows = self.waiting[slots]
         last = self._last[slots]
@@ -188,7 +176,7 @@ class ReplayIndex:
         """Returns the whole index as tensors and numbers, without places that were never used."""
         used = min(self.end, self.size)
         arrays = {
-            "view": self.obs[:used],
+            "obs": self.obs[:used],
             "after": self.after[:used],
             "following": self.following[:used],
             "owns_after": self._owns_after[:used],
@@ -210,8 +198,8 @@ class ReplayIndex:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores the state of an index of the same size."""
         arrays = {name: tensor.cpu().numpy() for name, tensor in state["arrays"].items()}
-        used = len(arrays["view"])
-        self.obs[:used] = arrays["view"]
+        used = len(arrays["obs"])
+        self.obs[:used] = arrays["obs"]
         self.after[:used] = arrays["after"]
         self.following[:used] = arrays["following"]
         self._owns_after[:used] = arrays["owns_after"]

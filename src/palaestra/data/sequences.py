@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -12,32 +11,8 @@ from torch import Tensor
 
 from palaestra.core.row_index import Sequences
 from palaestra.data.device_copies import permutations, to_device
-from palaestra.data.rollout import Minibatch
+from palaestra.data.rollout import Minibatch, Rollout
 from palaestra.parallel import ranks
-
-
-class Streams(Protocol):
-    """Rollouts and other tables of decisions: where the decisions of each slot begin and end."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Returns (T, S), the numbers of ticks and slots."""
-        ...
-
-    @property
-    def terminated(self) -> Tensor:
-        """Returns (T, S) bool."""
-        ...
-
-    @property
-    def truncated(self) -> Tensor:
-        """Returns (T, S) bool."""
-        ...
-
-    @property
-    def lengths(self) -> Tensor | None:
-        """Returns (S,) int64 decisions of each slot; None: T in every slot."""
-        ...
 
 
 class SequenceTable:
@@ -49,7 +24,11 @@ class SequenceTable:
     rollout.
     """
 
-    def __init__(self, rollout: Streams, longest: int) -> None:
+    def __init__(self, rollout: Rollout, longest: int, recurrent_state: Tensor | None = None) -> None:
+        """`recurrent_state`: (N, L), before each decision; None: that of the rollout."""
+        self.recurrent_state = (
+            rollout.completed(rollout.recurrent_state) if recurrent_state is None else recurrent_state
+        )
         time, _ = rollout.shape
         longest = min(longest, time)
         ended = (rollout.terminated | rollout.truncated).cpu().numpy()
@@ -60,33 +39,28 @@ class SequenceTable:
         begins = completed & (age % longest == 0)
         row = np.cumsum(completed).reshape(completed.shape) - 1  # of each decision among the completed ones
         sequence = np.cumsum(begins.T).reshape(begins.T.shape).T - 1  # a slot's lie side by side
-        self.rows: NDArray[np.int64] = np.full(
-            (int(begins.sum()), longest), -1, np.int64
-        )  # (sequences, longest) -1: padding
+        self.rows = np.full((int(begins.sum()), longest), -1, np.int64)  # (sequences, longest) -1: padding
         self.rows[sequence[completed], (age % longest)[completed]] = row[completed]
         self.lengths = (self.rows >= 0).sum(1)
 
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def take(self, parts: Iterable[NDArray[np.int64]], recurrent_state: Tensor) -> Iterator[tuple[Tensor, Sequences]]:
-        """Yields the rows (N,) of the sequences of each part, and how they follow one another; `recurrent_state`: (N,
-        L).
+    def take(self, parts: Iterable[NDArray[np.int64]]) -> Iterator[tuple[Tensor, Sequences]]:
+        """Yields the rows (N,) of the sequences of each part, and how they follow one another.
 
         All tables go to the device at once, before the first part.
         """
         layouts = [self._layout(which) for which in parts]
         tables = to_device(
-            np.concatenate([table for _, *tables in layouts for table in tables]), recurrent_state.device
+            np.concatenate([table for _, *tables in layouts for table in tables]), self.recurrent_state.device
         )
         pieces = iter(tables.split([len(table) for _, *tables in layouts for table in tables]))
         for (steps, *_), rows, place, starts in zip(layouts, pieces, pieces, pieces, strict=True):
-            yield rows, Sequences(steps, place, recurrent_state.index_select(0, starts))
+            yield rows, Sequences(steps, place, self.recurrent_state.index_select(0, starts))
 
     def _layout(self, which: NDArray[np.int64]) -> tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the length of the longest sequence, all rows, where they lie in the grid, and the first row of
-        each.
-        """
+        """Returns the longest sequence's length, all rows, where they lie in the grid, and the first row of each."""
         steps = int(self.lengths[which].max())
         table = self._rows_of(which, steps)
         grid = table.T.reshape(-1)
@@ -106,8 +80,9 @@ class SequenceTable:
 class StreamTable(SequenceTable):
     """Sequences of decisions in one stream: keeps where sequences begin, and takes no memory for each decision."""
 
-    def __init__(self, last: NDArray[np.bool_], longest: int) -> None:
-        """`last` (N,): the next decision is of another episode."""
+    def __init__(self, last: NDArray[np.bool_], longest: int, recurrent_state: Tensor) -> None:
+        """`last` (N,): the next decision is of another episode; `recurrent_state`: (N, L), before each decision."""
+        self.recurrent_state = recurrent_state
         longest = min(longest, len(last))
         ends = np.flatnonzero(last) + 1
         begins = np.concatenate([[0], ends[:-1]])
@@ -123,7 +98,6 @@ class StreamTable(SequenceTable):
 
 def sequence_minibatches(
     rows: Minibatch,
-    recurrent_state: Tensor,
     table: SequenceTable,
     *,
     size: int,
@@ -132,12 +106,11 @@ def sequence_minibatches(
 ) -> Iterator[Minibatch]:
     """Yields minibatches of whole sequences, of about `size` decisions, in `epochs` passes, each in a new order.
 
-    `recurrent_state` (N, L) is that of every row. Nothing of a pass is dropped: minibatches differ a little in size
+    Nothing of a pass is dropped: minibatches differ a little in size
     instead.
     """
-    columns = rows.columns()
     parts = max(1, int(table.lengths.sum()) // size)
     parts = ranks.least(min(parts, len(table)))
     for order in permutations(len(table), epochs, generator):
-        for chosen, sequences in table.take(np.array_split(order, parts), recurrent_state):
-            yield rows.with_columns([column.index_select(0, chosen) for column in columns], sequences)
+        for chosen, sequences in table.take(np.array_split(order, parts)):
+            yield rows.take(chosen, sequences)

@@ -1,6 +1,4 @@
-"""When the agents of a rollout decided, and from when to when each observation was an agent's last: arrays on the
-host.
-"""
+"""When a rollout's agents decided, and how long each observation was an agent's last: arrays on the host."""
 
 from __future__ import annotations
 
@@ -80,9 +78,8 @@ class Timeline:
         own = np.where(group < 0, NOBODY - slot, group), np.where(last_group < 0, NOBODY - of_slot, last_group)
         group = np.unique(np.concatenate([*own, earlier[0]]), return_inverse=True)[1]
         observations = len(slot) + slots
-        over = np.ones(
-            (time + 1) * slots, np.bool_
-        )  # by row: the slot's decision before it ended an episode, or there was none
+        # by row: the slot's decision before it ended an episode, or there was none
+        over = np.ones((time + 1) * slots, np.bool_)
         over[rows + slots] = ended
         final = position[host(rollout.final_rows)]
         return cls(

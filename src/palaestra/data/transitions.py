@@ -17,10 +17,8 @@ class Transitions:
     """N transitions, in any order."""
 
     obs: tuple[Tensor, ...]  # each (N, *shape)
-    action: Action  # as the environment got it: (N, continuous) within -1..1, (N, branches)
-    next_obs: tuple[
-        Tensor, ...
-    ]  # each (N, *shape): the final observation where an episode ended, if kept (`RolloutNeeds.terminal_obs`)
+    action: Action  # as the environment got it: (N, continuous) within -1..1, (N, B)
+    next_obs: tuple[Tensor, ...]  # each (N, *shape): where an episode ended the final one (`RolloutNeeds.terminal_obs`)
     reward: Tensor  # (N,) the environment's
     terminated: Tensor  # (N,) bool
     ended: Tensor  # (N,) bool: terminated or truncated
@@ -34,41 +32,54 @@ class TransitionTable:
 
     def __init__(self, rollout: Rollout, action: Action, reward: Tensor) -> None:
         """`action` (T, S, ...) as the environment got it, `reward` (T, S)."""
-        time, slots = rollout.shape
-        device = reward.device
-        extra = (rollout.last_obs, rollout.final_obs)
-        self._obs = tuple(torch.cat([obs.flatten(0, 1), *rest]) for obs, *rest in zip(rollout.obs, *extra, strict=True))
-        rows = torch.arange(time * slots, device=device)
-        of_slot = torch.arange(slots, device=device)
-        following = rows + slots  # the rows of what followed the last tick are those of `last_obs`
-        if rollout.lengths is not None:
-            last = (rollout.lengths - 1).clamp(min=0) * slots + of_slot
-            following.index_copy_(0, last, time * slots + of_slot)
-        following.index_copy_(
-            0, rollout.final_rows, (time + 1) * slots + torch.arange(len(rollout.final_rows), device=device)
-        )
-        completed = rows
-        if rollout.lengths is not None:
-            completed = rows[(rows // slots) < rollout.lengths.repeat(time)]
-        self.rows = completed
+        self._obs, following = observation_table(rollout)
+        rows = rollout.completed_rows
+        self.rows = torch.arange(reward.numel(), device=reward.device) if rows is None else rows
         """Rows of the decisions, counted in T * S, (N,) rising."""
-        self._following = following[completed]
-        ended = rollout.terminated | rollout.truncated
-        columns = (action.continuous, action.discrete, reward, rollout.terminated, ended)
-        self._columns = tuple(column.flatten(0, 1)[completed] for column in columns)
+        self._following = following[self.rows]
+
+        def column(values: Tensor) -> Tensor:
+            return values.flatten(0, 1)[self.rows]
+
+        self._action = Action(column(action.continuous), column(action.discrete))
+        self._reward = column(reward)
+        self._terminated = column(rollout.terminated)
+        self._ended = column(rollout.terminated | rollout.truncated)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def take(self, rows: Tensor) -> Transitions:
         """Returns the transitions of these rows (R,), counted among the completed decisions."""
-        continuous, discrete, reward, terminated, ended = (column.index_select(0, rows) for column in self._columns)
         here = self.rows.index_select(0, rows)
         there = self._following.index_select(0, rows)
-        obs, next_obs = (tuple(x.index_select(0, at) for x in self._obs) for at in (here, there))
-        return Transitions(obs, Action(continuous, discrete), next_obs, reward, terminated, ended)
+        return Transitions(
+            obs=tuple(x.index_select(0, here) for x in self._obs),
+            action=Action(self._action.continuous.index_select(0, rows), self._action.discrete.index_select(0, rows)),
+            next_obs=tuple(x.index_select(0, there) for x in self._obs),
+            reward=self._reward.index_select(0, rows),
+            terminated=self._terminated.index_select(0, rows),
+            ended=self._ended.index_select(0, rows),
+        )
 
     def parts(self, size: int) -> Iterator[Transitions]:
         """Yields all transitions in order, `size` at a time."""
         for rows in torch.arange(len(self), device=self.rows.device).split(size):
             yield self.take(rows)
+
+
+def observation_table(rollout: Rollout) -> tuple[tuple[Tensor, ...], Tensor]:
+    """Returns all observations of a rollout, and the row of what followed each decision, (T * S,).
+
+    Rows of observations: those before decisions (T * S), then `last_obs` (S), then `final_obs` (E).
+    """
+    time, slots = rollout.shape
+    device = rollout.reward.device
+    extra = (rollout.last_obs, rollout.final_obs)
+    obs = tuple(torch.cat([obs.flatten(0, 1), *rest]) for obs, *rest in zip(rollout.obs, *extra, strict=True))
+    of_slot = torch.arange(slots, device=device)
+    following = torch.arange(slots, (time + 1) * slots, device=device)  # after the last tick rows of `last_obs`
+    if rollout.lengths is not None:
+        following.index_copy_(0, (rollout.lengths - 1).clamp(min=0) * slots + of_slot, time * slots + of_slot)
+    final = (time + 1) * slots + torch.arange(len(rollout.final_rows), device=device)
+    return obs, following.index_copy_(0, rollout.final_rows, final)

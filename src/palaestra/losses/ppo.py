@@ -59,9 +59,7 @@ class HeadGradient:
 
 
 def surrogate_gradient(log_ratio: Tensor, advantage: Tensor, *, clip_range: float) -> tuple[Tensor, Tensor]:
-    """Returns the sum over rows and components of the clipped surrogate, (), and its gradient with respect to
-    log_ratio, (N, A).
-    """
+    """Returns the sum of the clipped surrogate, (), and its gradient with respect to log_ratio, (N, A)."""
     gain = advantage.unsqueeze(1)
     ratio = log_ratio.exp()
     kept = ratio.clamp(1 - clip_range, 1 + clip_range).mul_(gain)
@@ -81,9 +79,7 @@ def gaussian_part(
     entropy_coef: float,
     components: int,
 ) -> HeadGradient:
-    """Returns the part of continuous actions (N, continuous), of `components` in all; writes the `.grad` of log_std
-    (continuous,).
-    """
+    """Returns the part of continuous actions (N, continuous), of `components`; writes log_std's `.grad`."""
     assert log_std.grad is not None
     inverse = torch.exp(-log_std)
     z = (sample - mean).mul_(inverse)
@@ -96,9 +92,8 @@ def gaussian_part(
     torch.sum(squares.sub_(1).mul_(grad), 0, out=log_std.grad)
     log_std.grad.sub_(entropy_coef / mean.shape[1])
     entropy = (log_std + (HALF_LOG_TAU + 0.5)).mean()
-    return HeadGradient(
-        loss.mul_(share), entropy, grad.mul_(z).mul_(inverse), log_ratio
-    )  # d log_prob / d mean = z / std
+    # d log_prob / d mean = z / std
+    return HeadGradient(loss.mul_(share), entropy, grad.mul_(z).mul_(inverse), log_ratio)
 
 
 def branch_part(
@@ -111,9 +106,7 @@ def branch_part(
     entropy_coef: float,
     components: int,
 ) -> HeadGradient:
-    """Returns the part of one branch: log_probs (N, branch) normalized, choice and old_log_prob (N, 1); the gradient is
-    the logits'.
-    """
+    """Returns the part of one branch: log_probs (N, branch), choice and old (N, 1); the gradient is the logits'."""
     rows = max(log_probs.shape[0], 1)
     probs = log_probs.exp()
     log_ratio = log_probs.gather(1, choice).sub_(old_log_prob)
@@ -130,9 +123,7 @@ def branch_part(
 def value_part(
     value: Tensor, old_value: Tensor, target: Tensor, *, value_coef: float, clip_range: float | None
 ) -> tuple[Tensor, Tensor]:
-    """Returns the value loss (), unweighted, and the gradient of `value_coef` times it, (N, K). No clip_range: the
-    squared error.
-    """
+    """Returns the value loss () and the gradient of `value_coef` times it, (N, K). No clip_range: squared error."""
     error = value - target
     share = 1 / max(error.numel(), 1)
     if clip_range is None:

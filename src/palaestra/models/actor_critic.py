@@ -38,9 +38,7 @@ class ActorCritic(Trunk):
         shared_critic: bool = False,
         value_head: Callable[[int, int], nn.Module] = nn.Linear,
     ) -> None:
-        """`value_head` makes the layer from the critic's features to values, given the numbers of both; its last
-        weights are 0.
-        """
+        """`value_head` makes the layer from features to values, given the numbers of both; its weights are 0."""
         super().__init__(spec, settings, 1 if shared_critic else 2)
         self.signals = signals
         action = spec.action
@@ -71,9 +69,7 @@ class ActorCritic(Trunk):
         return self.action_head(self.features(ACTOR, inputs))
 
     def decide(self, inputs: Inputs, recurrent_state: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the actor's packed output and the recurrent state (N, L) after this decision, actor's and
-        critic's.
-        """
+        """Returns the actor's packed output and the recurrent state (N, L) after this decision, of both."""
         if self.memory is None:
             return self.act(inputs), recurrent_state
         features, after = zip(*(self.remember(i, inputs, recurrent_state) for i in range(self.networks)), strict=True)
@@ -96,16 +92,12 @@ class ActorCritic(Trunk):
         )
 
     def forward(self, inputs: Inputs, sequences: Sequences | None = None) -> tuple[Tensor, Tensor]:
-        """Returns packed actor output and values, both from one pass. With memory, `sequences` say which rows follow
-        one another.
-        """
+        """Returns packed actor output and values. With memory, `sequences` say which rows follow one another."""
         output, features = self.output_and_features(inputs, sequences)
         return output, self.value_head(features)
 
     def output_and_features(self, inputs: Inputs, sequences: Sequences | None = None) -> tuple[Tensor, Tensor]:
-        """Returns packed actor output and the critic's features (N, width) before its head. `sequences` as in
-        `forward`.
-        """
+        """Returns packed actor output and the critic's features (N, width). `sequences` as in `forward`."""
         features = self.all_features(inputs)
         actor, critic = (self.unroll(i % self.networks, features[i], sequences) for i in (ACTOR, CRITIC))
         return self.action_head(actor), critic

@@ -58,9 +58,7 @@ class StackedMLP(nn.Module):
         return x
 
     def _one(self, index: int) -> list[tuple[Tensor, Tensor]]:
-        """Returns the layers of one network. Without gradients they are views made once: making them costs as much as a
-        small product.
-        """
+        """Returns one network's layers: without gradients views made once, since making one costs as a product does."""
         if torch.is_grad_enabled() or not self._layers:
             return [(weight[index], bias[index]) for weight, bias in self._layers]
         place, views = self._views.get(index, (0, []))
@@ -108,9 +106,7 @@ def one_by_one(x: Tensor) -> bool:
 
 
 def kaiming(networks: int, inputs: int, outputs: int, gain: float = 1.0) -> Tensor:
-    """Draws normal weights (networks, in, out), std gain / sqrt(in). He et al. 2015, https://arxiv.org/abs/1502.01852,
-    section 2.2.
-    """
+    """Draws normal weights (networks, in, out), std gain / sqrt(in). He et al. 2015, https://arxiv.org/abs/1502.01852."""
     return torch.randn(networks, inputs, outputs) * (gain / math.sqrt(inputs))
 
 

@@ -38,9 +38,7 @@ class OwnModule(nn.Module):
         self.hidden = hidden
 
     def forward(self, x: Tensor) -> Tensor:
-        """Maps (N, *shape) to (N, hidden). The user's module is never called without rows, which many such as
-        `view(len(x), -1)` refuse.
-        """
+        """Maps (N, *shape) to (N, hidden). Without rows, which `view(len(x), -1)` refuses, the module is not called."""
         return self.module(x) if len(x) else x.new_zeros((0, self.hidden))
 
 
@@ -51,9 +49,7 @@ def own_body(name: str, inputs: int, hidden: int, layers: int) -> OwnModule:
 
 
 def find_class(kind: str, title: str, name: str) -> type[nn.Module]:
-    """Returns the class that `package.module:Class`, or an entry point of the group `palaestra.<kind>`, names. Raises
-    PluginError.
-    """
+    """Returns the class that `package.module:Class` or a plug-in's name stands for. Raises PluginError."""
     found = find_plugin(kind, title, name)
     if not (isinstance(found, type) and issubclass(found, nn.Module)):
         raise PluginError(f"{title} is {found!r}; expected a class that inherits from torch.nn.Module")

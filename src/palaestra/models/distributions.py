@@ -44,9 +44,7 @@ def draw(
     generator: torch.Generator,
     deterministic: bool,
 ) -> tuple[Action, list[Tensor]]:
-    """Draws a sample (its continuous part unbounded); returns it and each branch's log-probabilities. `deterministic`:
-    mean and mode.
-    """
+    """Draws a sample (numbers unbounded); returns it and branches' log-probabilities. `deterministic`: mean, mode."""
     continuous = output[:, : spec.continuous] if spec.branches else output
     discrete = output.new_empty((len(output), 0), dtype=torch.int64)
     if spec.continuous and not deterministic:
@@ -81,9 +79,7 @@ def for_environment(sample: Action) -> Action:
 
 
 def played(output: Tensor, spec: ActionSpec) -> Tensor:
-    """Returns the continuous actions (N, continuous) without noise, as the environment gets them but not clipped:
-    differentiable.
-    """
+    """Returns continuous actions (N, continuous) without noise, as acted but not clipped: differentiable."""
     return output[:, : spec.continuous] / RANGE
 
 

@@ -59,9 +59,8 @@ class NatureEncoder(ConvolutionalEncoder):
 
     layers = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
     smallest = 36
-    order = (
-        torch.channels_last
-    )  # 1.2 times as fast; no faster where the first convolution's weights, of three channels, lie so too
+    # 1.2 times as fast; no faster where the first convolution's weights, of three channels, lie so too
+    order = torch.channels_last
 
 
 class Match3Encoder(ConvolutionalEncoder):
@@ -76,9 +75,7 @@ class FullyConnectedEncoder(ConvolutionalEncoder):
 
 
 class ResNetEncoder(nn.Module):
-    """`resnet`. Espeholt et al. 2018 (IMPALA), https://arxiv.org/abs/1802.01561, figure 3 on the right; ML-Agents has
-    Swish within.
-    """
+    """`resnet`. Espeholt et al. 2018, https://arxiv.org/abs/1802.01561, figure 3, right; ML-Agents' has Swish."""
 
     smallest: ClassVar[int] = 15
 
@@ -118,9 +115,7 @@ class ResidualStack(nn.Module):
 
 
 class ResidualBlock(nn.Module):
-    """Applies Swish and a convolution twice, and adds the input. He et al. 2016, https://arxiv.org/abs/1603.05027,
-    figure 4 (e).
-    """
+    """Adds Swish and convolution, twice, to the input. He et al. 2016, https://arxiv.org/abs/1603.05027, figure 4e."""
 
     def __init__(self, filters: int) -> None:
         super().__init__()
@@ -128,7 +123,7 @@ class ResidualBlock(nn.Module):
         self.second = nn.Conv2d(filters, filters, 3, padding=1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Maps (N, F, H, W) to the same."""
+        """Maps (N, C, H, W) to the same."""
         return self.second(functional.silu(self.first(functional.silu(x)))).add_(x)
 
 
@@ -136,9 +131,7 @@ OURS = (SimpleEncoder, NatureEncoder, ResNetEncoder, Match3Encoder, FullyConnect
 
 
 def dense(inputs: int, hidden: int) -> nn.Linear:
-    """Returns a dense layer initialized as in ML-Agents' visual encoders: normal with std gain / sqrt(inputs), biases
-    0.
-    """
+    """Returns a dense layer as in ML-Agents' visual encoders: normal with std gain / sqrt(inputs), biases 0."""
     layer = nn.Linear(inputs, hidden)
     nn.init.normal_(layer.weight, std=DENSE_GAIN / math.sqrt(inputs))
     nn.init.zeros_(layer.bias)

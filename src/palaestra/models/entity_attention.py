@@ -16,9 +16,7 @@ from torch.nn import functional
 
 EMBEDDING, HEADS = 128, 4
 NOTHING = 1e-10
-"""Sum of squares below which an entity's numbers are padding. ML-Agents' bound, 0.01, also takes small entities
-away.
-"""
+"""Sum of squares below which an entity is padding. ML-Agents' bound, 0.01, also takes small entities away."""
 FORBIDDEN = -1e6
 """Score of padding: its weight is exactly 0, and where all is padding, no 0 / 0 arises."""
 
@@ -33,9 +31,7 @@ class EntityAttention(nn.Module):
     outputs = EMBEDDING
 
     def __init__(self, itself: int, sizes: Sequence[int]) -> None:
-        """`itself`: width of the encoding of all other observations, 0 without any; `sizes`: numbers of an entity of
-        each kind.
-        """
+        """`itself`: width of the other observations' encoding, 0 without any; `sizes`: an entity's numbers, by kind."""
         super().__init__()
         self.itself = embedding(itself) if itself else None
         known = EMBEDDING if itself else 0

@@ -64,9 +64,7 @@ class GroupCritic(nn.Module):
         return self.own_head(features)
 
     def own_value(self, features: Tensor, agents: Tensor) -> Tensor:
-        """Returns values (..., K) of agents' own observations, from features (..., inputs), in groups of so many
-        `agents` (...,).
-        """
+        """Returns values (..., K) of own observations, from features (..., inputs), with so many `agents` (...,)."""
         own = self.own_head(features)
         if self.count_head is None:
             return own
@@ -136,9 +134,7 @@ class GroupCritic(nn.Module):
         return torch.softmax(score / math.sqrt(self.size) + absent, 3)
 
     def _attended_features(self, attended: Tensor, itself: Tensor, agents: Tensor) -> Tensor:
-        """Returns features (..., inputs) from attention outputs, their queries (..., width) and the number of agents
-        (...,).
-        """
+        """Returns features (..., inputs) from attention, its queries (..., width) and the number of agents (...,)."""
         features = functional.layer_norm(self.out(attended) + itself, itself.shape[-1:])
         return functional.silu(
             torch.addcmul(self.body(features), _share_of_mates(agents, features).unsqueeze(-1), self.crowd)

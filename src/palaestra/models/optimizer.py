@@ -1,6 +1,4 @@
-"""The Adam optimizer, and what belongs to its steps: the norm of gradients, schedules of the learning rate and of
-coefficients.
-"""
+"""The Adam optimizer, the norm of gradients, and schedules of the learning rate and of coefficients."""
 
 from __future__ import annotations
 
@@ -24,8 +22,8 @@ class Adam:
         self.parameters = list(parameters)
         self.learning_rate = learning_rate
         self.beta2 = beta2
-        self._first = [torch.zeros_like(p) for p in self.parameters]  # running mean of the gradient
-        self._second = [torch.zeros_like(p) for p in self.parameters]  # and of its square
+        self._exp_avg = [torch.zeros_like(p) for p in self.parameters]  # running mean of the gradient
+        self._exp_avg_sq = [torch.zeros_like(p) for p in self.parameters]  # and of its square
         self._steps = [torch.zeros((), device=p.device) for p in self.parameters]
 
     @torch.no_grad()
@@ -33,7 +31,7 @@ class Adam:
         """Moves every parameter by its gradient; those without one, such as frozen layers of a user's, stay."""
         moving = [
             part
-            for part in zip(self.parameters, self._first, self._second, self._steps, strict=True)
+            for part in zip(self.parameters, self._exp_avg, self._exp_avg_sq, self._steps, strict=True)
             if part[0].grad is not None
         ]
         parameters, first, second, steps = (list(column) for column in zip(*moving, strict=True))
@@ -56,11 +54,11 @@ class Adam:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns running means and the count of steps."""
-        return {"first": self._first, "second": self._second, "steps": self._steps}
+        return {"exp_avg": self._exp_avg, "exp_avg_sq": self._exp_avg_sq, "steps": self._steps}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state. Raises ValueError where the parameters have other shapes."""
-        for name, mine in (("first", self._first), ("second", self._second), ("steps", self._steps)):
+        for name, mine in self.state_dict().items():
             for own, saved in zip(mine, state[name], strict=True):
                 if own.shape != saved.shape:
                     raise ValueError(
@@ -86,6 +84,14 @@ def flatten(network: nn.Module | Iterable[nn.Parameter]) -> nn.Parameter:
         parameter.grad = whole.grad[view].view(parameter.shape)
         at = view.stop
     return whole
+
+
+def optimized(parameters: Iterable[nn.Parameter], *, flat: bool) -> list[nn.Parameter]:
+    """Returns what an optimizer is to move: all parameters as one tensor (`flatten`), or those that have numbers.
+
+    Many small tensors are one call when they are one tensor; large ones, of encoders and memory, gain nothing from it.
+    """
+    return [flatten(parameters)] if flat else [p for p in parameters if p.numel()]
 
 
 def gradient_norm(parameters: Iterable[Tensor]) -> Tensor:

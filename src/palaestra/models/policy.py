@@ -14,9 +14,7 @@ from palaestra.models.trunk import Inputs
 
 
 class PendingDecision:
-    """Actions for a table, ready for the environment. The rest of the decision is computed once the environment has
-    them.
-    """
+    """Actions ready for the environment. The rest of the decision is computed once the environment has them."""
 
     __slots__ = ("_finish", "action", "learned")
 
@@ -46,17 +44,13 @@ class Actor(Protocol):
         ...
 
     def decide(self, inputs: Inputs, recurrent_state: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the packed output that actions are drawn from, (N, outputs), and the recurrent state (N, L) after
-        this decision.
-        """
+        """Returns the packed output, (N, outputs), and the recurrent state (N, L) after this decision."""
         ...
 
     def draw(
         self, output: Tensor, mask: Tensor | None, generator: torch.Generator, deterministic: bool
     ) -> tuple[Action, list[Tensor]]:
-        """Draws a sample (`deterministic`: the likeliest), with branches' log-probabilities. `mask` (N, choices): True:
-        allowed.
-        """
+        """Draws a sample (`deterministic`: the likeliest), with branches' log-probabilities. `mask`: (N, choices)."""
         ...
 
     def drawn_log_prob(self, output: Tensor, sample: Action, branches: list[Tensor]) -> Tensor:
@@ -69,9 +63,7 @@ class Actor(Protocol):
 
 
 class NetworkPolicy:
-    """An actor, the random stream that it draws from, and the recurrent state of each slot. Call it without
-    gradients.
-    """
+    """An actor, the random stream it draws from, and each slot's recurrent state. Call it without gradients."""
 
     def __init__(self, network: Actor, generator: torch.Generator, deterministic: bool = False) -> None:
         self.network = network
@@ -81,9 +73,7 @@ class NetworkPolicy:
         """Recurrent state (S, L) of the slots of the last table; L is 0 without an LSTM."""
 
     def forget(self) -> None:
-        """Clears all recurrent states, as other agents are in the slots from here on, such as after a `reset` of the
-        environment.
-        """
+        """Clears all recurrent states: from here on other agents are in the slots, as after a `reset`."""
         self.recurrent_state = self.recurrent_state[:0]
 
     def act(self, step: TimeStep) -> Decision:
@@ -109,9 +99,7 @@ class NetworkPolicy:
     def choose_rows(
         self, step: TimeStep, rows: Tensor, recurrent_state: Tensor, network: Actor
     ) -> tuple[PendingDecision, Tensor]:
-        """Returns the choice of this or another network for rows (R,), and the state (R, L) after it;
-        `recurrent_state`: all slots'.
-        """
+        """Returns a network's choice for rows (R,), and the state (R, L) after it; `recurrent_state`: all slots'."""
         mask = None if step.action_mask is None else step.action_mask.index_select(0, rows)
         return self._choose(
             tuple(x.index_select(0, rows) for x in step.obs), mask, recurrent_state.index_select(0, rows), network
@@ -119,9 +107,7 @@ class NetworkPolicy:
 
     @torch.no_grad()
     def blank(self, step: TimeStep) -> Decision:
-        """Returns a decision that shows its columns' shapes; leaves the policy's random numbers and recurrent state as
-        they were.
-        """
+        """Returns a decision that shows its columns' shapes; random numbers and recurrent state stay as they were."""
         state = self.generator.get_state()
         recurrent_state = self.recurrent_state
         decision = self.act(step)
@@ -170,9 +156,7 @@ class NetworkPolicy:
 
 
 def whole(few: PendingDecision, rows: Tensor, action: Action, recurrent_state: Tensor) -> Decision:
-    """Returns the decision of these rows for a table of all slots, given the environment's `action` and the state (S,
-    L) before it.
-    """
+    """Returns these rows' decision for a table of all slots, given `action` and the state (S, L) before it."""
     decision = few.decision()
     slots = len(recurrent_state)
     sample = Action(spread(decision.sample.continuous, rows, slots), spread(decision.sample.discrete, rows, slots))

@@ -51,9 +51,7 @@ class SoftCritics(Trunk):
         self.head_bias = nn.Parameter(torch.zeros(TWINS, 1, self.head_weight.shape[2]))
 
     def encoding(self, inputs: Inputs, sequences: Sequences | None = None) -> Tensor:
-        """Returns both encodings of the observations alone, (2, N, width). With memory, `sequences` say which rows
-        follow one another.
-        """
+        """Returns both encodings of observations, (2, N, width). `sequences` as in `ActorCritic.forward`."""
         if self.memory is None:
             return self.stacked(inputs)
         features = self.all_features(inputs)
@@ -64,9 +62,7 @@ class SoftCritics(Trunk):
         return torch.cat([self.remember(i, inputs, recurrent_state)[1] for i in range(TWINS)], 1)
 
     def forward(self, encoding: Tensor, numbers: Tensor) -> Tensor:
-        """Returns values (2, N, K, outputs) of these actions (N, continuous): one output, or one for each choice of
-        every branch.
-        """
+        """Returns values (2, N, K, outputs) of actions (N, continuous): one output, or one for each choice."""
         if numbers.shape[1]:
             encoding = torch.cat([encoding, numbers.unsqueeze(0).expand(TWINS, -1, -1)], 2)
         if self.memory is None:
@@ -164,9 +160,7 @@ class SoftActorCritic(Trunk):
         return Action(sample.continuous.tanh(), sample.discrete)
 
     def played(self, output: Tensor) -> Tensor:
-        """Returns the continuous actions (N, continuous) that the environment would get without noise;
-        differentiable.
-        """
+        """Returns the continuous actions (N, continuous) without noise, as acted; differentiable."""
         return output[:, : self.spec.action.continuous].tanh()
 
     def branch_log_probs(self, output: Tensor, mask: Tensor | None) -> list[Tensor]:

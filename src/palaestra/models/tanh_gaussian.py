@@ -44,9 +44,7 @@ def squashed_log_prob(raw: Tensor, noise: Tensor, log_std: Tensor) -> Tensor:
 
 
 def reparametrized(output: Tensor, spec: ActionSpec, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draws continuous actions within -1..1 and returns them and their log-density, each (N, continuous),
-    differentiable.
-    """
+    """Draws continuous actions within -1..1; returns them and log-densities, (N, continuous), differentiable."""
     mean, log_std = gaussian(output, spec)
     noise = torch.empty_like(mean).normal_(generator=generator)
     raw = mean + noise * log_std.exp()
@@ -56,9 +54,7 @@ def reparametrized(output: Tensor, spec: ActionSpec, generator: torch.Generator)
 def draw(
     output: Tensor, mask: Tensor | None, spec: ActionSpec, generator: torch.Generator, deterministic: bool
 ) -> tuple[Action, list[Tensor]]:
-    """Draws a sample, before tanh, and returns it and each branch's log-probabilities. `deterministic` takes mean and
-    mode.
-    """
+    """Draws a sample, before tanh; returns it and branches' log-probabilities. `deterministic`: mean and mode."""
     mean, log_std = gaussian(output, spec)
     plain = torch.cat([mean, output[:, 2 * spec.continuous :]], 1) if spec.branches else mean
     return distributions.draw(plain, log_std, mask, spec, generator, deterministic)

@@ -1,6 +1,4 @@
-"""The trunk of every network of a behavior, from observations to features: encoders, bodies, memory and the
-normalizer.
-"""
+"""The trunk of every network, from observations to features: encoders, bodies, memory and the normalizer."""
 
 from __future__ import annotations
 
@@ -22,9 +20,7 @@ LIMIT = 5.0
 
 
 Inputs = tuple[Tensor, ...]
-"""Prepared observations: all vectors normalized and joined, (N, V), each image, (N, C, H, W), each kind of entity, (N,
-most, size).
-"""
+"""Prepared observations: vectors, (N, numbers), each image, (N, C, H, W), each kind of entity, (N, most, size)."""
 
 
 class Trunk(nn.Module):
@@ -108,9 +104,7 @@ class Trunk(nn.Module):
         return (vector if self.normalizer is None else self.normalizer(vector), *images, *entities)
 
     def learn_statistics(self, vectors: tuple[Tensor, ...], *, shared: bool = True) -> None:
-        """Takes rows of all vector observations, each (N, n), into the normalizer, where there is one; `shared`: those
-        of all ranks.
-        """
+        """Takes rows of all vector observations, each (N, n), into the normalizer; `shared`: those of all ranks."""
         if self.normalizer is not None:
             self.normalizer.update(torch.cat(vectors, 1), shared=shared)
 
@@ -128,22 +122,18 @@ class Trunk(nn.Module):
         return self.body(self.stacked(inputs, extra))
 
     def stacked(self, inputs: Inputs, extra: Tensor | None = None) -> Tensor:
-        """Returns the encoding as each body sees it, (k, N, E)."""
+        """Returns the encoding as each body sees it, (k, N, width)."""
         if not self.encoded:
             return self._encode(0, inputs, extra).unsqueeze(0).expand(self.networks, -1, -1)
         return torch.stack([self._encode(i, inputs, extra) for i in range(self.networks)])
 
     def remember(self, index: int, inputs: Inputs, recurrent_state: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns one network's features (N, width) and state after this decision; `recurrent_state` (N, L): all
-        networks'.
-        """
+        """Returns one network's features (N, width) and state after a decision; `recurrent_state` (N, L): of all."""
         assert self.memory is not None
         return self.memory.step(index, self.features(index, inputs), self.memory.own(index, recurrent_state))
 
     def unroll(self, index: int, features: Tensor, sequences: Sequences | None) -> Tensor:
-        """Returns one network's features (N, hidden) after its memory, (N, width), along the sequences; unchanged
-        without memory.
-        """
+        """Returns features (N, hidden) after one network's memory, (N, width), along sequences; without it as is."""
         if self.memory is None:
             return features
         assert sequences is not None
@@ -195,9 +185,7 @@ def image_shape(spec: BehaviorSpec, index: int) -> tuple[int, int, int]:
 
 
 def goal_columns(spec: BehaviorSpec, hidden: int) -> list[int]:
-    """Returns the columns of the encoding that come from goal signals: vectors lie first, then `hidden` columns for
-    each image.
-    """
+    """Returns the encoding's columns that come from goal signals: vectors lie first, then `hidden` for each image."""
     columns = []
     at = 0
     vectors = [obs for obs in spec.obs if obs.is_vector]

@@ -24,9 +24,7 @@ FORWARD_SHARE, LOSS_SCALE = 0.2, 10.0
 
 
 class CuriosityModel(nn.Module):
-    """Features phi of an observation, trained by the inverse model: they hold what tells one action from another, and
-    little else.
-    """
+    """Features phi of an observation, trained by the inverse model: they tell one action from another."""
 
     def __init__(self, spec: BehaviorSpec, settings: NetworkSettings) -> None:
         super().__init__()
@@ -44,16 +42,12 @@ class CuriosityModel(nn.Module):
         return now, after
 
     def surprise(self, now: Tensor, after: Tensor, action: Action) -> Tensor:
-        """Returns half the squared distance (N,) between the next features and those that the forward model predicted,
-        eq. 5.
-        """
+        """Returns half the squared distance (N,) between the next features and the forward model's, eq. 5."""
         expected = self.forward_model(torch.cat([now, flat(action, self.action)], 1))
         return 0.5 * (after - expected).square().sum(1)
 
     def inverse_loss(self, now: Tensor, after: Tensor, action: Action) -> Tensor:
-        """Returns the loss (N,) of guessing the action from both observations: squared error, and cross-entropy of
-        branches.
-        """
+        """Returns the loss (N,) of guessing the action from both observations: squared error and cross-entropy."""
         guess = self.inverse(torch.cat([now, after], 1))
         n = self.action.continuous
         loss = (guess[:, :n] - action.continuous).square().sum(1)

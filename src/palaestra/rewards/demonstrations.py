@@ -168,9 +168,7 @@ def demo_files(demo_path: str | Sequence[str]) -> list[Path | str]:
 
 
 def must_fit(demo: DemoSource, spec: BehaviorSpec) -> None:
-    """Raises DemoError, with both specs side by side, where a demonstration's agents observe or do something else.
-    Names may differ.
-    """
+    """Raises DemoError, with both specs, where a demonstration's agents observe or do other things but for names."""
     if table := differences(demo.spec, spec, ("the dataset" if is_minari(demo.title) else "the file", "the behavior")):
         raise DemoError(
             f"{demo.title} was recorded from other agents ('{demo.behavior}') than those that are to learn from "

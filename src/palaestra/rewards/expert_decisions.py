@@ -6,7 +6,7 @@ import os
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ class Decisions:
     """N decisions in tensors."""
 
     obs: tuple[Tensor, ...]  # each (N, *shape) float32
-    action: Action  # as an environment gets it: (N, continuous) within -1..1, (N, branches)
+    action: Action  # as an environment gets it: (N, continuous) within -1..1, (N, B)
     mask: Tensor | None  # (N, choices) bool, True: allowed, as what was done always is; None: nothing was forbidden
 
     def __len__(self) -> int:
@@ -81,18 +81,6 @@ class StoredDecisions:
         images = [name for name in self.row.names or () if name.startswith("obs")]
         action = Action(column("continuous"), column("discrete"))
         return Decisions(tuple(column(name) for name in images), action, column("mask") if self._masked else None)
-
-
-class DecisionWriter(Protocol):
-    """Takes in decisions, some at a time."""
-
-    def add(self, pairs: Pairs) -> None:
-        """Adds decisions. Raises DemoError."""
-        ...
-
-    def finish(self, device: torch.device) -> Decisions | StoredDecisions:
-        """Returns all decisions that were added."""
-        ...
 
 
 class MemoryWriter:
@@ -268,9 +256,7 @@ def _columns(pairs: Pairs, spec: BehaviorSpec) -> dict[str, NDArray[Any]]:
 
 
 def _mask(pairs: Pairs, branches: Sequence[int]) -> NDArray[np.bool_]:
-    """Returns allowed choices. A choice that was made counts as allowed even where a mask forbids it, or no policy
-    could learn it.
-    """
+    """Returns allowed choices. One that was made counts as allowed even where a mask forbids it."""
     if pairs.mask is None or not branches:
         return np.ones((len(pairs), sum(branches)), np.bool_)
     mask = pairs.mask.copy()

@@ -1,6 +1,4 @@
-"""Adversarial imitation (GAIL): rewards what a discriminator takes for the demonstrator's. Ho and Ermon 2016,
-https://arxiv.org/abs/1606.03476.
-"""
+"""Adversarial imitation (GAIL). Ho and Ermon 2016, https://arxiv.org/abs/1606.03476."""
 
 from __future__ import annotations
 
@@ -60,9 +58,7 @@ class GAIL:
         return functional.softplus(self.model.logit(self.model.features(evidence))).clamp(max=MOST)
 
     def learn(self, batch: Transitions) -> dict[str, Tensor]:
-        """Takes a gradient step with the discriminator, on these decisions and as many drawn from the
-        demonstrations.
-        """
+        """Takes a gradient step with the discriminator, on these decisions and as many of the demonstrations'."""
         model = self.model
         both = self._with_theirs(batch)
         features = model.features(both)
@@ -88,9 +84,7 @@ class GAIL:
         return {tag: value.detach() for tag, value in measured.items()}
 
     def _with_theirs(self, batch: Transitions) -> Inputs:
-        """Returns the discriminator's inputs for these decisions, then for as many of the demonstrations', drawn with
-        replacement.
-        """
+        """Returns the discriminator's inputs for these decisions, then for as many drawn from the demonstrations."""
         demos = self.demonstrations
         n = len(batch)
         rows = torch.randint(len(demos), (n,), generator=self.rng, device=self.rng.device)
@@ -112,19 +106,17 @@ class GAIL:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns weights, optimizer, statistics, beta, and the stream that demonstrations are drawn with."""
-        return {**self.optimizer.state_dict(), "beta": self.beta, "drawing": self.rng.get_state()}
+        return {**self.optimizer.state_dict(), "beta": self.beta, "sample_rng": self.rng.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state."""
         self.optimizer.load_state_dict(state)
         self.beta = state["beta"].to(self.beta.device)
-        self.rng.set_state(state["drawing"].cpu())
+        self.rng.set_state(state["sample_rng"].cpu())
 
 
 class Discriminator(nn.Module):
-    """Maps observations, with actions or without, to a logit: above 0, D > 1/2, for decisions taken for the
-    demonstrator's.
-    """
+    """Maps observations, with actions or without, to a logit: above 0, D > 1/2, for the demonstrator's."""
 
     def __init__(self, spec: BehaviorSpec, settings: NetworkSettings, actions: bool, bottleneck: bool) -> None:
         """`actions`: it sees the action too, and whether the episode ended with it. `bottleneck`: see `Bottleneck`."""
@@ -137,9 +129,7 @@ class Discriminator(nn.Module):
         self.verdict = _linear(CODE if bottleneck else self.trunk.width, 1, VERDICT_GAIN)
 
     def evidence(self, obs: tuple[Tensor, ...], action: Action, ended: Tensor) -> Inputs:
-        """Returns the inputs for N decisions: prepared observations, and last the action (N, numbers) if it sees
-        actions.
-        """
+        """Returns inputs for N decisions: prepared observations, and the action (N, numbers) if it sees actions."""
         inputs = self.trunk.prepare(obs)
         return (*inputs, torch.cat([flat(action, self.action), ended.unsqueeze(1)], 1)) if self.actions else inputs
 
@@ -150,9 +140,7 @@ class Discriminator(nn.Module):
         return features if self.bottleneck is None else self.bottleneck.mean(features)
 
     def logit(self, features: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Returns the logit, (N,). With a bottleneck `generator` draws the code around its mean; without a generator it
-        is the mean.
-        """
+        """Returns the logit, (N,). With a bottleneck `generator` draws the code; without a generator it is the mean."""
         if self.bottleneck is not None and generator is not None:
             features = self.bottleneck.drawn(features, generator)
         return self.verdict(features).squeeze(1)

@@ -75,11 +75,11 @@ class ReturnScale:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns sums and open returns."""
-        return {"running": self._running, "count": self._count, "mean": self._mean, "m2": self._m2}
+        return {"open_returns": self._running, "count": self._count, "mean": self._mean, "m2": self._m2}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state."""
-        self._running = state["running"].clone()
+        self._running = state["open_returns"].clone()
         self._count = state["count"]
         self._mean = state["mean"]
         self._m2 = state["m2"]

@@ -1,13 +1,10 @@
-"""Settings of reward signals, and the classes of the user's own.
-
-Each class of settings states all of its keys, so that a signal can be read on its own.
-"""
+"""Settings of reward signals, and the classes of the user's own."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from palaestra.core.errors import PluginError
 from palaestra.core.plugins import find_plugin, nearest, registry
@@ -27,8 +24,10 @@ DemoPath = Annotated[str | tuple[str, ...], BeforeValidator(must_be_paths)]
 """Demonstration files, folders of them, and Minari datasets; a text may hold several, with commas between."""
 
 
-class ExtrinsicSettings(Settings):
-    """The environment's own reward."""
+class SignalFields(BaseModel):
+    """Settings that every reward signal has."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
     gamma: float = Field(default=0.99, ge=0, le=1)
     """Discount of future rewards."""
@@ -36,63 +35,56 @@ class ExtrinsicSettings(Settings):
     """Factor on this signal's reward."""
     normalize: bool = False
     """Divide rewards by a running standard deviation of the discounted return."""
+
+
+class EncodingSize(BaseModel):
+    """The size of a learned signal's network as old files give it."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    encoding_size: int | None = Field(default=None, gt=0)
+    """Deprecated: `network_settings.hidden_units`, where network_settings is absent."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_encoding_size(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("encoding_size") is not None and data.get("network_settings") is None:
+            return {**data, "network_settings": {"hidden_units": data["encoding_size"]}}
+        return data
+
+
+class ExtrinsicSettings(SignalFields, Settings):
+    """The environment's own reward."""
+
     network_settings: NetworkSettings = NetworkSettings()
     """Unused: the environment's reward has no network. ML-Agents writes it into its files."""
 
 
-class CuriositySettings(Settings):
+class CuriositySettings(EncodingSize, SignalFields, Settings):
     """Reward for what a forward model fails to predict. Pathak et al. 2017, https://arxiv.org/abs/1705.05363."""
 
-    gamma: float = Field(default=0.99, ge=0, le=1)
-    """Discount of future rewards."""
-    strength: float = 1.0
-    """Factor on this signal's reward."""
-    normalize: bool = False
-    """Divide rewards by a running standard deviation of the discounted return."""
     network_settings: NetworkSettings = NetworkSettings()
     """Encoder of the observations."""
     learning_rate: float = Field(default=3e-4, ge=0)
     """Adam's step size."""
-    encoding_size: int | None = Field(default=None, gt=0)
-    """Deprecated: `network_settings.hidden_units`, where network_settings is absent."""
-
-    _encoding_size = model_validator(mode="before")(lambda data: _from_encoding_size(data))
 
 
-class RNDSettings(Settings):
+class RNDSettings(EncodingSize, SignalFields, Settings):
     """Reward for what a random network has rarely been asked. Burda et al. 2018, https://arxiv.org/abs/1810.12894."""
 
-    gamma: float = Field(default=0.99, ge=0, le=1)
-    """Discount of future rewards."""
-    strength: float = 1.0
-    """Factor on this signal's reward."""
-    normalize: bool = False
-    """Divide rewards by a running standard deviation of the discounted return."""
     network_settings: NetworkSettings = NetworkSettings()
     """Both the random and the trained network."""
     learning_rate: float = Field(default=1e-4, ge=0)
     """Adam's step size."""
-    encoding_size: int | None = Field(default=None, gt=0)
-    """Deprecated: `network_settings.hidden_units`, where network_settings is absent."""
-
-    _encoding_size = model_validator(mode="before")(lambda data: _from_encoding_size(data))
 
 
-class GAILSettings(Settings):
+class GAILSettings(EncodingSize, SignalFields, Settings):
     """Reward for looking like the demonstrations. Ho and Ermon 2016, https://arxiv.org/abs/1606.03476."""
 
-    gamma: float = Field(default=0.99, ge=0, le=1)
-    """Discount of future rewards."""
-    strength: float = 1.0
-    """Factor on this signal's reward."""
-    normalize: bool = False
-    """Divide rewards by a running standard deviation of the discounted return."""
     network_settings: NetworkSettings = NetworkSettings()
     """The discriminator."""
     learning_rate: float = Field(default=3e-4, ge=0)
     """Adam's step size."""
-    encoding_size: int | None = Field(default=None, gt=0)
-    """Deprecated: `network_settings.hidden_units`, where network_settings is absent."""
     use_actions: bool = False
     """The discriminator sees actions too, not only observations."""
     use_vail: bool = False
@@ -100,31 +92,15 @@ class GAILSettings(Settings):
     demo_path: DemoPath
     """A demonstration file, a folder of them, `minari:ID`, or several of these: a list, or with commas between."""
 
-    _encoding_size = model_validator(mode="before")(lambda data: _from_encoding_size(data))
 
-
-class SignalSettings(Settings):
+class SignalSettings(SignalFields, Settings):
     """Base class of the settings of your own signals: what every reward signal has."""
 
-    gamma: float = Field(default=0.99, ge=0, le=1)
-    """Discount of future rewards."""
-    strength: float = 1.0
-    """Factor on this signal's reward."""
-    normalize: bool = False
-    """Divide rewards by a running standard deviation of the discounted return."""
 
-
-class UnreadSignalSettings(Settings):
+class UnreadSignalSettings(SignalFields, Settings):
     """Settings of a user's own signal as they were given: what it takes is only known once its module is imported."""
 
     model_config = ConfigDict(extra="allow")
-
-    gamma: float = Field(default=0.99, ge=0, le=1)
-    """Discount of future rewards."""
-    strength: float = 1.0
-    """Factor on this signal's reward."""
-    normalize: bool = False
-    """Divide rewards by a running standard deviation of the discounted return."""
 
 
 RewardSettings = (
@@ -165,9 +141,3 @@ def signal_class(name: str) -> type[Any]:
         base = f"{SignalSettings.__module__}.{SignalSettings.__name__}"
         raise PluginError(f"{title}: its Settings is {settings!r}; expected a class that inherits from {base}")
     return found
-
-
-def _from_encoding_size(data: Any) -> Any:
-    if isinstance(data, dict) and data.get("encoding_size") is not None and data.get("network_settings") is None:
-        return {**data, "network_settings": {"hidden_units": data["encoding_size"]}}
-    return data

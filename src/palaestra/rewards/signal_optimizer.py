@@ -44,9 +44,7 @@ class SignalOptimizer(Generic[Network]):
 
 
 def seeded(make: Callable[[], Network], seed: int) -> Network:
-    """Returns what `make` makes, with weights of this seed whatever was drawn before; torch's own stream stays where it
-    is.
-    """
+    """Returns what `make` makes, with weights of this seed; torch's own random stream stays where it is."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         return make()
@@ -61,10 +59,9 @@ def flat(action: Action, spec: ActionSpec) -> Tensor:
     """Returns an action as numbers, (N, continuous + choices): its branches one-hot."""
     device = action.continuous.device
     kind = action.continuous.dtype
+    # functional.one_hot waits for the device
     one_hot = (
-        (action.discrete[:, i : i + 1] == torch.arange(size, device=device)).to(
-            kind
-        )  # functional.one_hot waits for the device
+        (action.discrete[:, i : i + 1] == torch.arange(size, device=device)).to(kind)
         for i, size in enumerate(spec.branches)
     )
     return torch.cat([action.continuous, *one_hot], 1)

@@ -1,6 +1,4 @@
-"""Reward signals of a behavior: their contract, and all of them together, each with its own discount, strength and
-normalization.
-"""
+"""Reward signals of a behavior: their contract, and all together, with discount, strength and normalization."""
 
 from __future__ import annotations
 
@@ -40,21 +38,15 @@ class RewardSignal(Protocol):
         ...
 
     def reward(self, batch: Transitions) -> Tensor:
-        """Returns the reward of each transition, (N,), before it is multiplied by `strength`. Called without
-        gradients.
-        """
+        """Returns each transition's reward, (N,), before it is multiplied by `strength`. Called without gradients."""
         ...
 
     def learn(self, batch: Transitions) -> dict[str, Tensor]:
-        """Takes one gradient step; returns losses, each (), by their TensorBoard tags. Empty where nothing is
-        learned.
-        """
+        """Takes one gradient step; returns losses, each (), by their TensorBoard tags; empty without learning."""
         ...
 
     def learn_statistics(self, obs: tuple[Tensor, ...]) -> None:
-        """Takes all observations of a rollout, each (N, *shape), into the normalizer of its network, where it has
-        one.
-        """
+        """Takes all observations of a rollout, each (N, *shape), into the normalizer of its network, if any."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
@@ -181,7 +173,7 @@ class RewardSignals:
         return {
             name: {
                 **(
-                    {"network": self._learned[name].state_dict(), "sums": self._sums[name].state_dict()}
+                    {"network": self._learned[name].state_dict(), "episode_sums": self._sums[name].state_dict()}
                     if name in self._learned
                     else {}
                 ),
@@ -195,7 +187,7 @@ class RewardSignals:
         for name in self.names:
             if name in self._learned:
                 self._learned[name].load_state_dict(state[name]["network"])
-                self._sums[name].load_state_dict(state[name]["sums"])
+                self._sums[name].load_state_dict(state[name]["episode_sums"])
             if name in self._scales:
                 self._scales[name].load_state_dict(state[name]["scale"])
 

@@ -5,12 +5,10 @@ A truncated episode is bootstrapped in one place, `ValueEstimates.next_values`. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
-from palaestra.data.rollout import Minibatch, Rollout, completed, completed_rows
+from palaestra.data.rollout import Minibatch, Rollout
 from palaestra.data.sequences import SequenceTable
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.trunk import Inputs
@@ -19,42 +17,6 @@ from palaestra.rewards.signals import RewardSignals
 
 VALUE_ROWS = 8192
 """Rows that the critic evaluates at once: enough to keep the cores busy, few enough to stay in the cache."""
-
-
-@dataclass(frozen=True, slots=True)
-class Advantages:
-    """Advantages, values and targets of the N completed decisions of a rollout. K: reward signals."""
-
-    inputs: Inputs
-    """Prepared observations, each (N, ...)."""
-    advantage: Tensor
-    """(N,) mean over the reward signals, before it is normalized."""
-    value: Tensor
-    """(N, K) the critic's values before the update."""
-    target: Tensor
-    """(N, K) what the critic is to learn."""
-    mean_value: Tensor
-    """(K,) mean value of all decisions."""
-
-    @property
-    def normalized(self) -> Tensor:
-        """The advantage with zero mean and unit standard deviation, (N,)."""
-        return normalized(self.advantage)
-
-    def take(self, rows: Tensor) -> Advantages:
-        """Returns these rows, in this order; the mean value stays that of all."""
-        inputs = tuple(x[rows] for x in self.inputs)
-        return Advantages(inputs, self.advantage[rows], self.value[rows], self.target[rows], self.mean_value)
-
-    def with_actions(self, rollout: Rollout) -> Minibatch:
-        """Returns the table that minibatches are drawn from: each decision's action, with its normalized advantage and
-        target.
-        """
-        continuous, discrete, log_prob = completed(
-            rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.log_prob)
-        )
-        mask = None if rollout.action_mask is None else completed(rollout, (rollout.action_mask,))[0]
-        return Minibatch(self.inputs, continuous, discrete, log_prob, self.normalized, self.value, self.target, mask)
 
 
 @torch.no_grad()
@@ -67,9 +29,8 @@ def advantages(
     gae_lambda: float,
     time_horizon: int,
     table: SequenceTable | None = None,
-) -> Advantages:
-    """Returns generalized advantage estimates (GAE) for each reward signal, with the values and targets that belong to
-    them.
+) -> Minibatch:
+    """Returns the completed decisions with generalized advantage estimates (GAE), the critic's values and its targets.
 
     `rewards` are those of each signal, (T, S); `table` holds the rollout's sequences where the network has memory.
     Streams of decisions are cut and bootstrapped at the ends of episodes, after every `time_horizon` decisions and at
@@ -84,14 +45,29 @@ def advantages(
     if rollout.lengths is not None:  # what lies below a slot's last decision is not its own
         stream_end = stream_end | (torch.arange(time, device=stream_end.device).unsqueeze(1) >= rollout.lengths - 1)
     found = []
-    means = []
     for k, (gamma, ignores_ends) in enumerate(zip(signals.gammas, signals.ignore_ends, strict=True)):
         after = next_value[..., k] if ignores_ends else next_value[..., k] * ~rollout.terminated
         found.append(gae(rewards[k], value[..., k], after, stream_end, gamma=gamma, gae_lambda=gae_lambda))
-        means.append(completed(rollout, (value[..., k],))[0].mean())
     advantage = torch.stack(found, -1)
-    mean_advantage, value, target = completed(rollout, (advantage.mean(-1), value, advantage + value))
-    return Advantages(estimates.inputs, mean_advantage, value, target, torch.stack(means))
+    mean, value, target = (rollout.completed(x) for x in (advantage.mean(-1), value, advantage + value))
+    return training_rows(rollout, estimates.inputs, mean, value, target)
+
+
+def training_rows(rollout: Rollout, inputs: Inputs, advantage: Tensor, value: Tensor, target: Tensor) -> Minibatch:
+    """Returns the table that minibatches are drawn from.
+
+    The advantage (N,) is the mean over the reward signals, here before it is normalized; `value` and `target` (N, K).
+    """
+    return Minibatch(
+        inputs=inputs,
+        continuous=rollout.completed(rollout.sample.continuous),
+        discrete=rollout.completed(rollout.sample.discrete),
+        log_prob=rollout.completed(rollout.log_prob),
+        advantage=normalized(advantage),
+        value=value,
+        target=target,
+        mask=None if rollout.action_mask is None else rollout.completed(rollout.action_mask),
+    )
 
 
 def gae(
@@ -154,7 +130,7 @@ class ValueEstimates:
         self.rollout = rollout
         self.table = table
         self._inputs = network.prepare(tuple(obs.flatten(0, 1) for obs in rollout.obs))  # (T * S, ...)
-        self.rows = completed_rows(rollout)
+        self.rows = rollout.completed_rows
         self.inputs = self._inputs if self.rows is None else tuple(x.index_select(0, self.rows) for x in self._inputs)
         """Prepared observations of the completed decisions, (N, ...)."""
 
@@ -200,16 +176,13 @@ class ValueEstimates:
 
     def _in_sequence(self, table: SequenceTable) -> Tensor:
         """Returns (N, K) of the completed decisions."""
-        recurrent_state = completed(self.rollout, (self.rollout.recurrent_state,))[0]
-        value = recurrent_state.new_zeros((len(recurrent_state), self.network.signals))
-        for rows, sequences in table.take(table.in_parts(VALUE_ROWS), recurrent_state):
+        value = table.recurrent_state.new_zeros((len(table.recurrent_state), self.network.signals))
+        for rows, sequences in table.take(table.in_parts(VALUE_ROWS)):
             value[rows] = self.network.value(tuple(x.index_select(0, rows) for x in self.inputs), sequences)
         return value
 
     def _values_after(self, rows: Tensor, obs: tuple[Tensor, ...]) -> Tensor:
-        """Returns the values (R, K) of the observations (R, *shape) that followed these decisions, whose rows are
-        counted in T * S.
-        """
+        """Returns values (R, K) of the observations (R, *shape) that followed the decisions of these rows in T * S."""
         inputs = self.network.prepare(obs)
         if self.table is None:
             return self._values(inputs)

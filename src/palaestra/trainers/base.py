@@ -31,9 +31,7 @@ class Trainer(Protocol):
     """
 
     network: Trunk
-    """The network that acts, and everything else that is learned: `--initialize-from` copies it, and model files are
-    written from it.
-    """
+    """The network that acts and all else that is learned; model files and `--initialize-from` take it."""
     policy: NetworkPolicy
     """Acts with the network."""
     rollout_size: int
@@ -42,28 +40,20 @@ class Trainer(Protocol):
     """Additional parts that its rollouts must have."""
 
     def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> None:
-        """Places everything on a device; all random numbers come from the seed. Raises ConfigError for what it cannot
-        do (`refuse`).
-        """
+        """Places everything on a device; random numbers come from the seed. Raises ConfigError (`refuse`)."""
         ...
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> Trunk:
-        """Returns a fresh network of the shape of `network`, on the CPU, into which a checkpoint's weights are loaded
-        for export.
-        """
+        """Returns a fresh network of the shape of `network`, on the CPU, for a checkpoint's weights to be exported."""
         ...
 
     def update(self, rollout: Rollout, step: int) -> Metrics:
-        """Learns from a rollout; `step` counts the behavior's decisions so far, for schedules. Metrics have TensorBoard
-        tags.
-        """
+        """Learns from a rollout; `step` counts the decisions so far, for schedules. Metrics have TensorBoard tags."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns weights (under `network`), optimizer, statistics, random streams: everything that the next update
-        depends on.
-        """
+        """Returns weights (under `network`), optimizer, statistics, random streams: all that updates depend on."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -88,17 +78,13 @@ class Warns(Protocol):
     """A trainer that reports problems."""
 
     def warnings(self) -> list[str]:
-        """Returns problems that a user should look at, a sentence each, once: called when `remarks` is, and after each
-        update.
-        """
+        """Returns problems that a user should see, a sentence each, once: called with `remarks` and after updates."""
         ...
 
 
 @runtime_checkable
 class Progresses(Protocol):
-    """A trainer that reports the progress of an update, so that a run that is stopped can tell how long it will
-    take.
-    """
+    """A trainer that reports the progress of an update, so that a stopped run can tell how long it will take."""
 
     @property
     def progress(self) -> float:
@@ -106,10 +92,18 @@ class Progresses(Protocol):
         ...
 
 
+@runtime_checkable
+class HasGenerators(Protocol):
+    """A trainer whose random streams differ between the ranks of a run."""
+
+    @property
+    def generators(self) -> Mapping[str, torch.Generator]:
+        """Random streams by name. A run that goes on with another number of ranks gives them new seeds."""
+        ...
+
+
 def make_trainer(spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> Trainer:
-    """Returns the trainer of a behavior. Raises PluginError if it lacks a member, ConfigError if it refuses the spec or
-    settings.
-    """
+    """Returns a behavior's trainer. Raises PluginError if it lacks a member, ConfigError if it refuses."""
     kind = trainer_class(settings.trainer_type)
     if ranks.size() > 1 and not (
         kind.__module__.startswith("palaestra.") or getattr(kind, "averages_gradients", False)
@@ -148,9 +142,7 @@ def refuse(
     signals: Collection[str] = ("extrinsic",),
     speedups: Collection[str] = (),
 ) -> None:
-    """Raises ConfigError where a trainer is asked for more than this: actions, memory, cloning, reward signals,
-    SPEEDUPS.
-    """
+    """Raises ConfigError where a trainer is asked for more: actions, memory, cloning, reward signals, SPEEDUPS."""
     wrong = []
     if spec.action.continuous and not continuous:
         wrong.append(

@@ -15,13 +15,12 @@ from torch import Tensor
 from palaestra.core.errors import ConfigError
 from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
-from palaestra.core.system_memory import keep_freed_memory
 from palaestra.core.timestep import Action
-from palaestra.data.rollout import Rollout, RolloutNeeds, completed
+from palaestra.data.rollout import Rollout, RolloutNeeds
 from palaestra.data.sequences import SequenceTable
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import RANGE
-from palaestra.models.optimizer import flatten, scheduled
+from palaestra.models.optimizer import optimized, scheduled
 from palaestra.models.policy import NetworkPolicy
 from palaestra.parallel import ranks
 from palaestra.rewards.demonstrations import load_demonstrations
@@ -29,17 +28,14 @@ from palaestra.rewards.expert_decisions import Decisions
 from palaestra.trainers.base import refuse
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.imitation import Imitation, ImitationBatches, imitation_batches
+from palaestra.trainers.parts import Parts, seeded_generator, seeded_network
 from palaestra.trainers.settings import LAST_LEARNING_RATE, BCSettings
 
 LEAST_DEVIATION = 0.02
-"""Smallest standard deviation of actions, as the environment gets them: a teacher without noise would leave none to
-explore with.
-"""
+"""Smallest standard deviation of actions, as the environment gets them: some is left to explore with."""
 
 MANY_PASSES = 40
-"""Passes over demonstrations. From 100 episodes of the rule of an earlier PushBlock (4.92) clones got 4.84 after 22 and
-4.58 after 87.
-"""
+"""Passes over demonstrations. Of 100 episodes of an earlier PushBlock (4.92) clones got 4.84 after 22, 4.58 by 87."""
 
 
 class BC:
@@ -57,18 +53,21 @@ class BC:
                 "or teacher"
             )
         refuse("bc", spec, settings, memory=True)
-        keep_freed_memory()
         self.settings = settings
         self.hyper = settings.hyperparameters
-        torch.manual_seed(seed)
-        self.network = self.make_network(spec, settings).to(device)
-        parameters = (
-            [flatten(self.network)] if self.network.plain else [p for p in self.network.parameters() if p.numel()]
-        )
-        self.action_rng = torch.Generator(device).manual_seed(ranks.own_seed(seed + 1))
-        self.shuffle_rng = torch.Generator(device).manual_seed(ranks.own_seed(seed + 2))
+        self.network = seeded_network(self.make_network, spec, settings, device, seed)
+        parameters = optimized(self.network.parameters(), flat=self.network.plain)
+        self.action_rng = seeded_generator(device, seed + 1)
+        self.shuffle_rng = seeded_generator(device, seed + 2)
         self.policy = NetworkPolicy(self.network, self.action_rng, settings.network_settings.deterministic)
         self.imitation = Imitation(self.network, parameters, self.shuffle_rng)
+        self._parts = Parts(
+            network=self.network,
+            optimizer=self.imitation.optimizer,
+            action_rng=self.action_rng,
+            shuffle_rng=self.shuffle_rng,
+        )
+        self.generators = self._parts.generators
         self.rollout_size = ranks.share(self.hyper.buffer_size)
         self.needs = RolloutNeeds()
         memory = settings.network_settings.memory
@@ -119,13 +118,15 @@ class BC:
         return metrics
 
     def _batches(self, rollout: Rollout) -> ImitationBatches:
-        columns = (*rollout.obs, rollout.sample.continuous, rollout.sample.discrete, rollout.recurrent_state)
-        *obs, continuous, discrete, recurrent_state = completed(rollout, columns)
-        mask = None if rollout.action_mask is None else completed(rollout, (rollout.action_mask,))[0]
-        table = None if self._sequence_length is None else SequenceTable(rollout, self._sequence_length)
+        obs = tuple(map(rollout.completed, rollout.obs))
+        action = Action(rollout.completed(rollout.sample.continuous), rollout.completed(rollout.sample.discrete))
+        mask = None if rollout.action_mask is None else rollout.completed(rollout.action_mask)
+        recurrent_state = rollout.completed(rollout.recurrent_state)
         if not recurrent_state.shape[1]:  # a teacher knows nothing of what its pupils would have remembered
             recurrent_state = recurrent_state.new_zeros((1, self.network.memory_size)).expand(len(recurrent_state), -1)
-        return ImitationBatches(Decisions(tuple(obs), Action(continuous, discrete), mask), recurrent_state, table)
+        length = self._sequence_length
+        table = None if length is None else SequenceTable(rollout, length, recurrent_state)
+        return ImitationBatches(Decisions(obs, action, mask), table)
 
     def _learn_statistics(self, batches: ImitationBatches, *, shared: bool) -> None:
         """Takes the teachers' observations into the normalizer. `shared`: every rank has others."""
@@ -138,23 +139,13 @@ class BC:
 
     @torch.no_grad()
     def _set_log_std(self, errors: Tensor) -> None:
-        """Sets the standard deviation that makes the shown actions most likely: the root of the mean squared error, but
-        not too small.
-        """
+        """Sets the deviation that makes the shown actions most likely, the errors' root mean square, or the least."""
         self.network.log_std.copy_((errors.sqrt().clamp(min=LEAST_DEVIATION) * RANGE).log())
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything that the next decision and update depend on; demonstrations stay in their files."""
-        return {
-            "network": dict(self.network.state_dict()),
-            "optimizer": self.imitation.optimizer.state_dict(),
-            "acting": self.action_rng.get_state(),
-            "shuffling": self.shuffle_rng.get_state(),
-        }
+        return self._parts.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state, so that training goes on with the same digits."""
-        self.network.load_state_dict(state["network"])
-        self.imitation.optimizer.load_state_dict(state["optimizer"])
-        self.action_rng.set_state(state["acting"].cpu())
-        self.shuffle_rng.set_state(state["shuffling"].cpu())
+        self._parts.load_state_dict(state)

@@ -124,9 +124,8 @@ class BehaviorSettings(Settings):
         if not value:
             raise ValueError("expected at least one reward signal, such as extrinsic")
         given = {str(name): {} if signal is None else signal for name, signal in value.items()}
-        classes: dict[str, type[RewardSettings]] = dict(
-            REWARDS
-        )  # their order is that of the network's values: it must not depend on the file's
+        # their order is that of the network's values: it must not depend on the file's
+        classes: dict[str, type[RewardSettings]] = dict(REWARDS)
         for name in sorted(given.keys() - REWARDS.keys()):
             if ":" in name and _imports_nothing(info):
                 classes[name] = UnreadSignalSettings
@@ -184,9 +183,7 @@ OF_AN_INSTANCE = ("network", "policy", "rollout_size", "needs")
 
 
 def trainer_class(name: str) -> type[Any]:
-    """Returns the class that a `trainer_type` names. Raises PluginError where there is none, or where it is no
-    trainer.
-    """
+    """Returns the class that a `trainer_type` names. Raises PluginError where there is no such trainer."""
     title = f"trainer '{name}'"
     found = find_plugin("trainers", title, name)
     if not isinstance(found, type):

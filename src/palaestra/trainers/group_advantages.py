@@ -9,21 +9,21 @@ from palaestra.core.timestep import Action
 from palaestra.data.device_copies import to_device
 from palaestra.data.group_minibatches import GroupMinibatches
 from palaestra.data.group_steps import groups_of
-from palaestra.data.rollout import Rollout, completed, completed_rows
+from palaestra.data.rollout import Minibatch, Rollout
 from palaestra.data.timeline import NOBODY
 from palaestra.models.actor_critic import CRITIC, ActorCritic
 from palaestra.models.group_critic import GroupCritic
 from palaestra.models.trunk import Inputs
 from palaestra.rewards.signals import RewardSignals
-from palaestra.trainers.advantages import VALUE_ROWS, Advantages, horizon_ends
+from palaestra.trainers.advantages import VALUE_ROWS, horizon_ends, training_rows
 
 
 @torch.no_grad()
 def group_advantages(
     estimates: GroupValues, rewards: Tensor, signals: RewardSignals, *, gae_lambda: float, time_horizon: int
-) -> tuple[Advantages, Tensor]:
-    """Returns the advantages over a counterfactual baseline, whose targets are lambda-returns, and the mean baselines,
-    (K,).
+) -> tuple[Minibatch, Tensor]:
+    """Returns the completed decisions with advantages over a counterfactual baseline and lambda-returns for targets,
+    but without inputs, and the baselines, (N, K).
 
     `rewards` (N, K). A truncated episode is bootstrapped with the group's value at its final observation
     (`GroupValues`).
@@ -31,7 +31,7 @@ def group_advantages(
     rollout = estimates.rollout
     table = estimates.batches.table
     ended = rollout.terminated | rollout.truncated
-    stops = completed(rollout, (horizon_ends(ended, time_horizon) & ~ended,))[0]
+    stops = rollout.completed(horizon_ends(ended, time_horizon) & ~ended)
     successor = to_device(table.timeline.next, stops.device).masked_fill(stops, NOBODY)
     value, baseline, next_value, next_value_endless = estimates()
     targets = []
@@ -39,8 +39,7 @@ def group_advantages(
         after = (next_value_endless if ignores_ends else next_value)[:, k]
         targets.append(group_returns(rewards[:, k], after, successor, gamma=gamma, gae_lambda=gae_lambda))
     target = torch.stack(targets, 1)
-    means, baselines = (torch.stack([column.mean() for column in x.unbind(1)]) for x in (value, baseline))
-    return Advantages((), (target - baseline).mean(1), value, target, means), baselines
+    return training_rows(rollout, (), (target - baseline).mean(1), value, target), baseline
 
 
 class GroupValues:
@@ -64,24 +63,24 @@ class GroupValues:
         self.critic = critic
         self.group_ticks = group_ticks
         self.device = rollout.reward.device
-        self.rows = completed_rows(rollout)
+        self.rows = rollout.completed_rows
         self._last = network.prepare(rollout.last_obs)
         self._final = network.prepare(rollout.final_obs)
-        sample = completed(rollout, (rollout.sample.continuous, rollout.sample.discrete, rollout.recurrent_state))
         last = group_ticks.last_sample
-        obs = completed(rollout, rollout.obs)
+        obs = tuple(map(rollout.completed, rollout.obs))
         if (
             batches.table.members >= len(batches.table.group_step)
         ).any():  # some mates wait for what comes of a decision
             obs = tuple(map(torch.cat, zip(obs, rollout.last_obs, strict=True)))
         self.inputs = network.prepare(obs)
-        """Prepared observations that are there at decisions: all before decisions, (V, ...), or only the decisions'
-        own, (N, ...).
-        """
-        done = Action(torch.cat([sample[0], last.continuous]), torch.cat([sample[1], last.discrete]))
+        """Prepared observations that are there at decisions: all before them, (V, ...), or their own, (N, ...)."""
+        done = Action(
+            torch.cat([rollout.completed(rollout.sample.continuous), last.continuous]),
+            torch.cat([rollout.completed(rollout.sample.discrete), last.discrete]),
+        )
         self.action = network.for_environment(done)
         """Action at each observation, (V, ...)."""
-        self.recurrent_state = torch.cat([sample[2], group_ticks.last_recurrent_state])
+        self.recurrent_state = torch.cat([rollout.completed(rollout.recurrent_state), group_ticks.last_recurrent_state])
         """Recurrent state before each observation, (V, L)."""
 
     def __call__(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -97,9 +96,8 @@ class GroupValues:
         own, value, together, baseline = self._of_decisions(features)
         rows, groups = groups_of(table.later, self.device)
         later = self.critic.value(features.index_select(0, rows), groups)
-        known = torch.cat(
-            [together, later, torch.zeros_like(together[:1])]
-        )  # the last, at index -1, where the group is gone
+        # the last, at index -1, is where the group is gone
+        known = torch.cat([together, later, torch.zeros_like(together[:1])])
         following, endless = (
             to_device(where % len(known), self.device) for where in (table.following, table.following_endless)
         )
@@ -111,9 +109,7 @@ class GroupValues:
         return value, baseline, torch.where(goes_on, own, known[following]), torch.where(goes_on, own, known[endless])
 
     def _of_decisions(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Returns own values and values (N, K) of decisions, values (M, K) of groups at all group steps, and baselines
-        (N, K).
-        """
+        """Returns own values and values (N, K) of decisions, values (M, K) of groups, and baselines (N, K)."""
         table = self.batches.table
         signals = self.network.signals
         own, value, baseline = features.new_zeros((3, len(table.group_step), signals)).unbind()

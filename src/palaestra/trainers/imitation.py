@@ -10,23 +10,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from palaestra.core.row_index import Sequences
-from palaestra.core.specs import BehaviorSpec
 from palaestra.data.rollout import index_minibatches
 from palaestra.data.sequences import SequenceTable, StreamTable
+from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.optimizer import Adam
-from palaestra.models.trunk import Inputs
+from palaestra.models.sac_networks import SoftActorCritic
 from palaestra.parallel import ranks
 from palaestra.rewards.demonstrations import Demonstrations, load_demonstrations
 from palaestra.rewards.expert_decisions import Decisions, StoredDecisions
 from palaestra.trainers.behavior_settings import BehaviorSettings
-from palaestra.trainers.settings import PASSES
+from palaestra.trainers.parts import Parts, seeded_generator
+from palaestra.trainers.settings import PASSES, POCASettings, PPOSettings, SACSettings
+
+Student = ActorCritic | SoftActorCritic
+"""Networks that can be trained by imitation."""
 
 LOSS = "Losses/Pretraining Loss"
 ENDLESS = 1 << 40
@@ -42,13 +46,12 @@ class Cloning:
         student: Student,
         parameters: Sequence[Tensor],
         settings: BehaviorSettings,
-        hyper: _Hyper,
         device: torch.device,
         seed: int,
     ) -> None:
-        """`parameters`: what an optimizer of the student moves. Raises DemoError where the demonstrations do not
-        fit.
-        """
+        """`parameters`: what an optimizer of the student moves. Raises DemoError where demonstrations do not fit."""
+        hyper = settings.hyperparameters
+        assert isinstance(hyper, PPOSettings | POCASettings | SACSettings)
         assert settings.behavioral_cloning is not None
         self.settings = settings.behavioral_cloning
         self._learning_rate = hyper.learning_rate
@@ -56,7 +59,8 @@ class Cloning:
         memory = settings.network_settings.memory
         demonstrations = load_demonstrations(self.settings.demo_path, student.spec, device)
         self._batches = imitation_batches(demonstrations, student, None if memory is None else memory.sequence_length)
-        self._imitation = Imitation(student, parameters, torch.Generator(device).manual_seed(ranks.own_seed(seed)))
+        self._imitation = Imitation(student, parameters, seeded_generator(device, seed))
+        self._parts = Parts(optimizer=self._imitation.optimizer, sample_rng=self._imitation.generator)
 
     def rate(self, step: int) -> float:
         """Returns the learning rate: the policy's initial one times `strength`, falling linearly to 0 at `steps`."""
@@ -73,9 +77,7 @@ class Cloning:
         return whole if given or usual is None else min(usual, whole)
 
     def update(self, step: int, usual: int | None = None) -> dict[str, Tensor]:
-        """Takes the gradient steps of one update of the policy. Returns the loss by its tag; nothing once `steps` have
-        passed.
-        """
+        """Takes the gradient steps of one update. Returns the loss by its tag; nothing once `steps` have passed."""
         rate = self.rate(step)
         if rate <= 0:
             return {}
@@ -91,74 +93,31 @@ class Cloning:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns optimizer and random stream; the demonstrations stay in their files."""
-        return {"optimizer": self._imitation.optimizer.state_dict(), "generator": self._imitation.generator.get_state()}
+        return self._parts.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state."""
-        self._imitation.optimizer.load_state_dict(state["optimizer"])
-        self._imitation.generator.set_state(state["generator"].cpu())
+        self._parts.load_state_dict(state)
 
 
-class _Hyper(Protocol):
-    """Hyperparameters of a trainer that cloning uses."""
-
-    @property
-    def batch_size(self) -> int:
-        """Decisions in one gradient step."""
-        ...
-
-    @property
-    def learning_rate(self) -> float:
-        """Initial step size of the policy."""
-        ...
-
-
-class Student(Protocol):
-    """Network that can be trained by imitation. N rows."""
-
-    spec: BehaviorSpec
-
-    @property
-    def memory_size(self) -> int:
-        """L, numbers of recurrent state; 0 without an LSTM."""
-        ...
-
-    def prepare(self, obs: tuple[Tensor, ...]) -> Inputs:
-        """Prepares observations (N, *shape) in the order of the spec for `outputs`."""
-        ...
-
-    def outputs(self, inputs: Inputs, sequences: Sequences | None = None) -> Tensor:
-        """Returns the packed output that actions are drawn from, (N, outputs)."""
-        ...
-
-    def played(self, output: Tensor) -> Tensor:
-        """Returns the continuous actions (N, continuous) that the environment would get without noise."""
-        ...
-
-    def branch_log_probs(self, output: Tensor, mask: Tensor | None) -> list[Tensor]:
-        """Returns log-probabilities of each branch, (N, branch)."""
-        ...
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Clears gradients, as `torch.nn.Module` does."""
-        ...
+def make_cloning(
+    student: Student, parameters: Sequence[Tensor], settings: BehaviorSettings, device: torch.device, seed: int
+) -> Cloning | None:
+    """Returns behavioral cloning beside a trainer, where its settings ask for it."""
+    return None if settings.behavioral_cloning is None else Cloning(student, parameters, settings, device, seed)
 
 
 class Imitation:
     """Trains a network to act as teachers did: squared error of the action without noise, cross-entropy of choices."""
 
     def __init__(self, student: Student, parameters: Sequence[Tensor], generator: torch.Generator) -> None:
-        """`parameters`: those of the student, or the one tensor that they are views of (see
-        `models.optimizer.flatten`).
-        """
+        """`parameters`: the student's, or the one tensor that they are views of (`models.optimizer.flatten`)."""
         self.student = student
         self.optimizer = Adam(parameters, 0.0)
         self.generator = generator
 
     def learn(self, batches: ImitationBatches, *, size: int, count: int, learning_rate: float) -> tuple[Tensor, Tensor]:
-        """Takes `count` gradient steps; returns means of the loss, (), and of each continuous action's squared error,
-        (continuous,).
-        """
+        """Takes `count` gradient steps; returns means of the loss, (), and of each squared error, (continuous,)."""
         self.optimizer.learning_rate = learning_rate
         losses = []
         errors = []
@@ -199,17 +158,14 @@ class ImitationBatches:
     """N decisions of a teacher, from which minibatches are drawn."""
 
     decisions: Decisions | StoredDecisions
-    recurrent_state: Tensor  # (N, L) of the student before each; read where sequences begin
     table: SequenceTable | None = None
     """Sequences of decisions that follow one another, where the student has memory."""
 
     def __len__(self) -> int:
-        return len(self.recurrent_state)
+        return len(self.decisions)
 
     def minibatches(self, *, size: int, count: int, generator: torch.Generator) -> Iterator[ImitationBatch]:
-        """Yields `count` minibatches of about `size` decisions, each pass in a new order; whole sequences where there
-        are any.
-        """
+        """Yields `count` minibatches of about `size` decisions, each pass in a new order; whole sequences, if any."""
         return islice(
             self._whole(size, generator) if self.table is None else self._sequences(self.table, size, generator), count
         )
@@ -224,33 +180,27 @@ class ImitationBatches:
             order = torch.randperm(len(table), generator=generator, device=generator.device).cpu().numpy()
             parts = np.array_split(order, count)
             for begin in range(0, count, LAID_OUT):
-                for rows, sequences in table.take(parts[begin : begin + LAID_OUT], self.recurrent_state):
+                for rows, sequences in table.take(parts[begin : begin + LAID_OUT]):
                     yield ImitationBatch(self.decisions.take(rows), sequences)
 
 
 def imitation_batches(
     demonstrations: Demonstrations, student: Student, sequence_length: int | None
 ) -> ImitationBatches:
-    """Returns demonstrations ready for a student; its memory, where it has one (`sequence_length`), is empty where a
-    sequence begins.
-    """
-    table = None if sequence_length is None else StreamTable(demonstrations.last.cpu().numpy(), sequence_length)
-    recurrent_state = torch.zeros((1, student.memory_size), device=demonstrations.last.device).expand(
-        len(demonstrations), -1
-    )
-    return ImitationBatches(demonstrations.decisions, recurrent_state, table)
+    """Returns demonstrations ready for a student, whose memory (`sequence_length`) is empty where sequences begin."""
+    if sequence_length is None:
+        return ImitationBatches(demonstrations.decisions)
+    last = demonstrations.last
+    empty = torch.zeros((1, student.memory_size), device=last.device).expand(len(last), -1)
+    return ImitationBatches(demonstrations.decisions, StreamTable(last.cpu().numpy(), sequence_length, empty))
 
 
 def squared_errors(played: Tensor, demonstrated: Tensor) -> Tensor:
-    """Returns the mean squared error of each continuous action, (continuous,). Both (N, continuous), as the environment
-    gets them.
-    """
+    """Returns each continuous action's mean squared error, (continuous,). Both (N, continuous), as acted."""
     return (played - demonstrated).square().mean(0)
 
 
 def cross_entropy(log_probs: Sequence[Tensor], demonstrated: Tensor) -> Tensor:
-    """Returns the mean of -log p(demonstrated choice), (). `log_probs` of each branch, (N, branch); demonstrated (N,
-    branches).
-    """
+    """Returns the mean of -log p(demonstrated choice), (). `log_probs`: (N, branch) each; demonstrated (N, B)."""
     columns = [branch.gather(1, demonstrated[:, i : i + 1]) for i, branch in enumerate(log_probs)]
     return -torch.cat(columns, 1).mean()

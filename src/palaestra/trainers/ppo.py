@@ -1,77 +1,212 @@
-"""Proximal policy optimization. Schulman et al. 2017, https://arxiv.org/abs/1707.06347, as ML-Agents does it."""
+"""Proximal policy optimization. Schulman et al. 2017, https://arxiv.org/abs/1707.06347, as ML-Agents does it.
+
+`PPO.update` is one iteration of the algorithm, `PPO.loss` what it minimizes. MA-POCA (`trainers.poca`) has another
+critic, and with it other advantages and another loss. Shapes: see ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
-from palaestra.core.system_memory import keep_freed_memory
-from palaestra.data.rollout import Minibatch, Rollout, completed, minibatches
+from palaestra.core.timestep import Action
+from palaestra.data.rollout import Minibatch, Rollout, index_minibatches, minibatches
 from palaestra.data.sequences import SequenceTable, sequence_minibatches
-from palaestra.models.actor_critic import ActorCritic
-from palaestra.models.optimizer import flatten
+from palaestra.data.transitions import TransitionTable
+from palaestra.losses.ppo import (
+    HeadGradient,
+    branch_part,
+    clipped_surrogate,
+    clipped_value,
+    gaussian_part,
+    squared_error,
+    value_part,
+)
+from palaestra.models.actor_critic import ACTOR, CRITIC, ActorCritic
+from palaestra.models.distributions import branch_log_probs, log_prob_and_entropy
+from palaestra.models.optimizer import Adam, gradient_norm, optimized, scheduled
+from palaestra.models.policy import NetworkPolicy
+from palaestra.parallel import ranks
+from palaestra.rewards.signals import EXTRINSIC, RewardSignals
 from palaestra.trainers.advantages import VALUE_ROWS, advantages
 from palaestra.trainers.behavior_settings import BehaviorSettings
-from palaestra.trainers.gradients import Autograd, ClosedForm, bfloat16_pays
-from palaestra.trainers.on_policy import OnPolicy, UpdateData, init_deviation, init_intrinsic_values
-from palaestra.trainers.settings import PPOSettings
+from palaestra.trainers.forward import Forward, bfloat16_pays
+from palaestra.trainers.imitation import make_cloning
+from palaestra.trainers.parts import Parts, seeded_generator, seeded_network
+from palaestra.trainers.settings import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, POCASettings, PPOSettings
 from palaestra.trainers.stale_rollouts import actor_outputs, corrected
-from palaestra.trainers.update_metrics import value_metrics
+from palaestra.trainers.update_metrics import GRADIENT_NORM, PolicyChange, at_bounds, value_metrics
 
 
-class PPO(OnPolicy[Minibatch]):
-    """Trains actor and critic with the clipped surrogate and GAE; the update itself is `OnPolicy.update`."""
+@dataclass(frozen=True, slots=True)
+class Coefficients:
+    """Coefficients of the loss in one update."""
 
-    Settings = PPOSettings
+    clip_range: float
+    entropy_coef: float
+    value_coef: float
+    clip_value: bool
+    joint_ratio: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Means over a minibatch, each (), without gradient."""
+
+    policy: Tensor
+    value: Tensor
+    entropy: Tensor
+    log_ratio: Tensor
+    """(N, A) change of each action component's log-probability since it was drawn."""
+    baseline: Tensor | None = None
+    """Loss of MA-POCA's counterfactual baseline."""
+
+    def tagged(self) -> dict[str, Tensor]:
+        """Returns the losses by their TensorBoard tags."""
+        baseline = {} if self.baseline is None else {"Losses/Baseline Loss": self.baseline}
+        return {
+            "Losses/Policy Loss": self.policy.abs(),
+            "Losses/Value Loss": self.value,
+            **baseline,
+            "Policy/Entropy": self.entropy,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Experience:
+    """A rollout made ready for the gradient steps of one update."""
+
+    decisions: int
+    minibatches: Iterator[Minibatch]
+    """Minibatches of all passes, with advantages and value targets."""
+    transitions: TransitionTable | None
+    """The rollout as transitions, where a reward signal is learned."""
+
+
+class PPO:
+    """Trains actor and critic with the clipped surrogate and generalized advantage estimation (GAE)."""
+
+    Settings: type[PPOSettings | POCASettings] = PPOSettings
 
     def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> None:
-        assert isinstance(settings.hyperparameters, PPOSettings)
-        keep_freed_memory()
-        torch.manual_seed(seed)
-        network = self.make_network(spec, settings).to(device)
+        assert isinstance(settings.hyperparameters, PPOSettings | POCASettings)
+        self.settings = settings
+        self.hyper = settings.hyperparameters
+        network = self.network = seeded_network(self.make_network, spec, settings, device, seed)
         bfloat16 = settings.network_settings.bfloat16
         compiled = settings.network_settings.compile
-        plain = network.plain and not (settings.hyperparameters.joint_ratio or bfloat16 or compiled)
-        # many small tensors are one call when they are one tensor; large ones gain nothing from it
-        parameters = [flatten(network)] if plain else [p for p in network.parameters() if p.numel()]
-        if plain:
-            gradient = ClosedForm(network)
-        else:
-            gradient = Autograd(
-                network, bfloat16=bfloat16_pays(network, device) if bfloat16 is None else bfloat16, compiled=compiled
-            )
-        super().__init__(network, parameters, gradient, settings, device, seed)
+        # in closed form the gradient of a small minibatch takes half of autograd's time
+        self.has_closed_form = network.plain and not (self.hyper.joint_ratio or bfloat16 or compiled)
+        self.parameters = optimized(network.parameters(), flat=self.has_closed_form)
+        self.optimizer = Adam(self.parameters, self.hyper.learning_rate)
+        self.forward = Forward(
+            network.forward,
+            bfloat16=bfloat16_pays(network, device) if bfloat16 is None else bfloat16,
+            compiled=compiled,
+        )
+        self.action_rng = seeded_generator(device, seed + 1)
+        self.shuffle_rng = seeded_generator(device, seed + 2)
+        self.policy = NetworkPolicy(network, self.action_rng, settings.network_settings.deterministic)
+        self.signals = RewardSignals(spec, settings.reward_signals, device, seed + 3)
+        self.cloning = make_cloning(network, self.parameters, settings, device, seed + 4)
+        self.rollout_size = ranks.share(self.hyper.buffer_size)
+        self.needs = self.signals.needs
+        self.batch_size = ranks.share(self.hyper.batch_size)
+        """Decisions of this rank in a minibatch."""
+        self.change = PolicyChange(0, 0)
+        """Change of the policy by the newest update, which may be under way."""
+        self._parts = Parts(
+            network=network,
+            optimizer=self.optimizer,
+            signals=self.signals,
+            behavioral_cloning=self.cloning,
+            action_rng=self.action_rng,
+            shuffle_rng=self.shuffle_rng,
+        )
+        self.generators = self._parts.generators
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> ActorCritic:
         """Returns an actor and a critic with a value for each reward signal."""
-        assert isinstance(settings.hyperparameters, PPOSettings)
-        network = ActorCritic(
-            spec, settings.network_settings, len(settings.reward_signals), settings.hyperparameters.shared_critic
-        )
+        hyper = settings.hyperparameters
+        assert isinstance(hyper, PPOSettings)
+        network = ActorCritic(spec, settings.network_settings, len(settings.reward_signals), hyper.shared_critic)
         assert isinstance(network.value_head, nn.Linear)
-        init_intrinsic_values(network.value_head, settings)
-        init_deviation(network, settings.hyperparameters)
-        return network
+        return initialized(network, network.value_head, settings)
 
-    def _prepare(self, rollout: Rollout, metrics: Metrics) -> UpdateData[Minibatch]:
+    def update(self, rollout: Rollout, step: int) -> Metrics:
+        """Makes one iteration of the paper's algorithm 1, once the policy has collected a rollout: its advantages, then
+        `num_epoch` passes over it, with a step of Adam for each minibatch.
+        """
+        metrics = Metrics()
+        self.optimizer.learning_rate, c = coefficients(self.hyper, step, self.settings.max_steps)
+        experience = self._experience(rollout, metrics)
+        self.change = PolicyChange(experience.decisions, self.hyper.num_epoch)
+        for batch in experience.minibatches:
+            losses = self.gradient(batch, c)
+            ranks.average_gradients(self.parameters, len(losses.log_ratio))
+            norm = clip_gradients(self.parameters, self.hyper.max_grad_norm)
+            self.optimizer.step()
+            self.change.add(losses.log_ratio)
+            metrics.add(losses.tagged() | {GRADIENT_NORM: norm})
+        rates = {"Learning Rate": self.optimizer.learning_rate, "Epsilon": c.clip_range, "Beta": c.entropy_coef}
+        metrics.add({f"Policy/{name}": rate for name, rate in rates.items()})
+        metrics.add(self.change.measured(c.clip_range) | at_bounds(rollout, self._played(rollout)))
+        self._learn_beside(rollout, experience.transitions, step, metrics)
+        return metrics
+
+    def gradient(self, batch: Minibatch, c: Coefficients) -> Losses:
+        """Fills every parameter's `.grad` with the gradient of `loss`; returns the losses, before the step."""
+        if self.has_closed_form:
+            return closed_form_gradient(self.network, batch, c)
+        loss, losses = self.loss(batch, c)
+        self.network.zero_grad()
+        loss.backward()
+        return losses
+
+    def loss(self, batch: Minibatch, c: Coefficients) -> tuple[Tensor, Losses]:
+        """Returns clipped surrogate + value_coef * value loss - entropy_coef * entropy, (), and these parts.
+
+        Eq. 9, whose sign is for ascent.
+        """
+        output, value = self.forward(batch.inputs, batch.sequences)
+        surrogate, entropy, log_ratio = surrogate_and_entropy(self.network, output, batch, c)
+        if c.clip_value:
+            value_loss = clipped_value(value, batch.value, batch.target, clip_range=c.clip_range).mean()
+        else:
+            value_loss = squared_error(value, batch.target).mean()
+        loss = surrogate + c.value_coef * value_loss - c.entropy_coef * entropy
+        return loss, Losses(surrogate.detach(), value_loss.detach(), entropy.detach(), log_ratio)
+
+    def _experience(self, rollout: Rollout, metrics: Metrics) -> Experience:
+        """Computes rewards, advantages and value targets; measures the critic's values."""
         memory = self.settings.network_settings.memory
         table = None if memory is None else SequenceTable(rollout, memory.sequence_length)
         rewards, transitions = self._rewards(rollout, rollout.reward + rollout.group_reward)
         rows = self._rows(rollout, rewards, metrics, table)
         if self.settings.threaded:
-            rows = corrected(rows, self._outputs(rows, rollout, table), self.network, metrics)
-        return UpdateData(len(rows.advantage), self._minibatches(rows, rollout, table), transitions)
+            rows = corrected(rows, self._outputs(rows, table), self.network, metrics)
+        return Experience(len(rows.advantage), self._minibatches(rows, table), transitions)
+
+    def _rewards(self, rollout: Rollout, reward: Tensor) -> tuple[list[Tensor], TransitionTable | None]:
+        """Returns each signal's rewards, (T, S), and transitions, where one is learned. `reward`: the environment's."""
+        transitions = TransitionTable(rollout, self._played(rollout), reward) if self.signals.learned else None
+        return self.signals.of_rollout(rollout, reward, transitions), transitions
 
     def _rows(
         self, rollout: Rollout, rewards: list[Tensor], metrics: Metrics, table: SequenceTable | None = None
     ) -> Minibatch:
-        """Returns the completed decisions with advantages and targets; measures the values."""
-        found = advantages(
+        """Returns the completed decisions with advantages and targets."""
+        rows = advantages(
             rollout,
             self.network,
             rewards,
@@ -80,21 +215,151 @@ class PPO(OnPolicy[Minibatch]):
             time_horizon=self.settings.time_horizon,
             table=table,
         )
-        metrics.add(value_metrics(self.signals.names, found))
-        return found.with_actions(rollout)
+        metrics.add(value_metrics(self.signals.names, rows))
+        return rows
 
-    def _outputs(self, rows: Minibatch, rollout: Rollout, table: SequenceTable | None) -> Tensor:
+    def _outputs(self, rows: Minibatch, table: SequenceTable | None) -> Tensor:
         """Returns the actor's output for all rows, (N, outputs)."""
         if table is None:
             every = torch.arange(len(rows.advantage), device=rows.advantage.device)
             return actor_outputs(self.network, rows.inputs, ((part, None) for part in every.split(VALUE_ROWS)))
-        recurrent_state = completed(rollout, (rollout.recurrent_state,))[0]
-        return actor_outputs(self.network, rows.inputs, table.take(table.in_parts(VALUE_ROWS), recurrent_state))
+        return actor_outputs(self.network, rows.inputs, table.take(table.in_parts(VALUE_ROWS)))
 
-    def _minibatches(self, rows: Minibatch, rollout: Rollout, table: SequenceTable | None) -> Iterator[Minibatch]:
+    def _minibatches(self, rows: Minibatch, table: SequenceTable | None) -> Iterator[Minibatch]:
         size = self.batch_size
         epochs = self.hyper.num_epoch
         if table is None:
             return minibatches(rows, size=size, epochs=epochs, generator=self.shuffle_rng)
-        recurrent_state = completed(rollout, (rollout.recurrent_state,))[0]
-        return sequence_minibatches(rows, recurrent_state, table, size=size, epochs=epochs, generator=self.shuffle_rng)
+        return sequence_minibatches(rows, table, size=size, epochs=epochs, generator=self.shuffle_rng)
+
+    def _played(self, rollout: Rollout) -> Action:
+        """Returns the actions (T, S, ...) as the environment got them."""
+        return self.network.for_environment(rollout.sample)
+
+    def _learn_beside(self, rollout: Rollout, transitions: TransitionTable | None, step: int, metrics: Metrics) -> None:
+        """Updates everything but the policy's own objective: cloning, learned reward signals, the normalizer."""
+        if self.cloning is not None:
+            metrics.add(self.cloning.update(step))
+        if transitions is not None:
+            parts = index_minibatches(
+                len(transitions), size=self.batch_size, epochs=self.hyper.num_epoch, generator=self.shuffle_rng
+            )
+            for part in parts:
+                metrics.add(self.signals.learn(transitions.take(part)))
+            self.signals.learn_statistics(tuple(map(rollout.completed, rollout.obs)))
+            metrics.add(self.signals.measured())
+        # the normalizer changes after learning, which sees the same numbers as acting did
+        self.network.learn_statistics(tuple(rollout.completed(rollout.obs[i]) for i in self.network.vectors))
+
+    @property
+    def progress(self) -> float:
+        """Share of the newest update's passes that is done."""
+        return self.change.progress
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns everything that the next decision and update depend on."""
+        return self._parts.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores a saved state, so that training goes on with the same digits."""
+        self._parts.load_state_dict(state)
+
+
+def surrogate_and_entropy(
+    network: ActorCritic, output: Tensor, batch: Minibatch, c: Coefficients
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns means of the clipped surrogate and the entropy, each (), from the packed actor output (N, ...), and
+    log-ratios, (N, A), without gradient.
+    """
+    sample = Action(batch.continuous, batch.discrete)
+    log_prob, entropy = log_prob_and_entropy(output, network.log_std, batch.mask, sample, network.spec.action)
+    log_ratio = log_prob - batch.log_prob
+    surrogate = clipped_surrogate(log_ratio, batch.advantage, clip_range=c.clip_range, joint=c.joint_ratio)
+    return surrogate.mean(), entropy.mean(), log_ratio.detach()
+
+
+@torch.no_grad()
+def closed_form_gradient(network: ActorCritic, batch: Minibatch, c: Coefficients) -> Losses:
+    """Fills every parameter's `.grad` with the gradient of `PPO.loss` of a plain network (`ActorCritic.plain`) by the
+    chain rule; only for a policy ratio of each action component.
+
+    Training on 3DBall with its official settings is 1.4 times as fast as with autograd.
+    """
+    features, trace = network.body.trace(network.stacked(batch.inputs))
+    actor = network.action_head
+    critic = network.value_head
+    assert isinstance(critic, nn.Linear)
+    output = torch.addmm(actor.bias, features[ACTOR], actor.weight.t())
+    value = torch.addmm(critic.bias, features[CRITIC], critic.weight.t())
+
+    policy = _policy_gradient(network, output, batch, c)
+    clip_range = c.clip_range if c.clip_value else None
+    value_loss, value_grad = value_part(
+        value, batch.value, batch.target, value_coef=c.value_coef, clip_range=clip_range
+    )
+
+    features_grad = torch.empty_like(features)
+    torch.mm(policy.grad, actor.weight, out=features_grad[ACTOR])
+    if network.networks == 1:
+        features_grad[CRITIC].addmm_(value_grad, critic.weight)
+    else:
+        torch.mm(value_grad, critic.weight, out=features_grad[CRITIC])
+    for head, x, grad in ((actor, features[ACTOR], policy.grad), (critic, features[CRITIC], value_grad)):
+        torch.mm(grad.t(), x, out=head.weight.grad)
+        torch.sum(grad, 0, out=head.bias.grad)
+    network.body.backward(trace, features_grad)
+    return Losses(policy.loss, value_loss, policy.entropy, policy.log_ratio)
+
+
+def _policy_gradient(network: ActorCritic, output: Tensor, batch: Minibatch, c: Coefficients) -> HeadGradient:
+    """Returns the loss of all action components and its gradient with respect to the packed output."""
+    action = network.spec.action
+    shared = {"clip_range": c.clip_range, "entropy_coef": c.entropy_coef, "components": action.components}
+    n = action.continuous
+    parts = []
+    if n:
+        old = batch.log_prob[:, :n]
+        parts.append(gaussian_part(output[:, :n], network.log_std, batch.continuous, old, batch.advantage, **shared))
+    for i, log_probs in enumerate(branch_log_probs(output, batch.mask, action) if action.branches else ()):
+        choice = batch.discrete[:, i : i + 1]
+        old = batch.log_prob[:, n + i : n + i + 1]
+        parts.append(branch_part(log_probs, choice, old, batch.advantage, **shared))
+    if len(parts) == 1:
+        return parts[0]
+    return HeadGradient(
+        reduce(add, (part.loss for part in parts)),
+        reduce(add, (part.entropy for part in parts)),
+        torch.cat([part.grad for part in parts], 1),
+        torch.cat([part.log_ratio for part in parts], 1),
+    )
+
+
+def coefficients(hyper: PPOSettings | POCASettings, step: int, max_steps: int) -> tuple[float, Coefficients]:
+    """Returns the learning rate and the loss coefficients at this step."""
+    epsilon = scheduled(hyper.epsilon_schedule, hyper.epsilon, LAST_EPSILON, step, max_steps)
+    beta = scheduled(hyper.beta_schedule, hyper.beta, LAST_BETA, step, max_steps)
+    learning_rate = scheduled(hyper.learning_rate_schedule, hyper.learning_rate, LAST_LEARNING_RATE, step, max_steps)
+    clip_value = isinstance(hyper, PPOSettings) and hyper.clip_value
+    return learning_rate, Coefficients(epsilon, beta, hyper.value_coef, clip_value, hyper.joint_ratio)
+
+
+def clip_gradients(parameters: Sequence[Tensor], max_norm: float | None) -> Tensor:
+    """Scales gradients down to a norm of `max_norm` (None: leaves them) and returns their norm before, ()."""
+    return gradient_norm(parameters) if max_norm is None else nn.utils.clip_grad_norm_(parameters, max_norm)
+
+
+@torch.no_grad()
+def initialized(network: ActorCritic, values: nn.Linear, settings: BehaviorSettings) -> ActorCritic:
+    """Returns a new network with random values for learned rewards, from its layer `values`, and the settings' standard
+    deviation of continuous actions.
+
+    Before a learned signal pays, a policy that follows a random value explores further than one that follows none;
+    values of the environment's reward start at 0.
+    """
+    hyper = settings.hyperparameters
+    assert isinstance(hyper, PPOSettings | POCASettings)
+    for row, name in zip(values.weight, settings.reward_signals, strict=True):
+        if name != EXTRINSIC:
+            nn.init.xavier_uniform_(row.unsqueeze(0))
+    network.log_std.fill_(math.log(hyper.initial_deviation))
+    return network

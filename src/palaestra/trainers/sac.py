@@ -12,21 +12,22 @@ import torch
 from palaestra.core.errors import ConfigError
 from palaestra.core.metrics import Metrics
 from palaestra.core.specs import BehaviorSpec
-from palaestra.core.system_memory import format_bytes, free_memory, keep_freed_memory
+from palaestra.core.system_memory import format_bytes, free_memory
 from palaestra.data.replay import Replay
-from palaestra.data.rollout import Rollout, completed
+from palaestra.data.rollout import Rollout
 from palaestra.data.transitions import TransitionTable
 from palaestra.models.optimizer import scheduled
 from palaestra.models.policy import NetworkPolicy
 from palaestra.models.sac_networks import SoftActorCritic
 from palaestra.parallel import ranks
-from palaestra.rewards.signals import RewardSignals, title
+from palaestra.rewards.signals import RewardSignals
 from palaestra.trainers.behavior_settings import BehaviorSettings
-from palaestra.trainers.gradients import bfloat16_pays
-from palaestra.trainers.imitation import Cloning
-from palaestra.trainers.sac_gradient import EXPLAINED, VALUES, SoftGradient
+from palaestra.trainers.forward import bfloat16_pays
+from palaestra.trainers.imitation import make_cloning
+from palaestra.trainers.parts import Parts, seeded_generator, seeded_network
+from palaestra.trainers.sac_gradient import SoftGradient
 from palaestra.trainers.settings import LAST_LEARNING_RATE, STEPS_BESIDE, SACSettings
-from palaestra.trainers.update_metrics import at_bounds, explained_tag
+from palaestra.trainers.update_metrics import at_bounds
 
 SAVED_AT_MOST = 1 << 30
 """Largest replay, in bytes, that is kept in checkpoints unless told otherwise."""
@@ -49,28 +50,19 @@ class SAC:
         assert isinstance(settings.hyperparameters, SACSettings)
         if settings.network_settings.compile:
             raise ConfigError("network_settings.compile is not available with the trainer sac; set it to false")
-        keep_freed_memory()
         self.settings = settings
         self.hyper = settings.hyperparameters
-        network = settings.network_settings
-        torch.manual_seed(seed)
-        self.network = self.make_network(spec, settings).to(device)
-        self.action_rng = torch.Generator(device).manual_seed(ranks.own_seed(seed + 1))
-        self.replay_rng = torch.Generator().manual_seed(ranks.own_seed(seed + 2))
-        self.gradient_rng = torch.Generator(device).manual_seed(ranks.own_seed(seed + 4))
-        self.policy = NetworkPolicy(self.network, self.action_rng, network.deterministic)
+        shape = settings.network_settings
+        self.network = seeded_network(self.make_network, spec, settings, device, seed)
+        self.action_rng = seeded_generator(device, seed + 1)
+        self.replay_rng = seeded_generator("cpu", seed + 2)
+        self.gradient_rng = seeded_generator(device, seed + 4)
+        self.policy = NetworkPolicy(self.network, self.action_rng, shape.deterministic)
         self.signals = RewardSignals(spec, settings.reward_signals, device, seed + 3)
-        bfloat16 = bfloat16_pays(self.network, device) if network.bfloat16 is None else network.bfloat16
-        self.gradient = SoftGradient(
-            self.network, self.hyper.learning_rate, self.hyper.tau, self.gradient_rng, bfloat16=bfloat16
-        )
-        imitates = settings.behavioral_cloning is not None
-        self.cloning = (
-            Cloning(self.network, self.gradient.deciding, settings, self.hyper, device, seed + 5) if imitates else None
-        )
-        self._gammas = torch.tensor(self.signals.gammas, device=device)
-        self._ignore_ends = torch.tensor(self.signals.ignore_ends, device=device)
-        stretch = network.memory.sequence_length if network.memory else 0
+        bfloat16 = bfloat16_pays(self.network, device) if shape.bfloat16 is None else shape.bfloat16
+        self.gradient = SoftGradient(self.network, self.hyper, self.signals, self.gradient_rng, bfloat16=bfloat16)
+        self.cloning = make_cloning(self.network, self.gradient.deciding, settings, device, seed + 5)
+        stretch = shape.memory.sequence_length if shape.memory else 0
         self.replay = Replay(
             spec, ranks.share(self.hyper.buffer_size), device, memory=self.network.memory_size, stretch=stretch
         )
@@ -84,6 +76,17 @@ class SAC:
         self._signals_owed = 0.0
         self._told = False
         self._lacks_replay = False
+        self._parts = Parts(
+            network=self.network,
+            optimizer=self.gradient.optimizer,
+            temperature_adam=self.gradient.temperature_adam,
+            signals=self.signals,
+            behavioral_cloning=self.cloning,
+            action_rng=self.action_rng,
+            replay_rng=self.replay_rng,
+            gradient_rng=self.gradient_rng,
+        )
+        self.generators = self._parts.generators
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> SoftActorCritic:
@@ -105,9 +108,7 @@ class SAC:
         return self.replay.bytes_needed <= SAVED_AT_MOST if saved is None else saved
 
     def remarks(self) -> list[str]:
-        """Returns the replay's size and whether it is saved, once. Raises ConfigError where it does not fit into
-        memory.
-        """
+        """Returns the replay's size and whether it is saved, once. Raises ConfigError where memory is too small."""
         if self._told:
             return []
         check_room(self.replay)
@@ -147,9 +148,9 @@ class SAC:
         needed = self.replay.bytes_needed
         self.replay.add(rollout, action, reward)
         self._told &= self.replay.bytes_needed == needed
-        self.network.learn_statistics(completed(rollout, tuple(rollout.obs[i] for i in self.network.vectors)))
+        self.network.learn_statistics(tuple(rollout.completed(rollout.obs[i]) for i in self.network.vectors))
         if self.signals.learned:
-            self.signals.learn_statistics(completed(rollout, rollout.obs))
+            self.signals.learn_statistics(tuple(map(rollout.completed, rollout.obs)))
         seen = TransitionTable(rollout, action, reward) if self.signals.learned else None
         self.signals.of_rollout(rollout, reward, seen)
         metrics.add(self.signals.measured())
@@ -177,15 +178,7 @@ class SAC:
         )
         self.gradient.set_learning_rate(rate)
         for _ in range(steps):
-            batch = self.replay.draw(self.batch_size, self.replay_rng)
-            reward = self.signals.of_batch(batch.transitions())
-            measured = self.gradient(batch, reward, self._gammas, self._ignore_ends)
-            values = measured.pop(VALUES)
-            shares = measured.pop(EXPLAINED)
-            metrics.add(
-                measured | {f"Policy/{title(name)} Value": values[k] for k, name in enumerate(self.signals.names)}
-            )
-            metrics.add({explained_tag(name): shares[k] for k, name in enumerate(self.signals.names)})
+            metrics.add(self.gradient(self.replay.draw(self.batch_size, self.replay_rng)))
             if self.cloning is not None:
                 metrics.add(self.cloning.update(step, usual=STEPS_BESIDE))
         for _ in range(signal_steps if self.signals.learned else 0):
@@ -207,33 +200,15 @@ class SAC:
     def state_dict(self) -> dict[str, Any]:
         """Returns everything that the next decision and update depend on; the replay where it is to be saved."""
         return {
-            "network": dict(self.network.state_dict()),
-            "optimizer": self.gradient.optimizer.state_dict(),
-            "tempering": self.gradient.tempering.state_dict(),
-            "signals": self.signals.state_dict(),
-            **({} if self.cloning is None else {"cloning": self.cloning.state_dict()}),
+            **self._parts.state_dict(),
             "replay": self.replay.state_dict() if self.saves_replay else None,
-            "owed": [self._to_collect, self._owed, self._signals_owed],
-            "acting": self.action_rng.get_state(),
-            "drawing": self.replay_rng.get_state(),
-            "imagining": self.gradient_rng.get_state(),
+            "steps_due": [self._to_collect, self._owed, self._signals_owed],
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a saved state; without a replay, `buffer_init_steps` decisions are collected anew first."""
-        self.network.load_state_dict(state["network"])
-        self.gradient.optimizer.load_state_dict(state["optimizer"])
-        self.gradient.tempering.load_state_dict(state["tempering"])
-        self.signals.load_state_dict(state["signals"])
-        if self.cloning is not None and "cloning" in state:  # it may have been added since
-            self.cloning.load_state_dict(state["cloning"])
-        self._to_collect, self._owed, self._signals_owed = state["owed"]
-        for generator, name in (
-            (self.action_rng, "acting"),
-            (self.replay_rng, "drawing"),
-            (self.gradient_rng, "imagining"),
-        ):
-            generator.set_state(state[name].cpu())
+        self._parts.load_state_dict(state)
+        self._to_collect, self._owed, self._signals_owed = state["steps_due"]
         self._lacks_replay = not self.replay.load_state_dict(state["replay"])
         if self._lacks_replay:
             self._to_collect = self._first_collect
@@ -244,9 +219,7 @@ _admitted: WeakSet[Replay] = WeakSet()
 
 
 def check_room(replay: Replay) -> None:
-    """Raises ConfigError where a replay's tables, which fill up later, exceed the memory that is free and not reserved
-    by others.
-    """
+    """Raises ConfigError where a replay's tables, which fill up later, exceed the memory that is free for them."""
     needed = _still_to_take(replay)
     free, promised = _free(replay)
     if needed > free:

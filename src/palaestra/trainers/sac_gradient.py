@@ -11,16 +11,14 @@ from torch import Tensor
 from palaestra.data.replay import ReplayBatch
 from palaestra.losses.sac import backup, entropy_excess, soft_value, temperature_loss, value_of_taken
 from palaestra.models import tanh_gaussian
-from palaestra.models.optimizer import Adam, flatten, gradient_norm
+from palaestra.models.optimizer import Adam, gradient_norm, optimized
 from palaestra.models.sac_networks import SoftActorCritic, SoftCritics
 from palaestra.parallel import ranks
-from palaestra.trainers.update_metrics import GRADIENT_NORM, explained_variance
+from palaestra.rewards.signals import RewardSignals, title
+from palaestra.trainers.settings import SACSettings
+from palaestra.trainers.update_metrics import GRADIENT_NORM, explained_tag, explained_variance
 
 Measured = dict[str, Tensor]
-VALUES, EXPLAINED = "values", "explained"
-"""Keys of two measurements: values of observations, (K,), and the share of the targets' variance that the critics
-explain, (K,).
-"""
 HEAT_MEMORY = 0.99
 """beta2 of Adam for temperatures. Their gradient is proportional to them; as they fall, Adam's usual average over 1,000
 steps still remembers larger gradients, and none would fall faster than by 0.05 % a step, whatever the learning rate.
@@ -31,18 +29,24 @@ class SoftGradient:
     """Takes gradient steps on drawn decisions. All losses are computed with the same weights; then all weights move."""
 
     def __init__(
-        self, network: SoftActorCritic, learning_rate: float, tau: float, generator: torch.Generator, *, bfloat16: bool
+        self,
+        network: SoftActorCritic,
+        hyper: SACSettings,
+        signals: RewardSignals,
+        generator: torch.Generator,
+        *,
+        bfloat16: bool,
     ) -> None:
         """`generator` draws the policy's actions. `bfloat16`: forward passes are computed in it."""
         self.network = network
-        self.tau = tau
+        self.tau = hyper.tau
+        self.signals = signals
         self.generator = generator
         self.bfloat16 = bfloat16
+        self._gamma = torch.tensor(signals.gammas, device=generator.device)
+        self._ignores_ends = torch.tensor(signals.ignore_ends, device=generator.device)
         parts = network.actor_parameters(), list(network.critics.parameters()), list(network.targets.parameters())
-        # many small tensors are one call when they are one tensor; those of encoders and memory are left as they are
-        actor, critics, targets = (
-            [flatten(part)] if network.plain else [p for p in part if p.numel()] for part in parts
-        )
+        actor, critics, targets = (optimized(part, flat=network.plain) for part in parts)
         # the policy's loss goes through the critics, but moves the actor alone: one backward pass does for all losses
         self._held_critics = held(network.critics)
         self.deciding = actor
@@ -50,35 +54,32 @@ class SoftGradient:
         self._critics = critics
         self._targets = targets
         self._parameters = [*actor, *critics, network.log_temperature]
-        self.optimizer = Adam([*actor, *critics], learning_rate)
-        self.tempering = Adam([network.log_temperature], learning_rate, HEAT_MEMORY)
+        self.optimizer = Adam([*actor, *critics], hyper.learning_rate)
+        self.temperature_adam = Adam([network.log_temperature], hyper.learning_rate, HEAT_MEMORY)
 
     def set_learning_rate(self, learning_rate: float) -> None:
         """Sets the learning rate of everything that learns, from the next step on."""
-        self.optimizer.learning_rate = self.tempering.learning_rate = learning_rate
+        self.optimizer.learning_rate = self.temperature_adam.learning_rate = learning_rate
 
-    def __call__(self, batch: ReplayBatch, reward: Tensor, gamma: Tensor, ignores_ends: Tensor) -> Measured:
-        """Takes a gradient step on these decisions, whose rewards are (N, K). Returns measurements before it, each (),
-        by tag.
-        """
+    def __call__(self, batch: ReplayBatch) -> Measured:
+        """Takes a gradient step on these decisions. Returns measurements before it, each (), by tag."""
+        reward = self.signals.of_batch(batch.transitions())
         for parameter in self._parameters:
             if parameter.grad is not None:
                 parameter.grad.zero_()
         with torch.autocast(reward.device.type, torch.bfloat16, enabled=self.bfloat16):
-            loss, measured = self._losses(batch, reward, gamma, ignores_ends)
+            loss, measured = self._losses(batch, reward)
         loss.backward()
         ranks.average_gradients(self._parameters, len(reward))
         measured[GRADIENT_NORM] = gradient_norm(self.optimizer.parameters)
         self.optimizer.step()
-        self.tempering.step()
+        self.temperature_adam.step()
         with torch.no_grad():
             for target, critic in zip(self._targets, self._critics, strict=True):
                 target.lerp_(critic, self.tau)
         return measured
 
-    def _losses(
-        self, batch: ReplayBatch, reward: Tensor, gamma: Tensor, ignores_ends: Tensor
-    ) -> tuple[Tensor, Measured]:
+    def _losses(self, batch: ReplayBatch, reward: Tensor) -> tuple[Tensor, Measured]:
         """Returns the sum of the losses of critics, actor and temperatures: no weight has a part in two of them."""
         network = self.network
         temperature = self.network.log_temperature.detach().exp()
@@ -87,9 +88,8 @@ class SoftGradient:
         with torch.no_grad():
             numbers, log_prob, branches = self._act(next_output, after)
             next_values = network.targets(next_encoding, numbers).float().amin(0)
-            target = backup(
-                reward, soft_value(next_values, log_prob, branches, temperature), batch.terminated, gamma, ignores_ends
-            )
+            next_value = soft_value(next_values, log_prob, branches, temperature)
+            target = backup(reward, next_value, batch.terminated, self._gamma, self._ignores_ends)
         values = network.critics(encoding, batch.action.continuous).float()
         taken = value_of_taken(values, batch.action.discrete, network.spec.action.branches)
         twins = (taken - target).square().mean((1, 2)).mul(0.5)
@@ -103,15 +103,13 @@ class SoftGradient:
         policy = -value.mean()
         excess, counts = entropy_excess(log_prob.detach(), [x.detach() for x in branches], now)
         heat = temperature_loss(network.log_temperature, excess, counts)
-        explained = explained_variance(taken.detach().mean(0), target)
-        return twins.sum() + policy + heat, self._measure(twins, policy, value, (log_prob, branches)) | {
-            EXPLAINED: explained
-        }
+        measured = self._measure(twins, policy, value, (log_prob, branches))
+        shares = explained_variance(taken.detach().mean(0), target)
+        measured |= {explained_tag(name): shares[k] for k, name in enumerate(self.signals.names)}
+        return twins.sum() + policy + heat, measured
 
     def _passes(self, batch: ReplayBatch) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        """Returns actor's output and critics' encoding at each decision, and, without gradients, output and targets'
-        encoding after it.
-        """
+        """Returns output and encoding at each decision, and, without gradients, output and the targets' after it."""
         network = self.network
         inputs = self.network.prepare(batch.obs)
         if batch.sequences is not None:
@@ -127,9 +125,7 @@ class SoftGradient:
         return (network.outputs(here).float(), network.critics.encoding(here)), following
 
     def _act(self, output: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Returns actions that the policy would take, their log-density, each (N, continuous), and log-probabilities of
-        each branch.
-        """
+        """Returns drawn actions, their log-density, each (N, continuous), and log-probabilities of each branch."""
         spec = self.network.spec.action
         numbers, log_prob = tanh_gaussian.reparametrized(output, spec, self.generator)
         return numbers, log_prob, tanh_gaussian.branch_log_probs(output, mask, spec)
@@ -141,7 +137,9 @@ class SoftGradient:
         entropy = -log_prob.sum(1).mean() - sum((x.exp() * x).sum(1).mean() for x in branches)
         losses = {"Losses/Policy Loss": policy.detach(), "Losses/Value Loss": twins.mean()}
         losses |= {"Losses/Q1 Loss": twins[0], "Losses/Q2 Loss": twins[1]}
-        return losses | {"Policy/Entropy": entropy, VALUES: value.detach().mean(0)}
+        means = value.detach().mean(0)
+        values = {f"Policy/{title(name)} Value": means[k] for k, name in enumerate(self.signals.names)}
+        return losses | values | {"Policy/Entropy": entropy}
 
 
 def held(critics: SoftCritics) -> SoftCritics:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from palaestra.core.settings import Settings, field_error
 from palaestra.rewards.settings import DemoPath, must_be_paths
@@ -25,95 +25,73 @@ do, whose cost grows with the demonstrations.
 """
 
 
-class PPOSettings(Settings):
+class OnPolicyFields(BaseModel):
+    """Settings that PPO and MA-POCA have in common."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    batch_size: int = Field(default=1024, gt=0, le=MOST)
+    """Minibatch size: decisions in one gradient step."""
+    buffer_size: int = Field(default=10240, gt=0, le=MOST)
+    """Rollout size: decisions collected before each update; more if these are few for each agent and `num_areas` is not
+    set.
+    """
+    learning_rate: float = Field(default=3e-4, ge=0)
+    """Adam's step size."""
+    beta: float = Field(default=5e-3, ge=0)
+    """Entropy coefficient."""
+    epsilon: float = Field(default=0.2, gt=0)
+    """Clip range: furthest the policy ratio may move from 1."""
+    lambd: float = Field(default=0.95, ge=0, le=1)
+    """Lambda of generalized advantage estimation (GAE); with poca that of the lambda-return."""
+    num_epoch: int = Field(default=3, gt=0)
+    """Passes over each rollout."""
+    shared_critic: bool = False
+    """The critic reads the features of the actor's encoders and layers instead of those of its own."""
+    learning_rate_schedule: Schedule = "linear"
+    """How the step size falls until max_steps; `linear` ends near zero."""
+    beta_schedule: Schedule = "linear"
+    """How the entropy coefficient falls. Unset: as learning_rate_schedule says, where that is set."""
+    epsilon_schedule: Schedule = "linear"
+    """How the clip range falls, to 0.1. Unset: as learning_rate_schedule says, where that is set."""
+    max_grad_norm: float | None = Field(default=None, gt=0)
+    """Gradient clipping by the global norm; null: none."""
+    value_coef: float = Field(default=0.5, ge=0)
+    """Weight of the value loss; with poca the baseline's weighs half of it."""
+    joint_ratio: bool = False
+    """One policy ratio for the whole action, instead of one for each of its components, as ML-Agents has it."""
+    initial_deviation: float = Field(default=1.0, gt=0, le=100)
+    """Standard deviation of continuous actions at the start, before they are clipped to -3..3 and divided by 3: 3 tries
+    the whole range.
+    """
+
+    @model_validator(mode="before")
+    @classmethod
+    def _follow_learning_rate(cls, data: Any) -> Any:
+        """Gives schedules that are not set the learning rate's, where that is set."""
+        if not isinstance(data, dict) or "learning_rate_schedule" not in data:
+            return data
+        schedule = data["learning_rate_schedule"]
+        return {"beta_schedule": schedule, "epsilon_schedule": schedule, **data}
+
+
+class PPOSettings(OnPolicyFields, Settings):
     """Proximal policy optimization. Schulman et al. 2017, https://arxiv.org/abs/1707.06347."""
 
     adds_group_rewards: ClassVar[bool] = True
     """Each agent's reward is its own plus its group's: nothing tells which agent of a group earned it."""
 
-    batch_size: int = Field(default=1024, gt=0, le=MOST)
-    """Minibatch size: decisions in one gradient step."""
-    buffer_size: int = Field(default=10240, gt=0, le=MOST)
-    """Rollout size: decisions collected before each update; more if these are few for each agent and `num_areas` is not
-    set.
-    """
-    learning_rate: float = Field(default=3e-4, ge=0)
-    """Adam's step size."""
-    beta: float = Field(default=5e-3, ge=0)
-    """Entropy coefficient."""
-    epsilon: float = Field(default=0.2, gt=0)
-    """Clip range: furthest the policy ratio may move from 1."""
-    lambd: float = Field(default=0.95, ge=0, le=1)
-    """Lambda of generalized advantage estimation (GAE)."""
-    num_epoch: int = Field(default=3, gt=0)
-    """Passes over each rollout."""
-    shared_critic: bool = False
-    """The critic's value heads sit on the actor's body instead of a network of their own."""
-    learning_rate_schedule: Schedule = "linear"
-    """How the step size falls until max_steps; `linear` ends near zero."""
-    beta_schedule: Schedule = "linear"
-    """How the entropy coefficient falls. Unset: as learning_rate_schedule says, where that is set."""
-    epsilon_schedule: Schedule = "linear"
-    """How the clip range falls, to 0.1. Unset: as learning_rate_schedule says, where that is set."""
-    max_grad_norm: float | None = Field(default=None, gt=0)
-    """Gradient clipping by the global norm; null: none."""
-    value_coef: float = Field(default=0.5, ge=0)
-    """Weight of the value loss."""
-    joint_ratio: bool = False
-    """One policy ratio for the whole action, instead of one for each of its components, as ML-Agents has it."""
-    initial_deviation: float = Field(default=1.0, gt=0, le=100)
-    """Standard deviation of continuous actions at the start, before they are clipped to -3..3 and divided by 3: 3 tries
-    the whole range.
-    """
     clip_value: bool = False
     """Value clipping: bound how far a value moves from the old one, by the clip range. ML-Agents' never takes hold."""
 
-    _schedules = model_validator(mode="before")(lambda data: _follow_learning_rate(data))
 
-
-class POCASettings(Settings):
+class POCASettings(OnPolicyFields, Settings):
     """Multi-agent posthumous credit assignment. Cohen et al. 2022, https://arxiv.org/abs/2111.05992."""
 
-    batch_size: int = Field(default=1024, gt=0, le=MOST)
-    """Minibatch size: decisions in one gradient step."""
-    buffer_size: int = Field(default=10240, gt=0, le=MOST)
-    """Rollout size: decisions collected before each update; more if these are few for each agent and `num_areas` is not
-    set.
-    """
-    learning_rate: float = Field(default=3e-4, ge=0)
-    """Adam's step size."""
-    beta: float = Field(default=5e-3, ge=0)
-    """Entropy coefficient."""
-    epsilon: float = Field(default=0.2, gt=0)
-    """Clip range: furthest the policy ratio may move from 1."""
-    lambd: float = Field(default=0.95, ge=0, le=1)
-    """Lambda of the lambda-return."""
-    num_epoch: int = Field(default=3, gt=0)
-    """Passes over each rollout."""
-    shared_critic: bool = False
-    """The critic looks at groups through the actor's encoders and layers instead of some of its own."""
-    learning_rate_schedule: Schedule = "linear"
-    """How the step size falls until max_steps; `linear` ends near zero."""
-    beta_schedule: Schedule = "linear"
-    """How the entropy coefficient falls. Unset: as learning_rate_schedule says, where that is set."""
-    epsilon_schedule: Schedule = "linear"
-    """How the clip range falls, to 0.1. Unset: as learning_rate_schedule says, where that is set."""
     individual_values: bool = False
     """Returns bootstrap with each agent's own value, from its observation and the number of agents left, not with the
     group's.
     """
-    max_grad_norm: float | None = Field(default=None, gt=0)
-    """Gradient clipping by the global norm; null: none."""
-    value_coef: float = Field(default=0.5, ge=0)
-    """Weight of the value loss; the baseline's weighs half of it."""
-    joint_ratio: bool = False
-    """One policy ratio for the whole action, instead of one for each of its components, as ML-Agents has it."""
-    initial_deviation: float = Field(default=1.0, gt=0, le=100)
-    """Standard deviation of continuous actions at the start, before they are clipped to -3..3 and divided by 3: 3 tries
-    the whole range.
-    """
-
-    _schedules = model_validator(mode="before")(lambda data: _follow_learning_rate(data))
 
 
 class SACSettings(Settings):
@@ -247,11 +225,3 @@ def changed(hyper: Any, values: Mapping[str, float]) -> Any:
     """Returns hyperparameters with constant values in place of schedules."""
     constant = {f"{name}_schedule": "constant" for name in values if hasattr(hyper, f"{name}_schedule")}
     return hyper.model_copy(update={**values, **constant})
-
-
-def _follow_learning_rate(data: Any) -> Any:
-    """Gives schedules that are not set the learning rate's, where that is set."""
-    if not isinstance(data, dict) or "learning_rate_schedule" not in data:
-        return data
-    schedule = data["learning_rate_schedule"]
-    return {"beta_schedule": schedule, "epsilon_schedule": schedule, **data}

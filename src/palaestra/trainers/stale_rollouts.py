@@ -42,17 +42,13 @@ def corrected(rows: Minibatch, output: Tensor, network: ActorCritic, metrics: Me
 
 
 def importance_weights(log_prob: Tensor, collected: Tensor) -> Tensor:
-    """Returns the ratio of whole actions' probabilities, (N,), at most MOST_WEIGHT. Both (N, A): now, and when they
-    were collected.
-    """
+    """Returns ratios of whole actions' probabilities, (N,), at most MOST_WEIGHT. Both (N, A): now, and before."""
     return (log_prob - collected).sum(1).exp().clamp(max=MOST_WEIGHT)
 
 
 @torch.no_grad()
 def actor_outputs(network: ActorCritic, inputs: Inputs, parts: Iterable[tuple[Tensor, Sequences | None]]) -> Tensor:
-    """Returns the actor's packed output (N, outputs) for inputs (N, ...), evaluated in parts: rows, and how they follow
-    one another.
-    """
+    """Returns the actor's output (N, outputs) for inputs (N, ...), evaluated in parts: rows and their sequences."""
     whole: Tensor | None = None
     for rows, sequences in parts:
         output = network.outputs(tuple(x.index_select(0, rows) for x in inputs), sequences)

@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from palaestra.core.timestep import Action
-from palaestra.data.rollout import Rollout, completed
+from palaestra.data.rollout import Minibatch, Rollout
 from palaestra.rewards.signals import title
-from palaestra.trainers.advantages import Advantages
 
 KL, CLIP_FRACTION = "Policy/KL Divergence", "Policy/Clip Fraction"
 GRADIENT_NORM = "Policy/Gradient Norm"
@@ -26,9 +25,7 @@ NEAR_A_BOUND = 0.99
 
 
 class PolicyChange:
-    """Change of the policy by an update, measured over the last pass over the rollout. Keeps tensors and computes once,
-    at the end.
-    """
+    """Change of the policy by an update, over the last pass. Keeps tensors and computes once, at the end."""
 
     def __init__(self, rows: int, epochs: int) -> None:
         """`rows`: decisions of the rollout, over which `epochs` passes are made."""
@@ -60,14 +57,14 @@ class PolicyChange:
         return {KL: approximate_kl(log_ratio), CLIP_FRACTION: clip_fraction(log_ratio, clip_range)}
 
 
-def value_metrics(names: Sequence[str], found: Advantages, baselines: Tensor | None = None) -> dict[str, Tensor]:
-    """Returns each reward signal's mean value, mean baseline (K,) where there are any, and explained variance."""
+def value_metrics(names: Sequence[str], rows: Minibatch, baselines: Tensor | None = None) -> dict[str, Tensor]:
+    """Returns each reward signal's mean value, mean baseline (of `baselines` (N, K)), and explained variance."""
     measured: dict[str, Tensor] = {}
     for k, name in enumerate(names):
-        measured[f"Policy/{title(name)} Value Estimate"] = found.mean_value[k]
+        measured[f"Policy/{title(name)} Value Estimate"] = rows.value[:, k].mean()
         if baselines is not None:
-            measured[f"Policy/{title(name)} Baseline Estimate"] = baselines[k]
-    shares = explained_variance(found.value, found.target)
+            measured[f"Policy/{title(name)} Baseline Estimate"] = baselines[:, k].mean()
+    shares = explained_variance(rows.value, rows.target)
     return measured | {explained_tag(name): shares[k] for k, name in enumerate(names)}
 
 
@@ -77,10 +74,8 @@ def explained_tag(name: str) -> str:
 
 
 def at_bounds(rollout: Rollout, played: Action) -> dict[str, Tensor]:
-    """Returns the share of continuous actions (T, S, ...), as the environment got them, at -1 or 1; empty for a policy
-    without any.
-    """
-    numbers = completed(rollout, (played.continuous,))[0]
+    """Returns the share of continuous actions (T, S, ...), as acted, at -1 or 1; empty without any."""
+    numbers = rollout.completed(played.continuous)
     return {AT_BOUNDS: share_at_bounds(numbers)} if numbers.numel() else {}
 
 

@@ -149,8 +149,8 @@ def test_a_state_that_is_loaded_is_not_written_to():
     new = SlottedBuffer(step, decide(step, torch.Generator()), 8)
     new.load_state_dict(state)
     fill([new], stream, step, 6, generator)
-    for part in ("opened", "settled"):
-        assert all(torch.equal(x, y) for x, y in zip(state[part], again[part], strict=True))
+    for part in ("decided", "outcomes"):
+        torch.testing.assert_close(state[part], again[part], rtol=0, atol=0)
     assert torch.equal(state["cursor"], again["cursor"])
 
 
@@ -268,8 +268,8 @@ def test_growing_slots_do_not_multiply_the_room_of_a_long_rollout():
     buffer, step, generator = start(stream, SlottedBuffer, 1000)
     assert isinstance(buffer, SlottedBuffer)
     fill([buffer], stream, step, 5, generator)
-    assert sum(x.shape[0] * x.shape[1] for x in buffer.state_dict()["settled"][:1]) <= 1000
-    assert buffer._completed[0].numel() <= 1000
+    assert buffer.state_dict()["outcomes"]["reward"].numel() <= 1000
+    assert buffer._outcomes.reward.numel() <= 1000
 
 
 def test_rows_double_only_when_a_slot_needs_them():
@@ -280,4 +280,19 @@ def test_rows_double_only_when_a_slot_needs_them():
         buffer.complete(step)
         buffer.open(step, decide(step, torch.Generator()))
     assert buffer.decisions == 18
-    assert len(buffer._completed[0]) == 8
+    assert len(buffer._outcomes.reward) == 8
+
+
+@pytest.mark.parametrize("kind", [SteadyBuffer, SlottedBuffer])
+def test_a_saved_rollout_has_its_columns_by_name_and_one_with_others_is_refused(
+    kind: type[SteadyBuffer] | type[SlottedBuffer],
+):
+    stream = Stream(3, steady=True)
+    buffer, step, generator = start(stream, kind)
+    fill([buffer], stream, step, 2, generator)
+    state = buffer.state_dict()
+    assert state["outcomes"].keys() == {"reward", "group_reward", "terminated", "truncated"}
+    assert {"obs", "log_prob"} <= state["decided"].keys()
+    del state["decided"]["log_prob"]
+    with pytest.raises(ValueError, match="expected obs, log_prob"):
+        buffer.load_state_dict(state)

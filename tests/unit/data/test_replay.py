@@ -250,11 +250,11 @@ def test_no_row_of_views_is_lost_or_has_two_uses(steady: bool):
     replay = Replay(SPEC, 40, torch.device("cpu"))
     for rollout in world.rollouts([1, 1, 9] * 20, RolloutNeeds(terminal_obs=True)):
         pour(replay, rollout)
-        arrays = {name: array.numpy() for name, array in replay.state_dict()["ledger"]["arrays"].items()}
-        counts = replay.state_dict()["ledger"]["counts"]
+        arrays = {name: array.numpy() for name, array in replay.state_dict()["index"]["arrays"].items()}
+        counts = replay.state_dict()["index"]["counts"]
         here = np.arange(counts["oldest"], counts["end"]) % 40
         owned = arrays["after"][here][arrays["owns_after"][here]]
-        rows = np.concatenate([arrays["view"][here], owned, arrays["waiting"][arrays["waiting"] >= 0], arrays["free"]])
+        rows = np.concatenate([arrays["obs"][here], owned, arrays["waiting"][arrays["waiting"] >= 0], arrays["free"]])
         assert sorted(rows) == list(range(replay.rows))
 
 
@@ -293,8 +293,8 @@ def test_views_are_stored_once_and_images_as_bytes():
         pour(replay, rollout)
         ends += len(rollout.final_rows)
     saved = replay.state_dict()
-    assert [table.dtype for table in saved["views"]] == [torch.float32, torch.uint8, torch.bool]
-    assert len(saved["views"][0]) == 300 * 5 + 5 + ends
+    assert [table.dtype for table in (*saved["obs"], saved["masks"])] == [torch.float32, torch.uint8, torch.bool]
+    assert len(saved["obs"][0]) == 300 * 5 + 5 + ends
 
 
 def test_more_agents_than_fit_are_refused():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,6 +29,7 @@ def rollout(terminated: list[str], truncated: list[str] | None = None, lengths: 
     return dataclasses.replace(
         any_rollout,
         reward=torch.zeros_like(ends[0], dtype=torch.float32),
+        recurrent_state=torch.zeros(*ends[0].shape, 2),
         terminated=ends[0],
         truncated=ends[1] if truncated else torch.zeros_like(ends[0]),
         lengths=None if lengths is None else torch.tensor(lengths),
@@ -55,9 +57,10 @@ def test_a_length_beyond_any_episode_makes_no_larger_table():
 
 
 def test_a_grid_has_time_down_and_its_rows_in_rising_places():
-    table = SequenceTable(rollout(["..", "x.", "..", "..", ".x"], truncated=["..", "..", "..", ".x", ".."]), longest=3)
+    two_slots = rollout(["..", "x.", "..", "..", ".x"], truncated=["..", "..", "..", ".x", ".."])
+    table = SequenceTable(two_slots, 3, torch.arange(10.0).unsqueeze(1))
     parts = [np.array([1, 0]), np.array([0, 1])]
-    (rows, sequences), other = table.take(parts, torch.arange(10.0).unsqueeze(1))
+    (rows, sequences), other = table.take(parts)
     assert rows.tolist() == [4, 0, 6, 2, 8]
     assert sequences.steps == 3
     assert sequences.place.tolist() == [0, 1, 2, 3, 4]
@@ -75,13 +78,11 @@ def test_every_decision_is_in_one_minibatch_of_each_pass_with_its_sequence_whole
     taken = buffer.take(fill([buffer], made, step, 40, generator))
     assert taken.lengths is not None
     count = int(taken.lengths.sum())
-    table = SequenceTable(taken, 5)
-    assert sorted(table.rows[table.rows >= 0].tolist()) == list(range(count))
     numbers = torch.arange(float(count)).unsqueeze(1)
+    table = SequenceTable(taken, 5, numbers)
+    assert sorted(table.rows[table.rows >= 0].tolist()) == list(range(count))
     rows = Minibatch((numbers,), numbers, numbers.long(), numbers, numbers.squeeze(1), numbers, numbers, None)
-    batches = list(
-        sequence_minibatches(rows, numbers, table, size=16, epochs=2, generator=torch.Generator().manual_seed(0))
-    )
+    batches = list(sequence_minibatches(rows, table, size=16, epochs=2, generator=torch.Generator().manual_seed(0)))
     per_pass = len(batches) // 2
     assert per_pass == count // 16
     orders = []
@@ -105,15 +106,13 @@ def test_a_stream_is_cut_where_a_table_of_all_its_rows_is():
         last = rng.random(rows) < 0.2
         last[-1] = True
         ends = torch.from_numpy(last).unsqueeze(1)
-        rollout = SimpleNamespace(shape=(rows, 1), terminated=ends, truncated=ends, lengths=None)
+        rollout: Any = SimpleNamespace(shape=(rows, 1), terminated=ends, truncated=ends, lengths=None)
         for longest in (1, 3, 16):
-            whole = SequenceTable(rollout, longest)
-            light = StreamTable(last, longest)
+            whole = SequenceTable(rollout, longest, torch.zeros(rows, 2))
+            light = StreamTable(last, longest, torch.zeros(rows, 2))
             assert whole.lengths.tolist() == light.lengths.tolist()
             order = np.array_split(rng.permutation(len(whole)), 3)
             parts = [part for part in order if len(part)]
-            for one, other in zip(
-                whole.take(parts, torch.zeros(rows, 2)), light.take(parts, torch.zeros(rows, 2)), strict=True
-            ):
+            for one, other in zip(whole.take(parts), light.take(parts), strict=True):
                 assert one[0].tolist() == other[0].tolist()
                 assert one[1].place.tolist() == other[1].place.tolist()

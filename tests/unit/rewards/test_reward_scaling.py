@@ -65,7 +65,7 @@ def test_rows_that_no_decision_settled_are_not_counted():
     second = alike(reward, ended, lengths)
     assert_close(first[counted], second[counted])
     assert scale.state_dict()["count"] == 8
-    assert torch.equal(scale.state_dict()["running"], alike.state_dict()["running"])
+    assert torch.equal(scale.state_dict()["open_returns"], alike.state_dict()["open_returns"])
 
 
 def test_scaling_a_slotted_rollout_agrees_with_counting_each_slot():
@@ -100,7 +100,7 @@ def test_open_returns_stay_when_slots_grow():
     scale = ReturnScale(gamma=0.5)
     scale(REWARD, ENDED)
     scale(torch.zeros(1, 3), torch.zeros(1, 3, dtype=torch.bool))
-    assert scale.state_dict()["running"].tolist() == [1.25, 0.0, 0.0]
+    assert scale.state_dict()["open_returns"].tolist() == [1.25, 0.0, 0.0]
 
 
 def test_rewards_that_are_all_0_stay_0():

@@ -109,7 +109,7 @@ def test_the_ratio_is_1_before_the_first_step(steady: bool):
     for rollout in played(ppo, Stream(7, steady=steady, masked=True)):
         table = SequenceTable(rollout, 6)
         rows = ppo._rows(rollout, [rollout.reward], Metrics(), table)
-        for batch in ppo._minibatches(rows, rollout, table):
+        for batch in ppo._minibatches(rows, table):
             output, value = ppo.network(batch.inputs, batch.sequences)
             sample = Action(batch.continuous, batch.discrete)
             log_prob, _ = log_prob_and_entropy(output, ppo.network.log_std, batch.mask, sample, SPEC.action)

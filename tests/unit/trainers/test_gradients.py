@@ -13,9 +13,8 @@ from palaestra.data.rollout import Minibatch
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.models.optimizer import flatten
-from palaestra.trainers.gradients import Autograd, ClosedForm, Coefficients
-from palaestra.trainers.on_policy import coefficients
-from palaestra.trainers.ppo import PPO
+from palaestra.trainers.forward import Forward
+from palaestra.trainers.ppo import PPO, Coefficients, Losses, closed_form_gradient, coefficients
 
 ACTIONS = {
     "continuous": {"continuous": 3},
@@ -63,13 +62,21 @@ def rows_of(network: ActorCritic, rows: int, masked: bool) -> Minibatch:
     )
 
 
+def by_autograd(network: ActorCritic, rows: Minibatch, c: Coefficients) -> Losses:
+    ppo = PPO(network.spec, behavior_settings(), CPU, 0)
+    ppo.network = network
+    ppo.forward = Forward(network.forward, bfloat16=False, compiled=False)
+    ppo.has_closed_form = False
+    return ppo.gradient(rows, c)
+
+
 def compare(network: ActorCritic, rows: Minibatch, c: Coefficients) -> None:
-    losses = Autograd(network)(rows, c)
+    losses = by_autograd(network, rows, c)
     expected = {name: p.new_zeros(p.shape) if p.grad is None else p.grad for name, p in network.named_parameters()}
     whole = flatten(network)
     assert whole.grad is not None
     whole.grad.fill_(torch.nan)  # whatever is not written shows
-    mine = ClosedForm(network)(rows, c)
+    mine = closed_form_gradient(network, rows, c)
     for name, parameter in network.named_parameters():
         scale = float(expected[name].abs().max()) if expected[name].numel() else 0.0
         assert parameter.grad is not None
@@ -98,10 +105,10 @@ def test_closed_form_equals_autograd_in_float32_to_rounding():
     network = ActorCritic(spec_of((5,), continuous=2, branches=(3, 2)), network_settings())
     rows = rows_of(network, 64, masked=True)
     c = Coefficients(0.2, 0.03, 0.5, clip_value=True)
-    Autograd(network)(rows, c)
+    by_autograd(network, rows, c)
     expected = torch.cat([p.grad.flatten() for p in network.parameters() if p.grad is not None])
     whole = flatten(network)
-    ClosedForm(network)(rows, c)
+    closed_form_gradient(network, rows, c)
     torch.testing.assert_close(whole.grad, expected, rtol=1e-3, atol=1e-6)
 
 
@@ -150,7 +157,7 @@ def test_masked_choices_get_no_gradient():
         mask,
     )
     flatten(network)
-    ClosedForm(network)(rows, Coefficients(0.2, 0.03, 0.5, False))
+    closed_form_gradient(network, rows, Coefficients(0.2, 0.03, 0.5, False))
     assert network.action_head.bias.grad is not None
     assert float(network.action_head.bias.grad[2]) == 0.0
     assert network.action_head.bias.grad[:2].ne(0).all()

@@ -74,7 +74,7 @@ def cloning(path: str, spec: BehaviorSpec, **settings: Any) -> tuple[Cloning, Ac
     )
     torch.manual_seed(0)
     network = PPO.make_network(spec, whole)
-    return Cloning(network, list(network.parameters()), whole, whole.hyperparameters, CPU, 1), network  # type: ignore[arg-type]
+    return Cloning(network, list(network.parameters()), whole, CPU, 1), network
 
 
 def test_squared_errors_and_cross_entropy_worked_by_hand():
@@ -197,9 +197,9 @@ def test_with_memory_episodes_are_learned_in_order_from_an_empty_one(tmp_path: P
     assert losses[-1] < 0.05
     lessons = imitation_batches(load_demonstrations(path, spec, CPU), network, 2)
     assert lessons.table is not None
-    parts = [rows.tolist() for rows, _ in lessons.table.take(np.arange(4)[:, None], lessons.recurrent_state)]
+    parts = [rows.tolist() for rows, _ in lessons.table.take(np.arange(4)[:, None])]
     assert parts == [[0, 1], [2], [3, 4], [5]]
-    assert lessons.recurrent_state.shape == (48, 2 * 16)
+    assert lessons.table.recurrent_state.shape == (48, 2 * 16)
     memory = torch.zeros(2, network.memory_size)
     with torch.no_grad():
         for view in ([-1.0, 1.0], [0.0, 0.0], [0.0, 0.0]):

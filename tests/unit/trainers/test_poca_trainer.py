@@ -21,7 +21,7 @@ from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
 from palaestra.data.group_minibatches import GroupMinibatches
 from palaestra.data.group_steps import GroupSteps
-from palaestra.data.rollout import Minibatch, Rollout, completed
+from palaestra.data.rollout import Minibatch, Rollout
 from palaestra.data.sequences import SequenceTable
 from palaestra.models.actor_critic import CRITIC
 from palaestra.models.distributions import log_prob_and_entropy
@@ -56,7 +56,7 @@ def critique_of(trainer: POCA, rollout: Rollout) -> GroupValues:
 
 def rows_of(trainer: POCA, rollout: Rollout) -> Minibatch:
     critique = critique_of(trainer, rollout)
-    return trainer._rows(critique, completed(rollout, (trainer._reward(critique),))[0].unsqueeze(1), Metrics())
+    return trainer._group_rows(critique, rollout.completed(trainer._reward(critique)).unsqueeze(1), Metrics())
 
 
 @torch.no_grad()
@@ -210,8 +210,8 @@ def test_without_groups_targets_are_those_of_ppo(memory: dict[str, int] | None, 
     reward = rollout.reward + rollout.group_reward
     expected = gae(reward, value[..., 0], following, cut, gamma=0.9, gae_lambda=0.95) + value[..., 0]
     found = rows_of(trainer, rollout)
-    assert_close(found.value, completed(rollout, (value,))[0], rtol=1e-4, atol=1e-5)
-    assert_close(found.target[:, 0], completed(rollout, (expected,))[0], rtol=1e-4, atol=1e-5)
+    assert_close(found.value, rollout.completed(value), rtol=1e-4, atol=1e-5)
+    assert_close(found.target[:, 0], rollout.completed(expected), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("steady", [True, False])
@@ -222,12 +222,12 @@ def test_the_ratio_is_1_before_the_first_step(memory: dict[str, int] | None, ste
     rollout = played(trainer, Grouped(5, Stream(5, slots=6, steady=steady, losses=losses)))[1]
     seen = 0
     rows = rows_of(trainer, rollout)
-    for batch in trainer._minibatches(rows, critique_of(trainer, rollout)):
-        output, _ = trainer.network.output_and_features(batch.rows.inputs, batch.rows.sequences)
-        sample = Action(batch.rows.continuous, batch.rows.discrete)
+    for batch in trainer._group_minibatches(rows, critique_of(trainer, rollout)):
+        output, _ = trainer.network.output_and_features(batch.inputs, batch.sequences)
+        sample = Action(batch.continuous, batch.discrete)
         own = output.index_select(0, batch.deciding)
-        log_prob, _ = log_prob_and_entropy(own, trainer.network.log_std, batch.rows.mask, sample, MIXED.action)
-        assert_close(log_prob, batch.rows.log_prob)
+        log_prob, _ = log_prob_and_entropy(own, trainer.network.log_std, batch.mask, sample, MIXED.action)
+        assert_close(log_prob, batch.log_prob)
         seen += len(sample.discrete)
     assert seen == len(rows.advantage) * trainer.hyper.num_epoch
 
@@ -338,7 +338,8 @@ def test_the_last_agent_of_a_group_gains_by_finishing(individual: bool):
     with torch.no_grad():
         _, baseline, following, _ = critique_of(trainer, rollout)()
     target = rows_of(trainer, rollout).target[:, 0]
-    made, earned = completed(rollout, (torch.arange(3).unsqueeze(1).expand(rollout.shape), rollout.group_reward))
+    made = rollout.completed(torch.arange(3).unsqueeze(1).expand(rollout.shape))
+    earned = rollout.completed(rollout.group_reward)
     alone = made == 1
     finishing = alone & (earned > 0)
     waiting = alone & (earned == 0)

@@ -12,9 +12,8 @@ from torch import Tensor
 from palaestra.core.row_index import Sequences
 from palaestra.core.specs import BehaviorSpec
 from palaestra.data.rollout import Minibatch
-from palaestra.trainers import gradients
-from palaestra.trainers.gradients import Autograd, Coefficients
-from palaestra.trainers.ppo import PPO
+from palaestra.trainers import forward
+from palaestra.trainers.ppo import PPO, Coefficients
 
 SPECS = {
     "vector": (spec_of((6,), continuous=2), {}),
@@ -62,11 +61,11 @@ def test_a_gradient_in_bfloat16_is_that_in_float32_rounded(kind: str):
 def test_unless_told_only_large_encoders_are_rounded_and_only_where_the_processor_can(
     kind: str, units: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(gradients, "has_bfloat16", lambda device: units)
+    monkeypatch.setattr(forward, "has_bfloat16", lambda device: units)
     spec, network = SPECS[kind]
     trainer = PPO(spec, behavior_settings(network=network), CPU, 0)
-    assert isinstance(trainer.gradient, Autograd)
-    assert trainer.gradient.bfloat16 is expected
+    assert not trainer.has_closed_form
+    assert trainer.forward.bfloat16 is expected
 
 
 @pytest.mark.slow
@@ -75,5 +74,5 @@ def test_a_compiled_network_gives_the_same_gradient():
     spec, network = SPECS["vector"]
     _, plain = gradient(spec, network)
     ppo, compiled = gradient(spec, {**network, "compile": True})
-    assert isinstance(ppo.gradient, Autograd)
+    assert not ppo.has_closed_form
     torch.testing.assert_close(compiled, plain, rtol=1e-4, atol=1e-6)

@@ -158,7 +158,7 @@ def test_a_temperature_falls_by_the_learning_rate_as_long_as_there_is_entropy_to
     before = log.item()
     for _ in range(steps):
         log.grad = log.detach().exp()  # of 1 above the target
-        sac.gradient.tempering.step()
+        sac.gradient.temperature_adam.step()
     assert before - log.item() == pytest.approx(1e-3 * steps, rel=0.15)
 
 
