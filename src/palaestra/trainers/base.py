@@ -92,16 +92,6 @@ class Progresses(Protocol):
         ...
 
 
-@runtime_checkable
-class HasGenerators(Protocol):
-    """A trainer whose random streams differ between the ranks of a run."""
-
-    @property
-    def generators(self) -> Mapping[str, torch.Generator]:
-        """Random streams by name. A run that goes on with another number of ranks gives them new seeds."""
-        ...
-
-
 def make_trainer(spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> Trainer:
     """Returns a behavior's trainer. Raises PluginError if it lacks a member, ConfigError if it refuses."""
     kind = trainer_class(settings.trainer_type)

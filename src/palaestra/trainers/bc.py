@@ -67,7 +67,6 @@ class BC:
             action_rng=self.action_rng,
             shuffle_rng=self.shuffle_rng,
         )
-        self.generators = self._parts.generators
         self.rollout_size = ranks.share(self.hyper.buffer_size)
         self.needs = RolloutNeeds()
         memory = settings.network_settings.memory

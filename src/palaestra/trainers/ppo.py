@@ -132,7 +132,6 @@ class PPO:
             action_rng=self.action_rng,
             shuffle_rng=self.shuffle_rng,
         )
-        self.generators = self._parts.generators
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> ActorCritic:

@@ -86,7 +86,6 @@ class SAC:
             replay_rng=self.replay_rng,
             gradient_rng=self.gradient_rng,
         )
-        self.generators = self._parts.generators
 
     @staticmethod
     def make_network(spec: BehaviorSpec, settings: BehaviorSettings) -> SoftActorCritic:
