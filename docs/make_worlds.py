@@ -14,7 +14,7 @@ from PIL import Image
 
 from palaestra.cli.agreement import agreements, reached, stated
 from palaestra.core.timestep import Action
-from palaestra.envs.base import Env, Heuristic
+from palaestra.envs.wrapper import EnvWrapper
 from palaestra.runtime.environments.make import make_env
 
 FOLDER = Path(__file__).parent
@@ -101,7 +101,7 @@ def draw() -> None:
     """Draws each environment after some decisions of its heuristic, or of doing nothing."""
     PICTURES.mkdir(parents=True, exist_ok=True)
     for name in agreements():
-        with closing(make_env(f"builtin:{name}", areas=1)) as env:
+        with closing(EnvWrapper(make_env(f"builtin:{name}", areas=1))) as env:
             steps = env.reset(1)
             for _ in range(DECISIONS):
                 steps = env.step({one: act(env, one, len(step.acting)) for one, step in steps.items()})
@@ -110,9 +110,9 @@ def draw() -> None:
         picture.quantize(64).save(PICTURES / f"{name}.png", optimize=True)
 
 
-def act(env: Env, behavior: str, slots: int) -> Action:
+def act(env: EnvWrapper, behavior: str, slots: int) -> Action:
     """Returns the heuristic's actions, or zeros if there is none."""
-    chosen = env.heuristic(behavior) if isinstance(env, Heuristic) else None
+    chosen = env.heuristic(behavior)
     spec = env.behaviors[behavior].action
     return chosen or Action(
         torch.zeros(slots, spec.continuous), torch.zeros(slots, len(spec.branches), dtype=torch.int64)

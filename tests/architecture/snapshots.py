@@ -31,6 +31,11 @@ def names() -> str:
             for name, method in vars(contract).items()
             if _public(name, method)
         ]
+        lines += [
+            f"{contract.__name__}.{name}: {inspect.signature(value.fget).return_annotation}"
+            for name, value in vars(contract).items()
+            if isinstance(value, property) and value.fget is not None
+        ]
     for group in (
         "palaestra.brains",
         "palaestra.encoders",

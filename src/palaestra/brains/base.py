@@ -57,6 +57,8 @@ class Role:
     argument: str
     """Text after the brain's name and colon on the command line, such as the model's file; may be empty."""
     env: Env
-    """The environment; if it has rules of its own (`envs.base.Heuristic`), a brain can ask for them."""
+    """The environment, in a run as an `EnvWrapper`: its `heuristic` has the environment's own rules, and `unwrapped` is
+    the object behind it.
+    """
     seed: int
     deterministic: bool

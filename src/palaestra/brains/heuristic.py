@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.brains.base import Choice, Role, Seen
 from palaestra.core.errors import EnvError, PolicyError
-
-if TYPE_CHECKING:
-    from palaestra.core.timestep import Action
-    from palaestra.envs.base import Env
+from palaestra.envs.wrapper import EnvWrapper
 
 
 class RuleBrain:
-    """Plays the environment's own rule (`envs.base.Heuristic`)."""
+    """Plays the environment's own rule (`EnvWrapper.heuristic`)."""
 
     def __init__(self, role: Role) -> None:
         if role.argument:
             raise PolicyError(f"behavior '{role.behavior}': 'heuristic' takes nothing after it; got '{role.argument}'")
-        self._env = role.env
+        self._env = EnvWrapper.of(role.env)
         self._behavior = role.behavior
 
     def begin(self, slots: NDArray[np.int64]) -> None:
@@ -29,28 +24,18 @@ class RuleBrain:
 
     def decide(self, seen: Seen) -> Choice:
         """Returns the rule's actions for these agents. Raises EnvError if the environment has no rule for them."""
-        action = rule_of(self._env, self._behavior, seen.slots)
+        action = self._env.heuristic(self._behavior, seen.slots)
         if action is None:
             raise EnvError(_advice(self._env, self._behavior))
         return Choice(action.continuous.cpu().numpy()[seen.slots], action.discrete.cpu().numpy()[seen.slots])
 
 
-def rule_of(env: Env, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-    """Returns the actions of the environment's rule in these slots or in all, a row for each slot; None if it has no
-    rule.
-    """
-    ask = getattr(env, "heuristic", None)
-    return None if ask is None else ask(behavior, slots)
-
-
-def _advice(env: Env, behavior: str) -> str:
-    known = [name for name in env.behaviors if rule_of(env, name) is not None]
+def _advice(env: EnvWrapper, behavior: str) -> str:
+    known = [name for name in env.behaviors if env.heuristic(name) is not None]
     instead = "use model:FILE.onnx, random or python:module:function"
     if known:
         return f"the environment has no heuristic for behavior '{behavior}', only for {', '.join(known)}; {instead}"
-    from palaestra.envs.unity.env import UnityEnv  # imports gRPC; needed only for the error
-
-    if isinstance(env, UnityEnv):
+    if env.traits.real_time:
         return (
             f"behavior '{behavior}': a Unity game keeps its heuristics to itself (an agent plays by its own where its "
             "Behavior Type is "

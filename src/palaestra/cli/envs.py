@@ -21,7 +21,8 @@ from palaestra.core.display import escaped
 from palaestra.core.errors import ConfigError, PalaestraError
 from palaestra.core.plugins import registry
 from palaestra.core.specs import ActionSpec, BehaviorSpec
-from palaestra.envs.base import Env
+from palaestra.envs.traits import summary_of
+from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.closing import closing_safely
 from palaestra.runtime.environments.make import is_game, make_env
 from palaestra.runtime.logging.waiting import on_stderr
@@ -83,7 +84,7 @@ def main(args: argparse.Namespace) -> None:
     refuse_flags(name, flags)
     built_in = name.removeprefix("builtin:")
     known = built_in in registry("envs")
-    env = make_env(f"builtin:{built_in}" if known else name, options=chosen)
+    env = EnvWrapper.of(make_env(f"builtin:{built_in}" if known else name, options=chosen))
     with closing_safely(env, "the environment", on_stderr):
         _show(console, name, env, _options(registry("envs").get(built_in)) if known else [])
 
@@ -130,11 +131,12 @@ def _row(name: str, width: int | None) -> list[str]:
     summary alone.
     """
     if width is not None:
-        return [escape(_shortened(_summary(registry("envs").get(name)), width))]
-    env = make_env(f"builtin:{name}", areas=1)
+        return [escape(_shortened(summary_of(registry("envs").get(name)), width))]
+    areas = str(getattr(registry("envs").get(name), "default_areas", ""))
+    env = EnvWrapper.of(make_env(f"builtin:{name}", areas=1))
     with closing_safely(env, f"the environment '{name}'", on_stderr):
         actions = ", ".join(dict.fromkeys(_actions(spec.action) for spec in env.behaviors.values()))
-        return [escape(escaped(_summary(env))), actions, str(getattr(env, "default_areas", "")), _benchmark(env)]
+        return [escape(escaped(env.traits.summary)), actions, areas, _benchmark(env)]
 
 
 def _options(factory: Callable[..., Any]) -> list[str]:
@@ -147,8 +149,8 @@ def _options(factory: Callable[..., Any]) -> list[str]:
     ]
 
 
-def _show(console: Console, name: str, env: Env, options: Sequence[str] = ()) -> None:
-    console.print(f"[bold cyan]{escape(name)}[/]  {escape(_summary(env))}\n")
+def _show(console: Console, name: str, env: EnvWrapper, options: Sequence[str] = ()) -> None:
+    console.print(f"[bold cyan]{escape(name)}[/]  {escape(env.traits.summary)}\n")
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
@@ -184,31 +186,23 @@ def _add_spec(table: Table, spec: BehaviorSpec) -> None:
     table.add_row("acts", _actions(spec.action))
 
 
-def _add_facts(table: Table, env: Env) -> None:
+def _add_facts(table: Table, env: EnvWrapper) -> None:
     """Adds what the environment says about itself, as built-in ones do."""
     table.add_row("areas", f"{env.num_areas} unless --num-areas says otherwise")
-    ranges = getattr(env, "parameter_ranges", {})
+    ranges = env.traits.parameter_ranges
     for i, (name, default) in enumerate(env.parameters.items()):
         bounds = f" ({ranges[name][1]:g} to {ranges[name][2]:g})" if name in ranges else ""
         table.add_row("parameters" if i == 0 else "", f"{escape(name)}: {default:g}{bounds}")
-    for i, reward in enumerate(getattr(env, "rewards", ())):
+    for i, reward in enumerate(env.traits.rewards):
         table.add_row("rewards" if i == 0 else "", escape(reward))
-    if episode := getattr(env, "episode", ""):
+    if episode := env.traits.episode:
         table.add_row("episode", escape(episode))
     if benchmark := _benchmark(env):
         table.add_row("benchmark", f"{benchmark} (mean reward of an episode)")
 
 
-def _summary(env: Any) -> str:
-    """Returns the summary of an environment or its class, or the first line of its documentation."""
-    kind = env if isinstance(env, type) or callable(env) else type(env)
-    documented = (kind.__doc__ or "").strip().splitlines()
-    summary = getattr(env, "summary", None)
-    return summary if isinstance(summary, str) else documented[0] if documented else ""
-
-
-def _benchmark(env: Env) -> str:
-    value = getattr(env, "benchmark", None)
+def _benchmark(env: EnvWrapper) -> str:
+    value = env.traits.benchmark
     return "" if value is None else f"{value:g}"
 
 
@@ -218,7 +212,7 @@ def _actions(spec: ActionSpec) -> str:
     return " + ".join(continuous + discrete)
 
 
-def _configs(name: str, env: Env) -> list[str]:
+def _configs(name: str, env: EnvWrapper) -> list[str]:
     """Returns settings files named for the environment or its behaviors, the one to begin with first, variants (NAME_*)
     last.
     """

@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from palaestra.cli.env_options import add_env_options, env_options
 from palaestra.cli.game_flags import add_game_flags, given_flags, refuse_flags
@@ -28,7 +28,8 @@ from palaestra.core.display import escaped
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from palaestra.envs.base import Env, Timed
+    from palaestra.envs.base import Env
+    from palaestra.envs.wrapper import EnvWrapper
     from palaestra.runtime.play.brain_assignment import BrainAssignment, BrainSpec
     from palaestra.runtime.play.evaluation import Evaluation
     from palaestra.runtime.play.players import Players
@@ -132,7 +133,7 @@ def _open_page(options: argparse.Namespace) -> int:
     return open_page(site, path="/play", browser=not options.no_browser)
 
 
-def _play(env: Env, parts: Sequence[BrainSpec], options: argparse.Namespace) -> int:
+def _play(env: EnvWrapper, parts: Sequence[BrainSpec], options: argparse.Namespace) -> int:
     from palaestra.runtime.play.brain_assignment import BrainAssignment
     from palaestra.runtime.play.evaluation import play
     from palaestra.runtime.play.players import Players
@@ -189,7 +190,7 @@ def _check(options: argparse.Namespace) -> None:
         raise ConfigError(f"--time-scale is {options.time_scale:g}; expected more than 0, and 100 at most")
 
 
-def _open(options: argparse.Namespace) -> Env:
+def _open(options: argparse.Namespace) -> EnvWrapper:
     from palaestra.runtime.environments.make import is_game
     from palaestra.runtime.play.run_models import open_named
 
@@ -197,22 +198,21 @@ def _open(options: argparse.Namespace) -> Env:
     return open_named(options.env, options.num_areas, min(options.episodes, 100), env_options(options), flags=flags)
 
 
-def _pace(env: Env, options: argparse.Namespace) -> Callable[[], object]:
+def _pace(env: EnvWrapper, options: argparse.Namespace) -> Callable[[], object]:
     """Waits before each tick to play in real time; a Unity game keeps the time itself."""
     from palaestra.core.errors import ConfigError
     from palaestra.runtime.environments.make import is_game
 
     if options.time_scale is None or is_game(options.env):
         return lambda: None
-    if getattr(env, "tick_seconds", None) is None:
+    if env.tick_seconds is None:
         raise ConfigError(
             f"--time-scale: how long a tick of {options.env} lasts is not known (its environment has no "
             "'tick_seconds'); "
             f"without the flag it is played as fast as possible"
         )
-    world = cast("Timed", env)
     pace = PlaybackClock()
-    return lambda: pace.wait((world.tick_seconds or 0) / options.time_scale)
+    return lambda: pace.wait((env.tick_seconds or 0) / options.time_scale)
 
 
 def _refuse_strangers(plays: BrainAssignment, env: Env, name: str) -> None:

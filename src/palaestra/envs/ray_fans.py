@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,14 +56,6 @@ class RayFan:
             tag = int(ray[:known].argmax()) if hit and known and ray[:known].max() > 0.5 else None
             found.append(RayHit(angle, float(ray[known + 1]) * self.length if hit else self.length, tag, hit))
         return found
-
-
-@runtime_checkable
-class SeesRays(Protocol):
-    """An environment that tells where rays are in its observations."""
-
-    ray_fans: Mapping[str, Sequence[RayFan]]
-    """Fans of each behavior, by its name."""
 
 
 def unity_order(rays: int, step: float, *, ahead: float = 0.0) -> tuple[float, ...]:

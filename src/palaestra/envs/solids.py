@@ -8,7 +8,7 @@ lies at (x, 0, -y). Unity's left-handed coordinates (x, y, z) become (x, y, -z),
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args, runtime_checkable
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,15 +63,6 @@ class Drawing:
             raise ValueError(
                 f"a drawing needs a different name for each group of solids; these came: {', '.join(names)}"
             )
-
-
-@runtime_checkable
-class Draws(Protocol):
-    """An environment that describes its areas as solids."""
-
-    def drawing(self, areas: NDArray[np.int64]) -> Drawing:
-        """Returns the current solids of these areas (A,), in this order; waits for the device."""
-        ...
 
 
 def solids(

@@ -13,9 +13,9 @@ from gymnasium.error import ClosedEnvironmentError
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.base import Env, SharesAreas
-from palaestra.runtime.collect.env_checks import guarded
-from palaestra.runtime.environments.make import DRAWN, EDITOR, is_game, make_env
+from palaestra.envs.base import Env
+from palaestra.envs.wrapper import EnvWrapper
+from palaestra.runtime.environments.make import DRAWN, EDITOR, guarded, is_game, make_env
 
 Tables = Mapping[str, TimeStep]
 MOST_SEED = 2**31
@@ -122,24 +122,24 @@ class OpenedEnv:
         opened._seed = 0
         opened._is_fresh = False
         opened.closed = False
-        opened._take(env)
+        opened._take(EnvWrapper.of(env))
         opened.tables = env.reset(0)
         return opened
 
     @property
-    def env(self) -> Env:
+    def env(self) -> EnvWrapper:
         """The environment."""
         return self._env
 
     @property
     def has_fixed_agents(self) -> bool:
         """Whether every agent is known from the start, as in built-in environments."""
-        return not (isinstance(self._env, SharesAreas) and self._env.shared_areas)
+        return not self._env.traits.shared_areas
 
     @property
     def can_draw(self) -> bool:
         """Whether `render` may return a picture; a game that is another process draws in its own window."""
-        return not self._game and hasattr(self._env, "render")
+        return not self._game and self._env.traits.renders
 
     def reset(self, seed: int) -> Tables:
         """Resets the environment. A game takes a seed only when it starts, so it is started again unless it has just
@@ -213,14 +213,13 @@ class OpenedEnv:
         self._take(self._open())
         self._env.load_state_dict(state["_env"])
 
-    def _take(self, env: Env) -> None:
+    def _take(self, env: EnvWrapper) -> None:
         """Keeps an environment, which is closed with this object, at the latest when that is garbage or Python ends."""
         self._env, self._close = env, weakref.finalize(self, env.close)
 
-    def _open(self) -> Env:
+    def _open(self) -> EnvWrapper:
         assert self._given is not None
-        env = make_env(self.name, **self._given, options=self._options)
-        return guarded(env, self.name) if self.name.startswith(("python:", "gymnasium:")) else env
+        return guarded(make_env(self.name, **self._given, options=self._options), self.name)
 
     def _start_again(self, seed: int) -> None:
         if self.name == EDITOR:

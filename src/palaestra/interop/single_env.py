@@ -11,7 +11,6 @@ from gymnasium.error import ResetNeeded
 
 from palaestra.core.errors import EnvError
 from palaestra.core.plugins import nearest
-from palaestra.envs.base import Timed
 from palaestra.interop.named_agents import Agents, NamedView
 from palaestra.interop.opened_env import OpenedEnv, named_parameters, why_no_batch
 from palaestra.interop.registration import built_in_names
@@ -152,5 +151,5 @@ def _info(view: NamedView) -> dict[str, Any]:
 
 def fps(env: OpenedEnv) -> int:
     """Returns pictures a second at the environment's own speed, 30 if it is unknown."""
-    seconds = env.env.tick_seconds if isinstance(env.env, Timed) else None
+    seconds = env.env.tick_seconds
     return max(1, round(1 / seconds)) if seconds else 30

@@ -118,7 +118,7 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
     @property
     def max_episode_steps(self) -> int | None:
         """Time limit of an episode in steps; None if it is unknown."""
-        return getattr(self._env.env, "most_decisions", None)
+        return self._env.env.traits.max_episode_steps
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begins new episodes in all areas. `options={"parameters": {...}}` sets environment parameters, one or one for
@@ -142,11 +142,7 @@ class TableVectorEnv(VectorEnv[Any, Any, Any]):
         if not self._begun:
             self._env.check_open()
             raise ResetNeeded("no episode has begun; call reset() before step()")
-        if (
-            not self.tensors
-            and isinstance(actions, np.ndarray)
-            and (ticks := getattr(self._env.env, "host_ticks", None)) is not None
-        ):
+        if not self.tensors and isinstance(actions, np.ndarray) and (ticks := self._env.env.host_ticks) is not None:
             wanted = ticks.action
             if (
                 actions.dtype == wanted.dtype

@@ -10,7 +10,6 @@ import numpy as np
 
 from palaestra.core.errors import EnvError
 from palaestra.core.plugins import nearest
-from palaestra.envs.base import Timed
 from palaestra.interop.opened_env import OpenedEnv
 
 ARRAY, HUMAN = "rgb_array", "human"
@@ -65,7 +64,7 @@ class Window:
         figure = self._image.figure
         figure.canvas.draw_idle()
         figure.canvas.flush_events()
-        seconds = (self._env.env.tick_seconds if isinstance(self._env.env, Timed) else None) or 0.0
+        seconds = self._env.env.tick_seconds or 0.0
         time.sleep(max(0.0, min(self._next_at - time.monotonic(), seconds)))
         self._next_at = time.monotonic() + seconds
 

@@ -17,6 +17,7 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Distribution
 from palaestra.envs.slots import Ids
+from palaestra.envs.traits import EnvTraits
 from palaestra.envs.unity.table import Arrival, BehaviorTable
 from palaestra.sdk.areas import STEP_SECONDS, Areas, MakesAreas
 from palaestra.sdk.protocol.exchange import AgentActions, AgentOutputs
@@ -32,14 +33,18 @@ class SdkEnv:
     new game.
     """
 
-    shared_areas = True
-    """True: an academy may hold many arenas."""
-
     def __init__(self, game: MakesAreas, areas: int, options: Mapping[str, Any]) -> None:
         self.game = game
         self.num_areas = areas
         self.device = torch.device("cpu")
-        self.summary = game.summary
+        self.traits = EnvTraits(
+            summary=game.summary,
+            shared_areas=True,  # an academy may hold many arenas
+            timed=True,
+            measures=True,
+            samples_parameters=True,
+            has_heuristic=True,
+        )
         self.parameters = game.parameters
         self._options = dict(options)
         self._parameter_setters: dict[str, Callable[[EnvironmentParameters, int], None]] = {}

@@ -21,6 +21,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env
+from palaestra.envs.traits import ABILITIES, traits_of
 from palaestra.testing.table_checks import check_table
 
 KEPT = 3  # number of returned tables that are checked for later writes
@@ -56,6 +57,10 @@ def _check_members(env: Any) -> None:
         raise EnvError(f"device is {env.device!r}; expected a torch.device")
     if isinstance(env.num_areas, bool) or not isinstance(env.num_areas, int) or env.num_areas < 1:
         raise EnvError(f"num_areas is {env.num_areas!r}; expected a whole number of at least 1")
+    traits = traits_of(env)
+    for trait, members in ABILITIES.items():
+        if getattr(traits, trait) and (missing := [name for name in members if not hasattr(env, name)]):
+            raise EnvError(f"traits.{trait} is {getattr(traits, trait)}, but {type(env).__name__} lacks {missing[0]}")
     for name, default in env.parameters.items():
         if not isinstance(default, (int, float)):
             raise EnvError(f"parameter '{name}' has the default {default!r}; expected a number")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from palaestra.core import specs
 from palaestra.core.errors import EnvError, NotFinite
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.base import Measures
+from palaestra.envs.wrapper import EnvWrapper
 from palaestra.runtime.environments.make import make_env
 from palaestra.unity.base_env import (
     ActionSpec,
@@ -54,7 +54,7 @@ class InProcessBackend:
                 f"{name} is no Unity build, which alone takes additional_args; {list(args)} were given"
             )
         try:
-            self._env = make_env(name, areas=areas)
+            self._env = EnvWrapper.of(make_env(name, areas=areas))
         except EnvError as error:
             raise UnityEnvironmentException(str(error)) from error
         self.specs: dict[str, BehaviorSpec] = {}
@@ -141,7 +141,7 @@ class InProcessBackend:
                 get_logger(__name__).warning(f"the environment ignores the parameter '{name}': {error}")
 
     def _measured(self) -> bytes:
-        if not isinstance(self._env, Measures):
+        if not self._env.traits.measures:
             return b""
         records = []
         for measurement in self._env.take_measurements():

@@ -13,6 +13,7 @@ from palaestra.cli.agreement import agreements
 from palaestra.core.errors import EnvError
 from palaestra.core.plugins import registry
 from palaestra.envs.builtin.base.agreement import Learned
+from palaestra.envs.wrapper import EnvWrapper
 
 ROOT = Path(__file__).parents[3]
 
@@ -132,7 +133,7 @@ def test_where_no_settings_file_is_at_hand_the_behavior_it_needs_is_named(capsys
     ("name", "usual"), [("./catch.py", "with ML-Agents' defaults"), ("python:catch:catch", "with settings that fit it")]
 )
 def test_a_game_is_said_to_train_with_the_defaults(name: str, usual: str, capsys: pytest.CaptureFixture[str]):
-    env = Scripted({"Catcher": {}})
+    env = EnvWrapper(Scripted({"Catcher": {}}))
     env.reset(0)
     envs._show(Console(width=200), name, env)
     assert f"({usual}; a file of your own has a block under 'behaviors:' for Catcher)" in capsys.readouterr().out

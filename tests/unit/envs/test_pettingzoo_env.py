@@ -301,8 +301,8 @@ def test_copies_in_processes_are_told_apart_and_play():
             step = env.step({"player": action})["player"]
     finally:
         env.close()
-    assert env.notes == ("behavior 'player': player_1, player_2 (teams 0, 1)",)
-    assert env.opponents == ("player",)
+    assert env.traits.notes == ("behavior 'player': player_1, player_2 (teams 0, 1)",)
+    assert env.traits.opponents == ("player",)
     assert players == {(area, team) for area in range(3) for team in range(2)}
 
 

@@ -213,10 +213,10 @@ def test_boards_with_many_planes_keep_their_squares():
 def test_without_a_file_opponents_learn_by_self_play_and_partners_do_not():
     for name, opposed in (("classic.tictactoe_v3", True), ("mpe2.simple_spread_v3", False)):
         env = open_pettingzoo(name, 1, {})
-        assert list(env.opponents) == (list(env.behaviors) if opposed else [])
+        assert list(env.traits.opponents) == (list(env.behaviors) if opposed else [])
         assert all(
             ("self_play" in block) == opposed
-            for block in fitted(env.behaviors, 16, "ppo", env.opponents)["behaviors"].values()
+            for block in fitted(env.behaviors, 16, "ppo", env.traits.opponents)["behaviors"].values()
         )
 
 

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 import palaestra
-from palaestra.envs.ray_fans import RayFan, SeesRays, unity_order
-from palaestra.envs.solids import Drawing, Draws
+from palaestra.envs.ray_fans import RayFan, unity_order
+from palaestra.envs.solids import Drawing
+from palaestra.envs.wrapper import EnvWrapper
 from palaestra.runtime.playback.annotations import HIT_COLORS, with_rays
 from palaestra.runtime.playback.playing import rays_of
 
@@ -33,9 +34,7 @@ def drawn_ends(
     name: str, slot: int, areas: int = 3, seed: int = 5
 ) -> tuple[Drawing, list[tuple[str, np.ndarray]], int]:
     """Returns the drawing, and what each ray that hit has hit, with the place in the scene where it ends."""
-    env = palaestra.make(name, areas=areas)
-    assert isinstance(env, SeesRays)
-    assert isinstance(env, Draws)
+    env = EnvWrapper.of(palaestra.make(name, areas=areas))
     steps = env.reset(seed)
     behavior = next(name for name, step in steps.items() if slot < len(step.acting) and bool(step.acting[slot]))
     fans = rays_of(env, steps, behavior, slot)
@@ -107,9 +106,7 @@ def test_the_rays_of_an_agent_are_drawn_in_its_own_area_alone():
     "name", ["PushBlock", "Hallway", "SoccerTwos", "StrikersVsGoalie", "Pyramids", "WallJump", "DungeonEscape"]
 )
 def test_a_line_runs_from_the_agent_to_the_end_of_its_ray(name: str):
-    env = palaestra.make(name, areas=2)
-    assert isinstance(env, SeesRays)
-    assert isinstance(env, Draws)
+    env = EnvWrapper.of(palaestra.make(name, areas=2))
     steps = env.reset(3)
     for behavior, step in steps.items():
         for slot in torch.nonzero(step.acting)[:, 0].tolist():

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import torch
 from tiny_envs import Bandit, table
@@ -133,3 +134,23 @@ def test_a_transfer_lets_an_environment_work_in_the_background():
     steps = transfer.receive()
     assert env.noted == ["begin", "end"]
     assert len(steps["Bandit"].reward) == 2
+
+
+class Counted(torch.Tensor):
+    """A tensor that counts how often it is moved."""
+
+    moves = 0
+
+    def to(self, *arguments: Any, **options: Any) -> Any:
+        Counted.moves += 1
+        return super().to(*arguments, **options)
+
+
+def test_a_transfer_moves_each_observation_once():
+    step = table(torch.zeros(3, 2), terminated=[1])
+    before = Counted.moves
+    moved = to_device(replace(step, obs=(step.obs[0].as_subclass(Counted),)), CPU)
+    assert Counted.moves == before + 1
+    assert moved.final_obs.slots.tolist() == [0, 1, 2]
+    quiet = to_device(table(torch.zeros(3, 2)), CPU)
+    assert quiet.final_obs.obs[0] is quiet.obs[0]  # no row of them counts

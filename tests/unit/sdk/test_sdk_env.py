@@ -12,7 +12,7 @@ from sdk_play import Walker, rows
 from palaestra import sdk
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action
-from palaestra.envs.base import Env, Heuristic, Measures
+from palaestra.envs.base import Env
 from palaestra.runtime.environments.make import make_env
 from palaestra.testing import check_env
 
@@ -78,9 +78,13 @@ def test_games_keep_the_contract_of_an_environment(areas: int):
 def test_it_is_all_that_an_environment_may_be():
     env = lost()
     assert isinstance(env, Env)
-    assert isinstance(env, Measures)
-    assert isinstance(env, Heuristic)
-    assert (env.summary, dict(env.parameters), list(env.behaviors)) == ("Finds its way.", {"edge": 1.0}, ["Lost"])
+    assert env.traits.measures
+    assert env.traits.has_heuristic
+    assert (env.traits.summary, dict(env.parameters), list(env.behaviors)) == (
+        "Finds its way.",
+        {"edge": 1.0},
+        ["Lost"],
+    )
 
 
 def test_an_episode_that_ends_has_its_final_observation_and_the_next_ones_first():

@@ -9,6 +9,7 @@ import torch
 from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import FinalObs, TimeStep
+from palaestra.envs.traits import EnvTraits
 from palaestra.testing import check_env
 from palaestra.testing.check_env import hashes_of
 
@@ -307,9 +308,14 @@ class NoTorchDevice(Walk):
         self.device = "cpu"
 
 
+class StatesTooMuch(Walk):
+    traits = EnvTraits(staggers_episodes=True)
+
+
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
+        (StatesTooMuch, "traits.staggers_episodes is True, but StatesTooMuch lacks stagger"),
         (Image, "'eye' holds 255..255; an image lies within 0..1"),
         (Rewriting, r"tick 1 wrote to 'Walk' obs\[0\] of the table returned 1 tick"),
         (Unseeded, r"the same seed \(0\) and actions give the same stream, but 'Walk' obs\[0\] differs at tick 1"),
@@ -326,7 +332,7 @@ class NoTorchDevice(Walk):
         (Idle, "no agent awaited an action in 200 ticks"),
         (NoAreas, "num_areas is 0"),
         (NoTorchDevice, "device is 'cpu'; expected a torch.device"),
-        (object, "object lacks device, num_areas, behaviors"),
+        (object, "object lacks device, num_areas, parameters, behaviors"),
     ],
 )
 def test_an_environment_that_breaks_a_rule_is_caught(broken: type, message: str):

@@ -27,6 +27,7 @@ from palaestra.envs.gymnasium.single_envs import BatchedObs, SingleEnvs, Tick
 from palaestra.envs.gymnasium.vector_envs import VectorEnvs, adapted
 from palaestra.envs.spaces.conventions import UNSAID, Conventions, tick_seconds
 from palaestra.envs.spaces.observation_spaces import NUMBERS, ObservationMisfit, as_float32, check_form, given_shape
+from palaestra.envs.traits import EnvTraits
 
 DEFAULT_AREAS = 16
 
@@ -83,11 +84,15 @@ class GymnasiumEnv:
         self.device = torch.device("cpu")
         self.num_areas = envs.count
         self.parameters: Mapping[str, float] = {}
-        self.benchmark = None if registered is None else registered.reward_threshold
         library = "EnvPool" if name.startswith("envpool:") else "Gymnasium"
-        self.summary = f"{library}'s {id if registered is None else registered.id}, one agent an area."
-        self.notes = envs.masks.notes
-        """Sentences for users on what was made of the environment."""
+        self.traits = EnvTraits(
+            name=name,
+            summary=f"{library}'s {id if registered is None else registered.id}, one agent an area.",
+            benchmark=None if registered is None else registered.reward_threshold,
+            notes=envs.masks.notes,
+            timed=True,
+            steps_arrays=True,
+        )
         self.tick_seconds = tick_seconds(envs.metadata)
         self._leaves = envs.leaves
         self._actions = envs.actions

@@ -23,6 +23,7 @@ from palaestra.envs.pettingzoo.roster import Roster, Spaces
 from palaestra.envs.pettingzoo.shared_rewards import SharedRewards
 from palaestra.envs.pettingzoo.turns import AgentView, Area, AreaTick, ParallelArea, TurnArea
 from palaestra.envs.spaces.conventions import Conventions, tick_seconds
+from palaestra.envs.traits import EnvTraits
 from palaestra.parallel.closing import close_all
 
 COOPERATIVE = ("hanabi",)
@@ -66,11 +67,13 @@ class PettingZooEnv:
         if self._roster.shares_rewards:
             for area in self._areas:
                 area.shared = SharedRewards(self._roster.group_of)
-        self.summary = f"{'An AEC' if isinstance(first, AECEnv) else 'A parallel'} environment of PettingZoo."
-        self.notes = tuple(self._roster.lines())
-        """Sentences for users on which agents became what."""
-        self.opponents = tuple(self._roster.opponents)
-        """Behaviors whose agents are in several teams, so that they can learn by self-play."""
+        self.traits = EnvTraits(
+            name=name,
+            summary=f"{'An AEC' if isinstance(first, AECEnv) else 'A parallel'} environment of PettingZoo.",
+            notes=tuple(self._roster.lines()),
+            opponents=tuple(self._roster.opponents),
+            timed=True,
+        )
         self._tables: dict[str, AgentTable] = {}
         self._specs: dict[str, BehaviorSpec] = {}
         self.behaviors: Mapping[str, BehaviorSpec] = self._specs

@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Pipe
 from time import monotonic
@@ -36,6 +37,11 @@ from palaestra.parallel.worker import Listener, WorkerLost
 DEFAULT_TIMEOUT = 60.0
 """Seconds after which a copy that does not answer has hung."""
 
+ABLE = dict.fromkeys(
+    ("asynchronous", "interruptible", "uses_cores", "reports_busy_time", "measures", "run_aware", "timed"), True
+)
+"""Traits of a pool, whatever its environment's are."""
+
 START_TRIES = 2
 """Times that a copy is started at the beginning, if it ends without a reason of its environment's."""
 
@@ -43,10 +49,7 @@ START_TRIES = 2
 class EnvPool:
     """An asynchronous `Env` whose areas are those of all copies, one copy after another. It cannot be saved."""
 
-    busy_cores = True
-    """True: the copies compute while a policy chooses."""
-
-    def __init__(  # noqa: PLR0915
+    def __init__(
         self,
         copies: Iterable[EnvCopy],
         *,
@@ -108,14 +111,8 @@ class EnvPool:
         self._first_area = np.cumsum([0, *(one.num_areas for one in facts)]).tolist()
         self.num_areas: int = self._first_area[-1]
         self.parameters: Mapping[str, float] = facts[0].parameters
-        self.name = facts[0].name
         self.tick_seconds = facts[0].tick_seconds
-        self.shared_areas = facts[0].shared_areas
-        self.notes = facts[0].notes
-        self.opponents = facts[0].opponents
-        self._takes_any_parameter = facts[0].samples
-        if facts[0].samples:  # only then it is a `SamplesParameters`
-            self.draw_parameter = self._draw_parameter
+        self.traits = replace(facts[0].traits, **ABLE)
 
     def _first_facts(self, timeout: float) -> list[EnvFacts]:
         """Waits until all copies have made their environment."""
@@ -335,17 +332,17 @@ class EnvPool:
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
         """Sets a value for each area. Raises EnvError for an unknown name."""
         unknown = [name for name in values if name not in self.parameters]
-        if unknown and not self._takes_any_parameter:
+        if unknown and not self.traits.samples_parameters:
             raise EnvError(
-                f"{self.name} has no parameter '{unknown[0]}' (it has: {', '.join(self.parameters) or 'none'})"
+                f"{self.traits.name} has no parameter '{unknown[0]}' (it has: {', '.join(self.parameters) or 'none'})"
             )
         self._forget(values)
         self._parameters |= dict(values)
         for copy in self._copies:
             copy.parameters = self._part(copy.index)
 
-    def _draw_parameter(self, name: str, kind: Distribution, numbers: Sequence[float], seeds: Sequence[int]) -> None:
-        """Sets the distribution of a parameter; `seeds` has one for each area. See `SamplesParameters`."""
+    def draw_parameter(self, name: str, kind: Distribution, numbers: Sequence[float], seeds: Sequence[int]) -> None:
+        """Sets the distribution of a parameter; `seeds` has one for each area. See `EnvWrapper`."""
         self._forget([name])
         call = self._calls["draw", name] = ("draw_parameter", (name, kind, tuple(numbers), tuple(seeds)))
         for copy in self._copies:
@@ -374,7 +371,7 @@ class EnvPool:
 
     def _tell_first(self, key: Any, call: Call) -> None:
         first = self._copies[0]
-        if first.facts is not None and first.facts.run_aware:
+        if first.facts is not None and first.facts.traits.run_aware:
             self._calls[key] = call
             first.calls.append(call)
 
@@ -443,7 +440,7 @@ class EnvPool:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Raises EnvError for any state but the empty one."""
         if state:
-            raise EnvError(f"{self.name} with several copies cannot go back to a saved state")
+            raise EnvError(f"{self.traits.name} with several copies cannot go back to a saved state")
 
     def interrupt(self) -> None:
         """Makes a waiting `receive` return soon, with tables in which no agent acts. Safe in a signal handler."""

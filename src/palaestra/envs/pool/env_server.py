@@ -6,8 +6,9 @@ import pickle
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
+from operator import methodcaller
 from time import perf_counter
 from typing import Any
 
@@ -20,8 +21,10 @@ from palaestra.core.errors import STOPS, EnvError
 from palaestra.core.files import explain
 from palaestra.core.metrics import Measurement
 from palaestra.core.specs import BehaviorSpec
-from palaestra.envs.base import Env, Measures, RunAware, SamplesParameters, StepsArrays
+from palaestra.envs.base import Env
 from palaestra.envs.pool.shared_tables import Layout, SharedTables
+from palaestra.envs.traits import EnvTraits
+from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.closing import reason_of
 from palaestra.parallel.shared_memory import LocalBlock, SharedBlock
 from palaestra.parallel.worker import failure_message
@@ -48,34 +51,15 @@ class EnvFacts:
 
     num_areas: int
     parameters: dict[str, float]
-    name: str
     tick_seconds: float | None
-    shared_areas: bool
-    samples: bool  # it draws random parameters itself
-    run_aware: bool
-    notes: tuple[str, ...]  # for users
-    opponents: tuple[str, ...]  # behaviors whose agents play against one another
+    traits: EnvTraits  # as far as they hold where its methods cannot be called
 
     @classmethod
-    def of(cls, env: Env) -> EnvFacts:
+    def of(cls, env: EnvWrapper) -> EnvFacts:
         """Returns the facts about an environment."""
-        name = getattr(env, "name", "")
-        tick_seconds = getattr(env, "tick_seconds", None)
-        shared = bool(getattr(env, "shared_areas", False))
-        samples = isinstance(env, SamplesParameters)
-        notes = tuple(getattr(env, "notes", ()))
-        opponents = tuple(getattr(env, "opponents", ()))
-        return cls(
-            env.num_areas,
-            dict(env.parameters),
-            name,
-            tick_seconds,
-            shared,
-            samples,
-            isinstance(env, RunAware),
-            notes,
-            opponents,
-        )
+        not_here = dict.fromkeys(("has_heuristic", "staggers_episodes", "steps_arrays", "host_ticks", "draws"), False)
+        traits = replace(env.traits, **not_here, real_time=False, queue_length=0, board=None, ray_fans={})
+        return cls(env.num_areas, dict(env.parameters), env.tick_seconds, traits)
 
 
 @dataclass(slots=True)
@@ -107,7 +91,7 @@ def serve(connection: Connection, make: MakeEnv, arguments: tuple[Any, ...], are
     torch.set_num_threads(1)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        env = make(*arguments, areas=areas)
+        env = EnvWrapper.of(make(*arguments, areas=areas))
         try:
             _answer_until_close(connection, env, caught)
         except (EOFError, BrokenPipeError, ConnectionResetError):
@@ -119,7 +103,7 @@ def serve(connection: Connection, make: MakeEnv, arguments: tuple[Any, ...], are
         connection.send_bytes(CLOSED)
 
 
-def _answer_until_close(connection: Connection, env: Env, caught: list[warnings.WarningMessage]) -> None:
+def _answer_until_close(connection: Connection, env: EnvWrapper, caught: list[warnings.WarningMessage]) -> None:
     server = EnvServer(env)
     connection.send_bytes(
         pickle.dumps(CopyReply(EnvFacts.of(env), behaviors=dict(env.behaviors), warnings=texts_of(caught)))
@@ -144,12 +128,10 @@ def texts_of(caught: list[warnings.WarningMessage]) -> list[str] | None:
 class EnvServer:
     """Answers the requests to one environment."""
 
-    def __init__(self, env: Env, block: type[SharedBlock] | type[LocalBlock] = SharedBlock) -> None:
+    def __init__(self, env: EnvWrapper, block: type[SharedBlock] | type[LocalBlock] = SharedBlock) -> None:
         """`block`: the memory of the tables."""
         self._env = env
         self._block = block
-        self._direct = env if isinstance(env, StepsArrays) else None
-        self._measures = env if isinstance(env, Measures) else None
         self.tables: SharedTables | None = None
         self._known = 0
         self._busy = 0.0
@@ -174,9 +156,9 @@ class EnvServer:
             case "step":
                 assert self.tables is not None
                 self._change(value)
-                if self._direct is None:
+                if not self._env.traits.steps_arrays:
                     return self._tick(self._env.step(self.tables.read_actions()))
-                steps = self._direct.step_arrays(self.tables.arrays)
+                steps = self._env.step_arrays(self.tables.arrays)
                 if steps is not None:
                     return self._tick(steps)
                 self.tables.mark_quiet()
@@ -206,7 +188,7 @@ class EnvServer:
         if changes.parameters:
             self._env.set_parameters(changes.parameters)
         for method, arguments in changes.calls:
-            getattr(self._env, method)(*arguments)
+            methodcaller(method, *arguments)(self._env)
 
     def _tick(self, steps: Mapping[str, Any]) -> CopyReply:
         reply = CopyReply()
@@ -226,6 +208,5 @@ class EnvServer:
         return self._measured(reply)
 
     def _measured(self, reply: CopyReply) -> CopyReply:
-        if self._measures is not None:
-            reply.measurements = self._measures.take_measurements() or None
+        reply.measurements = self._env.take_measurements() or None
         return reply

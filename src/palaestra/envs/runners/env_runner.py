@@ -23,6 +23,7 @@ from palaestra.envs.pool.env_server import CopyReply, EnvFacts, EnvServer, texts
 from palaestra.envs.runners.arrivals import Address, call_home
 from palaestra.envs.runners.packed_tables import pack_tables, unpack_actions
 from palaestra.envs.runners.player_logs import GrowingLogs
+from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.shared_memory import LocalBlock
 from palaestra.parallel.worker import failure_message
 
@@ -97,7 +98,7 @@ class _RunnerSession:
                 *task.arguments, logs=self._folder, tell=lambda level, text: self._told.append((level, text))
             )
             try:
-                self._serve(env)
+                self._serve(EnvWrapper.of(env))
             except BaseException as error:
                 self.fail(error)  # before it is closed, which may fail too, or hang
                 raise
@@ -106,7 +107,7 @@ class _RunnerSession:
                 with suppress(OSError):
                     self._send_notes(now=True)
 
-    def _serve(self, env: Env) -> None:
+    def _serve(self, env: EnvWrapper) -> None:
         server = EnvServer(env, LocalBlock)
         self._send(CopyReply(EnvFacts.of(env), behaviors=dict(env.behaviors)))
         while True:

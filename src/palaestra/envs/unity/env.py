@@ -26,6 +26,7 @@ from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import BehaviorFacts, Distribution, TrainingFacts
 from palaestra.envs.sampler_seeds import spacing
 from palaestra.envs.slots import Ids
+from palaestra.envs.traits import EnvTraits
 from palaestra.envs.unity import executable
 from palaestra.envs.unity.analytics import AnalyticsSender
 from palaestra.envs.unity.capacity import CopyCapacity
@@ -62,11 +63,18 @@ class UnityEnv:
     are `lost`.
     """
 
-    summary = "a Unity game"
-    shared_areas = True
-    """True: the scene of a copy may hold many arenas."""
-    reassigns_slots = True
-    """True: Unity gives an agent a new id in each episode."""
+    traits = EnvTraits(
+        summary="a Unity game",
+        shared_areas=True,  # the scene of a copy may hold many arenas
+        reassigns_slots=True,  # Unity gives an agent a new id in each episode
+        asynchronous=True,
+        interruptible=True,
+        reports_busy_time=True,
+        real_time=True,
+        run_aware=True,
+        measures=True,
+        samples_parameters=True,
+    )
 
     def __init__(
         self, options: UnityOptions, side_channels: Sequence[SideChannel] = (), tell: Tell | None = None

@@ -16,7 +16,8 @@ from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import Decision, FinalObs, TimeStep
 from palaestra.data.buffers import PLAIN, RolloutBuffer, SlottedBuffer, SteadyBuffer
 from palaestra.data.rollout import Rollout, RolloutNeeds
-from palaestra.envs.base import AsyncEnv, Env, StaggersEpisodes
+from palaestra.envs.base import Env
+from palaestra.envs.wrapper import EnvWrapper
 from palaestra.models.policy import PendingDecision
 from palaestra.runtime.collect.env_checks import check_ends, check_rollout, check_shapes, check_step
 from palaestra.runtime.collect.episodes import EpisodeMeter
@@ -201,13 +202,11 @@ class Collector:
         join: Callable[[str, BehaviorSpec], BehaviorCollector],
         seed: int,
         watchers: Sequence[TickObserver] = (),
-        staggers: StaggersEpisodes | None = None,
+        stagger: bool = False,
     ) -> None:
-        """`staggers`: the environment, if its first episodes are to end at different times; these are not counted
-        then.
-        """
-        self._staggers = staggers
-        self.env = env
+        """`stagger`: its first episodes are to end at different times; these are not counted then."""
+        self._stagger = stagger
+        self.env = EnvWrapper.of(env)
         self.collectors = dict[str, BehaviorCollector]()
         self._join = join
         self._watchers = watchers
@@ -215,7 +214,6 @@ class Collector:
         """Watchers that are not idle, as of when collecting last paused or a behavior appeared."""
         self.seconds = {"environment": 0.0, "inference": 0.0}
         self._on_host = env.device.type == "cpu"
-        self._async_env = env if isinstance(env, AsyncEnv) else None
         self._recorded = True
         """Whether buffers and meters have the tables in `steps`."""
         self.steps: dict[str, TimeStep] = env.reset(seed)
@@ -223,11 +221,13 @@ class Collector:
 
     def _begin(self, seed: int | None = None) -> None:
         """Takes in the first tables after a reset with this seed; None: the tables do not follow a reset."""
-        if self._staggers is not None and seed is not None:
-            self._staggers.stagger(seed)
+        staggered = False
+        if self._stagger and seed is not None:
+            staggered = True
+            self.env.stagger(seed)
         self._add_new_behaviors()
         for name, step in self.steps.items():
-            self.collectors[name].meter.begin(step, partial=self._staggers is not None and seed is not None)
+            self.collectors[name].meter.begin(step, partial=staggered)
         for watcher in self._watchers:
             watcher.begin(self.steps)
 
@@ -271,7 +271,6 @@ class Collector:
     def _tick(self) -> None:
         """Makes one tick. The environment gets its actions first, so that it works while the rest is done."""
         start = perf_counter()
-        sending = 0.0
         chosen = {
             name: self.collectors[name].policy.choose(step)
             for name, step in self.steps.items()
@@ -281,15 +280,14 @@ class Collector:
             if name not in chosen:
                 self.collectors[name].policy.see(step)
         actions = {name: choice.action for name, choice in chosen.items()}
-        if self._async_env is not None:
-            sending = perf_counter()
-            self._async_env.send(actions)
-            sending = perf_counter() - sending
+        sending = perf_counter()
+        self.env.send(actions)
+        sending = perf_counter() - sending
         self._record()
         for name, choice in chosen.items():
             self.collectors[name].open(self.steps[name], choice)
         decided = perf_counter()
-        self.steps = self.env.step(actions) if self._async_env is None else self._async_env.receive()
+        self.steps = self.env.receive()
         stepped = perf_counter()
         if not self.collectors.keys() >= self.steps.keys():
             self._add_new_behaviors()

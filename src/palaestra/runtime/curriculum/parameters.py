@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from palaestra.core.errors import EnvError
-from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.base import Env, QueuesParameters, SamplesParameters
-from palaestra.envs.proxies import forwarding
+from palaestra.core.timestep import TimeStep
 from palaestra.envs.sampler_seeds import sampler_seeds
-from palaestra.envs.transfer import Transfer
+from palaestra.envs.wrapper import EnvWrapper
 from palaestra.runtime.collect.episodes import AreaEpisodes
 from palaestra.scenario.samplers import (
     Constant,
@@ -37,7 +37,7 @@ class Parameters:
     """
 
     def __init__(
-        self, env: Env, forms: Mapping[str, Parameter] | None, seed: int, games_seed: int | None = None
+        self, env: EnvWrapper, forms: Mapping[str, Parameter] | None, seed: int, games_seed: int | None = None
     ) -> None:
         """`seed` is the run's. `games_seed` is for Unity games, which cannot restore their random streams; it differs
         in a resumed run.
@@ -48,9 +48,7 @@ class Parameters:
         self._settings = dict(forms or {})
         self._seed = seed
         self._games_seed = seed if games_seed is None else games_seed
-        behind = env.wrapped if isinstance(env, Transfer) else env
-        self._sampling_env = behind if isinstance(behind, SamplesParameters) else None
-        self._queue: QueuesParameters = behind if isinstance(behind, QueuesParameters) else ParameterQueue(env)
+        self._queue = env if env.traits.queue_length else ParameterQueue(env)
         self._streams: dict[str, Stream] = {}
         self._episodes_before = torch.zeros_like(self._queue.episodes)
         """Episodes of each area (areas,) before the run was resumed, which the queue does not count."""
@@ -104,12 +102,12 @@ class Parameters:
         self._streams.pop(name, None)
         if isinstance(sampler, Constant):
             self._env.set_parameters({name: torch.full((self._env.num_areas,), sampler.value)})
-        elif self._sampling_env is not None:
+        elif self._env.traits.samples_parameters:
             seed = key_of(self._games_seed, name, lesson)[0] if own is None else own
             kind, numbers = _sampling_arguments(sampler)
-            self._sampling_env.draw_parameter(name, kind, numbers, sampler_seeds(seed, self._env.num_areas))
+            self._env.draw_parameter(name, kind, numbers, sampler_seeds(seed, self._env.num_areas))
         else:
-            _, least, most = getattr(self._env, "parameter_ranges", {}).get(name, (0.0, -torch.inf, torch.inf))
+            _, least, most = self._env.traits.parameter_ranges.get(name, (0.0, -torch.inf, torch.inf))
             key = key_of(self._seed if own is None else own, name, lesson)
             self._streams[name] = Stream(sampler, key, (least, most))
 
@@ -184,11 +182,13 @@ class Parameters:
             self._queue.load_state_dict(state["areas"])
 
 
-def invalid_values(env: Env, forms: Mapping[str, Parameter] | None) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def invalid_values(
+    env: EnvWrapper, forms: Mapping[str, Parameter] | None
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Yields the path in the settings and an error message for each value that the environment refuses. Unity games
     accept any value.
     """
-    if isinstance(env.wrapped if isinstance(env, Transfer) else env, SamplesParameters):
+    if env.traits.samples_parameters:
         return
     for name, form in (forms or {}).items():
         for lesson in range(lessons_of(form)):
@@ -229,7 +229,7 @@ def value_of(form: Parameter, lesson: int) -> float | SamplerSettings:
 
 
 def _sampling_arguments(sampler: Sampler) -> tuple[Any, list[float]]:
-    """Returns the kind and numbers of a distribution, as `SamplesParameters.draw_parameter` takes them."""
+    """Returns the kind and numbers of a distribution, as `EnvWrapper.draw_parameter` takes them."""
     match sampler:
         case Uniform(low, high):
             return "uniform", [low, high]
@@ -240,14 +240,17 @@ def _sampling_arguments(sampler: Sampler) -> tuple[Any, list[float]]:
     raise AssertionError(sampler)
 
 
-def with_parameters(env: Env, forms: Mapping[str, Parameter] | None, lessons: Mapping[str, int], seed: int) -> Env:
+def with_parameters(
+    env: EnvWrapper, forms: Mapping[str, Parameter] | None, lessons: Mapping[str, int], seed: int
+) -> EnvWrapper:
     """Wraps an environment for play: its parameters are those of the given lessons, drawn as in training."""
     if not forms:
         return env
     parameters = Parameters(env, forms, seed)
     parameters.set(lessons)
-    kind = forwarding(_EnvWithParameters, env, exclude=("parameters", "parameter_ranges"))
-    return cast(Env, kind(env, parameters, {name: _range(form, lessons.get(name, 0)) for name, form in forms.items()}))
+    return EnvWithParameters(
+        env, parameters, {name: _range(form, lessons.get(name, 0)) for name, form in forms.items()}
+    )
 
 
 def _range(form: Parameter, lesson: int) -> tuple[float, float, float]:
@@ -262,44 +265,56 @@ def _range(form: Parameter, lesson: int) -> tuple[float, float, float]:
     return (value, low, high) if low < high else (value, min(0.0, 2 * value), max(1.0, 2 * value))
 
 
-class _EnvWithParameters:
-    def __init__(self, env: Env, parameters: Parameters, named: Mapping[str, tuple[float, float, float]]) -> None:
-        self._env = env
-        self._parameters = parameters
-        self.parameter_ranges = named if not env.parameters else getattr(env, "parameter_ranges", {})
-        """Value, least and greatest value of each parameter: a Unity game names none, so there they are those of the
-        settings.
+class EnvWithParameters(EnvWrapper):
+    """Sets an environment's parameters as its episodes begin."""
+
+    def __init__(
+        self, env: EnvWrapper, parameters: Parameters, named: Mapping[str, tuple[float, float, float]]
+    ) -> None:
+        """`named`: value, least and greatest value of each parameter in the settings, for a Unity game, which names
+        none.
         """
-        self.parameters = env.parameters or {name: value for name, (value, _, _) in named.items()}
+        super().__init__(env)
+        self._parameters = parameters
+        if not env.parameters:
+            self.traits = replace(env.traits, parameter_ranges=named)
+            self.parameters = {name: value for name, (value, _, _) in named.items()}
 
     def reset(self, seed: int) -> dict[str, TimeStep]:
-        steps = self._env.reset(seed)
+        """Resets the environment."""
+        steps = super().reset(seed)
         self._parameters.begin(steps)
         return steps
 
-    def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
-        steps = self._env.step(actions)
+    def receive(self) -> dict[str, TimeStep]:
+        """Waits for the tick and returns its tables."""
+        steps = super().receive()
         self._parameters.tick(steps)
         return steps
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._env, name)
+    def step_arrays(self, arrays: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, TimeStep] | None:
+        """Makes a tick; one without tables ends no episode."""
+        steps = super().step_arrays(arrays)
+        self._parameters.tick(steps or {})
+        return steps
+
+    @property
+    def host_ticks(self) -> None:
+        """None: the parameters are set by the tables of each tick."""
 
 
 class ParameterQueue:
-    """Queue of each area's next parameters, for environments that are no `QueuesParameters`: sets them when episodes
-    begin.
-    """
+    """Queue of each area's next parameters, for environments that have none: sets them when episodes begin."""
 
     queue_length = 64
-    """See `Env`."""
+    """See `EnvWrapper`."""
 
-    def __init__(self, env: Env) -> None:
+    def __init__(self, env: EnvWrapper) -> None:
         self._env = env
         self._areas = AreaEpisodes(env.num_areas)
         self._values = dict[str, Tensor]()
         self.episodes = torch.zeros(env.num_areas, dtype=torch.int64, device=env.device)
-        """See `Env`."""
+        """See `EnvWrapper`."""
         self._filled_at = self.episodes
 
     def queue_parameters(self, values: Mapping[str, Tensor]) -> None:

@@ -14,20 +14,20 @@ from pathlib import Path
 import torch
 
 from palaestra.core.errors import PalaestraError
-from palaestra.core.plugins import registry
 from palaestra.core.processes import usable_cores
 from palaestra.core.specs import ActionSpec, describe
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.base import Env
 from palaestra.envs.restarts import Restarts
 from palaestra.envs.unity.env import UnityEnv
+from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.closing import close_safely
-from palaestra.runtime.collect.env_checks import check_shapes, check_step, guarded
+from palaestra.runtime.collect.env_checks import check_shapes, check_step
 from palaestra.runtime.doctor.findings import Circumstances, Finding, of_behavior, of_settings
 from palaestra.runtime.doctor.meters import BehaviorMeter, BehaviorReport
 from palaestra.runtime.doctor.stages import CheckStage, GameProgress, StageList, Visitor, counted
-from palaestra.runtime.environments.make import EDITOR, is_game, make_env
-from palaestra.runtime.environments.unity_games import GameSettings, game_settings
+from palaestra.runtime.environments.make import EDITOR, guarded, is_game, make_env
+from palaestra.runtime.environments.unity_games import GameSettings, game_settings, open_games
 from palaestra.runtime.settings import RunSettings
 
 OPENED, FIRST = "environment opened", "agents ask for decisions"
@@ -118,6 +118,7 @@ class _ExaminedEnv:
         games = game_settings(settings, logs, here=True)
         executable = None if self.name == EDITOR else self.name
         options = replace(games.options, copies=1, restarts=NEVER, executable=executable)
+        self.game: UnityEnv | None = None
         self.progress = GameProgress(options, visitor) if self.is_unity else None
         self.stages = self.progress.stage_list if self.progress else StageList((OPENED, FIRST), visitor)
         self.games = GameSettings(options, games.channels, self.progress.tell if self.progress else None)
@@ -158,20 +159,19 @@ class _ExaminedEnv:
             (*self.findings, *(Finding("warning", text) for text in told)),
         )
 
-    def _open(self) -> Env:
+    def _open(self) -> EnvWrapper:
         place = self.settings.env_settings
-        env = make_env(
-            self.name, areas=place.num_areas, options=place.env_options, games=self.games if self.is_unity else None
-        )
         if self.progress is not None:
-            assert isinstance(env, UnityEnv)
-            self.progress.opened(env)
-            return env
+            executable = None if self.name == EDITOR else self.name
+            self.game = open_games(executable, place.num_areas, place.env_options, self.games)
+            self.progress.opened(self.game)
+            return EnvWrapper.of(self.game)
+        env = guarded(make_env(self.name, areas=place.num_areas, options=place.env_options), self.name)
         self.stages.passed(
             f"{self.name}: {counted(env.num_areas, 'area')}",
             *(f"{name}: {describe(spec)}" for name, spec in env.behaviors.items()),
         )
-        return env if self.name in registry("envs") else guarded(env, self.name)
+        return env
 
     def _first(self, env: Env) -> dict[str, TimeStep]:
         steps = env.reset(max(0, self.settings.env_settings.seed))
@@ -193,7 +193,7 @@ class _ExaminedEnv:
 
     def _play(self, env: Env, steps: dict[str, TimeStep], limit: Limit) -> None:
         generator = torch.Generator().manual_seed(1)
-        clock = _Clock(env)
+        clock = _Clock(self.game)
         ticks = 0
         begin = time.perf_counter()
         self._visitor.begins("random actions")
@@ -222,8 +222,8 @@ class _ExaminedEnv:
 class _Clock:
     """Measures the time of an environment's ticks."""
 
-    def __init__(self, env: Env) -> None:
-        self._game = env if isinstance(env, UnityEnv) else None
+    def __init__(self, game: UnityEnv | None) -> None:
+        self._game = game
         self._seconds = 0.0
         self._process = self._game.copies[0].process if self._game else None
         self._before = self._now = self._counts()

@@ -149,10 +149,10 @@ def _from_pettingzoo(given: Sequence[Any], name: str, options: Mapping[str, Any]
 
 def _around(given: Any) -> Env:
     from palaestra.envs.gymnasium import GymnasiumEnv
-    from palaestra.runtime.collect.env_checks import guarded
+    from palaestra.runtime.collect.env_checks import Guarded
 
     env = GymnasiumEnv.wrap(given)
-    return guarded(cast(Env, env), env.name)
+    return Guarded(env, env.name)
 
 
 def call(factory: Callable[..., Any], name: str, areas: int | None, device: str, options: Mapping[str, Any]) -> Any:

@@ -24,7 +24,8 @@ from palaestra.core.plugins import Registry, nearest, registry
 from palaestra.envs.base import Env
 from palaestra.envs.option_types import check_option_types
 from palaestra.envs.unity import executable
-from palaestra.runtime.collect.env_checks import guarded
+from palaestra.envs.wrapper import EnvWrapper
+from palaestra.runtime.collect.env_checks import Guarded
 from palaestra.runtime.environments.custom_envs import call, user_env
 
 if TYPE_CHECKING:
@@ -89,6 +90,14 @@ def make_env(
     return _builtin(name, areas, device, options)
 
 
+def guarded(env: Env, name: str) -> EnvWrapper:
+    """Returns an opened environment with all optional members. Exceptions of one that is neither a game nor built in
+    become EnvErrors.
+    """
+    ours = is_game(name) or name.removeprefix("builtin:") in registry("envs")
+    return EnvWrapper.of(env) if ours else Guarded(env, name)
+
+
 def _copies(name: str, areas: int | None, options: Mapping[str, Any], games: GameSettings) -> Env:
     """Opens several copies of an environment, each in a process of its own, which share the areas."""
     from palaestra.envs.pool.env_pool import EnvPool
@@ -140,7 +149,7 @@ def make_on_runner(
     env = make_env(
         name, areas=areas, options=options, games=replace(games, tell=tell, options=replace(games.options, logs=logs))
     )
-    return env if is_game(name) else guarded(env, name)
+    return guarded(env, name)
 
 
 def _shares(name: str, areas: int | None, count: int) -> list[int | None]:

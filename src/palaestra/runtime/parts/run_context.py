@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from palaestra.envs.base import Env
+from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.ranks import Group
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.logging.console import Console
@@ -20,7 +20,7 @@ class RunContext:
 
     settings: RunSettings
     folder: RunFolder
-    env: Env
+    env: EnvWrapper
     journal: Journal
     console: Console
     group: Group

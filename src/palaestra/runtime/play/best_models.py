@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from palaestra.envs.base import Env
+from palaestra.envs.wrapper import EnvWrapper
 from palaestra.runtime.curriculum.parameters import with_parameters
 from palaestra.runtime.environments.custom_envs import as_env
 from palaestra.runtime.environments.make import EDITOR
@@ -33,7 +34,8 @@ def reopening(settings: RunSettings, given: object | None) -> Reopen | None:
         if given is None:
             made = open_named(name, None, areas, options, settings)
         else:  # a function that chooses the number of areas is only sure to make what the run trains in
-            made = as_env(given, areas if _takes_areas(given) else settings.env_settings.num_areas, "cpu", options)[0]
+            chosen = areas if _takes_areas(given) else settings.env_settings.num_areas
+            made = EnvWrapper.of(as_env(given, chosen, "cpu", options)[0])
         return with_parameters(
             made, settings.environment_parameters, last_lessons(settings), settings.env_settings.seed
         )

@@ -13,13 +13,11 @@ from palaestra.brains.model import Policy, load_policy
 from palaestra.core.display import print_now
 from palaestra.core.errors import ConfigError, EnvError, PalaestraError, RunError
 from palaestra.core.files import MODEL_FILES, file_name
-from palaestra.core.plugins import registry
-from palaestra.envs.base import Env
+from palaestra.envs.wrapper import EnvWrapper
 from palaestra.hub.contents import models
 from palaestra.hub.hub_names import is_hub_name, read_name
-from palaestra.runtime.collect.env_checks import guarded
 from palaestra.runtime.curriculum.parameters import with_parameters
-from palaestra.runtime.environments.make import EDITOR, NO_OPTIONS, is_game, make_env
+from palaestra.runtime.environments.make import EDITOR, NO_OPTIONS, guarded, is_game, make_env
 from palaestra.runtime.logging.waiting import WaitingNotice, on_stderr
 from palaestra.runtime.settings import RunSettings, load
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder, tensorflow_run
@@ -220,7 +218,7 @@ def open_for(
     flags: Mapping[str, Mapping[str, Any]] | None = None,
     tell: Tell | None = None,
     options: Mapping[str, Any] = NO_OPTIONS,
-) -> Env:
+) -> EnvWrapper:
     """Opens the environment to play in: the given one, else the run's own with its last parameters.
 
     Those are of the lessons that the run has reached, and drawn anew for each episode where they were; `seed` is of
@@ -254,7 +252,7 @@ def open_named(
     settings: RunSettings | None = None,
     flags: Mapping[str, Mapping[str, Any]] | None = None,
     tell: Tell | None = None,
-) -> Env:
+) -> EnvWrapper:
     """Opens an environment by name; `settings`: those of the run. A Unity game's messages go to `tell`, or to
     stderr.
     """
@@ -270,14 +268,13 @@ def _open_named(
     usual: int,
     options: Mapping[str, Any],
     flags: Mapping[str, Mapping[str, Any]] | None,
-) -> Env:
+) -> EnvWrapper:
     if flags:
         first = next(key for section in flags.values() for key in section)
         raise ConfigError(f"--{first.replace('_', '-')} is only for Unity games, and {name} is not one")
     if areas is None and not name.startswith("python:"):
         areas = usual
-    made = make_env(name, areas=areas, options=options)
-    return made if name in registry("envs") else guarded(made, name)
+    return guarded(make_env(name, areas=areas, options=options), name)
 
 
 def open_game(
@@ -287,13 +284,13 @@ def open_game(
     options: Mapping[str, Any],
     flags: Mapping[str, Mapping[str, Any]] | None = None,
     tell: Tell | None = None,
-) -> Env:
+) -> EnvWrapper:
     """Opens a Unity game as `flags`, else a run's settings, say; its messages go to `tell`, or to stderr."""
     from palaestra.runtime.environments.unity_games import game_settings  # brings gRPC: 0.1 s
 
     settings = _with_flags(settings or RunSettings(), name, flags) if flags else settings or RunSettings()
     games = game_settings(settings, None, tell or _print, here=True)
-    return make_env(name, areas=areas or settings.env_settings.num_areas, options=options, games=games)
+    return guarded(make_env(name, areas=areas or settings.env_settings.num_areas, options=options, games=games), name)
 
 
 def _print(level: str, text: str) -> None:

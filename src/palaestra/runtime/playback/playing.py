@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from palaestra.brains.base import Brain
 from palaestra.core.errors import PalaestraError, exception_summary
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.base import Env, Interruptible, KeepsTime, ReassignsSlots
-from palaestra.envs.ray_fans import RayFan, SeesRays
-from palaestra.envs.solids import Drawing, Draws
+from palaestra.envs.base import Env
+from palaestra.envs.ray_fans import RayFan
+from palaestra.envs.solids import Drawing
+from palaestra.envs.wrapper import EnvWrapper
 from palaestra.runtime.play.players import BrainOf
 from palaestra.runtime.playback.annotations import with_arrows, with_rays
 from palaestra.runtime.playback.cameras import camera_pictures
@@ -99,7 +100,7 @@ class Playback:
         self._asked_drawing = self._asked_picture = 0.0
         self._looked: Seat | None = None
         self._changed = False  # the newest tick is to be drawn again
-        self.env: Env | None = None
+        self.env: EnvWrapper | None = None
         """The environment, once it is open; only to read what never changes."""
         self.seats: Seats | None = None
         self.tally = Tally()
@@ -187,7 +188,7 @@ class Playback:
         """Ends the thread, which closes the environment; waits so many seconds for it."""
         self._closed = True
         self._wake.set()
-        if isinstance(self.env, Interruptible):
+        if self.env is not None:
             self.env.interrupt()
         if wait:
             self._thread.join(wait)
@@ -197,7 +198,7 @@ class Playback:
     @property
     def state(self) -> PlaybackState:
         """The current state."""
-        seconds = getattr(self.env, "tick_seconds", None)
+        seconds = None if self.env is None else self.env.tick_seconds
         held = max(self._held_until - time.monotonic(), 0.0)
         opening = self._tick < 0 and self._error is None
         return PlaybackState(opening, self._paused, self._speed, max(self._tick, 0), self._error, seconds, held)
@@ -274,9 +275,10 @@ class Playback:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)  # of this thread alone, on Linux
         torch.set_num_threads(1)
         try:
-            self.env, brain_of = self._opener()
+            opened, brain_of = self._opener()
+            self.env = EnvWrapper.of(opened)
             self.seats = Seats(self.env.behaviors, brain_of)
-            self.presence = Presence() if isinstance(self.env, ReassignsSlots) and self.env.reassigns_slots else None
+            self.presence = Presence() if self.env.traits.reassigns_slots else None
             self._pass_speed()
             if self._closed:
                 return
@@ -319,12 +321,11 @@ class Playback:
             due = max(due + self._seconds() / self._speed, time.monotonic())  # lost time is not made up for
 
     def _seconds(self) -> float:
-        return getattr(self.env, "tick_seconds", None) or (
-            SHORTEST_TICK if isinstance(self.env, KeepsTime) else USUAL_TICK
-        )
+        assert self.env is not None
+        return self.env.tick_seconds or (SHORTEST_TICK if self.env.traits.real_time else USUAL_TICK)
 
     def _pass_speed(self) -> None:
-        if isinstance(self.env, KeepsTime):
+        if self.env is not None:
             self.env.set_speed(self._speed)
 
     def _restart(self, seed: int | None) -> None:
@@ -373,7 +374,7 @@ class Playback:
         if self.env is None or (self._drawn_tick == self._tick and not self._changed) or not wanted:
             return
         self._changed = False
-        if isinstance(self.env, Draws):
+        if self.env.traits.draws:
             if now - self._drawn_at >= FRAME or self._paused:
                 drawing = self.env.drawing(np.arange(self.env.num_areas))
                 drawing = with_arrows(drawing, self.seats.taken if self.seats is not None else set())
@@ -422,16 +423,17 @@ def in_rows(pictures: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
 
 
 def rays_of(
-    env: Env, steps: Mapping[str, TimeStep], behavior: str, slot: int
+    env: EnvWrapper, steps: Mapping[str, TimeStep], behavior: str, slot: int
 ) -> list[tuple[RayFan, NDArray[np.float32]]]:
     """Returns the ray sensors of an agent, each with the observation (n,) that it is in; none if the environment names
     none.
     """
     step = steps.get(behavior)
-    if not isinstance(env, SeesRays) or step is None or slot >= len(step.acting):
+    fans = env.traits.ray_fans.get(behavior, ())
+    if not fans or step is None or slot >= len(step.acting):
         return []
     columns = {part.name: column for part, column in zip(env.behaviors[behavior].obs, step.obs, strict=True)}
-    return [(fan, columns[fan.obs][slot].cpu().numpy()) for fan in env.ray_fans.get(behavior, ()) if fan.obs in columns]
+    return [(fan, columns[fan.obs][slot].cpu().numpy()) for fan in fans if fan.obs in columns]
 
 
 def encoded(picture: NDArray[np.uint8] | None) -> bytes | None:

@@ -16,9 +16,9 @@ from typing import Any
 from palaestra.brains.base import Brain
 from palaestra.core.errors import PalaestraError, PolicyError
 from palaestra.core.files import file_name
-from palaestra.envs.base import Env, Heuristic
 from palaestra.envs.restarts import Restarts
 from palaestra.envs.unity.executable import explain_missing, find
+from palaestra.envs.wrapper import EnvWrapper
 from palaestra.runtime.environments.make import DRAWN, EDITOR, is_game
 from palaestra.runtime.play.brain_assignment import BrainAssignment, BrainSpec, read_parts
 from palaestra.runtime.play.run_models import Models, Tell, check_trust, env_name, find_models, open_for, open_named
@@ -105,7 +105,7 @@ class PlaybackSource:
         """Returns the sides that people play."""
         return [part for part in read_parts(self.brains) if part.kind == PLAYER]
 
-    def brain_of(self, env: Env, parts: Sequence[BrainSpec]) -> Callable[[str, int], Brain]:
+    def brain_of(self, env: EnvWrapper, parts: Sequence[BrainSpec]) -> Callable[[str, int], Brain]:
         """Returns the brain of each side: as chosen, else the environment's own rule, else random actions."""
         assigned = BrainAssignment(parts, env, deterministic=self.deterministic, results=self.results)
         own = BrainAssignment([BrainSpec("heuristic")], env)
@@ -114,7 +114,7 @@ class PlaybackSource:
         def brain(behavior: str, team: int) -> Brain:
             if assigned.part(behavior, team) is not None:
                 return assigned.brain(behavior, team)
-            if isinstance(env, Heuristic):
+            if env.traits.has_heuristic:
                 try:
                     return own.brain(behavior, team)
                 except PolicyError:
@@ -146,7 +146,7 @@ class PlaybackSource:
         except PalaestraError:  # what opens it tells why
             return False
 
-    def _open_env(self, models: Models | None, tell: Tell | None) -> Env:
+    def _open_env(self, models: Models | None, tell: Tell | None) -> EnvWrapper:
         name = self.env if models is None else env_name(models, self.env)
         assert name is not None
         areas = self.areas or DEFAULT_AREAS

@@ -7,24 +7,24 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from palaestra.core.errors import ConfigError, Diverged, PalaestraError, RankLost, RunError, SeveralProcesses
 from palaestra.core.plugins import nearest, registry
 from palaestra.core.versions import palaestra_version
-from palaestra.envs.base import Env, Measures
+from palaestra.envs.base import Env
 from palaestra.envs.transfer import Transfer
+from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel import ranks
 from palaestra.parallel.closing import closing_safely, reason_of, warning_of_failure
 from palaestra.parallel.worker import WorkerLost
-from palaestra.runtime.collect.env_checks import guarded
 from palaestra.runtime.control.os_signals import Stopper, Terminated, break_on_signals, pass_on, stop_on_signals
 from palaestra.runtime.curriculum.lessons import Lessons
 from palaestra.runtime.curriculum.parameters import invalid_values
 from palaestra.runtime.environments.custom_envs import as_env
-from palaestra.runtime.environments.make import EDITOR, is_game, make_env
+from palaestra.runtime.environments.make import EDITOR, guarded, is_game, make_env
 from palaestra.runtime.environments.unity_games import game_settings
 from palaestra.runtime.logging.console import Console
 from palaestra.runtime.logging.journal import Journal
@@ -355,7 +355,7 @@ def first_wait(settings: RunSettings, named: bool, console: Console) -> Abstract
     return WaitingNotice(what, console.info)
 
 
-def take_env(given: object, settings: RunSettings) -> tuple[Env, bool]:
+def take_env(given: object, settings: RunSettings) -> tuple[EnvWrapper, bool]:
     """Returns the environment that a program gave to `train`, and whether it was made here. Raises EnvError or
     ConfigError.
     """
@@ -367,7 +367,9 @@ def take_env(given: object, settings: RunSettings) -> tuple[Env, bool]:
         device,
         settings.env_settings.env_options,
     )
-    return (env if env is given else on_device(env, device)), is_ours  # the device of the user's own is its own affair
+    if env is given:  # the device of the user's own is its own affair
+        return EnvWrapper.of(env), is_ours
+    return on_device(env, device), is_ours
 
 
 def device_of(settings: RunSettings) -> str:
@@ -382,12 +384,14 @@ def device_of(settings: RunSettings) -> str:
     return device
 
 
-def on_device(env: Env, device: str) -> Env:
-    """Returns the environment, wrapped if its tensors are on another device."""
-    return env if env.device.type == torch.device(device).type else cast(Env, Transfer(env, torch.device(device)))
+def on_device(env: Env, device: str) -> EnvWrapper:
+    """Returns the environment with its tables on a device."""
+    return EnvWrapper.of(env) if env.device.type == torch.device(device).type else Transfer(env, torch.device(device))
 
 
-def fit_settings(loaded: Loaded, env: Env, settings: RunSettings, console: Console) -> tuple[Loaded, RunSettings]:
+def fit_settings(
+    loaded: Loaded, env: EnvWrapper, settings: RunSettings, console: Console
+) -> tuple[Loaded, RunSettings]:
     """Returns settings that fit the environment if there is no file, else the given ones; says where they come from.
 
     Without a file warnings are shown now, since those of the defaults would be about settings that are replaced.
@@ -404,7 +408,7 @@ def warn_all(console: Console, notes: Sequence[str]) -> None:
         console.warning(note)
 
 
-def open_env(settings: RunSettings, folder: RunFolder, console: Console) -> Env:
+def open_env(settings: RunSettings, folder: RunFolder, console: Console) -> EnvWrapper:
     """Opens the environment named in the settings; the Editor if they name none."""
     env = settings.env_settings
     device = device_of(settings)
@@ -426,8 +430,7 @@ def open_env(settings: RunSettings, folder: RunFolder, console: Console) -> Env:
     if ranks.size() > 1:
         games, areas = shares(name, games, areas, lambda: make_env(name, device=device, options=env.env_options))
     made = make_env(name, areas=areas, device=device, options=env.env_options, games=games)
-    made = made if is_game(name) or name in registry("envs") else guarded(made, name)
-    return on_device(made, device)
+    return on_device(guarded(made, name), device)
 
 
 def devices() -> list[str]:
@@ -498,7 +501,7 @@ def check_lessons(run: Run, loaded: Loaded) -> None:
     if unclear := list(ambiguous(run.settings, run.learners)):
         raise loaded.refusal(unclear, "lessons do not say whom they wait for")
     problems = list(never_measured(run.settings, run.learners))
-    if problems and shows_all(run) and not isinstance(run.env, Measures):
+    if problems and shows_all(run) and not run.env.traits.measures:
         raise loaded.refusal(problems, "lessons would never end")
     for at, sentence in problems:
         if at[-1] == "measure" and "did you mean" not in sentence:

@@ -112,7 +112,7 @@ def announce(run: Run, warnings: Sequence[str]) -> None:
         )
     else:
         run.console.info(f"Resuming '{name}' from step {checkpoint.step:,}; its files are in {place}")
-    for note in getattr(run.env, "notes", ()):
+    for note in run.env.traits.notes:
         run.console.info(note)
 
 

@@ -14,8 +14,7 @@ from palaestra.core.files import belongs_to_run
 from palaestra.core.metrics import GROUP_REWARD, SUCCESS
 from palaestra.core.processes import usable_cores
 from palaestra.core.specs import BehaviorSpec, describe
-from palaestra.envs.base import Env, Interruptible, Measures, RunAware, StaggersEpisodes
-from palaestra.envs.transfer import Transfer
+from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.closing import close_safely
 from palaestra.runtime.collect.collector import BehaviorCollector, Collector
 from palaestra.runtime.collect.learner import Learner
@@ -91,16 +90,16 @@ class Run:
         self.saved = SavedRun(checkpoint, group)
         self._kind: EnvKind = kind
         self._own_areas = own_areas
-        if isinstance(env, RunAware):
-            env.training_starts(training_facts(settings, env.device))
+        env.training_starts(training_facts(settings, env.device))
         self._teachers = Teachers(settings, env)
         self.parts = list(parts(self))
-        busy = bool(getattr(env, "busy_cores", False))
-        self.threads = ComputeThreads(settings.torch_settings.threads, self.learners, group, cores_are_busy=busy)
+        self.threads = ComputeThreads(
+            settings.torch_settings.threads, self.learners, group, cores_are_busy=env.traits.uses_cores
+        )
         seed = group.own_seed(settings.env_settings.seed)
-        staggers = None if self.inference else staggering(env, settings)
+        stagger = not self.inference and staggering(env, settings)
         try:
-            self.collector = Collector(env, self._join, seed, self.parts, staggers)
+            self.collector = Collector(env, self._join, seed, self.parts, stagger)
             self.clock = RunClock(self.collector.seconds, self.learners, env, group)
             self.meetings.time_use = self.clock.use
             self._resume()
@@ -139,8 +138,7 @@ class Run:
             initialize(learner, self.settings.checkpoint_settings, self.folder, self.group, self.console.info, late)
         for part in self.parts:
             part.joined(learner)
-        if isinstance(self.env, RunAware):
-            self.env.behavior_joins(behavior_facts(name, settings, self.settings))
+        self.env.behavior_joins(behavior_facts(name, settings, self.settings))
         learner.tell(self.console.info, self.console.warning)
         if taught is not None:
             self.console.info(taught)
@@ -248,7 +246,7 @@ class Run:
                 part.ended(learner, ended)
             if len(ended.returns):
                 self._add_episodes(learner, ended)
-        if self.learners and isinstance(self.env, Measures):
+        if self.learners:
             for tag, value, kind in self.env.take_measurements():
                 for name in self.learners:  # it belongs to none in particular
                     self.journal.measure(name, tag, value, kind)
@@ -343,8 +341,7 @@ class Run:
         """
         self.stopped = True
         self.told_to_stop = True
-        if isinstance(self.env, Interruptible):
-            self.env.interrupt()
+        self.env.interrupt()
 
     def wait(self) -> str:
         """Returns what a stop has to wait for; empty if the wait is short. Safe in a signal handler."""
@@ -354,8 +351,7 @@ class Run:
         """Ends the processes of environment and trainers at once. Safe in a signal handler."""
         for learner in self.learners.values():
             learner.abandon()
-        if isinstance(self.env, Interruptible):
-            self.env.abandon()
+        self.env.abandon()
 
     def close(self) -> None:
         """Ends the processes of trainers, and what the parts have opened."""
@@ -417,16 +413,12 @@ def seed_of(behavior: str, settings: RunSettings) -> int:
     return settings.env_settings.seed + 1000 * place
 
 
-def staggering(env: Env, settings: RunSettings) -> StaggersEpisodes | None:
-    """Returns the environment if `stagger_episodes` is on, which spreads the ends of first episodes. Raises ConfigError
-    if it cannot.
-    """
-    if not settings.env_settings.stagger_episodes:
-        return None
-    behind = env.wrapped if isinstance(env, Transfer) else env
-    if not isinstance(behind, StaggersEpisodes):
+def staggering(env: EnvWrapper, settings: RunSettings) -> bool:
+    """Whether the ends of first episodes are spread (`stagger_episodes`). Raises ConfigError if they cannot be."""
+    wanted = settings.env_settings.stagger_episodes
+    if wanted and not env.traits.staggers_episodes:
         raise ConfigError(
             "env_settings.stagger_episodes: this environment cannot have its first episodes end at different times; "
             "built-in ones can, and those of your own that have a method `stagger`"
         )
-    return behind
+    return wanted

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from palaestra.envs.base import Env, ReportsBusyTime
-from palaestra.envs.transfer import Transfer
+from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.ranks import Group
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.logging.bottleneck import EVALUATION, EXCHANGE, LEARNING, RANKS, SAVING, TRAINER, TimeUse
@@ -80,7 +79,7 @@ class RunClock:
     """Seconds of a run, and what they were spent on."""
 
     def __init__(
-        self, collecting: Mapping[str, float], learners: Mapping[str, Learner], env: Env, group: Group
+        self, collecting: Mapping[str, float], learners: Mapping[str, Learner], env: EnvWrapper, group: Group
     ) -> None:
         """`collecting`: seconds of the parts of collecting."""
         self.before = 0.0
@@ -88,7 +87,7 @@ class RunClock:
         self._collecting = collecting
         self._learners = learners
         self._group = group
-        self._env = env.wrapped if isinstance(env, Transfer) else env
+        self._env = env
         self._parts: dict[str, float] = {LEARNING: 0.0, SAVING: 0.0, EVALUATION: 0.0, EXCHANGE: 0.0}
         self._at_summary: dict[str, list[TimeUse]] = {}
         """By behavior, the times of each rank at its last summary."""
@@ -97,14 +96,13 @@ class RunClock:
     def start(self) -> None:
         """Starts this session's time: once environment, networks and processes are ready."""
         self._started = time.perf_counter()
-        self._ranks_before, self._waited_before, self._busy_before = self._group.waited, self._waited(), self._busy()
+        self._ranks_before = self._group.waited
+        self._waited_before = self._waited()
+        self._busy_before = self._env.busy_seconds()
 
     def _waited(self) -> float:
         """Returns the seconds spent waiting for trainers' processes."""
         return sum(learner.waited for learner in self._learners.values())
-
-    def _busy(self) -> dict[str, float]:
-        return self._env.busy_seconds() if isinstance(self._env, ReportsBusyTime) else {}
 
     @contextmanager
     def spending_on(self, part: str) -> Iterator[None]:
@@ -148,7 +146,7 @@ class RunClock:
 
     def use(self) -> TimeUse:
         """Returns this rank's times."""
-        busy = {name: seconds - self._busy_before.get(name, 0.0) for name, seconds in self._busy().items()}
+        busy = {name: seconds - self._busy_before.get(name, 0.0) for name, seconds in self._env.busy_seconds().items()}
         beside = {name: learner.learned_beside for name, learner in self._learners.items()}
         trainers = {name: seconds for name, seconds in beside.items() if seconds is not None}
         return TimeUse(self.session, self.spent(), busy, trainers)

@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 
 from palaestra.core.timestep import TimeStep
-from palaestra.envs.base import SharesAreas
 from palaestra.parallel.closing import warning_of_failure
 from palaestra.runtime.collect.episodes import AreaEpisodes
 from palaestra.runtime.collect.learner import Learner
@@ -37,7 +36,7 @@ class SelfPlay(Part):
 
     One team learns at a time, even if it has several behaviors; each other side has one current opponent. A change
     takes effect when an area begins its next episode: players and the learning team of an area stay the same until its
-    episode ends. If an area holds several games that cannot be told apart (`envs.base.SharesAreas`), each slot counts
+    episode ends. If an area holds several games that cannot be told apart (`EnvTraits.shared_areas`), each slot counts
     as an area of its own.
     """
 
@@ -58,7 +57,7 @@ class SelfPlay(Part):
         self.sides: list[Side] = []
         self.chosen = np.zeros(0, np.int64)
         """Player of each side (sides,) in episodes that start from now on."""
-        self._by_slot = isinstance(env, SharesAreas) and env.shared_areas
+        self._by_slot = env.traits.shared_areas
         self._areas = AreaEpisodes(env.num_areas)
         self._num_areas = env.num_areas
         self._players: dict[str, Numbers] = {}

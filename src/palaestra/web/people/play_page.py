@@ -14,7 +14,7 @@ from nicegui.events import GenericEventArguments
 
 from palaestra.brains.player_keys import SHOWN, KeyMap
 from palaestra.core.errors import PalaestraError
-from palaestra.envs.base import Exchanges, KeepsTime
+from palaestra.envs.traits import SwapBoard
 from palaestra.runtime.monitor.run_list import find_runs
 from palaestra.runtime.playback.playing import PlaybackState
 from palaestra.runtime.playback.sources import PlaybackSource
@@ -173,9 +173,14 @@ class PlayPage:
             return
         self._show_keys(self.person)
 
-    def _show_keys(self, person: Person) -> None:
+    @property
+    def _layout(self) -> SwapBoard | None:
         env = self.game.playback.env
-        self._board = Board(env.columns, self._has_piece) if isinstance(env, Exchanges) else None
+        return None if env is None else env.traits.board
+
+    def _show_keys(self, person: Person) -> None:
+        layout = self._layout
+        self._board = None if layout is None else Board(layout.columns, self._has_piece)
         keys = person.brains[0].keys
         self._pad.clear()
         with self._pad:
@@ -200,29 +205,24 @@ class PlayPage:
 
     def _pick(self, group: str, number: int) -> None:
         """Chooses the piece of a board that was clicked."""
-        env = self.game.playback.env
-        if self._board is not None and isinstance(env, Exchanges) and group in env.pieces:
+        if self._board is not None and self._layout is not None and group in self._layout.pieces:
             self._exchange(self._board.click(number))
 
     def _has_piece(self, cell: int) -> bool:
-        env = self.game.playback.env
         drawing = self.game.playback.drawing()
-        pieces = (
-            [one for one in drawing.solids if isinstance(env, Exchanges) and one.name == env.pieces[0]]
-            if drawing
-            else []
-        )
+        layout = self._layout
+        pieces = [one for one in drawing.solids if one.name == layout.pieces[0]] if drawing and layout else []
         return bool(pieces) and 0 <= cell < pieces[0].size.shape[1] and bool(pieces[0].size[0, cell].any())
 
     def _exchange(self, pair: tuple[int, int] | None) -> None:
         """Shows which piece is chosen, and makes the move of a pair."""
-        env = self.game.playback.env
+        layout = self._layout
         person = self.person
         playback = self.game.playback
-        if self._board is None or person is None or not isinstance(env, Exchanges):
+        if self._board is None or person is None or layout is None:
             return
-        self._canvas.highlight(env.pieces, self._board.chosen if pair is None else None)
-        move = None if pair is None else env.exchange(*pair)
+        self._canvas.highlight(layout.pieces, self._board.chosen if pair is None else None)
+        move = None if pair is None else layout.exchange(*pair)
         if move is None:
             return
         mask = playback.steps[person.place.behaviors[0]].action_mask
@@ -333,7 +333,7 @@ class PlayPage:
         person = self.person
         reward = playback.tally.returns.get(person.place.behaviors[0])
         now = 0.0 if reward is None or person.place.slot >= len(reward) else reward[person.place.slot]
-        timed = not isinstance(playback.env, KeepsTime)
+        timed = playback.env is None or not playback.env.traits.real_time
         when = f"{state.ticks * (state.seconds or 0.05):.0f} s" if timed else f"tick {state.ticks:,}"
         doing = (
             "Your move"

@@ -236,7 +236,7 @@ def places(playback: Playback) -> list[AgentSeat]:
     steps = playback.steps
     if env is None or not steps:
         return []
-    shared = tuple(getattr(env, "behavior_names", ()))  # agents that change their behavior have one slot in all of them
+    shared = env.traits.shared_slots  # agents that change their behavior have one slot in all of them
     tables = (
         {shared: steps[shared[0]]} if shared and shared[0] in steps else {(name,): step for name, step in steps.items()}
     )

@@ -209,10 +209,10 @@ class WatchPage:
     def _parameters(self) -> None:
         """Builds a slider for each parameter of the environment."""
         playback = self.watched.playback
-        env: Any = playback.env
-        ranges = getattr(env, "parameter_ranges", {}) or {}
+        env = playback.env
         if env is None or not env.parameters:
             return
+        ranges = env.traits.parameter_ranges
         with self._parameters_card, card("Parameters"):
             quiet("They take hold at each area's next episode.")
             for name, default in env.parameters.items():

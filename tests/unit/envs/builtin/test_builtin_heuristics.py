@@ -2,7 +2,7 @@ import pytest
 import torch
 
 import palaestra
-from palaestra.envs.base import Heuristic, Timed
+from palaestra.envs.wrapper import EnvWrapper
 from palaestra.runtime.play.brain_assignment import BrainAssignment, BrainSpec
 from palaestra.runtime.play.evaluation import play, results
 from palaestra.runtime.play.players import Players
@@ -31,10 +31,10 @@ def test_the_way_on_the_board_leads_to_a_wanted_goal_wherever_there_is_one(param
 
 def test_they_have_rules_for_their_own_behavior_alone_and_know_how_long_a_tick_is():
     for name in ("3DBall", "3DBallHard", "Basic", "GridWorld"):
-        env = palaestra.make(name, areas=1)
+        env = EnvWrapper.of(palaestra.make(name, areas=1))
         env.reset(0)
-        assert isinstance(env, Heuristic)
-        assert isinstance(env, Timed)
+        assert env.traits.has_heuristic
+        assert env.traits.timed
         assert env.heuristic("Other") is None
     assert palaestra.make("3DBall", areas=1).tick_seconds == pytest.approx(0.1)
 

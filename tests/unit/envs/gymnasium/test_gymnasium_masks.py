@@ -240,7 +240,7 @@ def test_an_entry_of_the_observation_masks_the_actions_and_is_not_observed(kind:
     env = KINDS[kind](Shows, Shows)
     assert [obs.name for obs in env.behaviors[env.behavior].obs] == ["tick"]
     assert choices(play(env, 5))[:3] == [[0], [1], [2]]
-    assert "'action_mask' in the observation is the mask" in env.notes[0]
+    assert "'action_mask' in the observation is the mask" in env.traits.notes[0]
 
 
 @pytest.mark.parametrize("keys", [("mask",), ("legal_actions",), ("avail_actions",), ("board", "action_mask")])

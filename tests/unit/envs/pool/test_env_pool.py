@@ -17,7 +17,6 @@ import torch
 import palaestra
 from palaestra.core.errors import EnvError, GameGone
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.base import AsyncEnv, Interruptible, SamplesParameters
 from palaestra.envs.pool import env_process
 from palaestra.envs.pool.env_pool import EnvPool
 from palaestra.envs.restarts import Restarts
@@ -54,8 +53,6 @@ def only(steps: dict[str, TimeStep]) -> TimeStep:
 
 def test_areas_are_shared_among_processes_and_all_act_after_a_reset():
     with opened(2, areas=5) as env:
-        assert isinstance(env, AsyncEnv)
-        assert isinstance(env, Interruptible)
         step = only(env.reset(3))
         assert env.num_areas == 5
         assert step.acting.all()
@@ -138,7 +135,7 @@ def drawn_by(seed: int) -> set[float]:
 @pytest.mark.filterwarnings("ignore:.*it is started again")
 def test_a_game_that_is_started_again_draws_other_values_or_has_its_newest_constant(tmp_path: Path):
     with opened(2, areas=2, name="python:pool_games:make_drawers", folder=str(tmp_path)) as env:
-        assert isinstance(env, SamplesParameters)
+        assert env.traits.samples_parameters
 
         def values() -> list[set[float]]:
             nonlocal step

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.base import StepsArrays
 from palaestra.envs.gymnasium import GymnasiumEnv
 from palaestra.envs.pool.env_server import EnvServer
 from palaestra.envs.pool.merged_table import MergedTable
+from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.shared_memory import LocalBlock
-from palaestra.runtime.collect.env_checks import guarded
+from palaestra.runtime.collect.env_checks import Guarded
 
 
 class Counting(gymnasium.Env):
@@ -45,7 +45,7 @@ def same(one: TimeStep, other: TimeStep) -> None:
 def test_tables_that_a_copy_writes_without_pytorch_equal_those_of_step():
     plain = made(2)
     merged = MergedTable(made(2).behaviors["Counting"])
-    server = EnvServer(guarded(made(2), "counting"), LocalBlock)
+    server = EnvServer(Guarded(made(2), "counting"), LocalBlock)
     expected = plain.reset(3)["Counting"]
     server.answer("reset", (3, None))
     kept = list[tuple[TimeStep, TimeStep]]()
@@ -63,15 +63,14 @@ def test_tables_that_a_copy_writes_without_pytorch_equal_those_of_step():
 
 
 def test_an_error_in_a_tick_without_pytorch_says_where_it_came_from():
-    env = guarded(made(1), "counting")
-    assert isinstance(env, StepsArrays)
+    env = Guarded(made(1), "counting")
     with pytest.raises(Exception, match="counting raised an error in step: KeyError"):
         env.step_arrays({})
 
 
 def test_copies_that_are_not_ready_keep_their_places_and_do_not_act():
     merged = MergedTable(made(1).behaviors["Counting"])
-    servers = [EnvServer(made(1), LocalBlock) for _ in range(2)]
+    servers = [EnvServer(EnvWrapper.of(made(1)), LocalBlock) for _ in range(2)]
     for i, server in enumerate(servers):
         server.answer("reset", (i, None))
         assert server.tables is not None

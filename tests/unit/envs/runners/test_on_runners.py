@@ -16,11 +16,11 @@ import torch
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.base import AsyncEnv, Interruptible, SamplesParameters
 from palaestra.envs.pool.env_pool import EnvPool
 from palaestra.envs.runners.ray_cluster import RayCluster
 from palaestra.envs.runners.runner_options import RunnerOptions
 from palaestra.envs.unity.options import UnityOptions
+from palaestra.envs.wrapper import EnvWrapper
 from palaestra.runtime.environments import on_runners
 from palaestra.runtime.environments.make import make_env
 from palaestra.runtime.environments.unity_games import GameSettings
@@ -94,8 +94,6 @@ def test_copies_in_runners_act_together_and_a_runner_that_is_killed_starts_again
 ):
     told = list[str]()
     with opened(WALK, told, copies=3, areas=5, folder=str(tmp_path)) as env:
-        assert isinstance(env, AsyncEnv)
-        assert isinstance(env, Interruptible)
         step = only(env.reset(3))
         assert step.area.tolist() == [0, 1, 2, 3, 4]
         assert step.acting.all()
@@ -129,9 +127,9 @@ def test_copies_in_runners_act_together_and_a_runner_that_is_killed_starts_again
 @pytest.mark.usefixtures("cluster")
 def test_a_game_plays_in_a_runner_exactly_as_it_plays_here(tmp_path: Path):
     def play(games: GameSettings) -> list[TimeStep]:
-        env = make_env(str(GAME), games=games)
+        env = EnvWrapper.of(make_env(str(GAME), games=games))
         try:
-            assert isinstance(env, SamplesParameters)
+            assert env.traits.samples_parameters
             env.draw_parameter("drag", "uniform", (0.05, 0.2), [7])
             steps = [env.reset(11)]
             for i in range(40):

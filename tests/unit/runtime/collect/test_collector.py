@@ -26,7 +26,7 @@ from palaestra.core.errors import NotFinite
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action, Decision, TimeStep
 from palaestra.data.rollout import Rollout
-from palaestra.envs.base import Env, StaggersEpisodes
+from palaestra.envs.base import Env
 from palaestra.models.policy import NetworkPolicy, PendingDecision
 from palaestra.runtime.collect.collector import BehaviorCollector, Collector, pack, unpack
 from palaestra.runtime.environments.make import make_env
@@ -101,10 +101,11 @@ def never() -> bool:
 
 
 def test_a_rollout_is_given_when_it_is_full():
-    collector = collector_of(Scripted({"Walker": STEADY}))
+    env = Scripted({"Walker": STEADY})
+    collector = collector_of(env)
     rollouts = collector.collect(100, never)
     assert rollouts["Walker"].shape == (4, 5)
-    assert collector.env.tick == 4  # type: ignore[attr-defined]
+    assert env.tick == 4
     assert collector.collectors["Walker"].decisions == 20
 
 
@@ -518,9 +519,8 @@ def test_looking_at_a_policys_shapes_leaves_its_random_numbers_where_they_were()
 def test_of_staggered_episodes_only_whole_ones_are_told_after_a_resume_too():
     def collector() -> Collector:
         env = make_env("builtin:Match3", areas=8)
-        assert isinstance(env, StaggersEpisodes)
         policy = PPO(env.behaviors["Match3VectorObs"], behavior_settings(), CPU, 0).policy
-        return Collector(env, lambda name, spec: BehaviorCollector(name, spec, policy, None), 3, (), env)
+        return Collector(env, lambda name, spec: BehaviorCollector(name, spec, policy, None), 3, (), stagger=True)
 
     first = collector()
     first.collect(300, never)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sys
-from inspect import getattr_static
 from typing import Any
 
 import pytest
@@ -13,9 +12,7 @@ from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import TimeStep
 from palaestra.data.buffers import SteadyBuffer
 from palaestra.data.rollout import Rollout
-from palaestra.envs.base import Measures, Timed
-from palaestra.runtime.collect.env_checks import check_ends, check_rollout, check_step, guarded
-from palaestra.runtime.curriculum.parameters import with_parameters
+from palaestra.runtime.collect.env_checks import Guarded, check_ends, check_rollout, check_step
 
 SPEC = BehaviorSpec((ObsSpec("eyes", (3,)), ObsSpec("camera", (1, 2, 2))), ActionSpec(branches=(2, 3)), steady=True)
 NAN = float("nan")
@@ -133,29 +130,6 @@ def test_rows_of_a_rollout_that_no_decision_filled_may_have_no_choice():
         check_rollout("Walker", SPEC, rollout)
 
 
-class Game(Bandit):
-    """Measures, and knows how long a tick lasts."""
-
-    tick_seconds = 0.5
-    parameters = {"gravity": 1.0}  # noqa: RUF012 (as an environment may have it)
-
-    def take_measurements(self):
-        return []
-
-    def set_parameters(self, values):
-        pass
-
-
-@pytest.mark.parametrize("shown", [guarded, lambda env, name: with_parameters(env, {"gravity": 2.0}, {}, 0)])
-def test_an_environment_that_stands_for_another_shows_what_that_one_may_do_besides(shown: Any):
-    env = shown(Game(2, branches=(2,)), "mine")
-    assert isinstance(env, Measures)
-    assert isinstance(env, Timed)
-    assert env.tick_seconds == 0.5
-    for member in ("take_measurements", "tick_seconds", "behaviors"):
-        getattr_static(env, member)  # as `isinstance` looks them up from Python 3.12 on
-
-
 class Leaves(Bandit):
     def step(self, actions):
         sys.exit("bye")
@@ -165,4 +139,20 @@ def test_an_environment_that_ends_the_process_is_named():
     with pytest.raises(
         EnvError, match=r"leaves raised an error in step: SystemExit: bye \(.*test_env_checks.py, line \d+\)"
     ):
-        guarded(Leaves(1, branches=(2,)), "leaves").step({})
+        Guarded(Leaves(1, branches=(2,)), "leaves").step({})
+
+
+class Confused(Bandit):
+    def heuristic(self, behavior: str, slots: Any = None) -> Any:
+        return {}[behavior]
+
+    def take_measurements(self) -> Any:
+        return 1 / 0
+
+
+def test_errors_in_optional_methods_are_named_as_well():
+    env = Guarded(Confused(1, branches=(2,)), "mine")
+    with pytest.raises(EnvError, match=r"mine raised an error in heuristic: KeyError: 'Bandit'"):
+        env.heuristic("Bandit")
+    with pytest.raises(EnvError, match="mine raised an error in take_measurements: ZeroDivisionError"):
+        env.take_measurements()

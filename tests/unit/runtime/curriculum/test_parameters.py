@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pytest
@@ -11,11 +11,11 @@ from unity_games import make_build
 
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
-from palaestra.envs.base import Env
 from palaestra.envs.builtin.ball.env import Ball
 from palaestra.envs.builtin.foodcollector.env import FoodCollector
 from palaestra.envs.unity.env import UnityEnv
 from palaestra.envs.unity.options import UnityOptions
+from palaestra.envs.wrapper import EnvWrapper
 from palaestra.runtime.curriculum.parameters import ParameterQueue, Parameters, with_parameters
 from palaestra.scenario.samplers import Stream, Uniform, key_of
 from palaestra.scenario.settings import CurriculumSettings, Parameter, SamplerSettings
@@ -67,21 +67,16 @@ class Recorder:
             self.parameters.watch(step)
 
 
-class Plain:
-    """An environment of which no more can be seen than `Env` has: it takes parameters of the next episode only."""
-
-    def __init__(self, env: Ball) -> None:
-        self._env = env
-        self.device = env.device
-        self.num_areas = env.num_areas
-
-    def set_parameters(self, values: Mapping[str, torch.Tensor]) -> None:
-        self._env.set_parameters(values)
+def plain_env(env: Ball) -> EnvWrapper:
+    """Returns an environment that takes parameters of the next episode only."""
+    wrapped = EnvWrapper(env)
+    wrapped.traits = replace(wrapped.traits, queue_length=0, parameter_ranges={})
+    return wrapped
 
 
 def recorded(form: Parameter, areas: int = 3, ticks: int = 150, *, plain: bool = False) -> Recorder:
     env = Ball(areas=areas)
-    parameters = Parameters(cast(Env, Plain(env)) if plain else env, {"mass": form}, seed=5)
+    parameters = Parameters(plain_env(env) if plain else EnvWrapper(env), {"mass": form}, seed=5)
     parameters.set({})
     recorder = Recorder(env, parameters)
     parameters.begin(env_steps(env))
@@ -126,7 +121,7 @@ def test_a_number_is_set_in_every_area_and_stays():
 
 def test_a_lesson_takes_hold_at_each_area_s_next_episode():
     env = Ball(areas=2)
-    parameters = Parameters(env, {"mass": lessons(1.0, uniform(5, 6), 3.0)}, seed=5)
+    parameters = Parameters(EnvWrapper(env), {"mass": lessons(1.0, uniform(5, 6), 3.0)}, seed=5)
     parameters.set({})
     recorder = Recorder(env, parameters)
     parameters.begin(env_steps(env))
@@ -142,9 +137,9 @@ def test_a_lesson_takes_hold_at_each_area_s_next_episode():
 
 def test_values_that_the_environment_does_not_take_are_refused_before_it_starts_those_of_later_lessons_too():
     with pytest.raises(EnvError, match=r"parameter 'mass' is 30, expected a number within 0.1..20"):
-        Parameters(Ball(areas=2), {"mass": lessons(1.0, uniform(1, 30))}, seed=0)
+        Parameters(EnvWrapper(Ball(areas=2)), {"mass": lessons(1.0, uniform(1, 30))}, seed=0)
     with pytest.raises(EnvError, match="has no parameter 'mess'; did you mean 'mass'"):
-        Parameters(Ball(areas=2), {"mess": uniform(1, 3)}, seed=0)
+        Parameters(EnvWrapper(Ball(areas=2)), {"mess": uniform(1, 3)}, seed=0)
 
 
 def test_a_normal_distribution_stays_within_what_the_environment_takes():
@@ -158,7 +153,7 @@ def test_a_normal_distribution_stays_within_what_the_environment_takes():
 
 def test_an_area_of_several_agents_has_one_value_an_episode():
     env = FoodCollector(areas=2)
-    played = with_parameters(env, {"laser_length": uniform(1, 2)}, {}, seed=3)
+    played = with_parameters(EnvWrapper(env), {"laser_length": uniform(1, 2)}, {}, seed=3)
     played.reset(0)
     seen: list[list[float]] = []
     nothing = Action(torch.zeros(10, 3), torch.zeros(10, 1, dtype=torch.int64))
@@ -174,19 +169,19 @@ def test_an_area_of_several_agents_has_one_value_an_episode():
 
 def test_episodes_go_on_counting_in_another_number_of_areas():
     few = recorded(uniform(0.5, 10)).parameters
-    many = Parameters(Ball(areas=5), {"mass": uniform(0.5, 10)}, seed=5)
+    many = Parameters(EnvWrapper(Ball(areas=5)), {"mass": uniform(0.5, 10)}, seed=5)
     many.load_state_dict(few.state_dict())
     assert many.state_dict()["episode"].tolist() == [*few.state_dict()["episode"].tolist(), 0, 0]
 
 
 def test_playing_without_parameters_is_playing_the_environment_itself():
-    env = Ball(areas=1)
+    env = EnvWrapper(Ball(areas=1))
     assert with_parameters(env, None, {}, seed=0) is env
 
 
 def test_playing_takes_the_lesson_that_was_reached():
     env = Ball(areas=2)
-    played = with_parameters(env, {"mass": lessons(1.0, 2.0, 3.0)}, {"mass": 1}, seed=0)
+    played = with_parameters(EnvWrapper(env), {"mass": lessons(1.0, 2.0, 3.0)}, {"mass": 1}, seed=0)
     played.reset(0)
     assert env.state_dict()["parameters"][:, 2].tolist() == [2.0, 2.0]
 
@@ -194,7 +189,8 @@ def test_playing_takes_the_lesson_that_was_reached():
 def test_a_game_names_no_parameters_and_has_those_of_the_settings_when_played(tmp_path: Path):
     game = UnityEnv(UnityOptions(executable=str(make_build(tmp_path, "Ball"))))
     forms: Mapping[str, Parameter] = {"mass": lessons(1.0, 2.0, 3.0), "scale": uniform(1, 2), "gravity": 9.0}
-    played = with_parameters(game, forms, {"mass": 1}, seed=0)
+    played = with_parameters(EnvWrapper(game), forms, {"mass": 1}, seed=0)
     assert played.parameters == {"mass": 2.0, "scale": 1.5, "gravity": 9.0}
-    assert played.parameter_ranges == {"mass": (2.0, 1.0, 3.0), "scale": (1.5, 1.0, 2.0), "gravity": (9.0, 0.0, 18.0)}  # type: ignore[attr-defined]
-    assert with_parameters(Ball(areas=1), {"mass": 2.0}, {}, seed=0).parameters == Ball(areas=1).parameters
+    ranges = {"mass": (2.0, 1.0, 3.0), "scale": (1.5, 1.0, 2.0), "gravity": (9.0, 0.0, 18.0)}
+    assert played.traits.parameter_ranges == ranges
+    assert with_parameters(EnvWrapper(Ball(areas=1)), {"mass": 2.0}, {}, seed=0).parameters == Ball(areas=1).parameters

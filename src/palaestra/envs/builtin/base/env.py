@@ -31,12 +31,14 @@ from palaestra.envs.builtin.base.world_columns import (
 )
 from palaestra.envs.builtin.drawing.raycast import picture_of
 from palaestra.envs.given_actions import lacking, unknown
+from palaestra.envs.traits import EnvTraits, SwapBoard
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from palaestra.core.specs import BehaviorSpec
     from palaestra.envs.builtin.base.agreement import Agreement
+    from palaestra.envs.ray_fans import RayFan
     from palaestra.envs.solids import Drawing
 
 QUEUE = 32
@@ -127,6 +129,12 @@ class WarpEnv:
     """Number that a decision adds to the column `age`: that of its physics ticks, where `age` counts those."""
     parameter_ranges: ClassVar[dict[str, tuple[float, float, float]]]
     """Default, minimum and maximum of each parameter."""
+    tick_seconds: float | None = None
+    """Simulated seconds of a tick."""
+    ray_fans: ClassVar[Mapping[str, Sequence[RayFan]]] = {}
+    """Where rays are in its observations, by behavior."""
+    board: ClassVar[SwapBoard | None] = None
+    """The board, if its moves exchange two pieces."""
     unity: ClassVar[Agreement | None] = None
     """How far it is Unity's example of its name; None if Unity has none."""
 
@@ -192,6 +200,28 @@ class WarpEnv:
             if program.draw is not None:
                 bands = -(-self._columns["obs_image"].shape[2] // program.draw_rows)
                 self._draw = self._record(program.draw, (slots, bands), self._world)
+
+    @cached_property
+    def traits(self) -> EnvTraits:
+        """Facts about it, and its abilities."""
+        return EnvTraits(
+            name=self.title,
+            summary=self.summary,
+            rewards=self.rewards,
+            episode=self.episode,
+            benchmark=self.benchmark,
+            max_episode_steps=self.most_decisions,
+            parameter_ranges=self.parameter_ranges,
+            ray_fans=self.ray_fans,
+            board=self.board,
+            shared_slots=self.behavior_names,
+            timed=True,
+            host_ticks=True,
+            staggers_episodes=True,
+            queue_length=QUEUE,
+            has_heuristic=hasattr(self, "heuristic"),
+            draws=True,
+        )
 
     def _record(self, kernel: Any, threads: int | tuple[int, int], *inputs: Any) -> Any:
         """Returns a recorded launch, which costs a fifth of a new one."""

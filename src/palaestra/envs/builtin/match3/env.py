@@ -42,6 +42,7 @@ from palaestra.envs.solids import (
     on_plane,
     solids,
 )
+from palaestra.envs.traits import SwapBoard
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -250,9 +251,7 @@ class Match3(WarpEnv):
     most_decisions = int(MOST_DECISIONS)
     tick_seconds = 0.5  # not documented: slow enough to watch
     parameter_ranges: ClassVar = {}
-    pieces = PIECES
-    columns = int(COLUMNS)
-    exchange = staticmethod(exchange)
+    board = SwapBoard(PIECES, int(COLUMNS), exchange)
     unity: ClassVar = Agreement(SAME, (*APPROXIMATE, *WEAK_MODEL), MODELS, LEARNED)
 
     def __init__(
@@ -295,9 +294,7 @@ class Match3Visual(WarpEnv):
     most_decisions = Match3.most_decisions
     tick_seconds = Match3.tick_seconds
     parameter_ranges = Match3.parameter_ranges
-    pieces = PIECES
-    columns = int(COLUMNS)
-    exchange = staticmethod(exchange)
+    board = Match3.board
     unity: ClassVar = Agreement(SAME, APPROXIMATE)
 
     def __init__(
