@@ -22,9 +22,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import palaestra  # isort: skip  before torch, whose threads it tells how to wait
+from palaestra.core.thread_waits import shorten_thread_waits
+
+shorten_thread_waits()  # before torch is imported
+
 import torch
 
+import palaestra
 from palaestra.data.rollout import Minibatch
 from palaestra.envs.base import Env
 from palaestra.runtime.collect.collector import Collector

@@ -16,10 +16,10 @@ import gymnasium
 import numpy as np
 import torch
 
-import palaestra
+import palaestra.gymnasium
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action
-from palaestra.interop.registration import built_in_names
+from palaestra.interop.built_ins import built_in_names
 
 AGENTS, ROUNDS, SECONDS = 1024, 7, 0.5
 

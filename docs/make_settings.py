@@ -14,7 +14,7 @@ from palaestra.core.settings import Settings
 from palaestra.models.settings import MemorySettings, NetworkSettings
 from palaestra.rewards.settings import REWARDS
 from palaestra.runtime.settings import CheckpointSettings, EngineSettings, EnvSettings, RunSettings, TorchSettings
-from palaestra.runtime.settings.search_settings import PopulationSettings, RangeSettings, SearchSettings
+from palaestra.runtime.settings.search_settings import RangeSettings, SearchSettings
 from palaestra.scenario.ending_settings import KeepBestSettings, StopSettings
 from palaestra.scenario.settings import (
     SAMPLERS,
@@ -60,7 +60,6 @@ SECTIONS: list[tuple[str, type[Settings]]] = [
     ("`torch_settings`", TorchSettings),
     ("`search`, for `palaestra tune`", SearchSettings),
     ("`search.space.PATH`", RangeSettings),
-    ("`search.population`, for `method: pbt`", PopulationSettings),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Writes `docs/reference/unity-examples.md` from the built-in environments: `python docs/make_worlds.py`.
+"""Writes `docs/reference/unity-examples.md` from `envs/builtin/agreement.yaml`: `python docs/make_worlds.py`.
 
 With `--pictures` it also draws each world into `docs/images/worlds`.
 """
@@ -12,8 +12,9 @@ from pathlib import Path
 import torch
 from PIL import Image
 
-from palaestra.cli.agreement import agreements, reached, stated
+from palaestra.cli.agreement import reached, stated
 from palaestra.core.timestep import Action
+from palaestra.envs.builtin.agreement import agreements
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.runtime.environments.make import make_env
 
@@ -42,7 +43,7 @@ Unity states: {}.
 HEAD = """\
 # Unity's examples
 
-*Made from the environments by `docs/make_worlds.py`; edit the sentences there.*
+*Made from `envs/builtin/agreement.yaml` by `docs/make_worlds.py`; edit the sentences there.*
 
 A built-in environment with the name of one of Unity's examples is that example: the same observations, actions,
 rewards and physics, so that models cross over both ways. What agrees, what is approximated, and what the models that

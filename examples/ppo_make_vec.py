@@ -12,7 +12,7 @@ import gymnasium
 import torch
 from torch import Tensor, nn
 
-import palaestra  # noqa: F401 - Gymnasium knows its environments from here on
+import palaestra.gymnasium  # noqa: F401 - Gymnasium knows its environments from here on
 
 AGENTS, STEPS, EPOCHS, BATCH = 256, 32, 4, 1024
 GAMMA, LAMBDA, CLIP, BAR = 0.99, 0.95, 0.2, 95.0

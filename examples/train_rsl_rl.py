@@ -13,7 +13,7 @@ from rsl_rl.env import VecEnv
 from rsl_rl.runners import OnPolicyRunner
 from tensordict import TensorDict
 
-import palaestra  # noqa: F401 - Gymnasium knows its environments from here on
+import palaestra.gymnasium  # noqa: F401 - Gymnasium knows its environments from here on
 
 
 class RslRlVectorEnv(VecEnv):

@@ -11,7 +11,7 @@ import numpy as np
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecEnv
 
-import palaestra  # noqa: F401 - Gymnasium knows its environments from here on
+import palaestra.gymnasium  # noqa: F401 - Gymnasium knows its environments from here on
 
 STEPS = 250_000
 

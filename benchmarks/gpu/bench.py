@@ -20,12 +20,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from report import MINUTES, ROOT, heading, table, write
-
-import palaestra  # isort: skip  before torch, whose threads it tells how to wait
 import psutil
 import torch
+from report import MINUTES, ROOT, heading, table, write
 
+import palaestra
 from palaestra.runtime.collect.collector import Collector
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.environments.make import make_env

@@ -10,10 +10,15 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-import palaestra  # isort: skip  before torch, whose threads it tells how to wait
+from palaestra.core.thread_waits import shorten_thread_waits
+
+shorten_thread_waits()  # before torch is imported
+
 import psutil
 import torch
 import warp
+
+import palaestra
 
 ROOT = Path(__file__).resolve().parents[2]
 MINUTES = 10.0

@@ -15,12 +15,12 @@ os.environ["PATH"] = os.pathsep.join(
 )  # or it looks for a GPU
 warnings.simplefilter("ignore")
 
-import pufferlib.vector  # noqa: E402
-import torch  # noqa: E402
-from pufferlib.models import Default  # noqa: E402
-from pufferlib.ocean.cartpole.cartpole import Cartpole  # noqa: E402
-from pufferlib.pufferl import PuffeRL  # noqa: E402
-from race import Race  # noqa: E402
+import pufferlib.vector
+import torch
+from pufferlib.models import Default
+from pufferlib.ocean.cartpole.cartpole import Cartpole
+from pufferlib.pufferl import PuffeRL
+from race import Race
 
 COPIES, TICKS = 256, 32
 

@@ -15,14 +15,14 @@ os.environ["PATH"] = os.pathsep.join(
 )  # or it looks for a GPU
 warnings.simplefilter("ignore")
 
-import gymnasium  # noqa: E402
-import pufferlib.emulation  # noqa: E402
-import pufferlib.models  # noqa: E402
-import pufferlib.vector  # noqa: E402
-import torch  # noqa: E402
-from cheetah import CLIP, COPIES, EPOCHS, GAMMA, LAMBDA, NORM, RATE, ROLLOUT, UNITS, WORKERS, Meter  # noqa: E402
-from pufferlib.pufferl import PuffeRL  # noqa: E402
-from torch import Tensor, nn  # noqa: E402
+import gymnasium
+import pufferlib.emulation
+import pufferlib.models
+import pufferlib.vector
+import torch
+from cheetah import CLIP, COPIES, EPOCHS, GAMMA, LAMBDA, NORM, RATE, ROLLOUT, UNITS, WORKERS, Meter
+from pufferlib.pufferl import PuffeRL
+from torch import Tensor, nn
 
 HORIZON = 32
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import sys
 
+import torch
 from lstm_palaestra import COEFFICIENTS, made, random_rows
 from updates import EPOCHS, FEATURES, IMAGE, IMAGES, report
-
-import palaestra  # noqa: F401  # isort: skip  before torch, whose threads it tells how to wait
-import torch
 
 from palaestra.core.specs import ObsSpec
 from palaestra.data.rollout import minibatches

@@ -6,7 +6,10 @@ import sys
 
 from updates import ACTIONS, EPOCHS, NUMBERS, SLOTS, STEPS, UNITS, report
 
-import palaestra  # noqa: F401  # isort: skip  before torch, whose threads it tells how to wait
+from palaestra.core.thread_waits import shorten_thread_waits
+
+shorten_thread_waits()  # before torch is imported
+
 import torch
 from torch import Tensor
 

@@ -10,9 +10,7 @@ Each name imports what it needs when it is first used; `load_policy` needs neith
 
 from __future__ import annotations
 
-import os
-
-from palaestra.interop.import_hooks import when_imported
+from importlib import import_module
 
 TYPE_CHECKING = False  # typing would be most of the time that this import takes
 if TYPE_CHECKING:
@@ -32,22 +30,6 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# PyTorch's threads (GNU OpenMP, read when torch is first imported) wait for one another in a busy loop, milliseconds
-# long. On
-# a machine that has other work, such as a game, they wait for cores that nobody gives: 12,000 agent-steps/s where this
-# makes 80,000
-os.environ.setdefault("GOMP_SPINCOUNT", "100000")
-
-
-def _register_envs() -> None:
-    """Gives Gymnasium the ids palaestra/3DBall-v0 and the others."""
-    from palaestra.interop.registration import register_envs
-
-    register_envs()
-
-
-when_imported("gymnasium", _register_envs)
-
 __all__ = [
     "__version__",
     "compare",
@@ -63,6 +45,19 @@ __all__ = [
     "tune",
 ]
 
+_PLACES = {
+    "compare": "palaestra.runtime.comparison.comparing",
+    "load_policy": "palaestra.brains.model",
+    "pull": "palaestra.runtime.sharing.pulling",
+    "push": "palaestra.runtime.sharing.pushing",
+    "read_demo": "palaestra.datasets",
+    "record": "palaestra.runtime.recording.filming",
+    "stop_at_reward": "palaestra.runtime.control.stopping",
+    "train": "palaestra.runtime.run.api",
+    "train_seeds": "palaestra.runtime.seeds.training",
+    "tune": "palaestra.runtime.tune.tuning",
+}
+
 
 def make(name: str, *, areas: int | None = None, device: str = "cpu", **options: Any) -> Env:
     """Opens the environment that `--env=NAME` means, with `areas` areas or its own number of them. `options` go to the
@@ -74,49 +69,12 @@ def make(name: str, *, areas: int | None = None, device: str = "cpu", **options:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "load_policy":
-        from palaestra.brains.model import load_policy
+    if name in _PLACES:
+        from palaestra.core.thread_waits import shorten_thread_waits
 
-        return load_policy
-    if name == "read_demo":
-        from palaestra.datasets import read_demo
-
-        return read_demo
-    if name == "train":
-        from palaestra.runtime.run.api import train
-
-        return train
-    if name == "tune":
-        from palaestra.runtime.tune.tuning import tune
-
-        return tune
-    if name == "push":
-        from palaestra.runtime.sharing.pushing import push
-
-        return push
-    if name == "pull":
-        from palaestra.runtime.sharing.pulling import pull
-
-        return pull
-    if name == "stop_at_reward":
-        from palaestra.runtime.control.stopping import stop_at_reward
-
-        return stop_at_reward
-    if name == "train_seeds":
-        from palaestra.runtime.seeds.training import train_seeds
-
-        return train_seeds
-    if name == "compare":
-        from palaestra.runtime.comparison.comparing import compare
-
-        return compare
-    if name == "record":
-        from palaestra.runtime.recording.filming import record
-
-        return record
+        shorten_thread_waits()
+        return getattr(import_module(_PLACES[name]), name)
     if name == "pettingzoo":
-        from importlib import import_module
-
         return import_module("palaestra.pettingzoo")
     if name == "__version__":
         from importlib.metadata import version

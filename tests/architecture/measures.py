@@ -30,6 +30,7 @@ SAME_ROLE = {
     "motion": "how bodies of a built-in game move",
     "heuristic": "a rule that plays",
     "observations": "what agents see",
+    "gymnasium": "its environments for us, and ours for it",
     "pettingzoo": "its environments for us, and ours for it",
     "curriculum": "lessons: their rules, and their part in a run",
     "ppo": "the algorithm: its losses, its trainer",

@@ -42,8 +42,8 @@ ELSEWHERE = {
     r"^(pip|make|mlagents-learn|export|source|git) ": "installs, or is another program's",
 }
 PACKAGES = {
-    "classic": "pettingzoo", "mpe2": "mpe2", "LunarLander": "Box2D", "track=wandb": "wandb", "track=mlflow": "mlflow",
-    "track=trackio": "trackio", "env-runners": "ray", "minari": "minari", "ALE/": "ale_py", "envpool": "envpool",
+    "classic": "pettingzoo", "mpe2": "mpe2", "LunarLander": "Box2D", "track=wandb": "wandb",
+    "env-runners": "ray", "minari": "minari", "ALE/": "ale_py", "envpool": "envpool",
 }  # fmt: skip
 """Part of a command, and the module that it needs."""
 LIMIT_S = 300
@@ -164,10 +164,7 @@ def shortened(command: str, folder: Path) -> list[str]:
     if words[:2] == ["palaestra", "tune"]:
         words = [re.sub(r"--trials=\d+", "--trials=4", word) for word in words]
         if "--resume" not in words:
-            sizes = [f"behaviors.*.hyperparameters.{name}" for name in ("buffer_size=300", "batch_size=100")]
-            few = ["--generations=2", "--population=2", "--set", sizes[0], "--set", sizes[1]]
-            words += few if "--method=pbt" in words else ["--trials=2"]
-            words += ["--max-steps=600", "--set", "behaviors.*.summary_freq=300", "--force"]
+            words += ["--trials=2", "--max-steps=600", "--set", "behaviors.*.summary_freq=300", "--force"]
     if words[:2] == ["palaestra", "record"]:  # the runs are shorter than those of the pages
         words = [re.sub("@500000$", "@600", word.replace("20000,100000,500000", "200,400,600")) for word in words]
     if words[:2] == ["palaestra", "run"] and not any(word.startswith("--episodes") for word in words):

@@ -1,6 +1,4 @@
-"""Clones and GAIL learn from Minari datasets of trained policies what these can, and from a dataset exactly what from a
-file.
-"""
+"""Clones and GAIL learn from Minari datasets of trained policies what these can."""
 
 from __future__ import annotations
 
@@ -10,11 +8,8 @@ import gymnasium
 import numpy as np
 import pytest
 from minari_files import Collector
-from test_signal_bars import demonstrated
 
 import palaestra
-from palaestra.datasets import read_demo
-from palaestra.datasets.minari_writer import DatasetFacts, write_minari
 from palaestra.runtime.play.evaluation import evaluate
 
 pytest.importorskip("minari")
@@ -86,22 +81,3 @@ def test_clones_and_gail_reach_the_expert_whose_dataset_they_learn_from(
     assert (
         earned(id, GAIL.format(id=id, dataset="gym/expert-v0", areas=areas), "gail", seed, tmp_path) >= reward - slack
     )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["3DBall", "PushBlock"])
-def test_a_dataset_trains_the_same_model_as_the_file_that_it_was_made_of(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
-    monkeypatch.chdir(tmp_path)
-    demonstrated(name, 20, tmp_path)
-    file = tmp_path / "demos" / f"{name}.demo"
-    write_minari([read_demo(file)], "demos/rule-v0", DatasetFacts())
-    models = []
-    for source in (str(file), "minari:demos/rule-v0"):
-        config = tmp_path / "clone.yaml"
-        config.write_text(CLONE.format(id=name, dataset="").replace("minari:", source).replace("60000", "20000"))
-        result = palaestra.train(config, env=name, seed=1, force=True, results_dir=str(tmp_path), quiet=True)
-        models.append(Path(result.models[name]).read_bytes())
-    assert models[0] == models[1]

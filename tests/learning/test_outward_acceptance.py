@@ -21,9 +21,9 @@ from gymnasium.utils.env_checker import check_env
 from unity_client import Client
 from unity_games import Ball, make_build
 
-import palaestra  # noqa: F401 - registers its environments
+import palaestra.gymnasium  # noqa: F401 - registers its environments
 from palaestra.core.errors import EnvError
-from palaestra.interop.registration import built_in_names
+from palaestra.interop.built_ins import built_in_names
 from palaestra.pettingzoo import aec_env, parallel_env
 
 with warnings.catch_warnings():

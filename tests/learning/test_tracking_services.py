@@ -1,8 +1,7 @@
-"""Whole runs with Weights & Biases, MLflow and Trackio, without a network, read back by each service's own library."""
+"""Whole runs with Weights & Biases, without a network, read back from its files."""
 
 from __future__ import annotations
 
-import json
 import os
 import struct
 import subprocess
@@ -26,10 +25,10 @@ REWARD = "Basic/Environment/Cumulative Reward"
 
 
 def learn(folder: Path, *flags: str, status: int = 0, **variables: str) -> str:
-    """A process of its own, as these libraries leave threads, processes and settings behind. Returns its output."""
+    """A process of its own, as the library leaves threads, processes and settings behind. Returns its output."""
     (folder / "settings.yaml").write_text(CONFIG)
     program = "import sys; from palaestra.cli.main import main; sys.exit(main())"
-    own = {"HOME": str(folder), "TRACKIO_DIR": str(folder / "trackio"), "WANDB_API_KEY": ""}
+    own = {"HOME": str(folder), "WANDB_API_KEY": ""}
     done = subprocess.run(
         [sys.executable, "-c", program, "learn", *flags],
         cwd=folder,
@@ -120,66 +119,3 @@ def test_weights_and_biases_asks_for_a_login_and_is_recorded_offline_where_it_ca
     done = learn(tmp_path, "settings.yaml", "--env=Basic", "--run-id=r", track, **nowhere)
     assert "cannot be reached" in done
     assert list((tmp_path / "results" / "r" / "wandb").glob("offline-run-*/*.wandb"))
-
-
-@pytest.mark.slow
-def test_a_server_of_mlflow_that_is_not_there_is_reported_once_and_training_ends_well(tmp_path: Path):
-    pytest.importorskip("mlflow", reason="needs palaestra[mlflow]")
-    few = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
-    done = learn(
-        tmp_path, "settings.yaml", "--env=Basic", "--run-id=r", "--track=mlflow:tracking_uri=http://127.0.0.1:9", **few
-    )
-    assert done.count("the tracker 'mlflow' could not record") == 1
-    assert "127.0.0.1" in done
-    assert (tmp_path / "results" / "r" / "Basic.onnx").is_file()
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # of SQLAlchemy, as MLflow calls it
-def test_mlflow_gets_a_run_with_its_models_and_goes_on_with_it(tmp_path: Path):
-    mlflow = pytest.importorskip("mlflow", reason="needs palaestra[mlflow]")
-    store = f"sqlite:///{tmp_path}/runs.db"
-    trained_and_resumed(tmp_path, f"--track=mlflow:tracking_uri={store},experiment=tests,tags={{owner: me}}")
-    client = mlflow.MlflowClient(tracking_uri=store)
-    (run,) = client.search_runs([client.get_experiment_by_name("tests").experiment_id])
-    assert (run.info.run_name, run.info.status, run.data.tags["group"], run.data.tags["owner"]) == (
-        "a/b",
-        "FINISHED",
-        "a",
-        "me",
-    )
-    assert run.data.params["behaviors.Basic.max_steps"] == "600"
-    assert [point.step for point in client.get_metric_history(run.info.run_id, REWARD)] == [200, 400, 600, 800, 1000]
-    assert {file.path for file in client.list_artifacts(run.info.run_id)} == {"configuration.yaml", "models"}
-    assert "models/Basic.onnx" in {file.path for file in client.list_artifacts(run.info.run_id, "models")}
-    assert "models/Basic/Basic-600.onnx" in {
-        file.path for file in client.list_artifacts(run.info.run_id, "models/Basic")
-    }
-    learn(
-        tmp_path,
-        "settings.yaml",
-        "--env=Basic",
-        "--run-id=a/b",
-        "--force",
-        f"--track=mlflow:tracking_uri={store},experiment=tests",
-    )
-    assert len(client.search_runs([client.get_experiment_by_name("tests").experiment_id])) == 2
-
-
-@pytest.mark.slow
-def test_trackio_gets_a_run_on_this_machine_and_goes_on_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    pytest.importorskip("trackio", reason="needs palaestra[trackio]")
-    trained_and_resumed(tmp_path, "--track=trackio:project=tests")
-    program = (
-        "import json; from trackio.sqlite_storage import SQLiteStorage as S; import trackio; "
-        "runs = list(trackio.Api().runs('tests')); "
-        "print(json.dumps([[r.name for r in runs], runs[0].config['behaviors.Basic.max_steps'], "
-        "[(x['step'], sorted(x)) for x in S.get_logs('tests', 'a/b')]]))"
-    )
-    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
-    names, steps, rows = json.loads(done.stdout.splitlines()[-1])
-    assert (names, steps) == (["a/b"], 1000)
-    assert [step for step, _ in rows] == [200, 400, 600, 800, 1000]
-    assert all({REWARD, f"{REWARD} (histogram)"} <= set(tags) for _, tags in rows)
-    assert list((tmp_path / "trackio").rglob("blobs/sha256/*/*"))

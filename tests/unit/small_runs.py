@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -71,12 +70,3 @@ def differences(left: Any, right: Any, at: str = "") -> list[str]:
         ]
     same = left == right or (left != left and right != right)  # NaN is like NaN
     return [] if type(left) is type(right) and same else [f"{at}: {left!r} and {right!r}"]
-
-
-def forge(checkpoint: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Changes a manifest and seals it as a run would."""
-    body = json.loads((checkpoint / "manifest.json").read_text())
-    del body["sha256"]
-    change(body)
-    seal = hashlib.sha256(json.dumps(body).encode()).hexdigest()
-    (checkpoint / "manifest.json").write_text(json.dumps({**body, "sha256": seal}))

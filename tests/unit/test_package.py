@@ -30,18 +30,26 @@ def test_importing_palaestra_imports_not_even_numpy():
 
 
 @pytest.mark.parametrize(
-    "first",
+    ("first", "id"),
     [
-        "import palaestra, gymnasium",
-        "import gymnasium",
-        "import palaestra, importlib.util as u; u.find_spec('gymnasium'); import gymnasium",
+        ("import gymnasium, palaestra.gymnasium", "palaestra/Basic-v0"),
+        ("import palaestra.gymnasium, gymnasium", "palaestra/Basic-v0"),
+        ("import gymnasium", "palaestra.gymnasium:palaestra/Basic-v0"),
     ],
 )
-def test_gymnasium_makes_our_environments_whichever_is_imported_first(first: str):
-    id = "palaestra/Basic-v0" if "palaestra" in first else "palaestra:palaestra/Basic-v0"
+def test_gymnasium_makes_our_environments_once_they_are_registered(first: str, id: str):
     code = f"{first}\nprint(gymnasium.make({id!r}).action_space)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "Discrete(3)"
+
+
+def test_importing_palaestra_changes_nothing_of_the_process():
+    code = (
+        "import os, sys; before = list(sys.meta_path), dict(os.environ); import palaestra; "
+        "print(before == (list(sys.meta_path), dict(os.environ)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True"
 
 
 def test_an_unknown_name_of_the_package_is_an_attribute_error():

@@ -39,15 +39,13 @@ class Here:
         self.tasks: list[TrialTask] = []
         self._outcomes = list(outcomes)
 
-    def start(self, task: TrialTask) -> Finished:
+    def __call__(self, task: TrialTask) -> Finished:
         self.tasks.append(task)
         if self._outcomes:
             return Finished(self._outcomes.pop(0))
         outcome = train_trial(task)
         outcome.write(Path(task.outcome))
         return Finished(outcome)
-
-    def close(self) -> None: ...
 
 
 def plan(max_steps: int = 400, block: Mapping[str, Any] | None = None, **search: Any) -> StudyPlan:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from palaestra.core.errors import EnvError
 from palaestra.core.plugins import registry
-
-if TYPE_CHECKING:
-    from palaestra.envs.builtin.base.agreement import Agreement, Learned, ModelScore
+from palaestra.envs.builtin.agreement import Agreement, Learned, ModelScore, agreements
 
 
 def agreement_of(name: str) -> Agreement:
@@ -20,11 +16,11 @@ def agreement_of(name: str) -> Agreement:
     name.
     """
     name = name.removeprefix("builtin:")
-    agreement = None if ":" in name else getattr(registry("envs").get(name), "unity", None)
-    if agreement is None:
-        with_one = ", ".join(agreements())
-        raise EnvError(f"{name!r} has no counterpart among Unity's examples; these have one: {with_one}")
-    return agreement
+    if name in agreements():
+        return agreements()[name]
+    if ":" not in name:
+        registry("envs").get(name)
+    raise EnvError(f"{name!r} has no counterpart among Unity's examples; these have one: {', '.join(agreements())}")
 
 
 def show_agreement(console: Console, name: str) -> None:
@@ -92,13 +88,3 @@ def learned(run: Learned) -> str:
 def stated(score: ModelScore | Learned) -> str:
     """Returns what Unity states, as text."""
     return "-" if score.stated is None else f"{score.stated:g}"
-
-
-def agreements() -> dict[str, Agreement]:
-    """Returns the agreement of each built-in environment that has one, by name."""
-    found: dict[str, Agreement] = {}
-    for name in registry("envs").names():
-        agreement = getattr(registry("envs").get(name), "unity", None)
-        if agreement is not None:
-            found[name] = agreement
-    return found

@@ -1,5 +1,5 @@
-"""Show what is in demonstrations: behaviors, episodes, rewards, actions, and problems. Convert them to Minari datasets
-and back.
+"""Show what is in demonstrations: behaviors, episodes, rewards, actions, and problems. Join them, and Minari
+datasets, to one file.
 
 Reads the files that Unity's recorder and `palaestra record --demo` write, of every version, however large, and Minari
 datasets on this machine (minari:ID, or minari:FOLDER).
@@ -11,7 +11,6 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palaestra.cli.demo_convert import FLAGS, add_dataset_flags, convert
 from palaestra.core.display import escaped
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ examples:
   palaestra demo Assets/Demonstrations --plot demos.png
   palaestra demo *.demo --json | jq .[].mean_reward
   palaestra demo minari:D4RL/pen/human-v2
-  palaestra demo CartPole-v1.demo --to-minari cartpole/expert-v0 --env=gymnasium:CartPole-v1
   palaestra demo minari:cartpole/expert-v0 --to-demo CartPole-v1.demo
 """
 
@@ -39,21 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "conversion", "Everything named, which must be of one behavior, becomes one recording."
     )
-    target = group.add_mutually_exclusive_group()
-    target.add_argument(
-        "--to-minari",
-        metavar="ID",
-        help="write a Minari dataset: an id such as ball/expert-v0, or a folder (./expert-v0)",
-    )
-    target.add_argument("--to-demo", type=Path, metavar="FILE.demo", help="write a demonstration file")
-    group.add_argument(
-        "--env",
-        metavar="ENV",
-        help="the environment, whose spaces the dataset gets: gymnasium:ID, a built-in, or minari:ID (default: those "
-        "of the dataset that "
-        "is converted, or the numbers as recorded)",
-    )
-    add_dataset_flags(group)
+    group.add_argument("--to-demo", type=Path, metavar="FILE.demo", help="write a demonstration file")
+    group.add_argument("--force", action="store_true", help="overwrite an existing file")
 
 
 def main(options: argparse.Namespace) -> int:
@@ -65,15 +50,12 @@ def main(options: argparse.Namespace) -> int:
     from palaestra.demos.summary import summarize
 
     files = demo_files(options.files)
-    converts = options.to_minari is not None or options.to_demo is not None
-    if given := next((flag for flag in FLAGS if getattr(options, flag) and not converts), None):
-        raise ConfigError(f"--{given} is for a conversion: add --to-minari or --to-demo")
-    if given := next((flag for flag in ("json", "plot") if getattr(options, flag) and converts), None):
-        raise ConfigError(
-            f"--{given} shows demonstrations, and --to-minari and --to-demo convert them: one after the other"
-        )
-    if converts:
-        return convert(options, files)
+    if options.force and options.to_demo is None:
+        raise ConfigError("--force is for a conversion: add --to-demo")
+    if options.to_demo is not None:
+        if given := next((flag for flag in ("json", "plot") if getattr(options, flag)), None):
+            raise ConfigError(f"--{given} shows demonstrations, and --to-demo converts them: one after the other")
+        return _convert(files, options.to_demo, force=options.force)
     shown: list[dict[str, Any]] = []
     summaries: list[DemoSummary] = []
     failed: list[DemoError] = []
@@ -104,6 +86,29 @@ def main(options: argparse.Namespace) -> int:
         if not options.json:
             print(f"wrote {options.plot}")
     return 1 if failed else 0
+
+
+def _convert(sources: list[Path | str], target: Path, *, force: bool) -> int:
+    """Writes the demonstrations as one file and prints where it is. Raises DemoError or ConfigError."""
+    from palaestra.core.errors import ConfigError, EmptyDemo
+    from palaestra.datasets import read_demo
+    from palaestra.demos.joining import write_demo
+
+    if target.suffix != ".demo":
+        raise ConfigError(f"--to-demo {target}: expected a file that ends in .demo")
+    demos = list[Any]()
+    for source in sources:
+        try:
+            demos.append(read_demo(source))
+        except EmptyDemo:
+            if len(sources) == 1:
+                raise
+    for demo in demos:
+        for warning in demo.warnings:
+            print(escaped(f"warning: {warning}"))
+    writer = write_demo(demos, target, force=force)
+    print(escaped(f"wrote {writer.path} ({writer.key}: {writer.ends} episodes, {writer.records} records)"))
+    return 0
 
 
 def demo_files(names: list[str]) -> list[Path | str]:

@@ -30,12 +30,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     at_once_on_interrupt()
     atexit.register(ignore_signals)  # the first hook runs last
     from palaestra.cli.streams import open_missing, settle, shorten_warnings
+    from palaestra.core.thread_waits import shorten_thread_waits
 
+    shorten_thread_waits()
     open_missing()
     shorten_warnings()
-    from palaestra.interop.import_hooks import when_imported
-
-    when_imported("matplotlib", refuse_style_of_current_folder)
+    if os.path.exists("matplotlibrc"):
+        refuse_style_of_current_folder()
     from palaestra.cli.commands import run_command
 
     try:
@@ -92,8 +93,6 @@ def refuse_style_of_current_folder() -> None:
     """Gives pictures matplotlib's own style where it took one from the current folder: a stranger's may start LaTeX, or
     fill the memory.
     """
-    import os
-
     import matplotlib
 
     if os.path.dirname(os.path.abspath(matplotlib.matplotlib_fname())) == os.getcwd():

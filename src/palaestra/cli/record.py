@@ -2,8 +2,8 @@
 
 Plays the run's newest models in the environment that it was trained in, and draws several areas side by side, with the
 reward so far. --steps, or several runs, show several models side by side. The end of --out chooses a GIF, MP4 or WebM
-(the latter two: extra video). With --demo, writes a demonstration file (.demo) or a Minari dataset per behavior
-instead, of the run's models or of any brains of `palaestra run`.
+(the latter two: extra video). With --demo, writes a demonstration file (.demo) per behavior instead, of the run's
+models or of any brains of `palaestra run`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import argparse
 import math
 from pathlib import Path
 
-from palaestra.cli.demo_convert import FLAGS as DATASET_FLAGS
-from palaestra.cli.demo_convert import add_dataset_flags
 from palaestra.cli.env_options import add_env_options, env_options
 from palaestra.cli.game_flags import add_game_flags, given_flags
 from palaestra.cli.seeds import seed
@@ -27,7 +25,6 @@ examples:
   palaestra record first --steps 20000,100000,500000 --out learning.webm
   palaestra record first second@500000
   palaestra record first --demo --episodes=50
-  palaestra record first --demo --to-minari cartpole/expert-v0 --episodes=100
   palaestra record --demo --env=3DBall --brain heuristic --demo-out=Expert.demo
   palaestra record --demo --env=Game.x86_64 --brain model:first --no-graphics --time-scale=100 --env-args --level 3
 """
@@ -91,12 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a file (.demo), or a folder for one file per behavior (default: demonstrations, in the run's folder if "
         "there is one)",
     )
-    demo.add_argument(
-        "--to-minari",
-        metavar="ID",
-        help="write a Minari dataset, such as cartpole/expert-v0 or a folder; files only with --demo-out",
-    )
-    add_dataset_flags(demo)
+    demo.add_argument("--force", action="store_true", help="overwrite an existing file")
     demo.add_argument(
         "--demo-png", action="store_true", help="store images as PNGs with 8 bits per channel: smaller, less exact"
     )
@@ -186,16 +178,8 @@ def _check(options: argparse.Namespace) -> None:
             raise ConfigError(f"--{given.replace('_', '-')} is for a GIF or a video; leave it out with --demo")
         if len(options.runs) > 1:
             raise ConfigError(f"--demo records one run; got {', '.join(options.runs)}")
-    if options.to_minari is None:
-        given = next((flag for flag in DATASET_FLAGS if flag not in ("env", "force") and getattr(options, flag)), None)
-        if given:
-            raise ConfigError(
-                f"--{given} is for a Minari dataset: add {'' if options.demo else '--demo '}--to-minari ID"
-            )
     if not options.demo:
-        given = next(
-            (flag for flag in ("brain", "demo_out", "demo_png", "to_minari", "force") if getattr(options, flag)), None
-        )
+        given = next((flag for flag in ("brain", "demo_out", "demo_png", "force") if getattr(options, flag)), None)
         if given:
             raise ConfigError(f"--{given.replace('_', '-')} is for demonstrations: add --demo")
         if not options.runs:

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from palaestra.cli.demo_convert import facts_of, id_of_side, known_spaces, write_dataset
 from palaestra.cli.env_options import env_options
 from palaestra.cli.game_flags import given_flags
 from palaestra.core.display import escaped
-from palaestra.core.specs import differences
 
 if TYPE_CHECKING:
     from palaestra.envs.base import Env
@@ -50,27 +44,13 @@ def record(options: argparse.Namespace) -> int:
     if models and models.settings:
         run = run_folder(options.run, options.results_dir).path
         folder = run / folder
-        if options.demo_out is None and options.to_minari is None:
+        if options.demo_out is None:
             must_stay_inside(run, options.trust)
-    if options.to_minari is None:
-        return _record(options, parts, models, options.demo_out or folder)[0]
-    from palaestra.datasets.minari_writer import check_target
-
-    check_target(options.to_minari, force=options.force)
-    if options.demo_out is not None:
-        status, recorder = _record(options, parts, models, options.demo_out)
-        _write_datasets(options, recorder, models)
-        return status
-    with _scratch() as scratch:
-        status, recorder = _record(options, parts, models, scratch)
-        _write_datasets(options, recorder, models)
-    return status
+    return _record(options, parts, models, options.demo_out or folder)
 
 
-def _record(
-    options: argparse.Namespace, parts: list[BrainSpec], models: Models | None, path: Path
-) -> tuple[int, DemoRecorder]:
-    """Plays and writes the files; returns the exit status and the closed recorder."""
+def _record(options: argparse.Namespace, parts: list[BrainSpec], models: Models | None, path: Path) -> int:
+    """Plays and writes the files; returns the exit status."""
     from palaestra.parallel.closing import closing_safely
     from palaestra.runtime.logging.waiting import on_stderr
     from palaestra.runtime.play.brain_assignment import BrainAssignment
@@ -91,49 +71,9 @@ def _record(
             status = 128 + getattr(signal, "number", 2)
         finally:
             recorder.close()
-        _tell(recorder, interrupted=bool(status), files=options.to_minari is None or options.demo_out is not None)
+        _tell(recorder, interrupted=bool(status))
         _tell_idle(assignment.idle(), env)
-    return status, recorder
-
-
-@contextmanager
-def _scratch() -> Iterator[Path]:
-    """Yields a temporary folder. If what is done with it fails, recordings in it are kept, and a message says where
-    they are.
-    """
-    folder = Path(tempfile.mkdtemp(prefix="palaestra-demo-"))
-    try:
-        yield folder
-    except BaseException:
-        if any(folder.glob("*.demo")):
-            print(f"palaestra: what was recorded is kept in {folder}", file=sys.stderr)
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _write_datasets(options: argparse.Namespace, recorder: DemoRecorder, models: Models | None) -> None:
-    """Converts what was recorded to a dataset for each behavior and team. Raises DemoError."""
-    from palaestra.datasets import read_demo
-    from palaestra.datasets.minari_writer import storable
-    from palaestra.runtime.play.run_models import env_name
-
-    settings = models.settings if models else None
-    own_env = settings is not None and options.env is None
-    form, env_spec = known_spaces(
-        env_name(models, options.env) if models else str(options.env),
-        {**(settings.env_settings.env_options if settings is not None and own_env else {}), **env_options(options)},
-    )
-    written = [(side, writer) for side, writer in recorder.writers.items() if writer.records]
-    for number, ((behavior, team), writer) in enumerate(written):
-        trained = settings.behaviors.get(behavior) if settings is not None and not options.brain else None
-        algorithm = f"Palaestra {trained.trainer_type}" if trained else ", ".join(options.brain) or None
-        target = id_of_side(options.to_minari, behavior, team, first=not number)
-        demo = read_demo(writer.path)
-        if form is not None and (differences(demo.spec, form.spec, ("", "")) or not storable(form)):
-            form = None  # the environment is shown in another form, such as several frames as one
-        write_dataset([demo], target, form, facts_of(options, env_spec, algorithm), force=options.force)
+    return status
 
 
 def _open(options: argparse.Namespace, models: Models | None) -> Env:
@@ -149,15 +89,15 @@ def _open(options: argparse.Namespace, models: Models | None) -> Env:
     return open_named(options.env, options.areas, AREAS, env_options(options), flags=flags)
 
 
-def _tell(recorder: DemoRecorder, *, interrupted: bool, files: bool) -> None:
+def _tell(recorder: DemoRecorder, *, interrupted: bool) -> None:
     if interrupted:
         print("palaestra: interrupted; these are the episodes so far", file=sys.stderr)
     for (behavior, team), writer in recorder.writers.items():
         side = escaped(f"{behavior}, team {team}" if team else behavior)
         if writer.records:
             mean = writer.reward / max(writer.ends, 1)
-            where = f"wrote {writer.path}" if files else "recorded"
-            print(f"{where} ({side}: {writer.ends} episodes, {writer.records} records, mean reward {mean:.3f})")
+            counts = f"{writer.ends} episodes, {writer.records} records, mean reward {mean:.3f}"
+            print(f"wrote {writer.path} ({side}: {counts})")
         else:
             print(f"nothing was recorded of {side}", file=sys.stderr)
 

@@ -18,9 +18,8 @@ def add_track(group: argparse._ArgumentGroup) -> None:
         default=[],
         metavar="NAME",
         dest="tracks",
-        help="send metrics and models to one more tracker: wandb, mlflow, trackio, csv or your own module:Class; with "
-        "options as in "
-        "wandb:project=walkers,mode=offline or mlflow:tracking_uri=http://host:5000; may be repeated",
+        help="send metrics and models to one more tracker: wandb or your own module:Class; with options as "
+        "in wandb:project=walkers,mode=offline; may be repeated",
     )
 
 

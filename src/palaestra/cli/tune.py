@@ -20,10 +20,9 @@ examples:
   palaestra tune configs/ppo/3DBall.yaml --env=3DBall --bar=90 --jobs=2
   palaestra tune configs/ppo/CartPole.yaml --env=CartPole --search=ppo --trials=50 --method=random
   palaestra tune --resume --trials=100
-  palaestra tune configs/ppo/3DBall.yaml --env=3DBall --study=population --method=pbt --jobs=2
 """
 
-SEARCH = "method trials jobs seeds search_seed bar pruner storage ray ray_address"
+SEARCH = "method trials jobs seeds search_seed bar pruner storage"
 ENV = "env_path num_areas"
 
 
@@ -61,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     search.add_argument(
         "--search", metavar="FILE", help="file with the block 'search', in place of FILE's; or ppo, sac or poca"
     )
-    search.add_argument("--method", help="tpe (default), random or pbt (population-based training)")
+    search.add_argument("--method", help="tpe (default) or random")
     search.add_argument("--trials", metavar="N", help="trials of the study, of all processes together (default: 30)")
     search.add_argument("--jobs", metavar="N", help="trials side by side (default: 1)")
     search.add_argument("--seeds", metavar="N", help="trainings of each trial, with different seeds (default: 1)")
@@ -75,14 +74,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     search.add_argument("--bar", metavar="REWARD", help="mean reward at which a training is good enough")
     search.add_argument(
         "--pruner", help="what ends hopeless trials early: median (default with one objective), hyperband or none"
-    )
-    search.add_argument("--population", metavar="N", help="trainings side by side with --method=pbt (default: 4)")
-    search.add_argument("--generations", metavar="N", help="parts of max_steps with --method=pbt (default: 10)")
-    search.add_argument("--ray", action="store_true", default=None, help="train on a Ray cluster")
-    search.add_argument(
-        "--ray-address",
-        metavar="HOST:PORT",
-        help="the cluster (default: that of a submitted job, else one on this machine)",
     )
     env = parser.add_argument_group("the environment")
     env.add_argument(
@@ -118,9 +109,6 @@ def overrides(options: argparse.Namespace) -> dict[str, Any]:
         search["seed"] = search.pop("search_seed")
     if options.objective:
         search["objectives"] = options.objective
-    population = {"size": options.population, "generations": options.generations}
-    if given := {key: value for key, value in population.items() if value is not None}:
-        search["population"] = given
     if search:
         tree["search"] = search
     if options.max_steps is not None:

@@ -66,7 +66,6 @@ RUN_FILES = frozenset(
         "run_logs",
         "configuration.yaml",
         "metrics.jsonl",
-        "metrics.csv",
         "curves.png",
         "training_status.json",
         "timers.json",

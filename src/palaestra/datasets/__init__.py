@@ -1,8 +1,8 @@
 """Demonstrations from any source: `.demo` files, and datasets of Minari, whose spaces are converted as those of
 environments.
 
-`minari_library` finds datasets, `dataset_form` and `minari_episode` convert their arrays, `minari_reader` and
-`minari_writer` read and write them.
+`minari_library` finds datasets, `dataset_form` and `minari_episode` convert their arrays, `minari_reader` reads
+them.
 """
 
 from __future__ import annotations

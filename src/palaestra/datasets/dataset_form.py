@@ -1,15 +1,9 @@
-"""Converts the arrays of datasets to observations and actions of a behavior, as its environment's spaces are converted,
-and back.
-"""
+"""Converts the arrays of datasets to observations and actions of a behavior, as environments' spaces are converted."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from contextlib import suppress
-from dataclasses import replace
-from functools import reduce
-from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -17,12 +11,10 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from palaestra.core.errors import EnvError
-from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec, RawAction
 from palaestra.envs.spaces.action_masks import ActionMasks
 from palaestra.envs.spaces.action_spaces import SpaceActions
-from palaestra.envs.spaces.behavior_spaces import BehaviorSpaces
 from palaestra.envs.spaces.conventions import Conventions
-from palaestra.envs.spaces.inverses import policy_actions, space_observations
 from palaestra.envs.spaces.mask_source import MaskSource
 from palaestra.envs.spaces.observation_spaces import Elements, Leaf, observation_leaves, pick
 
@@ -52,13 +44,6 @@ class DatasetForm:
             own = BehaviorSpec(tuple(leaf.spec for leaf in self._leaves), self._actions.spec)
         self.spec = own
         self._masks = ActionMasks(action_space, self._actions.spec)
-
-    def rename(self, names: Sequence[tuple[str, bool]]) -> None:
-        """Gives the observations names, and says which are goal signals. Raises ValueError for another number of
-        them.
-        """
-        obs = tuple(replace(one, name=name, goal=goal) for one, (name, goal) in zip(self.spec.obs, names, strict=True))
-        self.spec = replace(self.spec, obs=obs)
 
     @property
     def row_bytes(self) -> int:
@@ -104,37 +89,6 @@ class DatasetForm:
         with suppress(EnvError):
             return self._masks.rows(rows, source)
         return self._masks.rows(rows, source, ~last, "step {}".format)  # after an end nothing may be possible
-
-    def write_observations(self, columns: Sequence[NDArray[np.float32]], mask: NDArray[np.bool_] | None = None) -> Any:
-        """Returns N observations in the form of the space, and in it the mask that it has. Raises EnvError for a
-        Sequence.
-        """
-        if not self.own:
-            written = space_observations(self.observation_space, self._leaves, columns)
-            if self.mask is not None:
-                entry = reduce(getitem, self.mask, written)
-                if not isinstance(entry, np.ndarray):
-                    raise EnvError(f"the mask {'.'.join(map(str, self.mask))} has parts, which cannot be written")
-                entry[...] = 1 if mask is None else mask.reshape(entry.shape)
-            return written
-        if not isinstance(self.observation_space, spaces.Dict):
-            return columns[0]
-        return dict(zip(self.observation_space.spaces, columns, strict=True))
-
-    def write_actions(self, continuous: NDArray[np.float32], discrete: NDArray[np.int64]) -> Any:
-        """Returns N actions in the form of the space."""
-        return self._actions.batch_arrays(continuous, discrete)
-
-
-def own_form(spec: BehaviorSpec) -> DatasetForm:
-    """Returns the form of a behavior that has no spaces of its own: those in which we offer it to other trainers."""
-    obs = tuple(
-        replace(one, name=re.sub(r"[/\\.]", "_", one.name) or "observation", raw=None) for one in spec.obs
-    )  # a slash nests in HDF5
-    action = ActionSpec(spec.action.continuous, spec.action.branches)
-    made = BehaviorSpaces(BehaviorSpec(obs, action))
-    plain = BehaviorSpec(tuple(replace(one, raw=None) for one in spec.obs), action)
-    return DatasetForm(made.observation, made.action, plain)
 
 
 def form_of_our_env(observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> DatasetForm | None:
@@ -215,3 +169,39 @@ def _row_bytes(space: spaces.Space[Any]) -> int:
     if isinstance(space, spaces.Tuple):
         return sum(map(_row_bytes, space.spaces))
     return int(np.prod(space.shape or ())) * (8 if space.dtype is None else np.dtype(space.dtype).itemsize)
+
+
+def policy_actions(actions: SpaceActions, batched: Any, count: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Returns the continuous actions (N, numbers), scaled to -1..1, and the choices (N, branches) from 0, of N actions
+    of the space.
+
+    Raises EnvError for arrays of other shapes, KeyError, IndexError or TypeError for actions of another form.
+    """
+    spec = actions.spec
+    numbers = list[NDArray[Any]]()
+    choices = list[NDArray[Any]]()
+    if spec.raw is not None:
+        _collect(spec.raw, batched, count, numbers, choices)
+    continuous = np.concatenate(numbers, 1) if numbers else np.zeros((count, 0))
+    discrete = np.concatenate(choices, 1).astype(np.int64) if choices else np.zeros((count, 0), np.int64)
+    if spec.starts is not None:
+        discrete = discrete - np.array(spec.starts, np.int64)
+    if spec.low is None or spec.high is None:
+        return continuous.astype(np.float32), discrete
+    low = np.array(spec.low, np.float64)
+    high = np.array(spec.high, np.float64)
+    middle = low / 2 + high / 2
+    half = high / 2 - low / 2
+    return np.where(half > 0, (continuous - middle) / np.where(half > 0, half, 1), 0).astype(np.float32), discrete
+
+
+def _collect(form: RawAction, value: Any, count: int, numbers: list[NDArray[Any]], choices: list[NDArray[Any]]) -> None:
+    """Adds the columns of an action's arrays to `numbers` or `choices`, in the order of the spec."""
+    if form.parts is None:
+        array = np.asarray(value)
+        if array.shape not in ((count, *form.shape), (count, *(form.shape or (1,)))):
+            raise EnvError(f"actions have shape {array.shape}; expected {(count, *form.shape)}")
+        (numbers if form.continuous else choices).append(array.reshape(count, -1))
+        return
+    for key, part in zip(range(len(form.parts)) if form.keys is None else form.keys, form.parts, strict=True):
+        _collect(part, value[key], count, numbers, choices)

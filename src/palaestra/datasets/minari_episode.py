@@ -14,10 +14,6 @@ from palaestra.core.errors import EnvError
 from palaestra.datasets.dataset_form import DatasetForm
 from palaestra.demos import DemoColumns
 
-OURS = "palaestra"
-"""Key of our own entry in a dataset's metadata, and with an underscore the first part of the names of our infos."""
-KEPT = ("reward", "group_reward", "done", "truncated", "id", "group", "continuous", "discrete")
-"""Columns of records that infos hold where Minari has no place for them, such as `palaestra_group_reward`."""
 MASK = "action_mask"
 
 
@@ -62,7 +58,6 @@ class EpisodeRecords:
         self.continuous = following(continuous)
         self.discrete = following(discrete)
         infos = episode.get("infos") or {}
-        self._take_kept(infos)
         self.mask = None
         given = infos.get(MASK)
         source = f"in infos['{MASK}']"
@@ -95,11 +90,3 @@ class EpisodeRecords:
             discrete=self.discrete[part],
             acted=np.ones(len(self.reward[part]), np.bool_),
         )
-
-    def _take_kept(self, infos: Mapping[str, Any]) -> None:
-        """Takes columns from our infos, if there are any."""
-        for name in KEPT:
-            values = infos.get(f"{OURS}_{name}")
-            if values is not None:
-                column = getattr(self, name)
-                setattr(self, name, np.asarray(values).reshape(column.shape).astype(column.dtype))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +21,7 @@ PACKED = 1100
 """Most bytes that one byte of a file can hold: deflate packs 1032 times at most."""
 UNASKED = 64 << 20
 """Bytes of an episode that are read whatever its file holds, and without asking for the free memory."""
-_ID = re.compile(r"(?:(?=[-\w]{2}|[-\w]/[-\w]+/)[-\w]+(?:/[-\w]+)*/)?[-\w]+?-v\d+", re.ASCII)  # as Minari has it
 _PATH_STARTS = ("/", "./", "../", "~", ".\\", "..\\")
-
-
-@dataclass(frozen=True, slots=True)
-class DatasetPlace:
-    """A dataset's id, and the folder that holds it."""
-
-    id: str
-    folder: Path
-    listed: bool = True
-    """Whether the folder is where Minari looks for the id."""
-
-    @property
-    def namespace(self) -> str | None:
-        """The part of the id before its last slash; None without one."""
-        return self.id.rpartition("/")[0] or None
 
 
 def is_minari(source: Path | str) -> bool:
@@ -102,23 +84,6 @@ def data_folder(source: str) -> Path:
         f"{datasets_root()}){nearest(name, local_ids())}{_there_are()}; "
         f"to download it: minari download {name}"
     )
-
-
-def new_place(target: str) -> DatasetPlace:
-    """Returns the place of a dataset to be written: by id, or by folder. Raises DemoError for an invalid id."""
-    name = target.removeprefix(MINARI).strip()
-    if name.startswith(_PATH_STARTS) or Path(name).is_absolute():
-        folder = expanded(Path(name)).absolute()  # Minari cannot write to a relative one
-        stem = re.sub(r"[^-\w]", "-", folder.name, flags=re.ASCII)
-        return DatasetPlace(stem if _ID.fullmatch(stem) else f"{stem}-v0", folder, listed=False)
-    if not _ID.fullmatch(name):
-        raise DemoError(
-            f"'{name}' is no id of a Minari dataset; expected one such as ball/expert-v0: letters, digits, '-' and "
-            "'_', a namespace of two "
-            "or more characters before a slash if you like, and at the end -v with a number (or a folder: "
-            f"./{name or 'expert-v0'})"
-        )
-    return DatasetPlace(name, datasets_root() / name)
 
 
 def open_storage(folder: Path, source: str) -> tuple[Any, dict[str, Any]]:

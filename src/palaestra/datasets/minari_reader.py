@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from palaestra.core.errors import DemoError, EmptyDemo, EnvError
-from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.core.specs import BehaviorSpec
 from palaestra.core.system_memory import format_bytes, free_memory
 from palaestra.datasets.dataset_form import DatasetForm, form_of_our_env, in_file_order, unit_differences
-from palaestra.datasets.minari_episode import OURS, EpisodeRecords
+from palaestra.datasets.minari_episode import EpisodeRecords
 from palaestra.datasets.minari_library import (
     UNASKED,
     data_folder,
@@ -28,6 +28,8 @@ from palaestra.demos import DemoColumns, DemoRecord, Episode, Pairs, ReadTiming
 from palaestra.demos.pairs import episodes_of, pairs_of
 from palaestra.demos.record_columns import join, records_of
 
+OURS = "palaestra/"
+"""Begins the ids of our environments in Gymnasium."""
 TOGETHER = 1 << 20
 """Bytes of short episodes that are put together in one chunk."""
 DECODED = 32 << 20
@@ -227,14 +229,8 @@ def read_minari(source: str) -> MinariDemo:
         observation_space, action_space = (
             _space(getattr(storage, key), metadata.get(key)) for key in ("observation_space", "action_space")
         )
-        ours = metadata.get(OURS)
-        own = None if ours is None or "branches" not in ours else _own_spec(ours)
         env = _env_id(metadata)
         behavior = _behavior(env, name)
-        team = 0
-        if ours is not None:
-            behavior = str(ours["behavior"])
-            team = int(ours["team"])
     except Exception as error:  # metadata of any other form
         raise unreadable(source, error, " from its metadata") from error
     if episodes < 1 or steps < 1:
@@ -245,22 +241,19 @@ def read_minari(source: str) -> MinariDemo:
             "step for each"
         )
     try:
-        form = form_of_our_env(observation_space, action_space) if own is None and env.startswith(f"{OURS}/") else None
-        form = form or DatasetForm(observation_space, action_space, own)
-        if ours is not None:
-            form.rename([(str(one["name"]), bool(one["goal"])) for one in ours["observations"]])
+        form = form_of_our_env(observation_space, action_space) if env.startswith(OURS) else None
+        form = form or DatasetForm(observation_space, action_space)
     except EnvError as error:
         raise DemoError(f"{source}: {error}") from error
     except Exception as error:  # metadata of any other form
         raise unreadable(source, error, " from its metadata") from error
-    title = name if ours is None else str(ours.get("name", name))
-    return MinariDemo(source, folder, metadata, title, behavior, team, form, storage)
+    return MinariDemo(source, folder, metadata, name, behavior, 0, form, storage)
 
 
 def _behavior(env: str, id: str) -> str:
     """Returns the name that the behavior has in the environment of a dataset; without an environment, the dataset's."""
-    if env.startswith(f"{OURS}/"):
-        return re.sub(r"-v\d+$", "", env.removeprefix(f"{OURS}/"))
+    if env.startswith(OURS):
+        return re.sub(r"-v\d+$", "", env.removeprefix(OURS))
     return env.rpartition(":")[2].replace("/", "-") or re.sub(r"-v\d+$", "", id).rpartition("/")[2]
 
 
@@ -287,24 +280,5 @@ def _env_id(metadata: Mapping[str, Any]) -> str:
     return str(json.loads(metadata["env_spec"]).get("id", "")) if metadata.get("env_spec") else ""
 
 
-def env_spec_of(demo: MinariDemo) -> Any:
-    """Returns Gymnasium's EnvSpec of a dataset's environment, None if it names none. Raises DemoError."""
-    if not demo.metadata.get("env_spec"):
-        return None
-    from minari import MinariDataset
-
-    try:
-        return MinariDataset(demo.storage).env_spec
-    except Exception as error:  # metadata of any other form
-        raise unreadable(demo.title, error, " (its env_spec)") from error
-
-
 def _space(space: Any, written: Any) -> Any:
     return in_file_order(space, json.loads(written)) if isinstance(written, str) else space
-
-
-def _own_spec(ours: Mapping[str, Any]) -> BehaviorSpec:
-    obs = tuple(
-        ObsSpec(str(one["name"]), tuple(map(int, one["shape"])), bool(one["goal"])) for one in ours["observations"]
-    )
-    return BehaviorSpec(obs, ActionSpec(int(ours["continuous"]), tuple(map(int, ours["branches"]))))

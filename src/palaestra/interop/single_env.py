@@ -11,9 +11,9 @@ from gymnasium.error import ResetNeeded
 
 from palaestra.core.errors import EnvError
 from palaestra.core.plugins import nearest
+from palaestra.interop.built_ins import built_in_names
 from palaestra.interop.named_agents import Agents, NamedView
 from palaestra.interop.opened_env import OpenedEnv, named_parameters, why_no_batch
-from palaestra.interop.registration import built_in_names
 from palaestra.interop.windows import Window, render_modes
 
 RESET_OPTIONS = ("parameters",)

@@ -14,7 +14,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
-from palaestra.runtime.storage.signature import user_key
+from palaestra.runtime.storage.user_keys import user_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -14,10 +14,10 @@ from time import monotonic
 from typing import Any, TypeAlias
 
 import grpc
+import psutil
 
 from palaestra.core.errors import EnvError
 from palaestra.wire.messages import EXCHANGE
-from palaestra.wire.peers import holder_of
 
 MAX_CALLS = 4
 """Number of simultaneous calls: a game has one; others come from a game that has just died, or from another program."""
@@ -220,3 +220,15 @@ def has_ipv6() -> bool:
 def bracketed(host: str) -> str:
     """Returns the host as it is written before a port: IPv6 addresses in brackets."""
     return f"[{host}]" if ":" in host else host
+
+
+def holder_of(port: int) -> str | None:
+    """Returns name and number of the process that listens on a port of this machine; None: there is none, or the system
+    does not report it, as macOS for processes of other users.
+    """
+    with suppress(psutil.Error, OSError):
+        for connection in psutil.net_connections("tcp"):
+            number = connection.laddr[1] if len(connection.laddr) == 2 else None
+            if connection.status == psutil.CONN_LISTEN and number == port and connection.pid:
+                return f"{psutil.Process(connection.pid).name()}, process {connection.pid}"
+    return None

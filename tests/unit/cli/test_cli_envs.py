@@ -9,10 +9,9 @@ from rich.console import Console
 from tiny_envs import Scripted
 
 from palaestra.cli import envs
-from palaestra.cli.agreement import agreements
 from palaestra.core.errors import EnvError
 from palaestra.core.plugins import registry
-from palaestra.envs.builtin.base.agreement import Learned
+from palaestra.envs.builtin.agreement import Learned, agreements
 from palaestra.envs.wrapper import EnvWrapper
 
 ROOT = Path(__file__).parents[3]

@@ -21,14 +21,14 @@ def trackers(listed: Any, *tracks: str, sets: tuple[str, ...] = ()) -> dict[str,
 
 def test_the_flag_adds_a_tracker_to_the_usual_ones_and_to_those_of_the_file():
     assert trackers(None, "wandb") == {**USUAL, "wandb": {}}
-    assert trackers(["csv"], "wandb", "mlflow") == {"csv": {}, "wandb": {}, "mlflow": {}}
+    assert trackers(["jsonl"], "wandb", "own") == {"jsonl": {}, "wandb": {}, "own": {}}
 
 
 def test_options_are_yaml_and_added_to_those_of_the_file():
     assert trackers({"wandb": {"project": "p"}}, "wandb:mode=offline,tags=[a, b],models=false") == {
         "wandb": {"project": "p", "mode": "offline", "tags": ["a", "b"], "models": False}
     }
-    assert trackers([], "mlflow:tracking_uri=http://host:5000") == {"mlflow": {"tracking_uri": "http://host:5000"}}
+    assert trackers([], "own:uri=http://host:5000") == {"own": {"uri": "http://host:5000"}}
 
 
 def test_a_class_of_ones_own_may_have_options_too():

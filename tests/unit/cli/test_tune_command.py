@@ -15,13 +15,12 @@ def test_flags_are_keys_of_the_search_and_of_the_environment():
         "--trials=3",
         "--seed=4",
         "--objective=reward",
-        "--population=8",
         "--env=3DBall",
         "--time-scale=5",
         "--max-steps=1e5",
     ]
     assert overrides(make_parser("tune").parse_args(["tune", *words])) == {
-        "search": {"trials": "3", "seed": "4", "objectives": ["reward"], "population": {"size": "8"}},
+        "search": {"trials": "3", "seed": "4", "objectives": ["reward"]},
         "env_settings": {"env_path": "3DBall"},
         "engine_settings": {"time_scale": 5.0},
         "behaviors": {"*": {"max_steps": "1e5"}},
@@ -33,10 +32,9 @@ def test_flags_are_keys_of_the_search_and_of_the_environment():
     [
         (["--trials=0"], "--trials: search.trials: expected a number greater than 0"),
         (["--bar=high"], "--bar: search.bar: expected a number, got 'high'"),
-        (["--method=grid"], "expected one of tpe, random, pbt"),
+        (["--method=grid"], "expected one of tpe, random"),
         (["--objective=decisions"], "search.bar: is missing"),
         (["--search=pp"], "did you mean 'ppo'"),
-        (["--method=pbt", "--seeds=2"], "expected 1 with method pbt"),
         (["--study=../away"], "--study: '../away' cannot name a folder"),
         (["--resume"], "there is no study 'tune'"),
     ],

@@ -243,7 +243,6 @@ def test_a_missing_package_is_named_with_the_line_that_installs_it(root, monkeyp
             {"action_space": '{"type": "Box", "dtype": "float32", "shape": [2], "low": [0,0], "high": [1,1]}'},
             "episode 0: actions have shape",
         ),
-        ({"palaestra": {"behavior": "x"}}, "cannot be read"),
     ],
 )
 def test_damaged_metadata_are_refused_with_a_sentence(root, entries, message):
@@ -346,3 +345,16 @@ def test_decisions_are_learned_from_datasets_and_files_together(tmp_path):
     assert len(both) == 5, "each is read once"
     assert both.last.tolist() == [False, False, True, False, True]
     assert load_demonstrations(" minari:my/b-v0 , minari:my/b-v0", spec, torch.device("cpu")) is both
+
+
+def test_demonstrations_load_from_our_environments_collected_by_minari(root):
+    simple("my/b-v0", episode(3))
+    path = root / "my" / "b-v0" / "data" / "metadata.json"
+    metadata = json.loads(path.read_text())
+    goal = {"type": "Box", "dtype": "float32", "shape": [2], "low": [-9, -9], "high": [9, 9]}
+    env = gymnasium.envs.registration.EnvSpec("palaestra/Some-v0", "palaestra:nothing").to_json()
+    path.write_text(json.dumps(metadata | {"env_spec": env, "observation_space": json.dumps(goal)}))
+    demo = read_demo("minari:my/b-v0")
+    assert demo.form.own
+    assert demo.behavior == "Some"
+    assert demo.spec == BehaviorSpec((ObsSpec("observation", (2,)),), ActionSpec(0, (3,)))

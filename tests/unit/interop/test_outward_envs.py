@@ -14,14 +14,13 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 from zoo_games import Duel
 
-import palaestra
+import palaestra.gymnasium
 from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action
 from palaestra.envs.base import Env
 from palaestra.envs.pettingzoo.env import PettingZooEnv
 from palaestra.interop.opened_env import OpenedEnv
 from palaestra.interop.parallel_env import AgentsEnv
-from palaestra.interop.registration import register_envs
 from palaestra.interop.vector_env import merged
 from palaestra.pettingzoo import aec_env, parallel_env
 
@@ -29,7 +28,6 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # its tests import deprecated games
     from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test
 
-register_envs()
 pytestmark = pytest.mark.filterwarnings("ignore")  # recommendations of both libraries' tests
 
 ONE_AGENT = ["3DBall", "GridWorld", "Sorter", "WallJump"]

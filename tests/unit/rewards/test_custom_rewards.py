@@ -26,8 +26,7 @@ from palaestra.rewards.signals import RewardSignals, title
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.settings import load, to_yaml
 from palaestra.runtime.storage.networks import load_networks
-from palaestra.runtime.storage.signature import is_own, sign
-from palaestra.runtime.storage.trust import network_code
+from palaestra.runtime.storage.trust import is_own, network_code, sign
 from palaestra.trainers.behavior_settings import BehaviorSettings
 
 ROOT = Path(__file__).parents[3]

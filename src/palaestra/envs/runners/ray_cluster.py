@@ -90,7 +90,7 @@ class RayCluster:
         address = options.address or os.environ.get("RAY_ADDRESS")
         if address is not None:
             check_address(address)
-        self.ray = import_ray("--env-runners needs", address)
+        self.ray = import_ray(address)
         self._runners, self._ours = options.runners, not self.ray.is_initialized()
         if self._ours:
             connect(self.ray, options, address)
@@ -159,9 +159,8 @@ class RayCluster:
             self.ray.shutdown()
 
 
-def import_ray(who: str, address: str | None) -> Any:
-    """Returns the module. `who` begins the message, such as 'palaestra tune --ray needs'. Raises EnvError if it is not
-    installed.
+def import_ray(address: str | None) -> Any:
+    """Returns the module. Raises EnvError if it is not installed.
 
     Without an address, a cluster is going to be started: it asks for a token, which Ray makes, where this Ray knows
     tokens.
@@ -171,7 +170,7 @@ def import_ray(who: str, address: str | None) -> Any:
     try:
         import ray
     except ImportError as error:
-        raise EnvError(f"{who} Ray, which is not installed: pip install 'palaestra[ray]'") from error
+        raise EnvError("--env-runners needs Ray, which is not installed: pip install 'palaestra[ray]'") from error
     return ray
 
 

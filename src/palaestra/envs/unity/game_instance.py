@@ -20,7 +20,6 @@ from palaestra.wire import encode
 from palaestra.wire.decode import AgentInfos, GameMessage, decode
 from palaestra.wire.handshake import GameVersion, read_game_version
 from palaestra.wire.limits import check_tick
-from palaestra.wire.peers import Origin, PeerProgram, origin, program_of
 from palaestra.wire.readers import AgentInfoReader
 from palaestra.wire.server import Call, Inbox, Server
 from palaestra.wire.side_channels import SideChannels
@@ -65,7 +64,7 @@ class InstanceOwner(Protocol):
 class GameInstance:
     """Starts, serves, ends and restarts one copy of the game."""
 
-    def __init__(self, index: int, options: UnityOptions, owner: InstanceOwner, build: Path | None, logs: Path) -> None:  # noqa: PLR0915
+    def __init__(self, index: int, options: UnityOptions, owner: InstanceOwner, build: Path | None, logs: Path) -> None:
         """Listens for the game; `start` starts it."""
         self.index = index
         self.options = options
@@ -101,12 +100,8 @@ class GameInstance:
         """Addresses of earlier games, which may send messages after their connection has been given up."""
         self._was_connected = False
         """True once any game has connected to this copy."""
-        self._peer_verified = True
-        """True if the current game is known to be the expected process."""
         self.dropped = 0
         """Number of ignored messages from programs other than the game."""
-        self._rejection = ""
-        """Reason why the last ignored message was not accepted as the game's first, since its start."""
         self.received = self.sent = 0
         """Bytes of all messages."""
         self.busy = 0.0
@@ -149,7 +144,6 @@ class GameInstance:
     def start(self) -> None:
         """Starts the build's process; the Editor is started by the user."""
         self.reminders = self.delivered = 0
-        self._rejection = ""
         if self._executable is not None:
             log = self._logs / f"Player-{self.number}.log"
             command = [
@@ -195,18 +189,20 @@ class GameInstance:
             self._handle_message(incoming)
 
     def _handle_unknown(self, call: Call) -> None:
-        """Handles a request of an unknown program; accepts only a first message of the expected process."""
-        origin, program = self._origin(call)
-        if origin is Origin.OTHER or not call.open or (self.game is not None and not self._may_take_over(origin, call)):
+        """Handles a request of another program than the current game.
+
+        A build's first message is taken while no game is connected, the Editor's always: it may have crashed. Other
+        messages that are not the Editor's first are ignored.
+        """
+        if not call.open or (self.game is not None and not self.editor):
             if call.peer not in self._former_peers:
-                self._drop(call, program)
+                self._drop(call)
             return
-        ours = origin is Origin.GAME and self.game is None
         try:
             incoming = decode(call.raw)
             if call.peer in self._former_peers and not introduces(incoming, connected=False):
                 return
-            if ours and incoming.status != encode.OK:
+            if not self.editor and incoming.status != encode.OK:
                 raise GameGone(self.quit_message())
             if not introduces(incoming, connected=self.game is not None):
                 raise ProtocolError(
@@ -217,47 +213,26 @@ class GameInstance:
         except GameGone:
             raise
         except (ProtocolError, NotFinite) as error:
-            if ours:
+            if not self.editor:
                 raise
-            self._drop(call, program, str(error))
-        except EnvError as error:  # another version, so not a build or Editor that connected before
-            if not self._was_connected or ours:
+            self._drop(call, f": {error}")
+        except EnvError as error:  # another version, so not an Editor that connected before
+            if not self.editor or not self._was_connected:
                 raise
-            self._drop(call, program, str(error))
+            self._drop(call, f": {error}")
         else:
             self.received += len(call.raw)
-            self._peer_verified = origin is Origin.GAME
             self._greet(call, incoming, game)
 
-    def _origin(self, call: Call) -> tuple[Origin, PeerProgram | None]:
-        """Returns the program that sent a request. The Editor's process is not known beforehand."""
-        if self.process is None or (self.game is not None and self._peer_verified):
-            return Origin.UNKNOWN, None
-        return origin(call.peer, self.server.port, self.process.pid)
-
-    def _may_take_over(self, origin: Origin, call: Call) -> bool:
-        """Whether a first message replaces the current connection.
-
-        A build replaces one that may be another program's. The Editor may reconnect, but another program cannot take
-        its connection while that lasts.
-        """
-        if not self.editor:
-            return origin is Origin.GAME and not self._peer_verified
-        port = self.server.port
-        former = program_of(self._peer, port)
-        latter = program_of(call.peer, port)
-        return former is None or latter is None or former.pid == latter.pid
-
-    def _drop(self, call: Call, program: PeerProgram | None, reason: str = "") -> None:
+    def _drop(self, call: Call, because: str = "") -> None:
         """Ignores a request of another program; warns the user of the first."""
         call.answer(None)
         self.dropped += 1
-        self._rejection = reason or self._rejection
         if self.dropped == 1:
-            sender = f"a program that is not the game ({program})" if program else "someone other than the game"
-            because = f": {reason}" if reason else ""
             self._owner.tell(
-                "warning", f"{self.name}: {sender} sent messages on port {self.server.port}, which are ignored{because}"
+                "warning",
+                f"{self.name}: someone other than the game sent messages on port {self.server.port}, which are ignored"
+                f"{because}",
             )
 
     def quit_message(self) -> str:
@@ -412,12 +387,7 @@ class GameInstance:
                 "warning", f"{self.name}: {explanation}" if self.delivered or not self.editor else explanation
             )
             return
-        other = (
-            f"; messages on its port were not from it: {self._rejection}"
-            if self._rejection and self.game is None
-            else ""
-        )
-        raise GameGone(explanation + other + self.log_tail())
+        raise GameGone(explanation + self.log_tail())
 
     def _awaited(self, pause: float) -> tuple[Phase, float]:
         """Returns what is awaited, and since when.

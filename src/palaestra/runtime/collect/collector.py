@@ -402,8 +402,7 @@ class Collector:
                 collector.policy.recurrent_state = on(saved["recurrent_state"], self.env.device)
             if restored and saved["buffer"] is not None and collector.rollout_size is not None:
                 collector.buffer = collector.make_buffer(self.steps[name], collector.policy.blank(self.steps[name]))
-                kind = type(collector.buffer).__name__
-                if saved["buffer"].get("kind", kind) == kind:  # else opponents came or went
+                if saved["buffer"]["kind"] == type(collector.buffer).__name__:  # else opponents came or went
                     collector.buffer.load_state_dict(on(saved["buffer"], self.env.device))
         return restored
 

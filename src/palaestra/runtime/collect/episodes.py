@@ -245,17 +245,10 @@ class EpisodeMeter:
         self._counted.clear()
         self._success.clear()
         sums = self._open = OpenEpisodes(len(state["waiting"]))
-        sums.returns, sums.group_returns, sums.lengths, sums.waiting = (
-            state[name].numpy().copy() for name in ("returns", "group", "lengths", "waiting")
+        sums.returns, sums.group_returns, sums.lengths, sums.waiting, sums.living, sums.groups = (
+            state[name].numpy().copy() for name in ("returns", "group", "lengths", "waiting", "living", "groups")
         )
-        sums.living = sums.waiting.copy()
-        if "living" in state:  # not in checkpoints of earlier versions
-            sums.living = state["living"].numpy().copy()
-            sums.groups = state["groups"].numpy().copy()
-        none = np.zeros(len(sums), bool)
-        self._older, self._partial = (
-            state[name].numpy().copy() if name in state else none.copy() for name in ("older", "partial")
-        )
+        self._older, self._partial = (state[name].numpy().copy() for name in ("older", "partial"))
 
 
 def host(column: tuple[Tensor, ...]) -> list[NDArray[Any]]:

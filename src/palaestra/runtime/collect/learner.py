@@ -359,13 +359,13 @@ class Learner:
             "next_summary": self.next_summary,
             "next_checkpoint": self.next_checkpoint,
             "signals": sorted(self.settings.reward_signals),
-            **({"changes": self.changes} if self.changes else {}),
+            "changes": self.changes,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a state; a summary or checkpoint that new settings make due earlier comes at once."""
         self.trainer.load_state_dict(state["trainer"])
-        self.change(state.get("changes", {}))
+        self.change(state["changes"])
         every = self.settings.summary_freq
         interval = self.settings.checkpoint_interval
         self.next_summary = min(state["next_summary"], (self.step // every + 1) * every)

@@ -162,8 +162,8 @@ class Parameters:
             "filled": self._filled_at,
             "left": self._ticks_left,
             "names": list(self._settings),
+            "fixed": dict(self.fixed),
         }
-        state |= {"fixed": dict(self.fixed)} if self.fixed else {}
         return {**state, "areas": self._queue.state_dict()} if isinstance(self._queue, ParameterQueue) else state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -174,7 +174,7 @@ class Parameters:
         self._ticks_left = state["left"]
         self.fixed = {
             name: value
-            for name, value in state.get("fixed", {}).items()
+            for name, value in state["fixed"].items()
             if name in self._env.parameters or not self._env.parameters
         }
         self._dropped = [name for name in state["names"] if name not in self._settings and name in self._env.parameters]

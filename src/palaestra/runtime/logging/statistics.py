@@ -281,9 +281,8 @@ class Statistics:
             kept.clear()
         self._periods.update((name, _Period(**deepcopy(period))) for name, period in state["periods"].items())
         self._since_update.update((name, list(pair)) for name, pair in state["since_update"].items())
-        # not in checkpoints of earlier versions
-        self._before_update.update((name, list(pair)) for name, pair in state.get("before_update", {}).items())
-        for name, last in state.get("last", {}).items():
+        self._before_update.update((name, list(pair)) for name, pair in state["before_update"].items())
+        for name, last in state["last"].items():
             self._last[name] = LastReward(**{**last, "judged": tuple(last["judged"])})
         self._recent.update((name, deque(returns, maxlen=FEW)) for name, returns in state["recent"].items())
 

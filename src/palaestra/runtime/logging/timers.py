@@ -69,14 +69,18 @@ class Timers:
         """Returns total seconds, count, own seconds and children of every timer, running ones included."""
         return self._root.tree()
 
-    def write(self, file: Path, metadata: Mapping[str, str]) -> None:
-        """Writes `run_logs/timers.json` in the layout of ML-Agents, with `metadata` added. Raises RunError."""
-        body = {
+    def whole(self, metadata: Mapping[str, str]) -> dict[str, Any]:
+        """Returns the tree with its gauges and metadata in the layout of ML-Agents, with `metadata` added."""
+        return {
             "name": ROOT,
             "gauges": {name: {**gauge, "count": int(gauge["count"])} for name, gauge in self._gauges.items()},
             "metadata": {**self._metadata(), **metadata},
             **self.tree(),
         }
+
+    def write(self, file: Path, metadata: Mapping[str, str]) -> None:
+        """Writes `run_logs/timers.json`. Raises RunError."""
+        body = self.whole(metadata)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             write_whole(file, json.dumps(body, indent=4).encode())

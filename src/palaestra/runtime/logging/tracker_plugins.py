@@ -9,7 +9,7 @@ from inspect import signature
 from typing import Any, cast
 
 from palaestra.core.errors import PalaestraError, PluginError, exception_summary
-from palaestra.core.plugins import find_plugin, nearest
+from palaestra.core.plugins import find_plugin, nearest, registry
 from palaestra.runtime.logging.stats_writers import find_stats_writers
 from palaestra.runtime.logging.tracker import TrackedRun, Tracker
 from palaestra.runtime.settings import RunSettings
@@ -38,6 +38,12 @@ def make_trackers(
 
 def _find(name: str, options: Mapping[str, Any]) -> Callable[..., Tracker]:
     title = f"tracker '{name}'"
+    if ":" not in name and name not in registry("trackers"):
+        raise PluginError(
+            f"no tracker is named '{name}'{nearest(name, registry('trackers').names())} (there are: "
+            f"{', '.join(registry('trackers').names())}); to send metrics elsewhere, name your own class as "
+            "module:Class (docs/guides/trackers.md shows how to write it)"
+        )
     found = find_plugin("trackers", title, name)
     if not callable(found):
         raise PluginError(f"{title} is {found!r}; expected a class that can be called with (run, **options)")

@@ -1,20 +1,16 @@
-"""Trackers that come with Palaestra: TensorBoard, `metrics.jsonl`, `metrics.csv`, the console, and the gauges of
-`timers.json`.
+"""Trackers that come with Palaestra: TensorBoard, `metrics.jsonl`, the console, and the gauges of `timers.json`.
 
 When a run resumes, each file drops the values after the step that it resumes from, so that no curve overlaps itself.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import os
 import socket
-import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -22,9 +18,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from palaestra.core.display import escaped, indented
-from palaestra.core.errors import PluginError, RunError
-from palaestra.core.files import MOST_LINES, explain, file_name, read_lines, read_whole, write_whole
+from palaestra.core.display import indented
+from palaestra.core.errors import RunError
+from palaestra.core.files import MOST_LINES, explain, file_name, read_whole, write_whole
 from palaestra.core.metrics import ELO, GROUP_REWARD
 from palaestra.runtime.logging.tracker import Summary, TrackedRun
 
@@ -32,8 +28,6 @@ if TYPE_CHECKING:
     from palaestra.runtime.logging.timers import Timers
 
 METRICS = "metrics.jsonl"
-CSV = "metrics.csv"
-CSV_HEAD = ("behavior", "step", "time", "elapsed", "tag", "value")
 _BINS = 30
 _MOST = float(np.finfo(np.float64).max)
 
@@ -126,7 +120,7 @@ class JSONLTracker:
     """
 
     def __init__(self, run: TrackedRun) -> None:
-        self._file = _LineFile(run.folder / METRICS, run.resumed, _place_in_jsonl)
+        self._file = _LineFile(run.folder / METRICS, run.resumed)
 
     def write(self, summary: Summary) -> None:
         """Writes one line; infinities and NaN are null."""
@@ -154,120 +148,14 @@ class JSONLTracker:
         self._file.close()
 
 
-class CSVTracker:
-    """Writes `<run>/metrics.csv`: a line for each value, with the columns behavior, step, time, elapsed, tag and value.
-
-    With `wide` it writes `<run>/<Behavior>/metrics.csv` instead, as ML-Agents did before release 3: a line for each
-    summary, with the column Steps and one for each tag.
-    """
-
-    def __init__(self, run: TrackedRun, wide: bool = False) -> None:
-        if not isinstance(wide, bool):
-            raise PluginError(f"tracker 'csv': wide: expected true or false, got {wide!r}")
-        self._run = run
-        self._wide = wide
-        self._tables: dict[str, _WideFile] = {}
-        self._file = _LineFile(
-            run.folder / CSV,
-            {escaped(name): step for name, step in run.resumed.items()},
-            _place_in_csv,
-            head=_csv_line(CSV_HEAD),
-        )
-
-    def write(self, summary: Summary) -> None:
-        """Writes a line for each tag, or one for all of them."""
-        if self._wide:
-            name = summary.behavior
-            if name not in self._tables:
-                self._tables[name] = _WideFile(
-                    self._run.folder / file_name(name) / CSV, self._run.resumed.get(name, -1)
-                )
-            self._tables[name].append(summary.step, summary.values)
-            return
-        head = (summary.behavior, summary.step, summary.time, summary.elapsed)
-        self._file.append(b"".join(_csv_line((*head, tag, value)) for tag, value in summary.values.items()))
-
-    def text(self, behavior: str, tag: str, body: str) -> None:
-        """Does nothing: a note is not a number."""
-
-    def close(self) -> None:
-        """Closes the files."""
-        self._file.close()
-        for table in self._tables.values():
-            table.close()
-
-
-class _WideFile:
-    """CSV file with a line for each step and a column for each tag. A new tag adds a column, which is empty in the
-    lines before.
-    """
-
-    def __init__(self, path: Path, resumed: int) -> None:
-        """Lines after the step `resumed` are removed by the first `append`; -1: all."""
-        self._path = path
-        self._resumed = resumed
-        self._columns: list[str] = []
-        self._file: BinaryIO | None = None
-
-    def append(self, step: int, values: Mapping[str, float]) -> None:
-        """Writes a line, safe from a crash of this process when it returns. Raises RunError."""
-        named = {escaped(tag): value for tag, value in values.items()}
-        try:
-            if self._file is None or named.keys() - set(self._columns):
-                self._open(list(named))
-            assert self._file is not None
-            self._file.write(_csv_line([step, *(named.get(tag, "") for tag in self._columns)]))
-            self._file.flush()
-        except OSError as error:
-            self.close()
-            raise RunError(f"cannot write {self._path}: {explain(error)}") from error
-
-    def _open(self, tags: Iterable[str]) -> None:
-        """Writes the lines that are kept once more, with a column for each of these tags too, and opens the file for
-        more.
-        """
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        columns, rows = self._kept()
-        self._columns = list(dict.fromkeys((*columns, *tags)))
-        self._resumed = sys.maxsize
-        self.close()
-        lines = [["Steps", *self._columns], *([*row, *[""] * (len(self._columns) - len(columns))] for row in rows)]
-        write_whole(self._path, b"".join(map(_csv_line, lines)))
-        self._file = self._path.open("ab")
-
-    def _kept(self) -> tuple[list[str], list[list[str]]]:
-        """Returns the columns and the lines that the file has up to the step resumed from."""
-        if self._resumed < 0 or not self._path.exists():
-            return [], []
-        text = "".join(read_lines(self._path))
-        try:
-            head, *rows = csv.reader(io.StringIO(text[: text.rfind("\n") + 1], newline=""))
-        except (csv.Error, ValueError):  # not a table, or an empty one
-            return [], []
-        whole = [row for row in rows if len(row) == len(head) and row[0].isdecimal()]
-        return head[1:], [row for row in whole if int(row[0]) <= self._resumed]
-
-    def close(self) -> None:
-        if self._file is not None:
-            _close(self._file)
-            self._file = None
-
-
 class _LineFile:
     """File that grows by whole lines. The first `append` opens it, and removes lines of later steps than those resumed
     from.
     """
 
-    def __init__(
-        self, path: Path, resumed: Mapping[str, int], place: Callable[[bytes], tuple[str, int]], head: bytes = b""
-    ) -> None:
-        """`place` reads behavior and step of a line, or raises ValueError, KeyError or TypeError. `head` is the first
-        line.
-        """
+    def __init__(self, path: Path, resumed: Mapping[str, int]) -> None:
         self._path = path
         self._resumed = resumed
-        self._place = place
-        self._head = head
         self._file: BinaryIO | None = None
         self._begun = False
 
@@ -295,39 +183,20 @@ class _LineFile:
                 if self._resumed
                 else []
             )
-            write_whole(self._path, self._head * bool(kept) + b"".join(line + b"\n" for line in kept))
+            write_whole(self._path, b"".join(line + b"\n" for line in kept))
         self._begun = True
         file = self._path.open("a+b")
-        if not file.seek(0, os.SEEK_END):
-            file.write(self._head)
-        elif file.seek(-1, os.SEEK_END) and file.read() != b"\n":
+        if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) and file.read() != b"\n":
             file.write(b"\n")  # keeps a line that was only written in part apart from the next one
         return file
 
     def _precedes(self, line: bytes) -> bool:
         """Whether a line was written before the step resumed from; False for a line that was cut off."""
         try:
-            behavior, step = self._place(line)
+            point = json.loads(line)
+            return point["step"] <= self._resumed.get(point["behavior"], -1)
         except (ValueError, KeyError, TypeError, RecursionError):
             return False
-        return step <= self._resumed.get(behavior, -1)
-
-
-def _place_in_jsonl(line: bytes) -> tuple[str, int]:
-    point = json.loads(line)
-    return point["behavior"], point["step"]
-
-
-def _place_in_csv(line: bytes) -> tuple[str, int]:
-    behavior, step, _, _, _, value = next(csv.reader([line.decode()]))
-    float(value)
-    return behavior, int(step)
-
-
-def _csv_line(cells: Iterable[object]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow([escaped(cell) if isinstance(cell, str) else cell for cell in cells])
-    return text.getvalue().encode("utf-8", "backslashreplace")
 
 
 class ConsoleTracker:

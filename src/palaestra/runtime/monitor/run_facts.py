@@ -170,20 +170,11 @@ def league(files: ResultsFiles, run_id: str) -> LeagueTable | None:
 def time_shares(files: ResultsFiles, status: RunStatus) -> TimeShares | None:
     """Returns where the time of the newest session went, and what holds it up, or in a whole run of the original; None
     if not known.
-
-    Runs of earlier versions tell the time since their last summary alone, in which there may be no update.
     """
     if isinstance(told := status.progress.get("bottleneck"), str) and isinstance(
         shares := status.progress.get("shares"), Mapping
     ):
         return TimeShares(_sorted(_numbers(shares)), told)
-    for each in status.behaviors:
-        ranks = each.times.get("ranks")
-        if isinstance(ranks, list) and ranks and isinstance(ranks[0], Mapping):
-            parts = _numbers(ranks[0])
-            total = parts.pop("total", 0.0)
-            if total > 0:
-                return TimeShares(_sorted({name: seconds / total for name, seconds in parts.items()}))
     timers = files.json(files.root / status.run_id / TIMERS)
     children = timers.get("children")
     metadata = timers.get("metadata")

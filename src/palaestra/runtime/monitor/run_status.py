@@ -45,8 +45,6 @@ class BehaviorStatus:
     rate: float | None = None  # decisions a second
     values: Mapping[str, float] = field(default_factory=dict)
     """Last value of each tag."""
-    times: Mapping[str, Any] = field(default_factory=dict)
-    """Seconds by part since the last summary, and the bottleneck."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +199,6 @@ def _behavior(
         _first(_number(values.get(GROUP_REWARD)), _number(values.get(REWARD)), _number(live.get("reward"))),
         _first(_number(live.get("rate")), rate),
         values,
-        _section(lines[0], "times") if lines else {},
     )
 
 

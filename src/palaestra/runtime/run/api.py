@@ -55,7 +55,6 @@ from palaestra.runtime.settings import Loaded, RunSettings
 from palaestra.runtime.settings.criteria import ambiguous, never_measured
 from palaestra.runtime.storage.checkpoints import Checkpoint, Checkpoints
 from palaestra.runtime.storage.run_folder import RunFolder
-from palaestra.runtime.storage.state_checks import check_state
 from palaestra.runtime.storage.status import TrainingStatus
 from palaestra.runtime.storage.trust import agent_code, learning_code
 from palaestra.runtime.storage.writer_lock import sole_writer
@@ -467,7 +466,7 @@ def starting_point(folder: RunFolder, settings: RunSettings, console: Console) -
             )
         console.warning(f"the run '{folder.run_id}' was not saved before it ended: it starts from step 0")
         return None
-    checkpoint = checkpoints.load(check=check_state)
+    checkpoint = checkpoints.load()
     for warning in checkpoint.warnings:
         console.warning(warning)
     return checkpoint

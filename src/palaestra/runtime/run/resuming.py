@@ -26,7 +26,7 @@ class SavedRun:
     """
 
     def __init__(self, checkpoint: Checkpoint | None, group: Group) -> None:
-        """`checkpoint`: None for a new run."""
+        """`checkpoint`: None for a new run. Raises CheckpointError for one that no run has written."""
         self.run: Mapping[str, Any] = {}
         """Everything but the learners' own."""
         self.learned: dict[str, Any] = {}
@@ -44,6 +44,13 @@ class SavedRun:
         self.checkpoint = checkpoint
         if checkpoint is None:
             return
+        try:
+            self._take(checkpoint)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CheckpointError(f"{checkpoint.path} has not the form of a run's checkpoint: {error!r}") from error
+
+    def _take(self, checkpoint: Checkpoint) -> None:
+        group = self._group
         self._ranks = number_of_ranks(checkpoint.state)
         self.same_ranks = self._ranks == group.size
         if self.same_ranks:

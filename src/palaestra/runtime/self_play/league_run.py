@@ -23,7 +23,6 @@ from palaestra.runtime.storage.checkpoints import Checkpoints
 from palaestra.runtime.storage.networks import must_fit, specs_of
 from palaestra.runtime.storage.run_folder import CONFIGURATION
 from palaestra.runtime.storage.snapshots import SnapshotFiles
-from palaestra.runtime.storage.state_checks import check_state
 from palaestra.runtime.storage.trust import must_be_trusted, network_code
 from palaestra.trainers.behavior_settings import trainer_class
 
@@ -50,7 +49,7 @@ def run_league(
     named = load(run / CONFIGURATION, own_code=False).settings
     must_be_trusted(run, named, network_code(named), trust)
     settings = load(run / CONFIGURATION).settings
-    specs = specs_of(Checkpoints(run / "checkpoints", 0).load(check=check_state))
+    specs = specs_of(Checkpoints(run / "checkpoints", 0).load())
     entries = [Entry(name, step) for name in specs for step in chosen(files.steps(name), most)]
     if lacking := [name for name in specs if not any(entry.behavior == name for entry in entries)]:
         raise RunError(

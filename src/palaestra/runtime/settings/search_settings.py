@@ -14,7 +14,7 @@ TRIALS = 30
 """Number of trials where the settings do not tell."""
 KINDS = ("uniform", "log", "integer", "log_integer", "choice")
 Objective = Literal["reward", "decisions", "cpu_seconds"]
-Method = Literal["tpe", "random", "pbt"]
+Method = Literal["tpe", "random"]
 
 
 class RangeSettings(Settings):
@@ -62,36 +62,17 @@ class RangeSettings(Settings):
         return self
 
 
-class PopulationSettings(Settings):
-    """Population-based training (`method: pbt`): trainings side by side, the worst of which continue from the best."""
-
-    size: int = Field(default=4, ge=2, le=10_000)
-    """Trainings side by side."""
-    generations: int = Field(default=10, ge=2, le=10_000)
-    """Equal parts of max_steps, after each of which the population is compared."""
-    exploit: float = Field(default=0.25, gt=0, le=0.5)
-    """Share of the population that continues from a checkpoint of as many of the best: one training at least."""
-    perturb: float = Field(default=0.1, gt=0, le=1)
-    """About how far a copied value moves up or down, as a share of its range (on a logarithmic scale where the range
-    has one).
-    """
-    resample: float = Field(default=0.1, ge=0, le=1)
-    """Probability that a copied value is drawn anew from its range instead."""
-
-
 class SearchSettings(Settings):
     """The search of `palaestra tune`. `palaestra learn` does not read it."""
 
     method: Method = "tpe"
-    """How values are chosen: tpe (by what the trials so far show), random, or pbt (population-based training)."""
+    """How values are chosen: tpe (by what the trials so far show) or random."""
     space: dict[str, RangeSettings] = Field(default={})
     """Range of each setting by its path, as for --set: `behaviors.*.hyperparameters.learning_rate`; empty: that shipped
     for the trainer.
     """
     trials: int | None = Field(default=None, gt=0, le=1_000_000)
-    """Trials of the study, of all processes together; null: 30, or population.size times population.generations with
-    pbt.
-    """
+    """Trials of the study, of all processes together; null: 30."""
     jobs: int = Field(default=1, gt=0, le=10_000)
     """Trials side by side in this process's care, each in a process of its own."""
     seeds: int = Field(default=1, gt=0, le=1000)
@@ -126,16 +107,6 @@ class SearchSettings(Settings):
     """Try the file's own values first, if they are within the ranges."""
     storage: Literal["sqlite", "journal"] = "sqlite"
     """File of the study: study.db, or study.journal, which also works on network file systems."""
-    ray: bool = False
-    """Train on a Ray cluster."""
-    ray_address: str | None = None
-    """Address of the cluster, such as 10.0.0.1:6379; null: that of a submitted job, else one is started on this
-    machine. Implies ray.
-    """
-    trial_cpus: float = Field(default=1.0, gt=0)
-    """CPUs that Ray reserves for each training."""
-    population: PopulationSettings = PopulationSettings()
-    """Population-based training; only for pbt."""
 
     @field_validator("objectives")
     @classmethod
@@ -161,24 +132,7 @@ class SearchSettings(Settings):
             for key in ("report_every", "prune_after"):
                 if getattr(self, key) is not None:
                     raise field_error(SearchSettings, key, "has no effect without a pruner", getattr(self, key))
-        if self.method == "pbt":
-            self._refuse_for_population()
-        elif self.population != PopulationSettings():
-            raise field_error(SearchSettings, "population", f"is only for method pbt, not for {self.method}", None)
         return self
-
-    def _refuse_for_population(self) -> None:
-        for key, most in (("objectives", ("reward",)), ("seeds", 1), ("pruner", "none")):
-            value = getattr(self, key)
-            if value not in (None, most):
-                expected = "reward" if key == "objectives" else most
-                raise field_error(SearchSettings, key, f"expected {expected} with method pbt, got {value}", value)
-        if self.trials not in (None, self.total):
-            what = (
-                f"expected population.size times population.generations ({self.total}) with method pbt, got "
-                f"{self.trials}"
-            )
-            raise field_error(SearchSettings, "trials", what, self.trials)
 
     @property
     def wanted(self) -> tuple[Objective, ...]:
@@ -187,18 +141,13 @@ class SearchSettings(Settings):
 
     @property
     def pruning(self) -> str:
-        """Pruner of the search: as set, else `median`, or none with several objectives or method pbt."""
-        return self.pruner or ("none" if len(self.wanted) > 1 or self.method == "pbt" else "median")
+        """Pruner of the search: as set, else `median`, or none with several objectives."""
+        return self.pruner or ("none" if len(self.wanted) > 1 else "median")
 
     @property
     def total(self) -> int:
         """Number of trials of the whole study."""
-        return self.population.size * self.population.generations if self.method == "pbt" else self.trials or TRIALS
-
-    @property
-    def on_ray(self) -> bool:
-        """Whether trials run on a Ray cluster."""
-        return self.ray or self.ray_address is not None
+        return self.trials or TRIALS
 
     def marks(self, max_steps: int) -> tuple[list[int], int]:
         """Returns the decisions at which the pruner looks, and how many of these come before the first one at which it

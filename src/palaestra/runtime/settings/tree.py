@@ -225,7 +225,7 @@ class RunSettings(Settings):
     debug: bool = False
     """Log in detail."""
     trackers: Trackers = DEFAULT_TRACKERS
-    """Where metrics go: `console`, `tensorboard`, `jsonl`, `csv`, a plug-in's name, or your own `module:Class`, as a
+    """Where metrics go: `console`, `tensorboard`, `jsonl`, `wandb`, a plug-in's name, or your own `module:Class`, as a
     list, or as a map with the options of each. Default: console, tensorboard and jsonl.
     """
     search: SearchSettings | None = None

@@ -104,7 +104,7 @@ class Gathered:
                 shown = ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")
                 self.notes.append(f"paths of this machine and secrets were taken out of {path}: {shown}")
             return True
-        if path.endswith((".jsonl", ".csv")) or "tfevents" in path:
+        if path.endswith(".jsonl") or "tfevents" in path:
             shutil.copyfile(source, target)  # a run that trains adds to it
         else:
             _link(source, target)

@@ -20,7 +20,7 @@ CARD, SETTINGS_JSON, REPLAY = "README.md", "config.json", "replay.mp4"
 plays.
 """
 _ALWAYS = re.compile(
-    r"configuration\.yaml|metrics\.(jsonl|csv)|curves\.png|league\.(json|png)|[^/]+\.(onnx|nn|gif|mp4|webm)"
+    r"configuration\.yaml|metrics\.jsonl|curves\.png|league\.(json|png)|[^/]+\.(onnx|nn|gif|mp4|webm)"
     r"|[^/]+/[^/]+\.(onnx|nn)|[^/]+/events\.out\.tfevents\.[\w.-]+"
 )
 _CHECKPOINT = re.compile(r"(?P<best>[^/]+/best/)?checkpoints/(?:(?P<step>\d+)|shared)/[^/]+\.(safetensors|json)")

@@ -17,7 +17,6 @@ from palaestra.models.trunk import Trunk
 from palaestra.runtime.settings import behavior_settings, load
 from palaestra.runtime.storage.checkpoints import Checkpoint, Checkpoints
 from palaestra.runtime.storage.run_folder import CONFIGURATION, tensorflow_run
-from palaestra.runtime.storage.state_checks import check_state
 from palaestra.runtime.storage.trust import must_be_trusted, network_code
 from palaestra.trainers.behavior_settings import trainer_class
 
@@ -33,7 +32,7 @@ def load_networks(run: Path, step: int | None = None, trust: bool = False) -> di
     named = load(configuration, own_code=False).settings
     must_be_trusted(run, named, network_code(named), trust)
     settings = load(configuration).settings
-    checkpoint = Checkpoints(run / "checkpoints", 0).load(step, check_state)
+    checkpoint = Checkpoints(run / "checkpoints", 0).load(step)
     specs = specs_of(checkpoint)
     networks = {}
     for name, spec in specs.items():

@@ -15,7 +15,6 @@ from palaestra.models.trunk import Trunk
 from palaestra.runtime.storage.checkpoints import Checkpoints
 from palaestra.runtime.storage.original_weights import POLICY, Misfit, converted
 from palaestra.runtime.storage.run_folder import THEIRS, RunFolder, tensorflow_run, their_checkpoints
-from palaestra.runtime.storage.state_checks import check_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class FirstWeights:
         """
         if self.theirs:
             return self._their_state(behavior, network, signals)
-        state = Checkpoints(self.place / "checkpoints", 0).load(self.step, check_state).state
+        state = Checkpoints(self.place / "checkpoints", 0).load(self.step).state
         if behavior not in state:
             there = ", ".join(f"'{other}'" for other in state if other != "run")
             raise RunError(f"behavior '{behavior}' cannot start from {self.place}: it has {there} only")

@@ -11,7 +11,7 @@ from palaestra.hub.hub_names import is_hub_name
 from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.settings.yaml_file import Key
 
-LOCAL_TRACKERS = ("console", "tensorboard", "jsonl", "csv")
+LOCAL_TRACKERS = ("console", "tensorboard", "jsonl")
 """Trackers that only write to the run's folder and the console. Others send settings and models away, in the user's
 name.
 """
@@ -31,11 +31,9 @@ def listens(settings: RunSettings) -> list[Reach]:
 def calls(settings: RunSettings) -> list[Reach]:
     """Returns clusters, services and other machines that training calls."""
     place = settings.env_settings
-    search = settings.search
     found: list[Reach] = [
         (("env_settings", key), value) for key in ("ray_address", "ray_working_dir") if (value := getattr(place, key))
     ]
-    found += [(("search", "ray_address"), search.ray_address)] if search is not None and search.ray_address else []
     for name, options in settings.trackers.items():
         if name not in LOCAL_TRACKERS and ":" not in name:
             found.append(

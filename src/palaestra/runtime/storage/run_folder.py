@@ -15,9 +15,9 @@ from palaestra.core.files import MODEL_FILES, explain, file_name, read_end, tens
 from palaestra.hub.fetching import checkpoint_folder
 from palaestra.hub.hub_names import is_hub_name, read_name
 from palaestra.runtime.settings import RunSettings, to_yaml
-from palaestra.runtime.storage.signature import sign
 from palaestra.runtime.storage.status import TrainingStatus
 from palaestra.runtime.storage.trust import CONFIGURATION as CONFIGURATION
+from palaestra.runtime.storage.trust import sign
 from palaestra.runtime.storage.writer_lock import LOCK, WRITER, WriterLock
 
 CHECK_EVERY = 1.0
@@ -215,9 +215,6 @@ class RunFolder:
         Of an earlier run in the folder (`force`), checkpoints, snapshots and metrics are removed, since they would mix
         with the new ones; other files stay. Raises RunError.
         """
-        shutil.rmtree(
-            self.path.with_name(f".{self.path.name}.new"), ignore_errors=True
-        )  # of an earlier version that was killed
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._clear()

@@ -1,21 +1,32 @@
-"""Asks before settings in another user's run folder run code, or reach beyond this machine: the user passes --trust."""
+"""Asks before settings in another user's run folder run code, or reach beyond this machine: the user passes --trust.
+
+A run signs in its folder what its settings name, with a key of the user's that is never in a run's folder. A copied
+folder keeps its signature, which cannot be forged without the key.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from palaestra.core.errors import RunError
+from palaestra.core.files import read_whole, write_whole
 from palaestra.core.plugins import registry
 from palaestra.envs.pettingzoo.opening import is_published
+from palaestra.rewards.settings import REWARDS, RewardSettings
 from palaestra.runtime.environments.make import EDITOR, is_game
 from palaestra.runtime.settings import RunSettings, load
 from palaestra.runtime.settings.draft import dotted
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.runtime.storage.outward import calls, listens
-from palaestra.runtime.storage.signature import blocks_of, is_own, sign, signal_modules, user_trackers
+from palaestra.runtime.storage.user_keys import user_key
+from palaestra.trainers.behavior_settings import BehaviorSettings
 
 CONFIGURATION = "configuration.yaml"
 """Name of the settings file in a run's folder."""
@@ -24,8 +35,49 @@ MARKS = (CONFIGURATION, "study.yaml", "run_logs")
 SHOWN = 3
 """Number of settings that one message names."""
 
+SIGNATURE = Path("run_logs", "signature")
+"""Path of the signature in a run's folder."""
+KEY = "signing.key"
+MOST = 4
+"""Signatures that a folder keeps, the newest first: those of earlier settings, and of the best trial of a search."""
+
 Code = tuple[Key, str]
 """Path of a setting, and the code or program that it names."""
+
+
+def sign(folder: Path, settings: RunSettings) -> None:
+    """Marks a run's folder as the user's own. Has no effect if no key can be kept or the folder cannot be written."""
+    now = _signature(settings)
+    if now is not None:
+        with suppress(OSError):
+            (folder / SIGNATURE).parent.mkdir(exist_ok=True)
+            lines = [now, *(line for line in _lines(folder) if line != now)][:MOST]
+            write_whole(folder / SIGNATURE, b"".join(line + b"\n" for line in lines))
+
+
+def is_own(folder: Path, settings: RunSettings) -> bool:
+    """Whether this user wrote the folder's settings on this machine, or trusted them before."""
+    lines = _lines(folder)
+    own = _signature(settings) if lines else None
+    return own is not None and any(hmac.compare_digest(line, own) for line in lines)
+
+
+def _lines(folder: Path) -> list[bytes]:
+    try:
+        return read_whole(folder / SIGNATURE, 1024).split()[:MOST]
+    except OSError:
+        return []
+
+
+def _signature(settings: RunSettings) -> bytes | None:
+    """Returns the signature of which code the settings run, and with which arguments; None without a key."""
+    key = user_key(KEY)
+    if key is None:
+        return None
+    choices = {path: each.choice for path, each in (settings.search.space if settings.search else {}).items()}
+    signed = [learning_code(settings), settings.env_settings.env_options, user_trackers(settings), choices]
+    text = json.dumps(signed, sort_keys=True, default=str)
+    return hmac.new(key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest().encode()
 
 
 def must_be_trusted(folder: Path, settings: RunSettings, code: Sequence[Code], trust: bool) -> None:
@@ -208,3 +260,28 @@ def is_user_brain(text: str) -> bool:
     """Whether a teacher or opponent of that name is user code rather than a model or an installed plug-in."""
     kind, colon, _ = text.partition(":")
     return bool(colon) and kind not in registry("brains")
+
+
+def user_trackers(settings: RunSettings) -> dict[str, Any]:
+    """Returns the options of each tracker that is given as `module:Class`, and so is the user's code."""
+    return {name: options for name, options in settings.trackers.items() if ":" in name}
+
+
+def signal_modules(name: str, signal: RewardSettings) -> list[str | None]:
+    """Returns encoder and body of a reward signal's network. For a user-defined signal, only those given as
+    `module:Class`.
+    """
+    network = getattr(signal, "network_settings", None)  # a map where the signal's class was not imported
+    found = [
+        network.get(key) if isinstance(network, Mapping) else getattr(network, key, None)
+        for key in ("vis_encode_type", "body")
+    ]
+    return found if name in REWARDS else [value if isinstance(value, str) and ":" in value else None for value in found]
+
+
+def blocks_of(settings: RunSettings) -> Iterator[tuple[Key, BehaviorSettings]]:
+    """Yields every behavior's block and its path."""
+    for name, block in settings.behaviors.items():
+        yield ("behaviors", name), block
+    if settings.default_settings:
+        yield ("default_settings",), settings.default_settings

@@ -33,10 +33,8 @@ class CoursePoint:
 Course = Sequence[CoursePoint]
 
 
-def read_courses(run: Path, metric: str, behavior: str | None = None, since: int = 0) -> dict[str, list[CoursePoint]]:
-    """Returns the course of a metric for each behavior that has it, or for one. `since`: only summaries after this
-    step.
-    """
+def read_courses(run: Path, metric: str, behavior: str | None = None) -> dict[str, list[CoursePoint]]:
+    """Returns the course of a metric for each behavior that has it, or for one."""
     courses: dict[str, list[CoursePoint]] = {}
     for line in read_lines(run / METRICS):
         name = line.get("behavior")
@@ -47,7 +45,7 @@ def read_courses(run: Path, metric: str, behavior: str | None = None, since: int
             isinstance(name, str) and isinstance(step, int) and isinstance(value, int | float) and math.isfinite(value)
         ):
             continue
-        if behavior in (None, name) and step > since:
+        if behavior in (None, name):
             count = episodes if isinstance(episodes, int) else 0
             courses.setdefault(name, []).append(
                 CoursePoint(step, float(value), float(count) if metric == REWARD else 1.0, count)

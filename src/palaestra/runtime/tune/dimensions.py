@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -57,42 +55,6 @@ class Dimension:
         if self.kind.endswith("integer"):
             return low <= value <= high and (value - low) % self.range.step == 0
         return low <= value <= high
-
-    def draw(self, rng: random.Random) -> Any:
-        """Returns a random value."""
-        return rng.choice(self.values) if self.kind == "choice" else self._at(rng.random())
-
-    def moved(self, value: Any, share: float, rng: random.Random) -> Any:
-        """Returns a neighbor of a value: about a share of the range up or down, at least one whole number; of choices,
-        the next one.
-        """
-        up = rng.random() < 0.5
-        share *= rng.uniform(0.5, 1.5)
-        if self.kind == "choice":
-            place = next(i for i, choice in enumerate(self.values) if choice == value) + (1 if up else -1)
-            return self.values[min(max(place, 0), len(self.values) - 1)]
-        found = self._at(self._place(value) + (share if up else -share))
-        if self.kind.endswith("integer") and found == value:
-            found = value + (self.range.step if up else -self.range.step)
-            found = min(max(found, self.values[0]), self.values[1])
-        return found
-
-    def _place(self, value: float) -> float:
-        """Returns where a number is within the range, from 0 to 1."""
-        low, high, at = (math.log(number) if self.logarithmic else float(number) for number in (*self.values, value))
-        return (at - low) / (high - low)
-
-    def _at(self, place: float) -> Any:
-        """Returns the number at a place within the range; places outside are moved to its ends."""
-        low, high = self.values
-        place = min(max(place, 0.0), 1.0)
-        number = (
-            math.exp(math.log(low) + place * math.log(high / low)) if self.logarithmic else low + place * (high - low)
-        )
-        number = min(max(number, low), high)
-        return (
-            low + round((number - low) / self.range.step) * self.range.step if self.kind.endswith("integer") else number
-        )
 
 
 def short_names(paths: list[str]) -> dict[str, str]:

@@ -16,18 +16,6 @@ from palaestra.runtime.settings.examples import extra_files
 from palaestra.runtime.settings.search_settings import SearchSettings
 from palaestra.runtime.settings.setting_errors import config_error, problem
 
-FIXED_IN_POPULATION = (
-    "network_settings",
-    "trainer_type",
-    "buffer_size",
-    "time_horizon",
-    "max_steps",
-    "memory",
-    "self_play",
-    "summary_freq",
-)
-"""Keys that a training cannot change when it continues from a checkpoint, or that population-based training sets."""
-
 
 def shipped_spaces() -> dict[str, Path]:
     """Returns the files of the spaces that come with the package, by trainer."""
@@ -95,14 +83,4 @@ def space_for(trainers: set[str]) -> dict[str, Any]:
     why = f"trainers {', '.join(sorted(trainers))}" if len(trainers) > 1 else f"trainer '{next(iter(trainers), '')}'"
     raise ConfigError(
         f"no search space comes with Palaestra for the {why} ({_listed(shipped)}): give the ranges under search.space"
-    )
-
-
-def stays_in_population(path: str) -> bool:
-    """Whether a setting cannot change between the generations of population-based training."""
-    keys = path.split(".")
-    return any(key in FIXED_IN_POPULATION for key in keys) or keys[0] not in (
-        "behaviors",
-        "default_settings",
-        "environment_parameters",
     )

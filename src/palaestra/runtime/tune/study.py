@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,8 @@ from palaestra.core.files import explain, write_whole
 from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.settings.search_settings import SearchSettings
 from palaestra.runtime.storage.run_folder import check_run_id
-from palaestra.runtime.storage.signature import sign
-from palaestra.runtime.tune.objectives import DIRECTIONS, Ending, ending, missed
-from palaestra.runtime.tune.population import Member, members_of, origins
+from palaestra.runtime.storage.trust import sign
+from palaestra.runtime.tune.objectives import DIRECTIONS, Ending, missed
 from palaestra.runtime.tune.study_plan import StudyPlan
 
 if TYPE_CHECKING:
@@ -165,14 +164,8 @@ class TuneStudy:
         return self.optuna.get_trials(deepcopy=False)
 
     def endings(self, trial: FrozenTrial) -> list[Ending]:
-        """Returns how each training of a completed trial ended; empty without a bar.
-
-        Trials of earlier versions did not note it: their runs are read.
-        """
-        if ENDINGS in trial.user_attrs:
-            return [Ending(*each) for each in trial.user_attrs[ENDINGS]]
-        found = [ending(self.folder.run(trial.number, seed), self.plan.search) for seed in self.plan.seeds()]
-        return [each for each in found if each is not None]
+        """Returns how each training of a completed trial ended; empty without a bar."""
+        return [Ending(*each) for each in trial.user_attrs.get(ENDINGS, ())]
 
     def none_reached(self) -> bool:
         """Whether there is a bar that no completed trial reached with every seed."""
@@ -196,8 +189,6 @@ class TuneStudy:
                     return self._with_values(found)
             begun = sum(trial.state != self.states.WAITING for trial in trials)
             if begun >= self.plan.search.total:
-                return None
-            if self.plan.search.method == "pbt" and not self._next_member(trials):
                 return None
             asked = self._take_sampler(len(trials)).ask()
             if not self._hold(asked.number):
@@ -267,34 +258,6 @@ class TuneStudy:
                     f"trial {trial.number} of {self.folder.path} has {each.path} = {value!r}, which is not in its range"
                 )
         return trial
-
-    def _next_member(self, trials: list[FrozenTrial]) -> bool:
-        """Prepares the next training of a population; False while the generation before is not complete."""
-        population = self.plan.search.population
-        if any(trial.state == self.states.WAITING for trial in trials):
-            return True
-        generation, member = divmod(len(trials), population.size)
-        if generation == 0:
-            return True
-        before = members_of(trials, population.size, generation - 1)
-        if len(before) < population.size:
-            return False
-        if all(each.reward is None for each in before):
-            why = next((trial.user_attrs["why"] for trial in reversed(trials) if "why" in trial.user_attrs), "")
-            raise RunError(f"all trainings of generation {generation - 1} failed, the last with: {why}")
-        origin = origins(before, self.plan.dimensions, population, f"{self.plan.search.seed}-{generation}")[member]
-        attributes = {"parent": origin.parent, "exploited": origin.exploited}
-        self.optuna.enqueue_trial(dict(origin.values), user_attrs=attributes)
-        if generation > 1 and member == 0:
-            self._forget(members_of(trials, population.size, generation - 2))
-        return True
-
-    def _forget(self, members: list[Member]) -> None:
-        """Removes checkpoints of a generation that nobody continues from any more."""
-        for member in members:
-            for seed in self.plan.seeds():
-                with suppress(OSError):
-                    shutil.rmtree(self.folder.run(member.number, seed) / "checkpoints")
 
 
 def sampler_of(optuna: Any, search: SearchSettings, number: int) -> Any:

@@ -19,10 +19,10 @@ from palaestra.runtime.settings.search_settings import RangeSettings, SearchSett
 from palaestra.runtime.settings.warnings import FOR_TUNE
 from palaestra.runtime.storage.trust import Code, learning_code
 from palaestra.runtime.tune.dimensions import Dimension
-from palaestra.runtime.tune.shipped_spaces import read_block, space_for, stays_in_population
+from palaestra.runtime.tune.shipped_spaces import read_block, space_for
 from palaestra.trainers.behavior_settings import BehaviorSettings
 
-OF_A_STUDY = ("trials", "jobs", "ray", "ray_address", "trial_cpus")
+OF_A_STUDY = ("trials", "jobs")
 """Keys of `search` that may change when a study goes on."""
 HEADING = "ranges cannot be searched"
 OWN_PLACE = ("run_id", "results_dir", "resume", "force", "inference", "load_model", "train_model")
@@ -67,14 +67,9 @@ class StudyPlan:
         return {**deepcopy(dict(self.tree)), "search": block}
 
     @property
-    def lengths(self) -> dict[str, int]:
-        """The max_steps of each behavior; '*': of those not listed."""
-        return lengths_of(self.settings)
-
-    @property
     def longest(self) -> int:
         """Largest max_steps of all behaviors."""
-        return max(self.lengths.values())
+        return max(lengths_of(self.settings).values())
 
     def seeds(self) -> list[int]:
         """Returns the seed of each training of a trial."""
@@ -96,11 +91,6 @@ class StudyPlan:
             found += [
                 f"behaviors.{name}.stop_when.{key}={json.dumps(value)}" for name in names for key, value in keys.items()
             ]
-        if search.method == "pbt":
-            part = max(1, self.longest // search.population.generations)
-            blocks = [*settings.behaviors.values(), *([settings.default_settings] if settings.default_settings else [])]
-            if any(block.summary_freq > part for block in blocks):
-                found.append(f"behaviors.*.summary_freq={part}")
         return found
 
 
@@ -140,14 +130,6 @@ def make_plan(
         given = dict(SearchSettings.model_validate({"space": space_for(trainers)}).space)
         given = _with_own_choices(given, StudyPlan(tree, settings, search, ()))
     notes = [warning for warning in loaded.warnings if FOR_TUNE not in warning]
-    if search.method == "pbt":
-        given, dropped = _for_population(given, search, loaded)
-        notes += (
-            [f"{', '.join(dropped)} cannot change while a population trains, and stays as in the file"]
-            if dropped
-            else []
-        )
-        _check_generations(settings, search)
     dimensions = tuple(Dimension(path, found) for path, found in given.items())
     plan = StudyPlan(tree, settings, search, dimensions)
     start = check_ranges(plan, loaded, own_code)
@@ -290,30 +272,6 @@ def _with_own_choices(given: dict[str, RangeSettings], plan: StudyPlan) -> dict[
         numbers = {*(each.choice or ()), *(value for value in own if isinstance(value, int | float))}
         found[path] = each if each.choice is None else RangeSettings(choice=tuple(sorted(numbers, key=float)))
     return found
-
-
-def _for_population(given: dict[str, Any], search: SearchSettings, loaded: Loaded) -> tuple[dict[str, Any], list[str]]:
-    """Returns the ranges that population-based training can search, and the other paths. Raises ConfigError if the user
-    gave those.
-    """
-    fixed = [path for path in given if stays_in_population(path)]
-    if fixed and search.space:
-        sentence = "cannot change when a training continues from a checkpoint, as it does with method pbt"
-        raise loaded.refusal([(("search", "space", path), sentence) for path in fixed], HEADING)
-    return {path: found for path, found in given.items() if path not in fixed}, fixed
-
-
-def _check_generations(settings: RunSettings, search: SearchSettings) -> None:
-    """Raises ConfigError if a generation is shorter than a rollout: nothing would be learned in it."""
-    for block in blocks_of(settings):
-        part = block.max_steps // search.population.generations
-        rollout = 0 if block.trainer_type in ("sac", "bc") else getattr(block.hyperparameters, "buffer_size", 0)
-        if part < rollout:
-            raise ConfigError(
-                f"a generation is {part:,} decisions (max_steps {block.max_steps:,} in "
-                f"{search.population.generations} generations), "
-                f"less than a rollout of buffer_size {rollout:,}: take fewer generations or more max_steps"
-            )
 
 
 def measures(search: SearchSettings) -> str:

@@ -1,4 +1,4 @@
-"""Pictures of a study: those of Optuna, and the lineage of a population."""
+"""Pictures of a study: those of Optuna."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from palaestra.runtime.tune.dimensions import Dimension, short_names
+from palaestra.runtime.tune.dimensions import short_names
 from palaestra.runtime.tune.objectives import DIRECTIONS, missed, reward_at_end
 from palaestra.runtime.tune.study import TuneStudy
 
@@ -167,69 +167,3 @@ def _renamed(study: TuneStudy) -> Any:
         if trial.state.is_finished():
             copy.add_trial(trial)
     return copy
-
-
-def draw_lineage(study: TuneStudy, best: list[int]) -> str:
-    """Draws rewards and values of a population by generation, a line from each training to the one it continues.
-    Returns the name.
-    """
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
-
-    trials = {trial.number: trial for trial in study.all() if trial.values}
-    parents = {number: trial.user_attrs.get("parent") for number, trial in trials.items()}
-    numeric = [
-        each for each in study.plan.dimensions if not any(isinstance(value, str | bool | None) for value in each.values)
-    ]
-    panels: list[Dimension | None] = [None, *numeric]
-    columns = min(3, len(panels))
-    rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(4.6 * columns, 3.4 * rows), layout="constrained")
-    names = short_names([each.path for each in study.plan.dimensions])
-    for at, dimension in enumerate(panels):
-        axes = figure.add_subplot(rows, columns, at + 1)
-        heights = {
-            number: trial.values[0] if dimension is None else trial.params[dimension.path]
-            for number, trial in trials.items()
-        }
-        _draw_lines(axes, heights, parents, best, study.plan.search.population.size)
-        axes.set_title("reward" if dimension is None else names[dimension.path], fontsize=10)
-        axes.set_xlabel("generation", fontsize=9)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        if dimension is not None and dimension.logarithmic:
-            axes.set_yscale("log")
-    figure.axes[0].legend(fontsize=8)
-    figure.savefig(study.folder.path / FOLDER / "lineage.png", dpi=110)
-    return f"{FOLDER}/lineage.png"
-
-
-def _draw_lines(axes: Any, heights: dict[int, Any], parents: dict[int, Any], best: list[int], size: int) -> None:
-    kinds = {
-        "continued": ("#9aa3ab", "-", 1.0),
-        "copied from another": ("#d1495b", "--", 1.0),
-        "the best one's line": ("#2f6fd0", "-", 2.4),
-    }
-    for number, height in heights.items():
-        parent = parents[number]
-        if parent not in heights:
-            continue
-        own = parent % size == number % size
-        kind = (
-            "the best one's line"
-            if number in best and parent in best
-            else "continued"
-            if own
-            else "copied from another"
-        )
-        color, style, width = kinds[kind]
-        label = kind if kind not in axes.get_legend_handles_labels()[1] else None
-        axes.plot(
-            [parent // size, number // size],
-            [heights[parent], height],
-            style,
-            color=color,
-            linewidth=width,
-            label=label,
-        )
-    axes.plot([number // size for number in heights], list(heights.values()), "o", color="#22262b", markersize=3)
-    axes.grid(color="#e4e7eb")

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 from palaestra.core.errors import RunError
 from palaestra.core.files import explain, write_whole
 from palaestra.runtime.settings import load
-from palaestra.runtime.storage.signature import sign
-from palaestra.runtime.storage.trust import learning_code
+from palaestra.runtime.storage.trust import learning_code, sign
 from palaestra.runtime.tune.dimensions import plain, short_names
 from palaestra.runtime.tune.objectives import DIRECTIONS, describe_missed, missed, reward_at_end
-from palaestra.runtime.tune.population import lineage
 from palaestra.runtime.tune.study import TuneStudy
 from palaestra.runtime.tune.study_plan import code_of, measures
-from palaestra.runtime.tune.study_plots import draw_lineage, draw_study
+from palaestra.runtime.tune.study_plots import draw_study
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 
     from palaestra.runtime.tune.objectives import Ending
 
-BEST, TRIALS, LINEAGE = "best.yaml", "trials.csv", "lineage.json"
+BEST, TRIALS = "best.yaml", "trials.csv"
 SHOWN = 10
 """Trials in the printed table."""
 
@@ -44,8 +42,6 @@ def write_report(study: TuneStudy, tell: Callable[[str], object]) -> FrozenTrial
         write_whole(study.folder.path / TRIALS, trials_table(study).encode())
         write_best(study, best)
         pictures = draw_study(study)
-        if study.plan.search.method == "pbt":
-            pictures += write_lineage(study, best)
     except OSError as error:
         raise RunError(f"cannot write the report of {study.folder.path}: {explain(error)}") from error
     tell("\n" + printed_table(study, complete))
@@ -67,21 +63,19 @@ def write_report(study: TuneStudy, tell: Callable[[str], object]) -> FrozenTrial
 
 
 def ranked(study: TuneStudy) -> list[FrozenTrial]:
-    """Returns the completed trials, the best first: by the first objective, and of a population those of the last
-    generation first.
+    """Returns the completed trials, the best first: by the first objective.
 
     Trials that missed the bar come last, first those with more seeds that reached it, then those with a higher reward
     at the end.
     """
     search = study.plan.search
     sign = -1.0 if DIRECTIONS[search.wanted[0]] == "maximize" else 1.0
-    size = search.population.size if search.method == "pbt" else search.total + 1
 
     def key(trial: FrozenTrial) -> tuple[float, ...]:
         endings = study.endings(trial) if search.wanted[0] != "reward" else []
         if short := missed(endings):
-            return 0, len(short) / len(endings), -reward_at_end(short), trial.number
-        return -(trial.number // size), 0.0, sign * trial.values[0], trial.number
+            return len(short) / len(endings), -reward_at_end(short), trial.number
+        return 0.0, sign * trial.values[0], trial.number
 
     return sorted((trial for trial in study.all() if trial.state == study.states.COMPLETE), key=key)
 
@@ -120,12 +114,6 @@ def write_best(study: TuneStudy, best: FrozenTrial) -> None:
         if search.bar is not None and missed(endings := study.endings(trial)):
             comment += f"\n{describe_missed(endings, search.bar)}"
             comment += f"; no trial reached {search.bar:g}." if study.none_reached() else "."
-        if study.plan.search.method == "pbt":
-            comment += (
-                "\nIts values are those of its last generation; the trained model and its checkpoint are in "
-                f"trials/{number}. "
-                "lineage.json has the values of the generations before."
-            )
         write_whole(study.folder.path / name, study.plan.text_of(trial.params, comment).encode())
     settings = load(study.folder.path / BEST, own_code=False).settings
     if set(learning_code(settings)) <= set(
@@ -139,7 +127,6 @@ def trials_table(study: TuneStudy) -> str:
     search = study.plan.search
     paths = [each.path for each in study.plan.dimensions]
     best = front(study) if len(search.wanted) > 1 else []
-    of_population = ["generation", "member", "parent"] if search.method == "pbt" else []
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     to_bar = [] if search.bar is None else ["reached", "reward_at_end"]
@@ -149,7 +136,6 @@ def trials_table(study: TuneStudy) -> str:
         *search.wanted,
         *to_bar,
         *(["front"] if best else []),
-        *of_population,
         *paths,
         "seconds",
         "seeds",
@@ -165,8 +151,6 @@ def trials_table(study: TuneStudy) -> str:
             if endings
             else [None] * len(to_bar)
         )
-        generation, member = divmod(trial.number, search.population.size)
-        place = [generation, member, trial.user_attrs.get("parent")] if of_population else []
         seconds = "" if trial.duration is None else round(trial.duration.total_seconds(), 1)
         writer.writerow(
             [
@@ -175,7 +159,6 @@ def trials_table(study: TuneStudy) -> str:
                 *values,
                 *reach,
                 *([int(trial.number in best)] if best else []),
-                *place,
                 *(trial.params.get(path) for path in paths),
                 seconds,
                 json.dumps(_of_seeds(study, trial)) if "seeds" in trial.user_attrs else "",
@@ -218,26 +201,3 @@ def _not_reached(endings: list[Ending]) -> str:
     """Returns the cell of a trial that missed the bar."""
     reached = len(endings) - len(missed(endings))
     return f"reached by {reached} of {len(endings)}" if reached else "not reached"
-
-
-def write_lineage(study: TuneStudy, best: FrozenTrial) -> list[str]:
-    """Writes who continued from whom, as JSON and as a picture. Returns the picture's name."""
-    trials = study.all()
-    size = study.plan.search.population.size
-    parents = {trial.number: trial.user_attrs.get("parent") for trial in trials}
-    entries = [
-        {
-            "trial": trial.number,
-            "generation": trial.number // size,
-            "member": trial.number % size,
-            "parent": parents[trial.number],
-            "exploited": bool(trial.user_attrs.get("exploited", False)),
-            "values": trial.params,
-            "reward": trial.values[0] if trial.values else None,
-        }
-        for trial in trials
-    ]
-    line = lineage(parents, best.number)
-    whole = {"best": best.number, "lineage_of_best": line, "trials": entries}
-    write_whole(study.folder.path / LINEAGE, json.dumps(whole, indent=1).encode())
-    return [draw_lineage(study, line)]

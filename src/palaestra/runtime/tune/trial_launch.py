@@ -7,7 +7,6 @@ import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 from palaestra.core.plugins import own_python
 from palaestra.runtime.tune.trial_process import Outcome, TrialTask
@@ -16,35 +15,7 @@ GRACE = 60.0
 """Seconds that a training has to save and end before it is killed."""
 
 
-class Training(Protocol):
-    """A training that was started."""
-
-    def ended(self) -> Outcome | None:
-        """Returns how it ended; None while it runs."""
-        ...
-
-    def stop(self) -> None:
-        """Has it save and end; one that does not is killed after GRACE seconds."""
-        ...
-
-    def close(self) -> None:
-        """Ends it at once, if it still runs."""
-        ...
-
-
-class Launcher(Protocol):
-    """Starts trainings, here or elsewhere."""
-
-    def start(self, task: TrialTask) -> Training:
-        """Starts the training of a task."""
-        ...
-
-    def close(self) -> None:
-        """Leaves the place where trainings run."""
-        ...
-
-
-class LocalTraining:
+class TrialTraining:
     """A process on this machine, in a session of its own: Ctrl-C in the terminal reaches it only through us."""
 
     def __init__(self, task: TrialTask) -> None:
@@ -95,14 +66,3 @@ class LocalTraining:
         if self.process.stdin is not None:
             with suppress(OSError):
                 self.process.stdin.close()
-
-
-class LocalLauncher:
-    """Starts trainings on this machine."""
-
-    def start(self, task: TrialTask) -> LocalTraining:
-        """Starts the training in a process of its own."""
-        return LocalTraining(task)
-
-    def close(self) -> None:
-        """Has nothing to leave: trainings are closed one by one."""

@@ -11,9 +11,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +38,6 @@ class TrialTask:
     log: str
     """File of what it prints."""
     sets: Sequence[str] = ()
-    until: Mapping[str, int] = field(default_factory=dict)
-    """Decisions of each behavior ('*': others) after which it ends before max_steps; empty: none."""
 
     @property
     def run(self) -> Path:
@@ -73,16 +71,14 @@ class Outcome:
 
 
 class TrialWatch:
-    """Callback that notes CPU seconds at each summary, and ends the training after its share of decisions."""
+    """Callback that notes CPU seconds at each summary."""
 
     def __init__(self, task: TrialTask) -> None:
-        self.reached = False
-        """Whether the training has ended because its share was done."""
         self._task = task
         self._before: float | None = None
 
-    def __call__(self, summary: Any) -> bool:
-        """Takes a summary; returns whether to end."""
+    def __call__(self, summary: Any) -> None:
+        """Takes a summary."""
         from palaestra.runtime.tune.courses import CPU, read_lines
 
         file = self._task.run / CPU
@@ -95,9 +91,6 @@ class TrialWatch:
         line = {"behavior": summary.behavior, "step": summary.step, "cpu": round(self._before + cpu_seconds(), 3)}
         with file.open("a", encoding="utf-8") as out:
             out.write(json.dumps(line) + "\n")
-        until = self._task.until
-        self.reached = self.reached or summary.step >= until.get(summary.behavior, until.get("*", sys.maxsize))
-        return self.reached
 
 
 def cpu_seconds() -> float:
@@ -125,11 +118,10 @@ def train_trial(task: TrialTask) -> Outcome:
             "results_dir": task.results_dir,
             "resume": RunFolder(Path(task.results_dir), task.run_id).exists,
         }
-        watch = TrialWatch(task)
         try:
             overrides = {"checkpoint_settings": place, "env_settings": {"seed": task.seed}}
             result = learn(
-                Path(task.settings), overrides, task.sets, callbacks=[watch], trust=True
+                Path(task.settings), overrides, task.sets, callbacks=[TrialWatch(task)], trust=True
             )  # the study's was asked for
         except RunInUse as error:
             if time.monotonic() > until:
@@ -140,7 +132,7 @@ def train_trial(task: TrialTask) -> Outcome:
         except PalaestraError as error:
             return Outcome("failed", str(error))
         else:
-            return Outcome("finished" if result.finished or result.endings or watch.reached else "stopped")
+            return Outcome("finished" if result.finished or result.endings else "stopped")
 
 
 def end_with_parent() -> None:

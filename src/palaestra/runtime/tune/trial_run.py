@@ -4,8 +4,6 @@ ended.
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable
 from dataclasses import astuple
 from pathlib import Path
@@ -15,12 +13,11 @@ from palaestra.core.errors import ConfigError, RunError
 from palaestra.core.files import write_whole
 from palaestra.runtime.logging.trackers import METRICS
 from palaestra.runtime.settings import load
-from palaestra.runtime.storage.checkpoints import Checkpoints
-from palaestra.runtime.tune.courses import CPU, STATUS, final_value, read_courses, value_at
+from palaestra.runtime.tune.courses import final_value, read_courses, value_at
 from palaestra.runtime.tune.objectives import DIRECTIONS, Ending, NoValue, ending, missed, worth
 from palaestra.runtime.tune.study import ENDINGS, TuneStudy
 from palaestra.runtime.tune.study_plan import lengths_of
-from palaestra.runtime.tune.trial_launch import Launcher, Training
+from palaestra.runtime.tune.trial_launch import TrialTraining
 from palaestra.runtime.tune.trial_process import Outcome, TrialTask
 
 if TYPE_CHECKING:
@@ -33,7 +30,7 @@ RESTARTS = 2
 class TrialRun:
     """A trial that this process runs."""
 
-    def __init__(self, study: TuneStudy, trial: Trial, launcher: Launcher) -> None:
+    def __init__(self, study: TuneStudy, trial: Trial, launch: Callable[[TrialTask], TrialTraining]) -> None:
         self.number = trial.number
         self.failure = ""
         """Why it failed, once it has; empty: it did not."""
@@ -44,15 +41,14 @@ class TrialRun:
         self.pruned = False
         self._study = study
         self._trial = trial
-        self._launcher = launcher
+        self._launch = launch
         self._search = study.plan.search
-        self._training: Training | None = None
+        self._training: TrialTraining | None = None
         self._restarts = 0
         self._seeds = list(study.plan.seeds())
         self._trained: list[int] = []
         self._settings = None
         known = study.all()[trial.number]
-        self._parent: int | None = known.user_attrs.get("parent")
         self._reported = set(known.intermediate_values)
         self._marks, _ = self._search.marks(study.plan.longest)
         self._read_size = -1
@@ -108,10 +104,9 @@ class TrialRun:
             return self._next_seed()
         try:
             self._write_settings()
-            self._inherit(task.run, seed)
-        except (ConfigError, NoValue) as error:
+        except ConfigError as error:
             return self._tell_failed(str(error))
-        self._training = self._launcher.start(self._task(seed))
+        self._training = self._launch(self._task(seed))
         return False
 
     def _next_seed(self) -> bool:
@@ -135,11 +130,10 @@ class TrialRun:
             settings=str(place / "settings.yaml"),
             results_dir=str(place.parent),
             run_id=f"{self.number}/seed-{seed}",
-            seed=seed + self._member(),
+            seed=seed,
             outcome=str(place / f"seed-{seed}.json"),
             log=str(place / f"seed-{seed}.log"),
             sets=[] if self._settings is None else self._study.plan.sets(self._settings),
-            until=self._until(self._generation() + 1),
         )
 
     def _write_settings(self) -> None:
@@ -148,25 +142,6 @@ class TrialRun:
         self._settings = load(plan.tree_of(self.parameters), own_code=False).settings
         text = plan.text_of(self.parameters, f"Trial {self.number} of the study {self._study.folder.name}")
         write_whole(self._study.folder.trial(self.number) / "settings.yaml", text.encode())
-
-    def _inherit(self, run: Path, seed: int) -> None:
-        """Copies the newest checkpoint and the metrics of the training that this one continues, in a population."""
-        if self._parent is None or run.exists():
-            return
-        origin = self._study.folder.run(self._parent, seed)
-        steps = Checkpoints(origin / "checkpoints", 0).steps()
-        if not steps:
-            raise NoValue(f"trial {self._parent}, which it continues, has no checkpoint")
-        beside = run.with_name(f".{run.name}.new")
-        shutil.rmtree(beside, ignore_errors=True)
-        for part in (f"checkpoints/{steps[-1]}", "checkpoints/shared"):
-            if (origin / part).is_dir():
-                shutil.copytree(origin / part, beside / part)
-        (beside / "run_logs").mkdir()
-        for file in (METRICS, CPU, STATUS):
-            if (origin / file).is_file():
-                shutil.copy(origin / file, beside / file)
-        os.rename(beside, run)
 
     def _report(self, ended: Outcome | None) -> None:
         """Reports the reward of the first seed at the marks that it has passed, and notes whether the trial is to be
@@ -198,29 +173,11 @@ class TrialRun:
                 self.stop()
                 return
 
-    def _member(self) -> int:
-        return self.number % self._search.population.size if self._search.method == "pbt" else 0
-
-    def _generation(self) -> int:
-        return self.number // self._search.population.size if self._search.method == "pbt" else 0
-
-    def _until(self, parts: int) -> dict[str, int]:
-        """Returns the decisions of each behavior at the end of so many generations; empty: max_steps."""
-        whole = self._search.population.generations
-        if self._search.method != "pbt" or parts >= whole:
-            return {}
-        return {name: length * parts // whole for name, length in self._study.plan.lengths.items()}
-
     def _tell_worth(self) -> bool:
         plan = self._study.plan
         runs = [self._study.folder.run(self.number, seed) for seed in self._trained]
         try:
-            if self._search.method == "pbt":
-                since = min(self._until(self._generation()).values(), default=0) if self._generation() else 0
-                found = [[_reward_since(run, since, self)] for run in runs]
-            else:
-                lengths = plan.lengths if self._settings is None else lengths_of(self._settings)
-                found = worth(runs, self._search, lengths)
+            found = worth(runs, self._search, lengths_of(self._settings or plan.settings))
         except NoValue as error:
             return self._tell_failed(str(error))
         self.values = [sum(each) / len(each) for each in zip(*found, strict=True)]
@@ -246,16 +203,6 @@ class TrialRun:
     def _end(self) -> bool:
         self._study.release(self.number)
         return True
-
-
-def _reward_since(run: Path, since: int, trial: TrialRun) -> float:
-    """Returns the mean reward of a generation, or of all before it if no episode ended in it. Raises NoValue."""
-    search = trial._search
-    for first in (since, 0):
-        value = final_value(read_courses(run, search.metric, search.behavior, first), search.episodes)
-        if value is not None:
-            return value
-    raise NoValue(f"no summary has the metric '{search.metric}'")
 
 
 def _size(file: Path) -> int:

@@ -29,7 +29,8 @@ from palaestra.runtime.tune.objectives import describe_missed, missed
 from palaestra.runtime.tune.study import StudyFolder, TuneStudy, quiet_optuna
 from palaestra.runtime.tune.study_plan import StudyPlan, code_of, code_of_choices, differences, make_plan, measures
 from palaestra.runtime.tune.study_report import measured, write_report
-from palaestra.runtime.tune.trial_launch import Launcher, LocalLauncher
+from palaestra.runtime.tune.trial_launch import TrialTraining
+from palaestra.runtime.tune.trial_process import TrialTask
 from palaestra.runtime.tune.trial_run import TrialRun, must_not_all_fail
 
 POLL = 0.2
@@ -130,12 +131,10 @@ def run_search(request: SearchRequest, tell: Tell = say) -> TuneResult:
         plan = settled_plan(request)
         for note in plan.notes:
             tell(f"note: {note}")
-        launcher = launcher_for(plan)
-        stack.callback(launcher.close)
         study = TuneStudy(folder, plan, optuna)
         stack.callback(study.close)
         announce(study, tell, resume=request.resume)
-        Tuning(study, launcher, tell).run()
+        Tuning(study, TrialTraining, tell).run()
         best = write_report(study, tell)
         found = measured(study, best)
         values = {
@@ -224,15 +223,6 @@ def kept_plan(folder: StudyFolder, *, trust: bool) -> StudyPlan:
     return plan
 
 
-def launcher_for(plan: StudyPlan) -> Launcher:
-    """Returns what starts trainings: on this machine, or on a Ray cluster. Raises EnvError if there is none."""
-    if not plan.search.on_ray:
-        return LocalLauncher()
-    from palaestra.runtime.tune.ray_trials import RayLauncher
-
-    return RayLauncher(plan.search, plan.settings.env_settings.ray_working_dir)
-
-
 def announce(study: TuneStudy, tell: Tell, *, resume: bool) -> None:
     """Prints the study's name, method and objectives, and the range of each setting."""
     search = study.plan.search
@@ -255,9 +245,9 @@ def announce(study: TuneStudy, tell: Tell, *, resume: bool) -> None:
 class Tuning:
     """The loop over the trials that this process runs."""
 
-    def __init__(self, study: TuneStudy, launcher: Launcher, tell: Tell) -> None:
+    def __init__(self, study: TuneStudy, launch: Callable[[TrialTask], TrialTraining], tell: Tell) -> None:
         self._study = study
-        self._launcher = launcher
+        self._launch = launch
         self._tell = tell
         self._running: list[TrialRun] = []
         self._failed: list[TrialRun] = []
@@ -301,7 +291,7 @@ class Tuning:
                 self._tell_waiting()
                 return not self._running and self._study.finished()
             continued = (self._study.folder.trial(trial.number) / "settings.yaml").exists()
-            self._running.append(TrialRun(self._study, trial, self._launcher))
+            self._running.append(TrialRun(self._study, trial, self._launch))
             begins = "goes on" if continued else "begins"
             self._tell(f"trial {trial.number} {begins}: {self._shown(trial.params)}")
         return False

@@ -19,7 +19,6 @@ from palaestra.core.errors import RunError
 from palaestra.runtime.control.progress_file import read_progress
 from palaestra.runtime.control.run_requests import LARGEST, RequestBox, RunAnswer, RunRequest, answers, ask
 from palaestra.runtime.storage.checkpoints import Checkpoints
-from palaestra.runtime.storage.state_checks import check_state
 
 SETTINGS: dict[str, Any] = {
     "env_settings": {"seed": 3},
@@ -61,7 +60,7 @@ def answered(folder: Path, *requests: RunRequest) -> list[RunAnswer]:
 
 
 def network_of(folder: Path) -> dict[str, torch.Tensor]:
-    return Checkpoints(folder / "checkpoints", 0).load(None, check_state).state["Basic"]["trainer"]["network"]
+    return Checkpoints(folder / "checkpoints", 0).load().state["Basic"]["trainer"]["network"]
 
 
 def test_a_stop_saves_and_ends_the_run_and_is_told(tmp_path: Path):

@@ -78,10 +78,10 @@ def test_the_default_is_the_console_tensorboard_and_jsonl():
 
 
 def test_trackers_are_a_list_or_a_map_and_read_back_to_the_same(tmp_path: Path):
-    assert names_of(["csv", "jsonl"]) == ["csv", "jsonl"]
-    tree = {**settings("Basic"), "trackers": {"csv": None, "my:Own": {"file": "x"}}}
+    assert names_of(["wandb", "jsonl"]) == ["wandb", "jsonl"]
+    tree = {**settings("Basic"), "trackers": {"jsonl": None, "my:Own": {"file": "x"}}}
     loaded = load(tree).settings
-    assert loaded.trackers == {"csv": {}, "my:Own": {"file": "x"}}
+    assert loaded.trackers == {"jsonl": {}, "my:Own": {"file": "x"}}
     file = tmp_path / "again.yaml"
     file.write_text(to_yaml(loaded))
     assert load(file).settings == loaded
@@ -93,20 +93,23 @@ def test_an_unknown_tracker_is_refused_with_the_nearest():
         find_trackers(wanted)
 
 
+def test_a_service_without_a_tracker_is_refused_with_the_way_to_write_one():
+    wanted = load({**settings("Basic"), "trackers": {"mlflow": {"tracking_uri": "http://host:5000"}}}).settings
+    with pytest.raises(PluginError, match=r"'mlflow'.*module:Class \(docs/guides/trackers.md"):
+        find_trackers(wanted)
+
+
 def test_an_option_that_a_tracker_does_not_take_is_refused():
     wanted = load({**settings("Basic"), "trackers": {"jsonl": {"sep": ";"}}}).settings
     with pytest.raises(PluginError, match=r"tracker 'jsonl' has no option 'sep' \(it has none\)"):
         find_trackers(wanted)
 
 
-def test_a_run_with_the_examples_tracker_and_csv_leaves_their_files_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_run_with_the_examples_tracker_alone_writes_no_other_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(Path(__file__).parents[4])
-    tree = {**settings("Basic"), "trackers": {"csv": None, "examples.own_tracker:BestReward": {"file": "record.json"}}}
+    tree = {**settings("Basic"), "trackers": {"examples.own_tracker:BestReward": {"file": "record.json"}}}
     done = palaestra.train(tree, env="Basic", run_id="own", results_dir=str(tmp_path))
     assert json.loads((done.folder / "record.json").read_text())["Basic"]["step"] % 100 == 0
-    assert (done.folder / "metrics.csv").is_file()
     assert not (done.folder / "metrics.jsonl").exists()
     assert not [*done.folder.glob("Basic/events*")]
 

@@ -13,14 +13,13 @@ import pytest
 from small_runs import tracked_run
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from palaestra.core.errors import PluginError, RunError
+from palaestra.core.errors import RunError
 from palaestra.core.metrics import ELO, GROUP_REWARD, REWARD
 from palaestra.runtime.logging.history import read_history
 from palaestra.runtime.logging.timers import Timers
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.logging.trackers import (
     ConsoleTracker,
-    CSVTracker,
     GaugeTracker,
     JSONLTracker,
     TensorBoardTracker,
@@ -284,58 +283,3 @@ def test_gauges_have_dotted_names(tmp_path: Path):
     }
     assert gauges["3DBall.Losses.PolicyLoss.sum"]["value"] == 1.0
     assert gauges["3DBall.Step.mean"]["value"] == 12000
-
-
-def test_csv_has_a_line_for_each_value_and_a_head(tmp_path: Path):
-    tracker = CSVTracker(tracked_run(tmp_path))
-    tracker.write(replace(SUMMARY, behavior='a "b", c\n', values={REWARD: 1.5, "Losses/Value Loss": math.nan}))
-    tracker.close()
-    assert (tmp_path / "metrics.csv").read_text().splitlines() == [
-        "behavior,step,time,elapsed,tag,value",
-        '"a ""b"", c\\n",12000,1700000000.0,1.2344,Environment/Cumulative Reward,1.5',
-        '"a ""b"", c\\n",12000,1700000000.0,1.2344,Losses/Value Loss,nan',
-    ]
-
-
-def test_a_resumed_csv_keeps_one_head_and_drops_the_lines_beyond_the_resume(tmp_path: Path):
-    for resumed, steps in (({}, (10, 20, 30)), ({"3DBall": 20}, (30,)), ({"3DBall": 5}, (10,)), ({}, (40,))):
-        tracker = CSVTracker(tracked_run(tmp_path, resumed))
-        for step in steps:
-            tracker.write(at(step))
-        tracker.close()
-        rows = [line.split(",")[1] for line in (tmp_path / "metrics.csv").read_text().splitlines()]
-        assert rows == {30: ["step", "10", "20", "30"], 10: ["step", "10"], 40: ["step", "40"]}[steps[-1]]
-
-
-def table(run: Path, behavior: str = "3DBall") -> list[str]:
-    return (run / behavior / "metrics.csv").read_text().splitlines()
-
-
-def test_a_wide_csv_has_a_file_for_each_behavior_and_a_column_for_each_metric(tmp_path: Path):
-    tracker = CSVTracker(tracked_run(tmp_path), wide=True)
-    tracker.write(at(10, value=1.5))
-    tracker.write(at(10, "other"))
-    tracker.write(replace(SUMMARY, step=20, values={"Losses/a,b": math.nan, REWARD: 2.0}))
-    tracker.write(replace(SUMMARY, step=30, values={}))
-    tracker.close()
-    assert table(tmp_path) == [f'Steps,{REWARD},"Losses/a,b"', "10,1.5,", "20,2.0,nan", "30,,"]
-    assert table(tmp_path, "other") == [f"Steps,{REWARD}", "10,1.0"]
-    assert not (tmp_path / "metrics.csv").exists()
-
-
-def test_a_resumed_wide_csv_drops_the_lines_beyond_the_resume_and_one_cut_off(tmp_path: Path):
-    for resumed, steps in (({}, (10, 20, 30)), ({"3DBall": 20}, (30,)), ({"3DBall": 5}, (10,)), ({}, (40,))):
-        tracker = CSVTracker(tracked_run(tmp_path, resumed), wide=True)
-        for step in steps:
-            tracker.write(at(step))
-        tracker.close()
-        assert [line.split(",")[0] for line in table(tmp_path)] == {
-            30: ["Steps", "10", "20", "30"], 10: ["Steps", "10"], 40: ["Steps", "40"]
-        }[steps[-1]]  # fmt: skip
-        with (tmp_path / "3DBall/metrics.csv").open("a") as file:
-            file.write("45")
-
-
-def test_wide_is_true_or_false(tmp_path: Path):
-    with pytest.raises(PluginError, match="wide: expected true or false, got 'maybe'"):
-        CSVTracker(tracked_run(tmp_path), wide="maybe")  # type: ignore[arg-type]

@@ -19,7 +19,8 @@ from palaestra.core.specs import ActionSpec, ObsSpec
 from palaestra.datasets.minari_library import datasets_root
 from palaestra.runtime.control.run_requests import RunRequest, ask
 from palaestra.runtime.sharing.shareable import Cleaner, tells_home
-from palaestra.runtime.storage.signature import signing_key
+from palaestra.runtime.storage.trust import KEY
+from palaestra.runtime.storage.user_keys import user_key
 
 pwd = pytest.importorskip("pwd")
 
@@ -42,7 +43,7 @@ def test_the_user_has_a_number_for_a_name_and_no_home():
     assert user_name() == f"user {os.getuid()}"
     assert home() is None
     assert expanded(Path("~/games")) == Path("~/games")
-    assert signing_key() is not None
+    assert user_key(KEY) is not None
 
 
 def test_a_run_is_trained_resumed_and_asked_and_no_folder_is_named_after_a_home(tmp_path: Path):

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
-from small_runs import contents, differences, forge, settings, state
+from small_runs import contents, differences, settings, state
 from tiny_envs import Scripted
 
 import palaestra
@@ -282,49 +282,6 @@ def test_a_damaged_newest_checkpoint_is_passed_over(tmp_path: Path, capsys: pyte
     resumed = train("Basic", tmp_path / "parts", resume=True, quiet=False)
     assert "[WARNING] skipped a damaged checkpoint" in capsys.readouterr().out
     assert differences(state(whole.folder), state(resumed.folder)) == []
-
-
-def without(key: str) -> Callable[[dict[str, Any]], object]:
-    return lambda content: content.pop(key)
-
-
-def with_steps(value: Any) -> Callable[[dict[str, Any]], object]:
-    return lambda content: content["collector"]["behaviors"]["Basic"].update(decisions=value)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda content: content.clear(),
-        without("collector"),
-        without("tracker"),
-        without("seed"),
-        with_steps("many"),
-        with_steps(-5),
-        with_steps(1e300),
-        with_steps({"$int": "0x" + "f" * 5000}),
-        lambda content: content.update(seed=[1]),
-        lambda content: content.update(elapsed={"$float": "7ff0000000000000"}),
-        lambda content: content.update(specs={"Basic": 1}),
-        lambda content: content.update(
-            tracker={"periods": {"Basic": {"nothing": 1}}, "since_update": {}, "recent": {}}
-        ),
-        lambda content: content.update(self_play={"learning": "x"}),
-        lambda content: content.update(goals={"Basic": {"newest": [5], "best": None, "best_step": 0}}),
-        lambda content: content.update(best={"Basic": 5}),
-    ],
-)
-def test_a_checkpoint_that_was_sealed_by_another_hand_is_passed_over(
-    change: Callable[[dict[str, Any]], object], begun: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    run = tmp_path / "run"
-    shutil.copytree(begun, run)
-    newest, older = sorted((run / "checkpoints").iterdir(), key=lambda path: -int(path.name))[:2]
-    forge(newest, lambda body: change(body["parts"]["run"]["content"]))
-    assert train("Basic", tmp_path, resume=True, until=1, quiet=False).steps["Basic"] > int(older.name)
-    message = capsys.readouterr().out
-    assert f"[WARNING] skipped a damaged checkpoint: {newest}: run" in message
-    assert f"Resuming 'run' from step {int(older.name):,}" in message
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ def search(**block: Any) -> SearchSettings:
     ("block", "message"),
     [
         ({"trails": 3}, "search.trails: unknown key; did you mean 'trials'?"),
-        ({"method": "grid"}, "expected one of tpe, random, pbt, got 'grid'"),
+        ({"method": "grid"}, "expected one of tpe, random, got 'grid'"),
         ({"trials": 0}, "expected a number greater than 0"),
         ({"space": {"x": {}}}, "expected exactly one of uniform, log, integer, log_integer, choice, got none"),
         ({"space": {"x": {"log": [1, 2], "uniform": [1, 2]}}}, "got uniform and log"),
@@ -37,10 +37,6 @@ def search(**block: Any) -> SearchSettings:
         ({"objectives": []}, "at least one objective"),
         ({"bar": 3, "objectives": ["reward", "decisions"], "pruner": "median"}, "pruned by one only"),
         ({"pruner": "none", "report_every": 5}, "has no effect without a pruner"),
-        ({"method": "pbt", "seeds": 2}, "expected 1 with method pbt"),
-        ({"method": "pbt", "bar": 2, "objectives": ["decisions"]}, "expected reward with method pbt"),
-        ({"method": "pbt", "trials": 7}, "expected population.size times population.generations (40)"),
-        ({"population": {"size": 8}}, "is only for method pbt"),
     ],
 )
 def test_a_search_that_cannot_be_done_is_refused(block: dict[str, Any], message: str):
@@ -57,7 +53,6 @@ def test_a_bar_makes_decisions_the_objective():
 def test_trials_are_pruned_by_the_median_where_there_is_one_objective():
     assert search().pruning == "median"
     assert search(bar=3, objectives=["reward", "decisions"]).pruning == "none"
-    assert search(method="pbt").pruning == "none"
 
 
 def test_the_pruner_looks_ten_times_and_not_before_the_second():
@@ -67,7 +62,7 @@ def test_the_pruner_looks_ten_times_and_not_before_the_second():
 
 def test_a_search_is_read_back_as_it_was_written():
     block = {
-        "method": "pbt",
+        "method": "random",
         "space": {LEARNING_RATE: {"log": [1e-5, 1e-3]}, "env_settings.num_areas": {"choice": [4, None]}},
     }
     before = load({"behaviors": {"Game": {}}, "search": block}).settings

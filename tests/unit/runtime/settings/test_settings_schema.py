@@ -20,11 +20,9 @@ KEYS = {
     ),
     "SearchSettings": (
         "method space trials jobs seeds seed objectives bar metric behavior episodes pruner report_every prune_after "
-        "start_values "
-        "storage ray ray_address trial_cpus population"
+        "start_values storage"
     ),
     "RangeSettings": "uniform log integer log_integer step choice",
-    "PopulationSettings": "size generations exploit perturb resample",
     "PPOSettings": (
         "batch_size buffer_size learning_rate learning_rate_schedule beta beta_schedule epsilon "
         "epsilon_schedule lambd num_epoch shared_critic max_grad_norm value_coef joint_ratio initial_deviation "

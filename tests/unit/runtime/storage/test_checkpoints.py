@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
-from small_runs import forge
 
 from palaestra.core.errors import CheckpointError, RunError
 from palaestra.runtime.storage.checkpoints import Checkpoints
@@ -212,38 +211,6 @@ def test_the_folder_of_a_writer_that_is_alive_is_left_alone_unless_nobody_else_c
         checkpoints.sweep(alone=True)
         assert not hidden.exists()
         other.communicate()
-
-
-def nested(depth: int) -> Any:
-    value: Any = []
-    for _ in range(depth):
-        value = [value]
-    return value
-
-
-@pytest.mark.parametrize(
-    "name", ["../../stranger.safetensors", "/etc/passwd", "..\\stranger.safetensors", "C:stranger.safetensors", 5, None]
-)
-def test_a_manifest_that_names_a_file_elsewhere_is_passed_over(name: Any, tmp_path: Path):
-    checkpoints = Checkpoints(tmp_path / "checkpoints", keep=5)
-    checkpoints.save(1, a_state())
-    path = checkpoints.save(2, a_state())
-    (path / "run.safetensors").rename(tmp_path / "stranger.safetensors")
-    forge(path, lambda body: body["parts"]["run"].update(file=name))
-    loaded = checkpoints.load()
-    assert loaded.step == 1
-    assert "which is not a file of this folder" in loaded.warnings[0]
-
-
-@pytest.mark.parametrize(
-    "content",
-    [nested(800), {"$float": "zz"}, {"$float": "00"}, {"$int": 5}, {"$tensor": "none"}, {"$map": [[[], 1]]}, math.inf],
-)
-def test_a_manifest_of_what_no_state_can_be_is_passed_over(content: Any, tmp_path: Path):
-    checkpoints = Checkpoints(tmp_path, keep=5)
-    checkpoints.save(1, a_state())
-    forge(checkpoints.save(2, a_state()), lambda body: body["parts"]["run"].update(content=content))
-    assert checkpoints.load().step == 1
 
 
 def test_a_manifest_that_is_nested_beyond_all_bounds_is_passed_over(tmp_path: Path):

@@ -24,7 +24,7 @@ from palaestra.demos import read_demo
 from palaestra.hub.fetching import order_by_age
 from palaestra.runtime.control.progress_file import ConsoleLog, read_progress
 from palaestra.runtime.logging.history import read_history
-from palaestra.runtime.logging.trackers import _LineFile, _place_in_jsonl
+from palaestra.runtime.logging.trackers import _LineFile
 from palaestra.runtime.monitor.bounded_reading import ResultsFiles
 from palaestra.runtime.monitor.event_reader import EventsReader
 from palaestra.runtime.playback.tally import PersonRating
@@ -50,7 +50,7 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     ),
     "summaries": ("metrics.jsonl", lambda file: last_summaries(file.parent)),
     "courses": ("metrics.jsonl", lambda file: read_courses(file.parent, "reward")),
-    "resumed metrics": ("metrics.jsonl", lambda file: _LineFile(file, {"Ball": 5}, _place_in_jsonl).append(b"{}\n")),
+    "resumed metrics": ("metrics.jsonl", lambda file: _LineFile(file, {"Ball": 5}).append(b"{}\n")),
     "elapsed": ("metrics.jsonl", _elapsed),
     "status": ("run_logs/training_status.json", lambda file: TrainingStatus(file).load()),
     "final step": ("run_logs/training_status.json", lambda file: final_step(file.parents[1], "Ball")),

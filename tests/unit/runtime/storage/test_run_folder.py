@@ -8,7 +8,7 @@ from small_runs import settings
 from palaestra.core.errors import ConfigError, RunError
 from palaestra.runtime.settings import load
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder, check_run_id
-from palaestra.runtime.storage.signature import SIGNATURE
+from palaestra.runtime.storage.trust import SIGNATURE
 from palaestra.runtime.storage.writer_lock import LOCK
 
 LOADED = load(settings("Basic")).settings
@@ -33,10 +33,7 @@ def test_names_that_are_too_long_are_refused(run_id: str):
         check_run_id(run_id)
 
 
-def test_a_folder_is_made_with_its_settings_in_it_over_what_a_killed_one_left(tmp_path: Path):
-    half = tmp_path / "results" / "ball" / ".first.new"
-    half.mkdir(parents=True)
-    (half / "half").touch()
+def test_a_folder_is_made_with_its_settings_in_it(tmp_path: Path):
     folder = RunFolder(tmp_path / "results", "ball/first")
     folder.create(LOADED)
     assert load(folder.path / CONFIGURATION).settings == LOADED

@@ -23,8 +23,8 @@ from palaestra.cli.commands import make_parser, subparser
 from palaestra.cli.main import main
 from palaestra.core.errors import RunError
 from palaestra.runtime.settings import load
-from palaestra.runtime.storage.signature import KEY, SIGNATURE, is_own, sign, signing_key
-from palaestra.runtime.storage.trust import env_code, learning_code, outward_links
+from palaestra.runtime.storage.trust import KEY, SIGNATURE, env_code, is_own, learning_code, outward_links, sign
+from palaestra.runtime.storage.user_keys import user_key
 
 CODE = """
 from pathlib import Path
@@ -130,11 +130,11 @@ TAKES_NO_SETTINGS = {
     "tune": "--study",  # `test_a_study_of_someone_else_runs_nothing` in test_tuning.py
     "view": "what",  # opens environments as evaluate does
     "compare": "runs --groups --behavior",  # metrics only
-    "record": "--to-minari --brain --author --algorithm --demo-out",
+    "record": "--brain --demo-out",
     "convert": "source --obs-shape --actions --activation --normalizer --check",  # data only
     "push": "repo --revision",
     "pull": "repo --run-id --revision",  # data only
-    "demo": "files --to-minari --author --algorithm",
+    "demo": "files",
     "upgrade": "old --curriculum --sampler",  # settings of old releases, of which nothing is run
     "export": "--behavior",
     "config": "--example",
@@ -331,13 +331,13 @@ def test_config_shows_a_trainer_of_ones_own_without_importing_it(place: Path, ca
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps both folders to the user")
 def test_the_key_is_the_users_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    key = signing_key()
-    assert signing_key() == key
+    key = user_key(KEY)
+    assert user_key(KEY) == key
     file = tmp_path / "palaestra" / KEY
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     file.chmod(0o644)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert signing_key() not in (key, None)  # one that others may have read is not used
+    assert user_key(KEY) not in (key, None)  # one that others may have read is not used
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps both folders to the user")
@@ -350,7 +350,7 @@ def test_without_a_place_for_its_key_a_folder_stays_foreign(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / f"palaestra-{os.getuid()}").mkdir(mode=0o777)
     (tmp_path / f"palaestra-{os.getuid()}").chmod(0o777)
-    assert signing_key() is None
+    assert user_key(KEY) is None
     run = place / "results/first"
     found = load(run / "configuration.yaml").settings
     sign(run, found)
@@ -367,14 +367,13 @@ def test_without_a_place_for_its_key_a_folder_stays_foreign(
         ("env_settings", {"ray_address": "203.0.113.5:6379"}, "env_settings.ray_address"),
         ("env_settings", {"ray_working_dir": "."}, "env_settings.ray_working_dir"),
         ("trackers", {"wandb": {"base_url": "https://203.0.113.5"}}, "trackers.wandb = base_url=https://203.0.113.5"),
-        ("trackers", {"mlflow": {"tracking_uri": "https://203.0.113.5"}}, "trackers.mlflow"),
+        ("trackers", {"own": {"uri": "https://203.0.113.5"}}, "trackers.own"),
         ("default_settings", {"init_path": "hub:someone/run"}, "default_settings.init_path"),
         (
             "default_settings",
             {"behavioral_cloning": {"demo_path": "Own.demo,//203.0.113.5/a"}},
             "default_settings.behavioral_cloning.demo_path",
         ),
-        ("search", {"ray_address": "203.0.113.5:6379"}, "search.ray_address"),
     ],
 )
 def test_what_reaches_beyond_this_machine_is_asked_for(

@@ -66,7 +66,6 @@ def test_courses_are_those_of_groups_where_there_are_any_and_half_a_line_is_left
     assert [point.value for point in read_courses(run, REWARD, "A")["A"]] == [7.0, 1.0]
     assert set(read_courses(run, REWARD)) == {"A", "B"}
     assert read_courses(run, ELO) == {"A": [CoursePoint(10, 1200.0, 1.0, 50)]}
-    assert [point.step for point in read_courses(run, REWARD, "A", since=10)["A"]] == [20]
 
 
 def test_a_finished_run_is_worth_its_reward_and_its_way_to_the_bar(tmp_path: Path):

@@ -4,7 +4,7 @@ import pytest
 
 from palaestra.core.errors import ConfigError
 from palaestra.runtime.settings.examples import find_example
-from palaestra.runtime.tune.shipped_spaces import read_block, shipped_spaces, space_for, stays_in_population
+from palaestra.runtime.tune.shipped_spaces import read_block, shipped_spaces, space_for
 from palaestra.runtime.tune.study_plan import make_plan
 
 
@@ -64,10 +64,3 @@ def test_a_trainer_without_a_space_needs_ranges_of_its_own():
         space_for({"bc"})
     with pytest.raises(ConfigError, match="trainers ppo, sac"):
         space_for({"ppo", "sac"})
-
-
-def test_shapes_stay_while_a_population_trains():
-    assert stays_in_population("behaviors.*.network_settings.hidden_units")
-    assert stays_in_population("behaviors.*.hyperparameters.buffer_size")
-    assert stays_in_population("env_settings.num_areas")
-    assert not stays_in_population("behaviors.*.hyperparameters.learning_rate")

@@ -93,31 +93,3 @@ def test_values_outside_the_ranges_are_not_taken_from_a_store(tmp_path: Path):
         study.optuna.enqueue_trial({RATE: 0.5}, user_attrs={})
         with pytest.warns(UserWarning, match="out of range"), pytest.raises(RunError, match="not in its range"):
             study.claim()
-
-
-def test_a_population_waits_for_a_whole_generation(tmp_path: Path):
-    of = plan(4000, method="pbt", population={"size": 2, "generations": 2})
-    with opened(tmp_path, of) as study:
-        members = [study.claim(), study.claim()]
-        assert study.claim() is None
-        for trial, reward in zip(members, (1.0, 2.0), strict=True):
-            assert trial is not None
-            study.optuna.tell(trial, [reward])
-            study.release(trial.number)
-        later = [study.claim(), study.claim()]
-        assert [trial and trial.user_attrs["parent"] for trial in later] == [1, 1]
-        assert [trial and trial.user_attrs["exploited"] for trial in later] == [True, False]
-        assert study.claim() is None
-
-
-def test_a_population_of_which_nothing_is_left_ends_with_the_reason(tmp_path: Path):
-    of = plan(4000, method="pbt", population={"size": 2, "generations": 2})
-    with opened(tmp_path, of) as study:
-        for _ in range(2):
-            trial = study.claim()
-            assert trial is not None
-            trial.set_user_attr("why", "no such game")
-            study.optuna.tell(trial, state=study.states.FAIL)
-            study.release(trial.number)
-        with pytest.raises(RunError, match="all trainings of generation 0 failed, the last with: no such game"):
-            study.claim()

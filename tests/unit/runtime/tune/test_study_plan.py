@@ -119,16 +119,6 @@ def test_a_behavior_that_is_not_there_cannot_be_compared_by():
         make_plan(tree(behavior="Other") | settings("CartPole"), {"search": {"behavior": "Other"}})
 
 
-def test_a_population_keeps_its_shapes_and_learns_in_each_generation():
-    with pytest.raises(ConfigError, match=r"search\.space.*cannot change when a training continues"):
-        make_plan(tree(space={"behaviors.*.network_settings.hidden_units": {"integer": [8, 16]}}, method="pbt"), {})
-    with pytest.raises(ConfigError, match="less than a rollout of buffer_size 128"):
-        make_plan(tree(method="pbt"), {})
-    plan = make_plan({**settings("CartPole", 4000), "search": {"method": "pbt"}}, {})
-    assert not any("network_settings" in each.path or "buffer_size" in each.path for each in plan.dimensions)
-    assert "stays as in the file" in plan.notes[0]
-
-
 def test_code_that_a_choice_names_is_found():
     space = {"behaviors.*.trainer_type": {"choice": ["ppo", "my_trainer:Mine"]}}
     plan = make_plan(tree(space=space), {}, own_code=False)

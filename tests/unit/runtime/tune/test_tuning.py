@@ -17,9 +17,9 @@ from tune_runs import ENV, RATE, Here, opened, plan
 import palaestra
 from palaestra.core.errors import ConfigError, PluginError, RunError
 from palaestra.runtime.settings import load
-from palaestra.runtime.tune.study import ENDINGS, quiet_optuna
+from palaestra.runtime.tune.study import quiet_optuna
 from palaestra.runtime.tune.study_plots import AT_END, _names
-from palaestra.runtime.tune.study_report import measured, ranked, trials_table, write_best, write_lineage, write_report
+from palaestra.runtime.tune.study_report import measured, ranked, trials_table, write_best, write_report
 from palaestra.runtime.tune.trial_process import Outcome
 from palaestra.runtime.tune.tuning import Tuning
 
@@ -145,27 +145,6 @@ def test_several_objectives_end_with_the_front(tmp_path: Path):
         }
 
 
-def test_a_population_continues_checkpoints_and_keeps_its_lineage(tmp_path: Path):
-    of = plan(900, method="pbt", population={"size": 2, "generations": 3})
-    with opened(tmp_path, of) as study:
-        launcher = Here()
-        Tuning(study, launcher, silent).run()
-        (study.folder.path / "plots").mkdir()
-        write_lineage(study, ranked(study)[0])
-        assert len(study.all()) == 6
-        known = json.loads((study.folder.path / "lineage.json").read_text())
-        assert known["lineage_of_best"][-1] == known["best"]
-        assert [entry["generation"] for entry in known["trials"]] == [0, 0, 1, 1, 2, 2]
-        assert sum(entry["exploited"] for entry in known["trials"]) == 2
-        last = [
-            json.loads(line)["step"] for line in (study.folder.run(4, 1) / "metrics.jsonl").read_text().splitlines()
-        ]
-        assert last == sorted(set(last))  # one course, from the first generation on
-        assert last[0] <= 300 < 900 <= last[-1]
-        assert (study.folder.path / "plots" / "lineage.png").is_file()
-        assert not (study.folder.run(0, 1) / "checkpoints").exists()
-
-
 def test_a_study_goes_on_only_with_the_settings_that_it_began_with(tmp_path: Path):
     place: dict[str, Any] = {"results_dir": str(tmp_path), "quiet": True}
     with opened(tmp_path, plan()):
@@ -254,10 +233,6 @@ def test_where_no_trial_reached_the_bar_nothing_claims_that_one_did(tmp_path: Pa
         ]
         assert _names(study) == [AT_END]
         assert measured(study, best) == [None]
-        for trial in study.all():  # as a study of an earlier version, which did not note how its trainings ended
-            known = study.endings(trial)
-            trial.user_attrs.pop(ENDINGS)
-            assert study.endings(trial) == known
 
 
 def test_a_trial_that_reached_the_bar_is_better_than_a_short_one_that_did_not(tmp_path: Path):

@@ -19,7 +19,6 @@ from palaestra.core.timestep import Action
 from palaestra.envs.builtin.ball.motion import HALF_EDGE, SECONDS
 from palaestra.envs.builtin.ball.picture import FRAMES, SIDE
 from palaestra.envs.builtin.ball.rules import MOST_TICKS, PROGRAM, TICKS, VISUAL
-from palaestra.envs.builtin.base.agreement import Agreement, Learned, ModelScore
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing.figures import turned_by
@@ -77,22 +76,6 @@ def draw_ball(rows: Rows, behavior: str) -> Drawing:
     return Drawing(shapes, (3.5, 4.0, 3.5), elevation=30.0)
 
 
-SAME = (
-    "the cube and the ball: sizes, mass, gravity, drag, friction and inertia",
-    "the turns of the cube: 2 degrees a tick at most about its own z, then x, each up to a component of 0.25 of its "
-    "rotation",
-    "the start: tilts of up to 10 degrees, a ball up to 1.5 m from the middle that drops 1 m, and keeps its spin from "
-    "the last episode",
-    "five ticks of 0.02 s a decision, the fall checked before each tick's physics, rewards, the limit of 5,000 ticks",
-    "what remains of a decision after an end passes in the next episode with an action of zero",
-)
-CONTACT = (
-    "the contact is solved exactly, in PhysX by iterations: 20 decisions of a recording, the drop included, are "
-    "replayed to within 4 cm "
-    "and 5 cm/s across, the turns to within 0.0002"
-)
-
-
 class Ball(WarpEnv):
     """3DBall: vector 8 (block's rotation z and x, ball's position and velocity), two continuous actions."""
 
@@ -106,25 +89,6 @@ class Ball(WarpEnv):
     age_per_decision = int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {"scale": (1.0, 0.2, 10.0), "gravity": (9.81, 4.0, 105.0), "mass": (1.0, 0.1, 20.0)}
-    unity: ClassVar = Agreement(
-        same=("the observation and its name, and both actions", *SAME),
-        approximate=(CONTACT,),
-        models=(ModelScore("3DBall.onnx", 99.51, 0.49, 200, 100.0), ModelScore("3DBall.nn", 98.04, 0.76, 200, 100.0)),
-        learned=(
-            Learned("ppo/3DBall.yaml", 0.192, 0.5, 100.0, 100.0, seeds=3),
-            Learned(
-                "ppo/3DBall_randomize.yaml",
-                0.5,
-                0.5,
-                99.5,
-                100.0,
-                seeds=3,
-                measure="of 200 episodes afterwards",
-                remark="the others 99.5 and 100",
-            ),
-            Learned("sac/3DBall.yaml", 0.2, 0.2, 100.0, 100.0, seeds=3),
-        ),
-    )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         spec = BehaviorSpec((VECTOR,), ActionSpec(continuous=2), steady=True)
@@ -153,24 +117,6 @@ class BallHard(WarpEnv):
     age_per_decision = Ball.age_per_decision
     tick_seconds = Ball.tick_seconds
     parameter_ranges = Ball.parameter_ranges
-    unity: ClassVar = Agreement(
-        same=("both observations, their names and nine frames, and both actions", *SAME),
-        approximate=(CONTACT,),
-        models=(ModelScore("3DBallHard.onnx", 99.28, 0.53, 200, 100.0),),
-        learned=(
-            Learned("ppo/3DBallHard.yaml", 0.5, 0.5, 100.0, 100.0, seeds=3),
-            Learned(
-                "sac/3DBallHard.yaml",
-                0.5,
-                0.5,
-                94.7,
-                100.0,
-                seeds=2,
-                measure="of 200 episodes afterwards",
-                remark="the other 100; in training both had 100 before, and so had a third after 0.4 million",
-            ),
-        ),
-    )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         spec = BehaviorSpec((POSITION, ROTATION), ActionSpec(continuous=2), steady=True)
@@ -197,24 +143,6 @@ class VisualBall(WarpEnv):
     age_per_decision = Ball.age_per_decision
     tick_seconds = Ball.tick_seconds
     parameter_ranges = Ball.parameter_ranges
-    unity: ClassVar = Agreement(
-        same=(
-            "the camera: its place, angle, field of view, size and four frames; both actions; the block's face, "
-            "headband and colors",
-            *SAME,
-        ),
-        approximate=(
-            CONTACT,
-            "the ball is of one gray, where Unity's has squares of colors that are not known; light, reflections and "
-            "the ball's shadow are "
-            "computed with the formulas of Unity's shader and one average color of the sky, without the band's shadow "
-            "and soft edges; "
-            "which of these costs Unity's model, trained on its own pictures alone, a third of the reward here was "
-            "not found",
-        ),
-        models=(ModelScore("Visual3DBall.onnx", 63.5, 7.5, None, 100.0),),
-        learned=(Learned("ppo/Visual3DBall.yaml", 0.4, 0.4, 97.7, 100.0, measure="of 100 episodes afterwards"),),
-    )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         spec = BehaviorSpec((IMAGE,), ActionSpec(continuous=2), steady=True)

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from palaestra.core.specs import BehaviorSpec
-    from palaestra.envs.builtin.base.agreement import Agreement
     from palaestra.envs.ray_fans import RayFan
     from palaestra.envs.solids import Drawing
 
@@ -135,8 +134,6 @@ class WarpEnv:
     """Where rays are in its observations, by behavior."""
     board: ClassVar[SwapBoard | None] = None
     """The board, if its moves exchange two pieces."""
-    unity: ClassVar[Agreement | None] = None
-    """How far it is Unity's example of its name; None if Unity has none."""
 
     def __init__(
         self,

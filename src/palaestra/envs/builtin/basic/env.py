@@ -10,7 +10,6 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.agreement import Agreement, Learned, ModelScore
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.solids import BLUE, FLOOR, GRAY, GREEN, INK, Drawing, solids
@@ -127,19 +126,6 @@ class Basic(WarpEnv):
     benchmark = 0.93
     default_areas = 1
     tick_seconds = 0.15
-    unity: ClassVar = Agreement(
-        same=(
-            "places, start, goals and rewards",
-            "the observation and its name, and the choices",
-            "there is no time limit",
-        ),
-        approximate=(),
-        models=(ModelScore("Basic.onnx", 0.93, 0.0, 200, 0.93), ModelScore("Basic.nn", 0.93, 0.0, 200, 0.93)),
-        learned=(
-            Learned("ppo/Basic.yaml", 0.5, 0.5, 0.93, 0.93, seeds=3),
-            Learned("sac/Basic.yaml", 0.5, 0.5, 0.925, 0.93, seeds=3),
-        ),
-    )
     parameter_ranges: ClassVar = {}
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:

@@ -7,7 +7,6 @@ from typing import ClassVar
 import torch
 import warp as wp
 
-from palaestra.envs.builtin.base.agreement import Agreement, Learned, ModelScore
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.creatures.assembly import sizes_of
@@ -108,38 +107,6 @@ class Crawler(WarpEnv):
     tick_seconds = DECISION_SECONDS
     parameter_ranges: ClassVar = PARAMETER_RANGES
     sensors: ClassVar = {"PhysicsBodySensor:Body": 126, "VectorSensor_size32": 32}
-    unity = Agreement(
-        same=(
-            "bodies, masses, colliders, joints with their limits, drives, gravity and its parameter, drag and ticks",
-            "observations, actions, rewards, ends and resets, number by number",
-        ),
-        approximate=(
-            "joints and contacts are solved by impulses in 12 + 12 rounds, as PhysX does in kind, not digit by digit",
-            "falls: a recording of 0.15 (today's Crawler is not recorded), replayed with that release's body, gravity "
-            "and contacts, "
-            "is met to 2 mm, 0.5 degrees and 7 mm/s until the feet land, feet to 3 cm",
-            "walking: 20 decisions of it (6.4 m) are met to 0.4 m in the median, the body to 9 cm in height and 14 "
-            "degrees, legs to 1 cm, "
-            "feet to 4 cm",
-            "the block is moved when it is touched, and cannot be pushed",
-            "the ray that points down from the body sees the ground alone, in Unity also a leg or the block below it",
-        ),
-        models=(ModelScore("Crawler.onnx", 2578, 62, 200, 3000),),
-        learned=(
-            Learned("ppo/Crawler.yaml", 6.03, 10.0, 2690, 3000),
-            Learned("sac/Crawler.yaml", 0.27, 5.0, 210, 3000),
-            Learned(
-                "imitation/Crawler.yaml",
-                2.07,
-                10.0,
-                1740,
-                3000,
-                measure="of 40 episodes afterwards",
-                remark="with 12 episodes that Unity's Crawler.onnx played here: Unity's own demonstration is of "
-                "another body",
-            ),
-        ),
-    )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         spec, sizes = sizes_of(self.creature, self.sensors, device)

@@ -7,7 +7,6 @@ from typing import ClassVar
 import torch
 import warp as wp
 
-from palaestra.envs.builtin.base.agreement import Agreement, Learned, ModelScore
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.creatures.assembly import sizes_of
@@ -105,26 +104,6 @@ class Walker(WarpEnv):
     tick_seconds = DECISION_SECONDS
     parameter_ranges: ClassVar = PARAMETER_RANGES
     sensors: ClassVar = {"VectorSensor_size243": 243}
-    unity = Agreement(
-        same=(
-            "bodies, masses, colliders, joints with their limits, drives, gravity and its parameter, drag and ticks",
-            "observations, actions, rewards, ends and resets, number by number",
-        ),
-        approximate=(
-            "joints and contacts are solved by impulses in 12 + 12 rounds, as PhysX does in kind, not digit by digit",
-            "the block is moved when it is touched, and cannot be pushed",
-            "feet meet other parts of the body as capsules, 0.085 m wide, in place of boxes of 0.128 m; on the floor "
-            "they are boxes",
-            "Unity's model falls here in 3 of 1,000 decisions, and in PhysX 4.1 with the same body in 6 or more: why "
-            "is not known",
-            "the order in which joints are solved is chosen; Unity's is not known",
-        ),
-        models=(ModelScore("Walker.onnx", 654, 27, 1400, 2500),),
-        learned=(
-            Learned("ppo/Walker.yaml", 1.35, 30.0, 24.7, 2500.0),
-            Learned("sac/Walker.yaml", 0.13, 15.0, 0.7, 2500.0),
-        ),
-    )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         spec, sizes = sizes_of(self.creature, self.sensors, device)

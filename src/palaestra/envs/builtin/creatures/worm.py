@@ -7,7 +7,6 @@ from typing import ClassVar
 import torch
 import warp as wp
 
-from palaestra.envs.builtin.base.agreement import Agreement, Learned, ModelScore
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.creatures.assembly import sizes_of
@@ -114,20 +113,6 @@ class Worm(WarpEnv):
     tick_seconds = DECISION_SECONDS
     parameter_ranges: ClassVar = PARAMETER_RANGES
     sensors: ClassVar = {"VectorSensor_size64": 64}
-    unity = Agreement(
-        same=(
-            "bodies, masses, colliders, joints with their limits, drives, gravity and its parameter, drag and ticks",
-            "observations, actions, rewards, ends and resets, number by number",
-        ),
-        approximate=(
-            "joints and contacts are solved by impulses in 12 + 12 rounds, as PhysX does in kind, not digit by digit",
-            "the block is moved when it is touched, and cannot be pushed",
-            "the ray that points down from the head sees the ground alone, in Unity also what else is below it",
-            "the eyes, which hang on free joints in Unity, are fixed to the head, and touch nothing",
-        ),
-        models=(ModelScore("Worm.onnx", 443.0, None, None, 800.0),),
-        learned=(Learned("ppo/Worm.yaml", 4.1, 7.0, 1207.0, 800.0), Learned("sac/Worm.yaml", 0.13, 5.0, 2.0, 800.0)),
-    )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         spec, sizes = sizes_of(self.creature, self.sensors, device)

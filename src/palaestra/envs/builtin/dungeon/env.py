@@ -19,7 +19,6 @@ import torch
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.agreement import Agreement, Learned
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
@@ -250,31 +249,6 @@ class DungeonEscape(WarpEnv):
     most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {"gravity": (GRAVITY, 1.0, 100.0)}
-    unity: ClassVar = Agreement(
-        same=(
-            "room, columns, lock, portal, dragon, key and tombstone: sizes and places, and where episodes begin",
-            "the seven choices and their forces and turns, drag, friction, gravity and its parameter, five ticks a "
-            "decision",
-            "the three observations: names, order, velocity, the order, tags, thickness and length of rays, three "
-            "frames, the key flag",
-            "who dies, carries, opens and leaves, the group's reward, the time limit, and the ticks of a new episode "
-            "within a decision",
-        ),
-        approximate=(
-            "contacts are solved in the plane, in PhysX's seven rounds but in an order of their own; columns are as "
-            "wide as their feet",
-            "a column that the dragon grazes pushes it aside within the tick; agents do not: the one that touches it "
-            "dies with it",
-            "rays are cast at the height of an agent that stands, also in the quarter of a second in which it falls",
-            "the dragon looks at its portal as an episode begins, in Unity from its first tick on",
-            "the room does not turn as an episode begins: the dragon starts on one of its four sides instead",
-            "what a body touches is found after a tick's motion, in Unity before it: a touch may count 0.02 s earlier "
-            "here",
-            "of two agents that touch the dragon within a tick only one dies; two that the portal takes leave one "
-            "tick after the other",
-        ),
-        learned=(Learned("poca/DungeonEscape.yaml", 2.04, 20.0, 0.91, 1.0, measure="of a group"),),
-    )
     ray_fans: ClassVar = {
         behavior: (
             RayFan(

@@ -16,7 +16,6 @@ import torch
 from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.agreement import Agreement, Learned
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
@@ -134,23 +133,6 @@ def _sizes(image: ObsSpec, vector: int, written: int, width: int) -> dict[str, i
     }
 
 
-SAME = (
-    "floor, walls, food and agents: numbers, sizes, masses, drag, gravity and friction, and where they begin and come "
-    "up again",
-    "three continuous actions and a choice: pushes, turns, the brake above 5 m/s, and what firing costs",
-    "what the laser hits, how long it freezes, and that food and walls stop it; who is frozen still eats",
-    "rewards, the time limit, five ticks a decision, and that food stays as agents begin anew",
-)
-APPROXIMATE = (
-    "food rolls and slides, but spins about no vertical axis, and meets agents and other food without friction",
-    "of two agents that touch one piece of food within a tick only one eats it",
-    "contacts of agents are solved in the plane; one that runs into a wall at full speed is put back, while Unity's "
-    "may pass it",
-    "the third number turns by its sign alone: Unity's script passes it as the length of an axis, which its engine is "
-    "taken to normalize",
-)
-
-
 class FoodCollector(WarpEnv):
     """GridFoodCollector: a grid (5, 40, 40), continuous 3 (ahead, to the right, turn to the left) and discrete [2] (1:
     fire).
@@ -170,27 +152,6 @@ class FoodCollector(WarpEnv):
     most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {"laser_length": (1.0, 0.2, 7.0), "agent_scale": (1.0, 0.5, 5.0)}
-    unity: ClassVar = Agreement(
-        same=(*SAME, "the grid: its name, cells, channels, its height, and which of several things a cell shows"),
-        approximate=(
-            *APPROXIMATE,
-            "laser_length changes only the picture, as in Unity",
-            "with an agent_scale other than 1, Unity's cells stand as much farther apart; here the grid stays as it is",
-            "of two things whose boxes hold a cell's middle the wall comes first, then food and agents; Unity's order "
-            "is not known",
-        ),
-        learned=(
-            Learned("ppo/FoodCollector.yaml", 1.0, 2.0, 49.6, 10.0, measure="of 100 episodes afterwards"),
-            Learned(
-                "sac/FoodCollector.yaml",
-                0.06,
-                2.0,
-                0.02,
-                10.0,
-                remark="under the scene's name of the behavior; 100 decisions a second",
-            ),
-        ),
-    )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         image = ObsSpec("GridSensor-OneHot", (len(TAGS), CELLS, CELLS))
@@ -222,28 +183,6 @@ class VisualFoodCollector(WarpEnv):
     most_decisions = FoodCollector.most_decisions
     tick_seconds = FoodCollector.tick_seconds
     parameter_ranges = FoodCollector.parameter_ranges
-    unity: ClassVar = Agreement(
-        same=(
-            *SAME,
-            "both observations: names, order, shapes, the camera's place and angle of view, its background, and the "
-            "frozen flag",
-        ),
-        approximate=(
-            *APPROXIMATE,
-            "colors are those of the materials, without light and shade; agents show no face and no headband",
-            "the laser's beam, and with it laser_length, and the floor's lines are not shown",
-        ),
-        learned=(
-            Learned(
-                "ppo/VisualFoodCollector.yaml",
-                0.32,
-                3.0,
-                0.28,
-                10.0,
-                remark="with turns in proportion and food seen larger",
-            ),
-        ),
-    )
 
     def __init__(
         self, areas: int | None = None, device: str | torch.device = "cpu", *, height: int = 84, width: int = 84

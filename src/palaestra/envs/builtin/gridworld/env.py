@@ -23,7 +23,6 @@ from torch.nn.functional import pad
 from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.agreement import Agreement, Learned
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, next_parameter, save_final_obs
 from palaestra.envs.builtin.drawing import figures as figures
@@ -299,35 +298,6 @@ class GridWorld(WarpEnv):
     default_areas = 9
     most_decisions = int(MOST_DECISIONS)
     tick_seconds = 0.15  # not documented: slow enough to watch
-    unity: ClassVar = Agreement(
-        (
-            "board, goals, goal signal, moves and their mask, rewards and the length of episodes",
-            "the camera's view: 84 x 64 pixels, the place of each cell and figure, the colors of the materials",
-        ),
-        (
-            "light, reflections and shadows are computed with the formulas of Unity's shader for surfaces that face "
-            "up, with one average "
-            "color of the sky, and without bevels and soft edges; no picture of Unity's was compared",
-        ),
-        learned=(
-            Learned(
-                "ppo/GridWorld.yaml",
-                0.36,
-                0.5,
-                0.92,
-                0.8,
-                remark="0.975 after 0.5 million in an earlier, darker picture",
-            ),
-            Learned(
-                "sac/GridWorld.yaml",
-                0.25,
-                0.5,
-                0.58,
-                0.8,
-                remark="it fell to -0.97 by 80,000 decisions, and was rising when stopped",
-            ),
-        ),
-    )
     # most goals that fit on the smallest board beside the agent
     parameter_ranges: ClassVar = {
         "gridSize": (5.0, 3.0, 10.0),

@@ -17,7 +17,6 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.agreement import Agreement, Learned, ModelScore
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.drawing import figures as figures
@@ -186,39 +185,6 @@ class Hallway(WarpEnv):
     age_per_decision = int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {"gravity": (19.62, 1.0, 100.0)}
-    unity: ClassVar = Agreement(
-        same=(
-            "both observations, their names and three frames, the order of rays and tags, and the choices",
-            "sizes and places of walls, symbol, plates and signs, and what an episode draws",
-            "six ticks of 0.02 s a decision and 3,000 at most, pushes, turns, drag, gravity, its parameter, the drop "
-            "at the start, rewards",
-            "casts of a ball of 0.5 m at its height, which do not see what the agent touches",
-            "what remains of a decision after an end passes in the next episode with nothing chosen",
-        ),
-        approximate=(
-            "the floor's friction, 1.2 at once for the whole box: an agent that goes forward from a stand covers what "
-            "a recording shows to "
-            "within 3 mm a decision; turns are braked at two corners, as in PhysX",
-            "contacts with walls and symbol are solved in the plane, and overlaps are removed within their tick",
-            "only a goal's plate is touched: its sign stands behind it",
-            "what a body touches is found after a tick's motion, in Unity before it: a touch may count 0.02 s earlier "
-            "here",
-        ),
-        models=(ModelScore("Hallway.onnx", 0.941, 0.001, 400, 0.7),),
-        learned=(
-            Learned("ppo/Hallway.yaml", 10.0, 10.0, 0.943, 0.7),
-            Learned("sac/Hallway.yaml", 0.42, 4.0, -1.0, 0.7, remark="random actions earn -0.985"),
-            Learned(
-                "imitation/Hallway.yaml",
-                1.41,
-                10.0,
-                0.546,
-                0.7,
-                measure="of 100 episodes afterwards",
-                remark="with Unity's demonstration",
-            ),
-        ),
-    )
     ray_fans: ClassVar = {
         behavior: (
             RayFan(

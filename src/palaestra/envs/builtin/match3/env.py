@@ -21,7 +21,6 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.agreement import Agreement, Learned, ModelScore
 from palaestra.envs.builtin.base.env import Program, Tables, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.drawing import figures as figures
@@ -209,30 +208,6 @@ def draw_gems(rows: Rows, behavior: str) -> Drawing:
     return Drawing(shapes, (across / 2 + 0.3, 0.7, deep / 2 + 0.3), elevation=66.0)
 
 
-SAME = (
-    "boards of 6 to 9 rows and 6 to 8 columns, observations, moves and their mask",
-    "pieces, points, cascades and the new board when no move is allowed",
-    "episodes that are truncated",
-)
-APPROXIMATE = (
-    "an episode has 500 moves, as its setting says; Unity's script cuts it before the last of them is made",
-    "the documentation's scores are those of boards of 9 x 8 alone, which are dealt by --set "
-    "'env_settings.env_options={largest_boards: true}' of `palaestra learn`, `run` and `evaluate`, and in Python by "
-    "palaestra.make('Match3', largest_boards=True): random and greedy play earn 34.24 and 37.08 on "
-    "them (stated: 34.2 and 37.0), and 32.17 and 34.92 on boards of all sizes",
-)
-MODELS = (ModelScore("Match3VectorObs.onnx", 32.6, None, None, None, "reward of an episode on boards of all sizes"),)
-WEAK_MODEL = (
-    "Unity's Match3VectorObs.onnx plays near chance on boards of all sizes (32.6), though cells, channels and moves "
-    "have the order of the "
-    "package's sensor and actuator: row by row, moves to the right before moves up, special pieces after cells",
-    "that model is of 23 March 2021, before Unity's scene had boards of several sizes (pull request 5189, 30 March "
-    "2021), so it was "
-    "trained on boards of 9 x 8, for which 38.5 is stated; on these alone it was not measured here",
-)
-LEARNED = (
-    Learned("ppo/Match3.yaml", 0.7, 5.0, 38.3, 38.5, remark="boards of 9 x 8; by 1.1 million it had fallen to 37.2"),
-)
 SENSORS = "Match3 Sensor (cells)", "Match3 Sensor (special)"
 
 
@@ -252,7 +227,6 @@ class Match3(WarpEnv):
     tick_seconds = 0.5  # not documented: slow enough to watch
     parameter_ranges: ClassVar = {}
     board = SwapBoard(PIECES, int(COLUMNS), exchange)
-    unity: ClassVar = Agreement(SAME, (*APPROXIMATE, *WEAK_MODEL), MODELS, LEARNED)
 
     def __init__(
         self,
@@ -295,7 +269,6 @@ class Match3Visual(WarpEnv):
     tick_seconds = Match3.tick_seconds
     parameter_ranges = Match3.parameter_ranges
     board = Match3.board
-    unity: ClassVar = Agreement(SAME, APPROXIMATE)
 
     def __init__(
         self,

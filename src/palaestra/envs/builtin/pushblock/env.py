@@ -23,7 +23,6 @@ import torch
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.agreement import Agreement, Learned, ModelScore
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
@@ -139,40 +138,6 @@ class PushBlock(WarpEnv):
         "block_drag": (0.5, 0.0, 2000.0),
         "gravity": (24.525, 1.0, 100.0),
     }
-    unity: ClassVar = Agreement(
-        same=(
-            "room, goal, sizes, masses, drag, gravity and the friction that the floor is given as an episode begins",
-            "the seven choices and their forces and turns, five ticks a decision, and the ticks of a new episode "
-            "within one",
-            "both ray sensors: names, order, tags, thickness, lengths and three frames; what touches an agent is not "
-            "seen",
-            "rewards, time limit, parameters, and where episodes begin",
-        ),
-        approximate=(
-            "contacts are solved one after another instead of all at once, and grazing ones may differ by a centimeter",
-            "the offset rays graze the tops of walls and goal, and are taken to touch them: otherwise Unity's model "
-            "earns 0.23 less",
-            "the room does not turn as an episode begins, which no observation shows",
-        ),
-        models=(
-            ModelScore("PushBlock.onnx", 4.96, 0.01, 1000, 4.5),
-            ModelScore("PushBlock.nn", 4.98, 0.001, 1000, 4.5),
-        ),
-        learned=(
-            Learned("ppo/PushBlock.yaml", 2.0, 2.0, 4.98, 4.5, seeds=3),
-            Learned("sac/PushBlock.yaml", 0.3, 2.0, 4.9, 4.5, measure="of 200 episodes afterwards"),
-            Learned(
-                "imitation/PushBlock.yaml",
-                0.1,
-                0.1,
-                4.7,
-                4.5,
-                seeds=3,
-                measure="of 200 episodes afterwards",
-                remark="100 demonstrations by the environment's heuristic; the others 4.79 and 4.9",
-            ),
-        ),
-    )
     ray_fans: ClassVar = {
         behavior: (
             RayFan(OFFSET_SENSOR, ANGLES, float(RAY_LENGTH), SEEN, first=OBS - int(FRAME), height=EYE_UP),

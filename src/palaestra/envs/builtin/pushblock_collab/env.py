@@ -16,7 +16,6 @@ import torch
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.agreement import Agreement, Learned, ModelScore
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
@@ -157,30 +156,6 @@ class CooperativePushBlock(WarpEnv):
     most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {"gravity": (GRAVITY, 1.0, 100.0)}
-    unity: ClassVar = Agreement(
-        same=(
-            "floor, walls, goal, sizes, masses, drag, friction, gravity and its parameter; where bodies begin, and "
-            "that they fall from 1 m",
-            "the seven choices and their forces and turns, five ticks a decision, and the ticks of a new episode "
-            "within one",
-            "both sensors: names, order, where the grid lies, its cells and channels, which of several things a cell "
-            "shows; the velocity",
-            "group rewards, what a tick costs, and the time limit",
-        ),
-        approximate=(
-            "contacts are solved in the plane, in PhysX's seven rounds but in an order of their own; bodies do not "
-            "tilt or climb",
-            "boxes rub with 1.2 of their load, as PhysX does; with 0.6 Unity's model earns 11.82 +- 0.02, but fewer "
-            "agents move a block",
-            "of things whose boxes hold a cell's middle the goal comes first, then walls, agents, blocks; Unity's "
-            "order is not known",
-            "the floor does not turn as an episode begins, which no observation shows",
-            "what a body touches is found after a tick's motion, in Unity before it: a touch may count 0.02 s earlier "
-            "here",
-        ),
-        models=(ModelScore("PushBlockCollab.onnx", 11.72, 0.01, 1000, 11.0, "group reward of an episode"),),
-        learned=(Learned("poca/PushBlockCollab.yaml", 6.9, 15.0, 1.25, 11.0),),
-    )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         grid = ObsSpec("GridSensor-OneHot", (len(TAGS), CELLS, CELLS))

@@ -24,7 +24,6 @@ import torch
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.envs.builtin.base.agreement import Agreement, Learned
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import INLINE_MORE, Rows, save_final_obs
 from palaestra.envs.builtin.pyramids.heuristic import CHOICES, fetch_gold
@@ -167,23 +166,6 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
 PROGRAM = Program(World, begin, tick)
 
 
-SAME = (
-    "observations, actions, rewards and the length of episodes",
-    "rooms, walls, doors, and what the rooms hold",
-    "the agent's motion until it touches anything: Unity's recordings are met to 0.01 m/s, the landing and the "
-    "ground's friction included",
-    "rays as sphere casts, which rise and miss what they touch at their start",
-)
-APPROXIMATE = (
-    "a pyramid stands as whole layers until the agent touches it; rays see gaps between its cubes up to 3 cm too "
-    "shallow",
-    "cubes that the agent runs into fly, fall, slide and push one another, but keep upright, and those of different "
-    "pyramids "
-    "pass through each other",
-    "the switch turns when it is hit, but its friction with the ground is a guess",
-)
-
-
 class Pyramids(WarpEnv):
     """Pyramids: vectors 56, 56, 56 (21 rays) and 4, discrete [5]: nothing, forward, back, turn right, turn left."""
 
@@ -198,41 +180,6 @@ class Pyramids(WarpEnv):
     age_per_decision = int(TICKS)
     tick_seconds = 0.1
     parameter_ranges: ClassVar = {}
-    unity: ClassVar = Agreement(
-        SAME,
-        APPROXIMATE,
-        learned=(
-            Learned("ppo/Pyramids.yaml", 3.79, 10.0, 1.705, 1.75),
-            Learned(
-                "ppo/PyramidsRND.yaml",
-                3.0,
-                3.0,
-                -1.0,
-                1.75,
-                seeds=2,
-                remark="it hardly found the golden block; the other 1.763; a third 1.68 after 2.28 million; our file: "
-                "1.763 to 1.773",
-            ),
-            Learned(
-                "sac/Pyramids.yaml",
-                0.27,
-                3.0,
-                -0.515,
-                1.75,
-                measure="of 100 episodes afterwards",
-                remark="with Unity's demonstration; in training 0.73 at best by then",
-            ),
-            Learned(
-                "imitation/Pyramids.yaml",
-                2.6,
-                10.0,
-                1.768,
-                1.75,
-                measure="of 200 episodes afterwards",
-                remark="with Unity's demonstration; 1.75 in training from 2.05 million on",
-            ),
-        ),
-    )
     ray_fans: ClassVar = {
         behavior: tuple(
             RayFan(

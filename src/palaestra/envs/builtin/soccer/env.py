@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, ClassVar
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.envs.builtin.base.agreement import Agreement, Learned, ModelScore
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
@@ -212,28 +211,6 @@ class SoccerTwos(WarpEnv):
     most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = PARAMETER_RANGES
-    unity: ClassVar = Agreement(
-        same=(
-            "field, goals, sizes, masses, drag, bounce and friction; the rule of a goal by contact",
-            "the three branches of actions, what they add a tick, kicks, and five ticks a decision",
-            "both ray sensors: names (of the blue team), order, tags, thickness, lengths and three frames",
-            "rewards, time limit, where episodes begin, and the ticks of a new episode within a decision; gravity "
-            "changes nothing",
-        ),
-        approximate=(
-            "contacts are solved one after another, in six rounds where there are several; a corner is met a tick or "
-            "a centimeter off",
-            "how the floor holds the ball back follows from PhysX's order of steps, and was not compared with Unity "
-            "itself",
-            "the parameter ball_touch is limited to 0..1; ball_scale, which changes nothing in Unity, is not known",
-            "the purple team's sensors have the blue team's names",
-        ),
-        models=(
-            ModelScore("SoccerTwos.onnx", 1.0, 0.0, 200, None, "share of games against itself that a goal decides"),
-            ModelScore("SoccerTwos.onnx", 0.982, 0.001, 9600, None, "share of games won against random actions"),
-        ),
-        learned=(Learned("poca/SoccerTwos.yaml", 0.8, 50.0, 1194, None, measure="rating, 1,200 at first"),),
-    )
     ray_fans: ClassVar = {behavior: field_fans(SEEN)}
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:

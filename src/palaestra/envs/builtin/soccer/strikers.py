@@ -22,7 +22,6 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.agreement import Agreement, Learned
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
@@ -251,30 +250,6 @@ class StrikersVsGoalie(WarpEnv):
     most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = PARAMETER_RANGES
-    unity: ClassVar = Agreement(
-        same=(
-            "field and block, sizes, masses, drag, bounce and friction; the rule of a goal by contact",
-            "the actions and strengths of both roles, kicks, and five ticks a decision",
-            "the ray sensors of both roles: names, order, tags, thickness, lengths and three frames",
-            "rewards, time limit, where episodes begin, and the ticks of a new episode within a decision; gravity "
-            "changes nothing",
-        ),
-        approximate=(
-            "contacts and the floor's hold on the ball: as in SoccerTwos",
-            "the parameter ball_touch is limited to 0..1; ball_scale, which changes nothing in Unity, is not known",
-        ),
-        learned=(
-            Learned(
-                "poca/StrikersVsGoalie.yaml",
-                0.53,
-                30.0,
-                1385,
-                None,
-                behavior="Striker",
-                measure="rating, 1,200 at first",
-            ),
-        ),
-    )
     ray_fans: ClassVar = {
         "Striker": field_fans(STRIKER_SEEN),
         "Goalie": (fan(GOALIE_SENSOR, GOALIE_SEEN, unity_order(int(GOALIE_RAYS), float(GOALIE_STEP))),),

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.agreement import Agreement, Learned, ModelScore
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.drawing import figures as figures
@@ -237,37 +236,6 @@ class Sorter(WarpEnv):
     age_per_decision = int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {"num_tiles": (20.0, 1.0, 20.0), "gravity": (float(OWN_GRAVITY), 1.0, 100.0)}
-    unity: ClassVar = Agreement(
-        same=(
-            "the three observations and their names, also that number 20 has no mark, and the choices",
-            "sizes and places of floor, wall and tiles, and what an episode draws; the heading stays",
-            "five ticks of 0.02 s a decision and 5,000 at most, pushes, turns, drag, gravity, the drop at the start, "
-            "rewards, parameters",
-            "what remains of a decision after an end passes in the next episode with nothing chosen",
-        ),
-        approximate=(
-            "the floor's friction, 1.2 at once for the whole box, as a recording of Hallway shows it",
-            "the wall is a smooth circle, not a ring of flat pieces",
-            "overlaps with tiles and wall are removed within their tick",
-            "what a body touches is found after a tick's motion, in Unity before it: a touch may count 0.02 s earlier "
-            "here",
-        ),
-        models=(
-            ModelScore(
-                "Sorter.onnx", 9.87, 0.41, 200, None, "reward of an episode with up to 20 tiles, 10.5 on average"
-            ),
-            ModelScore(
-                "Sorter.onnx",
-                0.975,
-                0.011,
-                200,
-                None,
-                "share of episodes with up to 20 tiles in which all were touched",
-            ),
-            ModelScore("Sorter.onnx", 0.995, 0.005, 200, None, "the same share with up to 8 tiles"),
-        ),
-        learned=(Learned("ppo/Sorter_curriculum.yaml", 2.66, 5.0, 2.3, None),),
-    )
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
         tiles = ObsSpec("BufferSensor", (int(NUMBERS), int(ROW)))

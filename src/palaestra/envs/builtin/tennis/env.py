@@ -20,7 +20,6 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.agreement import Agreement
 from palaestra.envs.builtin.base.env import Program, WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows, next_parameter, save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
@@ -354,16 +353,6 @@ class Tennis(WarpEnv):
     benchmark = None
     default_areas = 16
     tick_seconds = float(TICKS) * float(SECONDS)
-    unity: ClassVar = Agreement(
-        (
-            "observations, actions, who wins, where everything starts, and no time limit",
-            "flights of the ball and of the rackets: Unity's recordings are met to 0.001 m over every flight",
-        ),
-        (
-            "contacts of the ball are resolved in the tick in which it overlaps, without PhysX's gradual parting",
-            "there is no model or figure of Unity to compare with: Unity removed the example",
-        ),
-    )
     parameter_ranges: ClassVar = {"gravity": (9.81, 6.0, 20.0), "scale": (0.5, 0.2, 5.0), "ball_touch": (0.0, 0.0, 1.0)}
 
     def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:

@@ -25,7 +25,6 @@ import torch
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.agreement import Agreement, Learned, ModelScore
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
@@ -122,78 +121,6 @@ class WallJump(WarpEnv):
         "big_wall_height": (8.0, 0.0, 10.0),
         "gravity": (26.9775, 1.0, 100.0),
     }
-    unity: ClassVar = Agreement(
-        same=(
-            "floor, wall, block and goal, masses, drag, gravity and friction; the block floats and does not turn",
-            "four branches, running, the jump's pull and the faster fall, five ticks a decision, and the ticks of a "
-            "new episode within one",
-            "both ray sensors, one of which rises, and the vector: names, order, tags, thickness and six frames",
-            "rewards, time limit, the five walls that are drawn, their parameters, and where episodes begin",
-        ),
-        approximate=(
-            "contacts are solved one after another, and a body is held by a side or a top, never by an edge",
-            "jumps along the block or a wall are within 0.2 m of PhysX's after each decision",
-            "the agent stands on the block anywhere; PhysX lets it sink in by 0.15 m, and slide off beyond half a "
-            "meter from the middle",
-            "the next episode's wall stands at once, in Unity a tick later",
-            "level rays that graze the top on which the agent stands, with its middle past the edge, miss it; PhysX "
-            "may report it",
-            "the box of the feet sees everything; in Unity it sees three things at most",
-        ),
-        models=(ModelScore("SmallWallJump.onnx", 0.964, 0.005, 1000, 0.8),),
-        learned=(
-            Learned(
-                "ppo/WallJump.yaml",
-                1.38,
-                5.0,
-                0.93,
-                0.8,
-                behavior="SmallWallJump",
-                measure="of 400 episodes afterwards",
-            ),
-            Learned(
-                "ppo/WallJump.yaml",
-                6.02,
-                20.0,
-                0.72,
-                0.8,
-                behavior="BigWallJump",
-                measure="of 400 episodes afterwards",
-                remark="in training 0.8 at best by then",
-            ),
-            Learned(
-                "ppo/WallJump_curriculum.yaml",
-                0.96,
-                5.0,
-                0.825,
-                0.8,
-                behavior="SmallWallJump",
-                measure="of 400 episodes afterwards",
-            ),
-            Learned(
-                "ppo/WallJump_curriculum.yaml",
-                1.36,
-                20.0,
-                -0.95,
-                0.8,
-                behavior="BigWallJump",
-                measure="of 400 episodes afterwards",
-                remark="it was in its first lesson, where it earned 0.88",
-            ),
-            Learned(
-                "sac/WallJump.yaml", 0.4, 5.0, 0.86, 0.8, behavior="SmallWallJump", measure="of 200 episodes afterwards"
-            ),
-            Learned(
-                "sac/WallJump.yaml",
-                0.48,
-                15.0,
-                -1.01,
-                0.8,
-                behavior="BigWallJump",
-                measure="of 200 episodes afterwards",
-            ),
-        ),
-    )
     ray_fans: ClassVar = dict.fromkeys(
         behavior_names,
         (

@@ -1,1 +1,1 @@
-"""Trackers over experiment-tracking services: Weights & Biases, MLflow and Trackio."""
+"""The tracker over Weights & Biases."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
 from palaestra.core.display import escaped
 from palaestra.core.errors import PluginError
-from palaestra.core.files import file_name
-from palaestra.runtime.logging.services.run_ids import RunIds, group_of, import_service, videos_in
-from palaestra.runtime.logging.services.sender import PATIENCE
-from palaestra.runtime.logging.services.service_tracker import ServiceTracker, artifact_name
+from palaestra.core.files import file_name, read_whole_text, write_whole
+from palaestra.runtime.logging.services.sender import PATIENCE, Sender
 from palaestra.runtime.logging.tracker import Outcome, Summary, TrackedRun
 
 Mode = Literal["online", "offline", "disabled", "shared"]
@@ -23,8 +24,11 @@ UNREACHABLE = 60.0
 """Seconds after which a run that could not be opened online is recorded offline."""
 
 
-class WandbTracker(ServiceTracker):
-    """Sends metrics, histograms, settings, models and recordings of a run to one run of Weights & Biases."""
+class WandbTracker:
+    """Sends metrics, histograms, settings, models and recordings of a run to one run of Weights & Biases.
+
+    A thread calls the service's library. The first call opens the run there.
+    """
 
     def __init__(
         self,
@@ -39,22 +43,23 @@ class WandbTracker(ServiceTracker):
         init: Mapping[str, Any] | None = None,
     ) -> None:
         """`init`: further arguments of wandb.init."""
-        self._wandb = import_service("wandb", "wandb")
+        try:
+            self._wandb: Any = import_module("wandb")
+        except ImportError as error:
+            raise PluginError(f"tracker 'wandb': {error}; install it with: pip install 'palaestra[wandb]'") from error
+        self._run = run
+        self._models = models
+        self._sender = Sender("wandb")
+        self._outcome: Outcome = "stopped"
         self._mode = mode or os.environ.get("WANDB_MODE") or "online"
         if self._mode not in MODES:
             raise PluginError(f"tracker 'wandb': mode is '{self._mode}'; expected one of {', '.join(MODES)}")
-        unsent = (
-            f"Weights & Biases has not received everything after {PATIENCE:g} s; `wandb sync "
-            f"{run.folder / 'wandb'}/run-*` "
-            "sends the rest later"
-        )
-        super().__init__(run, "wandb", unsent, models=models)
-        self._ids = RunIds(run, "wandb", {"project": project, "entity": entity})
+        self._id = RunId(run, {"project": project, "entity": entity})
         self._given: dict[str, Any] = {
             "project": project,
             "entity": entity,
             "name": run.run_id,
-            "group": group or group_of(run.run_id),
+            "group": group or run.run_id.rpartition("/")[0] or None,
             "tags": [tags] if isinstance(tags, str) else list(tags),
             "config": run.settings.as_dict(),
             **(init or {}),
@@ -77,9 +82,36 @@ class WandbTracker(ServiceTracker):
                 "network with --track wandb:mode=offline and send it later with `wandb sync`"
             )
 
+    def write(self, summary: Summary) -> None:
+        """Sends the numbers and histograms of one behavior."""
+        self._sender.send(partial(self._write, summary))
+
+    def text(self, behavior: str, tag: str, body: str) -> None:
+        """Opens the run in the service, which receives the settings with it."""
+        self._sender.send(self._open)
+
+    def record_model(self, behavior: str, path: Path, step: int, final: bool) -> None:
+        """Sends an ONNX file, unless a later checkpoint has replaced it meanwhile."""
+        if self._models:
+            self._sender.send(partial(self._send_model, behavior, path, step, final))
+
+    def record_end(self, outcome: Outcome, reason: str) -> None:
+        """Tells the service how the run ended."""
+        self._outcome = outcome
+        self._sender.send(partial(self._end, outcome, reason))
+
+    def close(self) -> None:
+        """Ends the run there, and waits until everything is sent, for at most a minute."""
+        self._sender.send(self._finish)
+        if not self._sender.finish():
+            self._run.info(
+                f"Weights & Biases has not received everything after {PATIENCE:g} s; `wandb sync "
+                f"{self._run.folder / 'wandb'}/run-*` sends the rest later"
+            )
+
     def _open(self) -> Any:
         if self._there is None:
-            known = self._ids.find()
+            known = self._id.find()
             given = {**self._given, "id": known or uuid4().hex[:8], "resume": "allow" if known else None}
             try:
                 self._there = self._init(given, self._mode)
@@ -92,7 +124,7 @@ class WandbTracker(ServiceTracker):
                 if known:
                     self._wandb.teardown()  # the id is taken until the attempt is forgotten
                 self._there = self._init({**given, "id": known or uuid4().hex[:8]}, "offline")
-            self._ids.keep(
+            self._id.keep(
                 self._there.id, url=self._there.url if self._mode == "online" and not self._there.offline else None
             )
             if not self._there.offline and self._there.url:
@@ -118,7 +150,9 @@ class WandbTracker(ServiceTracker):
                 row[f"{name}/{tag} (histogram)"] = self._wandb.Histogram(numbers)
         run.log({f"{name}/Step": summary.step, f"{name}/Time Elapsed": summary.elapsed, **row})
 
-    def _model(self, behavior: str, path: Path, step: int, final: bool) -> None:
+    def _send_model(self, behavior: str, path: Path, step: int, final: bool) -> None:
+        if not path.is_file():
+            return
         run = self._open()
         name = artifact_name(self._run.run_id, behavior)
         metadata = {"step": step, "file": path.name}
@@ -133,6 +167,42 @@ class WandbTracker(ServiceTracker):
     def _finish(self) -> None:
         if self._there is None:
             return
-        for video in videos_in(self._run.folder):
+        videos = sorted(file for kind in ("gif", "mp4", "webm") for file in self._run.folder.glob(f"*.{kind}"))
+        for video in videos:
             self._there.log({video.name: self._wandb.Video(str(video), format=video.suffix[1:])})
         self._there.finish(exit_code=1 if self._outcome == "failed" else 0)
+
+
+class RunId:
+    """Reads and writes `run_logs/wandb.json`, so that a resumed run goes on in the same run of the service."""
+
+    def __init__(self, run: TrackedRun, place: Mapping[str, str | None]) -> None:
+        """`place`: project and entity there. An id that belongs elsewhere is not used."""
+        self._file = run.folder / "run_logs" / "wandb.json"
+        self._place = {key: value for key, value in place.items() if value is not None}
+        self._resumed = bool(run.resumed)
+
+    def find(self) -> str | None:
+        """Returns the id of the run that is resumed; None: a new run begins."""
+        if not self._resumed:
+            return None
+        try:
+            stored = json.loads(read_whole_text(self._file))
+            same = all(stored.get(key) == value for key, value in self._place.items())
+            return stored["id"] if same and isinstance(stored["id"], str) else None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return None
+
+    def keep(self, run_id: str, url: str | None) -> None:
+        """Stores the id, and where the run is."""
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        whole = {"id": run_id, **self._place, **({} if url is None else {"url": url})}
+        write_whole(self._file, json.dumps(whole, indent=2).encode() + b"\n")
+
+
+def artifact_name(run_id: str, behavior: str) -> str:
+    """Returns `<run>-<Behavior>` with dashes for what the names of artifacts may not have."""
+    return "".join(
+        letter if letter.isascii() and (letter.isalnum() or letter in "-_.") else "-"
+        for letter in f"{run_id}-{behavior}"
+    )[:128]

@@ -9,9 +9,8 @@ import pytest
 from small_runs import settings, tracked_run
 
 import palaestra
-from palaestra.core.errors import PluginError
-from palaestra.runtime.logging.services.run_ids import RunIds, group_of, import_service
 from palaestra.runtime.logging.services.sender import Sender
+from palaestra.runtime.logging.services.wandb_tracker import RunId
 from palaestra.runtime.logging.tracker import Outcome, Summary, TrackedRun
 
 
@@ -50,24 +49,13 @@ def test_the_end_of_a_run_does_not_wait_for_a_service_that_never_answers():
 
 
 def test_a_resumed_run_finds_the_id_of_its_project_and_a_new_one_does_not(tmp_path: Path):
-    RunIds(tracked_run(tmp_path), "wandb", {"project": "p", "entity": None}).keep("abc", url=None)
+    RunId(tracked_run(tmp_path), {"project": "p", "entity": None}).keep("abc", url=None)
     resumed = tracked_run(tmp_path, {"B": 5})
-    assert RunIds(resumed, "wandb", {"project": "p"}).find() == "abc"
-    assert RunIds(resumed, "wandb", {"project": "other"}).find() is None
-    assert RunIds(tracked_run(tmp_path), "wandb", {"project": "p"}).find() is None
+    assert RunId(resumed, {"project": "p"}).find() == "abc"
+    assert RunId(resumed, {"project": "other"}).find() is None
+    assert RunId(tracked_run(tmp_path), {"project": "p"}).find() is None
     (tmp_path / "run_logs" / "wandb.json").write_text("[1")
-    assert RunIds(resumed, "wandb", {"project": "p"}).find() is None
-
-
-def test_a_missing_package_is_named_with_the_line_that_installs_it():
-    with pytest.raises(
-        PluginError, match=r"'no_such_service' is not installed; install it with: pip install 'palaestra\[wandb\]'"
-    ):
-        import_service("wandb", "no_such_service")
-
-
-def test_runs_of_one_experiment_are_a_group():
-    assert (group_of("walk/seed-1"), group_of("walk")) == ("walk", None)
+    assert RunId(resumed, {"project": "p"}).find() is None
 
 
 class Noted:

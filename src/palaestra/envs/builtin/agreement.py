@@ -1,10 +1,14 @@
-"""How far a built-in environment is Unity's example of the same name: `palaestra envs NAME --unity` and the
-documentation show it.
+"""How far built-in environments are Unity's examples of the same names, from `agreement.yaml`: `palaestra envs NAME
+--unity` and the documentation show it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import yaml
 
 NEAR = 0.95
 """Share of Unity's figure from which a result counts as Unity's."""
@@ -74,3 +78,18 @@ class Agreement:
     def falls_short(self) -> bool:
         """Whether one of Unity's models earns less here than Unity states."""
         return any(score.stated is not None and score.score < NEAR * score.stated for score in self.models)
+
+
+@cache
+def agreements() -> dict[str, Agreement]:
+    """Returns the agreement of each built-in environment that has a counterpart among Unity's examples, by name."""
+    tree = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    return {
+        name: Agreement(
+            tuple(entry["same"]),
+            tuple(entry["approximate"]),
+            tuple(ModelScore(**each) for each in entry.get("models", ())),
+            tuple(Learned(**each) for each in entry.get("learned", ())),
+        )
+        for name, entry in tree.items()
+    }

@@ -1,14 +1,16 @@
-"""Registers our environments with Gymnasium.
+"""Gives Gymnasium the ids of our environments when it is imported.
 
-`import palaestra` has this called as soon as Gymnasium is imported too. Nothing heavy may be imported here: names are
-read, environments are not.
+>>> import gymnasium, palaestra.gymnasium
+>>> env = gymnasium.make("palaestra/3DBall-v0")
+
+Nothing heavy may be imported here: names are read, environments are not.
 """
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, distribution
-
 from gymnasium.envs.registration import register, registry
+
+from palaestra.interop.built_ins import built_in_names
 
 GAME = "Game"
 """Id of any other environment, which the argument `env` names."""
@@ -32,12 +34,4 @@ def register_envs() -> None:
     register(f"palaestra/{GAME}-v0", SINGLE, order_enforce=False, disable_env_checker=True)
 
 
-def built_in_names() -> list[str]:
-    """Returns the names of this package's own entry points in `palaestra.envs`; reading one package's takes a
-    millisecond.
-    """
-    try:
-        points = distribution("palaestra").entry_points
-    except PackageNotFoundError:
-        return []
-    return sorted({point.name for point in points if point.group == "palaestra.envs"})
+register_envs()
