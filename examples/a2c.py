@@ -29,7 +29,7 @@ from palaestra.rewards.signals import RewardSignals
 from palaestra.trainers.advantages import advantages
 from palaestra.trainers.base import refuse
 from palaestra.trainers.behavior_settings import BehaviorSettings
-from palaestra.trainers.parts import Parts
+from palaestra.trainers.trainer_setup import Parts
 
 
 class A2CSettings(Settings):

@@ -17,8 +17,9 @@ from source import PACKAGE, dotted, modules
 MOST_MODULES = 16
 MEDIAN_LINES = 120
 P90_LINES = 350
-MOST_LINES = 500
-FUNCTION_LINES = 60
+MOST_LINES = 400
+FUNCTION_LINES = 72
+MOST_METHODS = 15
 IGNORES_PER_1000 = 1.0
 RIDDLES = ("Of", "Those", "That", "What", "Whom", "Who", "As")
 """Words with which no docstring begins."""
@@ -228,6 +229,35 @@ def long_functions() -> list[str]:
     """Functions of more than 60 lines without their docstring."""
     return [
         f"{name}.{each.name}: {body_lines(each)}" for name, each in functions() if body_lines(each) > FUNCTION_LINES
+    ]
+
+
+def long_modules() -> dict[str, int]:
+    """Modules of more than MOST_LINES lines, and how many they have."""
+    return {dotted(path): lines_of(path) for path in files() if lines_of(path) > MOST_LINES}
+
+
+def large_classes() -> dict[str, int]:
+    """Classes with more than MOST_METHODS methods, special ones not counted, and how many they have."""
+    found = {}
+    for name, tree in modules().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                methods = [one for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+                count = sum(not one.name.startswith("__") for one in methods)
+                if count > MOST_METHODS:
+                    found[f"{name}.{node.name}"] = count
+    return found
+
+
+def askers_for_ranks() -> list[str]:
+    """Modules, but that of the group itself, that ask how many ranks there are or which one this is."""
+    whose = r"(self\._|run\.|context\.|learner\._)"
+    asking = re.compile(rf"(ranks\.(size|leads|number)\(|{whose}group\.(size|leads|number)\b)")
+    return [
+        dotted(path)
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.name != "ranks.py" and asking.search(path.read_text(encoding="utf-8"))
     ]
 
 

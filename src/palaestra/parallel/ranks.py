@@ -512,7 +512,7 @@ def average(tensors: Sequence[Tensor], rows: float) -> None:
             x.copy_(part.view_as(x))
 
 
-class Group:
+class RankGroup:
     """The ranks of a run as an object. A group of one gives back what it is given."""
 
     @property

@@ -28,8 +28,8 @@ from palaestra.rewards.expert_decisions import Decisions
 from palaestra.trainers.base import refuse
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.imitation import Imitation, ImitationBatches, imitation_batches
-from palaestra.trainers.parts import Parts, seeded_generator, seeded_network
 from palaestra.trainers.settings import LAST_LEARNING_RATE, BCSettings
+from palaestra.trainers.trainer_setup import Parts, seeded_generator, seeded_network
 
 LEAST_DEVIATION = 0.02
 """Smallest standard deviation of actions, as the environment gets them: some is left to explore with."""

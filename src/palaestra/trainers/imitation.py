@@ -26,8 +26,8 @@ from palaestra.parallel import ranks
 from palaestra.rewards.demonstrations import Demonstrations, load_demonstrations
 from palaestra.rewards.expert_decisions import Decisions, StoredDecisions
 from palaestra.trainers.behavior_settings import BehaviorSettings
-from palaestra.trainers.parts import Parts, seeded_generator
 from palaestra.trainers.settings import PASSES, POCASettings, PPOSettings, SACSettings
+from palaestra.trainers.trainer_setup import Parts, seeded_generator
 
 Student = ActorCritic | SoftActorCritic
 """Networks that can be trained by imitation."""

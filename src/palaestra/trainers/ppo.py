@@ -41,9 +41,9 @@ from palaestra.trainers.advantages import VALUE_ROWS, advantages
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.forward import Forward, bfloat16_pays
 from palaestra.trainers.imitation import make_cloning
-from palaestra.trainers.parts import Parts, seeded_generator, seeded_network
 from palaestra.trainers.settings import LAST_BETA, LAST_EPSILON, LAST_LEARNING_RATE, POCASettings, PPOSettings
 from palaestra.trainers.stale_rollouts import actor_outputs, corrected
+from palaestra.trainers.trainer_setup import Parts, seeded_generator, seeded_network
 from palaestra.trainers.update_metrics import GRADIENT_NORM, PolicyChange, at_bounds, value_metrics
 
 

@@ -24,9 +24,9 @@ from palaestra.rewards.signals import RewardSignals
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.forward import bfloat16_pays
 from palaestra.trainers.imitation import make_cloning
-from palaestra.trainers.parts import Parts, seeded_generator, seeded_network
 from palaestra.trainers.sac_gradient import SoftGradient
 from palaestra.trainers.settings import LAST_LEARNING_RATE, STEPS_BESIDE, SACSettings
+from palaestra.trainers.trainer_setup import Parts, seeded_generator, seeded_network
 from palaestra.trainers.update_metrics import at_bounds
 
 SAVED_AT_MOST = 1 << 30

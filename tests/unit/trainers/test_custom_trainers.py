@@ -115,9 +115,9 @@ def test_an_example_resumes_to_the_same_digits_and_its_model_plays_well(name: st
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_an_example_is_shorter_than_150_lines_and_shows_settings_that_load(name: str):
+def test_an_example_is_shorter_than_175_lines_and_shows_settings_that_load(name: str):
     file = ROOT / (name.partition(":")[0].replace(".", "/") + ".py")
-    assert len(file.read_text(encoding="utf-8").splitlines()) < 150
+    assert len(file.read_text(encoding="utf-8").splitlines()) < 175
     (block,) = load(file.with_suffix(".yaml")).settings.behaviors.values()
     assert block.trainer_type == name
     given = yaml.safe_load(file.with_suffix(".yaml").read_text())["behaviors"]["CartPole-v1"]["hyperparameters"]

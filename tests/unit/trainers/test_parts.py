@@ -11,7 +11,7 @@ from tiny_envs import CPU, behavior_settings, spec_of
 from palaestra.models.optimizer import Adam
 from palaestra.runtime.collect.random_streams import streams_of
 from palaestra.trainers.base import make_trainer
-from palaestra.trainers.parts import Parts, seeded_generator
+from palaestra.trainers.trainer_setup import Parts, seeded_generator
 
 
 def test_parts_go_on_with_the_same_numbers_and_those_that_are_none_are_left_out():

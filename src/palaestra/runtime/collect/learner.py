@@ -21,7 +21,7 @@ from palaestra.models.lstm import LSTMLayer
 from palaestra.models.optimizer import scheduled
 from palaestra.models.policy import Actor
 from palaestra.models.trunk import Trunk
-from palaestra.parallel.ranks import Group
+from palaestra.parallel.ranks import RankGroup
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.runtime.collect.collector import FEW, BehaviorCollector
 from palaestra.runtime.collect.random_streams import reseed
@@ -51,7 +51,7 @@ class Learner:
         seed: int,
         inference: bool,
         scratch: Path | None = None,
-        group: Group | None = None,
+        group: RankGroup | None = None,
     ) -> None:
         """`group`: the ranks that learn together; None: this process alone. `scratch`: the folder for demonstrations
         that are too large for memory; None: the system's temporary one.
@@ -59,7 +59,7 @@ class Learner:
         self.name = name
         self.spec = spec
         self.settings = settings
-        self._group = group or Group()
+        self._group = group or RankGroup()
         try:
             self.trainer: Trainer | TrainerProcess
             if settings.threaded and not inference:

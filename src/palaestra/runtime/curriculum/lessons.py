@@ -12,7 +12,7 @@ from palaestra.core.errors import EnvError
 from palaestra.core.plugins import nearest
 from palaestra.core.timestep import TimeStep
 from palaestra.runtime.curriculum.parameters import Parameters
-from palaestra.runtime.parts.part import Part, Refused
+from palaestra.runtime.parts.part import Refused, RunPart
 from palaestra.runtime.parts.run_context import RunContext
 from palaestra.scenario.curriculum import MEASURES, Curricula, Curriculum
 from palaestra.scenario.settings import CurriculumSettings
@@ -27,7 +27,7 @@ CHECK_EVERY = 32
 """Ticks between two checks of the criteria."""
 
 
-class Lessons(Part):
+class Lessons(RunPart):
     """Decides when lessons change, and sets environment parameters accordingly.
 
     Criteria are checked at fixed ticks, so that a resumed run changes lessons at the same ticks as an uninterrupted
@@ -79,8 +79,8 @@ class Lessons(Part):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is to be measured or drawn."""
-        return self._settled and not self.parameters.draws
+        """Whether there are no parameters to set, to draw or to log."""
+        return not self._settings and not self.parameters.draws
 
     @property
     def numbers(self) -> dict[str, int]:

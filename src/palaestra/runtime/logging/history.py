@@ -14,8 +14,8 @@ from typing import TypeAlias
 import numpy as np
 
 from palaestra.core.errors import RunError
-from palaestra.core.event_files import GuardedEvents
 from palaestra.core.files import explain, read_lines
+from palaestra.runtime.logging.event_files import GuardedEvents
 from palaestra.runtime.logging.trackers import METRICS
 
 _HEAD = frozenset(("behavior", "step", "time", "elapsed", "training", "episodes", "std"))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.core.event_files import ANY_EVENTS, GuardedEvents
+from palaestra.runtime.logging.event_files import ANY_EVENTS, GuardedEvents
 from palaestra.runtime.logging.history import Points
 from palaestra.runtime.monitor.bounded_reading import ResultsFiles, Signature, signature
 from palaestra.runtime.monitor.run_list import EVENTS

@@ -1,1 +1,1 @@
-"""What features of a run are, and what they share."""
+"""Features of a run, and what they share."""

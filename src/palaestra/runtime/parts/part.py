@@ -1,4 +1,4 @@
-"""What a feature of a run is: self-play, lessons, checkpoints, the page's requests and so on are parts of it."""
+"""The contract of a run's features: self-play, lessons, checkpoints, the page's requests and so on are its parts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from palaestra.runtime.logging.tracker import Summary
 
 
-class Part:
+class RunPart:
     """A feature of a run. It owns its state and its messages, and knows no other part.
 
-    A run tells all its parts of the same few moments, in the order in which `runtime/run/run.py` lists them. A part
-    takes part in those that it overrides: `tick`, `ended`, `updated`, `summarized`, `round_ended` and so on. With
+    A run tells all its parts of the same few moments, in the order in which `runtime/run/training_run.py` lists them. A
+    part takes part in those that it overrides: `tick`, `ended`, `updated`, `summarized`, `round_ended` and so on. With
     several ranks all moments but `tick`, `joined` and `paused` come at the same decision on every rank, so that a part
     may gather and average there.
     """

@@ -1,14 +1,14 @@
-"""What the parts of a run share."""
+"""The things that the parts of a run share."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from palaestra.envs.wrapper import EnvWrapper
-from palaestra.parallel.ranks import Group
+from palaestra.parallel.ranks import RankGroup
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.logging.console import Console
-from palaestra.runtime.logging.journal import Journal
+from palaestra.runtime.parts.journal import Journal
 from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.storage.run_folder import RunFolder
 from palaestra.runtime.storage.status import TrainingStatus
@@ -16,14 +16,14 @@ from palaestra.runtime.storage.status import TrainingStatus
 
 @dataclass(frozen=True)
 class RunContext:
-    """What the parts of a run share."""
+    """The things that the parts of a run share."""
 
     settings: RunSettings
     folder: RunFolder
     env: EnvWrapper
     journal: Journal
     console: Console
-    group: Group
+    group: RankGroup
     status: TrainingStatus
     """The list of models, in which lessons, ratings and endings stand too."""
     learners: dict[str, Learner] = field(default_factory=dict)

@@ -27,29 +27,28 @@ from palaestra.runtime.environments.custom_envs import as_env
 from palaestra.runtime.environments.make import EDITOR, guarded, is_game, make_env
 from palaestra.runtime.environments.unity_games import game_settings
 from palaestra.runtime.logging.console import Console
-from palaestra.runtime.logging.journal import Journal
-from palaestra.runtime.logging.rank_warnings import RankWarnings
 from palaestra.runtime.logging.statistics import Statistics
 from palaestra.runtime.logging.timers import Timers
 from palaestra.runtime.logging.tracker import TrackedRun, Tracker
 from palaestra.runtime.logging.tracker_plugins import find_trackers, make_trackers
 from palaestra.runtime.logging.trackers import ConsoleTracker, GaugeTracker
 from palaestra.runtime.logging.waiting import WaitingNotice
-from palaestra.runtime.parts.part import Part
+from palaestra.runtime.parts.journal import Journal
+from palaestra.runtime.parts.part import RunPart
+from palaestra.runtime.parts.rank_warnings import RankWarnings
 from palaestra.runtime.parts.run_context import RunContext
 from palaestra.runtime.play.best_models import Reopen, reopening
 from palaestra.runtime.run import report
-from palaestra.runtime.run.callbacks import Callback, Callbacks
 from palaestra.runtime.run.keep_best import KeepBest
 from palaestra.runtime.run.loop import train as loop
 from palaestra.runtime.run.rank_launch import count_of, share_of, shares
 from palaestra.runtime.run.report import Report
-from palaestra.runtime.run.requests import Progress, Requests
+from palaestra.runtime.run.requests import ProgressReport, Requests
 from palaestra.runtime.run.resuming import steps_in
-from palaestra.runtime.run.run import Run
 from palaestra.runtime.run.run_settings import NO_FILE, fitted_to, must_be_there, seeded, settled_settings
 from palaestra.runtime.run.saving import Saving
-from palaestra.runtime.run.stop_when import StopWhen
+from palaestra.runtime.run.stop_when import Callback, Callbacks, StopWhen
+from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.self_play.sides import SelfPlay
 from palaestra.runtime.settings import Loaded, RunSettings
 from palaestra.runtime.settings.criteria import ambiguous, never_measured
@@ -265,7 +264,7 @@ def train_rank(
         name = settings.env_settings.env_path or EDITOR
         reopen = reopening(settings, env)
         status = TrainingStatus(folder.logs / "training_status.json")
-        context = RunContext(settings, folder, world, Journal(statistics), console, ranks.Group(), status)
+        context = RunContext(settings, folder, world, Journal(statistics), console, ranks.RankGroup(), status)
         with first_wait(settings, env is None, console):
             run = Run(
                 context,
@@ -285,7 +284,7 @@ def train_rank(
         return replace(result, signal=stopper.heard)
 
 
-def parts_of(run: Run, reopen: Reopen | None, callbacks: Sequence[Callback]) -> list[Part]:
+def parts_of(run: Run, reopen: Reopen | None, callbacks: Sequence[Callback]) -> list[RunPart]:
     """Returns the features of a run, in the order in which they take part."""
     checkpoint = run.saved.checkpoint
     step = 0 if checkpoint is None else checkpoint.step
@@ -299,7 +298,7 @@ def parts_of(run: Run, reopen: Reopen | None, callbacks: Sequence[Callback]) -> 
         KeepBest(run, reopen),
         Saving(run),
         Report(run),
-        Progress(run),
+        ProgressReport(run),
     ]
 
 
@@ -318,7 +317,7 @@ def carry_out(run: Run, stopper: Stopper) -> Result:
             status = exit_status(result)
             return result
         except PalaestraError as error:
-            run.part(Progress).tell_end("failed", str(error))
+            run.part(ProgressReport).tell_end("failed", str(error))
             saving = run.part(Saving)
             lost = saving.rescue(error) if isinstance(error, RunError) and not isinstance(error, Diverged) else None
             if lost is None or lost.saved is None:
@@ -576,7 +575,7 @@ def finish(run: Run) -> Result:
     last = {name: run.statistics.last_reward(name) for name in run.learners}
     rewards = {name: None if one is None else one.judged[0] for name, one in last.items()}
     reason = "; ".join(f"{name}: {course.ending}, {course.reason}" for name, course in endings.items())
-    run.part(Progress).tell_end("finished" if run.finished or endings else "stopped", reason)
+    run.part(ProgressReport).tell_end("finished" if run.finished or endings else "stopped", reason)
     episodes = {name: 0 if one is None else one.judged[1] for name, one in last.items()}
     steps = {name: learner.step for name, learner in run.learners.items()}
     why = {name: course.ending for name, course in endings.items()}

@@ -24,10 +24,10 @@ from palaestra.parallel.closing import reason_of
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.logging.bottleneck import EVALUATION
 from palaestra.runtime.logging.tracker import Summary
-from palaestra.runtime.parts.part import Part
+from palaestra.runtime.parts.part import RunPart
 from palaestra.runtime.play.best_models import Reopen, untouched_random_numbers
 from palaestra.runtime.play.evaluation import Evaluation, evaluate
-from palaestra.runtime.run.run import Run
+from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.storage.checkpoints import Checkpoints
 from palaestra.runtime.storage.rank_states import with_other_ranks
 from palaestra.scenario.ending_settings import KeepBestSettings
@@ -52,7 +52,7 @@ class _LeftOut(Exception):
     """Raised within an evaluation when the run is told to stop."""
 
 
-class KeepBest(Part):
+class KeepBest(RunPart):
     """Measures the behaviors whose settings say so, and keeps those that are better than before."""
 
     name = "keep_best"
@@ -65,7 +65,7 @@ class KeepBest(Part):
         self._best: dict[str, Best] = {}
         self._env: Env | None = None
         self._summaries: list[Summary] = []
-        """Those of the present round."""
+        """Summaries of the present round."""
         self._refused: set[str] = set()
         """Behaviors that appeared late, whose settings cannot be followed."""
 

@@ -9,7 +9,7 @@ from time import perf_counter
 
 from palaestra.core.errors import EnvError
 from palaestra.runtime.logging.bottleneck import LEARNING
-from palaestra.runtime.run.run import Run
+from palaestra.runtime.run.training_run import Run
 
 PAUSE = 0.25
 """Seconds after which collecting pauses to handle signals and the progress line."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.runtime.collect.collector import Collector
 from palaestra.runtime.logging.bottleneck import TimeUse
-from palaestra.runtime.logging.rank_warnings import RankWarnings
+from palaestra.runtime.parts.rank_warnings import RankWarnings
 from palaestra.runtime.parts.run_context import RunContext
 
 if TYPE_CHECKING:

@@ -19,14 +19,14 @@ from palaestra.runtime.logging.statistics import LastReward
 from palaestra.runtime.logging.symptoms import Symptoms
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.logging.trackers import METRICS
-from palaestra.runtime.parts.part import Part
+from palaestra.runtime.parts.part import RunPart
 from palaestra.runtime.run.rate_jumps import low_rate, raised, rate_jumps, sentence
-from palaestra.runtime.run.run import Run
+from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.settings import load
 from palaestra.runtime.storage.run_folder import CONFIGURATION, RunFolder
 
 
-class Report(Part):
+class Report(RunPart):
     """Tells how a run goes: its start and end, its progress line, signs that a behavior does not learn, and what holds
     it up.
     """

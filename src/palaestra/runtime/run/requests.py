@@ -10,8 +10,8 @@ from palaestra.core.plugins import nearest
 from palaestra.runtime.control.progress_file import ConsoleLog, ProgressFile
 from palaestra.runtime.control.run_requests import RequestBox, RunRequest
 from palaestra.runtime.logging.bottleneck import OTHER, bottleneck, mean_of
-from palaestra.runtime.parts.part import Part, Refused
-from palaestra.runtime.run.run import Run
+from palaestra.runtime.parts.part import Refused, RunPart
+from palaestra.runtime.run.training_run import Run
 
 HYPERPARAMETERS = {"learning_rate": 0.1, "beta": 1.0, "epsilon": 1.0}
 """Hyperparameters that follow a schedule, and may be given a constant value instead: at most this, as 3e4 for 3e-4
@@ -19,7 +19,7 @@ ruins a network.
 """
 
 
-class Requests(Part):
+class Requests(RunPart):
     """Asks the parts of a run to carry out what a person or a program has asked for."""
 
     def __init__(self, run: Run) -> None:
@@ -75,7 +75,7 @@ class Requests(Part):
         return "; ".join(told)
 
 
-class Progress(Part):
+class ProgressReport(RunPart):
     """Writes `progress.json`, once a second."""
 
     def __init__(self, run: Run) -> None:

@@ -1,4 +1,4 @@
-"""What a run goes on from: the state of a checkpoint, passed on to each behavior when it appears."""
+"""The state that a run goes on from, passed on to each behavior when it appears."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from palaestra.core.errors import CheckpointError, PalaestraError
 from palaestra.core.specs import BehaviorSpec
-from palaestra.parallel.ranks import Group
+from palaestra.parallel.ranks import RankGroup
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.settings import RunSettings, load
 from palaestra.runtime.settings.tree import changes
@@ -25,7 +25,7 @@ class SavedRun:
     checkpoint.
     """
 
-    def __init__(self, checkpoint: Checkpoint | None, group: Group) -> None:
+    def __init__(self, checkpoint: Checkpoint | None, group: RankGroup) -> None:
         """`checkpoint`: None for a new run. Raises CheckpointError for one that no run has written."""
         self.run: Mapping[str, Any] = {}
         """Everything but the learners' own."""

@@ -18,9 +18,9 @@ from palaestra.parallel.closing import warning_of_failure
 from palaestra.runtime.control.run_requests import RunRequest
 from palaestra.runtime.logging.bottleneck import SAVING
 from palaestra.runtime.logging.trackers import METRICS
-from palaestra.runtime.parts.part import Part, Refused
+from palaestra.runtime.parts.part import Refused, RunPart
 from palaestra.runtime.run import report
-from palaestra.runtime.run.run import Run
+from palaestra.runtime.run.training_run import Run
 from palaestra.runtime.settings import RunSettings
 from palaestra.runtime.storage.checkpoints import Checkpoints
 from palaestra.runtime.storage.rank_states import with_other_ranks
@@ -46,7 +46,7 @@ MUCH = 2**28
 """Bytes of an unfinished rollout from which on a checkpoint is put off for its end."""
 
 
-class Saving(Part):
+class Saving(RunPart):
     """Writes the models whose checkpoint_interval has passed, and checkpoints of the whole run."""
 
     def __init__(self, run: Run) -> None:

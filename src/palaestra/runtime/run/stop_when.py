@@ -1,18 +1,18 @@
-"""Ends a run whose behaviors are good enough, or no longer improve: `stop_when`."""
+"""Two ways to end a run early: `stop_when`, and callbacks of the program that trains."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.control.goals import Course, Goals
 from palaestra.runtime.logging.tracker import Summary
-from palaestra.runtime.parts.part import Part
+from palaestra.runtime.parts.part import RunPart
 from palaestra.runtime.parts.run_context import RunContext
 
 
-class StopWhen(Part):
+class StopWhen(RunPart):
     """Ends a run once all its behaviors are good enough or no longer improve, as their `stop_when` says."""
 
     name = "stop_when"
@@ -60,3 +60,25 @@ class StopWhen(Part):
     def load_state_dict(self, state: Mapping[str, Any], *, restored: bool) -> None:
         """Restores the courses."""
         self.goals.load_state_dict(state)
+
+
+Callback = Callable[[Summary], object]
+"""Called with every summary; a callback that returns True ends the run, saved."""
+
+
+class Callbacks(RunPart):
+    """Calls them on rank 0: what stops it stops all ranks."""
+
+    def __init__(self, callbacks: Sequence[Callback], stop: Callable[[], object]) -> None:
+        self._callbacks = callbacks
+        self._stop = stop
+
+    @property
+    def idle(self) -> bool:
+        """Whether there are none."""
+        return not self._callbacks
+
+    def summarized(self, learner: Learner, summary: Summary) -> None:
+        """Calls every one, until one returns True."""
+        if any(callback(summary) is True for callback in self._callbacks):
+            self._stop()

@@ -13,7 +13,7 @@ from torch import Tensor
 from palaestra.core.metrics import ELO
 from palaestra.core.timestep import TimeStep
 from palaestra.runtime.logging.console import Console
-from palaestra.runtime.logging.journal import Journal
+from palaestra.runtime.parts.journal import Journal
 from palaestra.runtime.self_play.self_play_behavior import SelfPlayBehavior
 from palaestra.scenario.ratings import elo_change, mean_of, rate, result_of, sums_to_zero
 from palaestra.scenario.self_play_schedule import LEARNING

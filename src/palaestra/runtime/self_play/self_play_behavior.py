@@ -10,7 +10,7 @@ from typing import Any
 from palaestra.core.errors import ConfigError
 from palaestra.core.timestep import TimeStep
 from palaestra.envs.base import Env
-from palaestra.parallel.ranks import Group
+from palaestra.parallel.ranks import RankGroup
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.parts.run_context import RunContext
 from palaestra.runtime.play.brain_policy import BrainPolicy
@@ -39,7 +39,7 @@ class SelfPlayBehavior:
         settings: SelfPlaySettings,
         seed: int,
         files: SnapshotFiles,
-        group: Group,
+        group: RankGroup,
     ) -> None:
         self._group = group
         self.learner = learner

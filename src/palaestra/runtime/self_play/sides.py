@@ -13,7 +13,7 @@ from palaestra.core.timestep import TimeStep
 from palaestra.parallel.closing import warning_of_failure
 from palaestra.runtime.collect.episodes import AreaEpisodes
 from palaestra.runtime.collect.learner import Learner
-from palaestra.runtime.parts.part import Part
+from palaestra.runtime.parts.part import RunPart
 from palaestra.runtime.parts.run_context import RunContext
 from palaestra.runtime.self_play.match_ratings import Match, MatchRatings
 from palaestra.runtime.self_play.self_play_behavior import OLD_GAMES, SelfPlayBehavior, join_self_play
@@ -31,7 +31,7 @@ class Side(NamedTuple):
     team: int
 
 
-class SelfPlay(Part):
+class SelfPlay(RunPart):
     """Runs self-play for all behaviors of a run that have it.
 
     One team learns at a time, even if it has several behaviors; each other side has one current opponent. A change

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from palaestra.core.errors import CheckpointError, ConfigError, RunError
+from palaestra.core.errors import CheckpointError, ConfigError, PalaestraError, RunError
 from palaestra.core.files import file_kind, file_name
 from palaestra.core.torch_files import read_saved
 from palaestra.hub.fetching import checkpoint_folder
 from palaestra.models.trunk import Trunk
+from palaestra.parallel.ranks import RankGroup
+from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.settings import CheckpointSettings
 from palaestra.runtime.storage.checkpoints import Checkpoints
 from palaestra.runtime.storage.original_weights import POLICY, Misfit, converted
-from palaestra.runtime.storage.run_folder import THEIRS, RunFolder, tensorflow_run, their_checkpoints
+from palaestra.runtime.storage.run_folder import THEIRS, RunFolder, origin_folder, tensorflow_run, their_checkpoints
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +110,38 @@ def _in_folder(behavior: str, folder: Path) -> FirstWeights:
             "with init_path"
         )
     return FirstWeights(wanted[0], None, True)
+
+
+def initialize(
+    learner: Learner,
+    chosen: CheckpointSettings,
+    folder: RunFolder,
+    group: RankGroup,
+    info: Callable[[str], object],
+    late: Callable[[str], object] | None = None,
+) -> None:
+    """Loads a behavior's first network when it appears, if the settings name one. Raises RunError or ConfigError.
+
+    `late`: warns of what would be an error, in a run that goes on. A rank on a machine without the files gets rank 0's
+    network when the ranks first learn together.
+    """
+    path = learner.settings.init_path
+    named = chosen.initialize_from if not chosen.resume else None
+    if path is None and named is None:
+        return
+    try:
+        origin = None if named is None else origin_folder(folder.results, named)
+        if origin is not None:
+            origin.must_exist("initialize from it")
+        found = find_origin(learner.name, path, origin)
+        state, whole = found.state(learner.name, learner.trainer.network, list(learner.settings.reward_signals))
+        whole = learner.initialize(state, found.place) and whole
+    except PalaestraError as error:
+        if not group.leads:
+            return
+        if late is None:
+            raise
+        late(f"'{learner.name}' begins with random weights: {error}")
+        return
+    anew = "" if whole else "; its values begin anew, since its reward signals or its trainer are others"
+    info(f"Initialized '{learner.name}' from {found.place}{anew}")

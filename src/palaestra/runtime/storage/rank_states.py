@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from palaestra.parallel.ranks import Group, to_first
+from palaestra.parallel.ranks import RankGroup, to_first
 from palaestra.runtime.storage.shared_tensors import Shared
 from palaestra.runtime.storage.tensor_files import State, flatten, restore
 
@@ -18,7 +18,7 @@ RankState = dict[str, Any]
 """A rank's state as text, with the tensors that rank 0 does not have."""
 
 
-def with_other_ranks(state: dict[str, Any], group: Group) -> dict[str, Any]:
+def with_other_ranks(state: dict[str, Any], group: RankGroup) -> dict[str, Any]:
     """Returns the state of a checkpoint: rank 0's, with the decisions of all ranks, and what is different on the
     others. All ranks take part.
     """
@@ -39,7 +39,7 @@ def number_of_ranks(state: Mapping[str, Any]) -> int:
     return len(state["run"]["ranks"]["others"]) + 1 if "ranks" in state["run"] else 1
 
 
-def state_of_rank(state: Mapping[str, Any], group: Group) -> dict[str, Any]:
+def state_of_rank(state: Mapping[str, Any], group: RankGroup) -> dict[str, Any]:
     """Returns this rank's state from a checkpoint of as many ranks."""
     run = dict(state["run"])
     if "ranks" not in run:
@@ -54,7 +54,7 @@ def state_of_rank(state: Mapping[str, Any], group: Group) -> dict[str, Any]:
     return {**state, "run": {**run, "collector": {**run["collector"], "behaviors": behaviors}}}
 
 
-def gather_states(state: Mapping[str, State], group: Group) -> list[RankState]:
+def gather_states(state: Mapping[str, State], group: RankGroup) -> list[RankState]:
     """Returns, on rank 0, the states of the other ranks; on these an empty list. Each sends only tensors that rank 0
     does not have.
     """

@@ -64,7 +64,7 @@ class Recorder:
                 }
             )
             self._note(step["3DBall"], step["3DBall"].terminated | step["3DBall"].truncated)
-            self.parameters.watch(step)
+            self.parameters.tick(step)
 
 
 def plain_env(env: Ball) -> EnvWrapper:

@@ -18,7 +18,7 @@ import palaestra
 from palaestra.core.errors import ConfigError
 from palaestra.core.metrics import GROUP_REWARD, REWARD
 from palaestra.envs.builtin.basic.env import Basic
-from palaestra.runtime.play.best_models import BestModels, untouched_random_numbers
+from palaestra.runtime.play.best_models import untouched_random_numbers
 from palaestra.runtime.run.api import Result
 from palaestra.runtime.storage.checkpoints import Checkpoints
 
@@ -45,8 +45,8 @@ def test_a_run_learns_the_same_with_and_without(tmp_path: Path):
     with_it = run(tmp_path, {"every": 500, "episodes": 8}, run_id="with")
     left = state(without.folder)
     right = state(with_it.folder)
-    assert left["run"].pop("best") == {}
-    assert right["run"].pop("best")["Basic"]["value"] is not None
+    assert left["run"].pop("keep_best") == {}
+    assert right["run"].pop("keep_best")["Basic"]["value"] is not None
     assert differences(left, right) == []
     assert best_of(with_it)["steps"] > 0
     assert (with_it.folder / "Basic-best.onnx").is_file()
@@ -82,7 +82,7 @@ def test_the_final_policy_is_evaluated_though_no_summary_falls_on_the_last_step(
     block = {"max_steps": 1000, "summary_freq": 400, "threaded": threaded}
     result = run(tmp_path, keep, quiet=False, block=block)
     assert evaluated(capsys.readouterr().out) == [400, 1000]  # not due at the summary of 800
-    assert state(result.folder)["run"]["best"]["Basic"]["measured"] == 1000
+    assert state(result.folder)["run"]["keep_best"]["Basic"]["measured"] == 1000
     again = run(tmp_path, keep, quiet=False, block={**block, "max_steps": 1100}, resume=True)
     assert evaluated(capsys.readouterr().out) == [1100]
     assert again.finished
@@ -243,26 +243,23 @@ def test_random_numbers_of_the_process_are_as_they_were():
     assert (random.random(), np.random.rand(), torch.rand(1).item()) == expected
 
 
-def test_the_environment_of_evaluations_is_opened_once_and_closed():
-    opened: list[Basic] = []
+def test_the_environment_of_evaluations_is_opened_once_and_closed_at_the_end(tmp_path: Path):
+    opened = list[Any]()
 
     class Own(Basic):
-        closed = False
+        closed = 0
 
         def close(self) -> None:
-            self.closed = True
+            self.closed += 1
             super().close()
 
-    def reopen(areas: int) -> Own:
+    def make(areas: int) -> Own:
         opened.append(env := Own(areas))
         return env
 
-    best = BestModels()
-    best.reopen = reopen
-    assert best.env(3) is best.env(3)
-    best.close()
-    best.close()
-    (env,) = opened
-    assert isinstance(env, Own)
-    assert env.closed
-    assert env.num_areas == 3
+    result = run(tmp_path, {"every": 200, "episodes": 3}, env=make, num_areas=4)
+    assert result.finished
+    training, evaluations = opened
+    assert training.num_areas == 4
+    assert evaluations.num_areas == 3
+    assert evaluations.closed == 1

@@ -11,7 +11,7 @@ from small_runs import settings, state
 from tiny_envs import Scripted
 
 import palaestra
-from palaestra.runtime.run import threads
+from palaestra.runtime.collect import threads
 from palaestra.runtime.run.api import Result
 
 STREAMS: dict[str, dict[str, Any]] = {"A": {"steady": True}, "B": {"steady": True}}

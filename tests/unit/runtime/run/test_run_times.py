@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from palaestra.runtime.run import run_times
-from palaestra.runtime.run.run_times import UpdateTimes
+from palaestra.runtime.logging import run_times
+from palaestra.runtime.logging.run_times import UpdateTimes
 
 
 def unknown(behavior: str) -> float | None:

@@ -173,7 +173,7 @@ def test_on_an_accelerator_too_slots_of_a_shared_area_are_areas_of_their_own(
         config("Duel", steps=600, self_play={"team_change": 150}), "", tmp_path, env="python:growing_duels:side_by_side"
     )
     saved = state(result.folder)["run"]["self_play"]
-    assert saved["contenders"]["Duel"]["schedule"]["changes"] == 3
+    assert saved["behaviors"]["Duel"]["schedule"]["changes"] == 3
     assert saved["players"]["Duel"].shape[1] == 2  # by slot, and not by area
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 
 from palaestra.core.processes import usable_cores
-from palaestra.parallel.ranks import Group
+from palaestra.parallel.ranks import RankGroup
 from palaestra.runtime.collect.learner import Learner
 
 MUCH_WORK = 30_000_000
@@ -25,7 +25,7 @@ class ComputeThreads:
     """
 
     def __init__(
-        self, setting: int | None, learners: Mapping[str, Learner], group: Group, *, cores_are_busy: bool
+        self, setting: int | None, learners: Mapping[str, Learner], group: RankGroup, *, cores_are_busy: bool
     ) -> None:
         """`cores_are_busy`: the environment simulates beside this process."""
         self.number = setting
@@ -62,7 +62,7 @@ class ComputeThreads:
             torch.set_num_threads(self._acting)
 
 
-def threads_for(work: int, group: Group) -> tuple[int, str]:
+def threads_for(work: int, group: RankGroup) -> tuple[int, str]:
     """Returns the number of threads, and why: all cores that it may use (or OMP_NUM_THREADS) if a forward pass is
     large, else one.
     """

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from palaestra.envs.wrapper import EnvWrapper
-from palaestra.parallel.ranks import Group
+from palaestra.parallel.ranks import RankGroup
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.logging.bottleneck import EVALUATION, EXCHANGE, LEARNING, RANKS, SAVING, TRAINER, TimeUse
 
@@ -79,7 +79,7 @@ class RunClock:
     """Seconds of a run, and what they were spent on."""
 
     def __init__(
-        self, collecting: Mapping[str, float], learners: Mapping[str, Learner], env: EnvWrapper, group: Group
+        self, collecting: Mapping[str, float], learners: Mapping[str, Learner], env: EnvWrapper, group: RankGroup
     ) -> None:
         """`collecting`: seconds of the parts of collecting."""
         self.before = 0.0

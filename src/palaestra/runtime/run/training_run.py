@@ -18,26 +18,26 @@ from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel.closing import close_safely
 from palaestra.runtime.collect.collector import BehaviorCollector, Collector
 from palaestra.runtime.collect.learner import Learner
+from palaestra.runtime.collect.threads import ComputeThreads
 from palaestra.runtime.control.goals import Course
 from palaestra.runtime.logging.bottleneck import EnvKind, Setup, TimeUse, bottleneck
-from palaestra.runtime.logging.rank_warnings import RankWarnings
+from palaestra.runtime.logging.run_times import RunClock, UpdateTimes
 from palaestra.runtime.logging.statistics import Statistics
 from palaestra.runtime.logging.timers import Timers
 from palaestra.runtime.logging.tracker import Summary
-from palaestra.runtime.parts.part import Part
+from palaestra.runtime.parts.part import RunPart
+from palaestra.runtime.parts.rank_warnings import RankWarnings
 from palaestra.runtime.parts.run_context import RunContext
 from palaestra.runtime.play.teachers import Teachers
 from palaestra.runtime.run.analytics_facts import behavior_facts, training_facts
-from palaestra.runtime.run.first_weights import initialize
 from palaestra.runtime.run.meetings import Meetings
 from palaestra.runtime.run.model_writer import ModelWriter
 from palaestra.runtime.run.resuming import SavedRun
-from palaestra.runtime.run.run_times import RunClock, UpdateTimes
-from palaestra.runtime.run.threads import ComputeThreads
 from palaestra.runtime.settings import RunSettings, behavior_settings
 from palaestra.runtime.storage.checkpoints import Checkpoint
+from palaestra.runtime.storage.origins import initialize
 
-P = TypeVar("P", bound=Part)
+P = TypeVar("P", bound=RunPart)
 
 
 class Run:
@@ -51,7 +51,7 @@ class Run:
         context: RunContext,
         statistics: Statistics,
         timers: Timers,
-        parts: Callable[[Run], Sequence[Part]],
+        parts: Callable[[Run], Sequence[RunPart]],
         *,
         checkpoint: Checkpoint | None = None,
         warnings: RankWarnings | None = None,
@@ -78,7 +78,7 @@ class Run:
         """Whether someone waits for that, after a signal or a request, so that an evaluation is left out."""
         self.begun = False
         """Whether it collects; before that, what can never work is refused."""
-        self.at_work: list[Part] = []
+        self.at_work: list[RunPart] = []
         """Parts that are not idle, as of the last pause."""
         self._updated: list[Learner] = []
         self.update_times = UpdateTimes()
