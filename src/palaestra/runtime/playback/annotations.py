@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from palaestra.envs.ray_fans import RayFan, RayHit
 from palaestra.envs.solids import BLUE, GOLD, GRAY, GREEN, INK, RED, VIOLET, Color, Drawing, Solids, solids
-from palaestra.runtime.playback.seats import Seat
+from palaestra.runtime.playback.assigned_brains import Seat
 
 HIT_COLORS = (RED, GREEN, BLUE, GOLD, VIOLET, INK)
 """Colors of a fan's tags, in their order; after the last they begin again."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.timestep import TimeStep
-from palaestra.runtime.playback.seats import Seat
+from palaestra.runtime.playback.assigned_brains import Seat
 
 HEIGHT = 240
 """Height that small pictures are enlarged to."""

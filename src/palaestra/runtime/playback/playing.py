@@ -22,10 +22,10 @@ from palaestra.envs.ray_fans import RayFan
 from palaestra.envs.solids import Drawing
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.runtime.play.players import BrainOf
+from palaestra.runtime.playback.agent_slots import AgentSlots, Moves
 from palaestra.runtime.playback.annotations import with_arrows, with_rays
+from palaestra.runtime.playback.assigned_brains import AssignedBrains, Seat
 from palaestra.runtime.playback.cameras import camera_pictures
-from palaestra.runtime.playback.presence import Moves, Presence
-from palaestra.runtime.playback.seats import Seat, Seats
 from palaestra.runtime.playback.tally import Tally
 
 USUAL_TICK = 0.05
@@ -102,9 +102,9 @@ class Playback:
         self._changed = False  # the newest tick is to be drawn again
         self.env: EnvWrapper | None = None
         """The environment, once it is open; only to read what never changes."""
-        self.seats: Seats | None = None
+        self.seats: AssignedBrains | None = None
         self.tally = Tally()
-        self.presence: Presence | None = None
+        self.agent_slots: AgentSlots | None = None
         """Slots that have agents, where an agent may get another slot in each episode; None elsewhere: agents stay
         where they are.
         """
@@ -277,8 +277,8 @@ class Playback:
         try:
             opened, brain_of = self._opener()
             self.env = EnvWrapper.of(opened)
-            self.seats = Seats(self.env.behaviors, brain_of)
-            self.presence = Presence() if self.env.traits.reassigns_slots else None
+            self.seats = AssignedBrains(self.env.behaviors, brain_of)
+            self.agent_slots = AgentSlots() if self.env.traits.reassigns_slots else None
             self._pass_speed()
             if self._closed:
                 return
@@ -334,7 +334,7 @@ class Playback:
         self._seed = self._seed + 1 if seed is None else seed
         self.steps = self.env.reset(self._seed)
         self.seats.restart()
-        self.tally.note(self.steps, first=True, presence=self.presence)
+        self.tally.note(self.steps, first=True, agent_slots=self.agent_slots)
         self._noted({}, {})
 
     def _advance(self) -> None:
@@ -343,7 +343,7 @@ class Playback:
         before = self.steps
         self.actions = self.seats.act(before)
         self.steps = self.env.step(self.actions)
-        self.tally.note(self.steps, presence=self.presence)
+        self.tally.note(self.steps, agent_slots=self.agent_slots)
         self._noted(before, self.actions)
 
     def _noted(self, before: Mapping[str, TimeStep], actions: Mapping[str, Action]) -> None:
@@ -351,7 +351,7 @@ class Playback:
         self._made = time.monotonic()
         for watcher in tuple(self.watchers):
             watcher(before, actions, self.steps)
-        if self.presence is not None and (moves := self.presence.note(self.steps, first=not before)):
+        if self.agent_slots is not None and (moves := self.agent_slots.note(self.steps, first=not before)):
             self._follow(moves)
         self._draw()
 

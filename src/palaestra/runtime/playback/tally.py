@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from palaestra.core.files import read_whole_text, write_whole
 from palaestra.core.timestep import TimeStep
-from palaestra.runtime.playback.presence import Presence
+from palaestra.runtime.playback.agent_slots import AgentSlots
 from palaestra.scenario.ratings import elo_change
 
 RECENT = 100
@@ -69,11 +69,11 @@ class Tally:
         self._mixed = {(name, slot) for name, lengths in self.lengths.items() for slot in lengths.nonzero()[0].tolist()}
 
     def note(
-        self, steps: Mapping[str, TimeStep], *, first: bool = False, presence: Presence | None = None
+        self, steps: Mapping[str, TimeStep], *, first: bool = False, agent_slots: AgentSlots | None = None
     ) -> list[tuple[str, int, float]]:
         """Adds a tick, or the first one of `reset`. Returns the episodes that ended: behavior, slot and return.
 
-        `presence` says which slots had an agent before this tick; None: all.
+        `agent_slots` says which slots had an agent before this tick; None: all.
         """
         ended = self.ended = list[tuple[str, int, float]]()
         if first:
@@ -90,7 +90,7 @@ class Tally:
                 reward = (step.reward + step.group_reward).cpu().numpy()
                 counts = (step.acting | step.terminated | step.truncated).cpu().numpy()
                 returns[counts] += reward[counts]
-                lengths += 1 if presence is None else presence.present(name, len(lengths))
+                lengths += 1 if agent_slots is None else agent_slots.present(name, len(lengths))
                 ended += self._close(name, step, returns, lengths, reward)
             self.returns[name] = returns
             self.lengths[name] = lengths

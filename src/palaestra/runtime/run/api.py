@@ -192,8 +192,8 @@ def plays_alone(loaded: Loaded) -> bool:
     """Whether a run of several processes is only played, which one process does; that the command line asks for several
     is an error.
     """
-    typed = loaded.draft is not None and any(
-        loaded.draft.source(("torch_settings", key)).words for key in ("processes", "gpus")
+    typed = loaded.sourced is not None and any(
+        loaded.sourced.source(("torch_settings", key)).words for key in ("processes", "gpus")
     )
     return loaded.settings.checkpoint_settings.inference and not typed
 
@@ -512,7 +512,7 @@ def check_lessons(run: Run, loaded: Loaded) -> None:
 def warn_of_unused_blocks(run: Run, loaded: Loaded) -> None:
     """Warns of names under `behaviors` that the environment does not have, or has not shown so far."""
     for name, text in report.unused_blocks(run, "in this environment" if shows_all(run) else "so far"):
-        where = loaded.draft.source(("behaviors", name)).where if loaded.draft else ""
+        where = loaded.sourced.source(("behaviors", name)).where if loaded.sourced else ""
         run.console.warning(f"{where}: {text}" if where else text)
 
 

@@ -87,7 +87,7 @@ def must_be_there(loaded: Loaded, folder: RunFolder) -> None:
     """
     chosen = loaded.settings.checkpoint_settings
     if chosen.resume:
-        source = None if loaded.draft is None else loaded.draft.source(("checkpoint_settings", "resume"))
+        source = None if loaded.sourced is None else loaded.sourced.source(("checkpoint_settings", "resume"))
         folder.must_exist("resume", "" if source is None or source.words else source.where)
     elif chosen.initialize_from is not None and not chosen.inference and not is_hub_name(chosen.initialize_from):
         origin_folder(folder.results, chosen.initialize_from).must_exist("initialize from it")

@@ -1,7 +1,7 @@
 """Settings of a run.
 
-`yaml_file` reads a file with the line of each key; `draft` applies flags and `--set`; `tree` has the settings classes;
-`setting_errors` and `warnings` report problems; `loading` combines them.
+`yaml_file` reads a file with the line of each key; `sourced` applies flags and `--set`; `tree` has the settings
+classes; `setting_errors` and `warnings` report problems; `loading` combines them.
 """
 
 from palaestra.runtime.settings.loading import Loaded, behavior_settings, load, to_yaml

@@ -21,9 +21,9 @@ from palaestra.core.plugins import nearest
 from palaestra.core.settings import IGNORED_KEY, SKIP_USER_CODE
 from palaestra.runtime.settings import yaml_file
 from palaestra.runtime.settings.criteria import missing_lessons, never_met
-from palaestra.runtime.settings.draft import Draft, check_depth
-from palaestra.runtime.settings.generations import misplaced, refuse_old
+from palaestra.runtime.settings.format_versions import misplaced, refuse_old
 from palaestra.runtime.settings.setting_errors import config_error, problem, warning
+from palaestra.runtime.settings.sourced_settings import SourcedSettings, check_depth
 from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.warnings import remarks
 from palaestra.runtime.settings.yaml_file import Key
@@ -40,7 +40,7 @@ class Loaded:
     settings: RunSettings
     warnings: tuple[str, ...]  # one line each, for the log
     text: str  # the file's text; empty without a file
-    draft: Draft | None = field(default=None, repr=False)  # knows where each value was given
+    sourced: SourcedSettings | None = field(default=None, repr=False)  # knows where each value was given
     with_tree: Callable[[Mapping[str, Any]], Loaded] | None = field(
         default=None, repr=False
     )  # without a file: loads this tree instead
@@ -48,7 +48,7 @@ class Loaded:
 
     def refusal(self, problems: Iterable[tuple[Key, str]], heading: str) -> ConfigError:
         """Returns the error for problems that are found after loading; each is a path and a sentence."""
-        return config_error(problems, self.draft or Draft(yaml_file.Document(tree={}), None), heading)
+        return config_error(problems, self.sourced or SourcedSettings(yaml_file.Document(tree={}), None), heading)
 
 
 def load(
@@ -66,44 +66,44 @@ def load(
     problems at once.
     """
     repeats: list[tuple[str, int]] = []
-    document, draft = _draft(config, repeats)
-    if wrong := list(misplaced(draft.tree)):
-        raise config_error(wrong, draft, "keys are indented wrongly")
-    draft.apply_flags(overrides or {})
+    document, sourced = _sourced(config, repeats)
+    if wrong := list(misplaced(sourced.tree)):
+        raise config_error(wrong, sourced, "keys are indented wrongly")
+    sourced.apply_flags(overrides or {})
     for text in sets:
-        draft.apply_set(text)
-    draft.inherit(own_code)
+        sourced.apply_set(text)
+    sourced.inherit(own_code)
     warnings = [
-        f"{draft.file}:{line}: the key '{key}' is given twice: this one counts, as in ML-Agents"
+        f"{sourced.file}:{line}: the key '{key}' is given twice: this one counts, as in ML-Agents"
         for key, line in repeats
     ]
-    warnings += _drop_framework(draft)
-    settings = _checked(draft, warnings, own_code)
+    warnings += _drop_framework(sourced)
+    settings = _checked(sourced, warnings, own_code)
     if not settings.behaviors and not settings.default_settings:
-        raise ConfigError("no behavior has settings; list it under `behaviors`, or add default_settings", draft.file)
+        raise ConfigError("no behavior has settings; list it under `behaviors`, or add default_settings", sourced.file)
     if taken := [
         (("behaviors", name), f"{RESERVED_NAME}; rename the behavior")
         for name in settings.behaviors
         if belongs_to_run(name)
     ]:
-        raise config_error(taken, draft, "names cannot be used")
+        raise config_error(taken, sourced, "names cannot be used")
     if impossible := list(never_met(settings)):
-        raise config_error(impossible, draft, "lessons would never end")
-    if missing := [*missing_lessons(settings), *_lesson_of_old_run(settings, draft)]:
-        raise config_error(missing, draft, "lessons cannot begin")
-    warnings += [warning(path, sentence, draft) for path, sentence in remarks(settings)]
-    settings = _resume_or_initialize(settings, draft, warnings)
+        raise config_error(impossible, sourced, "lessons would never end")
+    if missing := [*missing_lessons(settings), *_lesson_of_old_run(settings, sourced)]:
+        raise config_error(missing, sourced, "lessons cannot begin")
+    warnings += [warning(path, sentence, sourced) for path, sentence in remarks(settings)]
+    settings = _resume_or_initialize(settings, sourced, warnings)
     with_tree = None if config is not None else lambda tree: load(tree, overrides, sets, own_code=own_code)
-    return Loaded(settings, tuple(dict.fromkeys(warnings)), document.text, draft, with_tree)
+    return Loaded(settings, tuple(dict.fromkeys(warnings)), document.text, sourced, with_tree)
 
 
-def _lesson_of_old_run(settings: RunSettings, draft: Draft) -> Iterator[tuple[Key, str]]:
+def _lesson_of_old_run(settings: RunSettings, sourced: SourcedSettings) -> Iterator[tuple[Key, str]]:
     """Yields the path of a `first_lesson` that the command line gives for a run that goes on, and why it cannot be
     followed.
     """
     run = settings.checkpoint_settings
     path = ("env_settings", "first_lesson")
-    typed = draft.source(path).words and draft.source(path).path == path
+    typed = sourced.source(path).words and sourced.source(path).path == path
     if typed and settings.env_settings.first_lesson and (run.resume or run.inference):
         yield path, "only a new run can begin with another lesson: this one is in the lesson that it has reached"
 
@@ -142,7 +142,9 @@ def to_yaml(settings: RunSettings) -> str:
     return yaml_file.dump({key: value for key, value in tree.items() if key != "search" or value is not None})
 
 
-def _draft(config: Path | Mapping[str, Any] | None, repeats: list[tuple[str, int]]) -> tuple[yaml_file.Document, Draft]:
+def _sourced(
+    config: Path | Mapping[str, Any] | None, repeats: list[tuple[str, int]]
+) -> tuple[yaml_file.Document, SourcedSettings]:
     if config is None:
         document = yaml_file.Document(tree={"default_settings": {"trainer_type": "ppo"}})
         file = None
@@ -164,51 +166,51 @@ def _draft(config: Path | Mapping[str, Any] | None, repeats: list[tuple[str, int
             "`behaviors`",
             file,
         )
-    return document, Draft(document, file)
+    return document, SourcedSettings(document, file)
 
 
-def _drop_framework(draft: Draft) -> list[str]:
+def _drop_framework(sourced: SourcedSettings) -> list[str]:
     """Removes the key `framework`, which ML-Agents had while it still used TensorFlow, and returns warnings."""
-    behaviors = draft.tree.get("behaviors")
+    behaviors = sourced.tree.get("behaviors")
     blocks = {("behaviors", name): block for name, block in behaviors.items()} if isinstance(behaviors, dict) else {}
-    blocks = {("default_settings",): draft.tree.get("default_settings"), **blocks}
+    blocks = {("default_settings",): sourced.tree.get("default_settings"), **blocks}
     old = [(*at, "framework") for at, block in blocks.items() if isinstance(block, dict) and "framework" in block]
     for path in old:
-        draft.remove(path)
-    return [warning(path, "ignored: PyTorch is the only framework", draft) for path in old]
+        sourced.remove(path)
+    return [warning(path, "ignored: PyTorch is the only framework", sourced) for path in old]
 
 
-def _checked(draft: Draft, warnings: list[str], own_code: bool) -> RunSettings:
+def _checked(sourced: SourcedSettings, warnings: list[str], own_code: bool) -> RunSettings:
     """Validates the settings. A key in a file that ML-Agents would ignore is removed with a warning."""
     while True:
         try:
-            return RunSettings.model_validate(draft.tree, context={SKIP_USER_CODE: not own_code})
+            return RunSettings.model_validate(sourced.tree, context={SKIP_USER_CODE: not own_code})
         except ValidationError as error:
             errors = error.errors()
-        ignored = [error for error in errors if error["type"] == IGNORED_KEY and draft.source(error["loc"]).file]
+        ignored = [error for error in errors if error["type"] == IGNORED_KEY and sourced.source(error["loc"]).file]
         if not ignored:
             raise config_error(
-                (problem(error, draft if i < MOST_HINTS else None) for i, error in enumerate(errors)),
-                draft,
+                (problem(error, sourced if i < MOST_HINTS else None) for i, error in enumerate(errors)),
+                sourced,
                 "settings cannot be used",
             )
         for error in ignored:
-            path, sentence = problem(error, draft)
-            warnings.append(warning(path, f"ignored: {sentence}", draft))
-            draft.remove(path)
+            path, sentence = problem(error, sourced)
+            warnings.append(warning(path, f"ignored: {sentence}", sourced))
+            sourced.remove(path)
 
 
-def _resume_or_initialize(settings: RunSettings, draft: Draft, warnings: list[str]) -> RunSettings:
+def _resume_or_initialize(settings: RunSettings, sourced: SourcedSettings, warnings: list[str]) -> RunSettings:
     """Picks one if both are requested: the command line wins over the file, and resuming over initializing."""
     run = settings.checkpoint_settings
-    if run.resume and draft.source(("checkpoint_settings", "force")).words and run.force:
+    if run.resume and sourced.source(("checkpoint_settings", "force")).words and run.force:
         warnings.append(
             "both resume and --force are set: resume is followed, as in ML-Agents; without it the run starts again"
         )
     if not (run.resume and run.initialize_from):
         return settings
     resume_typed, initialize_typed = (
-        bool(draft.source(("checkpoint_settings", key)).words) for key in ("resume", "initialize_from")
+        bool(sourced.source(("checkpoint_settings", key)).words) for key in ("resume", "initialize_from")
     )
     initialize = initialize_typed and not resume_typed
     winner, change = ("initialize_from", {"resume": False}) if initialize else ("resume", {"initialize_from": None})

@@ -16,8 +16,8 @@ from palaestra.core.plugins import nearest
 from palaestra.core.settings import IGNORED_KEY, UNKNOWN_KEY
 from palaestra.models.settings import NetworkSettings
 from palaestra.rewards.settings import REWARDS, ExtrinsicSettings
-from palaestra.runtime.settings.draft import Draft, dotted
 from palaestra.runtime.settings.look_alikes import odd_character
+from palaestra.runtime.settings.sourced_settings import SourcedSettings, dotted
 from palaestra.runtime.settings.tree import RunSettings
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.trainers.behavior_settings import BehaviorSettings
@@ -46,11 +46,11 @@ _EXPECTED = {
 }
 
 
-def config_error(problems: Iterable[tuple[Key, str]], draft: Draft, heading: str) -> ConfigError:
+def config_error(problems: Iterable[tuple[Key, str]], sourced: SourcedSettings, heading: str) -> ConfigError:
     """Returns one error for all problems, each a path and a sentence. A problem that several behaviors inherit is named
     once.
     """
-    found = list(dict.fromkeys((draft.source(path), _path(path, draft), sentence) for path, sentence in problems))
+    found = list(dict.fromkeys((sourced.source(path), _path(path, sourced), sentence) for path, sentence in problems))
     if len(found) == 1:
         source, path, sentence = found[0]
         words = f"{source.words}: " if source.words else ""
@@ -66,28 +66,28 @@ def config_error(problems: Iterable[tuple[Key, str]], draft: Draft, heading: str
     return ConfigError("\n".join([f"{len(found)} {heading}:", *lines]))
 
 
-def problem(error: ErrorDetails, draft: Draft | None = None) -> tuple[Key, str]:
-    """Returns path and message for an error of pydantic. With a draft, the message about an unknown key says where it
-    belongs.
+def problem(error: ErrorDetails, sourced: SourcedSettings | None = None) -> tuple[Key, str]:
+    """Returns path and message for an error of pydantic. With sourced settings, the message about an unknown key says
+    where it belongs.
     """
     sentence = _sentence(error)
     unknown = error["type"] in (UNKNOWN_KEY, IGNORED_KEY) or sentence.startswith("no such reward signal")
     wrong = error["loc"][-1] if unknown and error["loc"] else error["input"]
     if isinstance(wrong, str) and (odd := odd_character(wrong)):
         return error["loc"], f"{sentence}; it has {odd}"
-    if unknown and draft is not None:
-        sentence = hint(error["loc"], draft.tree, sentence)
+    if unknown and sourced is not None:
+        sentence = hint(error["loc"], sourced.tree, sentence)
     return error["loc"], sentence
 
 
-def warning(path: Key, sentence: str, draft: Draft) -> str:
+def warning(path: Key, sentence: str, sourced: SourcedSettings) -> str:
     """Returns a warning as a line: place, path and sentence."""
-    where = draft.source(path).where
-    return f"{where}: {_path(path, draft)}: {sentence}" if where else f"{_path(path, draft)}: {sentence}"
+    where = sourced.source(path).where
+    return f"{where}: {_path(path, sourced)}: {sentence}" if where else f"{_path(path, sourced)}: {sentence}"
 
 
-def _path(path: Key, draft: Draft) -> str:
-    source = draft.source(path)
+def _path(path: Key, sourced: SourcedSettings) -> str:
+    source = sourced.source(path)
     return dotted(
         source.path
         if path[0] == "behaviors" and source.path[0] == "default_settings" and path[2:] == source.path[1:]

@@ -22,7 +22,7 @@ from palaestra.envs.pettingzoo.opening import is_published
 from palaestra.rewards.settings import REWARDS, RewardSettings
 from palaestra.runtime.environments.make import EDITOR, is_game
 from palaestra.runtime.settings import RunSettings, load
-from palaestra.runtime.settings.draft import dotted
+from palaestra.runtime.settings.sourced_settings import dotted
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.runtime.storage.outward import calls, listens
 from palaestra.runtime.storage.user_keys import user_key
@@ -119,7 +119,7 @@ def must_be_trusted_file(
     if not in_run_folder(file) or not file.is_file():
         return
     loaded = load(file, given, sets, own_code=False)
-    typed = loaded.draft.source if loaded.draft is not None else None
+    typed = loaded.sourced.source if loaded.sourced is not None else None
     code = [(path, value) for path, value in code_in(loaded.settings) if typed is None or not typed(path).words]
     if code:
         must_be_trusted(file.parent, load(file, own_code=False).settings, code, trust)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from palaestra.runtime.settings.search_settings import Objective, SearchSettings
-from palaestra.runtime.tune.courses import (
-    Course,
+from palaestra.runtime.tune.trial_curves import (
+    Curve,
     cpu_at,
     final_step,
     final_value,
     mean_until,
-    read_courses,
+    read_curves,
     step_of_bar,
 )
 
@@ -34,8 +34,8 @@ def worth(runs: Sequence[Path], search: SearchSettings, lengths: Mapping[str, in
 
 
 def _worth_of_run(run: Path, search: SearchSettings, lengths: Mapping[str, int]) -> list[float]:
-    courses = read_courses(run, search.metric, search.behavior)
-    if not courses:
+    curves = read_curves(run, search.metric, search.behavior)
+    if not curves:
         of = f" of behavior '{search.behavior}'" if search.behavior else ""
         raise NoValue(
             f"no summary has the metric '{search.metric}'{of}: a summary needs an episode that ended, within max_steps"
@@ -43,19 +43,17 @@ def _worth_of_run(run: Path, search: SearchSettings, lengths: Mapping[str, int])
     found: list[float] = []
     for objective in search.wanted:
         if objective == "reward":
-            value = final_value(courses, search.episodes)
+            value = final_value(curves, search.episodes)
             assert value is not None
             found.append(value)
         else:
             assert search.bar is not None
-            found.append(
-                max(_to_bar(run, objective, name, course, search, lengths) for name, course in courses.items())
-            )
+            found.append(max(_to_bar(run, objective, name, curve, search, lengths) for name, curve in curves.items()))
     return found
 
 
 def _to_bar(
-    run: Path, objective: Objective, name: str, course: Course, search: SearchSettings, lengths: Mapping[str, int]
+    run: Path, objective: Objective, name: str, curve: Curve, search: SearchSettings, lengths: Mapping[str, int]
 ) -> float:
     """Returns decisions or CPU seconds of one behavior until the bar.
 
@@ -63,12 +61,12 @@ def _to_bar(
     ended: among those the search can tell better from worse.
     """
     assert search.bar is not None
-    step = step_of_bar(course, search.bar, search.episodes)
+    step = step_of_bar(curve, search.bar, search.episodes)
     if step is not None:
         return float(step) if objective == "decisions" else cpu_at(run, name, step)
-    length = lengths.get(name, lengths.get("*", course[-1].step))
-    missing = shortfall(mean_until(course, len(course), search.episodes)[0], search.bar)
-    whole = float(length) if objective == "decisions" else cpu_at(run, name, None) * max(1.0, length / course[-1].step)
+    length = lengths.get(name, lengths.get("*", curve[-1].step))
+    missing = shortfall(mean_until(curve, len(curve), search.episodes)[0], search.bar)
+    whole = float(length) if objective == "decisions" else cpu_at(run, name, None) * max(1.0, length / curve[-1].step)
     return whole * (1.0 + missing)
 
 
@@ -83,12 +81,12 @@ class Ending:
 
 def ending(run: Path, search: SearchSettings) -> Ending | None:
     """Returns how a search's training to the bar ended; None without a bar or without an episode."""
-    courses = read_courses(run, search.metric, search.behavior)
-    if search.bar is None or not courses:
+    curves = read_curves(run, search.metric, search.behavior)
+    if search.bar is None or not curves:
         return None
-    reached = all(step_of_bar(course, search.bar, search.episodes) is not None for course in courses.values())
-    reward = min(mean_until(course, len(course), search.episodes)[0] for course in courses.values())
-    return Ending(reached, reward, max(max(course[-1].step, final_step(run, name)) for name, course in courses.items()))
+    reached = all(step_of_bar(curve, search.bar, search.episodes) is not None for curve in curves.values())
+    reward = min(mean_until(curve, len(curve), search.episodes)[0] for curve in curves.values())
+    return Ending(reached, reward, max(max(curve[-1].step, final_step(run, name)) for name, curve in curves.items()))
 
 
 def missed(endings: Sequence[Ending]) -> list[Ending]:

@@ -11,10 +11,10 @@ from pydantic import ValidationError
 from palaestra.core.errors import ConfigError
 from palaestra.core.plugins import nearest
 from palaestra.runtime.settings import yaml_file
-from palaestra.runtime.settings.draft import Draft, check_depth
 from palaestra.runtime.settings.examples import extra_files
 from palaestra.runtime.settings.search_settings import SearchSettings
 from palaestra.runtime.settings.setting_errors import config_error, problem
+from palaestra.runtime.settings.sourced_settings import SourcedSettings, check_depth
 
 
 def shipped_spaces() -> dict[str, Path]:
@@ -62,13 +62,13 @@ def _listed(shipped: Mapping[str, Path]) -> str:
 
 def _checked(block: dict[str, Any], file: Path | None, lines: dict[Any, int]) -> dict[str, Any]:
     """Returns the block. Raises ConfigError, with the lines of its file, if it cannot be used."""
-    draft = Draft(yaml_file.Document(tree={"search": block}, lines=lines), file)
+    sourced = SourcedSettings(yaml_file.Document(tree={"search": block}, lines=lines), file)
     try:
         SearchSettings.model_validate(block)
     except ValidationError as error:
         found = [problem(each, None) for each in error.errors()]
         raise config_error(
-            ((("search", *path), sentence) for path, sentence in found), draft, "search settings cannot be used"
+            ((("search", *path), sentence) for path, sentence in found), sourced, "search settings cannot be used"
         ) from None
     return block
 

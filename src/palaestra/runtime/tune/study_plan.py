@@ -14,8 +14,8 @@ from typing import Any
 from palaestra.core.errors import ConfigError
 from palaestra.core.metrics import REWARD
 from palaestra.runtime.settings import Loaded, RunSettings, load, yaml_file
-from palaestra.runtime.settings.draft import Draft
 from palaestra.runtime.settings.search_settings import RangeSettings, SearchSettings
+from palaestra.runtime.settings.sourced_settings import SourcedSettings
 from palaestra.runtime.settings.warnings import FOR_TUNE
 from palaestra.runtime.storage.trust import Code, learning_code
 from palaestra.runtime.tune.dimensions import Dimension
@@ -48,10 +48,10 @@ class StudyPlan:
         """Returns the settings tree of a trial with these values by path. Raises ConfigError for a path that leads
         nowhere.
         """
-        draft = Draft(yaml_file.Document(tree=deepcopy(dict(self.tree))), None)
+        sourced = SourcedSettings(yaml_file.Document(tree=deepcopy(dict(self.tree))), None)
         for path, value in values.items():
-            draft.apply_set(f"{path}={json.dumps(value)}")
-        return draft.tree
+            sourced.apply_set(f"{path}={json.dumps(value)}")
+        return sourced.tree
 
     def text_of(self, values: Mapping[str, Any], comment: str = "") -> str:
         """Returns the settings of a trial as YAML that trains by itself, after lines of a comment."""
@@ -117,9 +117,9 @@ def make_plan(
         overrides = {key: value for key, value in overrides.items() if key != "search"}
         sets = [f"search={json.dumps(whole)}", *sets]
     loaded = load(config, overrides, sets, own_code=own_code)
-    assert loaded.draft is not None
+    assert loaded.sourced is not None
     search = loaded.settings.search or SearchSettings()
-    tree = deepcopy({key: value for key, value in loaded.draft.tree.items() if key != "search"})
+    tree = deepcopy({key: value for key, value in loaded.sourced.tree.items() if key != "search"})
     _drop_place(tree, loaded)
     settings = loaded.settings.model_copy(update={"search": None})
     _refuse_several_processes(settings)

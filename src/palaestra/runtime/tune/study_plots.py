@@ -57,7 +57,7 @@ def draw_study(study: TuneStudy) -> list[str]:
             _draw(pyplot, study, folder / "front.png", drawing.plot_pareto_front, {"target_names": names}, 7.0)
         )
     if study.plan.search.pruning != "none":
-        written.append(_draw(pyplot, study, folder / "courses.png", drawing.plot_intermediate_values, {}, 7.0))
+        written.append(_draw(pyplot, study, folder / "curves.png", drawing.plot_intermediate_values, {}, 7.0))
     return [f"{FOLDER}/{name}" for name in written if name]
 
 
@@ -137,7 +137,7 @@ def _draw(pyplot: Any, study: TuneStudy, file: Path, plot: Any, keywords: dict[s
 
 
 def _renamed(study: TuneStudy) -> Any:
-    """Returns a copy of the study in memory: parameters have short names, which fit on axes, and courses are rewards by
+    """Returns a copy of the study in memory: parameters have short names, which fit on axes, and curves are rewards by
     decisions.
 
     Where no trial reached the bar, its objectives are replaced by the reward at the end.

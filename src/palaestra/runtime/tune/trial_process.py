@@ -79,7 +79,7 @@ class TrialWatch:
 
     def __call__(self, summary: Any) -> None:
         """Takes a summary."""
-        from palaestra.runtime.tune.courses import CPU, read_lines
+        from palaestra.runtime.tune.trial_curves import CPU, read_lines
 
         file = self._task.run / CPU
         if self._before is None:  # of earlier processes; what they did after their last checkpoint is done again

@@ -1,4 +1,4 @@
-"""Follows one trial: starts its trainings one after another, reports its reward's course, and tells the study how it
+"""Follows one trial: starts its trainings one after another, reports its reward's curve, and tells the study how it
 ended.
 """
 
@@ -13,10 +13,10 @@ from palaestra.core.errors import ConfigError, RunError
 from palaestra.core.files import write_whole
 from palaestra.runtime.logging.trackers import METRICS
 from palaestra.runtime.settings import load
-from palaestra.runtime.tune.courses import final_value, read_courses, value_at
 from palaestra.runtime.tune.objectives import DIRECTIONS, Ending, NoValue, ending, missed, worth
 from palaestra.runtime.tune.study import ENDINGS, TuneStudy
 from palaestra.runtime.tune.study_plan import lengths_of
+from palaestra.runtime.tune.trial_curves import final_value, read_curves, value_at
 from palaestra.runtime.tune.trial_launch import TrialTraining
 from palaestra.runtime.tune.trial_process import Outcome, TrialTask
 
@@ -154,16 +154,16 @@ class TrialRun:
         if size == self._read_size and ended is None:
             return
         self._read_size = size
-        courses = read_courses(run, self._search.metric, self._search.behavior)
+        curves = read_curves(run, self._search.metric, self._search.behavior)
         sign = 1.0 if DIRECTIONS[self._search.wanted[0]] == "maximize" else -1.0
         for number, mark in enumerate(self._marks, 1):
             if number in self._reported:
                 continue
-            value = value_at(courses, mark, self._search.episodes)
+            value = value_at(curves, mark, self._search.episodes)
             if (
                 value is None and ended is not None and ended.kind == "finished"
             ):  # it reached the bar: its reward stays there
-                value = final_value(courses, self._search.episodes)
+                value = final_value(curves, self._search.episodes)
             if value is None:
                 return
             self._reported.add(number)

@@ -6,7 +6,7 @@ from palaestra.core.errors import PluginError
 from palaestra.core.settings import Settings
 from palaestra.models.settings import MemorySettings, NetworkSettings
 from palaestra.runtime.settings import BehaviorSettings
-from palaestra.runtime.settings.generations import OLD_KEYS
+from palaestra.runtime.settings.format_versions import OLD_KEYS
 from palaestra.runtime.upgrade.block import Block
 from palaestra.runtime.upgrade.reward_signals import convert_signals, convert_updates
 from palaestra.scenario.settings import SelfPlaySettings

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from palaestra.runtime.settings import BehaviorSettings, RunSettings
-from palaestra.runtime.settings.generations import is_sampler
+from palaestra.runtime.settings.format_versions import is_sampler
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.runtime.upgrade.block import RENAMED
 from palaestra.runtime.upgrade.new_tree import NewTree, UpgradeReport, plain

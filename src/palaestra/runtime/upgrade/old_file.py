@@ -9,7 +9,7 @@ from typing import Any
 
 from palaestra.core.errors import ConfigError
 from palaestra.runtime.settings import yaml_file
-from palaestra.runtime.settings.generations import Generation, generation
+from palaestra.runtime.settings.format_versions import FormatVersion, format_version
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.runtime.upgrade.new_tree import UpgradeReport
 
@@ -33,7 +33,7 @@ class OldFile:
         return ConfigError(f"{self.place(*path)}: {sentence}")
 
 
-def read(file: Path, report: UpgradeReport, holds: Generation | None = None) -> OldFile:
+def read(file: Path, report: UpgradeReport, holds: FormatVersion | None = None) -> OldFile:
     """Reads a file. For a duplicate key the last value is used, as in old versions, with a warning.
 
     Raises ConfigError, also for a file that is clearly of another kind than `holds`.
@@ -44,6 +44,6 @@ def read(file: Path, report: UpgradeReport, holds: Generation | None = None) -> 
         report.warn(f"{file}:{line}", f"the key '{key}' is given twice: this value is used")
     if not isinstance(document.tree, dict):
         raise ConfigError("is empty" if document.tree is None else "expected a map of keys", file)
-    if holds and generation(document.tree) not in (holds, "current"):
+    if holds and format_version(document.tree) not in (holds, "current"):
         raise ConfigError(f"has no {holds}", file)
     return OldFile(file, document.text, document.tree, document.lines)

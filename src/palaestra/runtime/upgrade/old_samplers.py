@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from palaestra.runtime.settings.generations import is_sampler
+from palaestra.runtime.settings.format_versions import is_sampler
 from palaestra.runtime.settings.yaml_file import Key
 from palaestra.runtime.upgrade.new_tree import NewTree, UpgradeReport
 from palaestra.runtime.upgrade.old_file import OldFile

@@ -14,9 +14,9 @@ from palaestra.core.display import escaped
 from palaestra.core.errors import ConfigError
 from palaestra.core.settings import IGNORED_KEY, SKIP_USER_CODE, UNKNOWN_KEY
 from palaestra.runtime.settings import RunSettings, yaml_file
-from palaestra.runtime.settings.draft import Draft, dotted
-from palaestra.runtime.settings.generations import Generation, generation, is_flat
+from palaestra.runtime.settings.format_versions import FormatVersion, format_version, is_flat
 from palaestra.runtime.settings.setting_errors import problem
+from palaestra.runtime.settings.sourced_settings import SourcedSettings, dotted
 from palaestra.runtime.settings.yaml_file import Document, Key
 from palaestra.runtime.upgrade.block import Block
 from palaestra.runtime.upgrade.blocks import convert
@@ -51,7 +51,7 @@ def upgrade(config: Path, curriculum: Path | None = None, sampler: Path | None =
     report = UpgradeReport()
     new = NewTree()
     old = read(config, report)
-    kind = generation(old.tree)
+    kind = format_version(old.tree)
     if kind in ("samplers", "curricula"):
         flag = {"samplers": "--sampler", "curricula": "--curriculum"}[kind]
         raise ConfigError(
@@ -70,7 +70,7 @@ def upgrade(config: Path, curriculum: Path | None = None, sampler: Path | None =
     return Upgraded(to_text(new, f"Written by palaestra upgrade from {sources}"), report, changed=True)
 
 
-def _behaviors(old: OldFile, kind: Generation, new: NewTree, report: UpgradeReport) -> None:
+def _behaviors(old: OldFile, kind: FormatVersion, new: NewTree, report: UpgradeReport) -> None:
     if kind == "flat":
         for name, section in sections(old, report).items():
             at = ("default_settings",) if name == DEFAULT else ("behaviors", name)
@@ -111,7 +111,7 @@ def _parameters(
             report.became(key, "left out: it is empty")
 
 
-def _set_heading(config: Path, kind: Generation, new: NewTree, report: UpgradeReport) -> None:
+def _set_heading(config: Path, kind: FormatVersion, new: NewTree, report: UpgradeReport) -> None:
     what = {"flat": "flat sections, before release 3", "nested": "before release 6"}.get(kind, "nearly current")
     count = len(new.at(("behaviors",)))
     behaviors = f"{count} behavior{'' if count == 1 else 's'}"
@@ -145,10 +145,10 @@ def to_text(new: NewTree, heading: str) -> str:
 def check(new: NewTree, report: UpgradeReport) -> None:
     """Removes unknown keys from the new file, with a warning. Raises ConfigError for invalid values."""
     while True:
-        draft = Draft(Document(tree=deepcopy(new.tree)), None)
-        draft.inherit(own_code=False)
+        sourced = SourcedSettings(Document(tree=deepcopy(new.tree)), None)
+        sourced.inherit(own_code=False)
         try:
-            RunSettings.model_validate(draft.tree, context={SKIP_USER_CODE: True})
+            RunSettings.model_validate(sourced.tree, context={SKIP_USER_CODE: True})
             return
         except ValidationError as error:
             errors = error.errors()

@@ -13,9 +13,9 @@ from palaestra.core.errors import PalaestraError
 from palaestra.core.files import MODEL_FILES
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.runtime.play.brain_assignment import side_name
+from palaestra.runtime.playback.agent_slots import Moves
 from palaestra.runtime.playback.demo_takes import DemoTakes
 from palaestra.runtime.playback.playing import Playback
-from palaestra.runtime.playback.presence import Moves
 from palaestra.runtime.playback.sources import PlaybackSource
 from palaestra.runtime.playback.tally import PersonRating
 from palaestra.web.people.opponents import OWN, rating
@@ -242,7 +242,7 @@ def places(playback: Playback) -> list[AgentSeat]:
     )
     found: list[AgentSeat] = []
     for names, step in tables.items():
-        present = None if playback.presence is None else playback.presence.present(names[0], len(step.area))
+        present = None if playback.agent_slots is None else playback.agent_slots.present(names[0], len(step.area))
         for slot in (step.area == 0).nonzero()[:, 0].tolist():
             if present is not None and not present[slot]:
                 continue

@@ -66,7 +66,7 @@ class AgentPanel:
         playback = self._watched.playback
         return (
             agents_in_play(playback, behavior)
-            if playback.presence
+            if playback.agent_slots
             else list(range(len(playback.steps[behavior].reward)))
         )
 

@@ -96,15 +96,15 @@ def agent_rows(playback: Playback) -> list[dict[str, Any]]:
 def agents_in_play(playback: Playback, behavior: str) -> list[int]:
     """Returns the slots that have an agent, where agents come and go; else of those that act on this tick."""
     step = playback.steps[behavior]
-    if playback.presence is None:
+    if playback.agent_slots is None:
         return step.acting.nonzero().squeeze(1).tolist()
-    slots: list[int] = playback.presence.present(behavior, len(step.acting)).nonzero()[0].tolist()
+    slots: list[int] = playback.agent_slots.present(behavior, len(step.acting)).nonzero()[0].tolist()
     return sorted(slots, key=lambda slot: agent_number(playback, behavior, slot))
 
 
 def agent_number(playback: Playback, behavior: str, slot: int) -> int:
     """Returns the number of an agent, which it keeps where the slots of agents change."""
-    return slot if playback.presence is None else playback.presence.number(behavior, slot)
+    return slot if playback.agent_slots is None else playback.agent_slots.number(behavior, slot)
 
 
 def action_text(action: Action | None, slot: int) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from runtime.playback.test_presence import table
+from runtime.playback.test_agent_slots import table
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.runtime.playback.cameras import GAP, HEIGHT, camera_pictures, has_cameras

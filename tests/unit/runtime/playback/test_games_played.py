@@ -13,9 +13,9 @@ from unity_games import make_build
 from palaestra.brains.base import Brain, Choice, Seen
 from palaestra.demos import read_demo
 from palaestra.demos.summary import summarize
+from palaestra.runtime.playback.agent_slots import Moves
 from palaestra.runtime.playback.demo_takes import DemoTakes
 from palaestra.runtime.playback.playing import Playback
-from palaestra.runtime.playback.presence import Moves
 from palaestra.runtime.playback.sources import PlaybackSource
 
 

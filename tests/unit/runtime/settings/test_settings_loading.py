@@ -346,12 +346,14 @@ def test_a_behavior_lies_over_default_settings(write: Write):
 
 
 def test_another_trainer_takes_from_default_settings_what_it_knows():
-    from palaestra.runtime.settings.draft import Draft
+    from palaestra.runtime.settings.sourced_settings import SourcedSettings
     from palaestra.runtime.settings.yaml_file import parse
 
-    draft = Draft(parse(DEFAULTS + "behaviors: {Ball: {trainer_type: sac, hyperparameters: {tau: 0.1}}}"), None)
-    draft.inherit()
-    ball = RunSettings.model_validate(draft.tree).behaviors["Ball"]
+    sourced = SourcedSettings(
+        parse(DEFAULTS + "behaviors: {Ball: {trainer_type: sac, hyperparameters: {tau: 0.1}}}"), None
+    )
+    sourced.inherit()
+    ball = RunSettings.model_validate(sourced.tree).behaviors["Ball"]
     assert ball.hyperparameters == SACSettings(tau=0.1, batch_size=7, learning_rate_schedule="constant")
 
 

@@ -36,7 +36,7 @@ from palaestra.runtime.storage.run_folder import _elapsed
 from palaestra.runtime.storage.snapshots import SnapshotFiles
 from palaestra.runtime.storage.status import TrainingStatus
 from palaestra.runtime.storage.writer_lock import LockHolder
-from palaestra.runtime.tune.courses import final_step, read_courses
+from palaestra.runtime.tune.trial_curves import final_step, read_courses
 from palaestra.runtime.tune.trial_process import Outcome
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names are POSIX'")

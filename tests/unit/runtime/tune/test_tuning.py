@@ -47,7 +47,7 @@ def test_a_search_ends_with_settings_that_train_a_table_and_pictures(tmp_path: P
         assert found.env_settings.env_path == "CartPole"
         assert [row["state"] for row in rows(study.folder.path)] == ["complete"] * 3
         pictures = {path.stem for path in (study.folder.path / "plots").glob("*.png")}
-        assert pictures == {"history", "importance", "slices", "parallel", "courses"}
+        assert pictures == {"history", "importance", "slices", "parallel", "curves"}
         assert [task.run_id for task in launcher.tasks] == ["0/seed-1", "1/seed-1", "2/seed-1"]
         assert f"trial {best.number}: reward" in "\n".join(lines)
 

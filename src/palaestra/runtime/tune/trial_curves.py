@@ -1,4 +1,4 @@
-"""The course of a trial's reward, read from the metrics that its run writes."""
+"""The curve of a trial's reward, read from the metrics that its run writes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STATUS = Path("run_logs", "training_status.json")
 
 
 @dataclass(frozen=True, slots=True)
-class CoursePoint:
+class CurvePoint:
     """One summary of a behavior."""
 
     step: int
@@ -30,12 +30,12 @@ class CoursePoint:
     episodes: int
 
 
-Course = Sequence[CoursePoint]
+Curve = Sequence[CurvePoint]
 
 
-def read_courses(run: Path, metric: str, behavior: str | None = None) -> dict[str, list[CoursePoint]]:
-    """Returns the course of a metric for each behavior that has it, or for one."""
-    courses: dict[str, list[CoursePoint]] = {}
+def read_curves(run: Path, metric: str, behavior: str | None = None) -> dict[str, list[CurvePoint]]:
+    """Returns the curve of a metric for each behavior that has it, or for one."""
+    curves: dict[str, list[CurvePoint]] = {}
     for line in read_lines(run / METRICS):
         name = line.get("behavior")
         step = line.get("step")
@@ -47,10 +47,10 @@ def read_courses(run: Path, metric: str, behavior: str | None = None) -> dict[st
             continue
         if behavior in (None, name):
             count = episodes if isinstance(episodes, int) else 0
-            courses.setdefault(name, []).append(
-                CoursePoint(step, float(value), float(count) if metric == REWARD else 1.0, count)
+            curves.setdefault(name, []).append(
+                CurvePoint(step, float(value), float(count) if metric == REWARD else 1.0, count)
             )
-    return courses
+    return curves
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
@@ -73,44 +73,44 @@ def final_step(run: Path, behavior: str) -> int:
     return 0
 
 
-def mean_until(course: Course, end: int, episodes: int) -> tuple[float, bool]:
+def mean_until(curve: Curve, end: int, episodes: int) -> tuple[float, bool]:
     """Returns the mean over the newest of the first `end` summaries that have as many episodes, and whether they
     have.
     """
     total = weight = 0.0
     seen = 0
-    for point in reversed(course[:end]):
+    for point in reversed(curve[:end]):
         total = total + point.value * point.weight
         weight = weight + point.weight
         seen = seen + point.episodes
         if seen >= episodes:
             break
-    return (total / weight if weight else course[end - 1].value), seen >= episodes
+    return (total / weight if weight else curve[end - 1].value), seen >= episodes
 
 
-def final_value(courses: Mapping[str, Course], episodes: int) -> float | None:
+def final_value(curves: Mapping[str, Curve], episodes: int) -> float | None:
     """Returns the mean reward at the end, over all behaviors; None if no episode ended."""
-    ends = [mean_until(course, len(course), episodes)[0] for course in courses.values() if course]
+    ends = [mean_until(curve, len(curve), episodes)[0] for curve in curves.values() if curve]
     return sum(ends) / len(ends) if ends else None
 
 
-def value_at(courses: Mapping[str, Course], mark: int, episodes: int) -> float | None:
+def value_at(curves: Mapping[str, Curve], mark: int, episodes: int) -> float | None:
     """Returns the mean reward at the first summary at or after `mark` decisions, over all behaviors; None until all are
     there.
     """
     found: list[float] = []
-    for course in courses.values():
-        end = next((number for number, point in enumerate(course, 1) if point.step >= mark), None)
+    for curve in curves.values():
+        end = next((number for number, point in enumerate(curve, 1) if point.step >= mark), None)
         if end is None:
             return None
-        found.append(mean_until(course, end, episodes)[0])
+        found.append(mean_until(curve, end, episodes)[0])
     return sum(found) / len(found) if found else None
 
 
-def step_of_bar(course: Course, bar: float, episodes: int) -> int | None:
+def step_of_bar(curve: Curve, bar: float, episodes: int) -> int | None:
     """Returns the decisions at which the mean of so many episodes was first at least `bar`; None if it never was."""
-    for end, point in enumerate(course, 1):
-        value, enough = mean_until(course, end, episodes)
+    for end, point in enumerate(curve, 1):
+        value, enough = mean_until(curve, end, episodes)
         if enough and value >= bar:
             return point.step
     return None

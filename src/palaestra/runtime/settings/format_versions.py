@@ -1,6 +1,7 @@
-"""Detects which generation of ML-Agents a settings file was written for, and keys of a current one at a wrong depth.
+"""Detects which version of ML-Agents' format a settings file was written for, and keys of a current one at a wrong
+depth.
 
-`palaestra upgrade` converts older generations.
+`palaestra upgrade` converts older ones.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _OF_RUN = RunSettings.model_fields
 _OF_BEHAVIOR = BehaviorSettings.model_fields
 _BELONGS = "is a setting of a behavior: indent it below the behavior's name"
 
-Generation = Literal["current", "nested", "flat", "samplers", "curricula"]
+FormatVersion = Literal["current", "nested", "flat", "samplers", "curricula"]
 """`nested`: behaviors, with `curriculum` or `parameter_randomization` beside them. `flat`: every key of a behavior on
 one level, with `behaviors` above (release 2) or without (release 1 and before). `samplers` and `curricula` are files
 that were once separate.
@@ -44,9 +45,9 @@ _WORDS = {
 }
 
 
-def generation(tree: Mapping[str, Any]) -> Generation:
-    """Returns the generation of a file's tree; `current` if none matches, because that gives the most helpful
-    errors.
+def format_version(tree: Mapping[str, Any]) -> FormatVersion:
+    """Returns the version of the format of a file's tree; `current` if none matches, because that gives the most
+    helpful errors.
     """
     blocks = tree.get("behaviors")
     if isinstance(blocks, Mapping):
@@ -72,7 +73,7 @@ def is_sampler(value: Any) -> bool:
 
 def refuse_old(tree: Mapping[str, Any], file: Path) -> None:
     """Raises ConfigError with the command that turns the file into a current one."""
-    old = generation(tree)
+    old = format_version(tree)
     if old == "current":
         return
     before = shlex.quote(str(file))

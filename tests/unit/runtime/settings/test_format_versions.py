@@ -6,7 +6,7 @@ import pytest
 
 from palaestra.core.errors import ConfigError
 from palaestra.runtime.settings import load
-from palaestra.runtime.settings.generations import generation
+from palaestra.runtime.settings.format_versions import format_version
 from palaestra.runtime.settings.yaml_file import parse
 
 
@@ -33,7 +33,7 @@ from palaestra.runtime.settings.yaml_file import parse
     ],
 )
 def test_a_file_is_told_by_its_keys(text: str, expected: str):
-    assert generation(parse(text).tree) == expected
+    assert format_version(parse(text).tree) == expected
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palaestra.core.timestep import TimeStep
-from palaestra.runtime.playback.seats import Seat
+from palaestra.runtime.playback.assigned_brains import Seat
 
 Moves = Mapping[Seat, int]
 """New slot of each agent that continues in another one, by its behavior and slot before."""
 
 
-class Presence:
+class AgentSlots:
     """Follows agents whose next episode may be in another slot, as in Unity games, which give an agent a new id in each
     episode.
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from palaestra.core.errors import ConfigError
-from palaestra.runtime.settings.draft import Draft, dotted
+from palaestra.runtime.settings.sourced_settings import SourcedSettings, dotted
 from palaestra.runtime.settings.yaml_file import parse
 
 FILE = """\
@@ -19,10 +19,10 @@ environment_parameters:
 
 
 def changed(*sets: str, text: str = FILE) -> dict[str, Any]:
-    draft = Draft(parse(text), None)
+    sourced = SourcedSettings(parse(text), None)
     for each in sets:
-        draft.apply_set(each)
-    return draft.tree
+        sourced.apply_set(each)
+    return sourced.tree
 
 
 def test_a_value_is_read_as_yaml():
@@ -97,16 +97,18 @@ def test_an_unlisted_behavior_may_be_set_where_default_settings_cover_it():
 
 
 def test_the_source_of_a_value_is_the_last_that_gave_it():
-    draft = Draft(parse("default_settings:\n  time_horizon: 3\nbehaviors:\n  Ball:\n    max_steps: 1\n"), None)
-    draft.apply_flags(
+    sourced = SourcedSettings(
+        parse("default_settings:\n  time_horizon: 3\nbehaviors:\n  Ball:\n    max_steps: 1\n"), None
+    )
+    sourced.apply_flags(
         {"env_settings": {"env_path": "x"}, "behaviors": {"*": {"network_settings": {"deterministic": True}}}}
     )
-    draft.apply_set("behaviors.Ball.max_steps=2")
-    assert draft.source(("env_settings", "env_path")).where == "--env"
-    assert draft.source(("behaviors", "Ball", "network_settings", "deterministic")).where == "--deterministic"
-    assert draft.source(("behaviors", "Ball", "max_steps")).where == "--set behaviors.Ball.max_steps=2"
-    assert draft.source(("behaviors", "Ball", "time_horizon")).line == 2
-    assert draft.source(("behaviors", "Ball", "summary_freq")).line == 4
+    sourced.apply_set("behaviors.Ball.max_steps=2")
+    assert sourced.source(("env_settings", "env_path")).where == "--env"
+    assert sourced.source(("behaviors", "Ball", "network_settings", "deterministic")).where == "--deterministic"
+    assert sourced.source(("behaviors", "Ball", "max_steps")).where == "--set behaviors.Ball.max_steps=2"
+    assert sourced.source(("behaviors", "Ball", "time_horizon")).line == 2
+    assert sourced.source(("behaviors", "Ball", "summary_freq")).line == 4
 
 
 def test_a_path_is_written_with_dots_and_positions():

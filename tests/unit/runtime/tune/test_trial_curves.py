@@ -6,16 +6,16 @@ import pytest
 
 from palaestra.core.metrics import ELO, GROUP_REWARD, REWARD
 from palaestra.runtime.settings.search_settings import SearchSettings
-from palaestra.runtime.tune.courses import (
+from palaestra.runtime.tune.objectives import NoValue, shortfall, worth
+from palaestra.runtime.tune.trial_curves import (
     CPU,
-    CoursePoint,
+    CurvePoint,
     final_value,
     mean_until,
-    read_courses,
+    read_curves,
     step_of_bar,
     value_at,
 )
-from palaestra.runtime.tune.objectives import NoValue, shortfall, worth
 
 
 def write_run(run: Path, *lines: dict[str, Any], cpu: tuple[tuple[int, float], ...] = ()) -> Path:
@@ -31,29 +31,29 @@ def line(step: int, reward: float, episodes: int = 50, behavior: str = "A", **re
     return {"behavior": behavior, "step": step, "episodes": episodes, REWARD: reward, **rest}
 
 
-def points(*values: tuple[int, float, int]) -> list[CoursePoint]:
-    return [CoursePoint(step, value, float(episodes), episodes) for step, value, episodes in values]
+def points(*values: tuple[int, float, int]) -> list[CurvePoint]:
+    return [CurvePoint(step, value, float(episodes), episodes) for step, value, episodes in values]
 
 
 def test_a_mean_is_over_as_many_of_the_newest_summaries_as_have_the_episodes():
-    course = points((10, 0.0, 100), (20, 2.0, 50), (30, 4.0, 150))
-    assert mean_until(course, 3, 100) == (4.0, True)
-    assert mean_until(course, 3, 200) == (3.5, True)
-    assert mean_until(course, 2, 200) == (pytest.approx(2 * 50 / 150), False)
+    curve = points((10, 0.0, 100), (20, 2.0, 50), (30, 4.0, 150))
+    assert mean_until(curve, 3, 100) == (4.0, True)
+    assert mean_until(curve, 3, 200) == (3.5, True)
+    assert mean_until(curve, 2, 200) == (pytest.approx(2 * 50 / 150), False)
 
 
 def test_the_bar_is_reached_where_enough_episodes_say_so():
-    course = points((10, 9.0, 10), (20, 9.0, 60), (30, 9.0, 60))
-    assert step_of_bar(course, 8.0, 100) == 30
-    assert step_of_bar(course, 8.0, 10) == 10
-    assert step_of_bar(course, 9.5, 10) is None
+    curve = points((10, 9.0, 10), (20, 9.0, 60), (30, 9.0, 60))
+    assert step_of_bar(curve, 8.0, 100) == 30
+    assert step_of_bar(curve, 8.0, 10) == 10
+    assert step_of_bar(curve, 9.5, 10) is None
 
 
 def test_a_reward_at_a_mark_waits_for_the_slowest_behavior():
-    courses = {"A": points((10, 1.0, 9), (20, 2.0, 9)), "B": points((12, 3.0, 9))}
-    assert value_at(courses, 10, 5) == 2.0
-    assert value_at(courses, 20, 5) is None
-    assert final_value(courses, 5) == 2.5
+    curves = {"A": points((10, 1.0, 9), (20, 2.0, 9)), "B": points((12, 3.0, 9))}
+    assert value_at(curves, 10, 5) == 2.0
+    assert value_at(curves, 20, 5) is None
+    assert final_value(curves, 5) == 2.5
     assert final_value({}, 5) is None
 
 
@@ -63,9 +63,9 @@ def test_courses_are_those_of_groups_where_there_are_any_and_half_a_line_is_left
     )
     with (run / "metrics.jsonl").open("a") as out:
         out.write('{"behavior": "A", "st')
-    assert [point.value for point in read_courses(run, REWARD, "A")["A"]] == [7.0, 1.0]
-    assert set(read_courses(run, REWARD)) == {"A", "B"}
-    assert read_courses(run, ELO) == {"A": [CoursePoint(10, 1200.0, 1.0, 50)]}
+    assert [point.value for point in read_curves(run, REWARD, "A")["A"]] == [7.0, 1.0]
+    assert set(read_curves(run, REWARD)) == {"A", "B"}
+    assert read_curves(run, ELO) == {"A": [CurvePoint(10, 1200.0, 1.0, 50)]}
 
 
 def test_a_finished_run_is_worth_its_reward_and_its_way_to_the_bar(tmp_path: Path):

@@ -18,7 +18,7 @@ Seat = tuple[str, int]
 """A behavior and the slot of one of its agents."""
 
 
-class Seats:
+class AssignedBrains:
     """Brains by side, which can be replaced between two ticks, and by seat, which go before them."""
 
     def __init__(self, behaviors: Mapping[str, BehaviorSpec], brain_of: BrainOf) -> None:
@@ -29,7 +29,7 @@ class Seats:
 
     @property
     def taken(self) -> set[Seat]:
-        """Seats that have a brain of their own."""
+        """AssignedBrains that have a brain of their own."""
         return set(self._seats)
 
     def brain(self, behavior: str, team: int) -> Brain | None:

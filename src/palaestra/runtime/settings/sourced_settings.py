@@ -57,7 +57,7 @@ def dotted(path: Key) -> str:
     return "".join(f"[{key}]" if isinstance(key, int) else f".{shortened(key)}" for key in path).lstrip(".")
 
 
-class Draft:
+class SourcedSettings:
     """Tree of settings, and the source of each of its keys."""
 
     def __init__(self, document: Document, file: Path | None) -> None:
