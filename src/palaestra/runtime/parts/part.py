@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 class RunPart:
     """A feature of a run. It owns its state and its messages, and knows no other part.
 
-    A run tells all its parts of the same few moments, in the order in which `runtime/run/training_run.py` lists them. A
-    part takes part in those that it overrides: `tick`, `ended`, `updated`, `summarized`, `round_ended` and so on. With
-    several ranks all moments but `tick`, `joined` and `paused` come at the same decision on every rank, so that a part
-    may gather and average there.
+    A run tells all its parts of the same few moments, in the order in which `parts_of` (`runtime/run/api.py`) lists
+    them; a part overrides those in which it takes part. With several ranks some moments come at the same decision on
+    every rank ("on all ranks"), so that a part may gather and average there; at the others, and in `__init__`, a rank
+    is alone. What a part takes when it is made is its own affair: a `RunContext` if that is enough, else the run, of
+    which environment, collector and clock are there from `joined` on.
     """
 
     name: ClassVar[str] = ""
@@ -31,50 +32,52 @@ class RunPart:
 
     @property
     def idle(self) -> bool:
-        """Whether it has nothing to do for now, so that it is told of no `tick`, `ended`, `summarized` or
-        `round_ended`.
+        """Whether it has nothing to do for now. It is then told of nothing but `begin`, `joined`, `started`, `paused`,
+        `asked`, `finished` and what concerns its state and its files. Asked once a pause.
         """
         return False
 
     def begin(self, steps: Mapping[str, TimeStep]) -> None:
-        """All areas begin new episodes with these tables."""
+        """All areas begin new episodes with these tables. On this rank."""
 
     def tick(self, steps: Mapping[str, TimeStep]) -> None:
-        """The environment has made a tick; actions for its tables are chosen next."""
+        """The environment has made a tick; actions for its tables are chosen next. On this rank."""
 
     def ticks_ahead(self) -> int | None:
         """Returns after how many ticks it must be told `round_ended` at the latest; None: whenever."""
         return None
 
     def joined(self, learner: Learner) -> None:
-        """A behavior has appeared, at the start or later. Its network is ready, and has not acted yet."""
+        """A behavior has appeared, at the start or later. Its network is ready, and has not acted yet. On this rank."""
 
     def started(self) -> None:
-        """The run is ready, and begins to collect."""
+        """The run is ready, and begins to collect. On all ranks."""
 
     def ended(self, learner: Learner, episodes: Episodes) -> None:
-        """Episodes of a behavior have ended, on this rank."""
+        """Episodes of a behavior have ended. On this rank."""
 
     def collected(self) -> None:
-        """Collecting has paused, on this rank."""
+        """Collecting has paused. On this rank."""
 
     def met(self) -> None:
-        """All ranks have met, before they update."""
+        """All ranks have met, before they update. On all ranks."""
 
     def updated(self, learner: Learner) -> None:
-        """A policy was updated."""
+        """A policy was updated. On all ranks."""
 
     def summarized(self, learner: Learner, summary: Summary) -> None:
-        """A summary was written."""
+        """A summary was written; `summary.mean` is the mean reward in it. On all ranks."""
 
     def lesson_began(self) -> None:
-        """The environment has other parameters from now on: what was measured before cannot be compared."""
+        """The environment has other parameters from now on: what was measured before cannot be compared. On all
+        ranks.
+        """
 
     def round_ended(self) -> None:
-        """The updates and the summaries that were due are done."""
+        """The updates and the summaries that were due are done. On all ranks."""
 
     def paused(self) -> None:
-        """Something may be shown or asked for, before this rank collects again: a few times a second."""
+        """Something may be shown, before this rank collects again: a few times a second. On this rank."""
 
     def asked(self, request: RunRequest) -> str | None:
         """Carries out a request if it is for this part. Returns what was done; None: it is for another. Raises
@@ -86,7 +89,7 @@ class RunPart:
         return {}
 
     def finished(self) -> None:
-        """The run has ended by itself, and is saved next."""
+        """The run has ended, and is saved next. On all ranks."""
 
     def saved(self) -> None:
         """A checkpoint was written: files that belong to it follow. On rank 0 alone."""
