@@ -88,7 +88,7 @@ def test_the_tree_in_architecture_names_every_folder():
 
 
 def test_architecture_is_short():
-    assert len((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()) <= 170
+    assert len((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()) <= 180
 
 
 @pytest.mark.parametrize("path", PAGES)
