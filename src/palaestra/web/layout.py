@@ -33,7 +33,7 @@ body.body--dark .bg-primary { --q-primary: #3b6cb8; }
 body.body--dark .bg-negative { --q-negative: #c43c32; }
 @layer overrides { /* where !important is stronger than Quasar's own, which hides outlines and colors buttons */
   .q-tooltip { background: #3a3f4a; color: #ffffff; }
-:focus-visible, .q-field--focused .q-field__control { outline: 2px solid var(--palaestra-focus) !important;
+  :focus-visible, .q-field--focused .q-field__control { outline: 2px solid var(--palaestra-focus) !important;
     outline-offset: 2px; }
   .q-field :focus-visible, .q-menu:focus-visible, .q-dialog:focus-visible, .q-virtual-scroll__content:focus-visible {
     outline: none !important; }
