@@ -88,6 +88,7 @@ def test_no_docstring_begins_with_a_riddle():
     assert measures.riddles() == []
 
 
+@pytest.mark.slow
 def test_a_run_of_ppo_reaches_the_gradient_in_few_files():
     program = Path(__file__).with_name("path_to_gradient.py")
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False)

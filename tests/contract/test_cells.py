@@ -1,8 +1,8 @@
 """Every trainer with every kind of observation and action, with memory and without, and every reward signal: trained,
 resumed, exported.
 
-The fast suite takes each trainer, and memory or none, with each of the rest at least once; with `-m slow` come all that
-are left. What encoders there are is the business of test_networks.py.
+The fast suite takes each trainer with memory and without, and each of the rest at least once; with `-m slow` come all
+that are left. What encoders there are is the business of test_networks.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 import torch
 from any_env import Anything
 from small_runs import differences, settings, state
-from test_networks import ACTIONS, GOAL, MEMORIES, TILES, VECTOR
+from test_networks import ACTIONS, GOAL, MEMORIES, TILES, VECTOR, few
 
 import palaestra
 from palaestra.core.specs import ObsSpec
@@ -59,19 +59,8 @@ CELLS = [
 ROLLOUT = 60
 
 
-def fast(cells: list[tuple[str, ...]]) -> set[tuple[str, ...]]:
-    """Few of them, in which each trainer, and memory or none, occurs with everything else that can be chosen."""
-    pairs = {cell: {(i, cell[i], j, cell[j]) for i in (0, 3) for j in range(len(cell))} for cell in cells}
-    missing = set().union(*pairs.values())
-    chosen = set[tuple[str, ...]]()
-    while missing:
-        best = max(cells, key=lambda cell: len(pairs[cell] & missing))
-        missing -= pairs[best]
-        chosen.add(best)
-    return chosen
-
-
-FEW = fast(CELLS)
+FEW = few(CELLS, lambda cell: {(cell[0], cell[3]), *enumerate(cell)})
+"""Few of them, in which each trainer occurs with memory and without, and everything else at least once."""
 PARAMETERS = [
     pytest.param(*cell, id=", ".join(cell), marks=[] if cell in FEW else [pytest.mark.slow]) for cell in CELLS
 ]

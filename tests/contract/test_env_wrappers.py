@@ -105,19 +105,6 @@ def assert_same(one: Any, other: Any) -> None:
         torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
-@wrapped_in_each
-def test_the_traits_of_a_game_and_of_copies_stay(wrap: Callable[[Any], EnvWrapper], tmp_path: Path):
-    game = UnityEnv(UnityOptions(executable=str(make_build(tmp_path, "Ball"))))
-    assert wrap(game).traits == game.traits
-    with closing(copies()) as pool:
-        assert wrap(pool).traits == traits_of(pool)
-        assert wrap(pool).busy_seconds().keys() == {"copy 0 of the environment", "copy 1 of the environment"}
-
-
-def copies() -> Env:
-    return make_env("gymnasium:CartPole-v1", areas=2, games=GameSettings(UnityOptions(copies=2)))
-
-
 def test_what_our_environments_state_is_what_they_have(tmp_path: Path):
     made: list[Any] = [make() for make in PLAYED.values()]
     made.append(UnityEnv(UnityOptions(executable=str(make_build(tmp_path, "Ball")))))
@@ -130,9 +117,19 @@ def test_what_our_environments_state_is_what_they_have(tmp_path: Path):
                 assert getattr(traits_of(env), name) == getattr(env, name), (env, name)
 
 
-def test_copies_can_what_their_environment_can_as_far_as_it_goes_through_pipes():
-    with closing(copies()) as pool:
+@wrapped_in_each
+def test_the_traits_of_a_game_stay(wrap: Callable[[Any], EnvWrapper], tmp_path: Path):
+    game = UnityEnv(UnityOptions(executable=str(make_build(tmp_path, "Ball"))))
+    assert wrap(game).traits == game.traits
+
+
+def test_copies_can_what_their_environment_can_as_far_as_it_goes_through_pipes_in_every_wrapper():
+    copies = make_env("gymnasium:CartPole-v1", areas=2, games=GameSettings(UnityOptions(copies=2)))
+    with closing(copies) as pool:
         traits = traits_of(pool)
+        for wrap in WRAPPERS.values():
+            assert wrap(pool).traits == traits
+            assert wrap(pool).busy_seconds().keys() == {"copy 0 of the environment", "copy 1 of the environment"}
         assert (traits.name, traits.benchmark) == ("gymnasium:CartPole-v1", 475.0)
         assert traits.asynchronous
         assert traits.uses_cores

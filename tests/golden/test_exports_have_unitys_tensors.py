@@ -51,6 +51,7 @@ def constants(session: onnxruntime.InferenceSession) -> dict[str, list[float]]:
     }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("model", CASES)
 def test_a_model_trained_here_has_the_tensors_of_unitys(model: str, tmp_path: Path):
     env, settings, behavior = CASES[model]

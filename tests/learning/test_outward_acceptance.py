@@ -20,6 +20,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from unity_client import Client
 from unity_games import Ball, make_build
+from unity_play import free_port
 
 import palaestra.gymnasium  # noqa: F401 - registers its environments
 from palaestra.core.errors import EnvError
@@ -86,7 +87,7 @@ def test_a_unity_game_with_one_agent_passes_the_check_of_gymnasium(tmp_path: Pat
 
 
 def test_the_editor_is_an_environment_once_play_is_pressed():
-    port = 5997
+    port = free_port()
     game = Ball(agents=4)
     play = threading.Thread(target=lambda: game.run(Client(port, patience=60)), daemon=True)
     play.start()

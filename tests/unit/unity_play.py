@@ -238,7 +238,7 @@ def in_thread(work: Callable[[], Any]) -> Iterator[Work]:
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     yield done
-    thread.join(30)
+    thread.join(180)
     assert not thread.is_alive(), "it still works"
     if done.error is not None:
         raise done.error

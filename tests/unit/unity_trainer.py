@@ -40,7 +40,7 @@ class Trainer:
     def text(self) -> str:
         return self.output.read_text("utf-8")
 
-    def until(self, so: str | Callable[[], bool], patience: float = 30.0) -> None:
+    def until(self, so: str | Callable[[], bool], patience: float = 120.0) -> None:
         """Waits until it has said that, or that is so."""
         deadline = time.monotonic() + patience
         while not (so in self.text if isinstance(so, str) else so()):
@@ -52,9 +52,9 @@ class Trainer:
         assert self.process.pid is not None
         os.kill(self.process.pid, number)
 
-    def ends(self, seconds: float) -> int | None:
-        """Its exit status; None: it has not ended within that time."""
-        self.process.join(seconds)
+    def ends(self) -> int | None:
+        """Its exit status; None: it has not ended within two minutes."""
+        self.process.join(120)
         return self.process.exitcode
 
     def games(self) -> list[dict[str, Any]]:
@@ -102,7 +102,7 @@ def listens(port: int) -> bool:
     return any(row[1].endswith(f":{port:04X}") and row[3] == "0A" for row in rows)
 
 
-def eventually(so: Callable[[], bool], patience: float = 3.0) -> bool:
+def eventually(so: Callable[[], bool], patience: float = 60.0) -> bool:
     deadline = time.monotonic() + patience
     while not so() and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -282,22 +282,6 @@ def test_an_environment_that_breaks_off_leaves_a_run_that_resumes(
     assert "[INFO] Resuming 'begun' from step 0" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("place")
-def test_a_gymnasium_environment_that_raises_is_named(capsys: pytest.CaptureFixture[str]):
-    Path("broken_gym.py").write_text(
-        "import gymnasium\n"
-        "class Broken(gymnasium.Env):\n"
-        "    observation_space, action_space = gymnasium.spaces.Box(-1, 1, (2,)), gymnasium.spaces.Discrete(2)\n"
-        "    def reset(self, *, seed=None, options=None): return self.observation_space.sample(), {}\n"
-        "    def step(self, action): return 1 / 0\n"
-        "gymnasium.register('Broken-v0', Broken)\n"
-    )
-    write("broken.yaml", settings("broken_gym:Broken-v0".rpartition(":")[2]))
-    output = refused(capsys, "learn broken.yaml --env=gymnasium:broken_gym:Broken-v0 --num-areas=2 --run-id=begun")
-    assert "raised an error in step, area 0: ZeroDivisionError: division by zero (" in output
-    assert "broken_gym.py, line 5" in output
-
-
 @pytest.mark.parametrize(
     ("file", "content", "output"),
     [
@@ -381,13 +365,6 @@ def test_words_that_no_flag_can_take_are_named_in_one_line(
     assert output in message
     assert message.count("\n") == 1
     assert len(message) < 1500
-
-
-@pytest.mark.usefixtures("place")
-def test_what_follows_env_args_belongs_to_the_game():
-    assert (
-        main(["learn", "good.yaml", "--env=Basic", "--num-areas=2", "--run-id=begun", "--env-args", "--level=--"]) == 0
-    )
 
 
 @pytest.mark.usefixtures("place")

@@ -55,6 +55,7 @@ def test_a_display_that_is_missing_is_said_only_with_graphics(tmp_path: Path, ca
     assert "add --no-graphics" not in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.slow
 def test_all_of_it_is_written_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     file = tmp_path / "found.json"
     assert main(["doctor", "3DBall", "--ticks", "50", "--num-areas", "3", "--json", str(file)]) == 0
@@ -76,6 +77,7 @@ def test_a_settings_file_brings_its_environment_and_its_behaviors(tmp_path: Path
     assert "behavior 'Basic' has no settings; did you mean 'Basik'?" in out
 
 
+@pytest.mark.slow
 def test_seconds_end_an_examination(capsys: pytest.CaptureFixture[str]):
     assert main(["doctor", "Basic", "--seconds", "0.2"]) == 0
     assert "ticks/s" in capsys.readouterr().out
@@ -89,12 +91,14 @@ def test_a_length_that_is_none_is_refused(words: list[str], capsys: pytest.Captu
     assert words[0].strip("-").replace("-", "_") in capsys.readouterr().err.replace("-", "_")
 
 
+@pytest.mark.slow
 def test_everything_after_env_args_goes_to_the_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     build = make_build(tmp_path, "Ball")
     assert main(["doctor", str(build), "--ticks", "2", "--env-args", "--level", "3"]) == 0
     assert "--level 3" in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.slow
 def test_a_game_that_behaves_alike_at_two_time_scales_is_said_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     build = make_build(tmp_path, "Ball", agents=4, episode=10, seed=1)
     file = tmp_path / "found.json"
@@ -105,6 +109,7 @@ def test_a_game_that_behaves_alike_at_two_time_scales_is_said_to(tmp_path: Path,
     assert json.loads(file.read_text())["scales"] == [1.0, 20.0]
 
 
+@pytest.mark.slow
 def test_a_game_that_behaves_otherwise_at_a_higher_time_scale_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -37,20 +37,6 @@ def test_the_list_has_a_line_for_each_built_in(capsys: pytest.CaptureFixture[str
     assert any(line.startswith("Basic ") and "discrete 3" in line for line in lines)
 
 
-def test_the_list_has_one_line_of_80_columns_for_each_where_there_is_no_more_room(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("COLUMNS", "80")
-    run()
-    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
-    assert max(map(len, lines)) <= 80
-    names = registry("envs").names()
-    assert [line.split()[0] for line in lines[1 : len(names) + 1]] == names
-    assert next(line for line in lines if line.startswith("3DBall ")).endswith(
-        "A block tilts itself to keep a ball on top."
-    )
-
-
 @pytest.mark.parametrize("columns", [120, 150, 180])
 def test_a_summary_gives_way_where_names_and_numbers_need_the_room(
     columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -89,14 +75,6 @@ def test_a_built_in_shows_the_options_that_it_takes(capsys: pytest.CaptureFixtur
     assert "options" not in capsys.readouterr().out
 
 
-def test_behaviors_that_share_an_environment_share_the_settings_file_of_its_name(capsys: pytest.CaptureFixture[str]):
-    run("WallJump")
-    out = capsys.readouterr().out
-    assert "SmallWallJump" in out
-    assert "BigWallJump" in out
-    assert "palaestra learn configs/ppo/WallJump.yaml --env=WallJump" in out
-
-
 def test_a_gymnasium_environment_is_shown_with_its_settings_file(capsys: pytest.CaptureFixture[str]):
     run("gymnasium:CartPole-v1")
     out = capsys.readouterr().out
@@ -121,11 +99,6 @@ def test_the_settings_of_the_trainer_that_suits_come_first(
     out = capsys.readouterr().out
     assert f"palaestra learn configs/{first}.yaml --env={env}" in out
     assert all(f"configs/{other}.yaml" in out.split("other settings: ")[1] for other in others)
-
-
-def test_where_no_settings_file_is_at_hand_the_behavior_it_needs_is_named(capsys: pytest.CaptureFixture[str]):
-    run("gymnasium:MountainCarContinuous-v0")
-    assert "a block under 'behaviors:' for MountainCarContinuous-v0" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -193,13 +166,6 @@ def test_a_training_is_solved_not_solved_or_not_finished():
     assert Learned("a.yaml", 5.0, 5.0, 1.0, None).status == ""
 
 
-def test_a_run_in_match3_is_not_told_of_its_visual_form(capsys: pytest.CaptureFixture[str]):
-    run("Match3", "--unity")
-    assert "ppo/Match3.yaml" in capsys.readouterr().out
-    run("Match3Visual", "--unity")
-    assert "no run with them was measured here" in capsys.readouterr().out
-
-
 def test_the_list_with_unity_has_a_line_for_each_model_that_was_played(capsys: pytest.CaptureFixture[str]):
     run("--unity")
     said = capsys.readouterr().out
@@ -211,22 +177,3 @@ def test_the_list_with_unity_has_a_line_for_each_model_that_was_played(capsys: p
 def test_an_environment_that_unity_has_not_says_which_it_has(name: str):
     with pytest.raises(EnvError, match="no counterpart among Unity's examples; these have one: 3DBall"):
         run(name, "--unity")
-
-
-class ClosesBadly(Scripted):
-    summary = "It cannot be closed."
-
-    def close(self) -> None:
-        raise OSError("the port is gone")
-
-
-@pytest.mark.parametrize("arguments", [("python:module:Env",), ("Basic",), ()])
-def test_an_environment_that_cannot_be_closed_is_shown_with_a_warning(
-    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(envs, "make_env", lambda *_, **__: ClosesBadly({}))
-    run(*arguments)
-    captured = capsys.readouterr()
-    shown = 1 if arguments else len(registry("envs").names())
-    assert captured.out.count("It cannot be closed.") == shown
-    assert captured.err.count("could not be closed: OSError: the port is gone") == shown

@@ -135,6 +135,7 @@ def test_a_rule_is_recorded_from_any_environment_without_a_run(tmp_path, capsys,
     assert all(episode.ended and episode.pairs.reward.sum() > 0.8 for episode in episodes)
 
 
+@pytest.mark.slow
 def test_images_are_recorded_as_pngs_where_asked_for(tmp_path):
     for flags in ([], ["--demo-png"]):
         out = tmp_path / f"{len(flags)}.demo"

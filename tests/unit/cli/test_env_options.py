@@ -10,6 +10,8 @@ import pytest
 import palaestra
 from palaestra.cli.main import main
 
+pytestmark = pytest.mark.usefixtures("patient_games")
+
 SETTINGS = {
     "default_settings": {
         "trainer_type": "ppo",

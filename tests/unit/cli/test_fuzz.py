@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import math
 import os
 import random
 import time
@@ -22,6 +23,7 @@ from palaestra.runtime.settings import load, to_yaml
 ROOT = Path(__file__).parents[3]
 CONFIGS = [path.read_text("utf-8") for path in sorted((ROOT / "configs").rglob("*.yaml"))]
 SECONDS = 1.0
+"""What one file or command line may take of a processor."""
 NASTY = [
     *"'\"{}[]&*!|>%@`#:,?~=-\t\n\0😀",
     "\x1b[31m",
@@ -129,15 +131,15 @@ def word(rng: random.Random, flags: list[str]) -> str:
     return rng.choice([value, flag, f"{flag}={value}", f"--set={path}={value}", f"--set={value}", "--env-args", "--"])
 
 
-def outcome(call: Callable[[], object]) -> str:
+def outcome(call: Callable[[], object], seconds: float) -> str:
     """What is wrong with how a call ended, or nothing. Slow is what is slow again: garbage of other tests may be
     collected in one call.
     """
-    problem = once(call)
-    return once(call) if problem.startswith("took") else problem
+    problem = once(call, seconds)
+    return once(call, seconds) if problem.startswith("took") else problem
 
 
-def once(call: Callable[[], object]) -> str:
+def once(call: Callable[[], object], seconds: float) -> str:
     """What is wrong with how one call ended, or nothing."""
     begin = time.process_time()
     try:
@@ -149,22 +151,22 @@ def once(call: Callable[[], object]) -> str:
     except BaseException as error:
         return f"{type(error).__name__}: {str(error)[:200]}"
     took = time.process_time() - begin
-    return f"took {took:.1f} s" if took > SECONDS else ""
+    return f"took {took:.1f} s" if took > seconds else ""
 
 
-def check_files(number: int, seed: int, place: Path) -> list[tuple[str, str]]:
+def check_files(number: int, seed: int, place: Path, seconds: float = math.inf) -> list[tuple[str, str]]:
     rng = random.Random(seed)
     problems = []
     file = place / "x.yaml"
     for _ in range(number):
         text = mutated(rng.choice(CONFIGS), rng)
         file.write_bytes(text.encode("utf-8", "surrogatepass"))
-        if problem := outcome(lambda: to_yaml(load(file).settings)):
+        if problem := outcome(lambda: to_yaml(load(file).settings), seconds):
             problems.append((problem, text))
     return problems
 
 
-def check_command_lines(number: int, seed: int) -> list[tuple[str, list[str]]]:
+def check_command_lines(number: int, seed: int, seconds: float = math.inf) -> list[tuple[str, list[str]]]:
     rng = random.Random(seed)
     problems = []
     parsers = {name: make_parser(name) for name in COMMANDS}
@@ -184,7 +186,7 @@ def check_command_lines(number: int, seed: int) -> list[tuple[str, list[str]]]:
             *(["x.yaml"] if rng.random() < 0.7 else []),
             *(word(rng, known[name]) for _ in range(rng.randint(0, 5))),
         ]
-        if problem := outcome(lambda name=name, words=words: follow(parsers[name], name, words)):
+        if problem := outcome(lambda name=name, words=words: follow(parsers[name], name, words), seconds):
             problems.append((problem, words))
     return problems
 
@@ -220,9 +222,9 @@ def test_500_mutated_command_lines_end_in_an_error_of_ours_or_none(place: Path):
 
 @pytest.mark.slow
 def test_20000_mutated_files_end_in_an_error_of_ours_or_none(place: Path):
-    assert check_files(20_000, int(os.environ.get("PALAESTRA_FUZZ_SEED", "2")), place) == []
+    assert check_files(20_000, int(os.environ.get("PALAESTRA_FUZZ_SEED", "2")), place, SECONDS) == []
 
 
 @pytest.mark.slow
 def test_20000_mutated_command_lines_end_in_an_error_of_ours_or_none(place: Path):
-    assert check_command_lines(20_000, int(os.environ.get("PALAESTRA_FUZZ_SEED", "2"))) == []
+    assert check_command_lines(20_000, int(os.environ.get("PALAESTRA_FUZZ_SEED", "2")), SECONDS) == []

@@ -16,6 +16,8 @@ from palaestra.export.onnx import export
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.settings import NetworkSettings
 
+pytestmark = pytest.mark.usefixtures("patient_games")
+
 FLAGS = [
     "--no-graphics",
     "--width=96",
@@ -59,6 +61,7 @@ def words(command: str, build: Path) -> list[str]:
     return arguments
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_flags_about_unity_games_reach_the_game(command: str, build: Path):
     assert main([*words(command, build), *FLAGS, "--env-args", "--level", "3"]) == 0
@@ -82,6 +85,7 @@ def test_what_follows_env_args_is_the_builds_even_where_it_looks_like_a_flag_of_
     assert (build.parent / "typed").read_text().split()[-len(theirs) :] == theirs
 
 
+@pytest.mark.slow
 def test_a_recording_of_a_game_with_flags_is_whole(build: Path):
     assert main([*words("record", build), *FLAGS]) == 0
     (file,) = (build.parent / "demos").glob("*.demo")
@@ -111,6 +115,7 @@ def test_a_value_that_no_game_could_have_is_refused_by_the_flags_name(
     assert not (build.parent / "typed").exists()
 
 
+@pytest.mark.slow
 def test_the_width_of_a_recording_is_that_of_the_game_with_a_demonstration_and_of_the_picture_without(
     build: Path, capsys: pytest.CaptureFixture[str]
 ):

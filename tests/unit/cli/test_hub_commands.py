@@ -111,6 +111,7 @@ def test_nobody_logged_in_is_one_message(first: Path, tmp_path: Path):
     assert "nobody is logged in to 127.0.0.1:9" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_an_interrupted_pull_leaves_no_run_and_no_traceback(hub: Hub, first: Path, tmp_path: Path):
     hub.add("ann/ppo", {"3DBall.onnx": (first / "3DBall.onnx").read_bytes()})

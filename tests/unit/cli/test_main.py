@@ -18,14 +18,6 @@ def test_without_a_command_the_help_teaches(capsys: pytest.CaptureFixture[str]):
     assert "palaestra learn configs/ppo/3DBall.yaml --env=3DBall --run-id=first" in message
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_each_command_has_help(command: str, capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as end:
-        main([command, "--help"])
-    assert end.value.code == 0
-    assert f"palaestra {command}" in capsys.readouterr().out
-
-
 def test_a_word_that_is_no_command_is_told_its_nearest(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as end:
         main(["exprot", "first"])
@@ -57,6 +49,7 @@ def test_help_needs_no_torch():
     assert done.stdout.splitlines()[-1] == "heavy:"
 
 
+@pytest.mark.slow
 def test_training_a_built_in_environment_imports_only_what_it_needs():
     code = (
         "import sys; from palaestra.runtime.run import api; from palaestra.runtime.environments.make import make_env; "

@@ -29,6 +29,7 @@ def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "status"),
     [
@@ -50,6 +51,7 @@ def test_closed_streams_change_nothing_but_what_is_seen(
     assert ("missing.yaml" in done.stderr) is (command == "learn missing.yaml >&-")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "streams",
     [
@@ -81,6 +83,7 @@ def test_a_reader_that_has_gone_away_is_no_error():
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs a folder that not even root may write to")
 @pytest.mark.parametrize(
     "home", ["/proc/home", *(pytest.param(home, marks=pytest.mark.slow) for home in ("/proc", "/dev/null"))]
@@ -115,7 +118,7 @@ def start(place: Path, name: str) -> subprocess.Popen[str]:
 def ended_well(process: subprocess.Popen[str], number: int) -> str:
     """Waits for the end after a signal; what is wrong with it, or nothing."""
     try:
-        message, complaint = process.communicate(timeout=20)
+        message, complaint = process.communicate(timeout=180)
     except subprocess.TimeoutExpired:
         process.kill()
         return f"signal {number}: went on: {process.communicate()}"
@@ -130,6 +133,7 @@ def ended_well(process: subprocess.Popen[str], number: int) -> str:
     )
 
 
+@pytest.mark.slow
 def test_a_signal_while_a_run_starts_ends_it_with_the_right_status(tmp_path: Path):
     write(str(tmp_path / "long.yaml"), settings("Basic", 10_000_000))
     begun = time.monotonic()
@@ -194,6 +198,7 @@ def make(areas=1):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="sleeps in the C library")
 @pytest.mark.parametrize(
     ("module", "text", "status"), [("swallows", SWALLOWS, 143), ("imports", IMPORTS, 130), ("native", NATIVE, 143)]
@@ -202,7 +207,7 @@ def test_a_signal_whose_exception_is_lost_still_ends_the_command(module: str, te
     (tmp_path / f"{module}.py").write_text(text)
     config = write(str(tmp_path / "long.yaml"), settings("Basic", 10_000_000))
     code = LOST.format(place=str(tmp_path), config=config, module=module)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=180)
     assert done.returncode == status
     assert "palaestra: interrupted" in done.stderr
     left = [path.name for path in (tmp_path / "r").rglob("*") if path.is_file()]
@@ -225,6 +230,7 @@ for i in range(3):
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("number", "handler", "status", "message"),
     [
@@ -244,7 +250,7 @@ def test_a_signal_ends_a_program_that_trains_in_a_loop_after_saving(
 ):
     config = write(str(tmp_path / "loop.yaml"), settings("Basic", 10_000_000, summary_freq=500))
     code = LOOP.format(handler=handler, number=int(number), config=config, place=str(tmp_path))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=180)
     assert done.returncode == status
     assert done.stdout == message
     assert (tmp_path / "r0" / "Basic.onnx").is_file()

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 
 import pytest
 
 from palaestra.cli.main import main
 from palaestra.runtime.settings import load
-from palaestra.runtime.settings.yaml_file import parse
 
 OLD = (
     "default:\n  trainer: ppo\n  batch_size: 32\n  buffer_size: 64\n  hidden_units: 16\n  max_steps: 200\n  "
@@ -74,25 +71,3 @@ def test_a_current_file_is_copied_with_a_word(capsys: pytest.CaptureFixture[str]
 def test_a_file_that_cannot_be_written_is_one_error(new: str, message: str, capsys: pytest.CaptureFixture[str]):
     assert main(["upgrade", "old.yaml", new]) == 1
     assert capsys.readouterr().err.startswith(f"palaestra: error: {message}")
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="no file can have such a name there")
-def test_the_name_of_a_file_becomes_no_setting():
-    Path("curricula").mkdir()
-    Path("curricula", 'Basic\nenv_settings: {env_path: "python:evil:make"}\n#.json').write_text(
-        '{"measure": "reward", "thresholds": [1], "parameters": {"p": [1, 2]}}'
-    )
-    assert main(["upgrade", "old.yaml", "new.yaml", "--curriculum=curricula"]) == 0
-    assert load(Path("new.yaml")).settings.env_settings.env_path is None
-    assert set(parse(Path("new.yaml").read_text()).tree) == {"default_settings", "behaviors", "environment_parameters"}
-
-
-def test_names_in_the_report_are_escaped_and_shortened(capsys: pytest.CaptureFixture[str]):
-    Path("old.yaml").write_text(OLD.replace("Basic", '  "bad\\e[31m\\nwarning: b": 3\nBasic'), encoding="utf-8")
-    lessons = {"measure": "reward", "thresholds": [1], "parameters": {"p" * 200: [1, 2], "q": [1, 2]}}
-    Path("Basic.json").write_text(json.dumps(lessons))
-    assert main(["upgrade", "old.yaml", "new.yaml", "--curriculum=Basic.json"]) == 0
-    text = capsys.readouterr().out
-    assert r"bad\x1b[31m\nwarning: b" in text
-    assert f"  {'p' * 55}..." in text
-    assert " and 1 more -> environment_parameters\n" in text

@@ -76,7 +76,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 def page_faults(kept: bool) -> int:
     """Returns the number of new memory pages that five large arrays need, one after another."""
     program = [sys.executable, "-c", PROGRAM.format(kept=kept)]
-    return int(subprocess.run(program, capture_output=True, check=True, timeout=60).stdout)
+    return int(subprocess.run(program, capture_output=True, check=True, timeout=180).stdout)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc alone is told")

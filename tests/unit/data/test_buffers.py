@@ -181,6 +181,7 @@ def test_a_behavior_may_begin_without_any_slot():
     assert plainly(buffer.take(step)) == plainly(other.take(step)) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("losses", [0.02, 0.3])
 def test_a_ledger_of_thousands_of_ticks_with_losses_ends_and_waiting_is_right_to_the_row(seed: int, losses: float):

@@ -36,18 +36,6 @@ class Bent(Crowd):
         return self.bend(*super().step(actions))
 
 
-class Unannounced(Crowd):
-    """A crowd that does not say which agents there may be, with cells that come later."""
-
-    def __init__(self) -> None:
-        super().__init__(4)
-        self.hidden = self.possible_agents
-        del self.possible_agents
-
-    def __getattribute__(self, name: str) -> Any:
-        return super().__getattribute__("hidden" if name == "possible_agents" and "hidden" in vars(self) else name)
-
-
 def stepped(env: PettingZooEnv, ticks: int = 1):
     steps = env.reset(0)
     for _ in range(ticks):
@@ -182,34 +170,6 @@ def test_a_group_gets_the_mean_of_its_members_rewards_and_each_member_the_rest()
     assert shared.parts({"a": 0.1, "b": 0.1, "c": 0.1}) == {"a": 0.1, "b": 0.1, "c": 0.1}
 
 
-def test_agents_that_collide_share_the_rest_of_their_reward_in_simple_spread():
-    options = {"N": 6, "max_cycles": 40}
-    apart, shared = (
-        open_pettingzoo("mpe2.simple_spread_v3", 2, {**options, **more}) for more in ({}, {"shared_reward": True})
-    )
-    before = apart.reset(0)["agent"]
-    now = shared.reset(0)["agent"]
-    differing = 0
-    for _ in range(10):
-        before, now = (
-            env.step({"agent": zeros(step, env.behaviors["agent"].action)})["agent"]
-            for env, step in ((apart, before), (shared, now))
-        )
-        means = before.reward.view(2, 6).mean(1, keepdim=True).expand(2, 6).flatten()
-        torch.testing.assert_close(now.group_reward, means)
-        torch.testing.assert_close(now.reward + now.group_reward, before.reward)
-        differing += int((before.reward != means).any())
-    assert differing
-
-
-def test_boards_with_many_planes_keep_their_squares():
-    class Chess(Duel):
-        def observation_space(self, agent):
-            return spaces.Box(0, 1, (8, 8, 111), bool)
-
-    assert PettingZooEnv([Chess()], "chess").behaviors["player"].obs[0].shape == (111, 8, 8)
-
-
 def test_without_a_file_opponents_learn_by_self_play_and_partners_do_not():
     for name, opposed in (("classic.tictactoe_v3", True), ("mpe2.simple_spread_v3", False)):
         env = open_pettingzoo(name, 1, {})
@@ -218,27 +178,6 @@ def test_without_a_file_opponents_learn_by_self_play_and_partners_do_not():
             ("self_play" in block) == opposed
             for block in fitted(env.behaviors, 16, "ppo", env.traits.opponents)["behaviors"].values()
         )
-
-
-def test_agents_that_nobody_announced_take_part_and_may_be_named_by_patterns():
-    env = PettingZooEnv([Unannounced()], "crowd", {"teams": {"cell_0": 0, "cell_1": 0, "cell_3": 5}})
-    step = env.reset(0)["cell"]
-    teams = set[int]()
-    for _ in range(4):
-        teams |= set(step.team[step.acting].tolist())
-        step = env.step(
-            {"cell": Action(torch.zeros(len(step.acting), 0), torch.zeros(len(step.acting), 1, dtype=torch.int64))}
-        )["cell"]
-    assert 5 in teams
-
-
-def test_a_module_that_ends_the_process_as_it_is_imported_is_named(tmp_path, monkeypatch):
-    (tmp_path / "quitting_game.py").write_text("import sys\nsys.exit(1)\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(
-        EnvError, match=r"module 'quitting_game' cannot be imported: SystemExit: 1 \(.*quitting_game.py, line 2\)"
-    ):
-        open_pettingzoo("quitting_game", 1, {})
 
 
 class Masking(Crowd):
@@ -337,47 +276,9 @@ def test_a_game_in_turns_that_clears_its_agents_keeps_their_last_rewards_and_end
     assert step.acting.tolist() == [True, False]
 
 
-def test_agents_of_a_game_in_turns_that_leave_without_an_end_are_named_once():
-    class Silent(Duel):
-        def step(self, action):
-            super().step(action)
-            if self.turn == 3:
-                self.agents = []
-
-    env = PettingZooEnv([Silent(2)], "silent")
-    step = env.reset(0)["player"]
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for turn in range(3):
-            step = env.step({"player": played(step, avoiding=turn % 3)})["player"]
-    (warning,) = caught
-    assert "'player_0' was no longer in `agents` although it neither terminated nor was truncated" in str(
-        warning.message
-    )
-    assert step.truncated.tolist() == [True, True]
-
-
 def played(step: TimeStep, avoiding: int) -> Action:
     """An allowed action for every player of a duel."""
     return Action(torch.zeros(len(step.acting), 0), torch.full((len(step.acting), 1), (avoiding + 1) % 3))
-
-
-@pytest.mark.parametrize("attribute", ["possible_agents", "agents"])
-def test_an_agent_that_is_named_twice_is_refused(attribute: str):
-    class Twins(Crowd):
-        def reset(self, seed=None, options=None):
-            self.possible_agents = ["cell_0", "cell_1"]
-            given = super().reset(seed, options)
-            self.possible_agents = []
-            self.agents = ["cell_0", "cell_1", "cell_1"]
-            return given
-
-    game = Twins(2)
-    game.possible_agents = [] if attribute == "agents" else ["cell_0", "cell_1", "cell_1"]
-    with pytest.raises(
-        EnvError, match=rf"twins, area 0: `{attribute}` has 'cell_1' 2 times; expected a name of its own for each agent"
-    ):
-        PettingZooEnv([game], "twins")
 
 
 def test_a_game_that_keeps_rewards_and_ends_in_its_own_way_may_clear_its_agents():
@@ -445,16 +346,6 @@ def test_one_flag_for_all_agents_ends_the_episodes_of_all():
     assert not stepped(PettingZooEnv([Bent(ends(2))], "bent"), 1)["cell"].terminated.any()
 
 
-def test_a_game_in_turns_whose_flags_lack_an_agent_is_refused_by_its_name():
-    class Misnamed(Duel):
-        def reset(self, seed=None, options=None):
-            super().reset(seed, options)
-            self.terminations = {"__all__": False}
-
-    with pytest.raises(EnvError, match="the terminations lack agent 'player_0', whose turn it is"):
-        PettingZooEnv([Misnamed()], "misnamed").reset(0)
-
-
 def test_a_method_masks_the_agents_of_a_game_by_name_or_all_at_once():
     class Asked(Crowd):
         def action_masks(self, agent):
@@ -498,25 +389,6 @@ def wrong_crowd(**methods: Any) -> Crowd:
 def test_what_a_parallel_game_declares_in_a_wrong_form_is_named(methods: dict[str, Any], message: str):
     with pytest.raises(EnvError) as error:
         PettingZooEnv([wrong_crowd(**methods)], "crowd").reset(0)
-    assert message in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("agent_selection", None, "`agent_selection` is not set"),
-        ("terminations", False, "`terminations` is False; expected a dictionary"),
-        ("_cumulative_rewards", 3.0, "`_cumulative_rewards` is 3.0; expected a dictionary"),
-    ],
-)
-def test_what_a_game_of_turns_keeps_in_a_wrong_form_is_named(name: str, value: Any, message: str):
-    class Wrong(Duel):
-        def reset(self, seed=None, options=None):
-            super().reset(seed, options)
-            setattr(self, name, value)
-
-    with pytest.raises(EnvError) as error:
-        PettingZooEnv([Wrong()], "duel").reset(0)
     assert message in str(error.value)
 
 

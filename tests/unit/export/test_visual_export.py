@@ -101,6 +101,7 @@ def encoder(cls: type[nn.Module]) -> nn.Module:
     return make_own(cls, f"vis_encode_type 'mine:{cls.__name__}'", SHAPE, 16, (SHAPE, 16))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kind", ["simple", "nature_cnn", "resnet", "match3", "fully_connected", f"{__name__}:Plain"])
 def test_a_file_with_images_of_different_sizes_agrees_with_its_network(kind: str, tmp_path: Path):
     network, spec = make(kind, IMAGES)

@@ -116,6 +116,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return [torch.load(f"{file}.{rank}") for rank in range(2)]
 
 
+@pytest.mark.slow
 def test_a_behavior_that_appears_late_goes_on_from_the_decisions_of_all_ranks(played: list[dict[str, Any]]):
     first, second = played
     assert first["steps"] == second["steps"]
@@ -127,6 +128,7 @@ def test_a_behavior_that_appears_late_goes_on_from_the_decisions_of_all_ranks(pl
     assert steps == sorted(set(steps))
 
 
+@pytest.mark.slow
 def test_rank_0_shows_the_warnings_of_all_ranks_once(played: list[dict[str, Any]]):
     first = played[0]["printed"]
     second = played[1]["printed"]
@@ -136,11 +138,13 @@ def test_rank_0_shows_the_warnings_of_all_ranks_once(played: list[dict[str, Any]
     assert "WARNING" not in second
 
 
+@pytest.mark.slow
 def test_rank_0_alone_calls_callbacks_and_stops_all_ranks(played: list[dict[str, Any]]):
     assert played[0]["seen"]
     assert played[1]["seen"] == []
 
 
+@pytest.mark.slow
 def test_ranks_agree_on_the_teams_of_self_play_though_one_sees_a_team_late(played: list[dict[str, Any]]):
     first, second = played[0]["late"]
     assert first == second
@@ -151,6 +155,7 @@ def test_ranks_agree_on_the_teams_of_self_play_though_one_sees_a_team_late(playe
     assert abs(newest - elo) < 5  # a new snapshot is rated as the policy that it is of, not as a beginner
 
 
+@pytest.mark.slow
 def test_ranks_whose_folder_is_deleted_save_it_elsewhere_and_go_on(played: list[dict[str, Any]]):
     for text, finished, steps in (one["lost"] for one in played):
         assert "was deleted or renamed while the run was training. What was learned until step" in text
@@ -158,6 +163,7 @@ def test_ranks_whose_folder_is_deleted_save_it_elsewhere_and_go_on(played: list[
         assert steps["Basic"] >= 1500
 
 
+@pytest.mark.slow
 def test_a_killed_rank_is_named(tmp_path: Path):
     assert in_ranks("lose", tmp_path / "text") == [0, -9]
     assert torch.load(tmp_path / "text") == {"text": "rank 1 of 2 has ended or hangs", "tell": True}

@@ -60,6 +60,7 @@ def play(
     return palaestra.train(tree, env=env, callbacks=[*stop, *callbacks], **run, **more)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_a_run_with_the_example_resumes_to_the_same_digits(trainer: str, tmp_path: Path):
     whole = play(trainer, tmp_path, "whole")
@@ -210,6 +211,7 @@ def test_tags_have_the_name_of_the_class():
     assert [title(name) for name in ("extrinsic", "gail", "rnd", NAME)] == ["Extrinsic", "Gail", "Rnd", "Novelty"]
 
 
+@pytest.mark.slow
 def test_the_signal_of_the_guide_keeps_the_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     *blocks, test = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     monkeypatch.chdir(tmp_path)

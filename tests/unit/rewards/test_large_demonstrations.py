@@ -119,6 +119,7 @@ SAC = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "kind", ["bc", pytest.param("cloning with memory and gail", marks=pytest.mark.slow), "sac and gail"]
 )
@@ -179,6 +180,7 @@ def test_files_that_two_parts_of_a_trainer_learn_from_are_read_once(tmp_path: Pa
     assert len(load(path)) == 10
 
 
+@pytest.mark.slow
 def test_little_memory_is_taken_whatever_the_size(tmp_path: Path, on_disk: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(reader, "BLOCK", 1 << 16)
     monkeypatch.setattr(expert_decisions, "PART", 1 << 16)

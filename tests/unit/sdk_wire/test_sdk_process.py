@@ -72,6 +72,7 @@ def mates(step: TimeStep) -> list[int]:
     return [-1 if group < 0 else groups.index(group) for group in groups]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("kind", "areas"), [(kind, 1) for kind in sdk_games.GAMES] + [("hybrid", 3), ("group", 2), ("duel", 2)]
 )

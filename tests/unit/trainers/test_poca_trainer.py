@@ -328,6 +328,7 @@ def doors(trainer: POCA, pairs: int = 64) -> Rollout:
     return buffer.take(steps[-1])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("individual", [False, True])
 def test_the_last_agent_of_a_group_gains_by_finishing(individual: bool):
     hyper = {"batch_size": 64, "learning_rate": 3e-3, "num_epoch": 3, "lambd": 0.5, "individual_values": individual}

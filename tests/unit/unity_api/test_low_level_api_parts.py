@@ -17,7 +17,7 @@ from unity_play import free_port
 
 import palaestra.unity.envs as factories
 from palaestra.core.errors import EnvError, PalaestraError
-from palaestra.unity import exception, logging_util, timers
+from palaestra.unity import exception, timers
 from palaestra.unity.base_env import (
     ActionSpec,
     ActionTuple,
@@ -136,19 +136,6 @@ def test_channels_say_what_the_original_says():
         engine.set_configuration_parameters(width=3)
     with pytest.raises(exception.UnityCommunicationException):
         engine.on_message_received(IncomingMessage(b""))
-
-
-def test_a_parameter_that_was_refused_may_be_set_again(caplog: pytest.LogCaptureFixture):
-    parameters = EnvironmentParametersChannel()
-    env = UnityEnvironment("builtin:3DBall", num_areas=1, seed=-1, side_channels=[parameters])
-    told = []
-    with caplog.at_level(logging.WARNING):
-        for value in (99.0, 99.0, 3.0, 99.0):
-            parameters.set_float_parameter("mass", value)
-            env.reset()
-            told.append(caplog.text.count("ignores the parameter 'mass'"))
-    assert told == [1, 1, 1, 2]
-    env.close()
 
 
 def test_distributions_may_have_their_bounds_in_any_order_and_wrong_ones_are_told(caplog: pytest.LogCaptureFixture):
@@ -329,14 +316,3 @@ def test_timers_tell_where_time_went():
     assert tree["children"]["outer"]["children"]["inner"]["count"] == 1
     assert tree["gauges"]["g"] == {"value": 3.0, "min": 1.0, "max": 3.0, "count": 2}
     timers.reset_timers()
-
-
-def test_the_level_of_all_loggers_is_set_at_once():
-    logger = logging_util.get_logger("someone.elses")
-    try:
-        logging_util.set_log_level(logging_util.ERROR)
-        assert logger.level == logging.ERROR
-        assert logging.getLogger("palaestra.unity.game").getEffectiveLevel() == logging.ERROR
-    finally:
-        logging_util.set_log_level(logging_util.NOTSET)
-        logging.getLogger("palaestra.unity").handlers.clear()

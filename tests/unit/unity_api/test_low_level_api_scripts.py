@@ -15,6 +15,8 @@ from unity_play import free_port
 
 from palaestra.wire.side_channels import unpack
 
+pytestmark = pytest.mark.usefixtures("patient_games")
+
 ROLL = Path(__file__).parents[3] / "examples" / "sdk_roll.py"
 
 

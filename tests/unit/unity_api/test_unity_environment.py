@@ -22,10 +22,11 @@ from palaestra.unity.exception import (
     UnityEnvironmentException,
     UnityException,
     UnityNotFiniteException,
-    UnityTimeOutException,
     UnityWorkerInUseException,
 )
 from palaestra.wire.server import LOOPBACK, find_port
+
+pytestmark = pytest.mark.usefixtures("patient_games")
 
 KEY = "Odd?team=0"
 
@@ -160,15 +161,6 @@ def test_a_reward_that_is_no_number_is_a_runtime_error_and_ours():
     env.close()
 
 
-def test_silence_ends_the_wait_and_frees_the_port():
-    port = free_port()
-    began = time.monotonic()
-    with pytest.raises(UnityTimeOutException, match="press Play"):
-        UnityEnvironment(base_port=port, timeout_wait=1)
-    assert time.monotonic() - began < 4
-    assert find_port(LOOPBACK, port) == port
-
-
 def test_a_port_that_is_taken_is_an_error_with_the_worker():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -242,6 +234,7 @@ def test_agents_that_were_never_described_are_passed_over():
     env.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "ending", ["raise ValueError('mine')", "pass", "import signal; signal.raise_signal(signal.SIGINT)"]
 )
@@ -251,7 +244,7 @@ def test_a_program_that_ends_without_closing_takes_its_game_with_it(tmp_path: Pa
         "from palaestra.unity.environment import UnityEnvironment\n"
         f"env = UnityEnvironment({str(build)!r}, base_port={free_port()})\nenv.reset(); env.step()\n{ending}"
     )
-    subprocess.run([sys.executable, "-c", code], timeout=30, stderr=subprocess.DEVNULL)
+    subprocess.run([sys.executable, "-c", code], timeout=180, stderr=subprocess.DEVNULL)
     assert list((tmp_path / "notes").glob("*.end.json"))
 
 
@@ -264,4 +257,4 @@ def test_imports_bring_neither_torch_nor_a_download():
         "assert len(palaestra.unity.registry.default_registry) > 2; palaestra.unity.envs.ThreeDBall\n"
         "assert 'torch' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=180)

@@ -19,11 +19,9 @@ from palaestra.unity.base_env import (
     ObservationType,
     TerminalSteps,
 )
-from palaestra.unity.environment import UnityEnvironment
 from palaestra.unity.envs.unity_aec_env import UnityAECEnv
-from palaestra.unity.envs.unity_gym_env import ActionFlattener, UnityGymException, UnityToGymWrapper
+from palaestra.unity.envs.unity_gym_env import UnityToGymWrapper
 from palaestra.unity.envs.unity_parallel_env import UnityParallelEnv
-from palaestra.unity.exception import UnityActionException, UnityEnvironmentException
 
 NAME = "Walker?team=0"
 SPEC = BehaviorSpec(
@@ -184,24 +182,12 @@ def test_one_that_ended_is_not_among_those_who_go_on():
     assert env.agents == [named(3), named(4)]
 
 
-def test_ids_of_steps_may_be_lists():
-    decisions, _ = (env := OwnEnv(), env.reset(), env.get_steps(NAME))[-1]
-    assert dict(decisions.agent_id_to_index) == {3: 0, 4: 1, 10: 2}
-    assert decisions[4].obs[0].tolist() == [4, 0]
-    assert list(decisions) == [3, 4, 10]
-
-
 def test_an_own_environment_of_one_agent_is_one_of_gym():
     own = OwnEnv(agents=1)
     env = UnityToGymWrapper(own)
     assert env.reset().tolist() == [3, 0]
     view, reward, done, _ = env.step([0.5])
     assert (view.tolist(), reward, done, own.told) == ([3, 1], 3.0, False, [[0.5]])
-
-
-def test_flattened_actions_are_looked_up_as_lists():
-    assert ActionFlattener([2, 3]).lookup_action(4) == [1, 1]
-    assert list(ActionFlattener([2, 3]).action_lookup.values()) == [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]
 
 
 @pytest.mark.parametrize("wrapper", [UnityAECEnv, UnityParallelEnv])
@@ -214,26 +200,4 @@ def test_a_wrapper_is_of_no_use_after_close(wrapper: Any):
     assert own.closed
     for use in (env.reset, lambda: env.step(None), lambda: env.side_channel):
         with pytest.raises(gymnasium.error.Error):
-            use()
-
-
-def test_an_environment_is_of_no_use_after_close_and_tells_what_it_last_saw():
-    env = UnityEnvironment("builtin:Basic")
-    env.reset()
-    (name,) = env.behavior_specs
-    env.close()
-    for use in (env.reset, env.step, env.close):
-        with pytest.raises(UnityEnvironmentException):
-            use()
-    assert len(env.get_steps(name)[0]) == 1
-    with pytest.raises(UnityActionException):
-        env.get_steps("Other")
-
-
-def test_gyms_wrapper_is_of_no_use_after_close():
-    env = UnityToGymWrapper(UnityEnvironment("builtin:Basic"))
-    env.reset()
-    env.close()
-    for use in (env.reset, env.close, lambda: env.step(0)):
-        with pytest.raises((UnityEnvironmentException, UnityGymException)):
             use()

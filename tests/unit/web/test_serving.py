@@ -17,17 +17,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+from unity_play import free_port
 
 from palaestra.core.errors import ConfigError
 from palaestra.web.page_socket import listen
 
 pytest.importorskip("nicegui")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @contextmanager
@@ -53,7 +48,7 @@ def status(address: str, wait: float = 30.0) -> int:
     end = time.monotonic() + wait
     while True:
         try:
-            with urllib.request.build_opener(NoRedirect).open(address, timeout=10) as answer:
+            with urllib.request.build_opener(NoRedirect).open(address, timeout=180) as answer:
                 return answer.status
         except urllib.error.HTTPError as error:
             return error.code
@@ -94,7 +89,7 @@ def test_the_page_asks_for_its_token_and_leaves_nothing_in_the_folder(tmp_path: 
         assert status(f"{home}_nicegui/x.js") == 403
         assert status(address) == 303
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(180) == 0
     assert os.listdir(tmp_path) == []
 
 
@@ -108,6 +103,7 @@ def test_only_the_loopback_address_listens_unless_bound(tmp_path: Path):
             pass
 
 
+@pytest.mark.slow
 def test_a_second_page_takes_the_next_port_and_says_so(tmp_path: Path):
     port = free_port()
     with viewing(tmp_path, "--port", str(port)), viewing(tmp_path, "--port", str(port)) as (_, address, printed):
@@ -115,13 +111,14 @@ def test_a_second_page_takes_the_next_port_and_says_so(tmp_path: Path):
         assert f":{port}/" not in address
 
 
+@pytest.mark.slow
 def test_a_page_for_others_warns_that_it_can_be_reached(tmp_path: Path):
     with viewing(tmp_path, "--port", str(free_port()), "--bind", "0.0.0.0") as (process, address, _):
         assert f"//{socket.gethostname()}:" in address
         with suppress(OSError):
             status(address.replace(socket.gethostname(), "127.0.0.1"))
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=180)
     assert "anyone on the network who has this address" in said
 
 
@@ -167,7 +164,7 @@ def test_a_page_beside_a_training_ends_with_it_even_if_it_is_killed(tmp_path: Pa
     finally:
         process.kill()
         process.communicate()
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while pages_of(run) and time.monotonic() < end:
         time.sleep(0.2)
     assert pages_of(run) == []
@@ -201,7 +198,7 @@ def test_a_page_beside_a_training_ends_quietly_on_a_signal_and_the_run_says_so_a
         assert "the run goes on" in seen[-1]
         assert any("Step" in line for line in lines)
         process.send_signal(signal.SIGTERM)
-        seen += process.communicate(timeout=60)[0].splitlines()
+        seen += process.communicate(timeout=180)[0].splitlines()
         assert process.returncode == 0
         assert not any("Fatal Python error" in line or "Traceback" in line for line in seen)
     finally:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -67,33 +66,6 @@ def test_unitys_recording_is_replayed_place_by_place():
     assert decisions >= 70
 
 
-@pytest.mark.parametrize("choice", [-1, 3])
-def test_a_choice_that_is_none_is_refused(choice: int):
-    env = Basic(2)
-    env.reset(0)
-    with pytest.raises(EnvError, match=rf"agent 1: action \[{choice}\] must be choices of branches \(3,\)"):
-        played(env, NOTHING, choice)
-
-
-def test_a_restored_state_goes_on_where_it_was():
-    env = Basic()
-    later = Basic()
-    env.reset(0)
-    played(env, RIGHT)
-    later.load_state_dict(env.state_dict())
-    assert later.step({"Basic": Action(torch.zeros(1, 0), torch.tensor([[RIGHT]]))})["Basic"].obs[0].argmax() == 12
-
-
 def test_it_has_no_parameters():
     with pytest.raises(EnvError, match="no parameter 'gravity'"):
         Basic().set_parameters({"gravity": torch.ones(1)})
-
-
-def test_a_picture_shows_the_agent_where_it_is():
-    env = Basic()
-    env.reset(0)
-    before = env.render(0)
-    played(env, LEFT)
-    blue = [np.argwhere((p[..., 2] > 150) & (p[..., 0] < 100))[:, 1].mean() for p in (before, env.render(0))]
-    assert before.shape == (144, 480, 3)
-    assert blue[1] + 10 < blue[0]

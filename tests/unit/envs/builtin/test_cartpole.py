@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import gymnasium
 import numpy as np
-import pytest
 import torch
 
-from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.cartpole.env import CartPole
 
@@ -63,20 +61,3 @@ def test_a_pole_that_falls_on_the_last_decision_has_not_run_out_of_time():
     )
     step = played(env, 0)
     assert (step.terminated.item(), step.truncated.item()) == (True, False)
-
-
-@pytest.mark.parametrize("choice", [-1, 2])
-def test_a_push_that_is_none_is_refused(choice: int):
-    env = CartPole(2)
-    env.reset(0)
-    with pytest.raises(EnvError, match=rf"agent 1: action \[{choice}\] must be choices of branches \(2,\)"):
-        played(env, 0, choice)
-
-
-def test_a_picture_shows_the_leaning_pole():
-    env = CartPole(1)
-    env.reset(0)
-    upright = env.render(0)
-    env.load_state_dict({**env.state_dict(), "state": torch.tensor([[1.5, 0, 0.2, 0]]).double()})
-    assert upright.shape[1:] == (480, 3)
-    assert (env.render(0) != upright).any()

@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 
-from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.dungeon.env import DungeonEscape
 
@@ -392,8 +391,3 @@ def test_chance_meets_the_prize_now_and_then_so_that_it_can_be_learned():
     ended, opened = episodes(DungeonEscape(128), 600, torch.Generator().manual_seed(0))
     assert ended > 150
     assert 0.02 < opened / ended < 0.3
-
-
-def test_an_action_of_the_living_that_is_no_choice_is_refused():
-    with pytest.raises(EnvError, match="agent 1"):
-        played(placed(), NOTHING, 7, NOTHING)

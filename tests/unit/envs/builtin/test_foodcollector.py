@@ -489,9 +489,3 @@ def test_its_rule_gathers_far_more_than_the_bar_asks_for():
         earned += env.step({env.behavior: action})[env.behavior].reward
     assert earned.mean() > 10  # of three tenths of an episode
     assert env.heuristic("Other") is None
-
-
-def test_a_picture_shows_the_area():
-    env = laid(FoodCollector(1))
-    acted(env, fire=(0,))
-    assert len(np.unique(env.render(0).reshape(-1, 3), axis=0)) > 20

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from palaestra.core.errors import EnvError, StateOfAnotherVersion
+from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.creatures.anatomy import Creature
@@ -28,7 +28,6 @@ PUSHERS = (CooperativePushBlock, DungeonEscape)
 FALLING = {**dict.fromkeys((*CREATURES, *PUSHERS), 14.715), Sorter: 24.525, Hallway: 19.62}
 OWN = {**FALLING, **dict.fromkeys(SOCCER, 9.81)}
 TICK, CREATURES_TICK = 0.02, 0.01333
-Change = dict[str, Any]
 
 
 def waited(env: WarpEnv) -> dict[str, TimeStep]:
@@ -38,17 +37,6 @@ def waited(env: WarpEnv) -> dict[str, TimeStep]:
         slots = env.num_areas * (env.roles.count(name) if env.roles else env.agents)
         branches = torch.zeros(slots, len(spec.action.branches), dtype=torch.int64)
         actions[name] = Action(torch.zeros(slots, spec.action.continuous), branches)
-    return env.step(actions)
-
-
-def played(env: WarpEnv, draws: torch.Generator) -> dict[str, TimeStep]:
-    """One decision by chance."""
-    actions = {}
-    for name, spec in env.behaviors.items():
-        slots = env.num_areas * (env.roles.count(name) if env.roles else env.agents)
-        branches = [torch.randint(choices, (slots,), generator=draws) for choices in spec.action.branches]
-        discrete = torch.stack(branches, 1) if branches else torch.zeros(slots, 0, dtype=torch.int64)
-        actions[name] = Action(2 * torch.rand(slots, spec.action.continuous, generator=draws) - 1, discrete)
     return env.step(actions)
 
 
@@ -105,34 +93,6 @@ def test_gravity_takes_hold_with_an_areas_next_episode(kind: type[WarpEnv]):
     seconds = CREATURES_TICK if kind in CREATURES else TICK
     assert env.state_dict()["pull"].tolist() == pytest.approx([50.0 * seconds, before[1].item()])
     assert env.episodes.tolist() == [2, 1]
-
-
-@pytest.mark.parametrize("kind", OWN)
-def test_a_restored_world_goes_on_under_its_gravity(kind: type[WarpEnv]):
-    env = under(kind, 2.0, 60.0)
-    draws = torch.Generator().manual_seed(1)
-    played(env, draws)
-    env.set_parameters({"gravity": torch.tensor([5.0, 7.0])})  # of the next episode
-    saved = env.state_dict()
-    drawn = draws.get_state()
-    went_on = [played(env, draws) for _ in range(10)]
-    other = kind(2)  # type: ignore[call-arg]
-    other.load_state_dict(saved)
-    draws.set_state(drawn)
-    for steps in went_on:
-        for name, step in played(other, draws).items():
-            assert all(torch.equal(mine, theirs) for mine, theirs in zip(step.obs, steps[name].obs, strict=True))
-            assert torch.equal(step.reward, steps[name].reward)
-    for name, column in env.state_dict().items():
-        assert torch.equal(column, other.state_dict()[name]), name
-
-
-@pytest.mark.parametrize("kind", [SoccerTwos, Sorter])
-def test_a_state_from_before_gravity_is_of_another_version(kind: type[WarpEnv]):
-    env = kind(2)  # type: ignore[call-arg]
-    state = env.state_dict()
-    with pytest.raises(StateOfAnotherVersion, match="'pending' has shape"):
-        env.load_state_dict({**state, "pending": state["pending"][:, :, :1]})
 
 
 @pytest.mark.parametrize("kind", CREATURES)
@@ -243,30 +203,3 @@ def test_hallways_agent_glides_and_falls_as_gravity_says():
     waited(env)
     for rise, gravity in zip(env.state_dict()["rise"].tolist(), gravities, strict=True):
         assert rise == pytest.approx(-gravity * TICK * sum(0.96**k for k in range(1, 7)), rel=1e-4)
-
-
-def test_sorters_agent_glides_and_falls_as_gravity_says():
-    gravities = (2.4525, 24.525, 49.05)
-    env = under(Sorter, *gravities, position=(0.0, 0.0), velocity=(0.0, 4.0), height=0.0)
-    waited(env)
-    expected = [glides(4.0, gravity, 5, drag=4.0) for gravity in gravities]
-    assert env.state_dict()["velocity"][:, 1].tolist() == pytest.approx(expected, abs=1e-3)
-    env = under(Sorter, *gravities, height=20.0)
-    waited(env)
-    for rise, gravity in zip(env.state_dict()["rise"].tolist(), gravities, strict=True):
-        assert rise == pytest.approx(-gravity * TICK * sum(0.92**k for k in range(1, 6)), rel=1e-4)
-
-
-@pytest.mark.parametrize("kind", SOCCER)
-def test_gravity_changes_nothing_in_soccer_where_heights_are_fixed(kind: type[WarpEnv]):
-    games = []
-    for gravity in (1.0, 100.0):
-        env = kind(4)  # type: ignore[call-arg]
-        env.set_parameters({"gravity": torch.full((4,), gravity)})
-        env.reset(2)
-        draws = torch.Generator().manual_seed(2)
-        games.append([played(env, draws) for _ in range(30)])
-    for one, other in zip(*games, strict=True):
-        for name, step in one.items():
-            assert all(torch.equal(mine, theirs) for mine, theirs in zip(step.obs, other[name].obs, strict=True))
-            assert torch.equal(step.reward, other[name].reward)

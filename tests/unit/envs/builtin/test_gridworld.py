@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 
@@ -260,11 +259,3 @@ def test_random_play_meets_right_and_wrong_goals_alike():
         reward = played(env, *torch.randint(0, 5, (64,), generator=generator).tolist()).reward
         prizes += torch.stack([(reward == 1).sum(), (reward == -1).sum()])
     assert 0.8 < prizes[0] / prizes[1] < 1.25
-
-
-def test_a_picture_shows_the_board():
-    env = laid(agent=12, green=20, red=4, wanted=RED)
-    picture = env.render(0)
-    assert picture.dtype == np.uint8
-    assert min(picture.shape[:2]) >= 200
-    assert ((picture[..., 2] > 150) & (picture[..., 0] < 100)).sum() > 400

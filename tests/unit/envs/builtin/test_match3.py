@@ -315,11 +315,3 @@ def test_pieces_fall_from_the_top_of_a_smaller_board():
     np.testing.assert_array_equal(after[4, 2:4], before[5, 2:4])
     assert (after[6:] == -1).all()
     assert (after[:6] >= 0).all()
-
-
-def test_a_board_can_be_watched():
-    for env in (Match3(1), Match3Visual(1)):
-        env.reset(0)
-        picture = env.render(0)
-        assert picture.dtype == np.uint8
-        assert len(np.unique(picture.reshape(-1, 3), axis=0)) > KINDS

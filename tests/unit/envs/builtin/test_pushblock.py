@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.pushblock.env import PushBlock
 
@@ -330,9 +329,3 @@ def test_its_rule_pushes_every_block_onto_the_goal(parameters: dict[str, float])
         rewards += torch.where(done, 0.0, step.reward)
         done |= step.terminated
     assert rewards.min() > 4.7
-
-
-def test_an_action_that_is_no_choice_is_refused():
-    env = placed()
-    with pytest.raises(EnvError, match="agent 0"):
-        played(env, 7)

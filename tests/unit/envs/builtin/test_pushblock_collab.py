@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import palaestra
-from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.pushblock_collab.env import CooperativePushBlock
 
@@ -240,11 +239,6 @@ def test_a_grid_cleared_cell_by_cell_is_that_painted_anew():
     assert step.obs[0].sum() > 0
 
 
-def test_an_action_that_is_no_choice_is_told_with_its_agent():
-    with pytest.raises(EnvError, match=r"agent 1.*must be choices"):
-        acted(laid(SMALL), NOTHING, 7)
-
-
 def test_its_rule_brings_most_blocks_into_the_goal():
     env = palaestra.make("CooperativePushBlock", areas=16)
     env.reset(1)
@@ -258,9 +252,3 @@ def test_its_rule_brings_most_blocks_into_the_goal():
     assert earned.mean() > 7
     assert ends > 3
     assert CooperativePushBlock(1).heuristic("Other") is None
-
-
-def test_a_picture_shows_the_area():
-    picture = laid(HUGE, (0.0, 0.0), ((0.0, -3.0),)).render(0)
-    assert picture.dtype == np.uint8
-    assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 20

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.ringout.env import RingOut
 
@@ -211,16 +210,3 @@ def test_parameters_take_hold_at_the_next_episode():
     env.load_state_dict(state)
     still(env)
     assert env.state_dict()["parameters"][0].tolist() == pytest.approx([0.2, 3.0])
-
-
-def test_a_choice_that_there_is_not_is_refused():
-    with pytest.raises(EnvError, match=r"agent 2: action \[9\] must be choices of branches \(9,\)"):
-        played(placed(), torch.tensor([0, 0, 9]))
-
-
-def test_a_picture_shows_the_ring_shrink():
-    green = []
-    for age in (0, 200):
-        picture = placed(age=age).render(0).astype(int)
-        green.append(((picture[..., 1] > picture[..., 0] + 40) & (picture[..., 1] > picture[..., 2] + 40)).sum())
-    assert green[1] < green[0] / 4

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import math
-import time
 
 import pytest
 import torch
 
-from palaestra.core.errors import EnvError
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.soccer.env import SoccerTwos
 
@@ -462,23 +460,3 @@ def test_areas_do_not_hear_of_each_other():
         one = alone.step({"SoccerTwos": Action(torch.zeros(4, 0), choices[:4])})["SoccerTwos"]
         all_of_them = many.step({"SoccerTwos": Action(torch.zeros(20, 0), choices)})["SoccerTwos"]
         assert torch.equal(one.obs[0], all_of_them.obs[0][:4])
-
-
-def test_what_is_no_choice_is_refused():
-    with pytest.raises(EnvError, match=r"agent 2: action \[0, 3, 0\] must be choices of branches \(3, 3, 3\)"):
-        played(placed(), NOTHING, NOTHING, (0, 3, 0), NOTHING)
-
-
-def test_it_plays_more_decisions_a_second_than_a_trainer_can_take():
-    env = SoccerTwos(1000)
-    env.reset(0)
-    action = {
-        "SoccerTwos": Action(
-            torch.zeros(4000, 0), torch.randint(0, 3, (4000, 3), generator=torch.Generator().manual_seed(0))
-        )
-    }
-    env.step(action)
-    start = time.process_time()
-    for _ in range(20):
-        env.step(action)
-    assert 20 * 4000 / (time.process_time() - start) > 100_000  # 350,000 on a core that does nothing else

@@ -240,24 +240,7 @@ def test_the_rule_touches_all_in_order(tiles: int):
     assert env.heuristic("Other") is None
 
 
-@pytest.mark.parametrize("choice", [-1, 3])
-def test_a_choice_that_is_none_is_refused(choice: int):
-    env = tiled(2, 2)
-    with pytest.raises(EnvError, match=rf"agent 1: action \[0, {choice}, 0\] must be choices of branches \(3, 3, 3\)"):
-        played(env, STAY, (0, choice, 0))
-
-
 @pytest.mark.parametrize("tiles", [0.0, 21.0])
 def test_a_number_of_tiles_beyond_the_range_is_refused(tiles: float):
     with pytest.raises(EnvError, match=r"'num_tiles' is \d+, expected a number within 1..20"):
         Sorter(1).set_parameters({"num_tiles": torch.tensor([tiles])})
-
-
-def test_a_picture_shows_touched_tiles_in_green():
-    env = laid((3, 0), (11, 10))
-    before = env.render(0)
-    until_touched(env, NORTH)
-    pictures = [picture.astype(int) for picture in (before, env.render(0))]
-    green = [int(((p[..., 1] > p[..., 0] + 40) & (p[..., 1] > p[..., 2] + 20)).sum()) for p in pictures]
-    assert green[0] == 0
-    assert green[1] > 10

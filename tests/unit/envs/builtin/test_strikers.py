@@ -188,17 +188,6 @@ def test_actions_reach_the_agents_of_their_behavior():
     assert gone[:, 0].sign().tolist() == [1, 0, 0, 0, 1, -1]
 
 
-@pytest.mark.parametrize(("slot", "name", "number"), [(0, "Striker", 2), (1, "Goalie", 1)])
-def test_what_is_no_choice_is_refused_with_the_behavior_and_its_agent(slot: int, name: str, number: int):
-    env = placed(2)
-    choices = {"Striker": [NOTHING] * 4, "Goalie": [NOTHING] * 2}
-    choices[name][number] = (0, 0, 3 + slot)
-    with pytest.raises(
-        EnvError, match=rf"'{name}', agent {number}: action \[0, 0, {3 + slot}\] must be choices of branches"
-    ):
-        env.step({behavior: discrete(*rows) for behavior, rows in choices.items()})
-
-
 def test_actions_of_a_wrong_shape_or_for_one_behavior_alone_are_refused():
     env = placed(2)
     with pytest.raises(EnvError, match=r"'Goalie': actions have shape \(1, 3\), expected \(2, 3\)"):
@@ -242,9 +231,3 @@ def test_the_rule_of_the_strikers_beats_chance():
 def test_the_rule_of_the_goalie_beats_chance():
     ended, goals = rates("Goalie", 600)
     assert goals < 0.1 * ended
-
-
-def test_a_picture_is_drawn_of_any_area():
-    picture = placed(2).render(1)
-    assert picture.shape[2] == 3
-    assert len({tuple(color) for color in picture.reshape(-1, 3).tolist()}) > 5

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-import palaestra
 from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.tennis.env import Tennis
 
@@ -313,18 +312,3 @@ def test_an_areas_rallies_depend_on_the_seed_and_not_on_how_many_areas_there_are
         two = played(many, actions)
         assert torch.equal(one.obs[0], two.obs[0][:6])
         assert torch.equal(one.reward, two.reward[:6])
-
-
-def test_a_picture_shows_the_ball_over_its_side():
-    env = palaestra.make("Tennis", areas=1)
-    env.reset(0)
-    state = env.state_dict()
-    middles = []
-    for x in (-6.0, 6.0):
-        state["ball"][:] = torch.tensor([x, 4.0])
-        env.load_state_dict(state)
-        picture = env.render(0).astype(int)
-        middles.append(
-            np.argwhere((picture[..., 0] > 200) & (picture[..., 2] < 120) & (picture[..., 1] > 140))[:, 1].mean()
-        )
-    assert middles[0] + 200 < middles[1]

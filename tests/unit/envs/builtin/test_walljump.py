@@ -369,9 +369,3 @@ def test_an_agent_begins_with_its_back_to_the_wall():
     env = WallJump(50)
     env.reset(3)
     assert env.state_dict()["angle"].unique().tolist() == pytest.approx([-AHEAD])
-
-
-def test_pictures_of_both_walls_differ():
-    pictures = [laid(wall, agent=(0, -6)).render(0) for wall in (2.0, 4.0)]
-    assert pictures[0].shape == pictures[1].shape
-    assert (pictures[0] != pictures[1]).any()

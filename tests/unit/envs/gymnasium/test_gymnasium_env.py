@@ -288,14 +288,6 @@ def test_an_observation_that_is_not_finite_is_named(value: float):
         act(env, discrete=[0, 0])
 
 
-def test_a_final_observation_that_is_not_finite_is_named():
-    env = GymnasiumEnv("Cut-v0", 1, poison=float("nan"))
-    first(env)
-    act(env, discrete=[0])
-    with pytest.raises(NotFinite):
-        act(env, discrete=[0])
-
-
 def test_a_reward_that_is_not_finite_is_named():
     env = GymnasiumEnv("Counting-v0", 1, poison=float("-inf"), where="reward")
     first(env)
@@ -307,21 +299,6 @@ def test_a_reward_that_is_not_finite_is_named():
 def test_finite_numbers_with_an_infinite_sum_are_accepted():
     env = GymnasiumEnv("Shown-v0", 2, space=spaces.Box(-np.inf, np.inf, (2,)), obs=np.full(2, 3e38, np.float32))
     assert first(env).obs[0].isfinite().all()
-
-
-def test_an_unknown_id_gets_a_suggestion():
-    with pytest.raises(EnvError, match="did you mean 'CartPole-v1'"):
-        GymnasiumEnv("CartPol-v1")
-
-
-def test_a_module_that_is_not_there_is_named():
-    with pytest.raises(EnvError, match="module 'no_such_module'"):
-        GymnasiumEnv("no_such_module:Env-v0")
-
-
-def test_an_option_that_the_environment_does_not_know_is_named():
-    with pytest.raises(EnvError, match="size_of_pole"):
-        GymnasiumEnv("Pendulum-v1", 1, size_of_pole=3)
 
 
 def test_fewer_than_one_area_are_refused():

@@ -145,6 +145,7 @@ def numbers(columns: tuple[Tensor, ...]) -> tuple[float, ...]:
     return tuple(torch.cat(columns).tolist())
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_stored_transitions_are_those_of_single_environments_with_the_same_seeds_and_actions(kind: str):
     make, seeds_of = KINDS[kind]

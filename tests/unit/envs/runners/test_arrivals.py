@@ -15,7 +15,7 @@ def test_a_runner_calls_home_and_both_sides_talk():
     came = SimpleQueue[tuple[Connection, str]]()
     address = arrivals.expect(lambda connection, machine: came.put((connection, machine)))
     with call_home(address) as there:
-        here, machine = came.get(timeout=10)
+        here, machine = came.get(timeout=180)
         assert machine == "127.0.0.1"
         there.send_bytes(b"x" * 100_000)
         assert len(here.recv_bytes()) == 100_000
@@ -44,7 +44,7 @@ def test_a_word_is_good_for_one_call_and_until_it_is_forgotten():
     once, never = (arrivals.expect(lambda connection, _: came.put(connection)) for _ in range(2))
     arrivals.forget(never)
     first = call_home(once)
-    came.get(timeout=10).close()
+    came.get(timeout=180).close()
     for address in (once, never):
         with call_home(address) as late, pytest.raises(EOFError):
             late.recv_bytes()

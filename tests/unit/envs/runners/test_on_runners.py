@@ -71,7 +71,7 @@ def right(step: TimeStep) -> Action:
 
 def all_gone(word: str) -> bool:
     """Whether no such process is left soon; Ray ends actors in the background."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while running(word) and time.monotonic() < deadline:
         time.sleep(0.1)
     return not running(word)
@@ -124,6 +124,7 @@ def test_copies_in_runners_act_together_and_a_runner_that_is_killed_starts_again
     assert all_gone("ray::EnvRunner")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_a_game_plays_in_a_runner_exactly_as_it_plays_here(tmp_path: Path):
     def play(games: GameSettings) -> list[TimeStep]:
@@ -234,6 +235,7 @@ def test_a_cluster_without_room_for_the_runners_is_told_before_the_wait():
         joined.close()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_the_error_of_a_step_is_told_before_that_of_close(tmp_path: Path):
     with opened("python:pool_games:Ends", [], copies=1, areas=1, folder=str(tmp_path), close="raise") as env:

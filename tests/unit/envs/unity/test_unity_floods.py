@@ -53,6 +53,7 @@ def test_a_thousand_copies_are_refused_with_the_number_that_fits(tmp_path: Path)
         assert len(env.copies) == 1
 
 
+@pytest.mark.slow
 def test_a_large_game_is_measured_before_further_copies_start(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     copies = free_memory() // (80 * 2**20)
@@ -66,6 +67,7 @@ def test_a_large_game_is_measured_before_further_copies_start(tmp_path: Path) ->
     assert len(list(notes.glob("*[0-9].json"))) == 1
 
 
+@pytest.mark.slow
 def test_copies_start_in_waves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("palaestra.envs.unity.capacity.PLENTY", 2**60)  # so that the first is measured
     monkeypatch.setattr("palaestra.envs.unity.capacity.usable_cores", lambda: 1)
@@ -139,6 +141,7 @@ def test_warnings_that_come_without_end_are_counted() -> None:
     assert len(shown[-1]) < 3000
 
 
+@pytest.mark.slow
 def test_a_game_that_warns_in_every_message_fills_no_console(tmp_path: Path) -> None:
     log = MessageLog()
     env = UnityEnv(UnityOptions(executable=str(make_build(tmp_path, "Ball"))), (), log)
@@ -147,6 +150,7 @@ def test_a_game_that_warns_in_every_message_fills_no_console(tmp_path: Path) -> 
     assert len(log.warnings) <= BURST
 
 
+@pytest.mark.slow
 def test_a_log_without_end_is_emptied_and_the_game_plays_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("palaestra.wire.limits.LONGEST_LOG", 1_000_000)
     loud = tmp_path / "Loud.x86_64"

@@ -66,6 +66,7 @@ def check(counts: dict[str, Count], totals: dict[str, Totals]) -> None:
     assert not any(totals[name].completed for name in totals.keys() - counts.keys())
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_episodes_returns_and_decisions_are_those_of_the_games_own_ledger(seed: int) -> None:
     game = Crowd(seed, messages=500, agents=(4, 16, 40)[seed % 3], echo=True)
@@ -74,6 +75,7 @@ def test_episodes_returns_and_decisions_are_those_of_the_games_own_ledger(seed: 
     check(counts, game.expected.totals)
 
 
+@pytest.mark.slow
 def test_agents_that_vanish_are_neither_counted_nor_kept_for_ever() -> None:
     game = Crowd(5, messages=2500, agents=5, habits=Habits(vanish=0.03, stranger=0.3), echo=True)
     counts = play(game, EchoPolicy)
@@ -185,6 +187,7 @@ def check_vandalism(outcomes: Counter[str], words: list[str]) -> None:
     assert not unclear, unclear[:3]
 
 
+@pytest.mark.slow
 def test_each_damaged_message_is_answered_and_reported() -> None:
     outcomes, words = vandalize(1000, seed=1, connect=Direct)
     assert sum(outcomes.values()) == 1000
@@ -192,6 +195,7 @@ def test_each_damaged_message_is_answered_and_reported() -> None:
     check_vandalism(outcomes, words)
 
 
+@pytest.mark.slow
 def test_damaged_messages_are_answered_over_a_real_connection() -> None:
     outcomes, words = vandalize(60, seed=2, connect=lambda env: Client(env.options.editor_port, patience=20))
     assert sum(outcomes.values()) == 60

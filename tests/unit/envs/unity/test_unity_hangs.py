@@ -110,6 +110,7 @@ def play(env: UnityEnv, done: Callable[[], bool] = lambda: False) -> None:
         env.step({})
 
 
+@pytest.mark.few(1)
 @LAST
 def test_a_game_that_hangs_after_a_message_without_decisions_is_started_again(
     last: dict[str, Any], clock: Clock, tmp_path: Path
@@ -134,6 +135,7 @@ def test_a_game_that_hangs_after_a_message_without_decisions_is_started_again(
     assert "it is started again now (restart 1)" in log.warnings[0]
 
 
+@pytest.mark.slow
 def test_a_game_that_answers_may_be_without_agents_for_long(clock: Clock, tmp_path: Path) -> None:
     """Its pauses are reported, and only the silence after an answer counts for --timeout-wait."""
     log = MessageLog()
@@ -166,6 +168,7 @@ def editor(env: UnityEnv, game: Game) -> None:
     env.entered = entered
 
 
+@pytest.mark.slow
 @LAST
 def test_an_editor_that_hangs_without_decisions_is_waited_for_like_any_that_hangs(
     last: dict[str, Any], clock: Clock
@@ -199,6 +202,7 @@ def test_an_editor_that_hangs_without_decisions_is_waited_for_like_any_that_hang
         guard.cancel()
 
 
+@pytest.mark.slow
 def test_time_in_which_a_game_waits_for_an_update_is_not_its_silence(clock: Clock, tmp_path: Path) -> None:
     """Of a game that has not asked for a decision yet, and so may be given up while it answers."""
     log = MessageLog()

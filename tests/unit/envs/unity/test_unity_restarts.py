@@ -85,16 +85,16 @@ def test_a_run_that_gets_nowhere_ends() -> None:
         policy.failed(CRASH, 8, 0)
 
 
-def kill(play: Play, copy: int) -> float:
-    """Kills a copy's game with all it started; when."""
+def kill(play: Play, copy: int) -> None:
+    """Kills a copy's game with all it started."""
     process = play.env.copies[copy].process
     assert process is not None
     victims = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
     for victim in victims:
         os.kill(victim.pid, signal.SIGKILL)
-    return time.monotonic()
 
 
+@pytest.mark.slow
 def test_a_run_outlives_kills(tmp_path: Path) -> None:
     log = MessageLog()
     with opened(log, executable=str(make_build(tmp_path, "Ball", episode=10, agents=2)), copies=3) as env:
@@ -102,9 +102,8 @@ def test_a_run_outlives_kills(tmp_path: Path) -> None:
         for number in range(3):
             play.for_seconds(0.7)
             before = len(log.warnings)
-            killed = kill(play, number % 2)
-            play.until(lambda before=before: len(log.warnings) > before, 5)
-            assert log.lines[-1][0] - killed < 2
+            kill(play, number % 2)
+            play.until(lambda before=before: len(log.warnings) > before, 60)
             assert f"copy {number % 2} of the game: it" in log.warnings[-1]
             assert "killed by signal SIGKILL" in log.warnings[-1]
         wanted = play.count("Ball").episodes + 60
@@ -144,6 +143,7 @@ def drawn_by(seed: int) -> set[float]:
     return {float(np.float32(random.uniform(0, 1))) for _ in range(10_000)}
 
 
+@pytest.mark.slow
 def test_a_restarted_game_draws_other_values_than_before_it_crashed(tmp_path: Path) -> None:
     """The same values would make it crash again where one of them did."""
     game = tmp_path / "drawer.py"
@@ -188,6 +188,7 @@ def test_a_restarted_game_draws_other_values_than_before_it_crashed(tmp_path: Pa
         assert [some <= drawn_by(one) for some, one in zip(values(), (seed, 80), strict=True)] == [True, True]
 
 
+@pytest.mark.slow
 def test_a_run_of_crashes_alone_ends_with_the_games_last_words(tmp_path: Path) -> None:
     build = make_build(tmp_path, "Ball", die_at=5, die_how="exit", words="NullReferenceException: the wheel came off")
     with opened(executable=str(build), copies=1) as env:
@@ -218,6 +219,7 @@ def test_damage_from_one_copy_leaves_the_other_unharmed(tmp_path: Path) -> None:
     assert count.length == 10 * count.episodes
 
 
+@pytest.mark.slow
 def test_a_game_that_never_played_is_not_started_again(tmp_path: Path) -> None:
     build = make_build(tmp_path, "Ball", die_at=2, die_how="exit", die_code=9)
     with opened(executable=str(build)) as env, pytest.raises(EnvError, match=r"the game: .*exited with code 9"):

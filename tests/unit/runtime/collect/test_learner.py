@@ -99,6 +99,7 @@ def test_what_a_network_cannot_be_made_of_names_the_behavior(name: str):
         Learner("Walker", spec_of((3, 8, 8), continuous=1), settings, CPU, 0, inference=False)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("trainer", "mates", "times"), [("ppo", 3, 1), ("sac", 3, 1), ("poca", 3, 0), ("ppo", 0, 0), ("sac", 0, 0)]
 )

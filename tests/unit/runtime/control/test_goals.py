@@ -212,6 +212,7 @@ def test_a_run_that_is_resumed_after_its_goal_trains_until_the_goal_is_met_anew(
     assert again.steps["Basic"] >= first.steps["Basic"] + 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flag", "code", "says"),
     [

@@ -140,14 +140,14 @@ def test_an_interrupted_command_saves_ends_well_and_resumes_to_the_same_end(tmp_
     process = learn(tmp_path, *begun, "--run-id=first")
     wait_for(process, "Step: 2000")
     process.send_signal(signal.SIGINT)
-    message, complaint = process.communicate(timeout=60)
+    message, complaint = process.communicate(timeout=180)
     assert process.returncode == 0, complaint
     assert "Training was stopped; saving what it has learned" in message
     assert f"palaestra learn --run-id=first --results-dir={tmp_path} --resume" in message
     assert complaint == "\nstopping: saving what was learned (once more ends at once, without saving)\n"
     assert (tmp_path / "first" / "Basic.onnx").is_file()
     resumed = learn(tmp_path, "--run-id=first", "--resume")
-    message, complaint = resumed.communicate(timeout=60)
+    message, complaint = resumed.communicate(timeout=180)
     assert resumed.returncode == 0, complaint
     assert differences(state(tmp_path / "first"), state(tmp_path / "whole")) == []
 
@@ -155,7 +155,7 @@ def test_an_interrupted_command_saves_ends_well_and_resumes_to_the_same_end(tmp_
     playing = learn(tmp_path, "--run-id=first", "--inference")
     wait_for(playing, "Not Training.")
     playing.send_signal(signal.SIGINT)
-    message, complaint = playing.communicate(timeout=60)
+    message, complaint = playing.communicate(timeout=180)
     assert playing.returncode == 0, complaint
     assert complaint == "\nstopping (once more ends at once)\n"
     assert contents(tmp_path / "first") == before
@@ -186,27 +186,29 @@ def repeated(place: Path, begun: list[str], number: int) -> subprocess.Popen[str
     return learn(place, *begun, "--env=python:repeated:Repeated", "--run-id=first")
 
 
+@pytest.mark.slow
 def test_sigterm_that_is_repeated_does_not_cost_the_save(
     tmp_path: Path, begun: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
     process = repeated(tmp_path, begun, signal.SIGTERM)
-    message, complaint = process.communicate(timeout=60)
+    message, complaint = process.communicate(timeout=180)
     assert process.returncode == 0, complaint
     assert "Training was stopped; saving what it has learned" in message
     assert complaint == "\nstopping: saving what was learned (Ctrl-C ends at once, without saving)\n"
     assert max(Checkpoints(tmp_path / "first" / "checkpoints", 1).steps()) == 200
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_ends_at_once_and_the_run_resumes(
     tmp_path: Path, begun: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
     process = repeated(tmp_path, begun, signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=180)
     assert process.returncode == 128 + signal.SIGINT
     resumed = learn(tmp_path, "--run-id=first", "--resume", "--env=Basic")
-    assert "Resuming 'first' from step 0" in resumed.communicate(timeout=60)[0]
+    assert "Resuming 'first' from step 0" in resumed.communicate(timeout=180)[0]
     assert resumed.returncode == 0
 
 
@@ -228,6 +230,7 @@ print("ended well")
 """
 
 
+@pytest.mark.slow
 def test_a_command_that_goes_on_after_its_run_has_answered_a_signal_is_not_ended_by_it():
-    done = subprocess.run([sys.executable, "-c", SLOW_TO_END], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", SLOW_TO_END], capture_output=True, text=True, timeout=180)
     assert (done.returncode, done.stdout) == (0, "ended well\n"), done.stderr

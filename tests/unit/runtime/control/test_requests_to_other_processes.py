@@ -40,6 +40,7 @@ def small(steps: int, **block: Any) -> dict[str, Any]:
     return settings("3DBall", steps, **block)
 
 
+@pytest.mark.slow
 def test_a_trainer_in_a_process_of_its_own_obeys(tmp_path: Path):
     run = tmp_path / "apart"
     left = [[RunRequest("stop")], CHANGES]
@@ -81,7 +82,7 @@ def test_all_ranks_obey(tmp_path: Path):
                 time.sleep(0.05)
             for request in requests:
                 ask(run, request)
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=180)
     finally:
         process.kill()
     assert process.returncode == 0, output

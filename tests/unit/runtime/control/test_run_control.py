@@ -106,26 +106,23 @@ def test_a_learning_rate_is_changed_from_the_next_update_on_and_stays_after_a_re
     assert all(torch.equal(whole[name], parted[name]) for name in whole)
 
 
-@pytest.mark.parametrize(
-    ("request_", "why"),
-    [
-        (RunRequest("hyperparameter", name="gamma", value=1), "'gamma' cannot be changed"),
-        (
-            RunRequest("hyperparameter", behavior="Basik", name="beta", value=1),
-            "no behavior 'Basik'; did you mean 'Basic'",
-        ),
-        (RunRequest("hyperparameter", name="learning_rate", value=-1), "expected a positive number"),
-        (RunRequest("hyperparameter", name="epsilon", value=0), "epsilon 0: expected a positive number"),
-        (RunRequest("hyperparameter", name="beta", value=-1), "beta -1: expected a positive number or 0"),
-        (RunRequest("hyperparameter", name="learning_rate", value=3e4), "at most 0.1"),
-        (RunRequest("parameter", name="gravity", value=1), "no parameter 'gravity'"),
-        (RunRequest("lesson", name="gravity", value=1), "no curriculum for 'gravity'"),
-    ],
-)
-def test_a_request_that_makes_no_sense_is_refused_with_the_reason(tmp_path: Path, request_: RunRequest, why: str):
-    (answer,) = answered(tmp_path / "first", request_)
-    assert not answer.done
-    assert why in answer.told
+REFUSED = [
+    (RunRequest("hyperparameter", name="gamma", value=1), "'gamma' cannot be changed"),
+    (RunRequest("hyperparameter", behavior="Basik", name="beta", value=1), "no behavior 'Basik'; did you mean 'Basic'"),
+    (RunRequest("hyperparameter", name="learning_rate", value=-1), "expected a positive number"),
+    (RunRequest("hyperparameter", name="epsilon", value=0), "epsilon 0: expected a positive number"),
+    (RunRequest("hyperparameter", name="beta", value=-1), "beta -1: expected a positive number or 0"),
+    (RunRequest("hyperparameter", name="learning_rate", value=3e4), "at most 0.1"),
+    (RunRequest("parameter", name="gravity", value=1), "no parameter 'gravity'"),
+    (RunRequest("lesson", name="gravity", value=1), "no curriculum for 'gravity'"),
+]
+
+
+def test_requests_that_make_no_sense_are_refused_with_the_reason(tmp_path: Path):
+    given = answered(tmp_path / "first", *(request for request, _ in REFUSED))
+    assert not any(answer.done for answer in given)
+    for answer, (_, why) in zip(given, REFUSED, strict=True):
+        assert why in answer.told
 
 
 def test_requests_of_before_the_session_are_stale(tmp_path: Path):

@@ -54,6 +54,7 @@ def lesson(folder: Path, parameter: str = "mass") -> int:
     return json.loads((folder / "run_logs/training_status.json").read_text())[parameter]["lesson_num"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("measure", MEASURES)
 def test_an_interrupted_curriculum_that_goes_on_ends_as_one_that_never_stopped(measure: str, tmp_path: Path):
     config = ball({"mass": curriculum(MEASURES[measure], 1.0, SAMPLERS["uniform"], 3.0, 4.0)}, 1500)
@@ -279,6 +280,7 @@ class Paced(Rumble):
         self.pace = state["pace"].clone()
 
 
+@pytest.mark.slow
 def test_lessons_that_follow_a_rating_go_on_as_if_never_interrupted(tmp_path: Path):
     self_play = {"save_steps": 90, "team_change": 250, "swap_steps": 40, "window": 3}
     met = {
@@ -319,6 +321,7 @@ def unnamed(*values: float) -> dict[str, Any]:
     return form
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("listed", [True, False], ids=["listed", "by default_settings"])
 def test_a_criterion_that_names_no_behavior_goes_by_the_one_that_learns(
     listed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]

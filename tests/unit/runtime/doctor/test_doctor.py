@@ -10,6 +10,7 @@ import torch
 from tiny_envs import Bandit, Scripted, spec_of, table
 from unity_client import Client, actions, brain, info, vector
 from unity_games import Ball, Game, make_build
+from unity_play import free_port
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.runtime.doctor import CheckStage, Examination, Limit, examine
@@ -103,6 +104,7 @@ def test_the_stages_of_a_start_say_file_process_versions_and_agents(tmp_path: Pa
     assert message["agents ask for decisions"] == "Ball: 3 agents of team 0"
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("game", "options", "stage", "words"),
     [
@@ -199,7 +201,7 @@ def in_the_editor(game: Game, **place: Any) -> tuple[Examination, Ear]:
     player = threading.Thread(target=lambda: game.run(Client(port)))
     player.start()
     found = doctor(None, ear=ear, editor_port=port, **place)
-    player.join(10)
+    player.join(180)
     assert not player.is_alive()
     return found, ear
 
@@ -220,6 +222,7 @@ def test_a_number_of_a_game_that_is_none_is_a_finding_with_agent_sensor_and_inde
     assert finding.what.startswith("behavior 'Broken', agent 7: observation 'eyes'[1] is nan")
 
 
+@pytest.mark.slow
 def test_a_silent_editor_is_an_error_where_patience_is_given():
     found = doctor(None, editor_port=free_port(), timeout_wait=0.5)
     assert failed(found).name == "connected"
@@ -233,12 +236,6 @@ def test_a_port_that_is_taken_is_named():
         found = doctor(None, editor_port=taken.getsockname()[1])
     assert failed(found).name == "port open"
     assert "is taken" in failed(found).details[0]
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 def broken_bandit(areas: int = 2) -> Bandit:
@@ -414,6 +411,7 @@ def test_a_limit_ends_by_ticks_or_by_seconds():
     assert not Limit(None, 2.0).reached(10_000, 1.9)
 
 
+@pytest.mark.slow
 def test_logs_of_a_game_that_is_not_well_are_kept_where_the_error_says(tmp_path: Path, logs: Path):
     doctor(make_build(tmp_path, "Ball"), 2)
     assert list(logs.iterdir()) == []

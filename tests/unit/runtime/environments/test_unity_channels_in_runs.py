@@ -18,6 +18,8 @@ from palaestra.wire.messages import Any_, message_class
 from palaestra.wire.side_channels import IncomingMessage, unpack
 from palaestra.wire.unity_channels import ENGINE, PARAMETERS
 
+pytestmark = pytest.mark.usefixtures("patient_games")
+
 GREETING = UUID("621f0a70-4f87-11ea-a6bf-784f4387d1f7")
 OWN = f"""
 from uuid import UUID

@@ -140,6 +140,7 @@ def test_steps_have_thousands_separators(tmp_path: Path):
     assert "1,000,000" in {label.get_text() for label in figure.axes[0].get_xticklabels()}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["$x_", "_hidden", "日本", "a/b", "<&>"])
 def test_any_name_and_a_single_point_at_the_start_can_be_drawn(tmp_path: Path, name: str):
     write_run(JSONLTracker(tracked_run(tmp_path, {})), {name: [0], "other": [0]}, seconds=0.0)
@@ -303,6 +304,7 @@ def test_numbers_that_no_axis_shows_are_left_out(tmp_path: Path):
     save(learning_curves({"run": history}, [REWARD]), tmp_path / "curves.png")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["x" * 5000, "\ud800", "\x1b[31m\u202e"])
 def test_names_that_no_picture_can_hold_are_shortened_and_escaped(tmp_path: Path, name: str):
     point = {"behavior": name, "step": 1, "elapsed": 1, REWARD: 2, name: 3}

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import re
 import sys
-import time
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from small_runs import settings, write
@@ -10,7 +12,7 @@ from small_runs import settings, write
 import palaestra
 from palaestra.cli.commands import LIBRARIES
 from palaestra.cli.main import main
-from palaestra.runtime.logging.waiting import FIRST, WaitingNotice
+from palaestra.runtime.logging.waiting import FIRST, LONGEST, WaitingNotice
 
 SLOW = """
 import time
@@ -24,12 +26,21 @@ def make():
 
 def test_what_takes_long_is_told_ever_less_often(monkeypatch: pytest.MonkeyPatch):
     assert FIRST < 2
-    monkeypatch.setattr("palaestra.runtime.logging.waiting.FIRST", 0.05)
+    pauses: list[float] = []
+
+    class Over(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            pauses.append(timeout or 0.0)
+            return len(pauses) > 7
+
+    parts = SimpleNamespace(Event=Over, Thread=threading.Thread)
+    monkeypatch.setattr("palaestra.runtime.logging.waiting.threading", parts)
     message: list[str] = []
     with WaitingNotice("opening it", message.append):
-        time.sleep(1.0)
-    assert 2 <= len(message) <= 4
-    assert message[0] == "opening it: 0 s so far"
+        pass
+    assert pauses == [FIRST * factor for factor in (1, 2, 4, 8, 16)] + [LONGEST] * 3
+    assert len(message) == 7
+    assert re.fullmatch(r"opening it: \d+ s so far", message[0])
 
 
 def test_what_is_short_is_not_told():

@@ -46,6 +46,7 @@ def train(
     return palaestra.train(config, env=env, callbacks=callbacks, **given)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("plays", [True, False])
 def test_a_student_becomes_its_teacher_in_its_own_behavior(
     plays: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -79,6 +80,7 @@ def test_the_teacher_is_whoever_is_named(tmp_path: Path):
     assert action.continuous == pytest.approx(np.full((3, 2), 0.25), abs=0.1)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("hyper", "env"),
     [
@@ -97,6 +99,7 @@ def test_an_interrupted_lesson_goes_on_as_one_that_never_stopped(
     assert differences(state(whole.folder), state(resumed.folder)) == []
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("plays", [True, False])
 def test_a_model_that_remembers_teaches_on_after_a_stop(plays: bool, tmp_path: Path):
     memory = {"memory": {"sequence_length": 8, "memory_size": 8}, "hidden_units": 8, "num_layers": 1}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import numpy as np
@@ -64,10 +63,8 @@ def test_a_game_that_has_not_connected_ends_with_its_playback(tmp_path: Path):
     playback = Playback(source(tmp_path, die_at=0).open, on_error=told.append)
     until(lambda: list((tmp_path / "notes").glob("*.json")))
     (note,) = (tmp_path / "notes").glob("*.json")
-    begin = time.monotonic()
     playback.close(10)
     assert playback.ended
-    assert time.monotonic() - begin < 8
     assert told == []
     until(lambda: not Path(f"/proc/{note.stem}").exists() if os.path.isdir("/proc") else True)
 

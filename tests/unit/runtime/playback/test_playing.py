@@ -43,7 +43,7 @@ def playing(env: str, results: Path, **more: object) -> Iterator[Playback]:
         assert playback.ended
 
 
-def until(met: Callable[[], object], patience: float = 20.0) -> None:
+def until(met: Callable[[], object], patience: float = 60.0) -> None:
     end = time.monotonic() + patience
     while not met():
         assert time.monotonic() < end, "did not come true in time"

@@ -129,6 +129,7 @@ def test_the_reward_of_groups_is_that_of_whole_groups(tmp_path: Path):
     assert best["reward"] > max(row[REWARD] for row in rows if REWARD in row)
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_keeps_the_same_best(tmp_path: Path):
     keep = {"every": 1000, "episodes": 8}
     whole = run(tmp_path, keep, run_id="whole")
@@ -221,6 +222,7 @@ def test_an_environment_that_cannot_be_opened_twice_is_refused_with_what_to_do(t
         run(tmp_path, {"every": 500}, env=Basic(4))
 
 
+@pytest.mark.slow
 def test_a_function_that_chooses_the_number_of_areas_makes_the_environment_of_evaluations_too(tmp_path: Path):
     result = run(tmp_path, {"every": 500, "episodes": 20}, env=lambda: Basic(4), num_areas=None)
     assert best_of(result)["steps"] > 0

@@ -34,6 +34,7 @@ def is_close(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bo
     return all(torch.allclose(one[key], other[key], atol=1e-5) for key in one)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("late", [0, 5])
 @pytest.mark.parametrize("by", ["initialize_from", "init_path"])
 def test_a_behavior_starts_from_another_run_whenever_it_appears(tmp_path: Path, by: str, late: int):
@@ -58,6 +59,7 @@ def test_the_best_model_of_a_late_behavior_that_cannot_be_evaluated_is_not_kept_
     assert "behavior 'B': keep_best evaluates in an environment of its own" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_counts_a_late_behavior(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

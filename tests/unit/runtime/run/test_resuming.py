@@ -78,6 +78,7 @@ def test_a_run_that_was_stopped_between_two_summaries_goes_on_from_there(
     assert "damaged" not in out
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("trainer", "env", "more"),
     [
@@ -253,6 +254,7 @@ def test_a_run_that_was_never_saved_starts_from_step_0(tmp_path: Path, capsys: p
     assert result.finished
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("left", ["Basic.onnx", "Basic/", "metrics.jsonl", "run_logs/training_status.json"])
 def test_results_without_a_checkpoint_are_not_overwritten(tmp_path: Path, left: str):
     folder = train("Basic", tmp_path, until=1000).folder

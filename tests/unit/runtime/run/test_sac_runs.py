@@ -29,6 +29,7 @@ def train(config: dict[str, Any], env: str, results: Path, until: int | None = N
     return palaestra.train(callbacks=callbacks, **{**given, **more})
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("env", "network"),
     [

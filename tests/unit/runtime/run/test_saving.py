@@ -66,6 +66,7 @@ def take_over(run: Path) -> None:
     (run / WRITER).write_text(json.dumps({**writer, "token": "another", "host": "elsewhere"}))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("act", "message"),
     [

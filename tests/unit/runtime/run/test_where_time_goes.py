@@ -82,6 +82,7 @@ def test_the_page_shows_the_parts_that_its_sentence_is_about_also_if_nothing_was
     assert found.shares["learning"] > 0.1
 
 
+@pytest.mark.slow
 def test_of_a_trainer_beside_the_run_it_says_how_long_it_learned_and_was_waited_for(tmp_path: Path):
     folder = train(tmp_path, block(800, threaded=True, **LARGE), env="3DBall", quiet=True)
     tree = timers(folder)["children"]
@@ -91,6 +92,7 @@ def test_of_a_trainer_beside_the_run_it_says_how_long_it_learned_and_was_waited_
     assert "collecting waits for the trainer's process" in last_times(folder)["bottleneck"]
 
 
+@pytest.mark.slow
 def test_of_copies_it_says_how_busy_each_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     folder = train(tmp_path, block(800), env=SLOW, num_envs=2, num_areas=4, env_options={"ms": 4.0})
     out = capsys.readouterr().out

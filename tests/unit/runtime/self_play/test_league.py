@@ -166,6 +166,7 @@ def test_a_league_goes_on_as_agents_come(tmp_path: Path):
     assert main(["league", str(tmp_path / "run"), "--games=10", "--snapshots=2", "--num-areas=1"]) == 0
 
 
+@pytest.mark.slow
 def test_a_league_where_an_area_holds_several_games_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     tree = settings("Duel", 40, self_play={"save_steps": 20})
     palaestra.train(

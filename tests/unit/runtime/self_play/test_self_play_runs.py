@@ -51,14 +51,15 @@ MEMORY = {"network_settings": {"hidden_units": 16, "num_layers": 1, "memory": {"
     [
         ("symmetric", ["Fighter"], {}),
         pytest.param("symmetric", ["Fighter"], MEMORY, marks=pytest.mark.slow),
-        ("symmetric", ["Fighter"], {"trainer_type": "sac", "hyperparameters": SAC}),
+        pytest.param("symmetric", ["Fighter"], {"trainer_type": "sac", "hyperparameters": SAC}, marks=pytest.mark.slow),
         pytest.param("two_against_one", ["Pair", "Giant"], {}, marks=pytest.mark.slow),
         ("two_against_one", ["Pair", "Giant"], {"trainer_type": "poca"}),
         pytest.param("three_teams", ["Fighter"], {}, marks=pytest.mark.slow),
-        (
+        pytest.param(
             "symmetric",
             ["Fighter"],
             {"self_play": {"opponents": ["rumble_env:quarter"], "play_against_opponents_ratio": 0.5}},
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             "symmetric",
@@ -89,6 +90,7 @@ exchanged.
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("make", "names"),
     [("symmetric", ["Fighter"]), ("two_against_one", ["Pair", "Giant"]), ("three_teams", ["Fighter"])],

@@ -61,6 +61,7 @@ def test_decisions_of_fixed_policies_are_no_steps_of_a_behavior_that_learned_eve
     assert behavior_state(result, "Giant")["ghost_step"] > 200
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("out", "learns"), [("Giant", "Pair"), ("Pair", "Giant")])
 def test_a_run_goes_on_where_a_behavior_plays_itself_no_more(out: str, learns: str, tmp_path: Path) -> None:
     train(config("Pair", "Giant"), "two_against_one", tmp_path, until=400)

@@ -112,6 +112,7 @@ def test_a_reader_does_not_wait_for_an_irregular_file(name: str, kind: str, tmp_
         assert not (tmp_path / place).is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pipe", "huge"])
 def test_a_checkpoint_whose_weights_are_irregular_is_damaged(kind: str, tmp_path: Path):
     checkpoints = Checkpoints(tmp_path, 0)

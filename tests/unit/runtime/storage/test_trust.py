@@ -182,6 +182,7 @@ def test_an_environment_of_a_foreign_folder_is_not_opened(
     assert contents(foreign) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command not in ASKS and "--env" not in command])
 def test_config_export_plot_and_a_model_alone_run_no_code(command: str, foreign: Path):
     change(foreign, env_settings__side_channels=["their_code:make"])
@@ -211,6 +212,7 @@ def test_no_command_runs_code_of_agents_that_a_foreign_folder_names(
     assert not was_run()
 
 
+@pytest.mark.slow
 def test_a_teacher_and_opponents_of_a_foreign_folder_are_code(foreign: Path):
     tree = settings("Bandit", self_play={"opponents": ["heuristic", "python:their_code:Rule"]})
     tree["default_settings"] = {"trainer_type": "bc", "hyperparameters": {"teacher": "their_code:Rule"}}
@@ -222,6 +224,7 @@ def test_a_teacher_and_opponents_of_a_foreign_folder_are_code(foreign: Path):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env", ["gymnasium:their_code:Thing-v0", "./game.sh", "game.py"])
 def test_a_program_and_a_module_of_gymnasium_are_not_started(
     env: str, foreign: Path, capsys: pytest.CaptureFixture[str]
@@ -235,6 +238,7 @@ def test_a_program_and_a_module_of_gymnasium_are_not_started(
     assert not was_run()
 
 
+@pytest.mark.slow
 def test_side_channels_of_a_foreign_folder_are_not_made_for_a_game_of_ones_own(
     foreign: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -316,6 +320,7 @@ def test_resuming_with_settings_of_ones_own_runs_nothing_of_the_folder(foreign: 
     assert not was_run()
 
 
+@pytest.mark.slow
 def test_config_shows_a_trainer_of_ones_own_without_importing_it(place: Path, capsys: pytest.CaptureFixture[str]):
     tree = {"behaviors": {"Bandit": {"trainer_type": "their_code:Thing", "hyperparameters": {"gentle": [1, 2]}}}}
     Path("own.yaml").write_text(yaml.safe_dump(tree))
@@ -340,6 +345,7 @@ def test_the_key_is_the_users_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert user_key(KEY) not in (key, None)  # one that others may have read is not used
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps both folders to the user")
 def test_without_a_place_for_its_key_a_folder_stays_foreign(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -361,6 +367,7 @@ def test_without_a_place_for_its_key_a_folder_stays_foreign(
     assert is_own(run, found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("section", "reach", "path"),
     [
@@ -393,6 +400,7 @@ def test_what_reaches_beyond_this_machine_is_asked_for(
     assert contents(foreign) == before
 
 
+@pytest.mark.slow
 def test_an_address_for_games_that_others_reach_is_asked_for(foreign: Path, capsys: pytest.CaptureFixture[str]):
     Path("game.py").write_text("")
     change(foreign, env_settings__bind="0.0.0.0")
@@ -411,6 +419,7 @@ def test_a_tracker_that_the_user_types_needs_no_trust(foreign: Path, capsys: pyt
     assert "--trust" not in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_choices_of_a_search_in_a_foreign_folder_are_code(foreign: Path, capsys: pytest.CaptureFixture[str]):
     space = {"env_settings.env_path": {"choice": ["builtin:Basic", "python:their_code:make"]}}
     change(foreign, env_settings__env_path="builtin:Basic", search={"space": space})
@@ -424,6 +433,7 @@ def test_choices_of_a_search_in_a_foreign_folder_are_code(foreign: Path, capsys:
     assert not was_run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["configuration.yaml", "study/best.yaml", "study/trials/0/settings.yaml"])
 def test_files_that_runs_and_searches_write_are_known_wherever_they_lie(name: str, foreign: Path, tmp_path: Path):
     file = tmp_path / "copied" / name
@@ -435,6 +445,7 @@ def test_files_that_runs_and_searches_write_are_known_wherever_they_lie(name: st
     assert not was_run()
 
 
+@pytest.mark.slow
 def test_a_signature_is_kept_when_another_is_added(place: Path):
     run = place / "results/first"
     mine = load(run / "configuration.yaml").settings
@@ -452,6 +463,7 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
 @pytest.mark.parametrize("link", ["run_logs/console.log", "checkpoints/400"])
 @pytest.mark.parametrize(
@@ -486,6 +498,7 @@ def test_links_of_ones_own_folder_and_those_that_stay_inside_need_no_trust(place
     assert not list(outward_links(run))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
 @pytest.mark.parametrize(
     "command", ["record first --env=Basic", "record first --demo --env=Basic", "league first", "export first"]
@@ -508,6 +521,7 @@ def test_a_half_written_model_replaces_a_link(foreign: Path, elsewhere: Path):
     assert (elsewhere / "precious").read_text() == "mine"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
 def test_pictures_replace_a_link_instead_of_the_file_that_it_leads_to(foreign: Path, elsewhere: Path):
     Path("curves.png").symlink_to(elsewhere / "precious")
@@ -516,6 +530,7 @@ def test_pictures_replace_a_link_instead_of_the_file_that_it_leads_to(foreign: P
     assert not Path("curves.png").is_symlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("key", "value"), [("force", True), ("resume", True), ("results_dir", "{elsewhere}"), ("results_dir", "../mine")]
 )

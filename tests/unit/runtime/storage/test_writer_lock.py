@@ -101,6 +101,7 @@ def test_a_folder_in_which_nothing_was_written_goes_again(tmp_path: Path):
     assert [*tmp_path.iterdir()] == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not hasattr(os, "fork") or int(version("filelock").split(".")[0]) < 4,
     reason="needs fork, and a filelock that minds it",
@@ -152,6 +153,7 @@ def test_where_there_are_no_locks_a_run_says_so_and_goes_on(
     assert [path.name for path in (tmp_path / "run").iterdir() if path.name != LOCK] == ["file"]
 
 
+@pytest.mark.slow
 def test_where_there_are_no_locks_a_writer_that_is_alive_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with hold(tmp_path / "run") as holder:
         without_locks(monkeypatch, "ENOLCK")
@@ -273,6 +275,7 @@ def check_pairs(folder: Path, pairs: int, seed: int) -> None:
         assert one["hidden"] == [], one
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_of_two_writers_one_refuses_and_nothing_is_lost(tmp_path: Path):
     check_pairs(tmp_path, 1, seed=1)

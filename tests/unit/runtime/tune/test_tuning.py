@@ -52,6 +52,7 @@ def test_a_search_ends_with_settings_that_train_a_table_and_pictures(tmp_path: P
         assert f"trial {best.number}: reward" in "\n".join(lines)
 
 
+@pytest.mark.slow
 def test_each_trial_trains_with_every_seed_and_is_worth_their_mean(tmp_path: Path):
     with opened(tmp_path, plan(trials=1, seeds=2, pruner="none")) as study:
         launcher = Here()
@@ -63,6 +64,7 @@ def test_each_trial_trains_with_every_seed_and_is_worth_their_mean(tmp_path: Pat
         assert first != second
 
 
+@pytest.mark.slow
 def test_a_trial_whose_first_seed_misses_the_bar_is_not_trained_with_others(tmp_path: Path):
     with opened(tmp_path, plan(trials=1, seeds=3, bar=500)) as study:
         launcher = Here()
@@ -79,6 +81,7 @@ def test_a_trial_that_fails_harms_no_other(tmp_path: Path):
         assert [row["why"] for row in found] == ["no such game", "weights are NaN", ""]
 
 
+@pytest.mark.slow
 def test_a_training_that_was_killed_is_started_again_twice(tmp_path: Path):
     with opened(tmp_path, plan(trials=1)) as study:
         launcher = Here(Outcome("lost", "killed"), Outcome("stopped"))
@@ -87,6 +90,7 @@ def test_a_training_that_was_killed_is_started_again_twice(tmp_path: Path):
         assert study.all()[0].state == study.states.COMPLETE
 
 
+@pytest.mark.slow
 def test_a_search_whose_first_trials_all_fail_ends(tmp_path: Path):
     with opened(tmp_path, plan(trials=30)) as study:
         launcher = Here(*[Outcome("failed", "no such game")] * 9)
@@ -95,6 +99,7 @@ def test_a_search_whose_first_trials_all_fail_ends(tmp_path: Path):
         assert len(launcher.tasks) == 3
 
 
+@pytest.mark.slow
 def test_a_process_that_finds_nothing_to_do_ends_once_all_trials_have_ended(tmp_path: Path):
     with opened(tmp_path, plan(trials=1)) as study:
         trial = study.claim()
@@ -110,6 +115,7 @@ def test_a_process_that_finds_nothing_to_do_ends_once_all_trials_have_ended(tmp_
         Tuning(study, Here(), silent).run()
 
 
+@pytest.mark.slow
 def test_a_result_that_nobody_took_is_taken_without_training_again(tmp_path: Path):
     with opened(tmp_path, plan(trials=1)) as study:
         Tuning(study, Here(), silent).run()
@@ -122,6 +128,7 @@ def test_a_result_that_nobody_took_is_taken_without_training_again(tmp_path: Pat
         assert study.all()[0].values == value
 
 
+@pytest.mark.slow
 def test_rewards_of_a_search_for_the_bar_are_reported_to_the_last_mark(tmp_path: Path):
     with opened(tmp_path, plan(trials=1, bar=5)) as study:
         Tuning(study, Here(), silent).run()
@@ -145,6 +152,7 @@ def test_several_objectives_end_with_the_front(tmp_path: Path):
         }
 
 
+@pytest.mark.slow
 def test_a_study_goes_on_only_with_the_settings_that_it_began_with(tmp_path: Path):
     place: dict[str, Any] = {"results_dir": str(tmp_path), "quiet": True}
     with opened(tmp_path, plan()):
