@@ -12,7 +12,8 @@ import numpy as np
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.envs.builtin.base.env import Program, WarpEnv
+from palaestra.envs.builtin.base.env import WarpEnv
+from palaestra.envs.builtin.base.program import Program
 from palaestra.envs.builtin.base.world_columns import Rows, next_parameter
 from palaestra.envs.solids import BLUE, Drawing, solids
 
@@ -95,6 +96,14 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
             show(world, area, area * AGENTS + j)
 
 
+def draw_crowd(rows: Rows, _behavior: str) -> Drawing:
+    """Draws each agent where its last action and its area's count are."""
+    place = np.zeros((rows.areas, int(AGENTS), 3))
+    place[..., 0] = rows["action_continuous"][..., 0]
+    place[..., 1] = rows["age"][:, None]
+    return Drawing((solids("agent", "box", place, 0.1, BLUE, agents=("", rows.slots)),), (1.0, 9.0, 1.0))
+
+
 class Crowd(WarpEnv):
     """Three agents an area, of the behaviors Many and Few by turns; a vector (count, number), two things, hybrid
     actions.
@@ -110,20 +119,6 @@ class Crowd(WarpEnv):
     default_areas = 2
     parameter_ranges: ClassVar = {"length": (2.0, 1.0, 9.0)}
 
-    def __init__(self, areas: int | None = None, device: str = "cpu") -> None:
-        spec = BehaviorSpec((ObsSpec("vector", (2,)), ObsSpec("things", (2, 1))), ActionSpec(1, (4,)))
-        sizes = {
-            "obs": 2,
-            "obs_things": (2, 1),
-            "final_obs": 2,
-            "final_obs_things": (2, 1),
-            "action_continuous": 1,
-            "action_discrete": 1,
-        }
-        super().__init__(Program(World, begin, tick, area_columns=("age", "length")), spec, areas, device, **sizes)
-
-    def _drawing(self, rows: Rows) -> Drawing:
-        place = np.zeros((rows.areas, self.agents, 3))
-        place[..., 0] = rows["action_continuous"][..., 0]
-        place[..., 1] = rows["age"][:, None]
-        return Drawing((solids("agent", "box", place, 0.1, BLUE, agents=("", rows.slots)),), (1.0, 9.0, 1.0))
+    program = Program(World, begin, tick, area_columns=("age", "length"))
+    spec = BehaviorSpec((ObsSpec("vector", (2,)), ObsSpec("things", (2, 1))), ActionSpec(1, (4,)))
+    picture = staticmethod(draw_crowd)

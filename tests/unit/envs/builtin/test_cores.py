@@ -12,7 +12,7 @@ from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.base.cores import shares_of
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.creatures.crawler import Crawler
-from palaestra.envs.builtin.creatures.lanes import MOST_PARTS
+from palaestra.envs.builtin.creatures.simd_solver import MOST_PARTS
 from palaestra.envs.builtin.creatures.species import CRAWLER, WALKER, WORM
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from palaestra.envs.builtin.base.env import MOST_KEPT, WORTH_KEEPING, PooledCopies
+from palaestra.envs.builtin.base.tables import MOST_KEPT, WORTH_KEEPING, PooledCopies
 
 LARGE = WORTH_KEEPING // 4
 

@@ -8,6 +8,8 @@ from envs.crowd_env import Crowd
 from palaestra.core.errors import EnvError
 from palaestra.core.plugins import registry
 from palaestra.core.timestep import Action, TimeStep
+from palaestra.envs.builtin.ball.env import Ball, VisualBall
+from palaestra.envs.builtin.soccer.env import SoccerTwos
 from palaestra.runtime.environments.make import make_env
 from palaestra.testing import check_env
 
@@ -172,3 +174,16 @@ def test_messages_name_the_environment_as_it_was_asked_for(name: str):
     with pytest.raises(EnvError) as raised:
         make_env(name, areas=0)
     assert str(raised.value).startswith(tuple(f"{title} with 0 areas" for title in titles))
+
+
+def test_a_world_has_the_columns_of_its_groups_and_one_for_each_last_observation():
+    names = [name for name in SoccerTwos.program.world.vars if "obs" in name or name in ("reward", "pending", "ball")]
+    seen = ["obs_ahead", "obs_behind"]
+    assert names == ["reward", "pending", "ball", *seen, *(f"final_{name}" for name in seen)]
+
+
+def test_an_environment_like_another_differs_in_what_it_says_itself():
+    assert VisualBall.episode == Ball.episode
+    assert VisualBall.rule is Ball.rule
+    assert (VisualBall.behavior, VisualBall.default_areas) == ("Visual3DBall", 8)
+    assert VisualBall.program is not Ball.program

@@ -25,7 +25,7 @@ from palaestra.envs.builtin.drawing.figures import turned_by
 from palaestra.envs.solids import BLUE, GOLD, INK, Drawing, solids
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 VECTOR = ObsSpec("VectorSensor_size8", (8,))
 POSITION = ObsSpec("StackingSensor_size9_ObservableAttribute:Ball3DHardAgent.PositionDelta", (27,))
@@ -34,12 +34,10 @@ IMAGE = ObsSpec("StackingSensor_size4_CameraSensor", (3 * FRAMES, SIDE, SIDE))
 OBS = {"obs": VECTOR, "obs_position": POSITION, "obs_rotation": ROTATION, "obs_image": IMAGE}
 
 
-def sizes_with(*seen: str) -> dict[str, int | tuple[int, ...]]:
-    """Returns the inner shapes of the columns if these observations are made, and the others have width 0."""
-    sizes: dict[str, int | tuple[int, ...]] = {"action": 2, "parameters": 3}
-    for name, obs in OBS.items():
-        sizes[name] = sizes[f"final_{name}"] = obs.shape if name in seen else (0, *obs.shape[1:])
-    return sizes
+def all_but(*seen: str) -> dict[str, tuple[int, ...]]:
+    """Returns shapes of width 0 for the columns of all observations but these."""
+    unseen = {name: (0, *obs.shape[1:]) for name, obs in OBS.items() if name not in seen}
+    return unseen | {f"final_{name}": shape for name, shape in unseen.items()}
 
 
 def balance(columns: Mapping[str, torch.Tensor]) -> Action:
@@ -89,68 +87,30 @@ class Ball(WarpEnv):
     age_per_decision = int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {"scale": (1.0, 0.2, 10.0), "gravity": (9.81, 4.0, 105.0), "mass": (1.0, 0.1, 20.0)}
-
-    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        spec = BehaviorSpec((VECTOR,), ActionSpec(continuous=2), steady=True)
-        super().__init__(PROGRAM, spec, areas, device, **sizes_with("obs"))
-
-    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """Returns `balance`'s actions; None for another behavior."""
-        return balance(self._columns) if behavior == self.behavior else None
-
-    def _drawing(self, rows: Rows) -> Drawing:
-        return draw_ball(rows, self.behavior)
+    program = PROGRAM
+    spec = BehaviorSpec((VECTOR,), ActionSpec(continuous=2), steady=True)
+    sizes = all_but("obs")
+    rule = staticmethod(balance)
+    picture = staticmethod(draw_ball)
 
 
-class BallHard(WarpEnv):
+class BallHard(WarpEnv, like=Ball):
     """3DBallHard: the ball's position (27) and the block's rotation (18), nine frames of each, the oldest first; not
     the velocity.
     """
 
     behavior = "3DBallHard"
     summary = "3DBall without the ball's velocity: it must be inferred from the last nine frames."
-    rewards = Ball.rewards
-    episode = Ball.episode
-    benchmark = 100.0
-    default_areas = 12
-    most_decisions = Ball.most_decisions
-    age_per_decision = Ball.age_per_decision
-    tick_seconds = Ball.tick_seconds
-    parameter_ranges = Ball.parameter_ranges
-
-    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        spec = BehaviorSpec((POSITION, ROTATION), ActionSpec(continuous=2), steady=True)
-        super().__init__(PROGRAM, spec, areas, device, **sizes_with("obs_position", "obs_rotation"))
-
-    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """Returns `balance`'s actions; None for another behavior."""
-        return balance(self._columns) if behavior == self.behavior else None
-
-    def _drawing(self, rows: Rows) -> Drawing:
-        return draw_ball(rows, self.behavior)
+    spec = BehaviorSpec((POSITION, ROTATION), ActionSpec(continuous=2), steady=True)
+    sizes = all_but("obs_position", "obs_rotation")
 
 
-class VisualBall(WarpEnv):
+class VisualBall(WarpEnv, like=Ball):
     """Visual3DBall: four camera pictures of 84 x 84 pixels in color (12 channels), the oldest first."""
 
     behavior = "Visual3DBall"
     summary = "3DBall, seen by a camera: motion must be inferred from the last four pictures."
-    rewards = Ball.rewards
-    episode = Ball.episode
-    benchmark = 100.0
     default_areas = 8
-    most_decisions = Ball.most_decisions
-    age_per_decision = Ball.age_per_decision
-    tick_seconds = Ball.tick_seconds
-    parameter_ranges = Ball.parameter_ranges
-
-    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        spec = BehaviorSpec((IMAGE,), ActionSpec(continuous=2), steady=True)
-        super().__init__(VISUAL, spec, areas, device, **sizes_with("obs_image"))
-
-    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """Returns `balance`'s actions; None for another behavior."""
-        return balance(self._columns) if behavior == self.behavior else None
-
-    def _drawing(self, rows: Rows) -> Drawing:
-        return draw_ball(rows, self.behavior)
+    program = VISUAL
+    spec = BehaviorSpec((IMAGE,), ActionSpec(continuous=2), steady=True)
+    sizes = all_but("obs_image")

@@ -8,7 +8,7 @@ import warp as wp
 
 from palaestra.envs.builtin.ball.motion import DEGREE, Sphere, has_fallen, step_ball, tilt_block
 from palaestra.envs.builtin.ball.picture import paint_scene
-from palaestra.envs.builtin.base.env import Program
+from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, Program, world_struct
 from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
 from palaestra.envs.builtin.sensors.stacking import clear_frames, shift_frames
 
@@ -22,8 +22,8 @@ START_TILT = wp.constant(10.0)  # degrees
 COLORS = wp.constant(3)  # channels of a picture
 
 
-@wp.struct
-class World:
+@world_struct
+class World(EndColumns, ParameterColumns):
     """Columns of 3DBall, 3DBallHard and Visual3DBall, one row per area. Each has its own observations; those of the
     others have width 0.
     """
@@ -35,8 +35,6 @@ class World:
     velocity: wp.array(dtype=wp.vec3)
     spin: wp.array(dtype=wp.vec3)  # rad/s; a new episode does not stop it
     parameters: wp.array2d(dtype=wp.float32)  # scale, gravity, mass of this episode
-    pending: wp.array3d(dtype=wp.float32)
-    episodes: wp.array(dtype=wp.int32)
     is_new: wp.array(dtype=wp.bool)  # whether the episode began in the last decision
     final_tilt: wp.array(dtype=wp.quat)  # the block's, where the last episode ended
     final_position: wp.array(dtype=wp.vec3)
@@ -46,13 +44,6 @@ class World:
     obs_position: wp.array2d(dtype=wp.float32)  # frames of 3, the oldest first
     obs_rotation: wp.array2d(dtype=wp.float32)  # frames of 2
     obs_image: wp.array4d(dtype=wp.float32)  # frames of 3 channels
-    final_obs: wp.array2d(dtype=wp.float32)
-    final_obs_position: wp.array2d(dtype=wp.float32)
-    final_obs_rotation: wp.array2d(dtype=wp.float32)
-    final_obs_image: wp.array4d(dtype=wp.float32)
-    reward: wp.array(dtype=wp.float32)
-    terminated: wp.array(dtype=wp.bool)
-    truncated: wp.array(dtype=wp.bool)
 
 
 @wp.func

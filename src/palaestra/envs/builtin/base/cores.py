@@ -97,7 +97,7 @@ def share_of(
     share = struct()
     for name, var in struct.vars.items():
         if not isinstance(var.type, wp.array):
-            setattr(share, name, sizes[name](last - first) if callable(sizes[name]) else getattr(world, name))
+            setattr(share, name, sizes[name](last - first, "cpu") if callable(sizes[name]) else getattr(world, name))
             continue
         each = len(columns[name]) // total
         setattr(share, name, wp.from_torch(columns[name][each * first : each * last], dtype=var.type.dtype))

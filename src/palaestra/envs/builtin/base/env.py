@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,14 +13,15 @@ from torch import Tensor
 
 from palaestra.core.errors import EnvError, StateOfAnotherVersion
 from palaestra.core.plugins import nearest
-from palaestra.core.timestep import Action, FinalObs, TimeStep
+from palaestra.core.timestep import Action, TimeStep
 from palaestra.envs.builtin.base.cores import SplitTick
 from palaestra.envs.builtin.base.host_ticks import Given, HostTicks
+from palaestra.envs.builtin.base.program import QUEUE, Program, shapes_from
+from palaestra.envs.builtin.base.tables import Tables
 from palaestra.envs.builtin.base.world_columns import (
     ImageBuffers,
     Rows,
     allocate,
-    column_prefix,
     invalid_action,
     quiet_warp,
     resolve,
@@ -39,55 +38,6 @@ if TYPE_CHECKING:
     from palaestra.core.specs import BehaviorSpec
     from palaestra.envs.ray_fans import RayFan
     from palaestra.envs.solids import Drawing
-
-QUEUE = 32
-"""Number of episodes per area whose parameters can be set ahead."""
-WORTH_KEEPING = 1 << 18  # bytes; smaller copies come from the allocator's own pool
-MOST_KEPT = 4  # copies of a column that a reader may hold before more of them cost fresh memory
-
-
-@dataclass(frozen=True)
-class Program:
-    """The kernels of an environment and the Warp struct of the columns they work on.
-
-    Columns have a row per slot. These names have a meaning here: `action` (for hybrid actions
-    `action_continuous` and `action_discrete`), `obs...` and for each its `final_obs...`, both in
-    the order of the spec (columns of width 0 are left out), `reward`, `group_reward`, `terminated`, `truncated` and
-    `mask`. `acting` marks the agents that await an action, if not all do; such a behavior is not steady.
-
-    If agents can change their behavior, `plays` holds the number of the agent's behavior from now on, and `played` that
-    of the behavior which its last decision, `reward` and end belong to. If each agent has a fixed role instead, each
-    behavior has its own `obs...` and `final_obs...`, with a row for each of its agents: `striker_obs` for a Striker.
-
-    `pending` has a row per area: the parameters of its next episodes, (areas, QUEUE, P) in the order of
-    `parameter_ranges`. `episodes` counts how many the area has begun: episode n takes column n modulo QUEUE.
-    """
-
-    world: Any
-    begin: Any
-    """Kernel (world), a thread per area: starts every area. The column `rng`, if there is one, has been seeded."""
-    tick: Any
-    """Kernel (world, report), a thread per area: one decision of its agents, and a new episode if it ended. Sets
-    report[0] if an episode ended, and report[1] to 1 + the slot of an invalid action.
-    """
-    draw: Any = None
-    """Kernel (world), a thread for each `draw_rows` rows of a slot's `obs_image`: paints them after `begin` and `tick`.
-    None: no image.
-    """
-    draw_rows: int = 1
-    """Rows of pixels that a thread paints. More than one costs less on a CPU, where every thread gets a copy of the
-    struct.
-    """
-    image_columns: tuple[str, ...] = ()
-    """Columns that tell what is painted in `obs_image`, if `draw` leaves what already is as it should be. Images are
-    then not copied.
-    """
-    area_columns: tuple[str, ...] = ()
-    """Further columns with a row per area."""
-    together: int = 1
-    """Areas that a thread of `tick` advances on a CPU, where the compiler can then make vectors of them. On a GPU it is
-    one.
-    """
 
 
 class WarpEnv:
@@ -135,26 +85,38 @@ class WarpEnv:
     board: ClassVar[SwapBoard | None] = None
     """The board, if its moves exchange two pieces."""
 
-    def __init__(
-        self,
-        program: Program,
-        spec: BehaviorSpec | Mapping[str, BehaviorSpec],
-        areas: int | None,
-        device: str | torch.device,
-        **sizes: Any,
-    ) -> None:
-        """Allocates the columns and records the kernel launches.
+    program: Program
+    spec: BehaviorSpec | Mapping[str, BehaviorSpec]
+    """Spec of every behavior, or a spec for each if agents have `roles`."""
+    sizes: Mapping[str, Any] = {}
+    """Inner shapes of the struct's columns of more than one dimension, and its scalars, or functions (areas, device)
+    that return them. Those that follow from the spec can be left out.
+    """
+    rule: Callable[[Mapping[str, Tensor]], Action] | None = None
+    """Returns the actions of all agents by a rule, from the columns."""
+    picture: Callable[[Rows, str], Drawing]
+    """Draws some areas, from their rows of the columns and the name of the behavior."""
 
-        `spec` is the spec of every behavior, or a spec for each if agents have `roles`. `sizes` are the inner shapes of
-        the struct's columns of more than one dimension, and its scalars, or functions that return them for a number of
-        areas. Raises EnvError for a bad number of areas or an unknown device.
+    def __init_subclass__(cls, like: type[WarpEnv] | None = None) -> None:
+        """Takes over what an environment says about itself that is `like` another and does not say it differently."""
+        for name in WarpEnv.__annotations__ if like is not None else ():
+            if name in vars(like) and name not in vars(cls):
+                setattr(cls, name, vars(like)[name])
+
+    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
+        """Allocates the columns and records the kernel launches. An environment with options sets its `spec` and
+        `sizes` before.
+
+        Raises EnvError for a bad number of areas or an unknown device.
         """
+        program = self.program
         self.title = self.title or self.behavior
         self.num_areas = self.default_areas if areas is None else areas
         if isinstance(self.num_areas, bool) or not isinstance(self.num_areas, int) or self.num_areas < 1:
             raise EnvError(f"{self.title} with {areas!r} areas: expected a whole number of at least 1")
         self.device = resolve(device)
         names = self.behavior_names or (self.behavior,)
+        spec = self.spec
         self.behaviors: Mapping[str, BehaviorSpec] = spec if isinstance(spec, Mapping) else dict.fromkeys(names, spec)
         self.parameters: Mapping[str, float] = {
             name: default for name, (default, _, _) in self.parameter_ranges.items()
@@ -167,9 +129,8 @@ class WarpEnv:
         rows = dict.fromkeys(("pending", "episodes", *program.area_columns), self.num_areas)
         rows |= rows_of_roles(program.world.vars, self.roles, self.num_areas)
         slots = self.num_areas * self.agents
-        self._world, self._columns = allocate(
-            program.world, slots, self.num_areas, self.device, rows, pending=(QUEUE, len(self.parameters)), **sizes
-        )
+        sizes = shapes_from(program, self.behaviors, bool(self.roles), len(self.parameters), self.sizes)
+        self._world, self._columns = allocate(program.world, slots, self.num_areas, self.device, rows, sizes)
         if self.parameters:
             self._columns["pending"].copy_(torch.tensor(list(self.parameters.values()), device=self.device))
         self._images: ImageBuffers | None = None
@@ -177,21 +138,15 @@ class WarpEnv:
             self._images = ImageBuffers(self._columns, self._world, ("obs_image", *program.image_columns))
         self._tables = Tables(self._columns, self.behaviors, self.teams or (0,) * self.agents, self.roles, self._images)
         self._report = torch.zeros(2, dtype=torch.int32, device=self.device)
-        self._host_report = (
-            self._report.numpy() if self.device.type == "cpu" else None
-        )  # None: reading it would wait for the device
+        # None: reading it would wait for the device
+        self._host_report = self._report.numpy() if self.device.type == "cpu" else None
         self._streams: dict[int, wp.Stream] = {}
         with quiet_warp():  # the first launch compiles the kernels, unless Warp finds them in its cache
-            self._seed = (
-                self._record(seed_streams, len(self._columns["rng"]), self._world.rng, 0)
-                if "rng" in self._columns
-                else None
-            )
+            rng = self._columns.get("rng")
+            self._seed = None if rng is None else self._record(seed_streams, len(rng), self._world.rng, 0)
             self._begin = self._record(program.begin, self.num_areas, self._world)
-            together = program.together if self.device.type == "cpu" else 1
-            self._tick = self._record(
-                program.tick, -(-self.num_areas // together), self._world, wp.from_torch(self._report)
-            )
+            threads = -(-self.num_areas // (program.together if self.device.type == "cpu" else 1))
+            self._tick = self._record(program.tick, threads, self._world, wp.from_torch(self._report))
             self._split = SplitTick(program, self._world, self._columns, self.num_areas, self.agents, sizes)
             self._draw = None
             if program.draw is not None:
@@ -216,7 +171,7 @@ class WarpEnv:
             host_ticks=True,
             staggers_episodes=True,
             queue_length=QUEUE,
-            has_heuristic=hasattr(self, "heuristic"),
+            has_heuristic=self.rule is not None,
             draws=True,
         )
 
@@ -321,12 +276,8 @@ class WarpEnv:
     def _action_columns(self, name: str, action: Action) -> list[tuple[Tensor, Tensor]]:
         """Returns the action columns, each with the values to write."""
         if "action" in self._columns:
-            return [
-                (
-                    self._columns["action"],
-                    action.continuous if self.behaviors[name].action.continuous else action.discrete,
-                )
-            ]
+            is_continuous = self.behaviors[name].action.continuous > 0
+            return [(self._columns["action"], action.continuous if is_continuous else action.discrete)]
         return [
             (self._columns["action_continuous"], action.continuous),
             (self._columns["action_discrete"], action.discrete),
@@ -413,6 +364,14 @@ class WarpEnv:
             column.copy_(state[name])
         self._started = True
 
+    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
+        """Returns what `rule` does with a behavior's agents; None: there is no rule, or the behavior is another's."""
+        if self.rule is None or behavior not in self.behaviors:
+            return None
+        action = self.rule(self._columns)
+        rows = self._tables.rows(behavior)
+        return action if rows is None else Action(action.continuous[rows], action.discrete[rows])
+
     def drawing(self, areas: NDArray[np.int64]) -> Drawing:
         """Returns the current solids of these areas (A,), in this order; waits for the device. Raises EnvError for an
         unknown area.
@@ -420,11 +379,8 @@ class WarpEnv:
         chosen = np.asarray(areas, np.int64)
         if unknown := [area for area in chosen.tolist() if not 0 <= area < self.num_areas]:
             raise EnvError(f"{self.title} has no area {unknown[0]}, only 0 to {self.num_areas - 1}")
-        return self._drawing(Rows(self._columns, chosen, self.num_areas, self.roles or (self.behavior,) * self.agents))
-
-    def _drawing(self, rows: Rows) -> Drawing:
-        """Returns the solids of some areas, from their rows of the columns."""
-        raise EnvError(f"{self.title} has no picture")
+        rows = Rows(self._columns, chosen, self.num_areas, self.roles or (self.behavior,) * self.agents)
+        return self.picture(rows, self.behavior)
 
     def render(self, area: int) -> np.ndarray:
         """Returns a picture of one area as it is now, (H, W, 3) uint8; waits for the device."""
@@ -442,170 +398,3 @@ class WarpEnv:
         if current.cuda_stream not in self._streams:
             self._streams[current.cuda_stream] = wp.stream_from_torch(current)
         launch.launch(self._streams[current.cuda_stream])
-
-
-class PooledCopies:
-    """Copies one column repeatedly into memory of earlier copies that nobody holds; fresh memory on the host costs six
-    times the copy.
-    """
-
-    def __init__(self, column: Tensor) -> None:
-        self._column = column
-        self._kept: list[np.ndarray] = []
-        self._array = column.numpy() if column.device.type == "cpu" else np.empty(0)
-        self._keeps = column.device.type == "cpu" and column.numel() * column.element_size() >= WORTH_KEEPING
-
-    def take(self) -> Tensor:
-        """Returns the column as it is now. The copy is not written to while anything references it or a view of it."""
-        return torch.from_numpy(self.take_array()) if self._keeps else self._column.clone()
-
-    def take_array(self) -> np.ndarray:
-        """Returns what `take` does as an array; only on the host."""
-        if self._keeps:
-            for k in range(len(self._kept)):
-                if sys.getrefcount(self._kept[k]) == 2:  # our list's and the call's: nothing else refers to this memory
-                    return self._filled(self._kept[k])
-            if len(self._kept) < MOST_KEPT:
-                self._kept.append(np.empty_like(self._array))
-                return self._filled(self._kept[-1])
-        return self._array.copy()
-
-    def _filled(self, memory: np.ndarray) -> np.ndarray:
-        np.copyto(memory, self._array)
-        return memory
-
-
-class Table:
-    """Table of all agents of each area, or of some of them.
-
-    The k-th of an area's `agents` sits in slot i * len(agents) + k, on team `teams[agents[k]]`. If there is a column
-    `group_reward`, the agents of a team in an area form a group. If there is a column `acting`, it marks who awaits an
-    action; otherwise all do.
-    """
-
-    def __init__(
-        self,
-        columns: Mapping[str, Tensor],
-        teams: Sequence[int],
-        agents: Sequence[int],
-        prefix: str = "",
-        images: ImageBuffers | None = None,
-    ) -> None:
-        """`teams`: of all of an area's agents; `prefix` begins the columns' names; `images` hold `obs_image`, if they
-        take turns.
-        """
-        device = columns["reward"].device
-        areas = len(columns["reward"]) // len(teams)
-        self._columns = columns
-        self._on_host = device.type == "cpu"
-        obs = {name: column for name, column in columns.items() if name.startswith(f"{prefix}obs") and column.shape[1]}
-        self.obs = tuple(
-            images if images and name == "obs_image" else PooledCopies(column) for name, column in obs.items()
-        )
-        self._final_obs = tuple(
-            column for name, column in columns.items() if name.startswith(f"{prefix}final_obs") and column.shape[1]
-        )
-        self._area = torch.arange(areas, device=device).repeat_interleave(len(agents))
-        self._team = torch.tensor([teams[agent] for agent in agents], device=device).repeat(areas)
-        self._slots = torch.arange(len(self._area), device=device)
-        self._group = (
-            self._area * (max(teams) + 1) + self._team
-            if "group_reward" in columns
-            else torch.full_like(self._slots, -1)
-        )
-        self.rows = (
-            None
-            if len(agents) == len(teams)
-            else self._area * len(teams) + torch.tensor(agents, device=device).repeat(areas)
-        )
-        """(S,) int64: rows of its agents in columns with a row per agent; None: all rows."""
-        self._acting = torch.ones_like(self._slots, dtype=torch.bool)
-        self._no_group_reward = torch.zeros(len(self._slots), device=device)
-        self._no_final_obs = FinalObs(self._slots[:0], tuple(column[:0].clone() for column in obs.values()))
-
-    def make(self, ended: bool) -> TimeStep:
-        """Returns the current TimeStep. `ended` tells whether an episode ended; it is ignored on an accelerator."""
-        terminated = self._copied("terminated")
-        truncated = self._copied("truncated")
-        return TimeStep(
-            obs=tuple([copies.take() for copies in self.obs]),
-            acting=self._copied("acting") if "acting" in self._columns else self._acting,
-            reward=self._copied("reward"),
-            group_reward=self._copied("group_reward") if "group_reward" in self._columns else self._no_group_reward,
-            terminated=terminated,
-            truncated=truncated,
-            final_obs=self._take_final_obs(terminated, truncated) if ended or not self._on_host else self._no_final_obs,
-            action_mask=self._copied("mask") if "mask" in self._columns else None,
-            area=self._area,
-            team=self._team,
-            group=self._group,
-        )
-
-    def _copied(self, name: str) -> Tensor:
-        return self._columns[name].clone() if self.rows is None else self._columns[name][self.rows]
-
-    def _take_final_obs(self, terminated: Tensor, truncated: Tensor) -> FinalObs:
-        if not self._on_host:
-            return FinalObs(self._slots, tuple([column.clone() for column in self._final_obs]))
-        slots = (terminated | truncated).nonzero()[:, 0]
-        rows = slots.numpy()  # torch's threads, which would gather them, keep their cores busy for a while afterwards
-        return FinalObs(slots, tuple([torch.from_numpy(column.numpy()[rows]) for column in self._final_obs]))
-
-
-class Tables:
-    """One table for each behavior: a table of its own for each role, or each behavior's share of all slots."""
-
-    def __init__(
-        self,
-        columns: Mapping[str, Tensor],
-        names: Iterable[str],
-        teams: Sequence[int],
-        roles: Sequence[str] = (),
-        images: ImageBuffers | None = None,
-    ) -> None:
-        """`roles` are the fixed behaviors of an area's agents, if they have any; `images` hold those that take
-        turns.
-        """
-        self._columns = columns
-        self._names = tuple(names)
-        self._tables: dict[str, Table] = {}
-        for name in self._names if roles else self._names[:1]:
-            agents = [agent for agent in range(len(teams)) if not roles or roles[agent] == name]
-            self._tables[name] = Table(columns, teams, agents, column_prefix(name) if roles else "", images)
-        self._on_host = columns["reward"].device.type == "cpu"
-
-    def make(self, ended: bool) -> dict[str, TimeStep]:
-        """Returns the current TimeStep of each behavior. `ended` tells whether an episode ended; it is ignored on an
-        accelerator.
-        """
-        steps = {name: table.make(ended) for name, table in self._tables.items()}
-        if len(steps) == len(self._names):
-            return steps
-        (whole,) = steps.values()
-        plays = self._columns["plays"]
-        played = self._columns["played"]
-        return {name: self._share(whole, plays == k, played == k) for k, name in enumerate(self._names)}
-
-    def obs_copies(self) -> list[Callable[[], np.ndarray]]:
-        """Returns for each observation of the first behavior what copies it, on the host."""
-        return [copies.take_array for copies in next(iter(self._tables.values())).obs]
-
-    def rows(self, name: str) -> Tensor | None:
-        """(S,) int64: the rows of a behavior's slots in columns with a row per agent; None for all rows."""
-        return self._tables[name].rows if name in self._tables else None
-
-    def _share(self, whole: TimeStep, plays: Tensor, played: Tensor) -> TimeStep:
-        """Returns one behavior's share: agents act by `plays` (S,), while rewards and ends belong to `played` (S,)."""
-        final_obs = whole.final_obs
-        if self._on_host:  # on an accelerator there is a row for every slot
-            mine = played[final_obs.slots]
-            final_obs = FinalObs(final_obs.slots[mine], tuple(obs[mine] for obs in final_obs.obs))
-        return replace(
-            whole,
-            acting=whole.acting & plays,
-            reward=whole.reward * played,
-            group_reward=whole.group_reward * played,
-            terminated=whole.terminated & played,
-            truncated=whole.truncated & played,
-            final_obs=final_obs,
-        )

@@ -155,19 +155,19 @@ def _no_driver_warning() -> Iterator[None]:
 
 
 def allocate(
-    struct: Any, slots: int, areas: int, device: torch.device, rows: Mapping[str, int], **sizes: Any
+    struct: Any, slots: int, areas: int, device: torch.device, rows: Mapping[str, int], sizes: Mapping[str, Any]
 ) -> tuple[Any, dict[str, torch.Tensor]]:
     """Returns an instance of the struct over zeros, and the tensors behind its arrays, each (slots, ...) or with the
     rows given in `rows`.
 
     `sizes` gives the inner shape of each column of more than one dimension, and the value of each scalar or a function
-    (areas) of it.
+    (areas, device) of it.
     """
     world = struct()
     columns = {}
     for name, var in struct.vars.items():
         if not isinstance(var.type, wp.array):
-            setattr(world, name, sizes[name](areas) if callable(sizes[name]) else sizes[name])
+            setattr(world, name, sizes[name](areas, str(device)) if callable(sizes[name]) else sizes[name])
             continue
         inner = getattr(var.type.dtype, "_shape_", ())
         scalar = getattr(var.type.dtype, "_wp_scalar_type_", var.type.dtype)
@@ -220,6 +220,30 @@ def seed_streams(streams: wp.array(dtype=wp.uint32), seed: int):
 """)  # in C++ the compiler copies several numbers at once
 def save_final_obs(seen: wp.array2d(dtype=wp.float32), last: wp.array2d(dtype=wp.float32), i: int):
     """Copies a row of an observation to the final observations, as an episode ends."""
+
+
+@wp.func
+def save_final_rows(seen: wp.array2d(dtype=wp.float32), last: wp.array2d(dtype=wp.float32)):
+    """Copies an agent's table to that of the final observations, as an episode ends."""
+    for k in range(seen.shape[0]):
+        save_final_obs(seen, last, k)
+
+
+@wp.func
+def save_final_image(seen: wp.array4d(dtype=wp.float32), last: wp.array4d(dtype=wp.float32), slot: int):
+    """Copies an agent's image to the final observations, as an episode ends."""
+    for channel in range(seen.shape[1]):
+        save_final_rows(seen[slot, channel], last[slot, channel])
+
+
+@wp.func
+def checked_choice(world: Any, slot: int, choices: int, report: wp.array(dtype=wp.int32)):
+    """Returns an agent's one choice, and 0 for an invalid one, which it reports."""
+    choice = world.action[slot, 0]
+    if choice < wp.int64(0) or choice >= wp.int64(choices):
+        report[1] = slot + 1
+        choice = wp.int64(0)
+    return int(choice)
 
 
 @wp.func

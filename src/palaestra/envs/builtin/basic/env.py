@@ -10,12 +10,13 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
+from palaestra.envs.builtin.base.env import WarpEnv
+from palaestra.envs.builtin.base.program import EndColumns, Program, world_struct
+from palaestra.envs.builtin.base.world_columns import Rows, checked_choice, save_final_obs
 from palaestra.envs.solids import BLUE, FLOOR, GRAY, GREEN, INK, Drawing, solids
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Mapping
 
 wp.set_module_options({"enable_backward": False})
 
@@ -25,17 +26,13 @@ SMALL_GOAL = wp.constant(7)
 LARGE_GOAL = wp.constant(17)
 
 
-@wp.struct
-class World:
+@world_struct
+class World(EndColumns):
     """Columns of Basic, one row per area."""
 
     position: wp.array(dtype=wp.int32)
     action: wp.array2d(dtype=wp.int64)  # 0: nothing, 1: left, 2: right
     obs: wp.array2d(dtype=wp.float32)  # one-hot
-    final_obs: wp.array2d(dtype=wp.float32)
-    reward: wp.array(dtype=wp.float32)
-    terminated: wp.array(dtype=wp.bool)
-    truncated: wp.array(dtype=wp.bool)
 
 
 @wp.func
@@ -56,10 +53,7 @@ def begin(world: World):
 def tick(world: World, report: wp.array(dtype=wp.int32)):
     """Advances every area by one decision."""
     i = wp.tid()
-    action = int(world.action[i, 0])
-    if action < 0 or action > 2:
-        report[1] = i + 1
-        action = 0
+    action = checked_choice(world, i, 3, report)
     position = world.position[i]
     world.obs[i, position] = 0.0
     if action == 1:
@@ -79,6 +73,13 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
 
 
 PROGRAM = Program(World, begin, tick)
+
+
+def walk_right(columns: Mapping[str, torch.Tensor]) -> Action:
+    """Walks to the large goal."""
+    position = columns["position"]
+    right = torch.full((len(position), 1), 2, dtype=torch.int64, device=position.device)
+    return Action(torch.zeros(len(position), 0, device=position.device), right)
 
 
 GROUND = -0.8
@@ -127,17 +128,7 @@ class Basic(WarpEnv):
     default_areas = 1
     tick_seconds = 0.15
     parameter_ranges: ClassVar = {}
-
-    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        spec = BehaviorSpec((ObsSpec("Basic", (int(PLACES),)),), ActionSpec(branches=(3,)), steady=True)
-        super().__init__(PROGRAM, spec, areas, device, obs=int(PLACES), final_obs=int(PLACES), action=1)
-
-    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """Returns actions that walk to the large goal; None for another behavior."""
-        if behavior != self.behavior:
-            return None
-        right = torch.full((self.num_areas, 1), 2, dtype=torch.int64, device=self.device)
-        return Action(torch.zeros(self.num_areas, 0, device=self.device), right)
-
-    def _drawing(self, rows: Rows) -> Drawing:
-        return draw_line(rows, self.behavior)
+    program = PROGRAM
+    spec = BehaviorSpec((ObsSpec("Basic", (int(PLACES),)),), ActionSpec(branches=(3,)), steady=True)
+    rule = staticmethod(walk_right)
+    picture = staticmethod(draw_line)

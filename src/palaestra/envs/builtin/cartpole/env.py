@@ -6,7 +6,7 @@ the same state and actions give the same next state, in double precision and int
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -14,13 +14,14 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
+from palaestra.envs.builtin.base.env import WarpEnv
+from palaestra.envs.builtin.base.program import EndColumns, Program, world_struct
+from palaestra.envs.builtin.base.world_columns import Rows, checked_choice, save_final_obs
 from palaestra.envs.builtin.drawing.figures import QUARTER
 from palaestra.envs.solids import BLUE, FLOOR, GOLD, GRAY, INK, Drawing, solids
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Mapping
 
 wp.set_module_options({"enable_backward": False})
 
@@ -37,8 +38,8 @@ MOST_ANGLE = wp.constant(wp.float64(12 * 2 * 3.141592653589793 / 360))  # rad fr
 START_RANGE = wp.constant(0.05)  # of each number of the state
 
 
-@wp.struct
-class World:
+@world_struct
+class World(EndColumns):
     """Columns of CartPole, one row per area."""
 
     rng: wp.array(dtype=wp.uint32)
@@ -46,10 +47,6 @@ class World:
     state: wp.array2d(dtype=wp.float64)  # x (m), velocity (m/s), angle (rad), angular velocity (rad/s)
     action: wp.array2d(dtype=wp.int64)  # 0: push left, 1: push right
     obs: wp.array2d(dtype=wp.float32)
-    final_obs: wp.array2d(dtype=wp.float32)
-    reward: wp.array(dtype=wp.float32)
-    terminated: wp.array(dtype=wp.bool)
-    truncated: wp.array(dtype=wp.bool)
 
 
 @wp.func
@@ -104,10 +101,7 @@ def push(world: World, i: int, force: wp.float64):
 def tick(world: World, report: wp.array(dtype=wp.int32)):
     """Advances every area by one decision."""
     i = wp.tid()
-    action = int(world.action[i, 0])
-    if action < 0 or action > 1:
-        report[1] = i + 1
-        action = 0
+    action = checked_choice(world, i, 2, report)
     fallen = push(world, i, wp.where(action == 1, FORCE, -FORCE))
     observe(world, i)
     age = world.age[i] + 1
@@ -122,6 +116,13 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
 
 
 PROGRAM = Program(World, begin, tick)
+
+
+def keep_upright(columns: Mapping[str, torch.Tensor]) -> Action:
+    """Pushes so that the pole stays up and the cart comes back to the middle."""
+    x, velocity, angle, turning = columns["state"].unbind(1)
+    right = (angle + 0.25 * turning + 0.02 * x + 0.05 * velocity > 0).long()[:, None]
+    return Action(torch.zeros(len(x), 0, device=x.device), right)
 
 
 TRACK = -0.62  # height of the track
@@ -187,18 +188,8 @@ class CartPole(WarpEnv):
     most_decisions = int(MOST_DECISIONS)
     tick_seconds = 0.02
     parameter_ranges: ClassVar = {}
-
-    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        spec = BehaviorSpec((ObsSpec("vector", (4,)),), ActionSpec(branches=(2,)), steady=True)
-        super().__init__(PROGRAM, spec, areas, device, state=4, obs=4, final_obs=4, action=1)
-
-    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """Returns pushes that balance the pole and bring the cart back to the middle; None for another behavior."""
-        if behavior != self.behavior:
-            return None
-        x, velocity, angle, turning = self._columns["state"].unbind(1)
-        right = (angle + 0.25 * turning + 0.02 * x + 0.05 * velocity > 0).long()[:, None]
-        return Action(torch.zeros(self.num_areas, 0, device=self.device), right)
-
-    def _drawing(self, rows: Rows) -> Drawing:
-        return draw_cart(rows, self.behavior)
+    program = PROGRAM
+    spec = BehaviorSpec((ObsSpec("vector", (4,)),), ActionSpec(branches=(2,)), steady=True)
+    sizes: Mapping[str, Any] = {"state": 4}
+    rule = staticmethod(keep_upright)
+    picture = staticmethod(draw_cart)

@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import torch
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.envs.builtin.base.world_columns import resolve
 from palaestra.envs.builtin.creatures import anatomy as bodies
 from palaestra.envs.builtin.creatures.anatomy import BoxShape, Creature, RoundShape
-from palaestra.envs.builtin.creatures.lanes import CONTACT_NUMBERS, GRIP_NUMBERS, JOINT_NUMBERS, TOGETHER
+from palaestra.envs.builtin.creatures.simd_solver import CONTACT_NUMBERS, GRIP_NUMBERS, JOINT_NUMBERS, TOGETHER
 from palaestra.envs.builtin.creatures.solver import MOST_CONTACTS
 from palaestra.envs.builtin.creatures.world import Anatomy, ContactRow, Grip, Joint, JointRows, Scratch
 
@@ -175,27 +173,19 @@ def _joint(creature: Creature, poses: np.ndarray, centers: np.ndarray, number: i
     return out
 
 
-def sizes_of(
-    creature: Creature, sensors: Mapping[str, int], device: str | torch.device
-) -> tuple[BehaviorSpec, dict[str, Any]]:
+def spec_and_sizes(creature: Creature, sensors: Mapping[str, int]) -> tuple[BehaviorSpec, dict[str, Any]]:
     """Returns the spec, and what a world of this creature is allocated with. `sensors`: the size of each observation,
     by its name.
     """
-    where = str(resolve(device))
     parts = len(creature.parts)
-    joints = len(creature.jointed)
     actions = len(creature.targets) + len(creature.strengths)
     obs = tuple(ObsSpec(name, (size,)) for name, size in sensors.items())
-    *more, size = sensors.values()
-    of_parts = more[0] if more else 0
-    sizes: dict[str, Any] = {
-        "obs": size,
-        "final_obs": size,
-        "obs_parts": of_parts,
-        "final_obs_parts": of_parts,
-        "action": actions,
+    sizes: dict[str, Any] = {} if len(obs) > 1 else {"obs_parts": 0, "final_obs_parts": 0}
+    sizes |= dict.fromkeys(("target", "strength"), len(creature.jointed))
+    sizes |= dict.fromkeys(("position", "rotation", "velocity", "spin", "touches", "held", "held_up"), parts)
+    sizes |= dict.fromkeys(("held_point", "held_place"), 2 * parts)
+    sizes |= {
+        "anatomy": lambda _, device: make_anatomy(creature, device),
+        "scratch": lambda areas, device: make_scratch(creature, areas, device),
     }
-    sizes |= dict.fromkeys(("position", "rotation", "velocity", "spin"), parts) | {"target": joints, "strength": joints}
-    sizes |= {"touches": parts, "held": parts, "held_point": 2 * parts, "held_place": 2 * parts, "held_up": parts}
-    sizes |= {"anatomy": make_anatomy(creature, where), "scratch": lambda areas: make_scratch(creature, areas, where)}
     return BehaviorSpec(obs, ActionSpec(continuous=actions), steady=True), sizes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.creatures.lanes import fill_lanes, solve_rounds
+from palaestra.envs.builtin.creatures.simd_solver import fill_lanes, solve_rounds
 from palaestra.envs.builtin.creatures.solver import (
     LAST_ROUNDS,
     MOST_SPIN,

@@ -6,10 +6,10 @@ from typing import Any
 
 import warp as wp
 
-from palaestra.envs.builtin.base.env import Program
+from palaestra.envs.builtin.base.program import Program
 from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
-from palaestra.envs.builtin.creatures.lanes import TOGETHER
 from palaestra.envs.builtin.creatures.motion import simulate_tick
+from palaestra.envs.builtin.creatures.simd_solver import TOGETHER
 from palaestra.envs.builtin.creatures.solver import TICK
 from palaestra.envs.builtin.creatures.touches import TOUCH, shape_middle
 from palaestra.envs.builtin.creatures.world import World

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
-import torch
 import warp as wp
 
 from palaestra.envs.builtin.base.env import WarpEnv
-from palaestra.envs.builtin.base.world_columns import Rows
-from palaestra.envs.builtin.creatures.assembly import sizes_of
-from palaestra.envs.builtin.creatures.looks import draw_creature
-from palaestra.envs.builtin.creatures.rules import (
-    DECISION_SECONDS,
-    MOST_DECISIONS,
-    PARAMETER_RANGES,
-    forward,
-    frame_turn,
-    local_rotation,
-    make_program,
-    mean_velocity,
-    origin,
-    shortest_turn,
-    speed_reward,
-    touches_ground,
-    write_rotation,
-    write_vector,
-)
+from palaestra.envs.builtin.creatures import rules
+from palaestra.envs.builtin.creatures.assembly import spec_and_sizes
+from palaestra.envs.builtin.creatures.creature_drawing import draw_creature
 from palaestra.envs.builtin.creatures.species import WALKER
 from palaestra.envs.builtin.creatures.world import World
-from palaestra.envs.solids import Drawing
 
 PARTS = wp.constant(16)
 HEAD = wp.constant(3)
@@ -41,25 +24,25 @@ SEEN = wp.constant(
 @wp.func
 def observe(world: World, i: int):
     """Writes what the walker of area `i` observes: 243 numbers, in Unity's order."""
-    frame = frame_turn(world, i)
-    ahead = forward(frame)
-    mean = mean_velocity(world, i)
+    frame = rules.frame_turn(world, i)
+    ahead = rules.forward(frame)
+    mean = rules.mean_velocity(world, i)
     world.obs[i, 0] = wp.length(ahead * world.goal_speed[i] - mean)
-    at = write_vector(world.obs, i, 1, wp.quat_rotate_inv(frame, mean))
-    at = write_vector(world.obs, i, at, wp.vec3(0.0, 0.0, world.goal_speed[i]))
-    at = write_rotation(world.obs, i, at, shortest_turn(forward(world.rotation[i, 0]), ahead))
-    at = write_rotation(world.obs, i, at, shortest_turn(forward(world.rotation[i, HEAD]), ahead))
-    at = write_vector(world.obs, i, at, wp.quat_rotate_inv(frame, world.block[i] - world.frame_place[i]))
-    hips = origin(world, i, 0)
+    at = rules.write_vector(world.obs, i, 1, wp.quat_rotate_inv(frame, mean))
+    at = rules.write_vector(world.obs, i, at, wp.vec3(0.0, 0.0, world.goal_speed[i]))
+    at = rules.write_rotation(world.obs, i, at, rules.shortest_turn(rules.forward(world.rotation[i, 0]), ahead))
+    at = rules.write_rotation(world.obs, i, at, rules.shortest_turn(rules.forward(world.rotation[i, HEAD]), ahead))
+    at = rules.write_vector(world.obs, i, at, wp.quat_rotate_inv(frame, world.block[i] - world.frame_place[i]))
+    hips = rules.origin(world, i, 0)
     for k in range(PARTS):
         part = SEEN[k]
-        world.obs[i, at] = wp.where(touches_ground(world, i, part), 1.0, 0.0)
-        at = write_vector(world.obs, i, at + 1, wp.quat_rotate_inv(frame, world.velocity[i, part]))
-        at = write_vector(world.obs, i, at, wp.quat_rotate_inv(frame, world.spin[i, part]))
-        at = write_vector(world.obs, i, at, wp.quat_rotate_inv(frame, origin(world, i, part) - hips))
+        world.obs[i, at] = wp.where(rules.touches_ground(world, i, part), 1.0, 0.0)
+        at = rules.write_vector(world.obs, i, at + 1, wp.quat_rotate_inv(frame, world.velocity[i, part]))
+        at = rules.write_vector(world.obs, i, at, wp.quat_rotate_inv(frame, world.spin[i, part]))
+        at = rules.write_vector(world.obs, i, at, wp.quat_rotate_inv(frame, rules.origin(world, i, part) - hips))
         joint = world.anatomy.drive[part]
         if joint >= 0 and world.anatomy.action[joint, 3] >= 0:
-            at = write_rotation(world.obs, i, at, local_rotation(world, i, part))
+            at = rules.write_rotation(world.obs, i, at, rules.local_rotation(world, i, part))
             world.obs[i, at] = world.strength[i, joint]
             at += 1
 
@@ -67,11 +50,11 @@ def observe(world: World, i: int):
 @wp.func
 def earn(world: World, i: int):
     """Returns the reward of a tick."""
-    ahead = forward(frame_turn(world, i))
+    ahead = rules.forward(rules.frame_turn(world, i))
     speed = world.goal_speed[i]
-    face = forward(world.rotation[i, HEAD])
+    face = rules.forward(world.rotation[i, HEAD])
     facing = 0.5 * (ahead[0] * face[0] + ahead[2] * face[2] + 1.0)
-    return speed_reward(mean_velocity(world, i), ahead * speed, speed) * facing
+    return rules.speed_reward(rules.mean_velocity(world, i), ahead * speed, speed) * facing
 
 
 @wp.func
@@ -80,7 +63,7 @@ def never(world: World, i: int):
     return False
 
 
-PROGRAM = make_program(observe, earn, never)
+PROGRAM = rules.make_program(observe, earn, never)
 
 
 class Walker(WarpEnv):
@@ -97,17 +80,12 @@ class Walker(WarpEnv):
         "(5,000 physics ticks)"
     )
     benchmark = 2500.0
-    creature = WALKER
     default_areas = 10
     areas_per_core = 16
-    most_decisions = MOST_DECISIONS
-    tick_seconds = DECISION_SECONDS
-    parameter_ranges: ClassVar = PARAMETER_RANGES
-    sensors: ClassVar = {"VectorSensor_size243": 243}
-
-    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        spec, sizes = sizes_of(self.creature, self.sensors, device)
-        super().__init__(PROGRAM, spec, areas, device, **sizes)
-
-    def _drawing(self, rows: Rows) -> Drawing:
-        return draw_creature(rows, self.creature, self.behavior)
+    most_decisions = rules.MOST_DECISIONS
+    tick_seconds = rules.DECISION_SECONDS
+    parameter_ranges: ClassVar = rules.PARAMETER_RANGES
+    program = PROGRAM
+    creature = WALKER
+    spec, sizes = spec_and_sizes(creature, {"VectorSensor_size243": 243})
+    picture = staticmethod(partial(draw_creature, creature))

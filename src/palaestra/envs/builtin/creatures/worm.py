@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
-import torch
 import warp as wp
 
 from palaestra.envs.builtin.base.env import WarpEnv
-from palaestra.envs.builtin.base.world_columns import Rows
-from palaestra.envs.builtin.creatures.assembly import sizes_of
-from palaestra.envs.builtin.creatures.looks import draw_creature
-from palaestra.envs.builtin.creatures.rules import (
-    DECISION_SECONDS,
-    HALF_TURN,
-    MOST_DECISIONS,
-    PARAMETER_RANGES,
-    forward,
-    frame_turn,
-    local_rotation,
-    make_program,
-    origin,
-    shortest_turn,
-    speed_reward,
-    touches_ground,
-    write_rotation,
-    write_vector,
-)
+from palaestra.envs.builtin.creatures import rules
+from palaestra.envs.builtin.creatures.assembly import spec_and_sizes
+from palaestra.envs.builtin.creatures.creature_drawing import draw_creature
 from palaestra.envs.builtin.creatures.species import WORM
 from palaestra.envs.builtin.creatures.world import World
-from palaestra.envs.solids import Drawing
 
 PARTS = wp.constant(4)
 RAY = wp.constant(10.0)  # m
@@ -40,36 +23,38 @@ MOST_FALL = wp.constant(2.0)  # m below the start
 @wp.func
 def head_velocity(world: World, i: int):
     """Returns the velocity of the head's own middle; eyes and mouth move its center of mass forward."""
-    return world.velocity[i, 0] + wp.cross(world.spin[i, 0], origin(world, i, 0) - world.position[i, 0])
+    return world.velocity[i, 0] + wp.cross(world.spin[i, 0], rules.origin(world, i, 0) - world.position[i, 0])
 
 
 @wp.func
 def off_course(world: World, i: int):
     """Returns the angle between the frame and the head, in half turns."""
-    turn = wp.quat_inverse(frame_turn(world, i)) * world.rotation[i, 0]
-    return 2.0 * wp.acos(wp.min(wp.abs(turn[3]), 1.0)) / HALF_TURN
+    turn = wp.quat_inverse(rules.frame_turn(world, i)) * world.rotation[i, 0]
+    return 2.0 * wp.acos(wp.min(wp.abs(turn[3]), 1.0)) / rules.HALF_TURN
 
 
 @wp.func
 def observe(world: World, i: int):
     """Writes what the worm of area `i` observes: 64 numbers, in Unity's order."""
-    frame = frame_turn(world, i)
-    head = origin(world, i, 0)
+    frame = rules.frame_turn(world, i)
+    head = rules.origin(world, i, 0)
     world.obs[i, 0] = wp.min((head[1] - world.anatomy.floor) / RAY, 1.0)
-    at = write_vector(world.obs, i, 1, wp.vec3(0.0, 0.0, world.goal_speed[i]))
+    at = rules.write_vector(world.obs, i, 1, wp.vec3(0.0, 0.0, world.goal_speed[i]))
     world.obs[i, at] = off_course(world, i)
-    at = write_rotation(world.obs, i, at + 1, shortest_turn(forward(world.rotation[i, 0]), forward(frame)))
-    at = write_vector(world.obs, i, at, wp.quat_rotate_inv(frame, world.block[i] - world.frame_place[i]))
+    at = rules.write_rotation(
+        world.obs, i, at + 1, rules.shortest_turn(rules.forward(world.rotation[i, 0]), rules.forward(frame))
+    )
+    at = rules.write_vector(world.obs, i, at, wp.quat_rotate_inv(frame, world.block[i] - world.frame_place[i]))
     for part in range(PARTS):
-        world.obs[i, at] = wp.where(touches_ground(world, i, part), 1.0, 0.0)
+        world.obs[i, at] = wp.where(rules.touches_ground(world, i, part), 1.0, 0.0)
         velocity = world.velocity[i, part]
         if part == 0:
             velocity = head_velocity(world, i)
-        at = write_vector(world.obs, i, at + 1, wp.quat_rotate_inv(frame, velocity))
-        at = write_vector(world.obs, i, at, wp.quat_rotate_inv(frame, world.spin[i, part]))
+        at = rules.write_vector(world.obs, i, at + 1, wp.quat_rotate_inv(frame, velocity))
+        at = rules.write_vector(world.obs, i, at, wp.quat_rotate_inv(frame, world.spin[i, part]))
         if part > 0:
-            at = write_vector(world.obs, i, at, wp.quat_rotate_inv(frame, origin(world, i, part) - head))
-            at = write_rotation(world.obs, i, at, local_rotation(world, i, part))
+            at = rules.write_vector(world.obs, i, at, wp.quat_rotate_inv(frame, rules.origin(world, i, part) - head))
+            at = rules.write_rotation(world.obs, i, at, rules.local_rotation(world, i, part))
         if part < PARTS - 1:  # the strength of the joint behind it
             world.obs[i, at] = world.strength[i, part]
             at += 1
@@ -78,20 +63,20 @@ def observe(world: World, i: int):
 @wp.func
 def earn(world: World, i: int):
     """Returns the reward of a tick."""
-    ahead = forward(frame_turn(world, i))
+    ahead = rules.forward(rules.frame_turn(world, i))
     speed = world.goal_speed[i]
     angle = off_course(world, i)
     facing = wp.where(angle < MOST_ANGLE, 1.0 - angle, 0.0)
-    return speed_reward(head_velocity(world, i), ahead * speed, speed) * facing
+    return rules.speed_reward(head_velocity(world, i), ahead * speed, speed) * facing
 
 
 @wp.func
 def is_lost(world: World, i: int):
     """Returns whether the head is far below where it started."""
-    return origin(world, i, 0)[1] < wp.transform_get_translation(world.anatomy.start[0])[1] - MOST_FALL
+    return rules.origin(world, i, 0)[1] < wp.transform_get_translation(world.anatomy.start[0])[1] - MOST_FALL
 
 
-PROGRAM = make_program(observe, earn, is_lost)
+PROGRAM = rules.make_program(observe, earn, is_lost)
 
 
 class Worm(WarpEnv):
@@ -106,17 +91,12 @@ class Worm(WarpEnv):
     )
     episode = "is truncated after 1,000 decisions (5,000 physics ticks)"
     benchmark = 800.0
-    creature = WORM
     default_areas = 10
     areas_per_core = 16
-    most_decisions = MOST_DECISIONS
-    tick_seconds = DECISION_SECONDS
-    parameter_ranges: ClassVar = PARAMETER_RANGES
-    sensors: ClassVar = {"VectorSensor_size64": 64}
-
-    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        spec, sizes = sizes_of(self.creature, self.sensors, device)
-        super().__init__(PROGRAM, spec, areas, device, **sizes)
-
-    def _drawing(self, rows: Rows) -> Drawing:
-        return draw_creature(rows, self.creature, self.behavior)
+    most_decisions = rules.MOST_DECISIONS
+    tick_seconds = rules.DECISION_SECONDS
+    parameter_ranges: ClassVar = rules.PARAMETER_RANGES
+    program = PROGRAM
+    creature = WORM
+    spec, sizes = spec_and_sizes(creature, {"VectorSensor_size64": 64})
+    picture = staticmethod(partial(draw_creature, creature))

@@ -33,7 +33,6 @@ from palaestra.envs.builtin.dungeon.observations import (
     KEY_HALF,
     LOCK,
     LOCK_HALF,
-    NUMBERS,
     PORTAL,
     PORTAL_ANGLE,
     PORTAL_HALF,
@@ -45,7 +44,8 @@ from palaestra.envs.builtin.dungeon.observations import (
     TAGS,
 )
 from palaestra.envs.builtin.dungeon.rules import MOST_TICKS, PROGRAM
-from palaestra.envs.builtin.physics.pusher import CHOICES, GRAVITY, HALF, run_over
+from palaestra.envs.builtin.physics.contact_solver import contact_sizes
+from palaestra.envs.builtin.physics.pusher import CHOICES, GRAVITY, HALF, NUMBERS, run_over
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.pushblock.rules import TICKS
 from palaestra.envs.ray_fans import RayFan, unity_order
@@ -54,7 +54,7 @@ from palaestra.envs.solids import BLUE, GOLD, GRAY, GREEN, INK, RED, VIOLET, Dra
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from palaestra.envs.solids import Color, Shape
 
@@ -260,23 +260,15 @@ class DungeonEscape(WarpEnv):
             ),
         )
     }
-
-    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        seen = {"body": ObsSpec("RBSensor", (NUMBERS,)), "rays": ObsSpec(RAY_SENSOR, (int(FRAMES) * int(FRAME),))}
-        seen["key"] = ObsSpec("VectorSensor_size1", (1,))
-        spec = BehaviorSpec(tuple(seen.values()), ActionSpec(branches=(CHOICES,)))
-        columns = PROGRAM.world.vars
-        sizes: dict[str, int | tuple[int, ...]] = {
-            name: int(AGENTS) + 1 for name in columns if name.startswith("body_")
-        }
-        sizes |= {name: MOST_CONTACTS for name in columns if name.startswith("patch_")}
-        for name, obs in seen.items():
-            sizes |= dict.fromkeys((f"obs_{name}", f"final_obs_{name}"), obs.shape[0])
-        super().__init__(PROGRAM, spec, areas, device, **sizes, action=1)
-
-    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """Returns `escape`'s actions; None for another behavior."""
-        return escape(self._columns) if behavior == self.behavior else None
-
-    def _drawing(self, rows: Rows) -> Drawing:
-        return draw_room(rows, self.behavior)
+    program = PROGRAM
+    spec = BehaviorSpec(
+        (
+            ObsSpec("RBSensor", (NUMBERS,)),
+            ObsSpec(RAY_SENSOR, (int(FRAMES) * int(FRAME),)),
+            ObsSpec("VectorSensor_size1", (1,)),
+        ),
+        ActionSpec(branches=(int(CHOICES),)),
+    )
+    sizes = contact_sizes(int(AGENTS), MOST_CONTACTS)
+    rule = staticmethod(escape)
+    picture = staticmethod(draw_room)

@@ -8,7 +8,9 @@ from math import cos, radians, sin
 
 import warp as wp
 
-from palaestra.envs.builtin.physics.pusher import HALF
+from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, world_struct
+from palaestra.envs.builtin.physics.contact_solver import ContactColumns
+from palaestra.envs.builtin.physics.pusher import HALF, observe_body
 from palaestra.envs.builtin.physics.rigid_bodies import cross
 from palaestra.envs.builtin.sensors.rays import MISS, heading, write_ray
 from palaestra.envs.builtin.sensors.sphere_casts import FLUSH, cast_four_walls, cast_upright_box, touches_box
@@ -50,7 +52,6 @@ WALL_TAG, AGENT_TAG, DRAGON_TAG, KEY_TAG, LOCK_TAG, PORTAL_TAG = (wp.constant(ta
 KINDS = wp.constant(len(TAGS))
 FRAME = wp.constant(int(RAYS) * (len(TAGS) + 2))
 FRAMES = wp.constant(3)  # oldest first
-NUMBERS = 10  # of the body's sensor
 
 Reaches = wp.types.vector(length=int(RAYS), dtype=wp.float32)
 Kinds = wp.types.vector(length=int(RAYS), dtype=wp.int32)
@@ -58,8 +59,8 @@ RAY_COS = wp.constant(Reaches(*(cos((k - 7) * float(RAY_STEP)) for k in range(in
 RAY_SIN = wp.constant(Reaches(*(sin((k - 7) * float(RAY_STEP)) for k in range(int(RAYS)))))
 
 
-@wp.struct
-class World:
+@world_struct
+class World(EndColumns, ParameterColumns, ContactColumns):
     """Columns of DungeonEscape, one row per area or, from `holds_key` on, per agent. Places are from the middle of the
     floor.
     """
@@ -68,8 +69,6 @@ class World:
     age: wp.array(dtype=wp.int32)  # decisions of this episode
     lead: wp.array(dtype=wp.int32)  # physics ticks of this episode before its first decision
     pull: wp.array(dtype=wp.float32)  # m/s that gravity adds in a tick of this episode
-    pending: wp.array3d(dtype=wp.float32)  # gravity
-    episodes: wp.array(dtype=wp.int32)
     dragon: wp.array(dtype=wp.vec2)
     dragon_angle: wp.array(dtype=wp.float32)
     dragon_pace: wp.array(dtype=wp.float32)  # m/s
@@ -80,36 +79,13 @@ class World:
     stone: wp.array(dtype=wp.vec2)  # tombstone of the agent that slew the dragon
     stone_angle: wp.array(dtype=wp.float32)
     stone_stands: wp.array(dtype=wp.bool)
-    body_position: wp.array2d(dtype=wp.vec2)  # of the agents; the last stands for all that does not move
-    body_velocity: wp.array2d(dtype=wp.vec2)
-    body_angle: wp.array2d(dtype=wp.float32)  # from the x axis; the door lies toward y
-    body_spin: wp.array2d(dtype=wp.float32)
-    body_height: wp.array2d(dtype=wp.float32)
-    body_rise: wp.array2d(dtype=wp.float32)
-    body_held: wp.array2d(dtype=wp.float32)
-    body_shape: wp.array2d(dtype=wp.vec4)
-    body_way: wp.array2d(dtype=wp.vec2)
-    body_grip: wp.array2d(dtype=wp.vec4)
-    patches: wp.array(dtype=wp.int32)
-    patch_pair: wp.array2d(dtype=wp.int32)
-    patch_frame: wp.array2d(dtype=wp.vec4)
-    patch_arms: wp.array2d(dtype=wp.vec4)
-    patch_other_arms: wp.array2d(dtype=wp.vec4)
-    patch_load: wp.array2d(dtype=wp.vec4)
-    patch_gaps: wp.array2d(dtype=wp.vec2)
     holds_key: wp.array(dtype=wp.bool)
     acting: wp.array(dtype=wp.bool)  # whether the agent is in the room
     action: wp.array2d(dtype=wp.int64)  # see `physics.pusher`
     obs_body: wp.array2d(dtype=wp.float32)
     obs_rays: wp.array2d(dtype=wp.float32)
     obs_key: wp.array2d(dtype=wp.float32)
-    final_obs_body: wp.array2d(dtype=wp.float32)
-    final_obs_rays: wp.array2d(dtype=wp.float32)
-    final_obs_key: wp.array2d(dtype=wp.float32)
-    reward: wp.array(dtype=wp.float32)
     group_reward: wp.array(dtype=wp.float32)
-    terminated: wp.array(dtype=wp.bool)
-    truncated: wp.array(dtype=wp.bool)
 
 
 @wp.struct
@@ -241,11 +217,7 @@ def observe(world: World, i: int, agent: int):
     """Writes an agent's observations, with a new frame of rays."""
     slot = i * AGENTS + agent
     sight = look(world, i, agent)
-    velocity = world.body_velocity[i, agent]
-    world.obs_body[slot, 0] = sight.ahead[1] * velocity[0] - sight.ahead[0] * velocity[1]
-    world.obs_body[slot, 1] = world.body_rise[i, agent]
-    world.obs_body[slot, 2] = wp.dot(sight.ahead, velocity)
-    world.obs_body[slot, 9] = 1.0  # the body's pose in its own frame is the identity
+    observe_body(world, i, agent, slot, sight.ahead)
     world.obs_key[slot, 0] = wp.where(world.holds_key[slot], 1.0, 0.0)
     newest = shift_frames(world.obs_rays, slot, FRAME)
     for k in range(RAYS):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.base.env import Program
-from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
+from palaestra.envs.builtin.base.program import Program
+from palaestra.envs.builtin.base.world_columns import checked_choice, next_parameter, save_final_obs
 from palaestra.envs.builtin.dungeon.encounters import (
     FAILED,
     GATE,
@@ -33,16 +33,15 @@ from palaestra.envs.builtin.dungeon.observations import (
 from palaestra.envs.builtin.physics.contact_solver import (
     add_patch,
     box_shape,
-    fall,
     near_body,
     near_box,
     side_contact,
     solve,
 )
 from palaestra.envs.builtin.physics.contacts import box_box
-from palaestra.envs.builtin.physics.pusher import HALF, pushed, turned
+from palaestra.envs.builtin.physics.pusher import CHOICES, HALF, act
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
-from palaestra.envs.builtin.pushblock.rules import AGENT_DRAG, FRICTION, MASS, TICKS
+from palaestra.envs.builtin.pushblock.rules import FRICTION, MASS, TICKS
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -155,22 +154,6 @@ def find_contacts(world: World, i: int):
 
 
 @wp.func
-def act(world: World, i: int, active: bool):
-    """Turns and pushes agents by their actions if `active`, then applies drag and lets them fall."""
-    for agent in range(AGENTS):
-        slot = i * AGENTS + agent
-        if world.acting[slot]:
-            velocity = world.body_velocity[i, agent]
-            if active:
-                choice = int(world.action[slot, 0])
-                angle = turned(world.body_angle[i, agent], choice)
-                world.body_angle[i, agent] = angle
-                velocity += pushed(angle, choice)
-            world.body_velocity[i, agent] = velocity * (1.0 - AGENT_DRAG * SECONDS)
-            fall(world, i, agent, world.pull[i], AGENT_DRAG)
-
-
-@wp.func
 def leave(world: World, i: int, agent: int):
     """Takes an agent out of the room: its episode ends."""
     slot = i * AGENTS + agent
@@ -209,7 +192,9 @@ def step(world: World, i: int, active: bool):
     """Runs a physics tick, with the agents' actions and what they touch if `active`; returns the outcome, and who
     leaves or -1.
     """
-    act(world, i, active)
+    for agent in range(AGENTS):
+        if world.acting[i * AGENTS + agent]:
+            act(world, i, agent, i * AGENTS + agent, active)
     find_contacts(world, i)
     solve(world, i, AGENTS, FRICTION)
     outcome = int(GOES_ON)
@@ -246,9 +231,8 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     """
     i = wp.tid()
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
-        if world.acting[slot] and (world.action[slot, 0] < wp.int64(0) or world.action[slot, 0] > wp.int64(6)):
-            report[1] = slot + 1
-            world.action[slot, 0] = wp.int64(0)
+        if world.acting[slot]:
+            world.action[slot, 0] = wp.int64(checked_choice(world, slot, CHOICES, report))
         world.group_reward[slot] = 0.0
         world.terminated[slot] = False
         world.truncated[slot] = False

@@ -31,6 +31,7 @@ from palaestra.envs.builtin.foodcollector.observations import (
     THINGS,
 )
 from palaestra.envs.builtin.foodcollector.rules import BEAM, GRID, MOST_TICKS, TICKS, TURN, VISUAL
+from palaestra.envs.builtin.physics.contact_solver import contact_sizes
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.sensors.camera import BALL, STRIPS
 from palaestra.envs.solids import BLUE, GOLD, GRAY, GREEN, RED, Drawing, on_plane, solids, upright
@@ -38,7 +39,6 @@ from palaestra.envs.solids import BLUE, GOLD, GRAY, GREEN, RED, Drawing, on_plan
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
     from torch import Tensor
 
 MOST_WRITTEN = 400
@@ -48,6 +48,7 @@ are.
 MOST_CONTACTS = 24
 """Most contacts that a physics tick solves."""
 ACTION = ActionSpec(continuous=3, branches=(2,))
+IMAGE = ObsSpec("GridSensor-OneHot", (len(TAGS), CELLS, CELLS))
 BERTH = 6.0  # distance from the agent's edge within which it avoids bad food
 
 
@@ -109,22 +110,14 @@ def draw_floor(rows: Rows, behavior: str) -> Drawing:
     return Drawing(shapes, (half + 1, 2.0, half + 1), center=(0.0, 0.5, 0.0))
 
 
-def _sizes(image: ObsSpec, vector: int, written: int, width: int) -> dict[str, int | tuple[int, ...]]:
-    """Returns the sizes of the columns, for a vector of this length, as many recorded cells and a camera image of this
-    width.
-    """
-    columns = GRID.world.vars
-    sizes: dict[str, int | tuple[int, ...]] = {name: int(AGENTS) + 1 for name in columns if name.startswith("body_")}
-    sizes |= {name: MOST_CONTACTS for name in columns if name.startswith("patch_")}
-    sizes |= {name: BALLS for name in columns if name.startswith("food")}
-    sizes |= dict.fromkeys(("obs_image", "final_obs_image"), image.shape)
-    sizes |= dict.fromkeys(("obs_vector", "final_obs_vector"), vector)
+def _sizes(image: ObsSpec, written: int, width: int) -> dict[str, int | tuple[int, ...]]:
+    """Returns the sizes of the columns, for as many recorded cells and a camera image of this width, 0 without one."""
+    sizes: dict[str, int | tuple[int, ...]] = {name: BALLS for name in GRID.world.vars if name.startswith("food")}
+    sizes |= contact_sizes(int(AGENTS), MOST_CONTACTS)
+    sizes |= dict.fromkeys(("obs_vector", "final_obs_vector"), int(width > 0))
     sizes |= dict.fromkeys(("strips", "final_strips"), (STRIPS, width + 1))
     sizes |= dict.fromkeys(("balls", "final_balls"), (1 + BALLS * (width > 0), BALL))
     return sizes | {
-        "parameters": 2,
-        "action_continuous": ACTION.continuous,
-        "action_discrete": len(ACTION.branches),
         "written": 1 + written,
         "owner": CELLS * CELLS,
         "bounds": THINGS,
@@ -152,37 +145,22 @@ class FoodCollector(WarpEnv):
     most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {"laser_length": (1.0, 0.2, 7.0), "agent_scale": (1.0, 0.5, 5.0)}
-
-    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        image = ObsSpec("GridSensor-OneHot", (len(TAGS), CELLS, CELLS))
-        super().__init__(
-            GRID, BehaviorSpec((image,), ACTION, steady=True), areas, device, **_sizes(image, 0, MOST_WRITTEN, 0)
-        )
-
-    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """Returns `gather`'s actions; None for another behavior."""
-        return gather(self._columns) if behavior == self.behavior else None
-
-    def _drawing(self, rows: Rows) -> Drawing:
-        return draw_floor(rows, self.behavior)
+    program = GRID
+    spec = BehaviorSpec((IMAGE,), ACTION, steady=True)
+    sizes = _sizes(IMAGE, MOST_WRITTEN, 0)
+    rule = staticmethod(gather)
+    picture = staticmethod(draw_floor)
 
 
-class VisualFoodCollector(WarpEnv):
+class VisualFoodCollector(WarpEnv, like=FoodCollector):
     """VisualFoodCollector: FoodCollector with an image (3, 84, 84) of what lies ahead in place of the grid, and whether
     it is frozen.
     """
 
     behavior = "VisualFoodCollector"
-    agents = FoodCollector.agents
+    title = "VisualFoodCollector"
     summary = "FoodCollector, seen through the agents' eyes."
-    rewards = FoodCollector.rewards
-    episode = FoodCollector.episode
-    benchmark = FoodCollector.benchmark
-    default_areas = FoodCollector.default_areas
-    areas_per_core = FoodCollector.areas_per_core
-    most_decisions = FoodCollector.most_decisions
-    tick_seconds = FoodCollector.tick_seconds
-    parameter_ranges = FoodCollector.parameter_ranges
+    program = VISUAL
 
     def __init__(
         self, areas: int | None = None, device: str | torch.device = "cpu", *, height: int = 84, width: int = 84
@@ -193,14 +171,6 @@ class VisualFoodCollector(WarpEnv):
         if min(height, width) < 20 or max(height, width) > 512:
             raise EnvError(f"{self.behavior} with an image of {height} x {width}: expected 20 to 512 pixels each way")
         image = ObsSpec("CameraSensor", (3, height, width))
-        frozen = ObsSpec("VectorSensor_size1", (1,))
-        super().__init__(
-            VISUAL, BehaviorSpec((image, frozen), ACTION, steady=True), areas, device, **_sizes(image, 1, 0, width)
-        )
-
-    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """Returns `gather`'s actions; None for another behavior."""
-        return gather(self._columns) if behavior == self.behavior else None
-
-    def _drawing(self, rows: Rows) -> Drawing:
-        return draw_floor(rows, self.behavior)
+        self.spec = BehaviorSpec((image, ObsSpec("VectorSensor_size1", (1,))), ACTION, steady=True)
+        self.sizes = _sizes(image, 0, width)
+        super().__init__(areas, device)

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import warp as wp
 
+from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, world_struct
+from palaestra.envs.builtin.physics.contact_solver import ContactColumns
 from palaestra.envs.builtin.sensors.camera import add_ball, add_box, add_room, make_sight
 from palaestra.envs.builtin.sensors.grid import (
     Grid,
@@ -53,8 +55,8 @@ IS_BLUE, IS_GRAY, IS_GREEN, IS_RED = (wp.constant(look) for look in range(4))
 """How an agent looks: as usual, frozen, or just fed with good or bad food."""
 
 
-@wp.struct
-class World:
+@world_struct
+class World(EndColumns, ParameterColumns, ContactColumns):
     """Columns of FoodCollector, one row per agent or, up to `patch_gaps`, per area. Heights are above the place of
     rest.
     """
@@ -68,26 +70,7 @@ class World:
     food_rise: wp.array2d(dtype=wp.float32)  # m/s
     food_roll: wp.array2d(dtype=wp.vec2)  # the velocity at which a ball of this spin would roll
     parameters: wp.array2d(dtype=wp.float32)  # laser_length, agent_scale of this episode
-    pending: wp.array3d(dtype=wp.float32)
-    episodes: wp.array(dtype=wp.int32)
     is_visual: wp.int32  # 1: obs_image is the camera's image, 0: unused, with the grid instead
-    body_position: wp.array2d(dtype=wp.vec2)  # of the agents; the last stands for all that does not move
-    body_velocity: wp.array2d(dtype=wp.vec2)
-    body_angle: wp.array2d(dtype=wp.float32)
-    body_spin: wp.array2d(dtype=wp.float32)
-    body_height: wp.array2d(dtype=wp.float32)
-    body_rise: wp.array2d(dtype=wp.float32)
-    body_held: wp.array2d(dtype=wp.float32)
-    body_shape: wp.array2d(dtype=wp.vec4)
-    body_way: wp.array2d(dtype=wp.vec2)
-    body_grip: wp.array2d(dtype=wp.vec4)
-    patches: wp.array(dtype=wp.int32)
-    patch_pair: wp.array2d(dtype=wp.int32)
-    patch_frame: wp.array2d(dtype=wp.vec4)
-    patch_arms: wp.array2d(dtype=wp.vec4)
-    patch_other_arms: wp.array2d(dtype=wp.vec4)
-    patch_load: wp.array2d(dtype=wp.vec4)
-    patch_gaps: wp.array2d(dtype=wp.vec2)
     owner: wp.array2d(dtype=wp.int32)
     bounds: wp.array2d(dtype=wp.vec4)
     frozen: wp.array(dtype=wp.int32)  # physics ticks until it thaws
@@ -104,11 +87,6 @@ class World:
     final_balls: wp.array3d(dtype=wp.float32)
     obs_image: wp.array4d(dtype=wp.float32)
     obs_vector: wp.array2d(dtype=wp.float32)
-    final_obs_image: wp.array4d(dtype=wp.float32)
-    final_obs_vector: wp.array2d(dtype=wp.float32)
-    reward: wp.array(dtype=wp.float32)
-    terminated: wp.array(dtype=wp.bool)
-    truncated: wp.array(dtype=wp.bool)
 
 
 @wp.func

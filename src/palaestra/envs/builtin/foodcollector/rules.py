@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.base.env import Program
-from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
+from palaestra.envs.builtin.base.program import Program
+from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_image, save_final_obs, save_final_rows
 from palaestra.envs.builtin.foodcollector.food import move_food, raise_food, random_place, scatter_food
 from palaestra.envs.builtin.foodcollector.observations import (
     AGENT_HALF,
@@ -244,17 +244,10 @@ def store_final_obs(world: World, slot: int):
     """Saves an agent's final observation."""
     if world.is_visual == 1:
         save_final_obs(world.obs_vector, world.final_obs_vector, slot)
-        for x in range(world.strips.shape[1]):
-            for k in range(world.strips.shape[2]):
-                world.final_strips[slot, x, k] = world.strips[slot, x, k]
-        for x in range(world.balls.shape[1]):
-            for k in range(world.balls.shape[2]):
-                world.final_balls[slot, x, k] = world.balls[slot, x, k]
+        save_final_rows(world.strips[slot], world.final_strips[slot])
+        save_final_rows(world.balls[slot], world.final_balls[slot])
         return
-    for tag in range(world.obs_image.shape[1]):
-        for y in range(world.obs_image.shape[2]):
-            for x in range(world.obs_image.shape[3]):
-                world.final_obs_image[slot, tag, y, x] = world.obs_image[slot, tag, y, x]
+    save_final_image(world.obs_image, world.final_obs_image, slot)
 
 
 @wp.kernel

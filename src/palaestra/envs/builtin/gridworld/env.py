@@ -23,8 +23,9 @@ from torch.nn.functional import pad
 from palaestra.core.errors import EnvError
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import Rows, next_parameter, save_final_obs
+from palaestra.envs.builtin.base.env import WarpEnv
+from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, Program, world_struct
+from palaestra.envs.builtin.base.world_columns import Rows, checked_choice, next_parameter, save_final_obs
 from palaestra.envs.builtin.drawing import figures as figures
 from palaestra.envs.builtin.gridworld.board_picture import AGENT, GREEN, RED, SHADOW, paint
 from palaestra.envs.solids import BLUE, FLOOR, INK, Color, Drawing, Solids, on_plane, solids, upright
@@ -44,8 +45,8 @@ LONGEST = wp.constant(10)  # cells along an edge of the largest board
 LONGEST_WAY = 2 * int(LONGEST) + 8  # cells to a goal, around up to four goals of the other color in the way
 
 
-@wp.struct
-class World:
+@world_struct
+class World(EndColumns, ParameterColumns):
     """Columns of GridWorld, one row per area."""
 
     rng: wp.array(dtype=wp.uint32)
@@ -58,17 +59,10 @@ class World:
     board: wp.array2d(dtype=wp.int32)  # what lies in each cell: 0, GREEN, RED or AGENT
     final_edge: wp.array(dtype=wp.int32)
     final_board: wp.array2d(dtype=wp.int32)
-    pending: wp.array3d(dtype=wp.float32)  # gridSize, numPlusGoals, numExGoals
-    episodes: wp.array(dtype=wp.int32)
     action: wp.array2d(dtype=wp.int64)  # 0: nothing, 1: up, 2: down, 3: left, 4: right
     obs_image: wp.array4d(dtype=wp.float32)
     obs_goal: wp.array2d(dtype=wp.float32)
-    final_obs_image: wp.array4d(dtype=wp.float32)
-    final_obs_goal: wp.array2d(dtype=wp.float32)
     mask: wp.array2d(dtype=wp.bool)
-    reward: wp.array(dtype=wp.float32)
-    terminated: wp.array(dtype=wp.bool)
-    truncated: wp.array(dtype=wp.bool)
 
 
 @wp.func
@@ -136,10 +130,7 @@ def begin(world: World):
 def tick(world: World, report: wp.array(dtype=wp.int32)):
     """Advances every area by one decision."""
     i = wp.tid()
-    action = int(world.action[i, 0])
-    if world.action[i, 0] < wp.int64(0) or world.action[i, 0] > wp.int64(4):
-        report[1] = i + 1
-        action = 0
+    action = checked_choice(world, i, 5, report)
     cell = world.agent[i]
     to = next_cell(cell, action, world.edge[i])
     met = world.board[i, to]
@@ -304,6 +295,9 @@ class GridWorld(WarpEnv):
         "numPlusGoals": (1.0, 1.0, 4.0),
         "numExGoals": (1.0, 1.0, 4.0),
     }
+    program = PROGRAM
+    rule = staticmethod(follow_shortest_path)
+    picture = staticmethod(draw_board)
 
     def __init__(
         self, areas: int | None = None, device: str | torch.device = "cpu", *, height: int = 64, width: int = 84
@@ -316,25 +310,8 @@ class GridWorld(WarpEnv):
             raise EnvError(f"GridWorld with an image of {height} x {width}: expected 20 to 512 pixels each way")
         if width < height:
             raise EnvError(f"GridWorld with an image of {height} x {width}: expected it at least as wide as it is high")
-        image = ObsSpec("CameraSensor", (3, height, width))
-        goal = ObsSpec("VectorSensor", (2,), goal=True)
-        spec = BehaviorSpec((image, goal), ActionSpec(branches=(5,)), steady=True)
-        cells = int(LONGEST) ** 2
-        sizes = {
-            "board": cells,
-            "final_board": cells,
-            "painted_episode": height,
-            "painted_agent": height,
-            "obs_image": image.shape,
-            "obs_goal": 2,
-        }
-        super().__init__(
-            PROGRAM, spec, areas, device, **sizes, final_obs_image=image.shape, final_obs_goal=2, action=1, mask=5
-        )
-
-    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """Returns `follow_shortest_path`'s actions; None for another behavior."""
-        return follow_shortest_path(self._columns) if behavior == self.behavior else None
-
-    def _drawing(self, rows: Rows) -> Drawing:
-        return draw_board(rows, self.behavior)
+        seen = ObsSpec("CameraSensor", (3, height, width)), ObsSpec("VectorSensor", (2,), goal=True)
+        self.spec = BehaviorSpec(seen, ActionSpec(branches=(5,)), steady=True)
+        cells = dict.fromkeys(("board", "final_board"), int(LONGEST) ** 2)
+        self.sizes = cells | dict.fromkeys(("painted_episode", "painted_agent"), height)
+        super().__init__(areas, device)

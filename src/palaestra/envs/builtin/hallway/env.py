@@ -12,46 +12,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import torch
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
+from palaestra.envs.builtin.base.env import WarpEnv
+from palaestra.envs.builtin.base.program import Program
+from palaestra.envs.builtin.base.world_columns import Rows, checked_choice, save_final_obs
 from palaestra.envs.builtin.drawing import figures as figures
+from palaestra.envs.builtin.hallway import rules
 from palaestra.envs.builtin.hallway.heuristic import go_to_matching_goal
 from palaestra.envs.builtin.hallway.observations import BETWEEN, FRAME, FRAMES, LENGTH, RAYS, SEEN, observe
-from palaestra.envs.builtin.hallway.rules import (
-    CHOICES,
-    GOAL_X,
-    GOAL_Y,
-    HALL,
-    MOST_TICKS,
-    NOTHING,
-    PLATE,
-    PLATE_TOP,
-    SIGN,
-    SIGN_Y,
-    SYMBOL,
-    World,
-    act,
-    load_body,
-    move,
-    save_body,
-    start,
-    touched_side,
-)
+from palaestra.envs.builtin.hallway.rules import World
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.ray_fans import RayFan, unity_order
 from palaestra.envs.solids import GREEN, RED, VIOLET, Drawing, on_plane, solids
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 TICKS = wp.constant(6)  # physics ticks per decision
+RAY_SENSOR = "StackingSensor_size3_RayPerceptionSensor"
+TIME_SENSOR = "StackingSensor_size3_VectorSensor_size1"
 COST = wp.constant(1.0 / 3000.0)  # of a physics tick
 
 
@@ -59,7 +42,7 @@ COST = wp.constant(1.0 / 3000.0)  # of a physics tick
 def begin(world: World):
     """Starts a new episode in every area."""
     i = wp.tid()
-    start(world, i)
+    rules.start(world, i)
     observe(world, i, 1)
 
 
@@ -72,7 +55,7 @@ def finish(world: World, i: int, reward: float, terminated: bool):
     observe(world, i, world.age[i])
     save_final_obs(world.obs, world.final_obs, i)
     save_final_obs(world.obs_time, world.final_obs_time, i)
-    start(world, i)
+    rules.start(world, i)
 
 
 @wp.func
@@ -80,36 +63,36 @@ def simulate(world: World, i: int, choice: int):
     """Runs the ticks of one decision; what remains of it after an episode's end passes in the next one, with nothing
     chosen.
     """
-    body = load_body(world, i)
+    body = rules.load_body(world, i)
     height = world.height[i]
     rise = world.rise[i]
     over = bool(False)  # Warp takes a literal for a constant
     reward = float(0.0)
     for _ in range(TICKS):
         world.age[i] += 1
-        body = act(body, choice)
+        body = rules.act(body, choice)
         reward -= COST
-        if world.age[i] >= MOST_TICKS:
-            save_body(world, i, body)
+        if world.age[i] >= rules.MOST_TICKS:
+            rules.save_body(world, i, body)
             finish(world, i, reward, False)
             over = True
-            choice = NOTHING
-            body = load_body(world, i)
+            choice = rules.NOTHING
+            body = rules.load_body(world, i)
             height = world.height[i]
             rise = world.rise[i]
-        body, height, rise = move(body, height, rise, world.pull[i], world.symbol_place[i])
-        side = touched_side(body)
+        body, height, rise = rules.move(body, height, rise, world.pull[i], world.symbol_place[i])
+        side = rules.touched_side(body)
         if side >= 0 and not over:
-            save_body(world, i, body)
+            rules.save_body(world, i, body)
             world.height[i] = height
             is_right = (world.left_goal[i] + side) % 2 == world.symbol[i]
             finish(world, i, wp.where(is_right, 1.0, -0.1), True)
             over = True
-            choice = NOTHING
-            body = load_body(world, i)
+            choice = rules.NOTHING
+            body = rules.load_body(world, i)
             height = world.height[i]
             rise = world.rise[i]
-    save_body(world, i, body)
+    rules.save_body(world, i, body)
     world.height[i] = height
     world.rise[i] = rise
     if not over:
@@ -121,10 +104,7 @@ def simulate(world: World, i: int, choice: int):
 def tick(world: World, report: wp.array(dtype=wp.int32)):
     """Advances every area by one decision."""
     i = wp.tid()
-    choice = int(world.action[i, 0])
-    if world.action[i, 0] < wp.int64(0) or world.action[i, 0] >= wp.int64(CHOICES):
-        report[1] = i + 1
-        choice = NOTHING
+    choice = checked_choice(world, i, rules.CHOICES, report)
     world.terminated[i] = False
     world.truncated[i] = False
     if simulate(world, i, choice):
@@ -139,19 +119,25 @@ def draw_hall(rows: Rows, behavior: str) -> Drawing:
     """Draws the hall with the goals, the right one green, the symbol, and the agent."""
     left = rows["left_goal"]
     symbol = rows["symbol"]
-    wide = tuple(HALL)
+    wide = tuple(rules.HALL)
     marks = np.stack([left, 1 - left], 1)
     colors = np.where((marks == symbol[:, None])[..., None], GREEN, RED)
-    x = np.array([-float(GOAL_X), float(GOAL_X)], np.float32)
+    x = np.array([-float(rules.GOAL_X), float(rules.GOAL_X)], np.float32)
     plates, signs = (
         np.broadcast_to(np.stack([x, np.full(2, y, np.float32)], 1), (rows.areas, 2, 2))
-        for y in (float(GOAL_Y), float(SIGN_Y))
+        for y in (float(rules.GOAL_Y), float(rules.SIGN_Y))
     )
     shapes = (
         *figures.room(rows.areas, wide, wall=3.0),
-        solids("plates", "box", on_plane(plates, 0.0), (2 * PLATE[0], 2 * float(PLATE_TOP), 2 * PLATE[1]), colors),
-        *figures.marked("goal", signs, tuple(SIGN), 4.0, 1 - marks, colors),
-        *figures.marked("symbol", rows["symbol_place"][:, None], tuple(SYMBOL), 4.0, 1 - symbol[:, None], VIOLET),
+        solids(
+            "plates",
+            "box",
+            on_plane(plates, 0.0),
+            (2 * rules.PLATE[0], 2 * float(rules.PLATE_TOP), 2 * rules.PLATE[1]),
+            colors,
+        ),
+        *figures.marked("goal", signs, tuple(rules.SIGN), 4.0, 1 - marks, colors),
+        *figures.marked("symbol", rows["symbol_place"][:, None], tuple(rules.SYMBOL), 4.0, 1 - symbol[:, None], VIOLET),
         *figures.agent(
             rows["place"][:, None],
             rows["angle"][:, None],
@@ -181,14 +167,14 @@ class Hallway(WarpEnv):
     benchmark = 0.7
     default_areas = 16
     areas_per_core = 256
-    most_decisions = int(MOST_TICKS) // int(TICKS)
+    most_decisions = int(rules.MOST_TICKS) // int(TICKS)
     age_per_decision = int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {"gravity": (19.62, 1.0, 100.0)}
     ray_fans: ClassVar = {
         behavior: (
             RayFan(
-                "StackingSensor_size3_RayPerceptionSensor",
+                RAY_SENSOR,
                 unity_order(int(RAYS), float(BETWEEN)),
                 float(LENGTH),
                 SEEN,
@@ -196,18 +182,11 @@ class Hallway(WarpEnv):
             ),
         )
     }
-
-    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        frames = int(FRAMES)
-        rays = ObsSpec("StackingSensor_size3_RayPerceptionSensor", (frames * int(FRAME),))
-        time = ObsSpec("StackingSensor_size3_VectorSensor_size1", (frames,))
-        spec = BehaviorSpec((rays, time), ActionSpec(branches=(int(CHOICES),)), steady=True)
-        sizes = {"obs": rays.shape, "final_obs": rays.shape, "obs_time": time.shape, "final_obs_time": time.shape}
-        super().__init__(PROGRAM, spec, areas, device, action=1, **sizes)
-
-    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """Returns `go_to_matching_goal`'s actions; None for another behavior."""
-        return go_to_matching_goal(self._columns) if behavior == self.behavior else None
-
-    def _drawing(self, rows: Rows) -> Drawing:
-        return draw_hall(rows, self.behavior)
+    program = PROGRAM
+    spec = BehaviorSpec(
+        (ObsSpec(RAY_SENSOR, (int(FRAMES) * int(FRAME),)), ObsSpec(TIME_SENSOR, (int(FRAMES),))),
+        ActionSpec(branches=(int(rules.CHOICES),)),
+        steady=True,
+    )
+    rule = staticmethod(go_to_matching_goal)
+    picture = staticmethod(draw_hall)

@@ -8,17 +8,8 @@ import math
 
 import warp as wp
 
-from palaestra.envs.builtin.hallway.rules import (
-    HALL,
-    MOST_TICKS,
-    PLATE,
-    PLATE_TOP,
-    SIGN,
-    SIGN_Y,
-    SYMBOL,
-    World,
-    goal_place,
-)
+from palaestra.envs.builtin.hallway import rules
+from palaestra.envs.builtin.hallway.rules import World
 from palaestra.envs.builtin.sensors.rays import MISS, heading, next_turn, turned, write_ray
 from palaestra.envs.builtin.sensors.sphere_casts import FLUSH, cast_four_walls, cast_upright_box, reach_beside
 from palaestra.envs.builtin.sensors.stacking import shift_frames
@@ -47,12 +38,12 @@ def cast_walls(place: wp.vec2, direction: wp.vec2):
     hides nothing.
     """
     nearest = float(MISS)
-    if wp.min(HALL[0] - wp.abs(place[0]), HALL[1] - wp.abs(place[1])) > RADIUS + FLUSH:
+    if wp.min(rules.HALL[0] - wp.abs(place[0]), rules.HALL[1] - wp.abs(place[1])) > RADIUS + FLUSH:
         for k in range(2):
-            gap = HALL[k] - RADIUS - wp.sign(direction[k]) * place[k]
+            gap = rules.HALL[k] - RADIUS - wp.sign(direction[k]) * place[k]
             nearest = wp.min(nearest, gap / wp.max(wp.abs(direction[k]), 1.0e-12))
         return nearest
-    return cast_four_walls(place, direction, HALL, WALL_ENDS, WALL_HALF, RADIUS)
+    return cast_four_walls(place, direction, rules.HALL, WALL_ENDS, WALL_HALF, RADIUS)
 
 
 @wp.func
@@ -61,17 +52,19 @@ def observe_ray(world: World, i: int, direction: wp.vec2, at: int):
     place = world.place[i]
     nearest = cast_walls(place, direction)
     tag = int(WALL_TAG)
-    distance = cast_upright_box(place - world.symbol_place[i], direction, SYMBOL, RADIUS)
+    distance = cast_upright_box(place - world.symbol_place[i], direction, rules.SYMBOL, RADIUS)
     if distance < nearest:
         nearest = distance
         tag = SYMBOL_TAG + world.symbol[i]
-    if place[1] + LENGTH * direction[1] > goal_place(0)[1] - PLATE[1] - RADIUS:
-        over_plate = reach_beside(RADIUS, world.height[i] - PLATE_TOP)
+    if place[1] + LENGTH * direction[1] > rules.goal_place(0)[1] - rules.PLATE[1] - RADIUS:
+        over_plate = reach_beside(RADIUS, world.height[i] - rules.PLATE_TOP)
         for side in range(2):
-            to = place - goal_place(side)
-            distance = cast_upright_box(place - wp.vec2(goal_place(side)[0], SIGN_Y), direction, SIGN, RADIUS)
+            to = place - rules.goal_place(side)
+            distance = cast_upright_box(
+                place - wp.vec2(rules.goal_place(side)[0], rules.SIGN_Y), direction, rules.SIGN, RADIUS
+            )
             if over_plate > 0.0:
-                distance = wp.min(distance, cast_upright_box(to, direction, PLATE, over_plate))
+                distance = wp.min(distance, cast_upright_box(to, direction, rules.PLATE, over_plate))
             if distance < nearest:
                 nearest = distance
                 tag = (world.left_goal[i] + side) % 2
@@ -88,4 +81,4 @@ def observe(world: World, i: int, age: int):
         observe_ray(world, i, turned(ahead, turn), newest + ray * RAY)
         turn = next_turn(turn, ray, TURN)
     newest = shift_frames(world.obs_time, i, 1)
-    world.obs_time[i, newest] = float(age) / float(MOST_TICKS)
+    world.obs_time[i, newest] = float(age) / float(rules.MOST_TICKS)

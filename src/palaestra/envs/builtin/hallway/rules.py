@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import warp as wp
 
+from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, world_struct
 from palaestra.envs.builtin.base.world_columns import next_parameter
 from palaestra.envs.builtin.physics.pressing import MOST_SPIN, rub_sole
 from palaestra.envs.builtin.physics.rigid_bodies import (
@@ -57,8 +58,8 @@ NOTHING, FORWARD, BACK, RIGHT, LEFT = range(5)
 CHOICES = wp.constant(5)
 
 
-@wp.struct
-class World:
+@world_struct
+class World(EndColumns, ParameterColumns):
     """Columns of Hallway, one row per area."""
 
     rng: wp.array(dtype=wp.uint32)
@@ -70,19 +71,12 @@ class World:
     height: wp.array(dtype=wp.float32)  # of the agent's center
     rise: wp.array(dtype=wp.float32)  # m/s, upward
     pull: wp.array(dtype=wp.float32)  # m/s that gravity adds in a tick of this episode
-    pending: wp.array3d(dtype=wp.float32)  # gravity
-    episodes: wp.array(dtype=wp.int32)
     symbol: wp.array(dtype=wp.int32)  # 0: O, 1: X
     symbol_place: wp.array(dtype=wp.vec2)
     left_goal: wp.array(dtype=wp.int32)  # the mark of the goal on the left, 0: O, 1: X; the other is on the right
     action: wp.array2d(dtype=wp.int64)  # 0: nothing, 1: forward, 2: back, 3: turn right, 4: turn left
     obs: wp.array2d(dtype=wp.float32)  # rays of each frame, the oldest first
     obs_time: wp.array2d(dtype=wp.float32)  # time of each frame, as a share of the longest episode
-    final_obs: wp.array2d(dtype=wp.float32)
-    final_obs_time: wp.array2d(dtype=wp.float32)
-    reward: wp.array(dtype=wp.float32)
-    terminated: wp.array(dtype=wp.bool)
-    truncated: wp.array(dtype=wp.bool)
 
 
 @wp.func

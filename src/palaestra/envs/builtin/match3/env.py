@@ -13,6 +13,7 @@ a move earns more, and so do moves low on the board, where more pieces fall and 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -21,7 +22,9 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.env import Program, Tables, WarpEnv
+from palaestra.envs.builtin.base.env import WarpEnv
+from palaestra.envs.builtin.base.program import Program
+from palaestra.envs.builtin.base.tables import Tables
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.drawing import figures as figures
 from palaestra.envs.builtin.match3 import rules as rules
@@ -46,7 +49,6 @@ from palaestra.envs.traits import SwapBoard
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
     from torch import Tensor
 
 
@@ -63,8 +65,6 @@ SIZES = {
     **{name: int(CELLS) for name in ("kind", "worth", "marked")},
     **{name: int(CELLS * KINDS) for name in ("obs_cells", "final_obs_cells")},
     **{name: int(CELLS * WORTHS) for name in ("obs_special", "final_obs_special")},
-    "action": 1,
-    "mask": int(MOVES),
 }
 
 
@@ -209,6 +209,8 @@ def draw_gems(rows: Rows, behavior: str) -> Drawing:
 
 
 SENSORS = "Match3 Sensor (cells)", "Match3 Sensor (special)"
+VECTORS = (int(CELLS * KINDS),), (int(CELLS * WORTHS),)
+IMAGES = (int(KINDS), int(ROWS), int(COLUMNS)), (int(WORTHS), int(ROWS), int(COLUMNS))
 
 
 class Match3(WarpEnv):
@@ -227,6 +229,9 @@ class Match3(WarpEnv):
     tick_seconds = 0.5  # not documented: slow enough to watch
     parameter_ranges: ClassVar = {}
     board = SwapBoard(PIECES, int(COLUMNS), exchange)
+    program = PROGRAM
+    spec = BehaviorSpec(tuple(map(ObsSpec, SENSORS, VECTORS)), MOVE, steady=True)
+    picture = staticmethod(draw_gems)
 
     def __init__(
         self,
@@ -240,20 +245,12 @@ class Match3(WarpEnv):
 
         `largest_boards` deals boards of 9 x 8 only.
         """
-        shapes = (int(CELLS * KINDS),), (int(CELLS * WORTHS),)
-        spec = BehaviorSpec(tuple(map(ObsSpec, SENSORS, shapes)), MOVE, steady=True)
-        super().__init__(PROGRAM, spec, areas, device, planes=False, largest=largest_boards, **SIZES)
-        self._greedy = greedy
-
-    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """Returns `best_move`'s actions; None for another behavior."""
-        return best_move(self._columns, self._greedy) if behavior == self.behavior else None
-
-    def _drawing(self, rows: Rows) -> Drawing:
-        return draw_gems(rows, self.behavior)
+        self.sizes = {**SIZES, "planes": False, "largest": largest_boards}
+        self.rule = partial(best_move, greedy=greedy)
+        super().__init__(areas, device)
 
 
-class Match3Visual(WarpEnv):
+class Match3Visual(WarpEnv, like=Match3):
     """Match3 as two images: 9 rows x 8 columns, row 0 at the bottom, with a channel per color, and with one per
     worth.
     """
@@ -261,14 +258,8 @@ class Match3Visual(WarpEnv):
     behavior = "Match3VisualObs"
     title = "Match3Visual"
     summary = "Match3 with the board seen as images of a channel for each type."
-    rewards = Match3.rewards
-    episode = Match3.episode
     benchmark = 39.5
-    default_areas = Match3.default_areas
-    most_decisions = Match3.most_decisions
-    tick_seconds = Match3.tick_seconds
-    parameter_ranges = Match3.parameter_ranges
-    board = Match3.board
+    spec = BehaviorSpec(tuple(map(ObsSpec, SENSORS, IMAGES)), MOVE, steady=True)
 
     def __init__(
         self,
@@ -282,23 +273,12 @@ class Match3Visual(WarpEnv):
 
         `largest_boards` deals boards of 9 x 8 only.
         """
-        images = tuple(
-            ObsSpec(name, (int(types), int(ROWS), int(COLUMNS)))
-            for name, types in zip(SENSORS, (KINDS, WORTHS), strict=True)
-        )
-        spec = BehaviorSpec(images, MOVE, steady=True)
-        super().__init__(PROGRAM, spec, areas, device, planes=True, largest=largest_boards, **SIZES)
+        self.sizes = {**SIZES, "planes": True, "largest": largest_boards}
+        self.rule = partial(best_move, greedy=greedy)
+        super().__init__(areas, device)
         views = {
-            f"{when}obs_{column}": self._columns[f"{when}obs_{column}"].view(-1, *image.shape)
+            f"{when}obs_{column}": self._columns[f"{when}obs_{column}"].view(-1, *shape)
             for when in ("", "final_")
-            for column, image in zip(("cells", "special"), images, strict=True)
+            for column, shape in zip(("cells", "special"), IMAGES, strict=True)
         }
         self._tables = Tables({**self._columns, **views}, self.behaviors, (0,) * self.agents)
-        self._greedy = greedy
-
-    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """Returns `best_move`'s actions; None for another behavior."""
-        return best_move(self._columns, self._greedy) if behavior == self.behavior else None
-
-    def _drawing(self, rows: Rows) -> Drawing:
-        return draw_gems(rows, self.behavior)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import warp as wp
 
+from palaestra.envs.builtin.base.program import EndColumns, world_struct
+
 wp.set_module_options({"enable_backward": False})
 
 ROWS = wp.constant(9)  # of the largest board
@@ -23,8 +25,8 @@ OUTSIDE = wp.constant(-1)
 NONE = wp.constant(-2)
 
 
-@wp.struct
-class World:
+@world_struct
+class World(EndColumns):
     """Columns of Match3, one row per area."""
 
     planes: wp.bool  # True: observations have one board per type, as images; False: the types cell by cell
@@ -39,12 +41,7 @@ class World:
     action: wp.array2d(dtype=wp.int64)
     obs_cells: wp.array2d(dtype=wp.float32)
     obs_special: wp.array2d(dtype=wp.float32)
-    final_obs_cells: wp.array2d(dtype=wp.float32)
-    final_obs_special: wp.array2d(dtype=wp.float32)
     mask: wp.array2d(dtype=wp.bool)
-    reward: wp.array(dtype=wp.float32)
-    terminated: wp.array(dtype=wp.bool)
-    truncated: wp.array(dtype=wp.bool)
 
 
 @wp.func

@@ -1,17 +1,6 @@
 """Bodies on a level floor whose contacts are solved together, in the way of PhysX: pushing agents, crates and walls.
 
-A world that uses it has these columns, with a row per area; the last body stands for all that never moves:
-
-    body_position, body_velocity: wp.array2d(dtype=wp.vec2)  # (areas, bodies + 1)
-    body_angle, body_spin: wp.array2d(dtype=wp.float32)
-    body_height, body_rise: wp.array2d(dtype=wp.float32)     # height above the place where it rests, and m/s upward
-    body_held: wp.array2d(dtype=wp.float32)                  # m/s that the floor takes from its fall this tick; see
-    `fall` body_shape: wp.array2d(dtype=wp.vec4)                    # half sides, inverse mass, inverse inertia; see
-    `box_shape` body_way: wp.array2d(dtype=wp.vec2)                      # scratch: directions of the floor's friction
-    body_grip: wp.array2d(dtype=wp.vec4)                     # scratch: its impulses at two points patches:
-    wp.array(dtype=wp.int32)                        # scratch, as all below: number of contacts, each of one or two
-    points patch_pair: wp.array2d(dtype=wp.int32)                   # (areas, most contacts) patch_frame, patch_arms,
-    patch_other_arms, patch_load: wp.array2d(dtype=wp.vec4) patch_gaps: wp.array2d(dtype=wp.vec2)
+A world that uses it has the columns of `ContactColumns`.
 
 A tick is: change velocities (pushes, drag, `fall`), `patches[i] = 0`, `add_patch` for every pair that `box_box` or
 `side_contact` finds near, and `solve`.
@@ -37,6 +26,36 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 ROUNDS = wp.constant(6)  # before bodies move; one more after
 FRICTIONLESS_ROUNDS = wp.constant(3)
+
+
+class ContactColumns:
+    """Columns of a world with bodies, a row per area; the last body stands for all that never moves."""
+
+    body_position: wp.array2d(dtype=wp.vec2)  # (areas, bodies + 1)
+    body_velocity: wp.array2d(dtype=wp.vec2)
+    body_angle: wp.array2d(dtype=wp.float32)  # from the x axis
+    body_spin: wp.array2d(dtype=wp.float32)
+    body_height: wp.array2d(dtype=wp.float32)  # above the place where it rests
+    body_rise: wp.array2d(dtype=wp.float32)  # m/s upward
+    body_held: wp.array2d(dtype=wp.float32)  # m/s that the floor takes from its fall this tick; see `fall`
+    body_shape: wp.array2d(dtype=wp.vec4)  # half sides, inverse mass, inverse inertia; see `box_shape`
+    body_way: wp.array2d(dtype=wp.vec2)  # scratch: directions of the floor's friction
+    body_grip: wp.array2d(dtype=wp.vec4)  # scratch: its impulses at two points
+    patches: wp.array(dtype=wp.int32)  # scratch, as all below: number of contacts, each of one or two points
+    patch_pair: wp.array2d(dtype=wp.int32)  # (areas, most contacts)
+    patch_frame: wp.array2d(dtype=wp.vec4)
+    patch_arms: wp.array2d(dtype=wp.vec4)
+    patch_other_arms: wp.array2d(dtype=wp.vec4)
+    patch_load: wp.array2d(dtype=wp.vec4)
+    patch_gaps: wp.array2d(dtype=wp.vec2)
+
+
+CONTACT_COLUMNS = tuple(ContactColumns.__annotations__)
+
+
+def contact_sizes(bodies: int, contacts: int) -> dict[str, int]:
+    """Returns the inner sizes of these columns, for so many bodies that move, and contacts at most in a tick."""
+    return {name: bodies + 1 if name.startswith("body_") else contacts for name in CONTACT_COLUMNS if name != "patches"}
 
 
 @wp.func

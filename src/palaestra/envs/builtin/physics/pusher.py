@@ -8,18 +8,21 @@ turn it right and left, 5 and 6 push it to the left and to the right. A push add
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 import warp as wp
 from torch import Tensor
 
+from palaestra.envs.builtin.physics.contact_solver import fall
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.pushblock.rules import AGENT_DRAG, FRICTION, SIDEWAYS, SPEED, TICKS, TURN, move_direction
 
 wp.set_module_options({"enable_backward": False})
 
-CHOICES = 7
-FORWARD, BACK, TURN_RIGHT, TURN_LEFT, LEFT, RIGHT = range(1, CHOICES)
+CHOICES = wp.constant(7)
+NUMBERS = 10  # of the sensor of an agent's body
+FORWARD, BACK, TURN_RIGHT, TURN_LEFT, LEFT, RIGHT = range(1, int(CHOICES))
 HALF = wp.constant(0.5)  # half the agent's side
 GRAVITY = 14.715  # of the scenes, unless their parameter says otherwise; moves are foreseen with it
 
@@ -37,6 +40,29 @@ def pushed(angle: float, choice: int):
     if choice == 0 or choice == 3 or choice == 4:
         return wp.vec2(0.0, 0.0)
     return SPEED * move_direction(angle, choice)
+
+
+@wp.func
+def act(world: Any, i: int, agent: int, slot: int, active: bool):
+    """Turns and pushes an agent by its action if `active`, then applies drag and lets it fall."""
+    velocity = world.body_velocity[i, agent]
+    if active:
+        choice = int(world.action[slot, 0])
+        angle = turned(world.body_angle[i, agent], choice)
+        world.body_angle[i, agent] = angle
+        velocity += pushed(angle, choice)
+    world.body_velocity[i, agent] = velocity * (1.0 - AGENT_DRAG * SECONDS)
+    fall(world, i, agent, world.pull[i], AGENT_DRAG)
+
+
+@wp.func
+def observe_body(world: Any, i: int, agent: int, slot: int, ahead: wp.vec2):
+    """Writes what the sensor of an agent's body tells: its velocity to the right, upward and ahead, and constants."""
+    velocity = world.body_velocity[i, agent]
+    world.obs_body[slot, 0] = ahead[1] * velocity[0] - ahead[0] * velocity[1]
+    world.obs_body[slot, 1] = world.body_rise[i, agent]
+    world.obs_body[slot, 2] = wp.dot(ahead, velocity)
+    world.obs_body[slot, 9] = 1.0  # the body's pose in its own frame is the identity
 
 
 KEPT = 1.0 - float(AGENT_DRAG) * float(SECONDS)

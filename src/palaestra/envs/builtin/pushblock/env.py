@@ -46,7 +46,6 @@ from palaestra.envs.solids import GOLD, GREEN, Drawing, on_plane, solids
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
 
 OBS = FRAMES * int(FRAME)
 OFFSET_SENSOR = f"StackingSensor_size{FRAMES}_OffsetRayPerceptionSensor"
@@ -144,16 +143,9 @@ class PushBlock(WarpEnv):
             RayFan(LEVEL_SENSOR, ANGLES, float(RAY_LENGTH), SEEN, first=OBS - int(FRAME)),
         )
     }
-
-    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        sensors = (ObsSpec(OFFSET_SENSOR, (OBS,)), ObsSpec(LEVEL_SENSOR, (OBS,)))
-        spec = BehaviorSpec(sensors, ActionSpec(branches=(7,)), steady=True)
-        obs = dict.fromkeys(("obs_offset", "obs_level", "final_obs_offset", "final_obs_level"), OBS)
-        super().__init__(PROGRAM, spec, areas, device, **obs, action=1, parameters=len(self.parameter_ranges))
-
-    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """Returns `shove`'s actions; None for another behavior."""
-        return shove(self._columns) if behavior == self.behavior else None
-
-    def _drawing(self, rows: Rows) -> Drawing:
-        return draw_room(rows, self.behavior)
+    program = PROGRAM
+    spec = BehaviorSpec(
+        (ObsSpec(OFFSET_SENSOR, (OBS,)), ObsSpec(LEVEL_SENSOR, (OBS,))), ActionSpec(branches=(7,)), steady=True
+    )
+    rule = staticmethod(shove)
+    picture = staticmethod(draw_room)

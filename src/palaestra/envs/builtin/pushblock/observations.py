@@ -6,6 +6,7 @@ import math
 
 import warp as wp
 
+from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, world_struct
 from palaestra.envs.builtin.sensors.rays import MISS, heading, write_ray
 from palaestra.envs.builtin.sensors.sphere_casts import FLUSH, cast_box, cast_four_walls, cast_past, touches_box
 from palaestra.envs.builtin.sensors.stacking import shift_frames
@@ -36,8 +37,8 @@ OFFSET_REACH = wp.constant(
 )  # offset rays pass 0.5 m above the tops of walls and goal, and touch them with their lowest point
 
 
-@wp.struct
-class World:
+@world_struct
+class World(EndColumns, ParameterColumns):
     """Columns of PushBlock, one row per area."""
 
     rng: wp.array(dtype=wp.uint32)
@@ -51,18 +52,11 @@ class World:
     block_velocity: wp.array(dtype=wp.vec2)
     block_fall: wp.array(dtype=wp.vec2)
     parameters: wp.array2d(dtype=wp.float32)  # parameters of this episode
-    pending: wp.array3d(dtype=wp.float32)  # block_scale, dynamic_friction, static_friction, block_drag, gravity
-    episodes: wp.array(dtype=wp.int32)
     action: wp.array2d(
         dtype=wp.int64
     )  # 0: nothing, 1: forward, 2: back, 3, 4: turn right, left, 5, 6: to the left, right
     obs_offset: wp.array2d(dtype=wp.float32)
     obs_level: wp.array2d(dtype=wp.float32)
-    final_obs_offset: wp.array2d(dtype=wp.float32)
-    final_obs_level: wp.array2d(dtype=wp.float32)
-    reward: wp.array(dtype=wp.float32)
-    terminated: wp.array(dtype=wp.bool)
-    truncated: wp.array(dtype=wp.bool)
 
 
 @wp.func

@@ -6,8 +6,8 @@ import math
 
 import warp as wp
 
-from palaestra.envs.builtin.base.env import Program
-from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
+from palaestra.envs.builtin.base.program import Program
+from palaestra.envs.builtin.base.world_columns import checked_choice, next_parameter, save_final_obs
 from palaestra.envs.builtin.physics.contacts import Body, box_box
 from palaestra.envs.builtin.physics.pressing import MARGIN, fall, grown, press, press_on_plane
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS, add_speed, advance, apply_drag, box_body, rub
@@ -202,10 +202,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     without an action.
     """
     i = wp.tid()
-    action = int(world.action[i, 0])
-    if world.action[i, 0] < wp.int64(0) or world.action[i, 0] > wp.int64(6):
-        report[1] = i + 1
-        action = 0
+    action = checked_choice(world, i, 7, report)
     world.terminated[i] = False
     world.truncated[i] = False
     ended = bool(False)  # Warp takes a literal for a constant

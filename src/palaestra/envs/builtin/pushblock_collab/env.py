@@ -9,7 +9,7 @@ maximum is twelve points less the cost of time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,19 +19,8 @@ from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
-from palaestra.envs.builtin.physics.pusher import (
-    BACK,
-    CHOICES,
-    FORWARD,
-    GRAVITY,
-    HALF,
-    LEFT,
-    MOVES,
-    RIGHT,
-    TURN_LEFT,
-    TURN_RIGHT,
-    resting_places,
-)
+from palaestra.envs.builtin.physics import pusher
+from palaestra.envs.builtin.physics.contact_solver import contact_sizes
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
 from palaestra.envs.builtin.pushblock.rules import TICKS
 from palaestra.envs.builtin.pushblock_collab.observations import (
@@ -41,7 +30,6 @@ from palaestra.envs.builtin.pushblock_collab.observations import (
     CELLS,
     GOAL,
     GOAL_HALF,
-    NUMBERS,
     ROOM,
     TAGS,
     THINGS,
@@ -52,7 +40,6 @@ from palaestra.envs.solids import GOLD, GREEN, RED, VIOLET, Drawing, on_plane, s
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
     from torch import Tensor
 
 SIZES = torch.tensor([2, 3, 3, 1, 1, 2])
@@ -88,7 +75,7 @@ def draw_room(rows: Rows, behavior: str) -> Drawing:
             BLOCK_COLORS,
             rotation=upright(angle[:, agents:-1]),
         ),
-        *figures.agent(place[:, :agents], angle[:, :agents], float(HALF), (behavior, rows.slots), shape="box"),
+        *figures.agent(place[:, :agents], angle[:, :agents], float(pusher.HALF), (behavior, rows.slots), shape="box"),
     )
     return Drawing(shapes, (room + 0.6, 1.2, room + 0.6), center=(0.0, 0.4, 0.0))
 
@@ -112,10 +99,10 @@ def haul(columns: Mapping[str, Tensor]) -> Action:
     half = (0.5 * SIZES.to(device)[target])[:, None]
     tilt = columns["body_angle"][areas, agents + target][:, None]
     reach = half * (tilt.cos().abs() + tilt.sin().abs())  # half the block's extent along an axis
-    rest = resting_places(place, velocity, angle)
+    rest = pusher.resting_places(place, velocity, angle)
     rank = (place[:, :, None, 0] > place[:, None, :, 0]).sum(2) - 1  # from left to right: -1, 0, 1
     x, y = (place - block).unbind(2)
-    clear = reach + float(HALF) + CLEAR
+    clear = reach + float(pusher.HALF) + CLEAR
     lane = 1.15 * rank.float()
     is_behind = y > half + 0.2
     beside = torch.where(x < 0, -1.0, 1.0) * (clear + 0.3 + 1.1 * torch.arange(agents, device=device))
@@ -124,14 +111,21 @@ def haul(columns: Mapping[str, Tensor]) -> Action:
     goal = block + torch.where(is_behind[..., None], ready, around)
     off = (rest - goal[:, :, None, None]).norm(dim=-1)
     off[..., 0, 1:] = torch.inf  # what is to be done is done first
-    choice = MOVES.to(device)[off.amin(-1).argmin(-1)]
+    choice = pusher.MOVES.to(device)[off.amin(-1).argmin(-1)]
     in_lane = is_behind & ((x - lane).abs() < 0.5)
-    choice = torch.where(in_lane, FORWARD, choice)
+    choice = torch.where(in_lane, pusher.FORWARD, choice)
     still = (velocity.norm(dim=2) < 0.5) & (columns["age"][:, None] % 10 == 9)
-    dodge = torch.tensor([[BACK, LEFT, RIGHT], [LEFT, RIGHT, BACK], [RIGHT, BACK, LEFT]], device=device)
+    dodge = torch.tensor(
+        [
+            [pusher.BACK, pusher.LEFT, pusher.RIGHT],
+            [pusher.LEFT, pusher.RIGHT, pusher.BACK],
+            [pusher.RIGHT, pusher.BACK, pusher.LEFT],
+        ],
+        device=device,
+    )
     choice = torch.where(still, dodge[columns["age"].long() // 10 % agents], choice)
     turn = torch.remainder(angle + 0.5 * torch.pi + torch.pi, 2 * torch.pi) - torch.pi  # from the direction of the goal
-    choice = torch.where(turn > 0.2, TURN_RIGHT, torch.where(turn < -0.2, TURN_LEFT, choice))
+    choice = torch.where(turn > 0.2, pusher.TURN_RIGHT, torch.where(turn < -0.2, pusher.TURN_LEFT, choice))
     return Action(torch.zeros(choice.numel(), 0, device=device), choice.view(-1, 1))
 
 
@@ -155,37 +149,19 @@ class CooperativePushBlock(WarpEnv):
     areas_per_core = 16
     most_decisions = int(MOST_TICKS) // int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
-    parameter_ranges: ClassVar = {"gravity": (GRAVITY, 1.0, 100.0)}
-
-    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        grid = ObsSpec("GridSensor-OneHot", (len(TAGS), CELLS, CELLS))
-        body = ObsSpec("RBSensor", (NUMBERS,))
-        spec = BehaviorSpec((grid, body), ActionSpec(branches=(CHOICES,)), steady=True)
-        columns = PROGRAM.world.vars
-        sizes: dict[str, int | tuple[int, ...]] = {
-            name: int(BODIES) + 1 for name in columns if name.startswith("body_")
-        }
-        sizes |= {name: MOST_CONTACTS for name in columns if name.startswith("patch_")}
-        super().__init__(
-            PROGRAM,
-            spec,
-            areas,
-            device,
-            **sizes,
-            gone=int(BLOCKS),
-            action=1,
-            written=1 + MOST_WRITTEN,
-            owner=CELLS * CELLS,
-            bounds=int(THINGS),
-            obs_grid=grid.shape,
-            final_obs_grid=grid.shape,
-            obs_body=NUMBERS,
-            final_obs_body=NUMBERS,
-        )
-
-    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """Returns `haul`'s actions; None for another behavior."""
-        return haul(self._columns) if behavior == self.behavior else None
-
-    def _drawing(self, rows: Rows) -> Drawing:
-        return draw_room(rows, self.behavior)
+    parameter_ranges: ClassVar = {"gravity": (pusher.GRAVITY, 1.0, 100.0)}
+    program = PROGRAM
+    spec = BehaviorSpec(
+        (ObsSpec("GridSensor-OneHot", (len(TAGS), CELLS, CELLS)), ObsSpec("RBSensor", (pusher.NUMBERS,))),
+        ActionSpec(branches=(int(pusher.CHOICES),)),
+        steady=True,
+    )
+    sizes: Mapping[str, Any] = {
+        **contact_sizes(int(BODIES), MOST_CONTACTS),
+        "gone": int(BLOCKS),
+        "written": 1 + MOST_WRITTEN,
+        "owner": CELLS * CELLS,
+        "bounds": int(THINGS),
+    }
+    rule = staticmethod(haul)
+    picture = staticmethod(draw_room)

@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.physics.pusher import HALF
+from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, world_struct
+from palaestra.envs.builtin.base.world_columns import save_final_image, save_final_obs
+from palaestra.envs.builtin.physics.contact_solver import ContactColumns
+from palaestra.envs.builtin.physics.pusher import HALF, observe_body
 from palaestra.envs.builtin.sensors.grid import Grid, aim_grid, clear_grid, close_grid, grid_around, mark_box
 from palaestra.envs.builtin.sensors.rays import heading
 
@@ -29,11 +32,10 @@ FIRST_BODY = wp.constant(5)  # number of the first of the things that a grid may
 THINGS = wp.constant(14)
 TAGS = ("wall", "agent", "goal", "blockSmall", "blockLarge", "blockVeryLarge")
 WALL_TAG, AGENT_TAG, GOAL_TAG, BLOCK_TAG = (wp.constant(tag) for tag in range(4))  # the larger blocks' tags follow
-NUMBERS = 10  # of the body's sensor
 
 
-@wp.struct
-class World:
+@world_struct
+class World(EndColumns, ParameterColumns, ContactColumns):
     """Columns of CooperativePushBlock, one row per area or, from `action` on, per agent. Places are from the middle of
     the floor.
     """
@@ -42,38 +44,14 @@ class World:
     age: wp.array(dtype=wp.int32)  # decisions of this episode
     lead: wp.array(dtype=wp.int32)  # physics ticks of this episode before its first decision
     pull: wp.array(dtype=wp.float32)  # m/s that gravity adds in a tick of this episode
-    pending: wp.array3d(dtype=wp.float32)  # gravity
-    episodes: wp.array(dtype=wp.int32)
     gone: wp.array2d(dtype=wp.bool)  # whether a block is in the goal
-    body_position: wp.array2d(dtype=wp.vec2)
-    body_velocity: wp.array2d(dtype=wp.vec2)
-    body_angle: wp.array2d(dtype=wp.float32)  # from the x axis; the goal lies toward -y
-    body_spin: wp.array2d(dtype=wp.float32)
-    body_height: wp.array2d(dtype=wp.float32)
-    body_rise: wp.array2d(dtype=wp.float32)
-    body_held: wp.array2d(dtype=wp.float32)
-    body_shape: wp.array2d(dtype=wp.vec4)
-    body_way: wp.array2d(dtype=wp.vec2)
-    body_grip: wp.array2d(dtype=wp.vec4)
-    patches: wp.array(dtype=wp.int32)
-    patch_pair: wp.array2d(dtype=wp.int32)
-    patch_frame: wp.array2d(dtype=wp.vec4)
-    patch_arms: wp.array2d(dtype=wp.vec4)
-    patch_other_arms: wp.array2d(dtype=wp.vec4)
-    patch_load: wp.array2d(dtype=wp.vec4)
-    patch_gaps: wp.array2d(dtype=wp.vec2)
     action: wp.array2d(dtype=wp.int64)  # see `physics.pusher`
     written: wp.array2d(dtype=wp.int32)
     owner: wp.array2d(dtype=wp.int32)
     bounds: wp.array2d(dtype=wp.vec4)
     obs_grid: wp.array4d(dtype=wp.float32)
     obs_body: wp.array2d(dtype=wp.float32)
-    final_obs_grid: wp.array4d(dtype=wp.float32)
-    final_obs_body: wp.array2d(dtype=wp.float32)
-    reward: wp.array(dtype=wp.float32)
     group_reward: wp.array(dtype=wp.float32)
-    terminated: wp.array(dtype=wp.bool)
-    truncated: wp.array(dtype=wp.bool)
 
 
 @wp.func
@@ -133,11 +111,7 @@ def observe(world: World, i: int):
         slot = i * AGENTS + agent
         angle = world.body_angle[i, agent]
         ahead = heading(angle)
-        velocity = world.body_velocity[i, agent]
-        world.obs_body[slot, 0] = ahead[1] * velocity[0] - ahead[0] * velocity[1]
-        world.obs_body[slot, 1] = world.body_rise[i, agent]
-        world.obs_body[slot, 2] = wp.dot(ahead, velocity)
-        world.obs_body[slot, 9] = 1.0  # the body's pose in its own frame is the identity
+        observe_body(world, i, agent, slot, ahead)
         grid = grid_around(world.obs_grid, world.owner, world.written, world.bounds, slot, i)
         grid = aim_grid(grid, world.body_position[i, agent] + AHEAD * ahead, angle, CELL)
         clear_grid(grid)
@@ -149,9 +123,5 @@ def observe(world: World, i: int):
 def store_final_obs(world: World, i: int):
     """Saves the final observation of each agent of an area."""
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
-        for k in range(world.obs_body.shape[1]):
-            world.final_obs_body[slot, k] = world.obs_body[slot, k]
-        for tag in range(world.obs_grid.shape[1]):
-            for y in range(world.obs_grid.shape[2]):
-                for x in range(world.obs_grid.shape[3]):
-                    world.final_obs_grid[slot, tag, y, x] = world.obs_grid[slot, tag, y, x]
+        save_final_obs(world.obs_body, world.final_obs_body, slot)
+        save_final_image(world.obs_grid, world.final_obs_grid, slot)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.base.env import Program
-from palaestra.envs.builtin.base.world_columns import next_parameter
+from palaestra.envs.builtin.base.program import Program
+from palaestra.envs.builtin.base.world_columns import checked_choice, next_parameter
 from palaestra.envs.builtin.physics.contact_solver import add_patch, box_shape, fall, near_body, side_contact, solve
 from palaestra.envs.builtin.physics.contacts import Body, box_box
-from palaestra.envs.builtin.physics.pusher import pushed, turned
+from palaestra.envs.builtin.physics.pusher import CHOICES, act
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
-from palaestra.envs.builtin.pushblock.rules import AGENT_DRAG, FRICTION, MASS, TICKS
+from palaestra.envs.builtin.pushblock.rules import FRICTION, MASS, TICKS
 from palaestra.envs.builtin.pushblock_collab.observations import (
     AGENTS,
     BLOCKS,
@@ -115,20 +115,13 @@ def find_contacts(world: World, i: int):
 
 
 @wp.func
-def act(world: World, i: int, active: bool):
+def push(world: World, i: int, active: bool):
     """Turns and pushes agents by their actions if `active`, then applies drag to all bodies and lets them fall."""
     for k in range(BODIES):
-        velocity = world.body_velocity[i, k]
         if k < AGENTS:
-            if active:
-                choice = int(world.action[i * AGENTS + k, 0])
-                angle = turned(world.body_angle[i, k], choice)
-                world.body_angle[i, k] = angle
-                velocity += pushed(angle, choice)
-            world.body_velocity[i, k] = velocity * (1.0 - AGENT_DRAG * SECONDS)
-            fall(world, i, k, world.pull[i], AGENT_DRAG)
+            act(world, i, k, i * AGENTS + k, active)
         else:
-            world.body_velocity[i, k] = velocity * (1.0 - BLOCK_DRAG * SECONDS)
+            world.body_velocity[i, k] = world.body_velocity[i, k] * (1.0 - BLOCK_DRAG * SECONDS)
             world.body_spin[i, k] = world.body_spin[i, k] * (1.0 - SPIN_DRAG * SECONDS)
             fall(world, i, k, world.pull[i], BLOCK_DRAG)
 
@@ -184,9 +177,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     """
     i = wp.tid()
     for slot in range(i * AGENTS, (i + 1) * AGENTS):
-        if world.action[slot, 0] < wp.int64(0) or world.action[slot, 0] > wp.int64(6):
-            report[1] = slot + 1
-            world.action[slot, 0] = wp.int64(0)
+        world.action[slot, 0] = wp.int64(checked_choice(world, slot, CHOICES, report))
     earned = float(0.0)
     done = bool(False)
     cut = bool(False)
@@ -194,7 +185,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
         if not done and world.lead[i] + TICKS * world.age[i] + k + 1 >= MOST_TICKS:
             cut = True
             finish(world, i, TICKS - 1 - k)
-        act(world, i, not (done or cut))
+        push(world, i, not (done or cut))
         find_contacts(world, i)
         solve(world, i, BODIES, FRICTION)
         worth = collect(world, i)

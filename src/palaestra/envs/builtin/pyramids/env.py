@@ -12,46 +12,32 @@ degrees). Each has 6 tags (block, wall, goal, switchOff, switchOn, stone), a fla
 length. The golden block on its pyramid shows in the rising fans alone. A fourth observation has the switch's state and
 the agent's velocity: right, up and ahead.
 
-`rooms` has the rooms and the columns, `motion` the agent, `piles` the cubes that it runs into, `observations` the rays.
+`rooms` has the rooms and the columns, `motion` the agent, `falling_bricks` the cubes that it runs into, `observations`
+the rays.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import torch
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import INLINE_MORE, Rows, save_final_obs
+from palaestra.envs.builtin.base.env import WarpEnv
+from palaestra.envs.builtin.base.program import Program
+from palaestra.envs.builtin.base.world_columns import INLINE_MORE, checked_choice, save_final_obs
+from palaestra.envs.builtin.pyramids import rooms
 from palaestra.envs.builtin.pyramids.heuristic import CHOICES, fetch_gold
 from palaestra.envs.builtin.pyramids.motion import piles_near, step_agent, switch_bottom, turn
 from palaestra.envs.builtin.pyramids.observations import LENGTH, RAY_SIZE, RAYS, SIDE_RAYS, observe
-from palaestra.envs.builtin.pyramids.rooms import (
-    ABSENT,
-    ASTRAY,
-    BRICKS,
-    CUBES,
-    DROP,
-    MIDDLE,
-    PILES,
-    REACH,
-    ROOMS,
-    STANDING,
-    World,
-    room_center,
-)
+from palaestra.envs.builtin.pyramids.rooms import World
 from palaestra.envs.builtin.pyramids.rooms_drawing import draw_rooms
 from palaestra.envs.ray_fans import RayFan, unity_order
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from collections.abc import Mapping
 
-    from palaestra.core.timestep import Action
-    from palaestra.envs.solids import Drawing
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1, "cpu_compiler_flags": INLINE_MORE})
 
@@ -69,20 +55,22 @@ def start(world: World, i: int):
     """Starts an episode: deals the rooms to the agent, the switch and the pyramids."""
     state = world.rng[i]
     free = int(511)  # bits of the rooms that are still empty
-    for k in range(ROOMS):
-        skip = wp.randi(state, 0, ROOMS - k)
+    for k in range(rooms.ROOMS):
+        skip = wp.randi(state, 0, rooms.ROOMS - k)
         room = int(0)
         while free & (1 << room) == 0 or skip > 0:
             skip -= wp.where(free & (1 << room) == 0, 0, 1)
             room += 1
         free = free - (1 << room)
-        place = room_center(room) + wp.vec2(wp.randf(state, -ASTRAY, ASTRAY), wp.randf(state, -ASTRAY, ASTRAY))
-        if k < PILES:
-            world.pile[i, k] = wp.where(k == BRICKS, ABSENT, STANDING)
+        place = rooms.room_center(room) + wp.vec2(
+            wp.randf(state, -rooms.ASTRAY, rooms.ASTRAY), wp.randf(state, -rooms.ASTRAY, rooms.ASTRAY)
+        )
+        if k < rooms.PILES:
+            world.pile[i, k] = wp.where(k == rooms.BRICKS, rooms.ABSENT, rooms.STANDING)
             world.pile_place[i, k] = place
-            world.pile_middle[i, k] = place + MIDDLE
-            world.pile_reach[i, k] = REACH
-        elif k == PILES:
+            world.pile_middle[i, k] = place + rooms.MIDDLE
+            world.pile_reach[i, k] = rooms.REACH
+        elif k == rooms.PILES:
             world.switch_place[i] = place
         else:
             world.place[i] = place
@@ -92,7 +80,7 @@ def start(world: World, i: int):
     world.pressed_age[i] = 0
     world.angle[i] = wp.pi * (0.5 - float(wp.randi(state, 0, 360)) / 180.0)
     world.velocity[i] = wp.vec3(0.0, 0.0, 0.0)
-    world.height[i] = DROP
+    world.height[i] = rooms.DROP
     world.rng[i] = state
     world.age[i] = 0
 
@@ -120,10 +108,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     with no action.
     """
     i = wp.tid()
-    choice = int(world.action[i, 0])
-    if world.action[i, 0] < wp.int64(0) or world.action[i, 0] > wp.int64(4):
-        report[1] = i + 1
-        choice = 0
+    choice = checked_choice(world, i, 5, report)
     reward = float(0.0)
     won = wp.bool(False)
     cut = wp.bool(False)
@@ -166,6 +151,9 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
 PROGRAM = Program(World, begin, tick)
 
 
+SENSORS = (*(ObsSpec(name, (FAN_SIZE,)) for name, _, _ in FANS), ObsSpec("VectorSensor_size4", (4,)))
+
+
 class Pyramids(WarpEnv):
     """Pyramids: vectors 56, 56, 56 (21 rays) and 4, discrete [5]: nothing, forward, back, turn right, turn left."""
 
@@ -188,31 +176,12 @@ class Pyramids(WarpEnv):
             for name, aside, rise in FANS
         )
     }
-
-    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        fans = tuple(ObsSpec(name, (FAN_SIZE,)) for name, _, _ in FANS)
-        spec = BehaviorSpec((*fans, ObsSpec("VectorSensor_size4", (4,))), ActionSpec(branches=(CHOICES,)), steady=True)
-        piles = dict.fromkeys(("pile", "pile_place", "pile_middle", "pile_reach", "untouched"), int(PILES))
-        cubes = int(PILES) * int(CUBES)
-        seen = {"low": FAN_SIZE, "middle": FAN_SIZE, "high": FAN_SIZE, "vector": 4}
-        sizes = {f"{when}obs_{name}": size for when in ("", "final_") for name, size in seen.items()}
-        super().__init__(
-            PROGRAM,
-            spec,
-            areas,
-            device,
-            action=1,
-            **piles,
-            cube=cubes,
-            cube_velocity=cubes,
-            still=cubes,
-            carried=int(CUBES),
-            **sizes,
-        )
-
-    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """Returns `fetch_gold`'s actions; None for another behavior."""
-        return fetch_gold(self._columns) if behavior == self.behavior else None
-
-    def _drawing(self, rows: Rows) -> Drawing:
-        return draw_rooms(rows, self.behavior)
+    program = PROGRAM
+    spec = BehaviorSpec(SENSORS, ActionSpec(branches=(CHOICES,)), steady=True)
+    sizes: Mapping[str, Any] = {
+        **dict.fromkeys(("pile", "pile_place", "pile_middle", "pile_reach", "untouched"), int(rooms.PILES)),
+        **dict.fromkeys(("cube", "cube_velocity", "still"), int(rooms.PILES) * int(rooms.CUBES)),
+        "carried": int(rooms.CUBES),
+    }
+    rule = staticmethod(fetch_gold)
+    picture = staticmethod(draw_rooms)

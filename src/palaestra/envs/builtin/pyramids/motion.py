@@ -9,7 +9,8 @@ from __future__ import annotations
 import warp as wp
 
 from palaestra.envs.builtin.physics.rigid_bodies import Body, Contact, box_body, box_box, resolve_contact
-from palaestra.envs.builtin.pyramids.piles import (
+from palaestra.envs.builtin.pyramids import rooms
+from palaestra.envs.builtin.pyramids.falling_bricks import (
     AGENT_HALF,
     AGENT_REACH,
     FRICTION,
@@ -18,27 +19,7 @@ from palaestra.envs.builtin.pyramids.piles import (
     move_pile,
     touches_pile,
 )
-from palaestra.envs.builtin.pyramids.rooms import (
-    ABSENT,
-    BRICKS,
-    DROP,
-    EAST,
-    GRAVITY,
-    LINE,
-    LOOSE,
-    NORTH,
-    PIECES,
-    PILES,
-    SECONDS,
-    SOUTH,
-    STANDING,
-    SWITCH_HALF,
-    THICK,
-    World,
-    fallen,
-    wall_half,
-    wall_middle,
-)
+from palaestra.envs.builtin.pyramids.rooms import World
 from palaestra.envs.builtin.sensors.rays import heading
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
@@ -65,7 +46,7 @@ def rest_in(contact: Contact):
 @wp.func
 def switch_bottom(world: World, i: int):
     """Returns the height of the switch's lower side: it falls from where it appears."""
-    return wp.max(DROP - fallen(world.age[i]), 0.0)
+    return wp.max(rooms.DROP - rooms.fallen(world.age[i]), 0.0)
 
 
 @wp.func
@@ -75,13 +56,13 @@ def hold_by_walls(body: Body):
     for axis in range(2):
         here = body.position[axis]
         line = wp.where(here < 0.0, -1.0, 1.0)
-        is_inner = wp.abs(here - line * LINE) < THICK + AGENT_REACH + 0.06
-        low = wp.where(axis == 0, -EAST, SOUTH)
-        high = wp.where(axis == 0, EAST, NORTH)
+        is_inner = wp.abs(here - line * rooms.LINE) < rooms.THICK + AGENT_REACH + 0.06
+        low = wp.where(axis == 0, -rooms.EAST, rooms.SOUTH)
+        high = wp.where(axis == 0, rooms.EAST, rooms.NORTH)
         if is_inner or here < low + AGENT_REACH or here > high - AGENT_REACH:
-            for piece in range(wp.where(is_inner, PIECES, 1)):
-                at = wall_middle(axis, line, piece)
-                half = wall_half(axis, piece)
+            for piece in range(wp.where(is_inner, rooms.PIECES, 1)):
+                at = rooms.wall_middle(axis, line, piece)
+                half = rooms.wall_half(axis, piece)
                 if not is_inner:  # one long wall
                     half = wp.vec2(60.0, 60.0)
                     half[axis] = 5.0
@@ -101,12 +82,17 @@ def press_switch(world: World, i: int, body: Body):
     at = world.switch_place[i]
     spin = world.switch_spin[i]
     if spin != 0.0:
-        world.switch_angle[i] = world.switch_angle[i] + spin * SECONDS
+        world.switch_angle[i] = world.switch_angle[i] + spin * rooms.SECONDS
         world.switch_spin[i] = wp.sign(spin) * wp.max(wp.abs(spin) - SWITCH_BRAKE, 0.0)
     if wp.length_sq(body.position - at) > 12.6:
         return body
     box = box_body(
-        at, wp.vec2(0.0, 0.0), world.switch_angle[i], world.switch_spin[i], wp.vec2(SWITCH_HALF, SWITCH_HALF), 0.0
+        at,
+        wp.vec2(0.0, 0.0),
+        world.switch_angle[i],
+        world.switch_spin[i],
+        wp.vec2(rooms.SWITCH_HALF, rooms.SWITCH_HALF),
+        0.0,
     )
     box.inverse_inertia = 1.0 / SWITCH_INERTIA
     contact = box_box(box, body)
@@ -117,7 +103,7 @@ def press_switch(world: World, i: int, body: Body):
     if world.pressed[i] == 0:
         world.pressed[i] = 1
         world.pressed_age[i] = 0
-        world.pile[i, BRICKS] = STANDING
+        world.pile[i, rooms.BRICKS] = rooms.STANDING
     return body
 
 
@@ -127,10 +113,10 @@ def piles_near(world: World, i: int):
     may appear counts.
     """
     bits = int(0)
-    for pile in range(PILES):
+    for pile in range(rooms.PILES):
         to = world.pile_middle[i, pile] - world.place[i]
         reach = world.pile_reach[i, pile] + FARTHEST
-        if wp.length_sq(to) < reach * reach or world.pile[i, pile] == LOOSE:
+        if wp.length_sq(to) < reach * reach or world.pile[i, pile] == rooms.LOOSE:
             bits = bits | (1 << pile)
     return bits
 
@@ -157,9 +143,9 @@ def step_agent(world: World, i: int, choice: int, near: int):
     body.inverse_inertia = 0.0
     if choice == 1 or choice == 2:
         body.velocity += wp.where(choice == 1, PUSH, -PUSH) * heading(body.angle)
-    kept = 1.0 - DRAG * SECONDS
+    kept = 1.0 - DRAG * rooms.SECONDS
     body.velocity *= kept
-    rise = kept * (velocity[2] - GRAVITY * SECONDS)
+    rise = kept * (velocity[2] - rooms.GRAVITY * rooms.SECONDS)
     height = world.height[i]
     if height <= AGENT_HALF + TOUCH:
         speed = wp.length(body.velocity)
@@ -174,18 +160,18 @@ def step_agent(world: World, i: int, choice: int, near: int):
     pile = int(0)
     while left != 0:
         state = world.pile[i, pile]
-        if left & 1 == 1 and state != ABSENT:
-            if state != LOOSE and touches_pile(world, i, pile, ram.body):
+        if left & 1 == 1 and state != rooms.ABSENT:
+            if state != rooms.LOOSE and touches_pile(world, i, pile, ram.body):
                 loosen(world, i, pile)
-                state = int(LOOSE)
-            if state == LOOSE:
+                state = int(rooms.LOOSE)
+            if state == rooms.LOOSE:
                 ram = move_pile(world, i, pile, ram)
         left = left >> 1
         pile += 1
     body = hold_by_walls(ram.body)
-    world.place[i] = body.position + body.velocity * SECONDS
+    world.place[i] = body.position + body.velocity * rooms.SECONDS
     world.velocity[i] = wp.vec3(body.velocity[0], body.velocity[1], rise)
-    world.height[i] = height + rise * SECONDS
+    world.height[i] = height + rise * rooms.SECONDS
     if falls:
         world.pressed_age[i] = world.pressed_age[i] + 1
     return ram.won

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.pyramids.fans import (
+from palaestra.envs.builtin.pyramids import rooms
+from palaestra.envs.builtin.pyramids.ray_candidates import (
     LANES,
     SIDE_RAYS,
     Near,
@@ -20,25 +21,7 @@ from palaestra.envs.builtin.pyramids.fans import (
     things_ahead,
     wall_box,
 )
-from palaestra.envs.builtin.pyramids.rooms import (
-    ABSENT,
-    BRICKS,
-    CUBES,
-    GOLD,
-    INNER_TOP,
-    OUTER_TOP,
-    PILES,
-    REACH,
-    SETTLED,
-    STANDING,
-    SWITCH_HALF,
-    World,
-    cube_half,
-    layer_count,
-    layer_half,
-    layer_middle,
-    ticks_of,
-)
+from palaestra.envs.builtin.pyramids.rooms import World
 from palaestra.envs.builtin.sensors.rays import MISS, heading, turned, write_ray
 from palaestra.envs.builtin.sensors.sphere_casts import (
     cast_top_edges,
@@ -126,7 +109,7 @@ def cast_upright(ray: Ray, middle: wp.vec3, half: wp.vec3, nearest: float):
 def cast_wall(ray: Ray, number: int, nearest: float):
     """Returns the distance to a wall, given by the number of its bit, or MISS; one beyond `nearest` may be left out."""
     box = wall_box(number)
-    return cast_upright(ray, wp.vec3(box[0], box[1], 0.0), wp.vec3(box[2], box[3], INNER_TOP), nearest)
+    return cast_upright(ray, wp.vec3(box[0], box[1], 0.0), wp.vec3(box[2], box[3], rooms.INNER_TOP), nearest)
 
 
 @wp.func
@@ -143,21 +126,23 @@ def passes(to: wp.vec2, way: wp.vec2, far: float, nearest: float):
 def shape_of(world: World, i: int, thing: int, k: int, bottom: float):
     """Returns the k-th box of a thing; the switch's are about the origin."""
     shape = Shape()
-    if thing == PILES:
+    if thing == rooms.PILES:
         shape.tag = wp.where(k == 1, UNTAGGED, wp.where(world.pressed[i] == 1, PRESSED_TAG, SWITCH_TAG))
-        shape.middle = wp.vec3(0.0, 0.0, bottom + wp.where(k == 0, SWITCH_HALF, 1.375))
-        shape.half = wp.where(k == 0, wp.vec3(SWITCH_HALF, SWITCH_HALF, SWITCH_HALF), wp.vec3(1.0, 1.0, 0.375))
+        shape.middle = wp.vec3(0.0, 0.0, bottom + wp.where(k == 0, rooms.SWITCH_HALF, 1.375))
+        shape.half = wp.where(
+            k == 0, wp.vec3(rooms.SWITCH_HALF, rooms.SWITCH_HALF, rooms.SWITCH_HALF), wp.vec3(1.0, 1.0, 0.375)
+        )
         return shape
-    stands = world.pile[i, thing] == STANDING
-    is_gold = k == wp.where(stands, 4, GOLD)
-    shape.tag = wp.where(thing == BRICKS, wp.where(is_gold, GOLD_TAG, BRICK_TAG), STONE_TAG)
+    stands = world.pile[i, thing] == rooms.STANDING
+    is_gold = k == wp.where(stands, 4, rooms.GOLD)
+    shape.tag = wp.where(thing == rooms.BRICKS, wp.where(is_gold, GOLD_TAG, BRICK_TAG), STONE_TAG)
     if stands:
         place = world.pile_place[i, thing]
-        shape.middle = layer_middle(thing, k, ticks_of(world, i, thing)) + wp.vec3(place[0], place[1], 0.0)
-        shape.half = layer_half(k)
+        shape.middle = rooms.layer_middle(thing, k, rooms.ticks_of(world, i, thing)) + wp.vec3(place[0], place[1], 0.0)
+        shape.half = rooms.layer_half(k)
     else:
-        side = cube_half(k)
-        shape.middle = world.cube[i, thing * CUBES + k]
+        side = rooms.cube_half(k)
+        shape.middle = world.cube[i, thing * rooms.CUBES + k]
         shape.half = wp.vec3(side, side, side)
     return shape
 
@@ -166,14 +151,14 @@ def shape_of(world: World, i: int, thing: int, k: int, bottom: float):
 def things_near(world: World, i: int, ahead: wp.vec2):
     """Returns what rays may meet: they are LENGTH long and look up to 75 degrees aside."""
     near = Near()
-    for thing in range(PILES + 1):
+    for thing in range(rooms.PILES + 1):
         middle = world.switch_place[i]
         far = float(SWITCH_REACH + WIDEST)
-        if thing < PILES:
+        if thing < rooms.PILES:
             middle = world.pile_middle[i, thing]
             far = world.pile_reach[i, thing] + WIDEST
         to = middle - world.place[i]
-        shown = thing == PILES or world.pile[i, wp.min(thing, PILES - 1)] != ABSENT
+        shown = thing == rooms.PILES or world.pile[i, wp.min(thing, rooms.PILES - 1)] != rooms.ABSENT
         if shown and wp.length_sq(to) < (LENGTH + far) * (LENGTH + far) and wp.dot(to, ahead) > -far:
             near.thing[near.count] = thing
             near.x[near.count] = to[0]
@@ -188,14 +173,14 @@ def layers_met(ray: Ray, pile: int, middle: wp.vec2, ticks: int):
     """Returns the bits of a standing pile's layers; of a settled one those at the heights of a ray's sphere while it is
     above the pile.
     """
-    count = layer_count(pile)
-    if ticks <= SETTLED:
+    count = rooms.layer_count(pile)
+    if ticks <= rooms.SETTLED:
         return (1 << count) - 1
     along = wp.dot(middle - wp.vec2(ray.start[0], ray.start[1]), ray.way)
-    low = ray.start[2] + ray.slope * wp.max(along - REACH, 0.0) - ray.radius
-    high = ray.start[2] + ray.slope * (along + REACH) + ray.radius - 1.0e-4
+    low = ray.start[2] + ray.slope * wp.max(along - rooms.REACH, 0.0) - ray.radius
+    high = ray.start[2] + ray.slope * (along + rooms.REACH) + ray.radius - 1.0e-4
     first = wp.max(int(low), 0)
-    if pile == BRICKS and low < 6.0:
+    if pile == rooms.BRICKS and low < 6.0:
         first = wp.min(first, 4)
     last = wp.min(int(high), count - 1)
     if last < first:
@@ -208,15 +193,15 @@ def see_thing(world: World, i: int, thing: int, bottom: float, ray: Ray, sight: 
     """Returns the sight after a thing. What touches the switch sees the button inside it, which has no tag."""
     shapes = int(3)  # bits of the switch and its button
     stands = wp.bool(True)
-    if thing == PILES:  # in the switch's frame
+    if thing == rooms.PILES:  # in the switch's frame
         local = wp.vec2(ray.start[0], ray.start[1]) - world.switch_place[i]
         if world.switch_angle[i] != 0.0:
             back = heading(-world.switch_angle[i])
             local = turned(local, back)
             ray.way = turned(ray.way, back)
         ray.start = wp.vec3(local[0], local[1], ray.start[2])
-    elif world.pile[i, thing] == STANDING:
-        shapes = layers_met(ray, thing, world.pile_middle[i, thing], ticks_of(world, i, thing))
+    elif world.pile[i, thing] == rooms.STANDING:
+        shapes = layers_met(ray, thing, world.pile_middle[i, thing], rooms.ticks_of(world, i, thing))
     else:
         stands = False
         shapes = cubes_ahead(world.cube, i, thing, ray.start, ray.way, ray.slope, ray.radius, sight.distance)
@@ -230,7 +215,7 @@ def see_thing(world: World, i: int, thing: int, bottom: float, ray: Ray, sight: 
             if distance < sight.distance:
                 sight.distance = distance
                 sight.tag = shape.tag
-                if stands and thing != BRICKS:
+                if stands and thing != rooms.BRICKS:
                     return sight  # higher layers are set back, and the button is inside the switch
     return sight
 
@@ -274,7 +259,7 @@ def fan_ray(world: World, i: int, rise: float):
     ray.radius = RADIUS / ray.shrink
     ray.reach = LENGTH
     if rise > 0.0:
-        ray.reach = wp.min(LENGTH, (OUTER_TOP + ray.radius - ray.start[2]) / ray.slope)
+        ray.reach = wp.min(LENGTH, (rooms.OUTER_TOP + ray.radius - ray.start[2]) / ray.slope)
     return ray
 
 

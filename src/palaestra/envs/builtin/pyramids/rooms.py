@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import warp as wp
 
+from palaestra.envs.builtin.base.program import EndColumns, world_struct
+
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 SECONDS = wp.constant(0.02)
@@ -57,8 +59,8 @@ BRICK_X = wp.constant(
 CUBE_Y = wp.constant(Offsets(*_RING_Y, *_SECOND_Y, 0.131, 0.131, 1.375, 1.375, 0.8, 0.8))
 
 
-@wp.struct
-class World:
+@world_struct
+class World(EndColumns):
     """Columns of Pyramids, one row per area."""
 
     rng: wp.array(dtype=wp.uint32)
@@ -86,13 +88,6 @@ class World:
     obs_middle: wp.array2d(dtype=wp.float32)
     obs_high: wp.array2d(dtype=wp.float32)
     obs_vector: wp.array2d(dtype=wp.float32)
-    final_obs_low: wp.array2d(dtype=wp.float32)
-    final_obs_middle: wp.array2d(dtype=wp.float32)
-    final_obs_high: wp.array2d(dtype=wp.float32)
-    final_obs_vector: wp.array2d(dtype=wp.float32)
-    reward: wp.array(dtype=wp.float32)
-    terminated: wp.array(dtype=wp.bool)
-    truncated: wp.array(dtype=wp.bool)
 
 
 @wp.func

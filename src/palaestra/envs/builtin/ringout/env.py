@@ -25,7 +25,8 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.env import Program, WarpEnv
+from palaestra.envs.builtin.base.env import WarpEnv
+from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, Program, world_struct
 from palaestra.envs.builtin.base.world_columns import Rows, next_parameter, save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import (
     SECONDS,
@@ -41,7 +42,6 @@ from palaestra.envs.solids import BLUE, FLOOR, GOLD, GREEN, INK, PAPER, RED, Dra
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
     from torch import Tensor
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
@@ -64,15 +64,13 @@ OF_EACH = wp.constant(5)
 OBS = int(OWN) + (int(AGENTS) - 1) * int(OF_EACH)
 
 
-@wp.struct
-class World:
+@world_struct
+class World(EndColumns, ParameterColumns):
     """Columns of RingOut: a row per slot, except for `AREA_COLUMNS`."""
 
     rng: wp.array(dtype=wp.uint32)
     age: wp.array(dtype=wp.int32)  # decisions of this episode
     parameters: wp.array2d(dtype=wp.float32)  # bounce, drag of this episode
-    pending: wp.array3d(dtype=wp.float32)
-    episodes: wp.array(dtype=wp.int32)
     position: wp.array(dtype=wp.vec2)  # from the ring's middle
     velocity: wp.array(dtype=wp.vec2)
     shift: wp.array(dtype=wp.vec2)  # displacement by the contacts of a physics tick
@@ -81,10 +79,6 @@ class World:
     earned: wp.array(dtype=wp.float32)  # reward of an agent that is out, paid at the end
     action: wp.array2d(dtype=wp.int64)
     obs: wp.array2d(dtype=wp.float32)
-    final_obs: wp.array2d(dtype=wp.float32)
-    reward: wp.array(dtype=wp.float32)
-    terminated: wp.array(dtype=wp.bool)
-    truncated: wp.array(dtype=wp.bool)  # never
 
 
 AREA_COLUMNS = ("rng", "age", "parameters")
@@ -310,14 +304,7 @@ class RingOut(WarpEnv):
     default_areas = 16
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {"bounce": (0.8, 0.0, 1.0), "drag": (1.5, 0.5, 5.0)}
-
-    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        spec = BehaviorSpec((ObsSpec("vector", (OBS,)),), ActionSpec(branches=(int(WAYS) + 1,)), steady=True)
-        super().__init__(PROGRAM, spec, areas, device, obs=OBS, final_obs=OBS, action=1, parameters=2)
-
-    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """Returns `hold_center`'s actions; None for another behavior."""
-        return hold_center(self._columns) if behavior == self.behavior else None
-
-    def _drawing(self, rows: Rows) -> Drawing:
-        return draw_ring(rows, self.behavior)
+    program = PROGRAM
+    spec = BehaviorSpec((ObsSpec("vector", (OBS,)),), ActionSpec(branches=(int(WAYS) + 1,)), steady=True)
+    rule = staticmethod(hold_center)
+    picture = staticmethod(draw_ring)

@@ -29,7 +29,9 @@ THICK = 0.46
 POST_TALL = 1.8
 
 
-def draw_field(rows: Rows, sides: Sequence[tuple[str, Sequence[int], Color]], goals: tuple[int, ...]) -> Drawing:
+def draw_field(
+    rows: Rows, _behavior: str, sides: Sequence[tuple[str, Sequence[int], Color]], goals: tuple[int, ...]
+) -> Drawing:
     """Draws the field with a goal at these ends (-1 left, 1 right), the ball, and sides: a behavior, players of an
     area, and a color.
     """

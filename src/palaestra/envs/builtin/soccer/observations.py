@@ -11,9 +11,10 @@ from typing import Any
 
 import warp as wp
 
-from palaestra.envs.builtin.sensors.rays import ray_circle
+from palaestra.envs.builtin.sensors.rays import next_turn, ray_circle, turned, write_ray
 from palaestra.envs.builtin.sensors.sphere_casts import reach_beside
-from palaestra.envs.builtin.soccer.field import BALL, cast_field
+from palaestra.envs.builtin.sensors.stacking import shift_frames
+from palaestra.envs.builtin.soccer.field import BALL, RIGHT_GOAL, cast_field
 from palaestra.envs.builtin.soccer.motion import BALL_RADIUS, PLAYER_RADIUS
 from palaestra.envs.ray_fans import RayFan, unity_order
 
@@ -30,6 +31,8 @@ BEHIND_STEP = wp.constant(0.7853981633974483)  # 45 degrees
 BEHIND_TURN = wp.constant(wp.vec2(math.cos(BEHIND_STEP), math.sin(BEHIND_STEP)))
 FRAMES = wp.constant(3)  # frames in an observation, oldest first
 AHEAD_SENSOR = f"StackingSensor_size{int(FRAMES)}_BlueRayPerceptionSensor"
+Tags = wp.types.vector(length=9, dtype=wp.int32)
+"""How many tags a sensor has, then the tag of each case of `field`, from the lowest on, and of each player."""
 BEHIND_SENSOR = f"StackingSensor_size{int(FRAMES)}_BlueRayPerceptionSensorReverse"
 
 
@@ -70,3 +73,29 @@ def cast_ray(world: Any, i: int, players: int, slot: int, way: wp.vec2):
                 far = distance
                 what = k
     return far, what
+
+
+@wp.func
+def observe_fan(
+    world: Any,
+    players: int,
+    slot: int,
+    middle: wp.vec2,
+    turn: wp.vec2,
+    seen: Tags,
+    obs: wp.array2d(dtype=wp.float32),
+    row: int,
+):
+    """Writes a frame of a player's rays to a row of an observation, after moving older frames back.
+
+    The rays are `turn` apart, about the direction `middle`.
+    """
+    width = seen[0] + 2
+    frame = obs.shape[1] // FRAMES
+    at = shift_frames(obs, row, frame)
+    aside = wp.vec2(1.0, 0.0)
+    for ray in range(frame // width):
+        far, what = cast_ray(world, slot // players, players, slot, turned(middle, aside))
+        tag = wp.where(far > LENGTH, -1, seen[1 + what - RIGHT_GOAL])
+        write_ray(obs, row, at + ray * width, seen[0], tag, far / LENGTH)
+        aside = next_turn(aside, ray, turn)

@@ -31,6 +31,27 @@ START_TURN = wp.constant(0.17453292519943295)  # 10 degrees: farthest that it lo
 TIME_OUT = wp.constant(2)  # the end of an episode besides the goals', 1 right and -1 left
 
 
+class FieldColumns:
+    """Columns of the soccer games: a row per area up to `ball_touch`, then per player."""
+
+    strikers: wp.int32  # how many of the players are Strikers; 0: all are alike
+    rng: wp.array(dtype=wp.uint32)
+    age: wp.array(dtype=wp.int32)  # decisions of this episode
+    lead: wp.array(dtype=wp.int32)  # ticks of this episode before its first decision
+    ball: wp.array(dtype=wp.vec2)
+    ball_velocity: wp.array(dtype=wp.vec2)
+    ball_spin: wp.array(dtype=wp.float32)  # rad/s counterclockwise seen from above
+    kick: wp.array(dtype=wp.vec2)  # m/s that kicks add to the ball on the next tick
+    ball_touch: wp.array(dtype=wp.float32)
+    position: wp.array(dtype=wp.vec2)
+    velocity: wp.array(dtype=wp.vec2)
+    angle: wp.array(dtype=wp.float32)  # from the x axis
+    touches: wp.array(dtype=wp.int32)  # whether it touches the ball; 2: since this tick
+    touched: wp.array(dtype=wp.vec2)  # where it touched the ball first
+    action: wp.array2d(dtype=wp.int64)  # ahead or back, to the right or left, turn left or right; 0: neither
+    group_reward: wp.array(dtype=wp.float32)
+
+
 @wp.func
 def is_choice(action: wp.array2d(dtype=wp.int64), slot: int):
     """Returns whether all three branches hold one of their three choices."""

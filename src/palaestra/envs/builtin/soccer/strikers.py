@@ -16,18 +16,19 @@ and Striker.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.env import Program, WarpEnv
-from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
+from palaestra.envs.builtin.base.env import WarpEnv
+from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, Program, world_struct
+from palaestra.envs.builtin.base.world_columns import save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
-from palaestra.envs.builtin.sensors.rays import heading, next_turn, turned, write_ray
-from palaestra.envs.builtin.sensors.stacking import clear_frames, shift_frames
-from palaestra.envs.builtin.soccer.field import BALL, RIGHT_GOAL, WALL
+from palaestra.envs.builtin.sensors.rays import heading
+from palaestra.envs.builtin.sensors.stacking import clear_frames
+from palaestra.envs.builtin.soccer import rules
 from palaestra.envs.builtin.soccer.field_drawing import draw_field
 from palaestra.envs.builtin.soccer.heuristic import chase
 from palaestra.envs.builtin.soccer.observations import (
@@ -38,32 +39,19 @@ from palaestra.envs.builtin.soccer.observations import (
     BEHIND_SENSOR,
     BEHIND_TURN,
     FRAMES,
-    LENGTH,
-    cast_ray,
+    Tags,
     fan,
     field_fans,
+    observe_fan,
     width_of,
 )
-from palaestra.envs.builtin.soccer.rules import (
-    AREA_COLUMNS,
-    MOST_TICKS,
-    PARAMETER_RANGES,
-    TICKS,
-    TIME_OUT,
-    check_actions,
-    kick_off,
-    line_up,
-    simulate,
-    ticks_played,
-    wait,
-)
+from palaestra.envs.builtin.soccer.rules import FieldColumns
 from palaestra.envs.ray_fans import unity_order
-from palaestra.envs.solids import BLUE, VIOLET, Drawing
+from palaestra.envs.solids import BLUE, VIOLET
 
 if TYPE_CHECKING:
-    import numpy as np
-    import torch
-    from numpy.typing import NDArray
+    from collections.abc import Mapping
+
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -71,112 +59,52 @@ PLAYERS = wp.constant(3)
 STRIKERS = wp.constant(2)  # the first players of an area
 START = wp.constant(wp.vec2(8.19, 1.2))  # places where Strikers start, about the middle line, to the left
 GOALIE_START = wp.constant(9.0)  # and the Goalie, to the right
-BALL_TAG, GOAL_TAG, WALL_TAG, STRIKER_TAG, GOALIE_TAG, NO_TAG = (wp.constant(tag) for tag in range(6))
+# the net behind the block has no tag, which is a tag beyond the last
+STRIKER_TAGS = wp.constant(Tags(5, 1, 5, 2, 0, 3, 3, 4, 4))
+GOALIE_TAGS = wp.constant(Tags(4, 1, 5, 2, 0, 3, 3, 4, 4))
 STRIKER_SEEN = ("ball", "goal", "wall", "Striker", "Goalie")
 GOALIE_SEEN = STRIKER_SEEN[:4]
-STRIKER_TAGS = wp.constant(len(STRIKER_SEEN))
-GOALIE_TAGS = wp.constant(len(GOALIE_SEEN))
 GOALIE_RAYS = wp.constant(41)
 GOALIE_STEP = wp.constant(0.15707963267948966)  # 9 degrees
 GOALIE_TURN = wp.constant(wp.vec2(math.cos(GOALIE_STEP), math.sin(GOALIE_STEP)))
 GOALIE_SENSOR = f"StackingSensor_size{int(FRAMES)}_PurpleGoalieRayPerceptionSensor"
 AHEAD_OBS, BEHIND_OBS = (width_of(int(rays), len(STRIKER_SEEN)) for rays in (AHEAD, BEHIND))
+ACTION = ActionSpec(branches=(3, 3, 3))
 GOALIE_OBS = width_of(int(GOALIE_RAYS), len(GOALIE_SEEN))
 
 
-@wp.struct
-class World:
-    """Columns of StrikersVsGoalie: one row per area (from `rng` to `episodes`), Striker, Goalie, or player."""
+@world_struct
+class World(EndColumns, ParameterColumns, FieldColumns):
+    """Columns of StrikersVsGoalie; observations have a row per Striker or Goalie."""
 
-    strikers: wp.int32  # STRIKERS
-    rng: wp.array(dtype=wp.uint32)
-    age: wp.array(dtype=wp.int32)  # decisions of this episode
-    lead: wp.array(dtype=wp.int32)  # ticks of this episode before its first decision
-    ball: wp.array(dtype=wp.vec2)
-    ball_velocity: wp.array(dtype=wp.vec2)
-    ball_spin: wp.array(dtype=wp.float32)  # rad/s counterclockwise seen from above
-    kick: wp.array(dtype=wp.vec2)  # m/s that kicks add to the ball on the next tick
-    ball_touch: wp.array(dtype=wp.float32)
-    pending: wp.array3d(dtype=wp.float32)  # in the order of `parameter_ranges`
-    episodes: wp.array(dtype=wp.int32)
     striker_obs_ahead: wp.array2d(dtype=wp.float32)
     striker_obs_behind: wp.array2d(dtype=wp.float32)
-    striker_final_obs_ahead: wp.array2d(dtype=wp.float32)
-    striker_final_obs_behind: wp.array2d(dtype=wp.float32)
     goalie_obs: wp.array2d(dtype=wp.float32)
-    goalie_final_obs: wp.array2d(dtype=wp.float32)
-    position: wp.array(dtype=wp.vec2)
-    velocity: wp.array(dtype=wp.vec2)
-    angle: wp.array(dtype=wp.float32)  # from the x axis
-    touches: wp.array(dtype=wp.int32)  # whether it touches the ball; 2: since this tick
-    touched: wp.array(dtype=wp.vec2)  # where it touched the ball first
-    action: wp.array2d(dtype=wp.int64)  # ahead or back, to the right or left, turn left or right; 0: neither
-    reward: wp.array(dtype=wp.float32)
-    group_reward: wp.array(dtype=wp.float32)
-    terminated: wp.array(dtype=wp.bool)
-    truncated: wp.array(dtype=wp.bool)
-
-
-@wp.func
-def tag_of(what: int):
-    """Returns the tag that a ray reports."""
-    if what == BALL:
-        return BALL_TAG
-    if what == RIGHT_GOAL:
-        return GOAL_TAG
-    if what == WALL:
-        return WALL_TAG
-    if what < 0:  # the left net, behind the block
-        return NO_TAG
-    return wp.where(what < STRIKERS, STRIKER_TAG, GOALIE_TAG)
-
-
-@wp.func
-def observe_ray(
-    world: World, i: int, k: int, way: wp.vec2, tags: int, obs: wp.array2d(dtype=wp.float32), row: int, at: int
-):
-    """Writes a ray of an area's k-th player from column `at` on."""
-    far, what = cast_ray(world, i, PLAYERS, i * PLAYERS + k, way)
-    write_ray(obs, row, at, tags, wp.where(far > LENGTH, -1, tag_of(what)), far / LENGTH)
 
 
 @wp.func
 def observe(world: World, i: int):
     """Writes each player's current frame, after moving older frames back."""
     for k in range(STRIKERS):
+        slot = i * PLAYERS + k
         row = i * STRIKERS + k
-        ahead = heading(world.angle[i * PLAYERS + k])
-        at = shift_frames(world.striker_obs_ahead, row, AHEAD * (STRIKER_TAGS + 2))
-        turn = wp.vec2(1.0, 0.0)
-        for ray in range(AHEAD):
-            to = at + ray * (STRIKER_TAGS + 2)
-            observe_ray(world, i, k, turned(ahead, turn), STRIKER_TAGS, world.striker_obs_ahead, row, to)
-            turn = next_turn(turn, ray, AHEAD_TURN)
-        at = shift_frames(world.striker_obs_behind, row, BEHIND * (STRIKER_TAGS + 2))
-        turn = wp.vec2(1.0, 0.0)
-        for ray in range(BEHIND):
-            to = at + ray * (STRIKER_TAGS + 2)
-            observe_ray(world, i, k, turned(-ahead, turn), STRIKER_TAGS, world.striker_obs_behind, row, to)
-            turn = next_turn(turn, ray, BEHIND_TURN)
-    at = shift_frames(world.goalie_obs, i, GOALIE_RAYS * (GOALIE_TAGS + 2))
-    ahead = heading(world.angle[i * PLAYERS + STRIKERS])
-    turn = wp.vec2(1.0, 0.0)
-    for ray in range(GOALIE_RAYS):
-        observe_ray(
-            world, i, STRIKERS, turned(ahead, turn), GOALIE_TAGS, world.goalie_obs, i, at + ray * (GOALIE_TAGS + 2)
-        )
-        turn = next_turn(turn, ray, GOALIE_TURN)
+        ahead = heading(world.angle[slot])
+        observe_fan(world, PLAYERS, slot, ahead, AHEAD_TURN, STRIKER_TAGS, world.striker_obs_ahead, row)
+        observe_fan(world, PLAYERS, slot, -ahead, BEHIND_TURN, STRIKER_TAGS, world.striker_obs_behind, row)
+    slot = i * PLAYERS + STRIKERS
+    ahead = heading(world.angle[slot])
+    observe_fan(world, PLAYERS, slot, ahead, GOALIE_TURN, GOALIE_TAGS, world.goalie_obs, i)
 
 
 @wp.func
 def start(world: World, i: int):
     """Starts an episode with a kick-off: Strikers left, the Goalie right. Its first frame is still to be observed."""
-    kick_off(world, i)
+    rules.kick_off(world, i)
     for k in range(STRIKERS):
-        line_up(world, i, i * PLAYERS + k, wp.vec2(-START[0], START[1] * float(1 - 2 * k)), 0.0)
+        rules.line_up(world, i, i * PLAYERS + k, wp.vec2(-START[0], START[1] * float(1 - 2 * k)), 0.0)
         clear_frames(world.striker_obs_ahead, i * STRIKERS + k)
         clear_frames(world.striker_obs_behind, i * STRIKERS + k)
-    line_up(world, i, i * PLAYERS + STRIKERS, wp.vec2(GOALIE_START, 0.0), wp.pi)
+    rules.line_up(world, i, i * PLAYERS + STRIKERS, wp.vec2(GOALIE_START, 0.0), wp.pi)
     clear_frames(world.goalie_obs, i)
 
 
@@ -201,28 +129,38 @@ def save_final_observations(world: World, i: int):
 def tick(world: World, report: wp.array(dtype=wp.int32)):
     """Advances every area by one decision."""
     i = wp.tid()
-    check_actions(world, i, PLAYERS, report)
+    rules.check_actions(world, i, PLAYERS, report)
     for k in range(PLAYERS):
         world.reward[i * PLAYERS + k] = 0.0
-    end, passed = simulate(world, i, PLAYERS)
-    played = float(ticks_played(world, i, passed - TICKS)) / float(MOST_TICKS)  # this decision is in `age` by now
+    end, passed = rules.simulate(world, i, PLAYERS)
+    played = float(rules.ticks_played(world, i, passed - rules.TICKS)) / float(
+        rules.MOST_TICKS
+    )  # this decision is in `age` by now
     for k in range(PLAYERS):
         slot = i * PLAYERS + k
-        time = float(passed) / float(MOST_TICKS)
+        time = float(passed) / float(rules.MOST_TICKS)
         world.reward[slot] += wp.where(k < STRIKERS, -time, time)
         world.group_reward[slot] = wp.where(end == 1, wp.where(k < STRIKERS, 1.0 - played, -1.0), 0.0)
         world.terminated[slot] = end == 1
-        world.truncated[slot] = end == TIME_OUT
+        world.truncated[slot] = end == rules.TIME_OUT
     if end != 0:
         report[0] = 1
         observe(world, i)
         save_final_observations(world, i)
         start(world, i)
-        wait(world, i, PLAYERS, end, passed)
+        rules.wait(world, i, PLAYERS, end, passed)
     observe(world, i)
 
 
-PROGRAM = Program(World, begin, tick, area_columns=AREA_COLUMNS)
+PROGRAM = Program(World, begin, tick, area_columns=rules.AREA_COLUMNS)
+
+
+SPECS = {
+    "Striker": BehaviorSpec(
+        (ObsSpec(AHEAD_SENSOR, (AHEAD_OBS,)), ObsSpec(BEHIND_SENSOR, (BEHIND_OBS,))), ACTION, steady=True
+    ),
+    "Goalie": BehaviorSpec((ObsSpec(GOALIE_SENSOR, (GOALIE_OBS,)),), ACTION, steady=True),
+}
 
 
 class StrikersVsGoalie(WarpEnv):
@@ -247,31 +185,15 @@ class StrikersVsGoalie(WarpEnv):
     benchmark = None
     default_areas = 16
     areas_per_core = 128
-    most_decisions = int(MOST_TICKS) // int(TICKS)
-    tick_seconds = float(TICKS) * float(SECONDS)
-    parameter_ranges: ClassVar = PARAMETER_RANGES
+    most_decisions = int(rules.MOST_TICKS) // int(rules.TICKS)
+    tick_seconds = float(rules.TICKS) * float(SECONDS)
+    parameter_ranges: ClassVar = rules.PARAMETER_RANGES
     ray_fans: ClassVar = {
         "Striker": field_fans(STRIKER_SEEN),
         "Goalie": (fan(GOALIE_SENSOR, GOALIE_SEEN, unity_order(int(GOALIE_RAYS), float(GOALIE_STEP))),),
     }
-
-    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        sensors = {
-            "Striker": (ObsSpec(AHEAD_SENSOR, (AHEAD_OBS,)), ObsSpec(BEHIND_SENSOR, (BEHIND_OBS,))),
-            "Goalie": (ObsSpec(GOALIE_SENSOR, (GOALIE_OBS,)),),
-        }
-        specs = {role: BehaviorSpec(obs, ActionSpec(branches=(3, 3, 3)), steady=True) for role, obs in sensors.items()}
-        widths = {"striker_{}_ahead": AHEAD_OBS, "striker_{}_behind": BEHIND_OBS, "goalie_{}": GOALIE_OBS}
-        sizes = {column.format(name): width for column, width in widths.items() for name in ("obs", "final_obs")}
-        super().__init__(PROGRAM, specs, areas, device, strikers=int(STRIKERS), action=3, **sizes)
-
-    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """Returns `chase`'s actions; None for another behavior."""
-        if behavior not in self.behaviors:
-            return None
-        actions = chase(self._columns, self.teams)
-        rows = self._tables.rows(behavior)
-        return Action(actions.continuous[rows], actions.discrete[rows])
-
-    def _drawing(self, rows: Rows) -> Drawing:
-        return draw_field(rows, (("Striker", (0, 1), BLUE), ("Goalie", (2,), VIOLET)), (1,))
+    program = PROGRAM
+    spec = SPECS
+    sizes: Mapping[str, Any] = {"strikers": int(STRIKERS)}
+    rule = staticmethod(partial(chase, teams=teams))
+    picture = staticmethod(partial(draw_field, sides=(("Striker", (0, 1), BLUE), ("Goalie", (2,), VIOLET)), goals=(1,)))

@@ -8,7 +8,7 @@ of the wall by 0.25 m and are solid, also after they were touched. Rows of tiles
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,35 +17,18 @@ from torch import Tensor
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.env import Program, WarpEnv
+from palaestra.envs.builtin.base.env import WarpEnv
+from palaestra.envs.builtin.base.program import Program
 from palaestra.envs.builtin.base.world_columns import Rows, save_final_obs
 from palaestra.envs.builtin.drawing import figures as figures
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
-from palaestra.envs.builtin.sorter.rules import (
-    BODY,
-    FRAME,
-    MOST_TICKS,
-    NUMBERS,
-    OWN_GRAVITY,
-    RING,
-    ROOM,
-    ROW,
-    SOUTH,
-    TILE,
-    World,
-    act,
-    body_of,
-    meet_wall,
-    move,
-    observe,
-    start,
-)
+from palaestra.envs.builtin.sorter import rules
+from palaestra.envs.builtin.sorter.rules import World
 from palaestra.envs.solids import FLOOR, GREEN, INK, Drawing, on_plane, solids, upright
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -57,9 +40,9 @@ COST = wp.constant(0.0002)  # of a physics tick
 def begin(world: World):
     """Starts a new episode in every area."""
     i = wp.tid()
-    world.heading[i] = SOUTH
-    start(world, i)
-    observe(world, i)
+    world.heading[i] = rules.SOUTH
+    rules.start(world, i)
+    rules.observe(world, i)
 
 
 @wp.func
@@ -67,13 +50,13 @@ def finish(world: World, i: int, terminated: bool):
     """Ends the episode: saves its final observation, and starts the next."""
     world.terminated[i] = terminated
     world.truncated[i] = not terminated
-    observe(world, i)
+    rules.observe(world, i)
     save_final_obs(world.obs_body, world.final_obs_body, i)
     save_final_obs(world.obs_vector, world.final_obs_vector, i)
     for tile in range(world.obs_tiles.shape[1]):
         for k in range(world.obs_tiles.shape[2]):
             world.final_obs_tiles[i, tile, k] = world.obs_tiles[i, tile, k]
-    start(world, i)
+    rules.start(world, i)
 
 
 @wp.func
@@ -93,21 +76,21 @@ def simulate(world: World, i: int, forward: float, right: float, turn: float):
     over = bool(False)
     for _ in range(TICKS):
         world.age[i] += 1
-        body = act(body_of(world.position[i], world.velocity[i], world.heading[i]), forward, right, turn)
+        body = rules.act(rules.body_of(world.position[i], world.velocity[i], world.heading[i]), forward, right, turn)
         world.heading[i] = (
             0.5 * wp.PI - body.angle
         )  # turns count at once, pushes with the physics: a last observation has no push
         if not over:
             reward -= COST
-        if world.age[i] >= MOST_TICKS:
+        if world.age[i] >= rules.MOST_TICKS:
             finish(world, i, False)
             over = True
             forward = 0.0
             right = 0.0
             turn = 0.0
-            body = body_of(world.position[i], world.velocity[i], world.heading[i])
-        body, height, rise = move(body, world.height[i], world.rise[i], world.pull[i])
-        body, tile = meet_wall(world, i, body)
+            body = rules.body_of(world.position[i], world.velocity[i], world.heading[i])
+        body, height, rise = rules.move(body, world.height[i], world.rise[i], world.pull[i])
+        body, tile = rules.meet_wall(world, i, body)
         world.height[i] = height
         world.rise[i] = rise
         world.position[i] = body.position
@@ -142,7 +125,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     world.truncated[i] = False
     if simulate(world, i, direction_of(choice[0]), direction_of(choice[1]), -direction_of(choice[2])):
         report[0] = 1
-    observe(world, i)
+    rules.observe(world, i)
 
 
 PROGRAM = Program(World, begin, tick)
@@ -161,7 +144,7 @@ def touch_in_order(columns: Mapping[str, Tensor]) -> Action:
     angle = columns["place"].gather(1, row)[:, 0] * (2 * math.pi / columns["place"].shape[1])
     beside = wrap_angle(torch.atan2(position[:, 0], position[:, 1]) - angle).abs()
     at_rim = position.norm(dim=1) > RIM
-    radius = torch.where(at_rim & (beside > ALIGNED), INNER, float(RING))
+    radius = torch.where(at_rim & (beside > ALIGNED), INNER, float(rules.RING))
     away = torch.stack([radius * angle.sin(), radius * angle.cos()], 1) - position
     push = 3 * away - velocity  # brakes earlier the faster it is
     forward = push[:, 0] * heading.sin() + push[:, 1] * heading.cos()
@@ -192,16 +175,16 @@ def draw_room(rows: Rows, behavior: str) -> Drawing:
     """Draws the round room with its tiles, touched ones green, others the taller and darker the higher their number."""
     areas = rows.areas
     number = rows["number"]
-    slot = np.arange(int(NUMBERS))
-    angle = rows["place"] * (2 * math.pi / int(NUMBERS))
-    place = float(RING) * np.stack([np.sin(angle), np.cos(angle)], -1)
+    slot = np.arange(int(rules.NUMBERS))
+    angle = rows["place"] * (2 * math.pi / int(rules.NUMBERS))
+    place = float(rules.RING) * np.stack([np.sin(angle), np.cos(angle)], -1)
     shown = slot < rows["tiles"][:, None]
     tall = 0.3 + STEP * number
-    share = ((number - 1) / (int(NUMBERS) - 1))[..., None]
+    share = ((number - 1) / (int(rules.NUMBERS) - 1))[..., None]
     color = np.where((slot < rows["touched"][:, None])[..., None], GREEN, PALE + share * (DEEP - PALE))
-    size = np.stack([np.full_like(tall, 2 * TILE[0]), tall, np.full_like(tall, 2 * TILE[1])], -1)
+    size = np.stack([np.full_like(tall, 2 * rules.TILE[0]), tall, np.full_like(tall, 2 * rules.TILE[1])], -1)
     middle = np.zeros((areas, 1, 3))
-    wide = 2 * float(ROOM)
+    wide = 2 * float(rules.ROOM)
     shapes = (
         solids("rim", "cylinder", middle - [0, 0.25, 0], (wide + 2.2, 0.4, wide + 2.2), INK, fixed=True),
         solids("floor", "cylinder", middle - [0, 0.1, 0], (wide, 0.2, wide), FLOOR, fixed=True),
@@ -232,24 +215,20 @@ class Sorter(WarpEnv):
     episode = "ends when all are touched, or a wrong one, and is truncated after 1,000 decisions (5,000 physics ticks)"
     benchmark = 9.8  # with up to 20 tiles, 10.5 on average: what Unity's own model earns
     default_areas = 16
-    most_decisions = int(MOST_TICKS) // int(TICKS)
+    most_decisions = int(rules.MOST_TICKS) // int(TICKS)
     age_per_decision = int(TICKS)
     tick_seconds = float(TICKS) * float(SECONDS)
-    parameter_ranges: ClassVar = {"num_tiles": (20.0, 1.0, 20.0), "gravity": (float(OWN_GRAVITY), 1.0, 100.0)}
-
-    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        tiles = ObsSpec("BufferSensor", (int(NUMBERS), int(ROW)))
-        body = ObsSpec("RBSensor", (int(BODY),))
-        vector = ObsSpec("StackingSensor_size2_VectorSensor_size4", (2 * int(FRAME),))
-        spec = BehaviorSpec((tiles, body, vector), ActionSpec(branches=(3, 3, 3)), steady=True)
-        sizes: dict[str, int | tuple[int, ...]] = {"number": int(NUMBERS), "place": int(NUMBERS), "action": 3}
-        for name, obs in {"tiles": tiles, "body": body, "vector": vector}.items():
-            sizes[f"obs_{name}"] = sizes[f"final_obs_{name}"] = obs.shape
-        super().__init__(PROGRAM, spec, areas, device, **sizes)
-
-    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """Returns `touch_in_order`'s actions; None for another behavior."""
-        return touch_in_order(self._columns) if behavior == self.behavior else None
-
-    def _drawing(self, rows: Rows) -> Drawing:
-        return draw_room(rows, self.behavior)
+    parameter_ranges: ClassVar = {"num_tiles": (20.0, 1.0, 20.0), "gravity": (float(rules.OWN_GRAVITY), 1.0, 100.0)}
+    program = PROGRAM
+    spec = BehaviorSpec(
+        (
+            ObsSpec("BufferSensor", (int(rules.NUMBERS), int(rules.ROW))),
+            ObsSpec("RBSensor", (int(rules.BODY),)),
+            ObsSpec("StackingSensor_size2_VectorSensor_size4", (2 * int(rules.FRAME),)),
+        ),
+        ActionSpec(branches=(3, 3, 3)),
+        steady=True,
+    )
+    sizes: Mapping[str, Any] = {"number": int(rules.NUMBERS), "place": int(rules.NUMBERS)}
+    rule = staticmethod(touch_in_order)
+    picture = staticmethod(draw_room)

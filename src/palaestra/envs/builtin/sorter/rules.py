@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import warp as wp
 
+from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, world_struct
 from palaestra.envs.builtin.base.world_columns import next_parameter
 from palaestra.envs.builtin.physics.rigid_bodies import (
     GRAVITY,
@@ -50,8 +51,8 @@ FRAME = wp.constant(4)  # place and heading
 SCALE = wp.constant(20.0)  # meters that an observation shows as 1
 
 
-@wp.struct
-class World:
+@world_struct
+class World(EndColumns, ParameterColumns):
     """Columns of Sorter, one row per area. Rows of `obs_tiles` beyond `tiles` are all zero."""
 
     rng: wp.array(dtype=wp.uint32)
@@ -66,20 +67,12 @@ class World:
     height: wp.array(dtype=wp.float32)
     rise: wp.array(dtype=wp.float32)  # m/s, upward
     pull: wp.array(dtype=wp.float32)  # m/s that gravity adds in a tick of this episode
-    pending: wp.array3d(dtype=wp.float32)  # num_tiles, gravity
-    episodes: wp.array(dtype=wp.int32)
     action: wp.array2d(
         dtype=wp.int64
     )  # forward, back; right, left; turn left, turn right: 1, 2, each with 0 for neither
     obs_tiles: wp.array3d(dtype=wp.float32)
     obs_body: wp.array2d(dtype=wp.float32)
     obs_vector: wp.array2d(dtype=wp.float32)
-    final_obs_tiles: wp.array3d(dtype=wp.float32)
-    final_obs_body: wp.array2d(dtype=wp.float32)
-    final_obs_vector: wp.array2d(dtype=wp.float32)
-    reward: wp.array(dtype=wp.float32)
-    terminated: wp.array(dtype=wp.bool)
-    truncated: wp.array(dtype=wp.bool)
 
 
 @wp.func

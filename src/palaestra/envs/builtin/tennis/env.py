@@ -20,39 +20,18 @@ import warp as wp
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
 from palaestra.core.timestep import Action
-from palaestra.envs.builtin.base.env import Program, WarpEnv
+from palaestra.envs.builtin.base.env import WarpEnv
+from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, Program, world_struct
 from palaestra.envs.builtin.base.world_columns import Rows, next_parameter, save_final_obs
 from palaestra.envs.builtin.physics.rigid_bodies import SECONDS
-from palaestra.envs.builtin.tennis.motion import (
-    BALL_MASS,
-    FLOOR,
-    JUMP_BELOW,
-    MOST_TILT,
-    NET_HALF,
-    NET_MIDDLE,
-    NOBODY,
-    RACKET_HALF,
-    RACKET_MASS,
-    SERVICE,
-    SPEED,
-    TOP_SPEED,
-    WALL,
-    Racket,
-    Rally,
-    limit,
-    meet_court,
-    meet_racket,
-    mirror,
-    move_ball,
-    move_racket,
-)
+from palaestra.envs.builtin.tennis import motion
+from palaestra.envs.builtin.tennis.motion import Racket, Rally, mirror
 from palaestra.envs.solids import BLUE, GOLD, GRAY, INK, RED, Drawing, solids
 from palaestra.envs.solids import FLOOR as FLOOR_COLOR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
     from torch import Tensor
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
@@ -67,11 +46,11 @@ START_HEIGHT = wp.constant(-1.5)
 LEAST_START = wp.constant(6.0)
 MOST_START = wp.constant(8.0)
 OBS = int(FRAME_SIZE) * int(FRAMES)
-DASH = float(SPEED) * float(SECONDS) * float(TICKS)  # distance that a racket can move in a decision
+DASH = float(motion.SPEED) * float(SECONDS) * float(TICKS)  # distance that a racket can move in a decision
 
 
-@wp.struct
-class World:
+@world_struct
+class World(EndColumns, ParameterColumns):
     """Columns of Tennis: a row per slot, except for `AREA_COLUMNS`."""
 
     rng: wp.array(dtype=wp.uint32)
@@ -83,17 +62,11 @@ class World:
     contacts: wp.array(dtype=wp.int32)  # bits of what the ball touches
     strokes: wp.array(dtype=wp.int32)  # strokes in this episode
     parameters: wp.array2d(dtype=wp.float32)  # gravity, scale, ball_touch of this episode
-    pending: wp.array3d(dtype=wp.float32)
-    episodes: wp.array(dtype=wp.int32)
     position: wp.array(dtype=wp.vec2)  # position of the racket's middle
     velocity: wp.array(dtype=wp.vec2)
     tilt: wp.array(dtype=wp.float32)  # radians that the face's normal points below the horizon
     action: wp.array2d(dtype=wp.float32)
     obs: wp.array2d(dtype=wp.float32)
-    final_obs: wp.array2d(dtype=wp.float32)
-    reward: wp.array(dtype=wp.float32)
-    terminated: wp.array(dtype=wp.bool)
-    truncated: wp.array(dtype=wp.bool)
 
 
 AREA_COLUMNS = ("rng", "ball", "ball_velocity", "striker", "floor", "over", "contacts", "strokes", "parameters")
@@ -129,8 +102,8 @@ def start(world: World, i: int):
     receiver = wp.where(wp.randf(state) < 0.5, 0, 1)
     world.ball[i] = mirror(wp.vec2(-wp.randf(state, LEAST_START, MOST_START), SERVE_HEIGHT), receiver)
     world.ball_velocity[i] = wp.vec2(0.0, 0.0)
-    world.striker[i] = NOBODY
-    world.floor[i] = SERVICE
+    world.striker[i] = motion.NOBODY
+    world.floor[i] = motion.SERVICE
     world.over[i] = 0
     world.contacts[i] = 0
     world.strokes[i] = 0
@@ -185,7 +158,7 @@ def load_rally(world: World, i: int):
     rally.over = world.over[i]
     rally.contacts = world.contacts[i]
     rally.strokes = world.strokes[i]
-    rally.loser = NOBODY
+    rally.loser = motion.NOBODY
     return rally
 
 
@@ -200,17 +173,17 @@ def simulate(world: World, i: int, ticks: int, left_order: wp.vec3, right_order:
     gravity = world.parameters[i, 0]
     radius = 0.5 * world.parameters[i, 1]
     rally = load_rally(world, i)
-    while ticks > 0 and rally.loser == NOBODY:
+    while ticks > 0 and rally.loser == motion.NOBODY:
         ticks -= 1
-        left = move_racket(left, left_order, gravity, 0)
-        right = move_racket(right, right_order, gravity, 1)
-        rally = move_ball(rally, gravity)
+        left = motion.move_racket(left, left_order, gravity, 0)
+        right = motion.move_racket(right, right_order, gravity, 1)
+        rally = motion.move_ball(rally, gravity)
         if rally.position[0] < 0.0:
-            rally, left = meet_racket(rally, left, 0, radius)
+            rally, left = motion.meet_racket(rally, left, 0, radius)
         else:
-            rally, right = meet_racket(rally, right, 1, radius)
-        rally = meet_court(rally, radius)
-        rally.velocity = limit(rally.velocity)
+            rally, right = motion.meet_racket(rally, right, 1, radius)
+        rally = motion.meet_court(rally, radius)
+        rally.velocity = motion.limit(rally.velocity)
     store_racket(world, first, left)
     store_racket(world, first + 1, right)
     world.ball[i] = rally.position
@@ -244,7 +217,7 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
     right_order = read_action(world, first + 1, report)
     left, loser = simulate(world, i, int(TICKS), left_order, right_order)
     touch = wp.where(world.strokes[i] > strokes, world.parameters[i, 2], 0.0)
-    lost = loser != NOBODY
+    lost = loser != motion.NOBODY
     for side in range(AGENTS):
         slot = first + side
         observe(world, i, side)
@@ -284,10 +257,10 @@ def return_ball(columns: Mapping[str, Tensor]) -> Action:
     )
     comes = is_mine & (ball[:, 0] + 0.3 * velocity[:, 0] < -0.5)
     soon = ball + velocity * float(SECONDS) * float(TICKS)
-    height = soon[:, 1].clamp(float(FLOOR) + 0.8, float(JUMP_BELOW) - 0.1)
+    height = soon[:, 1].clamp(float(motion.FLOOR) + 0.8, float(motion.JUMP_BELOW) - 0.1)
     place = torch.where(comes, (soon[:, 0] - BEHIND).clamp(max=-1.0), READY)
     run = ((place - racket[:, 0]) / DASH).clamp(-1, 1)
-    jump = torch.where(racket[:, 1] < torch.where(comes, height, float(JUMP_BELOW)), 1.0, 0.0)
+    jump = torch.where(racket[:, 1] < torch.where(comes, height, float(motion.JUMP_BELOW)), 1.0, 0.0)
     continuous = torch.stack([run, jump, best_tilt(ball, velocity, run)], 1)
     return Action(continuous, torch.zeros(len(run), 0, dtype=torch.int64, device=run.device))
 
@@ -297,11 +270,15 @@ def best_tilt(ball: Tensor, velocity: Tensor, run: Tensor) -> Tensor:
     this speed (S,).
     """
     choice = TILTS.to(ball.device)
-    normal = torch.stack([(float(MOST_TILT) * choice).cos(), -(float(MOST_TILT) * choice).sin()], 1)  # (tilts, 2)
-    approach = (float(SPEED) * run[:, None] * normal[:, 0] - velocity @ normal.T).clamp(min=0)
-    share = 2 * float(RACKET_MASS) / (float(RACKET_MASS) + float(BALL_MASS))
-    after = (velocity[:, None] + share * approach[..., None] * normal).clamp(-float(TOP_SPEED), float(TOP_SPEED))
-    fall = (after[..., 1] ** 2 + 2 * 9.81 * (ball[:, 1:] - float(FLOOR)).clamp(min=0)).sqrt()
+    normal = torch.stack(
+        [(float(motion.MOST_TILT) * choice).cos(), -(float(motion.MOST_TILT) * choice).sin()], 1
+    )  # (tilts, 2)
+    approach = (float(motion.SPEED) * run[:, None] * normal[:, 0] - velocity @ normal.T).clamp(min=0)
+    share = 2 * float(motion.RACKET_MASS) / (float(motion.RACKET_MASS) + float(motion.BALL_MASS))
+    after = (velocity[:, None] + share * approach[..., None] * normal).clamp(
+        -float(motion.TOP_SPEED), float(motion.TOP_SPEED)
+    )
+    fall = (after[..., 1] ** 2 + 2 * 9.81 * (ball[:, 1:] - float(motion.FLOOR)).clamp(min=0)).sqrt()
     lands = ball[:, :1] + after[..., 0] * (after[..., 1] + fall) / 9.81
     return choice[(lands - AIM).abs().argmin(1)]
 
@@ -312,13 +289,13 @@ SPAN = 3.0  # depth of the drawing
 def draw_court(rows: Rows, behavior: str) -> Drawing:
     """Draws the court from the side with its net, the walls, the ball and the rackets."""
     areas = rows.areas
-    court = float(WALL)
-    floor = float(FLOOR)
+    court = float(motion.WALL)
+    floor = float(motion.FLOOR)
     x = rows["position"][..., 0]
     y = rows["position"][..., 1]
     tilt = np.array([-1.0, 1.0], np.float32) * rows["tilt"]
     zero = np.zeros_like(x)
-    face = (2 * float(RACKET_HALF[0]), 2 * float(RACKET_HALF[1]), 1.4)
+    face = (2 * float(motion.RACKET_HALF[0]), 2 * float(motion.RACKET_HALF[1]), 1.4)
     lean = np.stack([zero, zero, np.sin(tilt / 2), np.cos(tilt / 2)], -1)
     agents = (behavior, rows.slots)
     colors = np.array([BLUE, RED])
@@ -326,10 +303,12 @@ def draw_court(rows: Rows, behavior: str) -> Drawing:
     wide = np.broadcast_to(rows["parameters"][:, None, 1:2], (areas, 1, 3))
     ends = [(side * (court + 0.1), floor + 3.0, 0.0) for side in (-1, 1)]
     middle = np.zeros((areas, 1, 3))
-    net = middle + [0.0, float(NET_MIDDLE[1]), 0.0]
+    net = middle + [0.0, float(motion.NET_MIDDLE[1]), 0.0]
     shapes = (
         solids("floor", "box", middle + [0, floor - 0.1, 0], (2 * court, 0.2, SPAN), FLOOR_COLOR, fixed=True),
-        solids("net", "box", net, (2 * float(NET_HALF[0]), 2 * float(NET_HALF[1]), SPAN), INK, fixed=True),
+        solids(
+            "net", "box", net, (2 * float(motion.NET_HALF[0]), 2 * float(motion.NET_HALF[1]), SPAN), INK, fixed=True
+        ),
         solids("ends", "box", np.broadcast_to(ends, (areas, 2, 3)), (0.2, 6.0, SPAN), GRAY, fixed=True),
         solids("racket", "box", np.stack([x, y, zero], -1), face, colors, rotation=lean, agents=agents),
         solids("ball", "sphere", ball, wide, GOLD),
@@ -354,16 +333,9 @@ class Tennis(WarpEnv):
     default_areas = 16
     tick_seconds = float(TICKS) * float(SECONDS)
     parameter_ranges: ClassVar = {"gravity": (9.81, 6.0, 20.0), "scale": (0.5, 0.2, 5.0), "ball_touch": (0.0, 0.0, 1.0)}
-
-    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        spec = BehaviorSpec(
-            (ObsSpec("StackingSensor_size3_VectorSensor_size9", (OBS,)),), ActionSpec(continuous=3), steady=True
-        )
-        super().__init__(PROGRAM, spec, areas, device, obs=OBS, final_obs=OBS, action=3, parameters=3)
-
-    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """Returns `return_ball`'s actions; None for another behavior."""
-        return return_ball(self._columns) if behavior == self.behavior else None
-
-    def _drawing(self, rows: Rows) -> Drawing:
-        return draw_court(rows, self.behavior)
+    program = PROGRAM
+    spec = BehaviorSpec(
+        (ObsSpec("StackingSensor_size3_VectorSensor_size9", (OBS,)),), ActionSpec(continuous=3), steady=True
+    )
+    rule = staticmethod(return_ball)
+    picture = staticmethod(draw_court)

@@ -21,10 +21,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import torch
 
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
-from palaestra.core.timestep import Action
 from palaestra.envs.builtin.base.env import WarpEnv
 from palaestra.envs.builtin.base.world_columns import Rows
 from palaestra.envs.builtin.drawing import figures as figures
@@ -48,7 +46,7 @@ from palaestra.envs.solids import GOLD, GRAY, INK, Drawing, on_plane, solids
 from palaestra.envs.solids import GREEN as LEAF
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 RAY_SIZE = FRAMES * int(FRAME)
 SELF_SIZE = FRAMES * int(SELF)
@@ -62,7 +60,7 @@ MIDDLE = np.array([0.0, (motion.FAR_END + motion.NEAR_END) / 2])
 HIGHEST_WALL = 5.0  # above the floor
 
 
-def draw_scene(rows: Rows) -> Drawing:
+def draw_scene(rows: Rows, _behavior: str) -> Drawing:
     """Draws the floor, the goal, the wall, darker the higher it is, the block, and the agent."""
     wide = float(motion.HALF_WIDTH)
     low = float(motion.FLOOR)
@@ -128,22 +126,14 @@ class WallJump(WarpEnv):
             RayFan(LEVEL_SENSOR, ANGLES, float(SIGHT), SEEN, RAY_SIZE - int(FRAME)),
         ),
     )
-
-    def __init__(self, areas: int | None = None, device: str | torch.device = "cpu") -> None:
-        sensors = (
+    program = PROGRAM
+    spec = BehaviorSpec(
+        (
             ObsSpec(OFFSET_SENSOR, (RAY_SIZE,)),
             ObsSpec(LEVEL_SENSOR, (RAY_SIZE,)),
             ObsSpec(VECTOR_SENSOR, (SELF_SIZE,)),
-        )
-        sizes = {"obs_offset": RAY_SIZE, "obs_level": RAY_SIZE, "obs_vector": SELF_SIZE}
-        sizes |= {f"final_{name}": size for name, size in sizes.items()}
-        super().__init__(
-            PROGRAM, BehaviorSpec(sensors, ActionSpec(branches=(3, 3, 3, 2))), areas, device, **sizes, action=4
-        )
-
-    def heuristic(self, behavior: str, slots: NDArray[np.int64] | None = None) -> Action | None:
-        """Returns `over_the_wall`'s actions; None for another behavior."""
-        return over_the_wall(self._columns) if behavior in self.behaviors else None
-
-    def _drawing(self, rows: Rows) -> Drawing:
-        return draw_scene(rows)
+        ),
+        ActionSpec(branches=(3, 3, 3, 2)),
+    )
+    rule = staticmethod(over_the_wall)
+    picture = staticmethod(draw_scene)

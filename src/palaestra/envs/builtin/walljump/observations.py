@@ -6,6 +6,7 @@ import math
 
 import warp as wp
 
+from palaestra.envs.builtin.base.program import EndColumns, ParameterColumns, world_struct
 from palaestra.envs.builtin.sensors.rays import MISS, heading, write_ray
 from palaestra.envs.builtin.sensors.sphere_casts import (
     FLUSH,
@@ -47,8 +48,8 @@ SPAN = wp.constant(20.0)  # meters by which the position is divided
 MIDDLE_Y = wp.constant(-4.0)  # of the ground, where the observed position begins
 
 
-@wp.struct
-class World:
+@world_struct
+class World(EndColumns, ParameterColumns):
     """Columns of WallJump, one row per area."""
 
     rng: wp.array(dtype=wp.uint32)
@@ -69,18 +70,10 @@ class World:
     gravity: wp.array(dtype=wp.float32)
     plays: wp.array(dtype=wp.int32)
     played: wp.array(dtype=wp.int32)
-    pending: wp.array3d(dtype=wp.float32)  # in the order of `parameter_ranges`
-    episodes: wp.array(dtype=wp.int32)
     action: wp.array2d(dtype=wp.int64)
     obs_offset: wp.array2d(dtype=wp.float32)
     obs_level: wp.array2d(dtype=wp.float32)
     obs_vector: wp.array2d(dtype=wp.float32)
-    final_obs_offset: wp.array2d(dtype=wp.float32)
-    final_obs_level: wp.array2d(dtype=wp.float32)
-    final_obs_vector: wp.array2d(dtype=wp.float32)
-    reward: wp.array(dtype=wp.float32)
-    terminated: wp.array(dtype=wp.bool)
-    truncated: wp.array(dtype=wp.bool)
 
 
 @wp.struct

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import warp as wp
 
-from palaestra.envs.builtin.base.env import Program
+from palaestra.envs.builtin.base.program import Program
 from palaestra.envs.builtin.base.world_columns import next_parameter, save_final_obs
 from palaestra.envs.builtin.physics.contacts import box_box
 from palaestra.envs.builtin.physics.rigid_bodies import box_body
 from palaestra.envs.builtin.sensors.rays import heading
 from palaestra.envs.builtin.sensors.stacking import clear_frames
-from palaestra.envs.builtin.walljump.motion import (
-    AGENT_HALF,
-    AGENT_MASS,
-    Order,
-    Scene,
-    block_body,
-    is_grounded,
-    is_lost,
-    move,
-    steer,
-)
+from palaestra.envs.builtin.walljump import motion
+from palaestra.envs.builtin.walljump.motion import Order, Scene
 from palaestra.envs.builtin.walljump.observations import GOAL_BOTTOM, GOAL_HALF, GOAL_PLACE, GOAL_TOP, World, observe
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 3})
@@ -70,10 +61,15 @@ def load_scene(world: World, i: int):
     """Returns the scene of an area."""
     scene = Scene()
     scene.agent = box_body(
-        world.agent[i], world.agent_speed[i], world.angle[i], world.spin[i], wp.vec2(AGENT_HALF, AGENT_HALF), AGENT_MASS
+        world.agent[i],
+        world.agent_speed[i],
+        world.angle[i],
+        world.spin[i],
+        wp.vec2(motion.AGENT_HALF, motion.AGENT_HALF),
+        motion.AGENT_MASS,
     )
     scene.ahead = heading(world.angle[i])
-    scene.block = block_body(world.block[i], world.block_speed[i])
+    scene.block = motion.block_body(world.block[i], world.block_speed[i])
     scene.height = world.height[i]
     scene.climb = world.climb[i]
     scene.jump = world.jump[i]
@@ -96,13 +92,13 @@ def store_scene(world: World, i: int, scene: Scene):
     world.climb[i] = scene.climb
     world.jump[i] = scene.jump
     world.jump_from[i] = scene.jump_from
-    world.grounded[i] = is_grounded(scene)
+    world.grounded[i] = motion.is_grounded(scene)
 
 
 @wp.func
 def is_in_goal(scene: Scene):
     """Returns whether the agent is in the goal, whatever is beneath."""
-    if scene.height + AGENT_HALF < GOAL_BOTTOM or scene.height - AGENT_HALF > GOAL_TOP:
+    if scene.height + motion.AGENT_HALF < GOAL_BOTTOM or scene.height - motion.AGENT_HALF > GOAL_TOP:
         return False
     to = scene.agent.position - GOAL_PLACE
     if wp.abs(to[0]) > GOAL_HALF[0] + 1.0 or wp.abs(to[1]) > GOAL_HALF[1] + 1.0:
@@ -181,10 +177,10 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
             order = Order()
             scene = end(world, i, scene, outcome)
         if k < TICKS:
-            scene, push, gravity = steer(scene, order)
+            scene, push, gravity = motion.steer(scene, order)
             if not ended:
                 reward -= TICK_COST
-                if is_lost(scene):
+                if motion.is_lost(scene):
                     outcome = -1
                 if outcome != 0 or k + 1 >= left:  # after the tick's action, whose push acts in the next episode
                     ended = True
@@ -193,8 +189,8 @@ def tick(world: World, report: wp.array(dtype=wp.int32)):
                     scene = end(world, i, scene, outcome)
             scene.agent.velocity += push
             was_in_goal = is_in_goal(scene)  # PhysX looks for contacts before it moves anything
-            scene = move(scene, gravity)
-            if not ended and was_in_goal and is_grounded(scene):
+            scene = motion.move(scene, gravity)
+            if not ended and was_in_goal and motion.is_grounded(scene):
                 outcome = 1
     if outcome != 0:
         reward = float(outcome)  # replaces what the decision has earned

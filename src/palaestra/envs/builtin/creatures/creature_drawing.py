@@ -21,7 +21,7 @@ TILES = 5
 """Tiles along each side of what is shown."""
 
 
-def draw_creature(rows: Rows, creature: Creature, behavior: str) -> Drawing:
+def draw_creature(creature: Creature, rows: Rows, behavior: str) -> Drawing:
     """Draws each area's creature in the middle, with what is around it within eight times its block's edge, or 3.2
     m.
     """

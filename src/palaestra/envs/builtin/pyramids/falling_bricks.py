@@ -9,36 +9,8 @@ from __future__ import annotations
 import warp as wp
 
 from palaestra.envs.builtin.physics.rigid_bodies import Body, box_body, box_box
-from palaestra.envs.builtin.pyramids.rooms import (
-    BRICK_MASS,
-    BRICK_X,
-    BRICKS,
-    CUBE_Y,
-    CUBES,
-    EAST,
-    GOLD,
-    GRAVITY,
-    LINE,
-    LOOSE,
-    NORTH,
-    PIECES,
-    RESTING,
-    SECONDS,
-    SOUTH,
-    STANDING,
-    STONE_MASS,
-    STONE_X,
-    THICK,
-    World,
-    cube_count,
-    cube_half,
-    layer_middle,
-    layer_of,
-    ticks_of,
-    wall_between,
-    wall_half,
-    wall_middle,
-)
+from palaestra.envs.builtin.pyramids import rooms
+from palaestra.envs.builtin.pyramids.rooms import World
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -66,22 +38,22 @@ class Ram:
 @wp.func
 def wake(world: World, i: int, pile: int):
     """Wakes all cubes of a pile."""
-    for k in range(cube_count(pile)):
-        world.still[i, pile * CUBES + k] = 0
+    for k in range(rooms.cube_count(pile)):
+        world.still[i, pile * rooms.CUBES + k] = 0
 
 
 @wp.func
 def loosen(world: World, i: int, pile: int):
     """Turns a standing pile into single cubes, or wakes one at rest."""
-    if world.pile[i, pile] == STANDING:
+    if world.pile[i, pile] == rooms.STANDING:
         place = world.pile_place[i, pile]
-        ticks = ticks_of(world, i, pile)
-        for k in range(cube_count(pile)):
-            x = wp.where(pile == BRICKS, BRICK_X[k], STONE_X[k])
-            height = layer_middle(pile, layer_of(k), ticks)[2]
-            world.cube[i, pile * CUBES + k] = wp.vec3(place[0] + x, place[1] + CUBE_Y[k], height)
-            world.cube_velocity[i, pile * CUBES + k] = wp.vec3(0.0, 0.0, 0.0)
-    world.pile[i, pile] = LOOSE
+        ticks = rooms.ticks_of(world, i, pile)
+        for k in range(rooms.cube_count(pile)):
+            x = wp.where(pile == rooms.BRICKS, rooms.BRICK_X[k], rooms.STONE_X[k])
+            height = rooms.layer_middle(pile, rooms.layer_of(k), ticks)[2]
+            world.cube[i, pile * rooms.CUBES + k] = wp.vec3(place[0] + x, place[1] + rooms.CUBE_Y[k], height)
+            world.cube_velocity[i, pile * rooms.CUBES + k] = wp.vec3(0.0, 0.0, 0.0)
+    world.pile[i, pile] = rooms.LOOSE
     world.untouched[i, pile] = 0
     wake(world, i, pile)
 
@@ -92,10 +64,10 @@ def touches_pile(world: World, i: int, pile: int, body: Body):
     to = world.pile_middle[i, pile] - body.position
     if wp.length_sq(to) > (world.pile_reach[i, pile] + AGENT_REACH) * (world.pile_reach[i, pile] + AGENT_REACH):
         return False
-    is_whole = world.pile[i, pile] == STANDING
-    for k in range(wp.where(is_whole, 1, cube_count(pile))):
-        middle = world.cube[i, pile * CUBES + k]
-        half = wp.vec2(cube_half(k), cube_half(k))
+    is_whole = world.pile[i, pile] == rooms.STANDING
+    for k in range(wp.where(is_whole, 1, rooms.cube_count(pile))):
+        middle = world.cube[i, pile * rooms.CUBES + k]
+        half = wp.vec2(rooms.cube_half(k), rooms.cube_half(k))
         if is_whole:  # its lowest layer
             middle = wp.vec3(world.pile_middle[i, pile][0], world.pile_middle[i, pile][1], 0.5)
             half = wp.vec2(2.27, 2.34)
@@ -157,7 +129,7 @@ def carry(world: World, i: int, upper: int, lower: int, upper_side: float, lower
     below = world.cube_velocity[i, lower]
     fall = wp.max(below[2] - moving[2], 0.0)
     pull = wp.vec2(below[0] - moving[0], below[1] - moving[1])
-    most = FRICTION * wp.max(fall, GRAVITY * SECONDS) * 0.5
+    most = FRICTION * wp.max(fall, rooms.GRAVITY * rooms.SECONDS) * 0.5
     share = wp.min(most / wp.max(wp.length(pull), 1.0e-6), 0.5)
     world.cube_velocity[i, upper] = wp.vec3(
         moving[0] + share * pull[0], moving[1] + share * pull[1], wp.max(moving[2], below[2])
@@ -217,18 +189,18 @@ def meet(world: World, i: int, a: int, b: int, a_side: float, b_side: float, fir
 def keep_in(position: wp.vec3, velocity: wp.vec3, side: float):
     """Returns the position and the velocity of a cube that the walls hold."""
     for axis in range(2):
-        low = wp.where(axis == 0, -EAST, SOUTH) + side
-        high = wp.where(axis == 0, EAST, NORTH) - side
+        low = wp.where(axis == 0, -rooms.EAST, rooms.SOUTH) + side
+        high = wp.where(axis == 0, rooms.EAST, rooms.NORTH) - side
         if position[axis] < low or position[axis] > high:
             position[axis] = wp.clamp(position[axis], low, high)
             velocity[axis] = 0.0
         line = wp.where(position[axis] < 0.0, -1.0, 1.0)
-        if wp.abs(position[axis] - line * LINE) < side + THICK + 0.06:
+        if wp.abs(position[axis] - line * rooms.LINE) < side + rooms.THICK + 0.06:
             along = position[1 - axis]
-            for piece in range(PIECES):
-                if wall_between(piece, along - side, along + side):
-                    at = wall_middle(axis, line, piece)
-                    half = wall_half(axis, piece)
+            for piece in range(rooms.PIECES):
+                if rooms.wall_between(piece, along - side, along + side):
+                    at = rooms.wall_middle(axis, line, piece)
+                    half = rooms.wall_half(axis, piece)
                     x = half[0] + side - wp.abs(position[0] - at[0])
                     y = half[1] + side - wp.abs(position[1] - at[1])
                     if x > 0.0 and y > 0.0:
@@ -245,10 +217,12 @@ def pull_down(world: World, i: int, cube: int, side: float):
     position = world.cube[i, cube]
     velocity = world.cube_velocity[i, cube]
     if position[2] > side + 0.001:
-        world.cube_velocity[i, cube] = velocity - wp.vec3(0.0, 0.0, GRAVITY * SECONDS)
+        world.cube_velocity[i, cube] = velocity - wp.vec3(0.0, 0.0, rooms.GRAVITY * rooms.SECONDS)
         return
     slip = wp.sqrt(velocity[0] * velocity[0] + velocity[1] * velocity[1])
-    kept = wp.max(1.0 - FRICTION * (wp.max(-velocity[2], 0.0) + GRAVITY * SECONDS) / wp.max(slip, 1.0e-6), 0.0)
+    kept = wp.max(
+        1.0 - FRICTION * (wp.max(-velocity[2], 0.0) + rooms.GRAVITY * rooms.SECONDS) / wp.max(slip, 1.0e-6), 0.0
+    )
     world.cube_velocity[i, cube] = wp.vec3(kept * velocity[0], kept * velocity[1], wp.max(velocity[2], 0.0))
     world.cube[i, cube] = wp.vec3(position[0], position[1], side)
 
@@ -267,7 +241,7 @@ def settle_cube(world: World, i: int, cube: int, side: float, box: wp.vec4):
             if position[axis] > box[axis + 2] + OVERHANG:
                 velocity[axis] = wp.max(velocity[axis], SLIDE)
     position, velocity = keep_in(position, velocity, side)
-    world.cube[i, cube] = position + velocity * SECONDS
+    world.cube[i, cube] = position + velocity * rooms.SECONDS
     world.cube_velocity[i, cube] = velocity
     return wp.length_sq(velocity)
 
@@ -275,29 +249,29 @@ def settle_cube(world: World, i: int, cube: int, side: float, box: wp.vec4):
 @wp.func
 def enclose(world: World, i: int, pile: int):
     """Updates the circle around the cubes of a pile."""
-    first = pile * CUBES
+    first = pile * rooms.CUBES
     low = wp.vec2(1.0e3, 1.0e3)
     high = -low
-    for k in range(cube_count(pile)):
+    for k in range(rooms.cube_count(pile)):
         at = wp.vec2(world.cube[i, first + k][0], world.cube[i, first + k][1])
         low = wp.min(low, at)
         high = wp.max(high, at)
     world.pile_middle[i, pile] = 0.5 * (low + high)
-    world.pile_reach[i, pile] = 0.5 * wp.length(high - low) + 1.4143 * wp.where(pile == BRICKS, 1.0, 0.5)
+    world.pile_reach[i, pile] = 0.5 * wp.length(high - low) + 1.4143 * wp.where(pile == rooms.BRICKS, 1.0, 0.5)
 
 
 @wp.func
 def move_pile(world: World, i: int, pile: int, ram: Ram):
     """Advances a loose pile by one physics tick; returns the agent after its contacts with it."""
-    first = pile * CUBES
-    count = cube_count(pile)
-    mass = wp.where(pile == BRICKS, BRICK_MASS, STONE_MASS)
+    first = pile * rooms.CUBES
+    count = rooms.cube_count(pile)
+    mass = wp.where(pile == rooms.BRICKS, rooms.BRICK_MASS, rooms.STONE_MASS)
     ram.touched = False
     for k in range(count):
         if world.still[i, first + k] < CALM:
-            pull_down(world, i, first + k, cube_half(k))
+            pull_down(world, i, first + k, rooms.cube_half(k))
         world.carried[i, k] = wp.vec4(1.0e3, 1.0e3, -1.0e3, -1.0e3)
-        ram = ram_cube(world, i, first + k, cube_half(k), mass, ram, k == GOLD)
+        ram = ram_cube(world, i, first + k, rooms.cube_half(k), mass, ram, k == rooms.GOLD)
     if ram.touched:
         world.untouched[i, pile] = 0
         wake(world, i, pile)
@@ -305,16 +279,16 @@ def move_pile(world: World, i: int, pile: int, ram: Ram):
         is_awake = world.still[i, first + a] < CALM
         for b in range(a + 1, count):
             if is_awake or world.still[i, first + b] < CALM:
-                meet(world, i, first + a, first + b, cube_half(a), cube_half(b), first)
+                meet(world, i, first + a, first + b, rooms.cube_half(a), rooms.cube_half(b), first)
     is_quiet = wp.bool(True)
     for k in range(count):
         still = world.still[i, first + k]
         if still < CALM:
-            speed = settle_cube(world, i, first + k, cube_half(k), world.carried[i, k])
+            speed = settle_cube(world, i, first + k, rooms.cube_half(k), world.carried[i, k])
             world.still[i, first + k] = wp.where(speed < STILL * STILL, still + 1, 0)
             is_quiet = False
     enclose(world, i, pile)
     world.untouched[i, pile] = world.untouched[i, pile] + 1
     if is_quiet or world.untouched[i, pile] >= PATIENCE:
-        world.pile[i, pile] = RESTING
+        world.pile[i, pile] = rooms.RESTING
     return ram

@@ -7,7 +7,7 @@ import numpy as np
 import warp as wp
 from solid_boxes import cast_solid_box
 
-from palaestra.envs.builtin.pyramids.fans import cubes_ahead
+from palaestra.envs.builtin.pyramids.ray_candidates import cubes_ahead
 from palaestra.envs.builtin.pyramids.rooms import BRICKS, CUBES, cube_half
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
