@@ -25,6 +25,7 @@ from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import log_prob_and_entropy
 from palaestra.models.optimizer import Adam, scheduled
 from palaestra.models.policy import NetworkPolicy
+from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.signals import RewardSignals
 from palaestra.trainers.advantages import advantages
 from palaestra.trainers.base import refuse
@@ -49,18 +50,26 @@ class A2C:
 
     Settings = A2CSettings
 
-    def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> None:
+    def __init__(
+        self,
+        spec: BehaviorSpec,
+        settings: BehaviorSettings,
+        device: torch.device,
+        seed: int,
+        group: RankGroup = ALONE,
+    ) -> None:
         refuse("A2C", spec, settings, memory=True)
         assert isinstance(settings.hyperparameters, A2CSettings)
         self.settings = settings
         self.hyper = settings.hyperparameters
+        self.group = group
         torch.manual_seed(seed)
         self.network = self.make_network(spec, settings).to(device)
         self.optimizer = Adam(list(self.network.parameters()), self.hyper.learning_rate)
-        self.action_rng = torch.Generator(device).manual_seed(seed + 1)
+        self.action_rng = torch.Generator(device).manual_seed(group.own_seed(seed + 1))
         self.policy = NetworkPolicy(self.network, self.action_rng, settings.network_settings.deterministic)
-        self.signals = RewardSignals(spec, settings.reward_signals, device, seed)
-        self.rollout_size = self.hyper.rollout_size
+        self.signals = RewardSignals(spec, settings.reward_signals, device, seed, group)
+        self.rollout_size = group.share(self.hyper.rollout_size)
         self.needs = RolloutNeeds()
 
     @staticmethod
@@ -85,6 +94,7 @@ class A2C:
             gae_lambda=hyper.lambd,
             time_horizon=self.settings.time_horizon,
             table=table,
+            group=self.group,
         )
         if table is not None:  # rows are put in the order of their sequences
             ((order, sequences),) = table.take([np.arange(len(table))])
@@ -94,8 +104,9 @@ class A2C:
         log_prob, entropy = log_prob_and_entropy(output, network.log_std, rows.mask, action, network.spec.action)
         policy_loss = -(log_prob.sum(1) * rows.advantage).mean()
         value_loss = (value - rows.target).square().mean()
-        self._step(policy_loss + hyper.value_coef * value_loss - hyper.beta * entropy.mean(), step)
-        network.learn_statistics(tuple(rollout.completed(rollout.obs[i]) for i in network.vectors))
+        loss = policy_loss + hyper.value_coef * value_loss - hyper.beta * entropy.mean()
+        self._step(loss, len(rows.advantage), step)
+        network.learn_statistics(tuple(rollout.completed(rollout.obs[i]) for i in network.vectors), self.group)
         metrics.add({"Losses/Policy Loss": policy_loss.detach().abs(), "Losses/Value Loss": value_loss.detach()})
         metrics.add(
             {"Policy/Entropy": entropy.detach().mean(), "Policy/Extrinsic Value Estimate": value.detach().mean()}
@@ -103,10 +114,11 @@ class A2C:
         metrics.add({"Policy/Learning Rate": self.optimizer.learning_rate})
         return metrics
 
-    def _step(self, loss: Tensor, step: int) -> None:
+    def _step(self, loss: Tensor, rows: int, step: int) -> None:
         self.optimizer.learning_rate = scheduled("linear", self.hyper.learning_rate, 0.0, step, self.settings.max_steps)
         self.network.zero_grad()
         loss.backward()
+        self.group.average_gradients(list(self.network.parameters()), rows)  # of all processes
         nn.utils.clip_grad_norm_(self.network.parameters(), self.hyper.max_grad_norm)
         self.optimizer.step()
 

@@ -251,13 +251,14 @@ def large_classes() -> dict[str, int]:
 
 
 def askers_for_ranks() -> list[str]:
-    """Modules, but that of the group itself, that ask how many ranks there are or which one this is."""
-    whose = r"(self\._|run\.|context\.|learner\._)"
-    asking = re.compile(rf"(ranks\.(size|leads|number)\(|{whose}group\.(size|leads|number)\b)")
+    """Modules outside `parallel` that ask how many ranks there are or which one this is."""
+    has_group = re.compile(r"RankGroup|(run|context)\.group\b")  # other groups have a size, too
+    asking = re.compile(r"(\b|_)group\.(size|leads|number)\b")
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
     return [
         dotted(path)
-        for path in sorted(PACKAGE.rglob("*.py"))
-        if path.name != "ranks.py" and asking.search(path.read_text(encoding="utf-8"))
+        for path, text in texts.items()
+        if path.parent.name != "parallel" and has_group.search(text) and asking.search(text)
     ]
 
 

@@ -30,7 +30,10 @@ from palaestra.core.timestep import Action, TimeStep
 from palaestra.data.replay import Replay, ReplayBatch
 from palaestra.data.rollout import Rollout
 from palaestra.parallel import ranks
+from palaestra.parallel.rank_group import RankGroup
+from palaestra.parallel.several_ranks import SeveralRanks
 from palaestra.parallel.shared_sums import ORDERED
+from palaestra.rewards.signal_optimizer import SignalOptimizer
 from palaestra.runtime.collect.collector import BehaviorCollector, Collector
 from palaestra.runtime.environments.make import make_env
 from palaestra.runtime.logging.tracker import Summary
@@ -94,8 +97,14 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def updated(case: str, rank: int | None) -> dict[str, Tensor]:
+def own_number() -> int:
+    """Returns this rank's number."""
+    return int(os.environ["RANK"])
+
+
+def updated(case: str, group: RankGroup) -> dict[str, Tensor]:
     """Returns all numbers of a trainer after one update with a rollout of 4 areas, or with a rank's half of it."""
+    rank = group.number if group.size > 1 else None
     env_name, block = CASES[case]
     env = make_env(env_name, areas=AREAS)
     env.reset(0)
@@ -107,7 +116,7 @@ def updated(case: str, rank: int | None) -> dict[str, Tensor]:
     trainers: list[Trainer] = []
 
     def join(name: str, spec: Any) -> BehaviorCollector:
-        trainers.append(make_trainer(spec, behavior, torch.device("cpu"), 3))
+        trainers.append(make_trainer(spec, behavior, torch.device("cpu"), 3, group))
         trainer = trainers[0]
         trainer.policy.generator.manual_seed(11)  # the ranks' own differ
         return BehaviorCollector(name, spec, trainer.policy, 24 * AREAS, trainer.needs)
@@ -206,33 +215,45 @@ def part(rollout: Rollout, slots: slice) -> Rollout:
     return replace(rollout, **kept, final_rows=rows, final_obs=tuple(obs[mine] for obs in rollout.final_obs))
 
 
-def update_all(file: str) -> None:
+def stepped(group: RankGroup) -> Tensor:
+    """Returns a signal's weights after steps with 8 rows, of which rank 0 of 2 has 6."""
+    rows = torch.arange(1.0, 9.0).square().unsqueeze(1)
+    if group.size > 1:
+        rows = rows[:6] if group.leads else rows[6:]
+    optimizer = SignalOptimizer(lambda: torch.nn.Linear(1, 4), torch.device("cpu"), 0.1, 3, group)
+    for _ in range(3):  # Adam's first step is of the same size whatever the gradient
+        optimizer.step((optimizer.network(rows) - rows.sqrt()).square().mean(), len(rows))
+    return optimizer.network.weight.detach().clone()
+
+
+def update_all(file: str, group: RankGroup) -> None:
     """Saves what rank 0 has after the update of each case."""
-    found = {case: updated(case, ranks.number()) for case in CASES}
-    if ranks.leads():
+    found = {case: updated(case, group) for case in CASES}
+    uneven = stepped(group)
+    if group.leads:
+        torch.save(uneven, f"{file}.uneven")
         torch.save(found, file)
 
 
-def exchange(file: str) -> None:
+def exchange(file: str, group: RankGroup) -> None:
     """Saves what each call gives."""
-    own = torch.tensor([1.0, 2.0]) * (ranks.number() + 1)
-    ranks.average([own], rows=ranks.number() + 1)
-    group = ranks._group
-    assert group is not None
+    own = torch.tensor([1.0, 2.0]) * (group.number + 1)
+    group.average([own], rows=group.number + 1)
+    assert isinstance(group, SeveralRanks)
     assert group.sums is not None or not ORDERED
     sums = group.sums
     group.sums = None
-    apart = torch.tensor([1.0, 2.0]) * (ranks.number() + 1)
-    ranks.average([apart], rows=ranks.number() + 1)  # as ranks of several machines do
+    apart = torch.tensor([1.0, 2.0]) * (group.number + 1)
+    group.average([apart], rows=group.number + 1)  # as ranks of several machines do
     group.sums = sums
     parameters = [torch.zeros(1), torch.zeros(1), torch.zeros(1)]
     parameters[0].grad = torch.ones(1)
-    if ranks.leads():
+    if group.leads:
         parameters[1].grad = torch.ones(1)
-    ranks.average_gradients(parameters, rows=1.0)
+    group.average_gradients(parameters, rows=1.0)
     differ = ""
     try:
-        ranks.must_have_same({"torch": f"1.{ranks.number()}"})
+        group.must_have_same({"torch": f"1.{group.number}"})
     except ConfigError as error:
         differ = str(error)
     found = {
@@ -240,15 +261,15 @@ def exchange(file: str) -> None:
         "average": own,
         "apart": apart,
         "gradients": [None if p.grad is None else p.grad.item() for p in parameters],
-        "gather": ranks.gather(f"rank {ranks.number()}"),
-        "numbers": ranks.gather_numbers([ranks.number(), 0.1]),
-        "first": ranks.from_first(ranks.number() + 7),
-        "to_first": ranks.to_first(ranks.number()),
-        "least": ranks.least(5 - ranks.number()),
-        "total": ranks.total(ranks.number() + 1),
-        "split": [ranks.split(7), ranks.share(7), ranks.own_seed(3)],
+        "gather": group.gather(f"rank {group.number}"),
+        "numbers": group.gather_numbers([group.number, 0.1]),
+        "first": group.from_first(group.number + 7),
+        "of_others": group.of_others(lambda: group.number),
+        "least": group.least(5 - group.number),
+        "total": group.total(group.number + 1),
+        "split": [group.split(7), group.share(7), group.own_seed(3)],
     }
-    torch.save(found, f"{file}.{ranks.number()}")
+    torch.save(found, f"{file}.{group.number}")
 
 
 class Giving(Scripted):
@@ -256,10 +277,10 @@ class Giving(Scripted):
 
     def step(self, actions: Mapping[str, Action]) -> dict[str, TimeStep]:
         steps = super().step(actions)
-        return {**steps, "A": replace(steps["A"], group_reward=steps["A"].group_reward * ranks.number())}
+        return {**steps, "A": replace(steps["A"], group_reward=steps["A"].group_reward * own_number())}
 
 
-def runs(file: str) -> None:
+def runs(file: str, group: RankGroup) -> None:
     """Saves what several runs, one after the other, have left behind."""
     config = settings("A", 100_000, summary_freq=200)
     config["behaviors"]["B"] = config["behaviors"]["A"]
@@ -279,13 +300,13 @@ def runs(file: str) -> None:
         away = play(800, appears=10_000, resume=True)
         decisions = saved_decisions(first.folder)
         back = play(1200, appears=5, resume=True)
-        play(3000, appears=10_000 * ranks.number(), resume=True)
+        play(3000, appears=10_000 * own_number(), resume=True)
         lost = play_until_lost(results)
         late = play_with_late_team(results)
     steps = [one.steps.get("B") for one in (first, away, back)]
     torch.save(
         {"steps": steps, "saved": decisions, "seen": seen, "printed": printed.getvalue(), "lost": lost, "late": late},
-        f"{file}.{ranks.number()}",
+        f"{file}.{own_number()}",
     )
 
 
@@ -294,7 +315,7 @@ class LateTeam(Duel):
 
     def _met(self, reward: Tensor, ended: list[int]) -> TimeStep:
         step = super()._met(reward, ended)
-        late = ranks.number() == 1 and len(self.given) < 150
+        late = own_number() == 1 and len(self.given) < 150
         return replace(step, acting=step.acting & (step.team == 1)) if late else step
 
 
@@ -338,19 +359,19 @@ def play_until_lost(results: str) -> list[Any]:
     return []
 
 
-def lose(file: str) -> None:
+def lose(file: str, group: RankGroup) -> None:
     """Kills rank 1 while rank 0 waits for it; rank 0 saves the error's text."""
-    ranks.gather(0)
+    group.gather(0)
     time.sleep(1.2)  # some signs of life
-    if not ranks.leads():
+    if not group.leads:
         os.kill(os.getpid(), signal.SIGKILL)
     try:
-        ranks.gather(1)
+        group.gather(1)
     except Exception as error:
         torch.save({"text": str(error), "tell": getattr(error, "tell", None)}, file)
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    with ranks.joined(30.0, "cpu"):
-        {"update": update_all, "exchange": exchange, "runs": runs, "lose": lose}[sys.argv[1]](sys.argv[2])
+    with ranks.joined(30.0, "cpu") as joined:
+        {"update": update_all, "exchange": exchange, "runs": runs, "lose": lose}[sys.argv[1]](sys.argv[2], joined)

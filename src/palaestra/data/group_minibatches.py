@@ -13,7 +13,7 @@ from palaestra.core.row_index import Groups, Sequences
 from palaestra.data.device_copies import permutations, to_device
 from palaestra.data.group_steps import GroupSteps
 from palaestra.data.timeline import NOBODY, Numbers, ranges
-from palaestra.parallel import ranks
+from palaestra.parallel.rank_group import ALONE, RankGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,15 @@ class GroupMinibatches:
         """Returns the number of blocks."""
         return len(self._group_steps) - 1
 
-    def shuffled(self, size: int, epochs: int, generator: torch.Generator) -> Iterator[GroupMinibatch]:
+    def shuffled(
+        self, size: int, epochs: int, generator: torch.Generator, group: RankGroup = ALONE
+    ) -> Iterator[GroupMinibatch]:
         """Yields minibatches of about `size` decisions in `epochs` passes over all blocks, each in a new order.
 
-        Nothing is dropped unless another rank has fewer minibatches."""
+        Nothing is dropped unless another rank of `group` has fewer minibatches."""
         for order in permutations(len(self), epochs, generator):
             parts = self._parts(order, max(1, len(self._decisions) // size))
-            yield from self._laid_out(parts[: ranks.least(len(parts))], generator.device)
+            yield from self._laid_out(parts[: group.least(len(parts))], generator.device)
 
     def in_order(self, size: int, device: torch.device) -> Iterator[GroupMinibatch]:
         """Yields all blocks once, at most about `size` decisions at a time."""

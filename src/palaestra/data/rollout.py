@@ -14,7 +14,7 @@ from torch import Tensor
 
 from palaestra.core.row_index import Sequences
 from palaestra.core.timestep import Action
-from palaestra.parallel import ranks
+from palaestra.parallel.rank_group import ALONE, RankGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +146,11 @@ class Minibatch:
         return self.with_columns([column.index_select(0, rows) for column in self.columns()], sequences)
 
 
-def minibatches(rows: Minibatch, *, size: int, epochs: int, generator: torch.Generator) -> Iterator[Minibatch]:
-    """Yields minibatches of `size` rows in `epochs` passes over all rows, each in a new order; as many as every other
-    rank.
+def minibatches(
+    rows: Minibatch, *, size: int, epochs: int, generator: torch.Generator, group: RankGroup = ALONE
+) -> Iterator[Minibatch]:
+    """Yields minibatches of `size` rows in `epochs` passes over all rows, each in a new order; as many as every
+    rank of `group`.
 
     What is left of a pass is dropped; fewer rows than `size` are one minibatch. Each pass is laid out once, so that a
     minibatch is a view and costs no copy.
@@ -156,19 +158,18 @@ def minibatches(rows: Minibatch, *, size: int, epochs: int, generator: torch.Gen
     columns = rows.columns()
     total = len(rows.advantage)
     size = min(size, total)
-    for order in _orders(total, size, epochs, generator, ranks.least(total // size)):
+    for order in _orders(total, size, epochs, generator, group.least(total // size)):
         pieces = [column.index_select(0, order).split(size) for column in columns]
         for piece in zip(*pieces, strict=True):
             yield rows.with_columns(piece)
 
 
 def index_minibatches(
-    total: int, *, size: int, epochs: int, generator: torch.Generator, shared: bool = True
+    total: int, *, size: int, epochs: int, generator: torch.Generator, group: RankGroup = ALONE
 ) -> Iterator[Tensor]:
-    """Yields minibatches as row numbers, each (size,), without copies. `shared`: as many as every other rank."""
+    """Yields minibatches as row numbers, each (size,), without copies; as many as every rank of `group`."""
     size = min(size, total)
-    count = ranks.least(total // size) if shared else total // size
-    for order in _orders(total, size, epochs, generator, count):
+    for order in _orders(total, size, epochs, generator, group.least(total // size)):
         for begin in range(0, len(order), size):
             yield order[begin : begin + size]
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from palaestra.core.row_index import Sequences
 from palaestra.data.device_copies import permutations, to_device
 from palaestra.data.rollout import Minibatch, Rollout
-from palaestra.parallel import ranks
+from palaestra.parallel.rank_group import ALONE, RankGroup
 
 
 class SequenceTable:
@@ -103,14 +103,15 @@ def sequence_minibatches(
     size: int,
     epochs: int,
     generator: torch.Generator,
+    group: RankGroup = ALONE,
 ) -> Iterator[Minibatch]:
     """Yields minibatches of whole sequences, of about `size` decisions, in `epochs` passes, each in a new order.
 
-    Nothing of a pass is dropped: minibatches differ a little in size
-    instead.
+    Nothing of a pass is dropped: minibatches differ a little in size instead. They are as many as every rank of `group`
+    has.
     """
     parts = max(1, int(table.lengths.sum()) // size)
-    parts = ranks.least(min(parts, len(table)))
+    parts = group.least(min(parts, len(table)))
     for order in permutations(len(table), epochs, generator):
         for chosen, sequences in table.take(np.array_split(order, parts)):
             yield rows.take(chosen, sequences)

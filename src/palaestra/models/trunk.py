@@ -13,7 +13,7 @@ from palaestra.models.encoders import visual_encoder
 from palaestra.models.entity_attention import EntityAttention, is_nothing
 from palaestra.models.lstm import LSTMLayer
 from palaestra.models.settings import NetworkSettings
-from palaestra.parallel import ranks
+from palaestra.parallel.rank_group import ALONE, RankGroup
 
 LIMIT = 5.0
 """Bound of normalized observations, which are clipped to ±LIMIT, as in ML-Agents."""
@@ -103,10 +103,10 @@ class Trunk(nn.Module):
         vector = obs[self.vectors[0]] if len(self.vectors) == 1 else torch.cat([obs[i] for i in self.vectors], 1)
         return (vector if self.normalizer is None else self.normalizer(vector), *images, *entities)
 
-    def learn_statistics(self, vectors: tuple[Tensor, ...], *, shared: bool = True) -> None:
-        """Takes rows of all vector observations, each (N, n), into the normalizer; `shared`: those of all ranks."""
+    def learn_statistics(self, vectors: tuple[Tensor, ...], group: RankGroup = ALONE) -> None:
+        """Takes rows of all vector observations, each (N, n), into the normalizer: those of all ranks of `group`."""
         if self.normalizer is not None:
-            self.normalizer.update(torch.cat(vectors, 1), shared=shared)
+            self.normalizer.update(torch.cat(vectors, 1), group)
 
     def features(self, index: int, inputs: Inputs, extra: Tensor | None = None) -> Tensor:
         """Returns one network's features, (N, hidden), before its memory. `extra` (N, extra)."""
@@ -225,15 +225,15 @@ class Normalizer(nn.Module):
         return (x - self.shift).mul_(self.scale).clamp_(-LIMIT, LIMIT)
 
     @torch.no_grad()
-    def update(self, x: Tensor, *, shared: bool = True) -> None:
-        """Takes in the rows of x (N, size), and those of the other ranks if `shared`.
+    def update(self, x: Tensor, group: RankGroup = ALONE) -> None:
+        """Takes in the rows of x (N, size), of all ranks of `group`.
 
         Chan et al. 1983, https://doi.org/10.1080/00031305.1983.10483115, eq. 2.1.
         """
         wide = x.double()
         mean = wide.mean(0) if len(x) else wide.new_zeros(wide.shape[1])
         own = torch.cat([mean.new_full((1,), len(x)), mean, (wide - mean).square().sum(0)])
-        for part in ranks.gather_tensor(own) if shared else [own]:
+        for part in group.gather_tensor(own):
             rows, mean, m2 = part.to(x.device).split([1, x.shape[1], x.shape[1]])
             delta = mean - self.mean
             total = self.count + rows[0]

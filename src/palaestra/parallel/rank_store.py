@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from palaestra.core.errors import RankLost
 
@@ -18,7 +19,25 @@ BEGUN = "palaestra/begun"
 """First part of the key of a run that has begun; its value is the group that began it."""
 LEFT = "left"
 """Key of the number of a rank that has ended, and why."""
+BEAT = 0.5
+"""Seconds between two signs of life of a rank."""
+SILENCE = 5.0
+"""Seconds without a sign of life after which a rank is dead or stopped."""
 T = TypeVar("T")
+
+
+class Place(NamedTuple):
+    """A rank's place in its group, for a process that works for the rank and meets those that do the same for the other
+    ranks.
+    """
+
+    number: int
+    size: int
+    session: str
+    timeout: float
+    on_gpu: bool
+    task: str
+    """Purpose of these processes; empty: the ranks themselves."""
 
 
 def agree_on_session(store: Any, number: int, size: int, timeout: float) -> str:
@@ -73,6 +92,83 @@ def beats(store: Any, size: int) -> dict[int, tuple[int, int]]:
             count, calls = told.split()
             found[rank] = int(count), int(calls)
     return found
+
+
+def give_signs_of_life(store: Any, number: int, calls: Callable[[], int], ended: threading.Event) -> None:
+    """Gives signs of life and of progress until a rank has ended, in a thread. `calls`: returns how often it has met
+    the others.
+    """
+
+    def run() -> None:
+        with suppress(Exception):
+            own = store.clone()
+            count = 0
+            while not ended.wait(BEAT):
+                count += 1
+                own.set(f"beat/{number}", f"{count} {calls()}")
+
+    threading.Thread(target=run, daemon=True, name="palaestra rank").start()
+
+
+def wait_for_first(store: Any, main: Any, size: int, key: str) -> bool:
+    """Waits until rank 0 has set a key of the store. Returns False if it has ended or hangs. `main`: the store of the
+    ranks themselves.
+    """
+    heard = (-1, -1)
+    heard_at = time.perf_counter()
+    while not store.check([key]):
+        time.sleep(0.1)
+        if left_message(main, size) is not None:
+            return False
+        beat = beats(store, size).get(0, heard)
+        if beat != heard:
+            heard = beat
+            heard_at = time.perf_counter()
+        elif time.perf_counter() - heard_at > 2 * SILENCE:
+            return False
+    return True
+
+
+def lost_rank(store: Any, main: Callable[[], Any], number: int, size: int, calls: int) -> RankLost:
+    """Returns the error that says who is missing; the lowest of the ranks that are left is the one to tell.
+
+    `main`: returns the store of the ranks themselves. `calls`: how often this rank has met the others.
+    """
+    told = within(SILENCE, lambda: left_message(main(), size))
+    if told is not None:
+        lowest = min(rank for rank in range(size) if rank != told[0])
+        return RankLost(told[1], tell=told[0] != 0 and number == lowest)
+    before = within(SILENCE, lambda: beats(store, size))
+    if before is not None:
+        time.sleep(SILENCE)
+    after = None if before is None else within(SILENCE, lambda: beats(store, size))
+    if before is None or after is None:
+        return RankLost(f"rank 0 of {size} has ended or hangs: the others cannot go on without it", tell=number == 1)
+    silent = [rank for rank in range(size) if rank != number and before.get(rank) == after.get(rank)]
+    behind = [rank for rank, (_, theirs) in after.items() if rank != number and theirs < calls]
+    names = silent or behind
+    who = ", ".join(map(str, names)) if names else "?"
+    how = "has ended or hangs" if silent else "did not answer in time"
+    return RankLost(
+        f"rank {who} of {size} {how}", tell=number == min(rank for rank in range(size) if rank not in names)
+    )
+
+
+def unmet(number: int, reason: str) -> str:
+    """Returns why a rank cannot meet the others, as a sentence."""
+    address = os.environ["MASTER_ADDR"]
+    port = os.environ["MASTER_PORT"]
+    if "EADDRINUSE" in reason:
+        return (
+            f"port {port} is taken by another program on this machine: choose another (torchrun: --master-port; "
+            "else MASTER_PORT)"
+        )
+    return f"rank {number} cannot meet the other ranks at {address}:{port}: {reason.splitlines()[0]}"
+
+
+def set_left_message(store: Any, number: int, text: str) -> None:
+    """Notes why a rank has ended."""
+    store.set(LEFT, f"{number} {text}")
 
 
 def left_message(store: Any, size: int) -> tuple[int, str] | None:

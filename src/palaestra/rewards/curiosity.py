@@ -14,6 +14,7 @@ from palaestra.core.timestep import Action
 from palaestra.data.transitions import Transitions
 from palaestra.models.settings import NetworkSettings
 from palaestra.models.trunk import Trunk
+from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.settings import CuriositySettings
 from palaestra.rewards.signal_optimizer import SignalOptimizer, flat, of_signal
 
@@ -62,12 +63,15 @@ class Curiosity:
     Settings = CuriositySettings
     ignores_ends = True
 
-    def __init__(self, settings: CuriositySettings, spec: BehaviorSpec, device: torch.device, seed: int) -> None:
+    def __init__(
+        self, settings: CuriositySettings, spec: BehaviorSpec, device: torch.device, seed: int, group: RankGroup = ALONE
+    ) -> None:
         self.limit = 1 / settings.strength if settings.strength > 0 else float("inf")
         self.optimizer = SignalOptimizer(
-            lambda: CuriosityModel(spec, settings.network_settings), device, settings.learning_rate, seed
+            lambda: CuriosityModel(spec, settings.network_settings), device, settings.learning_rate, seed, group
         )
         self.model = self.optimizer.network
+        self._group = group
         self._has_learned = False
 
     def reward(self, batch: Transitions) -> Tensor:
@@ -81,13 +85,14 @@ class Curiosity:
         now, after = self.model.features(batch)
         forward = self.model.surprise(now, after, batch.action).mean()
         inverse = self.model.inverse_loss(now, after, batch.action).mean()
-        self.optimizer.step(LOSS_SCALE * (FORWARD_SHARE * forward + (1 - FORWARD_SHARE) * inverse))
+        loss = LOSS_SCALE * (FORWARD_SHARE * forward + (1 - FORWARD_SHARE) * inverse)
+        self.optimizer.step(loss, len(batch))
         self._has_learned = True
         return {"Losses/Curiosity Forward Loss": forward.detach(), "Losses/Curiosity Inverse Loss": inverse.detach()}
 
     def learn_statistics(self, obs: tuple[Tensor, ...]) -> None:
         """Takes all observations of a rollout into the normalizer, where there is one."""
-        self.model.trunk.learn_statistics(tuple(obs[i] for i in self.model.trunk.vectors))
+        self.model.trunk.learn_statistics(tuple(obs[i] for i in self.model.trunk.vectors), self._group)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns weights, optimizer, statistics, and whether it pays yet."""

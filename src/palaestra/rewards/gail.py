@@ -16,7 +16,7 @@ from palaestra.core.timestep import Action
 from palaestra.data.transitions import Transitions
 from palaestra.models.settings import NetworkSettings
 from palaestra.models.trunk import Inputs, Trunk
-from palaestra.parallel import ranks
+from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.rewards.settings import GAILSettings
 from palaestra.rewards.signal_optimizer import SignalOptimizer, flat, of_signal
@@ -38,17 +38,25 @@ class GAIL:
     Settings = GAILSettings
     ignores_ends = False
 
-    def __init__(self, settings: GAILSettings, spec: BehaviorSpec, device: torch.device, seed: int) -> None:
+    def __init__(
+        self,
+        settings: GAILSettings,
+        spec: BehaviorSpec,
+        device: torch.device,
+        seed: int,
+        group: RankGroup = ALONE,
+    ) -> None:
         """Raises DemoError where a demonstration cannot be read or is of other agents."""
         self.demonstrations = load_demonstrations(settings.demo_path, spec, device)
         shape = settings.network_settings
         actions = settings.use_actions
         bottleneck = settings.use_vail
         self.optimizer = SignalOptimizer(
-            lambda: Discriminator(spec, shape, actions, bottleneck), device, settings.learning_rate, seed
+            lambda: Discriminator(spec, shape, actions, bottleneck), device, settings.learning_rate, seed, group
         )
         self.model = self.optimizer.network
-        self.rng = torch.Generator(device).manual_seed(ranks.own_seed(seed + 1))
+        self._group = group
+        self.rng = torch.Generator(device).manual_seed(group.own_seed(seed + 1))
         self.beta = torch.zeros((), device=device)
         """Weight of the bottleneck's divergence."""
 
@@ -78,9 +86,9 @@ class GAIL:
             total = total + self.beta * excess
             measured |= {"Policy/GAIL Beta": self.beta, "Losses/GAIL KL Loss": excess + MOST_NATS}
             surplus = excess.detach().clone()
-            ranks.average([surplus], 1.0)
+            self._group.average([surplus], n)
             self.beta = (self.beta + BETA_STEP * surplus).clamp(min=0)  # eq. 9: dual gradient ascent
-        self.optimizer.step(total)
+        self.optimizer.step(total, n)
         return {tag: value.detach() for tag, value in measured.items()}
 
     def _with_theirs(self, batch: Transitions) -> Inputs:
@@ -102,7 +110,7 @@ class GAIL:
 
     def learn_statistics(self, obs: tuple[Tensor, ...]) -> None:
         """Takes all observations of a rollout into the normalizer, where there is one."""
-        self.model.trunk.learn_statistics(tuple(obs[i] for i in self.model.trunk.vectors))
+        self.model.trunk.learn_statistics(tuple(obs[i] for i in self.model.trunk.vectors), self._group)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns weights, optimizer, statistics, beta, and the stream that demonstrations are drawn with."""

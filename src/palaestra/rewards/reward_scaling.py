@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from palaestra.data.rollout import Rollout
-from palaestra.parallel import ranks
+from palaestra.parallel.rank_group import ALONE, RankGroup
 
 LEAST_SPREAD = 0.01
 """Smallest standard deviation, as a share of the returns' root mean square, that is used."""
@@ -23,8 +23,9 @@ class ReturnScale:
     deviation: where all episodes fail in the same way at first, rewards do not blow up.
     """
 
-    def __init__(self, gamma: float) -> None:
+    def __init__(self, gamma: float, group: RankGroup = ALONE) -> None:
         self.gamma = gamma
+        self._group = group
         self._running = torch.zeros(0)
         self._count = 0.0
         self._mean = 0.0
@@ -66,7 +67,7 @@ class ReturnScale:
 
     def _take_in(self, returns: Tensor) -> None:
         own = float(returns.mean())
-        for rows, mean, m2 in ranks.gather_numbers([returns.numel(), own, float((returns - own).square().sum())]):
+        for rows, mean, m2 in self._group.gather_numbers([returns.numel(), own, float((returns - own).square().sum())]):
             delta = mean - self._mean
             total = self._count + rows
             self._m2 += m2 + delta * delta * self._count * rows / total

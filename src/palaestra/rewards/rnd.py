@@ -11,6 +11,7 @@ from torch import Tensor
 from palaestra.core.specs import BehaviorSpec
 from palaestra.data.transitions import Transitions
 from palaestra.models.trunk import Trunk
+from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.settings import RNDSettings
 from palaestra.rewards.signal_optimizer import SignalOptimizer, of_signal, seeded
 
@@ -27,10 +28,13 @@ class RND:
     Settings = RNDSettings
     ignores_ends = True
 
-    def __init__(self, settings: RNDSettings, spec: BehaviorSpec, device: torch.device, seed: int) -> None:
+    def __init__(
+        self, settings: RNDSettings, spec: BehaviorSpec, device: torch.device, seed: int, group: RankGroup = ALONE
+    ) -> None:
         shape = of_signal(settings.network_settings)
-        self.optimizer = SignalOptimizer(lambda: Trunk(spec, shape, 1), device, settings.learning_rate, seed)
+        self.optimizer = SignalOptimizer(lambda: Trunk(spec, shape, 1), device, settings.learning_rate, seed, group)
         self.predictor = self.optimizer.network
+        self._group = group
         without = shape.model_copy(update={"normalize": False})  # it gets what the predictor prepared
         self.target = seeded(lambda: Trunk(spec, without, 1), seed + 1).to(device).requires_grad_(False)
 
@@ -42,12 +46,12 @@ class RND:
     def learn(self, batch: Transitions) -> dict[str, Tensor]:
         """Takes a gradient step with the predictor; returns the mean error."""
         loss = self.reward(batch).mean()
-        self.optimizer.step(loss)
+        self.optimizer.step(loss, len(batch))
         return {"Losses/RND Loss": loss.detach()}
 
     def learn_statistics(self, obs: tuple[Tensor, ...]) -> None:
         """Takes all observations of a rollout into the normalizer, where there is one."""
-        self.predictor.learn_statistics(tuple(obs[i] for i in self.predictor.vectors))
+        self.predictor.learn_statistics(tuple(obs[i] for i in self.predictor.vectors), self._group)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns both networks' weights, the optimizer and the statistics."""

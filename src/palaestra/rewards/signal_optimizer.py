@@ -12,7 +12,7 @@ from palaestra.core.specs import ActionSpec
 from palaestra.core.timestep import Action
 from palaestra.models.optimizer import Adam, flatten
 from palaestra.models.settings import NetworkSettings
-from palaestra.parallel import ranks
+from palaestra.parallel.rank_group import ALONE, RankGroup
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -20,17 +20,26 @@ Network = TypeVar("Network", bound=nn.Module)
 class SignalOptimizer(Generic[Network]):
     """A network whose weights are one tensor, and Adam."""
 
-    def __init__(self, make: Callable[[], Network], device: torch.device, learning_rate: float, seed: int) -> None:
+    def __init__(
+        self,
+        make: Callable[[], Network],
+        device: torch.device,
+        learning_rate: float,
+        seed: int,
+        group: RankGroup = ALONE,
+    ) -> None:
+        """`group`: the ranks that average their gradients."""
         self.network = seeded(make, seed).to(device)
         self._weights = flatten(self.network)
         self._optimizer = Adam([self._weights], learning_rate)
+        self._group = group
 
-    def step(self, loss: Tensor) -> None:
-        """Takes one step against the gradient of `loss`, (), a mean over as many rows on every rank."""
+    def step(self, loss: Tensor, rows: int) -> None:
+        """Takes one step against the gradient of `loss`, (), a mean over so many rows of this rank."""
         assert self._weights.grad is not None
         self._weights.grad.zero_()
         loss.backward()
-        ranks.average_gradients([self._weights], 1.0)
+        self._group.average_gradients([self._weights], rows)
         self._optimizer.step()
 
     def state_dict(self) -> dict[str, Any]:

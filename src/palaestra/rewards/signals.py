@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from palaestra.core.errors import ConfigError, PluginError
+from palaestra.core.errors import PluginError
 from palaestra.core.specs import BehaviorSpec
 from palaestra.data.rollout import Rollout, RolloutNeeds
 from palaestra.data.transitions import Transitions, TransitionTable
-from palaestra.parallel import ranks
+from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.reward_scaling import EpisodeSums, ReturnScale
 from palaestra.rewards.settings import REWARDS, RewardSettings, signal_class
 
@@ -34,7 +34,10 @@ class RewardSignal(Protocol):
     """Whether a terminated episode still has a value, as with rewards for novelty, which do not end with an episode."""
 
     def __init__(self, settings: Any, spec: BehaviorSpec, device: torch.device, seed: int) -> None:
-        """`settings` are an instance of `Settings`; all random numbers come from the seed."""
+        """`settings` are an instance of `Settings`; all random numbers come from the seed.
+
+        A class that averages its gradients over ranks has a last parameter `group`, a `RankGroup`.
+        """
         ...
 
     def reward(self, batch: Transitions) -> Tensor:
@@ -62,29 +65,28 @@ class RewardSignals:
     """K reward signals of a behavior, in the order of its settings."""
 
     def __init__(
-        self, spec: BehaviorSpec, settings: Mapping[str, RewardSettings], device: torch.device, seed: int
+        self,
+        spec: BehaviorSpec,
+        settings: Mapping[str, RewardSettings],
+        device: torch.device,
+        seed: int,
+        group: RankGroup = ALONE,
     ) -> None:
         """Makes the signals, whose weights and random streams come from `seed`.
 
-        Raises PluginError, ConfigError, and DemoError where a demonstration does not fit.
+        `group`: the ranks that learn them together. Raises PluginError, ConfigError, and DemoError where a
+        demonstration does not fit.
         """
         self.names = tuple(settings)
-        for name in settings if ranks.size() > 1 else ():
-            if name not in REWARDS and not getattr(signal_class(name), "averages_gradients", False):
-                raise ConfigError(
-                    f"reward signal '{name}' does not say that it can learn in {ranks.size()} processes: let its "
-                    "class average its "
-                    "gradients (SignalOptimizer does) and set averages_gradients = True, or train in one process"
-                )
         self.gammas = tuple(one.gamma for one in settings.values())
         self._strengths = tuple(one.strength for one in settings.values())
         self._learned: dict[str, RewardSignal] = {
-            name: signal_class(name)(one, spec, device, seed + 100 * i)
+            name: group.make(signal_class(name), f"reward signal '{name}'", one, spec, device, seed + 100 * i)
             for i, (name, one) in enumerate(settings.items())
             if name != EXTRINSIC
         }
         self._sums = {name: EpisodeSums() for name in self._learned}
-        self._scales = {name: ReturnScale(one.gamma) for name, one in settings.items() if one.normalize}
+        self._scales = {name: ReturnScale(one.gamma, group) for name, one in settings.items() if one.normalize}
 
     def __len__(self) -> int:
         return len(self.names)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -25,10 +26,12 @@ from palaestra.data.buffers import RolloutBuffer, SlottedBuffer, SteadyBuffer
 from palaestra.data.rollout import Rollout
 from palaestra.export.check import compare
 from palaestra.export.onnx import export
+from palaestra.parallel.rank_group import ALONE, RankGroup, takes_group
 from palaestra.runtime.storage.tensor_files import flatten, restore
 from palaestra.trainers.base import Trainer, check_members
 from palaestra.trainers.behavior_settings import GUIDE, BehaviorSettings
 
+T = TypeVar("T")
 SLOTS, EXPORT_ROWS = 16, 50
 
 SPECS = (
@@ -50,7 +53,8 @@ def check_trainer(
     """Raises PluginError for the first rule that `trainer`, a class or a function that makes one, breaks.
 
     Plays six rollouts for each of `specs` (by default `SPECS`): a small `rollout_size` keeps them short. A trainer may
-    refuse some of them with ConfigError, but not all. Returns these refusals.
+    refuse some of them with ConfigError, but not all. Returns these refusals. One with a parameter `group` plays as one
+    of two ranks, too.
     """
     place = torch.device(device)
     refusals = []
@@ -65,6 +69,8 @@ def check_trainer(
                 raise PluginError(f"{where}: refused, as are all others: {refusal}") from refusal
             continue
         _check(lambda seed, spec=spec: trainer(spec, settings, place, seed), spec, settings, where)
+        if takes_group(trainer):
+            _check_in_ranks(partial(trainer, spec, settings, place, 0), spec, where)
     return tuple(refusals)
 
 
@@ -88,6 +94,52 @@ def _check(make: Callable[[int], Trainer], spec: BehaviorSpec, settings: Behavio
             f"{where}: update {update} after loading goes on as without a stop",
         )
     _check_network(first, spec, settings, where)
+
+
+class _SecondOfTwo(RankGroup):
+    """Rank 1 of two, in a single process: the other has the same numbers."""
+
+    size = 2
+    number = 1
+
+    def __init__(self) -> None:
+        self.averages = 0
+        """How often gradients were averaged."""
+
+    def gather(self, value: T) -> list[T]:
+        return [value, value]
+
+    def gather_numbers(self, values: Sequence[float]) -> list[list[float]]:
+        return [list(values), list(values)]
+
+    def gather_tensor(self, values: Tensor) -> list[Tensor]:
+        return [values, values]
+
+    def average_gradients(self, parameters: Sequence[Tensor], rows: float) -> None:
+        self.averages += 1
+
+
+def _check_in_ranks(make: Callable[..., Trainer], spec: BehaviorSpec, where: str) -> None:
+    """Checks the rules for a trainer that learns in several processes."""
+    group = _SecondOfTwo()
+    first = make(group=ALONE)
+    second = make(group=group)
+    before = {name: weight.detach().clone() for name, weight in second.network.named_parameters()}
+    _compare(before, dict(first.network.named_parameters()), f"{where}: every rank begins with the same weights")
+    if torch.equal(first.policy.generator.get_state(), second.policy.generator.get_state()):
+        raise PluginError(
+            f"{where}: every rank draws actions of its own, but rank 1 has the random stream of rank 0; expected "
+            "group.own_seed(seed) for its seed"
+        )
+    device = second.policy.generator.device
+    for update in range(3):
+        _learn(second, _Tables(spec, device, seed=1 + update), update, where)
+        moved = any(not torch.equal(weight, before[name]) for name, weight in second.network.named_parameters())
+        if moved and not group.averages:
+            raise PluginError(
+                f"{where}: it has a parameter 'group', but an update changed its weights without "
+                "group.average_gradients, so that ranks would learn apart; call it between backward pass and step"
+            )
 
 
 def _check_network(trainer: Trainer, spec: BehaviorSpec, settings: BehaviorSettings, where: str) -> None:

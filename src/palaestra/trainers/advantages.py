@@ -12,7 +12,7 @@ from palaestra.data.rollout import Minibatch, Rollout
 from palaestra.data.sequences import SequenceTable
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.trunk import Inputs
-from palaestra.parallel import ranks
+from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.signals import RewardSignals
 
 VALUE_ROWS = 8192
@@ -29,6 +29,7 @@ def advantages(
     gae_lambda: float,
     time_horizon: int,
     table: SequenceTable | None = None,
+    group: RankGroup = ALONE,
 ) -> Minibatch:
     """Returns the completed decisions with generalized advantage estimates (GAE), the critic's values and its targets.
 
@@ -50,20 +51,23 @@ def advantages(
         found.append(gae(rewards[k], value[..., k], after, stream_end, gamma=gamma, gae_lambda=gae_lambda))
     advantage = torch.stack(found, -1)
     mean, value, target = (rollout.completed(x) for x in (advantage.mean(-1), value, advantage + value))
-    return training_rows(rollout, estimates.inputs, mean, value, target)
+    return training_rows(rollout, estimates.inputs, mean, value, target, group)
 
 
-def training_rows(rollout: Rollout, inputs: Inputs, advantage: Tensor, value: Tensor, target: Tensor) -> Minibatch:
+def training_rows(
+    rollout: Rollout, inputs: Inputs, advantage: Tensor, value: Tensor, target: Tensor, group: RankGroup = ALONE
+) -> Minibatch:
     """Returns the table that minibatches are drawn from.
 
-    The advantage (N,) is the mean over the reward signals, here before it is normalized; `value` and `target` (N, K).
+    The advantage (N,) is the mean over the reward signals, here before it is normalized over all ranks of `group`;
+    `value` and `target` (N, K).
     """
     return Minibatch(
         inputs=inputs,
         continuous=rollout.completed(rollout.sample.continuous),
         discrete=rollout.completed(rollout.sample.discrete),
         log_prob=rollout.completed(rollout.log_prob),
-        advantage=normalized(advantage),
+        advantage=normalized(advantage, group),
         value=value,
         target=target,
         mask=None if rollout.action_mask is None else rollout.completed(rollout.action_mask),
@@ -102,18 +106,9 @@ def horizon_ends(ended: Tensor, horizon: int) -> Tensor:
     return (ticks - start) % horizon == 0
 
 
-def normalized(advantage: Tensor) -> Tensor:
-    """Returns advantages with zero mean and unit standard deviation over all rows, those of other ranks too."""
-    mean = advantage.mean()
-    deviation = advantage.std(correction=0)
-    if ranks.size() > 1:
-        wide = advantage.double()
-        parts = ranks.gather_numbers([len(wide), float(wide.mean()), float(wide.var(correction=0))])
-        rows = sum(part[0] for part in parts)
-        middle = sum(part[0] * part[1] for part in parts) / rows
-        variance = sum(part[0] * (part[2] + (part[1] - middle) ** 2) for part in parts) / rows
-        mean = advantage.new_tensor(middle)
-        deviation = advantage.new_tensor(variance**0.5)
+def normalized(advantage: Tensor, group: RankGroup = ALONE) -> Tensor:
+    """Returns advantages with zero mean and unit standard deviation over the rows of all ranks of `group`."""
+    mean, deviation = group.mean_and_deviation(advantage)
     return (advantage - mean) / (deviation + 1e-10)
 
 

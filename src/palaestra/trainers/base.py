@@ -14,7 +14,7 @@ from palaestra.core.specs import BehaviorSpec, describe
 from palaestra.data.rollout import Rollout, RolloutNeeds
 from palaestra.models.policy import NetworkPolicy
 from palaestra.models.trunk import Trunk
-from palaestra.parallel import ranks
+from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.trainers.behavior_settings import OF_A_CLASS, OF_AN_INSTANCE, BehaviorSettings, must_have, trainer_class
 
 
@@ -40,7 +40,10 @@ class Trainer(Protocol):
     """Additional parts that its rollouts must have."""
 
     def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> None:
-        """Places everything on a device; random numbers come from the seed. Raises ConfigError (`refuse`)."""
+        """Places everything on a device; random numbers come from the seed. Raises ConfigError (`refuse`).
+
+        A class that learns together with other ranks has a last parameter `group`, a `RankGroup`.
+        """
         ...
 
     @staticmethod
@@ -92,20 +95,16 @@ class Progresses(Protocol):
         ...
 
 
-def make_trainer(spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> Trainer:
-    """Returns a behavior's trainer. Raises PluginError if it lacks a member, ConfigError if it refuses."""
+def make_trainer(
+    spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int, group: RankGroup = ALONE
+) -> Trainer:
+    """Returns a behavior's trainer, which learns with the ranks of `group`. Raises PluginError if it lacks a member,
+    ConfigError if it refuses.
+    """
     kind = trainer_class(settings.trainer_type)
-    if ranks.size() > 1 and not (
-        kind.__module__.startswith("palaestra.") or getattr(kind, "averages_gradients", False)
-    ):
-        raise ConfigError(
-            f"trainer '{settings.trainer_type}' does not say that it can learn in {ranks.size()} processes: let its "
-            "class average its "
-            "gradients (palaestra.parallel.ranks.average_gradients) and set averages_gradients = True, or train in "
-            "one process"
-        )
-    trainer = kind(spec, settings, device, seed)
-    check_members(trainer, f"trainer '{settings.trainer_type}'")
+    title = f"trainer '{settings.trainer_type}'"
+    trainer: Trainer = group.make(kind, title, spec, settings, device, seed)
+    check_members(trainer, title)
     return trainer
 
 

@@ -22,7 +22,7 @@ from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.distributions import RANGE
 from palaestra.models.optimizer import optimized, scheduled
 from palaestra.models.policy import NetworkPolicy
-from palaestra.parallel import ranks
+from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.rewards.expert_decisions import Decisions
 from palaestra.trainers.base import refuse
@@ -43,7 +43,14 @@ class BC:
 
     Settings = BCSettings
 
-    def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> None:
+    def __init__(
+        self,
+        spec: BehaviorSpec,
+        settings: BehaviorSettings,
+        device: torch.device,
+        seed: int,
+        group: RankGroup = ALONE,
+    ) -> None:
         """Raises ConfigError, DemoError where the settings or the demonstrations do not fit."""
         assert isinstance(settings.hyperparameters, BCSettings)
         if settings.behavioral_cloning or settings.self_play:
@@ -55,19 +62,20 @@ class BC:
         refuse("bc", spec, settings, memory=True)
         self.settings = settings
         self.hyper = settings.hyperparameters
+        self.group = group
         self.network = seeded_network(self.make_network, spec, settings, device, seed)
         parameters = optimized(self.network.parameters(), flat=self.network.plain)
-        self.action_rng = seeded_generator(device, seed + 1)
-        self.shuffle_rng = seeded_generator(device, seed + 2)
+        self.action_rng = seeded_generator(device, seed + 1, group)
+        self.shuffle_rng = seeded_generator(device, seed + 2, group)
         self.policy = NetworkPolicy(self.network, self.action_rng, settings.network_settings.deterministic)
-        self.imitation = Imitation(self.network, parameters, self.shuffle_rng)
+        self.imitation = Imitation(self.network, parameters, self.shuffle_rng, group)
         self._parts = Parts(
             network=self.network,
             optimizer=self.imitation.optimizer,
             action_rng=self.action_rng,
             shuffle_rng=self.shuffle_rng,
         )
-        self.rollout_size = ranks.share(self.hyper.buffer_size)
+        self.rollout_size = group.share(self.hyper.buffer_size)
         self.needs = RolloutNeeds()
         memory = settings.network_settings.memory
         self._sequence_length = None if memory is None else memory.sequence_length
@@ -76,7 +84,7 @@ class BC:
             self._demonstrated = imitation_batches(
                 load_demonstrations(self.hyper.demo_path, spec, device), self.network, self._sequence_length
             )
-            self._learn_statistics(self._demonstrated, shared=False)  # every rank has the same demonstrations
+            self._learn_statistics(self._demonstrated, ALONE)  # every rank has the same demonstrations
         self._reported = False
 
     @staticmethod
@@ -104,13 +112,13 @@ class BC:
         demonstrated = self._demonstrated
         if demonstrated is None:
             demonstrated = self._batches(rollout)
-            self._learn_statistics(demonstrated, shared=True)
+            self._learn_statistics(demonstrated, self.group)
         decisions = rollout.reward.numel() if rollout.lengths is None else int(rollout.lengths.sum())
-        count = hyper.num_epoch * max(1, int(ranks.total(decisions)) // hyper.batch_size)
+        count = hyper.num_epoch * max(1, int(self.group.total(decisions)) // hyper.batch_size)
         loss, errors = self.imitation.learn(
-            demonstrated, size=ranks.share(hyper.batch_size), count=count, learning_rate=learning_rate
+            demonstrated, size=self.group.share(hyper.batch_size), count=count, learning_rate=learning_rate
         )
-        ranks.average([errors], 1.0)
+        self.group.average([errors], 1.0)
         self._set_log_std(errors)
         metrics = Metrics()
         metrics.add({"Losses/Cloning Loss": loss, "Policy/Learning Rate": learning_rate})
@@ -127,14 +135,13 @@ class BC:
         table = None if length is None else SequenceTable(rollout, length, recurrent_state)
         return ImitationBatches(Decisions(obs, action, mask), table)
 
-    def _learn_statistics(self, batches: ImitationBatches, *, shared: bool) -> None:
-        """Takes the teachers' observations into the normalizer. `shared`: every rank has others."""
+    def _learn_statistics(self, batches: ImitationBatches, group: RankGroup) -> None:
+        """Takes the teachers' observations on all ranks of `group` into the normalizer."""
         parts = [tuple(part.obs[i] for i in self.network.vectors) for part in batches.decisions.parts()]
-        if shared:
-            most = -ranks.least(-len(parts))
-            parts += [tuple(x[:0] for x in parts[0])] * (most - len(parts))
+        most = -group.least(-len(parts))
+        parts += [tuple(x[:0] for x in parts[0])] * (most - len(parts))
         for part in parts:
-            self.network.learn_statistics(part, shared=shared)
+            self.network.learn_statistics(part, group)
 
     @torch.no_grad()
     def _set_log_std(self, errors: Tensor) -> None:

@@ -14,13 +14,20 @@ from palaestra.data.timeline import NOBODY
 from palaestra.models.actor_critic import CRITIC, ActorCritic
 from palaestra.models.group_critic import GroupCritic
 from palaestra.models.trunk import Inputs
+from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.signals import RewardSignals
 from palaestra.trainers.advantages import VALUE_ROWS, horizon_ends, training_rows
 
 
 @torch.no_grad()
 def group_advantages(
-    estimates: GroupValues, rewards: Tensor, signals: RewardSignals, *, gae_lambda: float, time_horizon: int
+    estimates: GroupValues,
+    rewards: Tensor,
+    signals: RewardSignals,
+    *,
+    gae_lambda: float,
+    time_horizon: int,
+    group: RankGroup = ALONE,
 ) -> tuple[Minibatch, Tensor]:
     """Returns the completed decisions with advantages over a counterfactual baseline and lambda-returns for targets,
     but without inputs, and the baselines, (N, K).
@@ -39,7 +46,7 @@ def group_advantages(
         after = (next_value_endless if ignores_ends else next_value)[:, k]
         targets.append(group_returns(rewards[:, k], after, successor, gamma=gamma, gae_lambda=gae_lambda))
     target = torch.stack(targets, 1)
-    return training_rows(rollout, (), (target - baseline).mean(1), value, target), baseline
+    return training_rows(rollout, (), (target - baseline).mean(1), value, target, group), baseline
 
 
 class GroupValues:

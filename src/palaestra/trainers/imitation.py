@@ -22,7 +22,7 @@ from palaestra.data.sequences import SequenceTable, StreamTable
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.optimizer import Adam
 from palaestra.models.sac_networks import SoftActorCritic
-from palaestra.parallel import ranks
+from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.demonstrations import Demonstrations, load_demonstrations
 from palaestra.rewards.expert_decisions import Decisions, StoredDecisions
 from palaestra.trainers.behavior_settings import BehaviorSettings
@@ -48,18 +48,20 @@ class Cloning:
         settings: BehaviorSettings,
         device: torch.device,
         seed: int,
+        group: RankGroup = ALONE,
     ) -> None:
         """`parameters`: what an optimizer of the student moves. Raises DemoError where demonstrations do not fit."""
         hyper = settings.hyperparameters
         assert isinstance(hyper, PPOSettings | POCASettings | SACSettings)
         assert settings.behavioral_cloning is not None
         self.settings = settings.behavioral_cloning
+        self._group = group
         self._learning_rate = hyper.learning_rate
         self._size = self.settings.batch_size or hyper.batch_size
         memory = settings.network_settings.memory
         demonstrations = load_demonstrations(self.settings.demo_path, student.spec, device)
         self._batches = imitation_batches(demonstrations, student, None if memory is None else memory.sequence_length)
-        self._imitation = Imitation(student, parameters, seeded_generator(device, seed))
+        self._imitation = Imitation(student, parameters, seeded_generator(device, seed, group), group)
         self._parts = Parts(optimizer=self._imitation.optimizer, sample_rng=self._imitation.generator)
 
     def rate(self, step: int) -> float:
@@ -82,7 +84,10 @@ class Cloning:
         if rate <= 0:
             return {}
         loss, _ = self._imitation.learn(
-            self._batches, size=ranks.share(min(self._size, self._samples)), count=self.count(usual), learning_rate=rate
+            self._batches,
+            size=self._group.share(min(self._size, self._samples)),
+            count=self.count(usual),
+            learning_rate=rate,
         )
         return {LOSS: loss}
 
@@ -101,20 +106,30 @@ class Cloning:
 
 
 def make_cloning(
-    student: Student, parameters: Sequence[Tensor], settings: BehaviorSettings, device: torch.device, seed: int
+    student: Student,
+    parameters: Sequence[Tensor],
+    settings: BehaviorSettings,
+    device: torch.device,
+    seed: int,
+    group: RankGroup = ALONE,
 ) -> Cloning | None:
     """Returns behavioral cloning beside a trainer, where its settings ask for it."""
-    return None if settings.behavioral_cloning is None else Cloning(student, parameters, settings, device, seed)
+    if settings.behavioral_cloning is None:
+        return None
+    return Cloning(student, parameters, settings, device, seed, group)
 
 
 class Imitation:
     """Trains a network to act as teachers did: squared error of the action without noise, cross-entropy of choices."""
 
-    def __init__(self, student: Student, parameters: Sequence[Tensor], generator: torch.Generator) -> None:
+    def __init__(
+        self, student: Student, parameters: Sequence[Tensor], generator: torch.Generator, group: RankGroup = ALONE
+    ) -> None:
         """`parameters`: the student's, or the one tensor that they are views of (`models.optimizer.flatten`)."""
         self.student = student
         self.optimizer = Adam(parameters, 0.0)
         self.generator = generator
+        self._group = group
 
     def learn(self, batches: ImitationBatches, *, size: int, count: int, learning_rate: float) -> tuple[Tensor, Tensor]:
         """Takes `count` gradient steps; returns means of the loss, (), and of each squared error, (continuous,)."""
@@ -125,7 +140,7 @@ class Imitation:
             loss, error = self.loss(batch)
             self.student.zero_grad(set_to_none=False)  # of flat parameters gradients are views, which stay
             loss.backward()
-            ranks.average_gradients(self.optimizer.parameters, len(batch.decisions))
+            self._group.average_gradients(self.optimizer.parameters, len(batch.decisions))
             self.optimizer.step()
             losses.append(loss.detach())
             errors.append(error.detach())
@@ -171,7 +186,7 @@ class ImitationBatches:
         )
 
     def _whole(self, size: int, generator: torch.Generator) -> Iterator[ImitationBatch]:
-        for rows in index_minibatches(len(self), size=size, epochs=ENDLESS, generator=generator, shared=False):
+        for rows in index_minibatches(len(self), size=size, epochs=ENDLESS, generator=generator):
             yield ImitationBatch(self.decisions.take(rows))
 
     def _sequences(self, table: SequenceTable, size: int, generator: torch.Generator) -> Iterator[ImitationBatch]:

@@ -20,6 +20,7 @@ from palaestra.data.rollout import Minibatch, Rollout, RolloutNeeds
 from palaestra.losses.ppo import squared_error
 from palaestra.models.actor_critic import ActorCritic
 from palaestra.models.group_critic import GroupCritic
+from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.trainers.advantages import VALUE_ROWS
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.forward import Forward
@@ -56,8 +57,15 @@ class POCA(PPO):
 
     Settings = POCASettings
 
-    def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> None:
-        super().__init__(spec, settings, device, seed)
+    def __init__(
+        self,
+        spec: BehaviorSpec,
+        settings: BehaviorSettings,
+        device: torch.device,
+        seed: int,
+        group: RankGroup = ALONE,
+    ) -> None:
+        super().__init__(spec, settings, device, seed, group)
         shape = settings.network_settings
         # bfloat16 is off unless asked for: where rewards are rare, two runs of three learned later with it
         self.forward = Forward(
@@ -129,7 +137,12 @@ class POCA(PPO):
     def _group_rows(self, estimates: GroupValues, rewards: Tensor, metrics: Metrics) -> Minibatch:
         """Returns the completed decisions with advantages and targets. `rewards` (N, K)."""
         rows, baselines = group_advantages(
-            estimates, rewards, self.signals, gae_lambda=self.hyper.lambd, time_horizon=self.settings.time_horizon
+            estimates,
+            rewards,
+            self.signals,
+            gae_lambda=self.hyper.lambd,
+            time_horizon=self.settings.time_horizon,
+            group=self.group,
         )
         metrics.add(value_metrics(self.signals.names, rows, baselines))
         return rows
@@ -146,7 +159,7 @@ class POCA(PPO):
     def _group_minibatches(self, rows: Minibatch, estimates: GroupValues) -> Iterator[GroupRows]:
         """Yields whole group steps: the rows of their decisions, and the inputs of the observations that are there."""
         action = estimates.action
-        for batch in estimates.batches.shuffled(self.batch_size, self.hyper.num_epoch, self.shuffle_rng):
+        for batch in estimates.batches.shuffled(self.batch_size, self.hyper.num_epoch, self.shuffle_rng, self.group):
             chosen = rows.take(batch.decisions)
             yield GroupRows(
                 inputs=tuple(x.index_select(0, batch.chosen) for x in estimates.inputs),

@@ -35,7 +35,7 @@ from palaestra.models.actor_critic import ACTOR, CRITIC, ActorCritic
 from palaestra.models.distributions import branch_log_probs, log_prob_and_entropy
 from palaestra.models.optimizer import Adam, gradient_norm, optimized, scheduled
 from palaestra.models.policy import NetworkPolicy
-from palaestra.parallel import ranks
+from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.signals import EXTRINSIC, RewardSignals
 from palaestra.trainers.advantages import VALUE_ROWS, advantages
 from palaestra.trainers.behavior_settings import BehaviorSettings
@@ -97,10 +97,18 @@ class PPO:
 
     Settings: type[PPOSettings | POCASettings] = PPOSettings
 
-    def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> None:
+    def __init__(
+        self,
+        spec: BehaviorSpec,
+        settings: BehaviorSettings,
+        device: torch.device,
+        seed: int,
+        group: RankGroup = ALONE,
+    ) -> None:
         assert isinstance(settings.hyperparameters, PPOSettings | POCASettings)
         self.settings = settings
         self.hyper = settings.hyperparameters
+        self.group = group
         network = self.network = seeded_network(self.make_network, spec, settings, device, seed)
         bfloat16 = settings.network_settings.bfloat16
         compiled = settings.network_settings.compile
@@ -113,14 +121,14 @@ class PPO:
             bfloat16=bfloat16_pays(network, device) if bfloat16 is None else bfloat16,
             compiled=compiled,
         )
-        self.action_rng = seeded_generator(device, seed + 1)
-        self.shuffle_rng = seeded_generator(device, seed + 2)
+        self.action_rng = seeded_generator(device, seed + 1, group)
+        self.shuffle_rng = seeded_generator(device, seed + 2, group)
         self.policy = NetworkPolicy(network, self.action_rng, settings.network_settings.deterministic)
-        self.signals = RewardSignals(spec, settings.reward_signals, device, seed + 3)
-        self.cloning = make_cloning(network, self.parameters, settings, device, seed + 4)
-        self.rollout_size = ranks.share(self.hyper.buffer_size)
+        self.signals = RewardSignals(spec, settings.reward_signals, device, seed + 3, group)
+        self.cloning = make_cloning(network, self.parameters, settings, device, seed + 4, group)
+        self.rollout_size = group.share(self.hyper.buffer_size)
         self.needs = self.signals.needs
-        self.batch_size = ranks.share(self.hyper.batch_size)
+        self.batch_size = group.share(self.hyper.batch_size)
         """Decisions of this rank in a minibatch."""
         self.change = PolicyChange(0, 0)
         """Change of the policy by the newest update, which may be under way."""
@@ -152,7 +160,7 @@ class PPO:
         self.change = PolicyChange(experience.decisions, self.hyper.num_epoch)
         for batch in experience.minibatches:
             losses = self.gradient(batch, c)
-            ranks.average_gradients(self.parameters, len(losses.log_ratio))
+            self.group.average_gradients(self.parameters, len(losses.log_ratio))
             norm = clip_gradients(self.parameters, self.hyper.max_grad_norm)
             self.optimizer.step()
             self.change.add(losses.log_ratio)
@@ -213,6 +221,7 @@ class PPO:
             gae_lambda=self.hyper.lambd,
             time_horizon=self.settings.time_horizon,
             table=table,
+            group=self.group,
         )
         metrics.add(value_metrics(self.signals.names, rows))
         return rows
@@ -227,9 +236,10 @@ class PPO:
     def _minibatches(self, rows: Minibatch, table: SequenceTable | None) -> Iterator[Minibatch]:
         size = self.batch_size
         epochs = self.hyper.num_epoch
+        rng = self.shuffle_rng
         if table is None:
-            return minibatches(rows, size=size, epochs=epochs, generator=self.shuffle_rng)
-        return sequence_minibatches(rows, table, size=size, epochs=epochs, generator=self.shuffle_rng)
+            return minibatches(rows, size=size, epochs=epochs, generator=rng, group=self.group)
+        return sequence_minibatches(rows, table, size=size, epochs=epochs, generator=rng, group=self.group)
 
     def _played(self, rollout: Rollout) -> Action:
         """Returns the actions (T, S, ...) as the environment got them."""
@@ -241,14 +251,19 @@ class PPO:
             metrics.add(self.cloning.update(step))
         if transitions is not None:
             parts = index_minibatches(
-                len(transitions), size=self.batch_size, epochs=self.hyper.num_epoch, generator=self.shuffle_rng
+                len(transitions),
+                size=self.batch_size,
+                epochs=self.hyper.num_epoch,
+                generator=self.shuffle_rng,
+                group=self.group,
             )
             for part in parts:
                 metrics.add(self.signals.learn(transitions.take(part)))
             self.signals.learn_statistics(tuple(map(rollout.completed, rollout.obs)))
             metrics.add(self.signals.measured())
         # the normalizer changes after learning, which sees the same numbers as acting did
-        self.network.learn_statistics(tuple(rollout.completed(rollout.obs[i]) for i in self.network.vectors))
+        vectors = tuple(rollout.completed(rollout.obs[i]) for i in self.network.vectors)
+        self.network.learn_statistics(vectors, self.group)
 
     @property
     def progress(self) -> float:

@@ -19,7 +19,7 @@ from palaestra.data.transitions import TransitionTable
 from palaestra.models.optimizer import scheduled
 from palaestra.models.policy import NetworkPolicy
 from palaestra.models.sac_networks import SoftActorCritic
-from palaestra.parallel import ranks
+from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.signals import RewardSignals
 from palaestra.trainers.behavior_settings import BehaviorSettings
 from palaestra.trainers.forward import bfloat16_pays
@@ -46,30 +46,40 @@ class SAC:
 
     Settings = SACSettings
 
-    def __init__(self, spec: BehaviorSpec, settings: BehaviorSettings, device: torch.device, seed: int) -> None:
+    def __init__(
+        self,
+        spec: BehaviorSpec,
+        settings: BehaviorSettings,
+        device: torch.device,
+        seed: int,
+        group: RankGroup = ALONE,
+    ) -> None:
         assert isinstance(settings.hyperparameters, SACSettings)
         if settings.network_settings.compile:
             raise ConfigError("network_settings.compile is not available with the trainer sac; set it to false")
         self.settings = settings
         self.hyper = settings.hyperparameters
+        self.group = group
         shape = settings.network_settings
         self.network = seeded_network(self.make_network, spec, settings, device, seed)
-        self.action_rng = seeded_generator(device, seed + 1)
-        self.replay_rng = seeded_generator("cpu", seed + 2)
-        self.gradient_rng = seeded_generator(device, seed + 4)
+        self.action_rng = seeded_generator(device, seed + 1, group)
+        self.replay_rng = seeded_generator("cpu", seed + 2, group)
+        self.gradient_rng = seeded_generator(device, seed + 4, group)
         self.policy = NetworkPolicy(self.network, self.action_rng, shape.deterministic)
-        self.signals = RewardSignals(spec, settings.reward_signals, device, seed + 3)
+        self.signals = RewardSignals(spec, settings.reward_signals, device, seed + 3, group)
         bfloat16 = bfloat16_pays(self.network, device) if shape.bfloat16 is None else shape.bfloat16
-        self.gradient = SoftGradient(self.network, self.hyper, self.signals, self.gradient_rng, bfloat16=bfloat16)
-        self.cloning = make_cloning(self.network, self.gradient.deciding, settings, device, seed + 5)
+        self.gradient = SoftGradient(
+            self.network, self.hyper, self.signals, self.gradient_rng, bfloat16=bfloat16, group=group
+        )
+        self.cloning = make_cloning(self.network, self.gradient.deciding, settings, device, seed + 5, group)
         stretch = shape.memory.sequence_length if shape.memory else 0
         self.replay = Replay(
-            spec, ranks.share(self.hyper.buffer_size), device, memory=self.network.memory_size, stretch=stretch
+            spec, group.share(self.hyper.buffer_size), device, memory=self.network.memory_size, stretch=stretch
         )
         collected = self.hyper.steps_per_update * (STEPS_AT_ONCE if settings.threaded else 1)
-        self.rollout_size = max(1, int(min(collected, MOST_COLLECTED)) // ranks.size())
+        self.rollout_size = max(1, group.share(int(min(collected, MOST_COLLECTED)), rounded_down=True))
         self.needs = self.signals.needs
-        self.batch_size = ranks.share(self.hyper.batch_size)
+        self.batch_size = group.share(self.hyper.batch_size)
         """Decisions of this rank in a minibatch."""
         self._to_collect = self._first_collect
         self._owed = 0.0
@@ -147,7 +157,8 @@ class SAC:
         needed = self.replay.bytes_needed
         self.replay.add(rollout, action, reward)
         self._told &= self.replay.bytes_needed == needed
-        self.network.learn_statistics(tuple(rollout.completed(rollout.obs[i]) for i in self.network.vectors))
+        vectors = tuple(rollout.completed(rollout.obs[i]) for i in self.network.vectors)
+        self.network.learn_statistics(vectors, self.group)
         if self.signals.learned:
             self.signals.learn_statistics(tuple(map(rollout.completed, rollout.obs)))
         seen = TransitionTable(rollout, action, reward) if self.signals.learned else None
@@ -155,7 +166,7 @@ class SAC:
         metrics.add(self.signals.measured())
         metrics.add(at_bounds(rollout, action))
         decisions = reward.numel() if rollout.lengths is None else int(rollout.lengths.sum())
-        self._learn(int(ranks.total(decisions)), step, metrics)
+        self._learn(int(self.group.total(decisions)), step, metrics)
         return metrics
 
     def _learn(self, decisions: int, step: int, metrics: Metrics) -> None:

@@ -13,7 +13,7 @@ from palaestra.losses.sac import backup, entropy_excess, soft_value, temperature
 from palaestra.models import tanh_gaussian
 from palaestra.models.optimizer import Adam, gradient_norm, optimized
 from palaestra.models.sac_networks import SoftActorCritic, SoftCritics
-from palaestra.parallel import ranks
+from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.signals import RewardSignals, title
 from palaestra.trainers.settings import SACSettings
 from palaestra.trainers.update_metrics import GRADIENT_NORM, explained_tag, explained_variance
@@ -36,6 +36,7 @@ class SoftGradient:
         generator: torch.Generator,
         *,
         bfloat16: bool,
+        group: RankGroup = ALONE,
     ) -> None:
         """`generator` draws the policy's actions. `bfloat16`: forward passes are computed in it."""
         self.network = network
@@ -43,6 +44,7 @@ class SoftGradient:
         self.signals = signals
         self.generator = generator
         self.bfloat16 = bfloat16
+        self._group = group
         self._gamma = torch.tensor(signals.gammas, device=generator.device)
         self._ignores_ends = torch.tensor(signals.ignore_ends, device=generator.device)
         parts = network.actor_parameters(), list(network.critics.parameters()), list(network.targets.parameters())
@@ -70,7 +72,7 @@ class SoftGradient:
         with torch.autocast(reward.device.type, torch.bfloat16, enabled=self.bfloat16):
             loss, measured = self._losses(batch, reward)
         loss.backward()
-        ranks.average_gradients(self._parameters, len(reward))
+        self._group.average_gradients(self._parameters, len(reward))
         measured[GRADIENT_NORM] = gradient_norm(self.optimizer.parameters)
         self.optimizer.step()
         self.temperature_adam.step()

@@ -10,7 +10,7 @@ from torch import nn
 
 from palaestra.core.specs import BehaviorSpec
 from palaestra.core.system_memory import keep_freed_memory
-from palaestra.parallel import ranks
+from palaestra.parallel.rank_group import RankGroup
 from palaestra.trainers.behavior_settings import BehaviorSettings
 
 Network = TypeVar("Network", bound=nn.Module)
@@ -29,9 +29,9 @@ def seeded_network(
     return make(spec, settings).to(device)
 
 
-def seeded_generator(device: torch.device | str, seed: int) -> torch.Generator:
+def seeded_generator(device: torch.device | str, seed: int, group: RankGroup) -> torch.Generator:
     """Returns a random stream of this seed that is another on every rank."""
-    return torch.Generator(device).manual_seed(ranks.own_seed(seed))
+    return torch.Generator(device).manual_seed(group.own_seed(seed))
 
 
 class Parts:

@@ -13,6 +13,7 @@ import torch
 
 from palaestra.core.errors import PalaestraError
 from palaestra.parallel import ranks
+from palaestra.parallel.rank_group import ALONE, SEED_STRIDE
 
 TASKS = Path(rank_tasks.__file__)
 
@@ -50,7 +51,7 @@ def in_ranks(task: str, file: Path, count: int = 2) -> list[int]:
 def updates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     file = tmp_path_factory.mktemp("ranks") / "updates.pt"
     assert in_ranks("update", file) == [0, 0]
-    return torch.load(file)
+    return {**torch.load(file), "uneven": torch.load(f"{file}.uneven")}
 
 
 @pytest.mark.parametrize("case", rank_tasks.CASES)
@@ -58,7 +59,7 @@ def test_two_ranks_learn_from_halves_of_a_rollout_what_one_process_learns_from_t
     case: str, updates: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
-    whole = rank_tasks.updated(case, None)
+    whole = rank_tasks.updated(case, ALONE)
     halves = updates[case]
     assert whole.keys() == halves.keys()
     for name, value in whole.items():
@@ -68,6 +69,10 @@ def test_two_ranks_learn_from_halves_of_a_rollout_what_one_process_learns_from_t
         )
         same = torch.isclose(halves[name].double(), value.double(), rtol=1e-5, atol=1e-6)
         assert (~same).sum() <= 1e-4 * same.numel(), name
+
+
+def test_ranks_with_unequal_numbers_of_rows_learn_a_signal_as_one_process_does_from_all_rows(updates: dict[str, Any]):
+    torch.testing.assert_close(updates["uneven"], rank_tasks.stepped(ALONE), rtol=1e-5, atol=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +94,9 @@ def test_ranks_exchange_numbers_and_objects(exchanged: list[dict[str, Any]]):
         assert found["numbers"] == [[0.0, 0.1], [1.0, 0.1]]
         assert (found["first"], found["least"], found["total"]) == (7, 4, 3.0)
         assert found["gradients"] == [1.0, 0.5, None]  # one that only rank 0 has counts as 0 on the other
-    assert (first["to_first"], second["to_first"]) == ([0, 1], None)
+    assert (first["of_others"], second["of_others"]) == ([1], [])
     assert first["split"] == [4, 4, 3]
-    assert second["split"] == [3, 4, 3 + ranks.SEED_STRIDE]
+    assert second["split"] == [3, 4, 3 + SEED_STRIDE]
 
 
 @pytest.mark.slow
@@ -189,9 +194,11 @@ def test_what_torchrun_would_set_is_checked(name: str, value: str, message: str,
 
 
 def test_a_single_process_exchanges_with_nobody():
-    assert (ranks.size(), ranks.number(), ranks.leads()) == (1, 0, True)
-    assert (ranks.split(7), ranks.share(7), ranks.own_seed(3), ranks.least(4), ranks.total(2.0)) == (7, 7, 3, 4, 2.0)
-    assert (ranks.gather("a"), ranks.from_first("b"), ranks.to_first("c")) == (["a"], "b", ["c"])
+    assert (ALONE.size, ALONE.number, ALONE.leads) == (1, 0, True)
+    assert (ALONE.split(7), ALONE.share(7), ALONE.own_seed(3), ALONE.least(4), ALONE.total(2.0)) == (7, 7, 3, 4, 2.0)
+    assert (ALONE.gather("a"), ALONE.from_first("b")) == (["a"], "b")
     value = torch.tensor([3.0])
-    ranks.average([value], 1.0)
+    ALONE.average([value], 1.0)
     assert value.item() == 3.0
+    assert (ALONE.first(lambda: 1), ALONE.when_first_is_done(lambda: 2), ALONE.own_of(["d"])) == (1, 2, "d")
+    assert (ALONE.known(1, 2), ALONE.ticks_until(7, 5), ALONE.of_others(lambda: 1), ALONE.before(3)) == (1, 3, [], 0)

@@ -21,6 +21,7 @@ import palaestra
 from palaestra.cli.config import unread
 from palaestra.core.errors import ConfigError, PluginError
 from palaestra.core.plugins import registry
+from palaestra.parallel.rank_group import RankGroup
 from palaestra.rewards.settings import SignalSettings, UnreadSignalSettings
 from palaestra.rewards.signals import RewardSignals, title
 from palaestra.runtime.logging.tracker import Summary
@@ -223,3 +224,26 @@ def test_the_signal_of_the_guide_keeps_the_contract(tmp_path: Path, monkeypatch:
     batch = transitions(EVERYTHING, 32)
     losses = torch.stack([signal.learn(batch)["Losses/Bonus Loss"] for _ in range(50)])
     assert losses[-1] < losses[0]
+
+
+class Grouped(Wrong):
+    """Knows with whom it learns."""
+
+    def __init__(self, *_: Any, group: RankGroup) -> None:
+        self.group = group
+
+
+class OneOfTwo(RankGroup):
+    """Rank 0 of two, which meets nobody here."""
+
+    size = 2
+
+
+def test_in_several_ranks_a_signal_gets_the_group_and_one_without_that_parameter_is_refused():
+    group = OneOfTwo()
+    signals = RewardSignals(EVERYTHING, {f"{__name__}:Grouped": SignalSettings()}, CPU, 0, group)
+    (grouped,) = signals._learned.values()
+    assert isinstance(grouped, Grouped)
+    assert grouped.group is group
+    with pytest.raises(ConfigError, match=r"Wrong' cannot learn in 2 processes: its constructor has no parameter"):
+        RewardSignals(EVERYTHING, {f"{__name__}:Wrong": SignalSettings()}, CPU, 0, group)

@@ -21,6 +21,7 @@ import palaestra
 from palaestra.core.errors import ConfigError, PluginError
 from palaestra.core.plugins import import_user_module
 from palaestra.core.specs import ActionSpec, BehaviorSpec, ObsSpec
+from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.runtime.logging.tracker import Summary
 from palaestra.runtime.settings import load
 from palaestra.runtime.storage.networks import load_networks
@@ -243,6 +244,39 @@ def test_an_instance_without_its_members_is_refused(cls: type, message: str):
     given = BehaviorSettings.model_validate({"trainer_type": f"{__name__}:{cls.__name__}", "hyperparameters": {}})
     with pytest.raises(PluginError, match=message):
         make_trainer(spec_of((2,), branches=(2,)), given, CPU, 0)
+
+
+class OneOfTwo(RankGroup):
+    """Rank 0 of two, which meets nobody here."""
+
+    size = 2
+
+
+def test_in_several_ranks_a_trainer_gets_the_group_and_one_without_that_parameter_is_refused():
+    spec = spec_of((2,), branches=(2,))
+    group = OneOfTwo()
+    trainer: Any = make_trainer(spec, behavior_settings("examples.a2c:A2C"), CPU, 0, group)
+    assert trainer.group is group
+    assert trainer.rollout_size == SMALL["examples.a2c:A2C"]["rollout_size"] / 2
+    with pytest.raises(ConfigError, match=r"DQN' cannot learn in 2 processes: its constructor has no parameter"):
+        make_trainer(spec, behavior_settings("examples.dqn:DQN"), CPU, 0, group)
+
+
+def test_a_trainer_with_a_group_draws_actions_of_its_own(monkeypatch: pytest.MonkeyPatch):
+    trainer = trainer_class("examples.a2c:A2C")
+    monkeypatch.setattr(RankGroup, "own_seed", lambda _, seed: seed)
+    with pytest.raises(PluginError, match="rank 1 has the random stream of rank 0"):
+        check_trainer(trainer, behavior_settings("examples.a2c:A2C"), SPECS[0])
+
+
+def test_a_trainer_with_a_group_must_average_its_gradients():
+    def apart(spec: BehaviorSpec, given: BehaviorSettings, device: Any, seed: int, group: RankGroup = ALONE) -> Any:
+        trainer: Any = make_trainer(spec, given, device, seed, group)
+        trainer.group = ALONE
+        return trainer
+
+    with pytest.raises(PluginError, match=r"changed its weights without group\.average_gradients"):
+        check_trainer(apart, behavior_settings("examples.a2c:A2C"), SPECS[0])
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import torch
 from tiny_envs import CPU, behavior_settings, spec_of
 
 from palaestra.models.optimizer import Adam
+from palaestra.parallel.rank_group import ALONE
 from palaestra.runtime.collect.random_streams import streams_of
 from palaestra.trainers.base import make_trainer
 from palaestra.trainers.trainer_setup import Parts, seeded_generator
@@ -19,7 +20,7 @@ def test_parts_go_on_with_the_same_numbers_and_those_that_are_none_are_left_out(
         weight = torch.ones(2)
         weight.grad = torch.tensor([1.0, -2.0])
         optimizer = Adam([weight], 0.1)
-        generator = seeded_generator(CPU, seed)
+        generator = seeded_generator(CPU, seed, ALONE)
         return Parts(optimizer=optimizer, shuffle_rng=generator, behavioral_cloning=None), optimizer, generator
 
     parts, optimizer, generator = made(1)

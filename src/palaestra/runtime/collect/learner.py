@@ -21,7 +21,7 @@ from palaestra.models.lstm import LSTMLayer
 from palaestra.models.optimizer import scheduled
 from palaestra.models.policy import Actor
 from palaestra.models.trunk import Trunk
-from palaestra.parallel.ranks import RankGroup
+from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.rewards.demonstrations import load_demonstrations
 from palaestra.runtime.collect.collector import FEW, BehaviorCollector
 from palaestra.runtime.collect.random_streams import reseed
@@ -51,23 +51,23 @@ class Learner:
         seed: int,
         inference: bool,
         scratch: Path | None = None,
-        group: RankGroup | None = None,
+        group: RankGroup = ALONE,
     ) -> None:
-        """`group`: the ranks that learn together; None: this process alone. `scratch`: the folder for demonstrations
+        """`group`: the ranks that learn together. `scratch`: the folder for demonstrations
         that are too large for memory; None: the system's temporary one.
         """
         self.name = name
         self.spec = spec
         self.settings = settings
-        self._group = group or RankGroup()
+        self._group = group
         try:
             self.trainer: Trainer | TrainerProcess
             if settings.threaded and not inference:
-                self.trainer = TrainerProcess(name, spec, settings, device, seed, scratch, trainer_and_oddities)
+                self.trainer = TrainerProcess(name, spec, settings, device, seed, scratch, trainer_and_oddities, group)
                 self.oddities = self.trainer.oddities
             else:
                 self.trainer, self.oddities = trainer_and_oddities(
-                    spec, settings, device, seed, scratch, inference=inference
+                    spec, settings, device, seed, scratch, group, inference=inference
                 )
             if any(isinstance(module, OwnModule) for module in self.trainer.network.modules()):
                 from palaestra.export.custom import check_exportable
@@ -86,14 +86,14 @@ class Learner:
             self.trainer.policy,
             None if inference else self.trainer.rollout_size,
             self.trainer.needs,
-            longest=max(settings.max_steps // self._group.size, 1),  # a short run learns, too
+            longest=max(group.share(settings.max_steps, rounded_down=True), 1),  # a short run learns, too
         )
         self.next_summary = settings.summary_freq
         self.next_checkpoint = settings.checkpoint_interval
         self.agreed = 0
         self.met = 0
         """Decisions of all ranks, and of this one, when the ranks last met."""
-        self._aligned = self._group.size == 1
+        self._aligned = False
         self.starts_trained = False
         """Whether its network comes from another run."""
         self.rating: float | None = None
@@ -192,7 +192,7 @@ class Learner:
     @property
     def step(self) -> int:
         """Number of decisions so far."""
-        return self.collector.decisions if self._group.size == 1 else self.agreed
+        return self._group.known(self.collector.decisions, self.agreed)
 
     def meet(self, decisions: int) -> None:
         """Notes the decisions of all ranks, which meet now."""
@@ -201,9 +201,7 @@ class Learner:
 
     def left(self, step: int) -> int:
         """Returns the decisions that this rank still makes until the behavior is at `step`."""
-        if self._group.size == 1:
-            return step - self.step
-        return -(-(step - self.agreed) // self._group.size) - (self.collector.decisions - self.met)
+        return self._group.share(step - self.agreed) - (self.collector.decisions - self.met)
 
     @property
     def training(self) -> bool:
@@ -267,8 +265,7 @@ class Learner:
 
     def align(self) -> None:
         """Takes over rank 0's network. All ranks take part."""
-        network = self.trainer.network
-        network.load_state_dict(self._group.from_first({key: x.cpu() for key, x in network.state_dict().items()}))
+        self._group.share_weights(self.trainer.network)
         self._aligned = True
 
     def reseed(self, seed: int) -> None:
@@ -295,7 +292,7 @@ class Learner:
         if not (self._watches_length and isinstance(hyper, PPOSettings | POCASettings)):
             return
         self._watches_length = False
-        agents = self.collector.agents * self._group.size
+        agents = int(self._group.total(self.collector.agents))
         held = min(horizon, ENOUGH)
         few = (
             f"buffer_size {hyper.buffer_size:,} holds {hyper.buffer_size // agents:,} decisions of each of "
@@ -417,6 +414,7 @@ def trainer_and_oddities(
     device: torch.device,
     seed: int,
     scratch: Path | None,
+    group: RankGroup = ALONE,
     *,
     inference: bool = False,
 ) -> tuple[Trainer, list[str]]:
@@ -425,7 +423,7 @@ def trainer_and_oddities(
     """
     gpus = [device] if device.type == "cuda" else []
     with scratch_in(scratch), torch.random.fork_rng(gpus):  # the program's own random numbers go on as they were
-        trainer = make_trainer(spec, settings, device, seed)
+        trainer = make_trainer(spec, settings, device, seed, group)
         found = [load_demonstrations(path, spec, device) for path in ([] if inference else _demo_paths(settings))]
     return trainer, list(dict.fromkeys(line for demonstrations in found for line in demonstrations.oddities))
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 
 from palaestra.core.processes import usable_cores
-from palaestra.parallel.ranks import RankGroup
+from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.collect.learner import Learner
 
 MUCH_WORK = 30_000_000

@@ -23,7 +23,9 @@ from palaestra.core.system_memory import keep_freed_memory
 from palaestra.data.rollout import Rollout, RolloutNeeds
 from palaestra.models.policy import Actor, NetworkPolicy
 from palaestra.models.trunk import Trunk
-from palaestra.parallel import ranks
+from palaestra.parallel.rank_group import ALONE, RankGroup
+from palaestra.parallel.rank_store import Place
+from palaestra.parallel.ranks import group_at
 from palaestra.parallel.shared_memory import SharedReceiver, SharedSender
 from palaestra.parallel.worker import WorkerLost, WorkerProcess
 from palaestra.runtime.collect.random_streams import reseed
@@ -65,7 +67,9 @@ class Updated(NamedTuple):
     seconds: float
 
 
-MakeTrainer = Callable[[BehaviorSpec, BehaviorSettings, torch.device, int, Path | None], tuple[Trainer, list[str]]]
+MakeTrainer = Callable[
+    [BehaviorSpec, BehaviorSettings, torch.device, int, Path | None, RankGroup], tuple[Trainer, list[str]]
+]
 
 
 class FlatWeights:
@@ -103,11 +107,14 @@ class TrainerProcess:
         seed: int,
         scratch: Path | None,
         make: MakeTrainer,
+        group: RankGroup = ALONE,
     ) -> None:
-        """Starts the process. `make`: a module-level function that makes the trainer there. Raises what that raises."""
+        """Starts the process. `make`: a module-level function that makes the trainer there. `group`: the ranks whose
+        processes learn together. Raises what `make` raises.
+        """
         title = f"the trainer of '{name}'"
         self._worker = WorkerProcess(
-            serve, ranks.place_for(title), spec, settings, str(device), seed, scratch, make, title=title
+            serve, group.place_for(title), spec, settings, str(device), seed, scratch, make, title=title
         )
         self._sender = SharedSender()
         self._receiver = SharedReceiver()
@@ -257,7 +264,7 @@ class TrainerProcess:
 
 def serve(
     connection: Connection,
-    place: ranks.Place | None,
+    place: Place | None,
     spec: BehaviorSpec,
     settings: BehaviorSettings,
     device: str,
@@ -268,8 +275,7 @@ def serve(
     """Makes a trainer and answers the requests of its `TrainerProcess`, in the process of its own. `place`: that of its
     rank, if any.
     """
-    ranks.take_place(place)
-    trainer, oddities = make(spec, settings, torch.device(device), seed, scratch)
+    trainer, oddities = make(spec, settings, torch.device(device), seed, scratch, group_at(place))
     sender = SharedSender()
     receiver = SharedReceiver()
     flat = FlatWeights(trainer.network)

@@ -17,7 +17,7 @@ from palaestra.envs.runners.env_runner import MakeHere, RunnerTask
 from palaestra.envs.runners.ray_cluster import TOKEN, RayCluster
 from palaestra.envs.runners.runner_link import RunnerLink
 from palaestra.envs.runners.runner_options import RunnerOptions
-from palaestra.parallel import ranks
+from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.environments.unity_games import GameSettings
 
 RAYS_FOLDERS = "runtime_resources"
@@ -40,7 +40,7 @@ def open_on_runners(
     """
     runners = games.runners
     assert runners is not None
-    cluster = _join(runners)
+    cluster = _join(runners, games.group)
     try:
         tasks = list(_tasks(_name_there(name, cluster), areas, shares, options, games))
         folder = None if cluster.brings_folder else os.getcwd()
@@ -88,15 +88,16 @@ def open_on_runners(
     return cast(Env, pool)
 
 
-def _join(runners: RunnerOptions) -> RayCluster:
+def _join(runners: RunnerOptions, group: RankGroup) -> RayCluster:
     """Connects with the cluster. If there is none, rank 0 starts one for all ranks."""
-    if ranks.size() == 1 or runners.address is not None or os.environ.get("RAY_ADDRESS"):
+    if runners.address is not None or os.environ.get("RAY_ADDRESS"):
         return RayCluster(runners)
-    if ranks.leads():
-        cluster = RayCluster(replace(runners, runners=runners.runners * ranks.size()))
-        ranks.from_first((cluster.address, os.environ.get(TOKEN)))
+    everyones = int(group.total(runners.runners))
+    cluster = group.first(lambda: RayCluster(replace(runners, runners=everyones)))
+    own = ("", None) if cluster is None else (cluster.address, os.environ.get(TOKEN))
+    address, token = group.from_first(own)
+    if cluster is not None:
         return cluster
-    address, token = ranks.from_first(("", None))
     if token is not None:
         os.environ[TOKEN] = token
     return RayCluster(replace(runners, address=address, of_first_rank=True))

@@ -15,6 +15,7 @@ from palaestra.envs.restarts import Restarts
 from palaestra.envs.runners.runner_options import RunnerOptions
 from palaestra.envs.unity.env import Tell, UnityEnv
 from palaestra.envs.unity.options import UnityOptions
+from palaestra.parallel.rank_group import ALONE, RankGroup
 from palaestra.runtime.settings import EngineSettings, RunSettings
 from palaestra.wire.side_channels import SideChannel
 from palaestra.wire.unity_channels import Engine
@@ -33,6 +34,7 @@ class GameSettings:
     channels: Sequence[str] = ()  # the user's side channels, each as module:Class
     tell: Tell | None = None  # prints a line
     runners: RunnerOptions | None = None  # None: the copies run on this machine
+    group: RankGroup = ALONE  # ranks that share a cluster of runners
 
     @property
     def copies(self) -> int:

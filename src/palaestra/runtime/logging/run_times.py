@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from palaestra.envs.wrapper import EnvWrapper
-from palaestra.parallel.ranks import RankGroup
+from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.logging.bottleneck import EVALUATION, EXCHANGE, LEARNING, RANKS, SAVING, TRAINER, TimeUse
 

@@ -1,4 +1,6 @@
-"""Measurements of one rank of a run, in order, so that every rank's statistics take in everyone's."""
+"""Measurements of a run on their way to its statistics: those of several ranks in order, so that every rank's
+statistics take in everyone's.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,6 @@ from copy import deepcopy
 from typing import Any
 
 from palaestra.core.metrics import Aggregation
-from palaestra.parallel import ranks
 from palaestra.runtime.logging.statistics import Statistics
 
 Entry = list[Any]
@@ -15,16 +16,13 @@ Entry = list[Any]
 
 
 class Journal:
-    """Takes measurements in place of `Statistics`. In a single process they go there at once, else when the ranks
-    report to each other.
-    """
+    """Takes measurements, and passes them on to the statistics at once."""
 
     def __init__(self, statistics: Statistics) -> None:
         self.statistics = statistics
         self._targets: dict[str, Callable[..., object]] = {
             **{name: getattr(statistics, name) for name in ("extend", "total", "latest", "spread", "episodes")},
         }
-        self._entries: list[Entry] = []
 
     def passes_on(self, kind: str, take: Callable[..., object]) -> None:
         """Lets `note` pass on what ranks have found of a kind of one's own."""
@@ -76,10 +74,19 @@ class Journal:
 
     def note(self, method: str, *arguments: Any, **keywords: Any) -> None:
         """Takes what a method of the statistics takes, or a kind that `passes_on` has named."""
-        if ranks.size() == 1:
-            self._targets[method](*arguments, **keywords)
-        else:
-            self._entries.append([method, list(arguments), keywords])
+        self._targets[method](*arguments, **keywords)
+
+
+class RankJournal(Journal):
+    """Keeps the measurements of one of several ranks until they report to each other."""
+
+    def __init__(self, statistics: Statistics) -> None:
+        super().__init__(statistics)
+        self._entries: list[Entry] = []
+
+    def note(self, method: str, *arguments: Any, **keywords: Any) -> None:
+        """Takes what a method of the statistics takes, or a kind that `passes_on` has named."""
+        self._entries.append([method, list(arguments), keywords])
 
     def take(self) -> list[Entry]:
         """Returns the measurements since the last call."""

@@ -60,7 +60,7 @@ class RunPart:
         """Collecting has paused. On this rank."""
 
     def met(self) -> None:
-        """All ranks have met, before they update. On all ranks."""
+        """Several ranks have met, before they update; a single process meets nobody. On all ranks."""
 
     def updated(self, learner: Learner) -> None:
         """A policy was updated. On all ranks."""

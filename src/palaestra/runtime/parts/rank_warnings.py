@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from palaestra.parallel import ranks
-
 MOST = 100
 """Most warnings of one rank that are delivered at once."""
 
@@ -19,22 +17,20 @@ class RankWarnings:
 
     def heard(self, level: str, text: str) -> None:
         """Takes a line of this rank's console."""
-        if level != "WARNING" or text in self._shown or ranks.size() == 1:
+        if level != "WARNING" or text in self._shown:
             return
         self._shown.add(text)
-        if not ranks.leads() and len(self._kept) < MOST:
+        if len(self._kept) < MOST:
             self._kept.append(text)
 
     def take(self) -> list[str]:
-        """Returns the warnings since the last call; rank 0 has none, because it has shown its own."""
+        """Returns the warnings since the last call."""
         kept = self._kept
         self._kept = []
         return kept
 
     def show(self, found: Sequence[Sequence[str]], warn: Callable[[str], object]) -> None:
-        """Shows, on rank 0, what the ranks have taken; a text of several ranks once."""
-        if not ranks.leads():
-            return
+        """Shows what the other ranks have taken, which rank 0 has not shown already; a text of several ranks once."""
         by_text: dict[str, list[int]] = {}
         for rank, texts in enumerate(found):
             for text in texts:

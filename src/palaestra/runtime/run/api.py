@@ -19,6 +19,7 @@ from palaestra.envs.transfer import Transfer
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.parallel import ranks
 from palaestra.parallel.closing import closing_safely, reason_of, warning_of_failure
+from palaestra.parallel.rank_group import RankGroup
 from palaestra.parallel.worker import WorkerLost
 from palaestra.runtime.control.os_signals import Stopper, Terminated, break_on_signals, pass_on, stop_on_signals
 from palaestra.runtime.curriculum.lessons import Lessons
@@ -33,7 +34,6 @@ from palaestra.runtime.logging.tracker import TrackedRun, Tracker
 from palaestra.runtime.logging.tracker_plugins import find_trackers, make_trackers
 from palaestra.runtime.logging.trackers import ConsoleTracker, GaugeTracker
 from palaestra.runtime.logging.waiting import WaitingNotice
-from palaestra.runtime.parts.journal import Journal
 from palaestra.runtime.parts.part import RunPart
 from palaestra.runtime.parts.rank_warnings import RankWarnings
 from palaestra.runtime.parts.run_context import RunContext
@@ -41,7 +41,8 @@ from palaestra.runtime.play.best_models import Reopen, reopening
 from palaestra.runtime.run import report
 from palaestra.runtime.run.keep_best import KeepBest
 from palaestra.runtime.run.loop import train as loop
-from palaestra.runtime.run.rank_launch import count_of, share_of, shares
+from palaestra.runtime.run.meetings import journal_of
+from palaestra.runtime.run.rank_launch import count_of, shares
 from palaestra.runtime.run.report import Report
 from palaestra.runtime.run.requests import ProgressReport, Requests
 from palaestra.runtime.run.resuming import steps_in
@@ -163,18 +164,18 @@ def learn(
         callers_threads(),
         ranks.joined(
             torch_settings.rank_timeout, torch_settings.device or ("cpu" if torch_settings.processes else None)
-        ),
+        ) as group,
     ):
-        loaded = of_rank(loaded, folder)
+        loaded = of_rank(loaded, folder, group)
         try:
-            return train_rank(loaded, folder, env=env, callbacks=callbacks, notes=notes, quiet=quiet)
+            return train_rank(loaded, folder, group, env=env, callbacks=callbacks, notes=notes, quiet=quiet)
         except RankLost as error:
             raise RankLost(f"{error}; --resume goes on from the last checkpoint", tell=error.tell) from error
         except WorkerLost as error:
-            ranks.leave_message(reason(error))
+            group.leave_message(reason(error))
             raise WorkerLost(f"{error}; --resume goes on from the last checkpoint") from error
         except BaseException as error:
-            ranks.leave_message(reason(error))
+            group.leave_message(reason(error))
             raise
 
 
@@ -205,15 +206,15 @@ def reason(error: BaseException) -> str:
     return reason_of(error)
 
 
-def of_rank(loaded: Loaded, folder: RunFolder) -> Loaded:
+def of_rank(loaded: Loaded, folder: RunFolder, group: RankGroup) -> Loaded:
     """Returns the settings as they hold here: torchrun, when it starts ranks again, means the same run. Raises
     ConfigError.
     """
     settings = loaded.settings
-    if ranks.size() > 1 and settings.checkpoint_settings.inference:
+    if group.size > 1 and settings.checkpoint_settings.inference:
         raise ConfigError("--inference plays in one process; leave out --processes, --gpus and torchrun")
-    ranks.must_have_same({"palaestra": palaestra_version(), "torch": torch.__version__})
-    if ranks.begun_before(str(folder.path)) and ranks.from_first(folder.exists):
+    group.must_have_same({"palaestra": palaestra_version(), "torch": torch.__version__})
+    if group.begun_before(str(folder.path)) and group.from_first(folder.exists):
         again = settings.checkpoint_settings.model_copy(update={"resume": True, "force": False})
         return replace(loaded, settings=settings.model_copy(update={"checkpoint_settings": again}))
     return loaded
@@ -222,6 +223,7 @@ def of_rank(loaded: Loaded, folder: RunFolder) -> Loaded:
 def train_rank(
     loaded: Loaded,
     folder: RunFolder,
+    group: RankGroup,
     *,
     env: object | None,
     callbacks: Sequence[Callback],
@@ -231,30 +233,32 @@ def train_rank(
     """Builds the run of this process, trains, and writes its files; of several ranks the first writes."""
     stopper: Stopper | None = None
     with break_on_signals(), ExitStack() as stack:
-        stream = stack.enter_context(open(os.devnull, "w")) if quiet or not ranks.leads() else None
+        stream = stack.enter_context(open(os.devnull, "w")) if quiet or not group.leads else None
         warnings = RankWarnings()
         console = stack.enter_context(closing(Console(loaded.settings.debug, stream, warnings.heard)))
         warn_all(console, (*notes, *(loaded.warnings if loaded.with_tree is None else ())))
         if not loaded.settings.checkpoint_settings.inference:
             must_be_there(loaded, folder)
-            if ranks.leads():
-                folder.lock = stack.enter_context(sole_writer(folder.path, console.warning))
+            folder.lock = group.first(lambda: stack.enter_context(sole_writer(folder.path, console.warning)))
         found = find_trackers(loaded.settings)
-        checkpoint = ranks.from_first(starting_point(folder, loaded.settings, console) if ranks.leads() else None)
-        settings = ranks.from_first(seeded(loaded.settings, checkpoint))
-        ranks.note_begun(str(folder.path))
+        checkpoint = group.from_first(group.first(lambda: starting_point(folder, loaded.settings, console)))
+        settings = group.from_first(seeded(loaded.settings, checkpoint))
+        group.note_begun(str(folder.path))
         with WaitingNotice(f"opening {settings.env_settings.env_path or EDITOR}", console.info):
-            world, is_ours = (open_env(settings, folder, console), True) if env is None else take_env(env, settings)
+            if env is None:
+                world, is_ours = open_env(settings, folder, console, group), True
+            else:
+                world, is_ours = take_env(env, settings, group)
         if is_ours:
             stack.enter_context(
                 closing_safely(world, "the environment", console.warning, lambda: stopper and stopper.leave)
             )
-        loaded, settings = fit_settings(loaded, world, settings, console)
+        loaded, settings = fit_settings(loaded, world, settings, console, group)
         if invalid := list(invalid_values(world, settings.environment_parameters)):
             raise loaded.refusal(invalid, "parameters are not taken by the environment")
         timers = Timers()
         shown = {
-            **(trackers(found, folder, settings, checkpoint, console) if ranks.leads() else {}),
+            **(group.first(lambda: trackers(found, folder, settings, checkpoint, console)) or {}),
             "gauges": GaugeTracker(timers),
         }
         statistics = stack.enter_context(closing(Statistics(shown, console.warning)))
@@ -264,7 +268,7 @@ def train_rank(
         name = settings.env_settings.env_path or EDITOR
         reopen = reopening(settings, env)
         status = TrainingStatus(folder.logs / "training_status.json")
-        context = RunContext(settings, folder, world, Journal(statistics), console, ranks.RankGroup(), status)
+        context = RunContext(settings, folder, world, journal_of(statistics, group), console, group, status)
         with first_wait(settings, env is None, console):
             run = Run(
                 context,
@@ -294,7 +298,7 @@ def parts_of(run: Run, reopen: Reopen | None, callbacks: Sequence[Callback]) -> 
         Requests(run),
         lessons,
         StopWhen(run.context, run.still_training, lambda: lessons.curricula.finished),
-        Callbacks(callbacks if run.group.leads else (), run.end),
+        Callbacks(run.group.first(lambda: callbacks) or (), run.end),
         KeepBest(run, reopen),
         Saving(run),
         Report(run),
@@ -353,15 +357,15 @@ def first_wait(settings: RunSettings, named: bool, console: Console) -> Abstract
     return WaitingNotice(what, console.info)
 
 
-def take_env(given: object, settings: RunSettings) -> tuple[EnvWrapper, bool]:
+def take_env(given: object, settings: RunSettings, group: RankGroup) -> tuple[EnvWrapper, bool]:
     """Returns the environment that a program gave to `train`, and whether it was made here. Raises EnvError or
     ConfigError.
     """
-    device = device_of(settings)
+    device = device_of(settings, group)
     areas = settings.env_settings.num_areas
     env, is_ours = as_env(
         given,
-        areas if areas is None else share_of(areas, "areas", "--num-areas"),
+        areas if areas is None else group.split(areas, "areas", "--num-areas"),
         device,
         settings.env_settings.env_options,
     )
@@ -370,13 +374,13 @@ def take_env(given: object, settings: RunSettings) -> tuple[EnvWrapper, bool]:
     return on_device(env, device), is_ours
 
 
-def device_of(settings: RunSettings) -> str:
+def device_of(settings: RunSettings, group: RankGroup) -> str:
     """Returns the device in the settings, else this machine's accelerator if it has one. Raises ConfigError."""
     torch_settings = settings.torch_settings
     usual = "cuda" if torch.cuda.is_available() and (torch_settings.gpus or not torch_settings.processes) else "cpu"
     device = torch_settings.device or usual
-    if device == "cuda" and ranks.size() > 1:
-        device = f"cuda:{ranks.local_number() % max(1, torch.cuda.device_count())}"
+    if device == "cuda" and group.size > 1:
+        device = f"cuda:{group.local_number % max(1, torch.cuda.device_count())}"
     if not device_exists(device):
         raise ConfigError(f"torch device '{device}' is not there: this machine has {', '.join(devices())}")
     return device
@@ -388,13 +392,13 @@ def on_device(env: Env, device: str) -> EnvWrapper:
 
 
 def fit_settings(
-    loaded: Loaded, env: EnvWrapper, settings: RunSettings, console: Console
+    loaded: Loaded, env: EnvWrapper, settings: RunSettings, console: Console, group: RankGroup
 ) -> tuple[Loaded, RunSettings]:
     """Returns settings that fit the environment if there is no file, else the given ones; says where they come from.
 
     Without a file warnings are shown now, since those of the defaults would be about settings that are replaced.
     """
-    found, settings = fitted_to(loaded, env, settings)
+    found, settings = fitted_to(loaded, env, settings, group)
     warn_all(console, () if loaded.with_tree is None else found.warnings)
     tell_origin(found, console)
     return found, settings
@@ -406,10 +410,10 @@ def warn_all(console: Console, notes: Sequence[str]) -> None:
         console.warning(note)
 
 
-def open_env(settings: RunSettings, folder: RunFolder, console: Console) -> EnvWrapper:
+def open_env(settings: RunSettings, folder: RunFolder, console: Console, group: RankGroup) -> EnvWrapper:
     """Opens the environment named in the settings; the Editor if they name none."""
     env = settings.env_settings
-    device = device_of(settings)
+    device = device_of(settings, group)
     name = env.env_path or EDITOR
     same = [name for name in settings.behaviors if name in registry("envs")]
     if env.env_path is None and same:
@@ -420,13 +424,13 @@ def open_env(settings: RunSettings, folder: RunFolder, console: Console) -> EnvW
         None
         if settings.checkpoint_settings.inference
         else folder.logs
-        if ranks.leads()
-        else folder.logs / f"rank-{ranks.number()}"
+        if group.leads
+        else folder.logs / f"rank-{group.number}"
     )
-    games = game_settings(settings, logs, console.tell)
+    games = replace(game_settings(settings, logs, console.tell), group=group)
     areas = env.num_areas
-    if ranks.size() > 1:
-        games, areas = shares(name, games, areas, lambda: make_env(name, device=device, options=env.env_options))
+    if group.size > 1:
+        games, areas = shares(group, name, games, areas, lambda: make_env(name, device=device, options=env.env_options))
     made = make_env(name, areas=areas, device=device, options=env.env_options, games=games)
     return on_device(guarded(made, name), device)
 
@@ -543,19 +547,21 @@ def shows_all(run: Run) -> bool:
 
 def begin(run: Run) -> None:
     """Makes or opens the run's folder, and starts the parts."""
-    chosen = run.settings.checkpoint_settings
-    warnings = list[str]()
-    if run.group.leads and not run.inference:
-        resumed = run.saved.checkpoint is not None
-        warnings += run.models.status.load() if resumed else []
-        if not chosen.resume:
-            run.folder.create(run.settings)
-        run.folder.sweep()
-        warnings += report.raised_rates(run) if resumed else []
-        run.folder.configure(run.settings)
-    if run.group.leads:
-        report.announce(run, warnings)
+    warnings = [] if run.inference else run.group.first(lambda: prepare_folder(run)) or []
+    run.group.first(lambda: report.announce(run, warnings))
     run.start()
+
+
+def prepare_folder(run: Run) -> list[str]:
+    """Makes or opens the run's folder. Returns warnings."""
+    resumed = run.saved.checkpoint is not None
+    warnings = [*run.models.status.load()] if resumed else []
+    if not run.settings.checkpoint_settings.resume:
+        run.folder.create(run.settings)
+    run.folder.sweep()
+    warnings += report.raised_rates(run) if resumed else []
+    run.folder.configure(run.settings)
+    return warnings
 
 
 def finish(run: Run) -> Result:
@@ -579,10 +585,8 @@ def finish(run: Run) -> Result:
     episodes = {name: 0 if one is None else one.judged[1] for name, one in last.items()}
     steps = {name: learner.step for name, learner in run.learners.items()}
     why = {name: course.ending for name, course in endings.items()}
-    unwritten = tuple(name for name in steps if name not in finals)
-    if run.inference or not run.group.leads:
-        unwritten = ()
-    return Result(run.folder.path, steps, rewards, episodes, finals, run.finished, endings=why, unwritten=unwritten)
+    lacking = None if run.inference else run.group.first(lambda: tuple(name for name in steps if name not in finals))
+    return Result(run.folder.path, steps, rewards, episodes, finals, run.finished, endings=why, unwritten=lacking or ())
 
 
 def exit_status(result: Result) -> int:

@@ -223,8 +223,10 @@ class KeepBest(RunPart):
         run = self._run
         run.must_be_finite()
         state = with_other_ranks(run.state_dict(), run.group)
-        if not run.group.leads:
-            return
+        run.group.first(lambda: self._write(learner, value, state))
+
+    def _write(self, learner: Learner, value: float, state: Mapping[str, Any]) -> None:
+        run = self._run
         path = run.models.write_best(learner, value)
         if path is None:
             return

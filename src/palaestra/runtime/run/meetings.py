@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.collect.collector import Collector
 from palaestra.runtime.logging.bottleneck import TimeUse
+from palaestra.runtime.logging.statistics import Statistics
+from palaestra.runtime.parts.journal import Journal, RankJournal
 from palaestra.runtime.parts.rank_warnings import RankWarnings
 from palaestra.runtime.parts.run_context import RunContext
+from palaestra.runtime.storage.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from palaestra.runtime.run.resuming import SavedRun
@@ -31,27 +35,80 @@ PATIENCE = 10
 
 
 class Meetings:
-    """Decides when the ranks of a run meet, and what they do then."""
+    """Decides when a run updates. A single process meets nobody, and decides by itself."""
 
-    def __init__(self, context: RunContext, warnings: RankWarnings) -> None:
-        """`warnings`: those of this rank."""
-        self._group = context.group
+    may_put_off: ClassVar[bool] = True
+    """Whether a checkpoint may wait for trainers: ranks must all save at the same moment."""
+
+    def __init__(self, context: RunContext) -> None:
         self._learners = context.learners
-        self._journal = context.journal
-        self._warn = context.console.warning
-        self._warnings = warnings
         self.time_use: Callable[[], TimeUse] | None = None
-        """Returns this rank's times; set once its clock runs."""
+        """Returns this process's times; set once its clock runs."""
         self.times: list[TimeUse] = []
         """Times of each rank at the last report."""
-        self.names: list[str] = []
-        """Behaviors that the ranks have agreed on, in one order."""
         self.stopping = False
         """Whether a rank was stopped, so that all save and end."""
         self.lost = False
         """Whether rank 0 can no longer write to the run's folder."""
         self.meets_first = False
         """Whether this rank was stopped when it had to meet the others, and does so before it collects again."""
+        self.have_met = False
+        """Whether several ranks have met, and go on."""
+
+    def due(self, collector: Collector, stopped: bool) -> bool:
+        """Whether this rank must meet the others now."""
+        return True
+
+    def counts(self, name: str) -> bool:
+        """Whether all ranks have a behavior, as far as they knew when they last met. Only then it is learned, and
+        anything of it is due.
+        """
+        return True
+
+    def meet(self, collector: Collector, *, stopped: bool, lost: Callable[[], bool]) -> list[str]:
+        """Meets the other ranks. Returns the behaviors whose rollouts are full on all ranks. `lost`: whether rank 0 can
+        no longer write to the run's folder.
+        """
+        self.stopping = stopped
+        return collector.full
+
+    def check_folder(self, folder: RunFolder) -> None:
+        """Raises FolderLost if the run's folder can no longer be written to, unless ranks hear of it when they meet."""
+        folder.must_be_writable(at_once=False)
+
+    def report(self) -> None:
+        """Lets all ranks take in what each of them has measured since the last report."""
+        self.times = self.newest_times()
+
+    def newest_times(self) -> list[TimeUse]:
+        """Returns the newest times of each rank that this one knows."""
+        assert self.time_use is not None
+        return [self.time_use()]
+
+    def state_dict(self, unseen: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns what the next meeting depends on, for the state of a run. All ranks take part. `unseen`: collectors
+        of saved behaviors that have not appeared.
+        """
+        return {}
+
+    def load_state_dict(self, saved: SavedRun) -> None:
+        """Restores the state of a run of as many ranks; of one of another number nothing is to be restored."""
+
+
+class RankMeetings(Meetings):
+    """Decides when the ranks of a run meet, and what they do then."""
+
+    may_put_off = False
+
+    def __init__(self, context: RunContext, journal: RankJournal, warnings: RankWarnings) -> None:
+        """`journal`, `warnings`: those of this rank."""
+        super().__init__(context)
+        self._group = context.group
+        self._journal = journal
+        self._warn = context.console.warning
+        self._warnings = warnings
+        self.names: list[str] = []
+        """Behaviors that the ranks have agreed on, in one order."""
         self._total = 0
         self._reported = 0
         self._shared = set[str]()
@@ -59,8 +116,6 @@ class Meetings:
 
     def due(self, collector: Collector, stopped: bool) -> bool:
         """Whether this rank must meet the others now."""
-        if self._group.size == 1:
-            return True
         # also where the rollout that was full is lost, because its environment cannot be saved
         if stopped or self.meets_first:
             return True
@@ -69,27 +124,21 @@ class Meetings:
         )
 
     def counts(self, name: str) -> bool:
-        """Whether all ranks have a behavior, as far as they knew when they last met. Only then it is learned, and
-        anything of it is due.
-        """
+        """Whether all ranks have a behavior, as far as they knew when they last met."""
         return not self._shared or name in self._shared
 
     def meet(self, collector: Collector, *, stopped: bool, lost: Callable[[], bool]) -> list[str]:
-        """Meets the other ranks. Returns the behaviors whose rollouts are full on all ranks. `lost`: whether rank 0 can
-        no longer write to the run's folder.
-        """
-        if self._group.size == 1:
-            self.stopping = stopped
-            return collector.full
-        told = (stopped, self._group.leads and lost())
+        """Meets the other ranks. Returns the behaviors whose rollouts are full on all ranks."""
+        told = (stopped, bool(self._group.first(lost)))
         found = self._exchange(collector, told)
         if any(row[0] for row in found):
             self._agree_on_names(collector)
             found = self._exchange(collector, told)
         self.stopping = any(row[1] for row in found)
         self.lost = bool(found[0][2])
+        self.have_met = not (self.stopping or self.lost)
         # nothing else changes, so that a resumed run goes on as if it had never been stopped
-        if self.stopping or self.lost:
+        if not self.have_met:
             self.meets_first = self.due(collector, stopped=False)
             return []
         self.meets_first = False
@@ -115,8 +164,15 @@ class Meetings:
         self._reported = self._total
         found = self._group.gather((self._journal.take(), self._warnings.take(), self.time_use()))
         self._journal.deliver([entries for entries, _, _ in found])
-        self._warnings.show([texts for _, texts, _ in found], self._warn)
+        self._group.first(lambda: self._warnings.show([texts for _, texts, _ in found], self._warn))
         self.times = [use for _, _, use in found]
+
+    def check_folder(self, folder: RunFolder) -> None:
+        """Does nothing: ranks hear of it when they meet."""
+
+    def newest_times(self) -> list[TimeUse]:
+        """Returns the times of each rank at the last report; before it, this rank's."""
+        return self.times or super().newest_times()
 
     def _exchange(self, collector: Collector, told: Sequence[bool]) -> list[list[float]]:
         row: list[float] = [any(name not in self.names for name in collector.collectors), *told]
@@ -132,13 +188,14 @@ class Meetings:
         if FULL not in states or ABSENT not in states:
             return
         self._waits[name] += 1
-        if self._waits[name] == PATIENCE and self._group.leads:
+        if self._waits[name] == PATIENCE:
             absent = [str(rank) for rank, one in enumerate(states) if one == ABSENT]
-            self._warn(
+            text = (
                 f"'{name}' does not learn: rank{'s' if len(absent) > 1 else ''} {', '.join(absent)} of {len(states)} "
                 f"{'have' if len(absent) > 1 else 'has'} not seen it so far, and a behavior learns once every process "
                 "has it"
             )
+            self._group.first(lambda: self._warn(text))
 
     def _agree_on_names(self, collector: Collector) -> None:
         for names in self._group.gather(list(collector.collectors)):
@@ -148,8 +205,6 @@ class Meetings:
         """Returns what the next meeting depends on, for the state of a run. All ranks take part. `unseen`: collectors
         of saved behaviors that have not appeared.
         """
-        if self._group.size == 1:
-            return {}
         own = {name: learner.collector.decisions for name, learner in self._learners.items()}
         found = self._group.gather(own)
         met = {name: [learner.agreed, learner.met] for name, learner in self._learners.items()}
@@ -179,3 +234,14 @@ class Meetings:
         self._reported = state["reported"]
         self.meets_first = state["meets_first"]
         self._journal.load_state_dict(state["journal"])
+
+
+def journal_of(statistics: Statistics, group: RankGroup) -> Journal:
+    """Returns what takes the measurements of this rank of a run."""
+    return Journal(statistics) if group.size == 1 else RankJournal(statistics)
+
+
+def meetings_of(context: RunContext, warnings: RankWarnings) -> Meetings:
+    """Returns the meetings of the ranks of a run. `warnings`: those of this rank."""
+    journal = context.journal
+    return RankMeetings(context, journal, warnings) if isinstance(journal, RankJournal) else Meetings(context)

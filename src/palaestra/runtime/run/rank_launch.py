@@ -24,6 +24,7 @@ from palaestra.core.errors import ConfigError, RankLost
 from palaestra.core.plugins import own_python
 from palaestra.envs.base import Env
 from palaestra.parallel import ranks
+from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.control.os_signals import LAUNCHED
 from palaestra.runtime.environments.make import is_game
 from palaestra.runtime.environments.unity_games import GameSettings
@@ -212,17 +213,17 @@ def count_of(settings: TorchSettings) -> int:
 
 
 def shares(
-    name: str, games: GameSettings, areas: int | None, make: Callable[[], Env]
+    group: RankGroup, name: str, games: GameSettings, areas: int | None, make: Callable[[], Env]
 ) -> tuple[GameSettings, int | None]:
     """Returns this rank's share of a game's copies, or of an environment's areas. Raises ConfigError if there are fewer
     than ranks.
     """
     if is_game(name) or games.copies > 1:
-        first = sum(games.copies // ranks.size() + (i < games.copies % ranks.size()) for i in range(ranks.number()))
-        own = share_of(games.copies, "copies of the environment", "--num-envs")
+        own = group.split(games.copies, "copies of the environment", "--num-envs")
+        first = group.before(games.copies)
         games = replace(games, options=replace(games.options, copies=own, first_copy=first, all_copies=games.copies))
         if games.runners is not None:
-            runners = share_of(games.runners.runners, "runners", "--env-runners")
+            runners = group.split(games.runners.runners, "runners", "--env-runners")
             games = replace(games, runners=replace(games.runners, runners=runners))
     if is_game(name):
         return games, areas
@@ -230,11 +231,4 @@ def shares(
         usual = make()
         areas = usual.num_areas
         usual.close()
-    return games, share_of(areas, "areas", "--num-areas")
-
-
-def share_of(total: int, what: str, flag: str) -> int:
-    """Returns this rank's share. Raises ConfigError if a rank would have none."""
-    if total < ranks.size():
-        raise ConfigError(f"{ranks.size()} processes cannot share {total} {what}: each needs one at least ({flag})")
-    return ranks.split(total)
+    return games, group.split(areas, "areas", "--num-areas")

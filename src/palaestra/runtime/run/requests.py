@@ -24,8 +24,7 @@ class Requests(RunPart):
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        leads = run.group.leads and not run.inference
-        self._box = RequestBox(run.folder.path, run.console.warning) if leads else None
+        self._box = None if run.inference else run.group.first(lambda: RequestBox(run.folder.path, run.console.warning))
 
     def round_ended(self) -> None:
         """Carries out the requests that have come. Rank 0 reads them, and all ranks carry them out."""
@@ -80,8 +79,7 @@ class ProgressReport(RunPart):
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        leads = run.group.leads and not run.inference
-        self._file = ProgressFile(run.folder.path, time.time()) if leads else None
+        self._file = None if run.inference else run.group.first(lambda: ProgressFile(run.folder.path, time.time()))
 
     def paused(self) -> None:
         """Tells how far the run is."""
@@ -109,7 +107,7 @@ class ProgressReport(RunPart):
                 "trainer": learner.settings.trainer_type,
                 "changes": learner.changes,
             }
-        uses = (run.meetings.times if run.group.size > 1 else None) or [run.clock.use()]
+        uses = run.meetings.newest_times()
         mean = mean_of(uses)
         more: dict[str, Any] = {}
         for part in run.parts:

@@ -8,7 +8,7 @@ from typing import Any
 
 from palaestra.core.errors import CheckpointError, PalaestraError
 from palaestra.core.specs import BehaviorSpec
-from palaestra.parallel.ranks import RankGroup
+from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.settings import RunSettings, load
 from palaestra.runtime.settings.tree import changes

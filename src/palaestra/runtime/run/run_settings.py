@@ -11,7 +11,7 @@ from typing import Any
 from palaestra.core.errors import ConfigError, RunError
 from palaestra.envs.wrapper import EnvWrapper
 from palaestra.hub.hub_names import is_hub_name
-from palaestra.parallel import ranks
+from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.environments.make import is_game
 from palaestra.runtime.settings import Loaded, RunSettings, load
 from palaestra.runtime.settings.fitting import describe_fit, fitted, preset_for
@@ -108,7 +108,7 @@ def _preset(overrides: Mapping[str, Any]) -> Path | None:
     return None if name is None or is_game(name) else preset_for(name)
 
 
-def fitted_to(loaded: Loaded, env: EnvWrapper, settings: RunSettings) -> tuple[Loaded, RunSettings]:
+def fitted_to(loaded: Loaded, env: EnvWrapper, settings: RunSettings, group: RankGroup) -> tuple[Loaded, RunSettings]:
     """Returns settings that fit an environment's spaces if there is no file, else the given ones.
 
     A game tells its spaces only when its agents appear: its behaviors train with ML-Agents' defaults. `settings` has
@@ -119,7 +119,7 @@ def fitted_to(loaded: Loaded, env: EnvWrapper, settings: RunSettings) -> tuple[L
         return loaded, settings
     default = loaded.settings.default_settings
     trainer = "ppo" if default is None else default.trainer_type
-    areas = ranks.from_first(env.num_areas) * ranks.size()
+    areas = int(group.total(env.num_areas))
     found = loaded.with_tree(fitted(env.behaviors, areas, trainer, env.traits.opponents))
     told = [describe_fit(name, spec, found.settings.behaviors[name]) for name, spec in env.behaviors.items()]
     found = replace(found, told=tuple(told), with_tree=None)

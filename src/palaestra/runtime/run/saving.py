@@ -65,8 +65,8 @@ class Saving(RunPart):
         run = self._run
         if run.inference:
             return
-        if run.group.leads:
-            self._checkpoints.sweep(alone=run.folder.lock is not None and run.folder.lock.locked)
+        lock = run.folder.lock
+        run.group.first(lambda: self._checkpoints.sweep(alone=lock is not None and lock.locked))
         if run.saved.checkpoint is None:
             self.save()
 
@@ -88,15 +88,14 @@ class Saving(RunPart):
         run = self._run
         if run.inference:
             return
-        if run.group.size == 1:  # several have heard of it when they met
-            run.folder.must_be_writable(at_once=False)
+        run.meetings.check_folder(run.folder)
         self._write_models()
         # While an update is under way in another process a checkpoint is put off, since it has to wait for that update;
         # so it is while much of a rollout is collected, which nothing needs after its update: 131,072 pictures of
-        # GridWorld are 11 GB. Ranks put nothing off: all must save at the same moment.
+        # GridWorld are 11 GB.
         if self._due_since is not None:
             busy = any(learner.busy or learner.collected_bytes > MUCH for learner in run.learners.values())
-            if run.group.size > 1 or not busy or perf_counter() - self._due_since > PATIENCE:
+            if not (busy and run.meetings.may_put_off) or perf_counter() - self._due_since > PATIENCE:
                 self.save()
 
     def _write_models(self) -> None:
@@ -115,7 +114,7 @@ class Saving(RunPart):
             run.must_be_finite()
             run.meetings.report()
             with run.clock.spending_on(SAVING):
-                for learner in due if run.group.leads else ():
+                for learner in run.group.first(lambda: due) or ():
                     run.models.write(learner, run.statistics.recent_reward(learner.name))
         if self._due_since is None and (due or late):
             self._due_since = perf_counter()
@@ -144,19 +143,21 @@ class Saving(RunPart):
         run = self._run
         if run.inference:
             return
+
+        def write() -> None:
+            self._checkpoints.save(run.step, state)
+            self._saved_step = run.step
+            for part in run.parts:
+                part.saved()
+            run.models.write_status()
+
         run.must_be_finite()
         run.must_be_writable()
         with run.timers("save"), run.clock.spending_on(SAVING):
             state = with_other_ranks(run.state_dict(), run.group)
             self._saved_at = perf_counter()
             self._due_since = None
-            if not run.group.leads:
-                return
-            self._checkpoints.save(run.step, state)
-            self._saved_step = run.step
-            for part in run.parts:
-                part.saved()
-            run.models.write_status()
+            run.group.first(write)
         self._saved_at = perf_counter()
 
     def conclude(self) -> dict[str, Path]:
@@ -174,17 +175,22 @@ class Saving(RunPart):
         warn = run.console.warning
         with warning_of_failure("the measurement of times", warn):
             run.meetings.report()
-        finals = dict[str, Path]()
-        if run.group.leads:
-            for part in run.parts:
-                part.concluded()
-            finals = self._write_finals()
-            with warning_of_failure("writing configuration.yaml", warn):
-                run.folder.configure(run.settings)
-            with warning_of_failure("writing timers.json", warn):
-                self._write_timers()
+        finals = run.group.first(self._write_last)
         if unsaved is not None:
             raise unsaved
+        return finals or {}
+
+    def _write_last(self) -> dict[str, Path]:
+        """Writes what only a run that has ended has. Returns the final models by behavior."""
+        run = self._run
+        warn = run.console.warning
+        for part in run.parts:
+            part.concluded()
+        finals = self._write_finals()
+        with warning_of_failure("writing configuration.yaml", warn):
+            run.folder.configure(run.settings)
+        with warning_of_failure("writing timers.json", warn):
+            self._write_timers()
         return finals
 
     def _write_finals(self) -> dict[str, Path]:
@@ -223,15 +229,13 @@ class Saving(RunPart):
         together = run.meetings.lost  # else rank 0 alone has failed, and the others wait for it
         if run.inference:
             return None
-        if not together:
-            is_safe = self._saved_step == run.step and run.folder.trouble() is None
-            if not run.group.leads or is_safe:
-                return None
-        if together or run.group.size == 1:
-            state = with_other_ranks(run.state_dict(), run.group)
-        else:
-            state = run.state_dict(alone=True)
-        lost = save_elsewhere(run, error, state) if run.group.leads else None
+        # what it has is safe where the last checkpoint is of this step, and can be read
+        if not together and not run.group.first(
+            lambda: self._saved_step != run.step or run.folder.trouble() is not None
+        ):
+            return None
+        state = with_other_ranks(run.state_dict(), run.group) if together else run.state_dict(alone=True)
+        lost = run.group.first(lambda: save_elsewhere(run, error, state))
         if together:
             told = run.group.from_first(None if lost is None else (str(lost), lost.saved))
             lost = None if told is None else FolderLost(*told)

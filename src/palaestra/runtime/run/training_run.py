@@ -30,7 +30,7 @@ from palaestra.runtime.parts.rank_warnings import RankWarnings
 from palaestra.runtime.parts.run_context import RunContext
 from palaestra.runtime.play.teachers import Teachers
 from palaestra.runtime.run.analytics_facts import behavior_facts, training_facts
-from palaestra.runtime.run.meetings import Meetings
+from palaestra.runtime.run.meetings import meetings_of
 from palaestra.runtime.run.model_writer import ModelWriter
 from palaestra.runtime.run.resuming import SavedRun
 from palaestra.runtime.settings import RunSettings, behavior_settings
@@ -86,7 +86,7 @@ class Run:
         env = self.env
         group = self.group
         self.models = ModelWriter(context, statistics.model)
-        self.meetings = Meetings(context, warnings or RankWarnings())
+        self.meetings = meetings_of(context, warnings or RankWarnings())
         self.saved = SavedRun(checkpoint, group)
         self._kind: EnvKind = kind
         self._own_areas = own_areas
@@ -220,7 +220,7 @@ class Run:
         full = self.meetings.meet(self.collector, stopped=self.stopped, lost=self._may_be_lost)
         if self.meetings.lost:
             self.must_be_writable()
-        elif not self.meetings.stopping:
+        elif self.meetings.have_met:
             for part in self.at_work:
                 part.met()
         return full
@@ -230,7 +230,7 @@ class Run:
 
     def must_be_writable(self) -> None:
         """Raises FolderLost if the run's folder can no longer be written to. All ranks take part, and all raise it."""
-        trouble = self.group.from_first(self.folder.trouble() if self.group.leads else None)
+        trouble = self.group.from_first(self.group.first(self.folder.trouble))
         self.meetings.lost = trouble is not None
         self.folder.report(trouble)
 

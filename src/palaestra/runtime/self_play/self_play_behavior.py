@@ -10,7 +10,7 @@ from typing import Any
 from palaestra.core.errors import ConfigError
 from palaestra.core.timestep import TimeStep
 from palaestra.envs.base import Env
-from palaestra.parallel.ranks import RankGroup
+from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.parts.run_context import RunContext
 from palaestra.runtime.play.brain_policy import BrainPolicy
@@ -51,8 +51,9 @@ class SelfPlayBehavior:
         self.steady = learner.spec.steady
         self.schedule = Schedule()
         self.pool = Pool(settings, seed, learner.name)
-        self.ghost_step = 0
-        """Number of decisions by fixed policies."""
+        self._ghosts_met = 0
+        self._ghosts = 0
+        """Decisions by fixed policies until the ranks last met, and since then on this rank."""
         self.elo = settings.initial_elo
         self.elos: dict[int, float] = {}
         self.skills: dict[int, Skill] = {LEARNING: Skill(deviation=COPY_SPREAD)}
@@ -66,8 +67,6 @@ class SelfPlayBehavior:
         self._agreed: dict[int, float] = {}
         self._agreed_skills: dict[int, Skill] = {}
         """Ratings when the ranks last met; LEARNING is the policy's own."""
-        self._ghosts = 0
-        """Decisions by fixed policies since then, of this rank."""
         self.first = self._take()
         """The player of every non-learning side at the start."""
         self._admit(self.first)
@@ -87,10 +86,8 @@ class SelfPlayBehavior:
 
     def join_ratings(self, changes: Sequence[RatingChanges]) -> None:
         """Sets every rating to the one that the ranks agreed on plus the changes of all ranks."""
-        if self._group.size == 1:
-            return
         for elos, skills, ghosts in changes:
-            self.ghost_step += ghosts
+            self._ghosts_met += ghosts
             for number, change in elos.items():
                 self._agreed[number] = self._agreed.get(number, self.settings.initial_elo) + change
             for number, evidence in skills.items():
@@ -123,6 +120,11 @@ class SelfPlayBehavior:
     def step(self) -> int:
         """Number of its decisions that were learned from."""
         return self.learner.step
+
+    @property
+    def ghost_step(self) -> int:
+        """Number of decisions by fixed policies that all ranks know of."""
+        return self._group.known(self._ghosts_met + self._ghosts, self._ghosts_met)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -193,10 +195,7 @@ class SelfPlayBehavior:
         learned = self.policy.learned
         if learned is not None:
             ghosts = self.policy.ghosts if self.steady else int((step.acting & ~learned).sum())
-            if self._group.size == 1:
-                self.ghost_step += ghosts
-            else:
-                self._ghosts += ghosts
+            self._ghosts += ghosts
 
     def is_current(self, number: int) -> bool:
         """Whether this player is rated as the learning policy: the policy itself, and copies of it outside the pool."""
@@ -257,18 +256,18 @@ class SelfPlayBehavior:
             "elo": self.elo,
             "elos": {str(number): elo for number, elo in self.elos.items()},
             "skills": {str(number): asdict(skill) for number, skill in self.skills.items()},
-            **({} if self._group.size == 1 else self._agreed_state()),
+            "agreed": self._agreed_state(),
             "numbers": [self._next, *self._copy, self._updates, self.first],
         }
 
     def _agreed_state(self) -> dict[str, Any]:
-        skills = {str(number): asdict(skill) for number, skill in self._agreed_skills.items()}
+        """Returns ratings when the ranks last met, and what this one has counted since."""
+        elos = self._group.known({LEARNING: self.elo, **self.elos}, self._agreed)
+        skills = self._group.known(self.skills, self._agreed_skills)
         return {
-            "agreed": {
-                "elos": {str(number): elo for number, elo in self._agreed.items()},
-                "skills": skills,
-                "ghosts": self._ghosts,
-            }
+            "elos": {str(number): elo for number, elo in elos.items()},
+            "skills": {str(number): asdict(skill) for number, skill in skills.items()},
+            "ghosts": self._group.known(0, self._ghosts),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -277,12 +276,12 @@ class SelfPlayBehavior:
         self.schedule = Schedule.of(state["schedule"])
         self.pool.load_state_dict(state["pool"])
         self.policy.load_state_dict(state["snapshots"])
-        self.ghost_step = state["ghost_step"]
+        self._ghosts_met = state["ghost_step"]
         self.elo = state["elo"]
         self.elos = {int(number): elo for number, elo in state["elos"].items()}
         self.skills = {int(number): Skill(**skill) for number, skill in state["skills"].items()}
         self._note_agreed()
-        if "agreed" in state and self._group.size > 1:
+        if "agreed" in state:
             self._agreed = {int(number): elo for number, elo in state["agreed"]["elos"].items()}
             self._agreed_skills = {int(number): Skill(**skill) for number, skill in state["agreed"]["skills"].items()}
             self._ghosts = state["agreed"]["ghosts"]

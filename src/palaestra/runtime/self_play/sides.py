@@ -220,14 +220,13 @@ class SelfPlay(RunPart):
 
     def met(self) -> None:
         """Joins what the ranks know of ratings, and makes the changes that are due."""
-        if self._group.size > 1:
-            changes = {name: behavior.rating_changes() for name, behavior in self.behaviors.items()}
-            found = self._group.gather((changes, [(side.behavior, side.team) for side in self.sides]))
-            for name, behavior in self.behaviors.items():
-                behavior.join_ratings([one[name] for one, _ in found if name in one])
-            if any(set(sides) != set(found[0][1]) for _, sides in found):
-                self._agree_on_sides({Side(*side) for _, sides in found for side in sides})
-            self._advance()
+        changes = {name: behavior.rating_changes() for name, behavior in self.behaviors.items()}
+        found = self._group.gather((changes, [(side.behavior, side.team) for side in self.sides]))
+        for name, behavior in self.behaviors.items():
+            behavior.join_ratings([one[name] for one, _ in found if name in one])
+        if any(set(sides) != set(found[0][1]) for _, sides in found):
+            self._agree_on_sides({Side(*side) for _, sides in found for side in sides})
+        self._advance()
 
     def _agree_on_sides(self, sides: set[Side]) -> None:
         """Adds the sides that only other ranks have seen so far, and takes over which team learns."""

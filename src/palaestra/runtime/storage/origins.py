@@ -12,7 +12,7 @@ from palaestra.core.files import file_kind, file_name
 from palaestra.core.torch_files import read_saved
 from palaestra.hub.fetching import checkpoint_folder
 from palaestra.models.trunk import Trunk
-from palaestra.parallel.ranks import RankGroup
+from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.collect.learner import Learner
 from palaestra.runtime.settings import CheckpointSettings
 from palaestra.runtime.storage.checkpoints import Checkpoints
@@ -137,11 +137,14 @@ def initialize(
         state, whole = found.state(learner.name, learner.trainer.network, list(learner.settings.reward_signals))
         whole = learner.initialize(state, found.place) and whole
     except PalaestraError as error:
-        if not group.leads:
-            return
-        if late is None:
-            raise
-        late(f"'{learner.name}' begins with random weights: {error}")
+        problem = error
+
+        def tell() -> None:
+            if late is None:
+                raise problem
+            late(f"'{learner.name}' begins with random weights: {problem}")
+
+        group.first(tell)
         return
     anew = "" if whole else "; its values begin anew, since its reward signals or its trainer are others"
     info(f"Initialized '{learner.name}' from {found.place}{anew}")

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from palaestra.parallel.ranks import RankGroup, to_first
+from palaestra.parallel.rank_group import RankGroup
 from palaestra.runtime.storage.shared_tensors import Shared
 from palaestra.runtime.storage.tensor_files import State, flatten, restore
 
@@ -45,8 +45,9 @@ def state_of_rank(state: Mapping[str, Any], group: RankGroup) -> dict[str, Any]:
     if "ranks" not in run:
         return dict(state)
     saved = run["ranks"]
-    if not group.leads:
-        return whole_state(state, saved["others"][group.number - 1])
+    other = group.own_of([None, *saved["others"]])
+    if other is not None:
+        return whole_state(state, other)
     behaviors = run["collector"]["behaviors"]
     behaviors = {
         name: {**one, "decisions": saved["own"].get(name, one["decisions"])} for name, one in behaviors.items()
@@ -58,15 +59,17 @@ def gather_states(state: Mapping[str, State], group: RankGroup) -> list[RankStat
     """Returns, on rank 0, the states of the other ranks; on these an empty list. Each sends only tensors that rank 0
     does not have.
     """
-    if group.size == 1:
-        return []
+    return group.of_others(lambda: _differing(state, group))
+
+
+def _differing(state: Mapping[str, State], group: RankGroup) -> RankState:
+    """Returns this rank's state, without the tensors that rank 0 has too."""
     tensors: dict[str, Tensor] = {}
     content = flatten(_plain(state), tensors)
     digests = {name: _digest(tensor) for name, tensor in tensors.items()}
     known = group.from_first(digests)
     differ = {name: tensor.cpu() for name, tensor in tensors.items() if known.get(name) != digests[name]}
-    found = to_first({"content": json.dumps(content), "tensors": differ})
-    return [] if found is None else found[1:]
+    return {"content": json.dumps(content), "tensors": differ}
 
 
 def whole_state(first: Mapping[str, State], part: RankState) -> dict[str, State]:
